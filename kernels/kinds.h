@@ -159,7 +159,7 @@ struct norm_kind {
     /* SOURCE_RUNNING: separate statistics for each step since the stream began; the last of
        norm_steps serves all later steps */
     bool by_age;
-    const char *summary; /* for the line that describes a running model: " norm" */
+    const char *summary; /* name for the line that describes a running model: " norm" */
 
     /* Flops per number, at least. */
     double forward, backward;
@@ -202,7 +202,7 @@ enum part_unit {
 
 /* The activations a of one step consist of parts, one after the other. */
 struct loss_part {
-    const char *name; /* in a published prediction; NULL if the loss has no other part */
+    const char *name; /* name in a published prediction; NULL if the loss has no other part */
     enum part_extent extent;
     enum part_meaning meaning;
     enum part_unit unit;
@@ -210,7 +210,7 @@ struct loss_part {
 
 /* Published measures of the scored targets, besides the loss. */
 enum metric {
-    METRIC_RMSE = 1, /* of the first part, in original units */
+    METRIC_RMSE = 1, /* error of the first part, in original units */
     /* the largest activation is that of the class, or a number's probability is on the target's
        side of 1/2 */
     METRIC_ACCURACY = 2,
@@ -229,7 +229,7 @@ enum loss_baseline {
 enum {
     LOSS_PARTS_MAX = 8,
     NUMBER_PARTS_MAX = 2,    /* activations of one number, see `numbers` in kinds.def */
-    COMPONENT_PARTS_MAX = 6, /* of one component, see `components` there */
+    COMPONENT_PARTS_MAX = 6, /* parts of one component, see `components` there */
 };
 
 struct loss_kind {
@@ -237,7 +237,7 @@ struct loss_kind {
     const char *what; /* its meaning and its prediction */
     bool class_id;    /* a target is one class id, else output.size numbers; NaN: not observed */
     bool unit_range;  /* numbers of a target are in [0, 1] */
-    size_t size;      /* of a target, if only one is allowed; else 0 */
+    size_t size;      /* numbers of a target, if only one size is allowed; else 0 */
     const char *size_reason; /* the meaning of those numbers */
     /* `components`: the first numbers of a target, which count only if all are observed; later
        ones are probabilities */
@@ -281,7 +281,7 @@ struct optimizer {
 /* A key of an optimizer. Its meaning may differ between optimizers. */
 struct kind_key {
     const char *name;
-    size_t offset; /* of the field in struct optimizer */
+    size_t offset; /* offset of the field in struct optimizer */
     bool boolean;  /* else a real number in [minimum, maximum] */
     double minimum, maximum;
     bool below;           /* the maximum itself is not allowed */

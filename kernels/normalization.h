@@ -29,9 +29,9 @@ FORMULA float normalization_unit_backward(float d, float gain, float rstd) {
     return d * gain * rstd;
 }
 
-/* With rstd = 1 / sqrt(|w|^2 + epsilon) of a unit's weights w: the factor of w that is
-   subtracted from their gradient, g d_gain rstd^2, with d_gain = sum of d x, the gain's own
-   gradient. It follows from dL/drstd = g sum of d a = g d_gain / rstd, and drstd/dw = -rstd^3 w. */
+/* The factor of a unit's weights w that is subtracted from their gradient, with rstd = 1 /
+   sqrt(|w|^2 + epsilon): g d_gain rstd^2, where d_gain = sum of d x is the gain's own gradient.
+   It follows from dL/drstd = g sum of d a = g d_gain / rstd, and drstd/dw = -rstd^3 w. */
 FORMULA float normalization_rows_pull(float gain, float d_gain, float rstd) {
     return gain * d_gain * rstd * rstd;
 }

@@ -25,19 +25,19 @@ struct cell_unit {
     float inner;
     float squashed;
     float out;                  /* h after the step */
-    enum activation activation; /* of the layer, for cells with `function` */
+    enum activation activation; /* the layer's activation, for cells with `function` */
 };
 
 /* Gradients. */
 struct cell_gradient {
-    float gate[CELL_GATES_MAX]; /* of the sums after their norms */
-    float own;                  /* of the last gate's recurrent sum */
-    float inner;                /* of the new inner value after its norm */
-    /* of the previous step, past the weights: `finishes`: of its inner value; else of its h */
+    float gate[CELL_GATES_MAX]; /* gradients of the sums after their norms */
+    float own;                  /* gradient of the last gate's recurrent sum */
+    float inner;                /* gradient of the new inner value after its norm */
+    /* gradient of the previous inner value (`finishes`) or h, past the weights */
     float before;
 };
 
-/* For cells with fewer stages. */
+/* Cells with fewer stages use these. */
 FORMULA void cell_has_no_gates(struct cell_unit *u) {
     (void)u;
 }

@@ -5,7 +5,8 @@
 #include "cell_rows.h"
 #include "normalization.h"
 
-/* For a group with constant mean and deviation. `x` is the group's normalized sum. (length,) */
+/* Backward for a group with constant mean and deviation. `x` is the group's normalized sum.
+   (length,) */
 static void normalize_constant_backward(const float *restrict d, const float *restrict x,
                                         const float *restrict gain, float rstd, size_t length,
                                         float *restrict dz, float *restrict d_gain,

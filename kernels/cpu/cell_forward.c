@@ -55,9 +55,9 @@ INLINE void store_gates(const struct cell_kind *kind, const struct rows *r, size
     store_gate(kind, r, 3, i, u);
 }
 
-/* From the normalized sums to the gates that can be computed at once. A separate loop: a gate
-   read from memory is one value, while the compiler would otherwise move its computation into
-   the cases of its function, and round differently. */
+/* Computes those gates that can be computed at once from the normalized sums. The loop is
+   separate, since a gate read from memory is one value: the compiler would otherwise move its
+   computation into the cases of its function, and round differently. */
 INLINE void gate_units(enum cell cell, enum norm_source source, const struct rows *rows) {
     const struct cell_kind *kind = constant_kind(cell);
     const struct rows r = *rows;

@@ -19,7 +19,7 @@
 enum {
     VECTORS = 2, /* of a tile */
     TILE = VECTORS * LANES,
-    ROWS = 4, /* of a product, computed together */
+    ROWS = 4, /* rows of a product that are computed together */
 };
 
 /* One step of one layer. */
@@ -28,9 +28,9 @@ struct local {
     const struct network_layer *l;
     size_t k;
     const struct network_steps *one; /* the step as a run */
-    size_t rows;                     /* of J: units and inner states; for a dense layer units */
-    float *out;                      /* (rows, kept.row) J */
-    const float *below;              /* (inputs, kept.row) X, or NULL */
+    size_t rows;        /* rows of J: units and inner states; for a dense layer units */
+    float *out;         /* (rows, kept.row) J */
+    const float *below; /* (inputs, kept.row) X, or NULL */
 };
 
 /* ---- Products ---- */
@@ -147,7 +147,7 @@ static void add_tables(const struct local *s) {
     }
 }
 
-/* to = from, bounded. (count,) */
+/* to = from, with numbers limited. (count,) */
 static void keep(const float *restrict from, size_t count, float *restrict to) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
@@ -182,7 +182,7 @@ static void advance(struct network *n, const struct network_steps *one, float *k
    range. */
 static void add_influence(const struct network *n, const float *d, const float *kept,
                           const struct range *range, float *gradient) {
-    enum { BLOCK = 512 }; /* of columns, which stay in the first cache */
+    enum { BLOCK = 512 }; /* number of columns, which stay in the first cache */
     const struct network_layer *l = &n->layers[n->kept.layers - 1];
     for (size_t from = range->from; from < range->end; from += BLOCK) {
         size_t count = range->end - from < BLOCK ? range->end - from : BLOCK;

@@ -61,7 +61,7 @@ struct network_kept {
     float *ih, *hh, *decay, *weight, *pull; /* (most rows) */
 
     /* Scratch for both: */
-    /* for influence (most units and inner states, most inputs), else (most inputs) */
+    /* (most units and inner states, most inputs) for influence, else (most inputs) */
     float *inputs;
     float *gradient; /* (block,) */
     float *d;        /* (most padded) */
@@ -102,7 +102,7 @@ struct network_layer {
 /* Results of one optimizer step; see struct update_result. */
 struct network_change {
     double squares; /* of the parameters' change */
-    double before;  /* of the parameters before it */
+    double before;  /* squares of the parameters before it */
 };
 
 struct network {
@@ -115,7 +115,7 @@ struct network {
     size_t age;   /* offset in it of the number of steps since the stream began, if norms use it */
     size_t block; /* numbers in the block of parameters */
     size_t vectors; /* offset of the vectors in the block; matrices come before */
-    size_t trained; /* and their end: tensors that no optimizer learns follow */
+    size_t trained; /* end of the vectors: tensors that no optimizer learns follow */
     size_t embedding, output_weight, output_skip, output_bias; /* offsets in the block */
     size_t embeddings[MODEL_PARTS_MAX]; /* the same for the embedded parts of the input */
 
@@ -246,8 +246,8 @@ double loss_step(const struct model *model, const float *a, const union value *y
 void units_absorb(struct network *n, size_t first, size_t count);
 void units_refresh(struct network *n);
 
-/* For weights that determine their units' deviation: subtracts the part of the gradient that
-   passes through it (normalization_rows_pull). Returns the gradient's squares. */
+/* Subtracts the part of the gradient that passes through the units' deviation, for weights that
+   determine it (normalization_rows_pull). Returns the gradient's squares. */
 double units_pull(const struct network *n, const struct network_layer *l, int place,
                   enum tensor_role role, size_t columns);
 

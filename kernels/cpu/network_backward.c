@@ -157,7 +157,7 @@ void backward_skip(struct network *n, size_t count, size_t padded, float *d) {
             d[t * padded + i] += skipped[t * padded + i];
 }
 
-/* For a table (size, width) whose part of d begins at `at`. */
+/* Adds to the rows of a table (size, width) whose part of d begins at `at`. */
 static void add_to_rows(const struct network_steps *steps, size_t from, size_t width,
                         const float *d, size_t padded, float *gradient) {
     for (size_t t = 0; t < steps->count; t++) {

@@ -28,8 +28,8 @@ struct slot_layout {
 
 struct slot_layout slot_lay_out(const struct network *n);
 
-/* For the step at `position` of the ring of slot `s`: the state before it, its x, its output,
-   and the inputs of its least squares. */
+/* Arrays of the step at `position` of the ring of slot `s`: the state before it, its x, its
+   output, and the inputs of its least squares. */
 static inline float *slot_before(const struct slot_layout *l, float *s, size_t position) {
     return s + l->before + position * l->state_size;
 }

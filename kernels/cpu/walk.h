@@ -86,7 +86,7 @@ static inline size_t kept_column(const struct network *n, size_t i) {
 struct network_gradient backward_output(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets);
 
-/* From n->d_hidden[0] to n->d_ih and n->d_hh (count, rows), back through time; adds to the
+/* Computes n->d_ih and n->d_hh (count, rows) from n->d_hidden[0], back through time; adds to the
    gradients of gains and norms' biases. */
 void backward_cells(struct network *n, const struct network_steps *steps, size_t k);
 

@@ -39,8 +39,8 @@ hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward
     return l.carries && !l.finishes ? d + carry_of(n, l, b.t + 1)[i] : d;
 }
 
-/* For a cell that finishes: sets d to the gradient of its inner value through h, first that of
-   the value after its norm, then through the norm; and computes that of the finished gate. */
+/* Sets d, for a cell that finishes, to the gradient of its inner value through h: first that of
+   the value after its norm, then through the norm. Also computes that of the finished gate. */
 template <enum cell C>
 static __device__ __forceinline__ void finish_backward(const struct network &n, uint32_t k,
                                                        const struct layer_backward &b,

@@ -36,7 +36,7 @@ static int find_calls(void *library, struct error *error) {
     return 0;
 }
 
-/* For the life of the process, like all libraries that load CUDA. */
+/* The library stays loaded until the process ends, like all libraries that load CUDA. */
 static int load(const char *way_out, struct error *error) {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     static bool loaded;

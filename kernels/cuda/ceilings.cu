@@ -11,7 +11,7 @@ extern "C" {
 enum {
     CHAIN = 256,            /* further nodes in the long graph */
     LAUNCHES = 100,         /* of the short graph, */
-    LAUNCHES_OF_CHAIN = 20, /* and of the long one */
+    LAUNCHES_OF_CHAIN = 20, /* launches of the long one */
     COPY_CACHES = 4,        /* copied bytes, in sizes of the cache */
     CACHE_SHARE = 2,        /* repeatedly read part of the cache: one of so many */
     MEMORY_SHARE = 4,       /* largest buffer: one of so many parts of the free memory */

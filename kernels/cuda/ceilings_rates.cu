@@ -6,7 +6,7 @@
 namespace groups = cooperative_groups;
 
 enum {
-    REPEATS = 9, /* of each measurement: their median counts */
+    REPEATS = 9, /* number of each measurement: their median counts */
     ROUNDS_MAX = 1 << 20,
     BARRIER_THREADS = 128,
     CLUSTER_BLOCKS = 8, /* the most that every device with clusters supports */

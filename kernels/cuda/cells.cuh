@@ -148,7 +148,7 @@ template <enum cell C> struct shape_of;
 /* The previous state of a layer at one step, if it carries one. */
 struct carried {
     const float *h, *inner; /* (H,) */
-    uint32_t age;           /* of the step, see age_of */
+    uint32_t age;           /* the step's age, see age_of */
 };
 
 /* Means and deviations of all groups of a layer's sums. */
@@ -178,8 +178,8 @@ scale_sums(const struct network_layer &l, const struct layer_step &s, bool keep,
     }
 }
 
-/* From the sums after their norms to the gates and h. For a cell that finishes, h gets the inner
-   value, and `finished` the finished gate. */
+/* Computes the gates and h from the sums after their norms. For a cell that finishes, h gets the
+   inner value, and `finished` the finished gate. */
 template <enum cell C>
 static __device__ __forceinline__ void
 activate_units(const struct network &n, const struct network_layer &l, const struct layer_step &s,

@@ -122,7 +122,7 @@ void engine_cut(struct cutter *c) {
         case OPERATION_UPDATE:
             cut_update(c, o);
             break;
-        case OPERATION_ADVANCE: /* of rules that cuda_open rejects */
+        case OPERATION_ADVANCE: /* rules that cuda_open rejects */
             break;
         case OPERATION_SOLVE:
             cut_solve(c, o);

@@ -19,7 +19,7 @@ enum {
     LANES = 32,
     WARPS_MAX = 32,
     QUAD = 4,
-    BLOCK_THREADS_MAX = 512, /* of a block of a wave */
+    BLOCK_THREADS_MAX = 512, /* threads of a wave's block */
     SUMS_MAX = 8,            /* that block_sums reduces at once */
     /* Shared memory begins with the scratch of reductions: floats. */
     SCRATCH = SUMS_MAX * WARPS_MAX * sizeof(double) / sizeof(float),

@@ -72,7 +72,7 @@ static int cuda_open(struct engine **engine, const struct model *model,
 
 /* ---- Reading and writing ---- */
 
-enum direction { OUT, IN }; /* from the engine, into it */
+enum direction { OUT, IN }; /* direction of a copy: from the engine, into it */
 
 /* Copies use the engine's own stream, since the default stream is not ordered before it. They
    have ended on return. */

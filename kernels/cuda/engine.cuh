@@ -21,10 +21,10 @@ struct engine {
     struct network network;
     struct gradient_plan gradient;
     struct solution solution; /* of a solved output */
-    struct encoding encoding; /* of an encoded x, and its parts: */
+    struct encoding encoding; /* the encoding of x, and its parts: */
     struct encoded_part parts[MODEL_PARTS_MAX];
     struct walked walked[WALKED_MAX];
-    unsigned threads; /* of a block, except for gradient and optimizer */
+    unsigned threads; /* threads of a block, except for gradient and optimizer */
     cudaStream_t stream;
     char *arena; /* its memory on the device, with offsets in grains, besides network.at: */
     uint32_t at_tensors, at_parts, at_workspace; /* gradient.tensors, encoding.parts, cuBLAS's */

@@ -53,7 +53,7 @@ struct ensemble {
     struct engine *engines[TOGETHER_MAX];
     uint8_t equal[TOGETHER_MAX]; /* the first engine with an equal network */
     struct playing playing[TOGETHER_MAX];
-    cudaEvent_t fork, join; /* of branches; NULL with one engine */
+    cudaEvent_t fork, join; /* events of branches; NULL with one engine */
     struct upload upload;
     struct download download;
     struct captured graphs[GRAPHS_MAX];
@@ -93,7 +93,7 @@ cudaError_t ensemble_refresh(struct ensemble *x, size_t member);
 
 /* ---- graphs.cu ---- */
 
-/* As ensemble_enqueue, by a graph if there is one or it can be created. */
+/* Runs ensemble_enqueue's kernels by a graph if there is one or it can be created. */
 cudaError_t ensemble_replay(struct ensemble *x, const struct shape *shapes);
 void ensemble_forget_graphs(struct ensemble *x);
 

@@ -3,7 +3,7 @@
 #include "cells.cuh"
 
 enum {
-    ROWS_AT_ONCE = 4,  /* of a product, whose loads are in flight together */
+    ROWS_AT_ONCE = 4,  /* rows of a product whose loads are in flight together */
     STEPS_AT_ONCE = 8, /* whose inputs are multiplied with a weight that is loaded once */
 };
 
@@ -292,7 +292,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
     while (k < n.layer_count && block >= n.layers[k].first_hh + n.layers[k].blocks_hh)
         k++;
     uint32_t t = number - k;
-    if (t >= steps) /* also before its first step, since t is unsigned */
+    if (t >= steps) /* true also before its first step, since t is unsigned */
         return;
     struct walk w = walk_of(n, of);
     struct task task;

@@ -7,7 +7,7 @@ enum {
     SQUARES_WARPS = SQUARES_THREADS / LANES,
     NORM_BLOCKS_MAX = 64,      /* of a tensor */
     SLICE = LANES * QUAD,      /* columns of a vector per warp */
-    SQUARES_NUMBERS = 1 << 14, /* of a formed gradient per block */
+    SQUARES_NUMBERS = 1 << 14, /* numbers of a formed gradient per block */
     SQUARES_BLOCKS_MAX = 1 << 10,
 };
 

@@ -26,11 +26,11 @@ struct factor {
 
 enum {
     TILE_THREADS = 256,
-    TILE_STEPS = 16,   /* of the window that are staged at once */
+    TILE_STEPS = 16,   /* steps of the window that are staged at once */
     TILE_ROWS = 4,     /* of a thread */
     QUAD_BITS_MIN = 3, /* float4 columns of a tile: 2 to that power */
     QUAD_BITS_MAX = 6,
-    RESIDENT_BLOCKS = 4, /* of the optimizer, per multiprocessor: as many as run at once */
+    RESIDENT_BLOCKS = 4, /* blocks of the optimizer per multiprocessor: as many as run at once */
     GEMM_STEPS = 32,     /* windows from this length on form the gradient with cuBLAS */
 };
 
@@ -45,7 +45,7 @@ static __host__ __device__ __forceinline__ uint32_t tile_columns(uint32_t quad_b
 
 /* A tensor for the gradient and the optimizer, in tiles. */
 struct walked {
-    uint32_t offset, rows, columns, ld; /* in the block of parameters */
+    uint32_t offset, rows, columns, ld; /* offset in the block of parameters, and sizes */
     struct factor a, b;
     uint32_t
         /* (rows,) in the block of activations: factor of the tensor that is subtracted; NONE */
@@ -57,7 +57,7 @@ struct gradient_plan {
     const struct walked *tensors; /* (count,) on the device */
     const struct walked *host;    /* the same on the host */
     uint32_t count, tiles;
-    size_t numbers; /* in the block of parameters, up to the end of the last tensor */
+    size_t numbers; /* numbers in the block of parameters, up to the end of the last tensor */
     bool pulls;     /* some tensor has a pull */
     uint32_t multiprocessors;
     cublasHandle_t blas; /* NULL: no window is long enough */

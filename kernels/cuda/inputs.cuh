@@ -15,8 +15,8 @@ struct encoded_part {
     uint32_t from, at, width, size;
     uint32_t ld;     /* numbers in a padded row of its embedding; 0: no embedding, else: */
     uint32_t weight; /* (size, ld) in the block of parameters */
-    uint32_t ids;    /* in the block of activations, for each step of the window: the symbol, */
-    uint32_t d;      /* (window, ld) and the gradient of its row */
+    uint32_t ids; /* offset in the block of activations, for each step of the window: the symbol, */
+    uint32_t d;   /* (window, ld) and the gradient of its row */
 };
 
 struct encoding {

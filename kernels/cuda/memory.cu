@@ -133,7 +133,7 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
     l->split_hh.partial = recurrent ? place(a, (size_t)2 * l->split_hh.chunks * l->ld_hh) : 0;
 }
 
-/* For each step of the window the gradients of embedded inputs, and the symbols. */
+/* Places the gradients of embedded inputs, and the symbols, for each step of the window. */
 static void place_inputs(struct engine *e, struct layout *a) {
     struct network *n = &e->network;
     if (!e->encoding.count)
@@ -192,7 +192,7 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
 
 enum { DEVICES_MAX = 64 };
 
-/* For each device, bytes budgeted for the plans of its open engines and not allocated yet. */
+/* Bytes budgeted for the plans of open engines and not allocated yet, by device. */
 static int64_t budgeted[DEVICES_MAX];
 
 static int64_t *budget_of(const struct engine *e) {
@@ -214,7 +214,7 @@ static size_t budget_left(const struct engine *e) {
 /* Bytes required on the device. */
 struct need {
     size_t block, activations, units, slots, workspace, solution, others;
-    size_t plans, earlier; /* of this engine, and of those that were opened before */
+    size_t plans, earlier; /* plans of this engine, and of those that were opened before */
     size_t library;        /* graphs, of all engines that are played together, and cuBLAS */
     size_t encoded;        /* the table after the parameters, see inputs.cuh */
     int blocks;            /* of parameters, moments, gradient */

@@ -44,12 +44,12 @@ struct network_layer {
     uint8_t source, centred; /* of its norm's kind */
     uint8_t gates, states;   /* of the cell's kind: */
     uint8_t apart, inner, finishes, own, carries;
-    uint8_t group_gates;   /* of the first group; the others are the second */
+    uint8_t group_gates;   /* size of the first group; the others are the second */
     uint32_t size, rows;   /* H, G H */
     uint32_t inputs;       /* I */
     uint32_t ld_ih, ld_hh; /* numbers in a padded row of W_ih and W_hh */
 
-    /* In the block of parameters; 0 and unused if missing. */
+    /* Offsets in the block of parameters; 0 and unused if missing. */
     uint32_t weight_ih, weight_hh, bias_ih, bias_hh;
     uint32_t gain[PLACES], norm_bias[PLACES];
 
@@ -61,7 +61,7 @@ struct network_layer {
        see normalization_rows_pull. */
     uint32_t ages, units, pull;
 
-    /* In the block of activations, for each step at its position of the ring. */
+    /* Offsets in the block of activations, for each step at its position of the ring. */
     uint32_t sum_ih, sum_hh; /* (ring, rows) W_ih x + b_ih and W_hh h, before normalization */
     uint32_t gate;           /* (ring, rows) values of the gates */
     uint32_t inner_value;    /* (ring, H) */
@@ -69,7 +69,7 @@ struct network_layer {
     uint32_t hidden;         /* (ring, H) h */
     uint32_t scales;         /* (ring, SCALE_NUMBERS) */
 
-    /* In the block of activations, for each step of the window that is learned. */
+    /* Offsets in the block of activations, for each step of the window that is learned. */
     uint32_t d_ih, d_hh;     /* (window, padded rows) gradients of the sums */
     uint32_t d_bias[PLACES]; /* (window, rows or H) gradients after gain and bias: of the bias */
     uint32_t d_gain[PLACES]; /* (window, rows or H) those times x: of the gain */
@@ -98,7 +98,7 @@ struct slot_layout {
 struct score_entry {
     uint32_t target;   /* row of the plan's targets */
     uint32_t result;   /* row of the results */
-    uint32_t position; /* of the step in the ring */
+    uint32_t position; /* position of the step in the ring */
     uint32_t horizon;
     uint32_t learn;
 };
@@ -117,7 +117,7 @@ struct segment {
     uint32_t lead_solve;   /* row of the plan's targets for the SOLVE before the run, or NONE */
     uint32_t solve;        /* row for the SOLVE after the update, or NONE */
     uint32_t lead_solved, solved; /* positions of the steps of these */
-    uint32_t position;            /* of the run's first step in the ring */
+    uint32_t position;            /* position of the run's first step in the ring */
     uint32_t window, length;      /* the update: position of its first step, and its steps */
     uint32_t closed, terms;
     uint32_t update;   /* row of the results */
@@ -148,7 +148,7 @@ struct queue {
 /* Data of an update for later kernels. */
 struct update_state {
     uint64_t updates;                 /* number of applied updates */
-    struct optimizer_numbers numbers; /* of the current update, if it is applied */
+    struct optimizer_numbers numbers; /* numbers of the current update, if it is applied */
     uint32_t applied;                 /* whether the last one was applied */
     unsigned ticket;
 };
@@ -175,7 +175,7 @@ struct network {
     uint32_t members;
     uint8_t queue_of[TOGETHER_MAX]; /* (members,) */
     char *arenas[TOGETHER_MAX];     /* (members,) */
-    struct queue *queues;           /* of all engines that are played together */
+    struct queue *queues;           /* queues of all engines that are played together */
 
     struct blocks at;
     struct slot_layout slot;
@@ -198,7 +198,7 @@ struct network {
     uint32_t horizons, scored; /* targets of a step, and outputs of each: K / horizons */
     uint32_t many;             /* whether several steps may be open: see model_place */
     uint32_t together;         /* see struct loss_kind */
-    uint32_t embedding, output_weight, output_bias; /* in the block of parameters */
+    uint32_t embedding, output_weight, output_bias; /* offsets in the block of parameters */
     uint32_t output;                                /* (ring, K) in the block of activations */
     uint32_t d_output;                              /* (window, padded K) */
     uint32_t top;                         /* (window, ld_output) the h that is the input of W_out */

@@ -6,7 +6,7 @@
 /* Computed by every block before its tile. */
 struct decision {
     bool applies;
-    double norm;   /* of the gradient, before clipping */
+    double norm;   /* norm of the gradient before clipping */
     double factor; /* of clipping */
 };
 

@@ -14,7 +14,7 @@ static size_t aligned(size_t bytes) {
 
 /* ---- Layout of the plans' numbers ---- */
 
-/* From `from` on. A segment has at least one operation. */
+/* The layout begins at `from`. A segment has at least one operation. */
 static struct upload_layout lay_out_upload(const struct engine *e, const struct plan *plan,
                                            size_t from) {
     struct upload_layout l;
@@ -265,8 +265,8 @@ int engine_play(struct engine *e, const struct plan *plan, const struct results 
     return engine_play_together(&part, 1, error);
 }
 
-/* At most TOGETHER_MAX, or one after another if memory lacks. Another thread may have opened the
-   engines, and each thread has its own current device. */
+/* Plays at most TOGETHER_MAX plans, or one after another if memory lacks. Another thread may
+   have opened the engines, and each thread has its own current device. */
 static int play_some(const struct engine_part *parts, size_t count, struct error *error) {
     if (cuda_check(cudaSetDevice(parts[0].engine->device.index), "selecting the GPU", error))
         return -1;

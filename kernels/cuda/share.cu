@@ -5,11 +5,13 @@
 #include "engine.cuh"
 
 enum {
-    CHUNK_ROWS_MIN = 32,   /* of a transposed product: fewer do not pay a block, */
-    CHUNK_ROWS_MAX = 4096, /* and more would need too much shared memory for the gradient */
+    /* least rows of a chunk of a transposed product: fewer do not pay a block, */
+    CHUNK_ROWS_MIN = 32,
+    /* most rows of a chunk: more would need too much shared memory for the gradient */
+    CHUNK_ROWS_MAX = 4096,
 };
 
-/* Of `all` blocks, the number for a product with `part` of `whole` of the weights, at most
+/* The number of `all` blocks for a product with `part` of `whole` of the weights, at most
    `most`. */
 static uint32_t share(uint32_t all, double part, double whole, uint32_t most) {
     double blocks = (double)all * part / whole + 0.5;

@@ -7,11 +7,11 @@
 #include "network.cuh"
 
 struct solution {
-    /* on the device two rows (stride,) follow its block, from the first kernel for the second */
+    /* two rows (stride,) follow its block on the device, from the first kernel for the second */
     struct least_squares ls;
 };
 
-/* For a model with a solved output; else empty. */
+/* The solution of a model's output; empty if it is not solved. */
 struct solution solution_of(const struct model *model);
 
 /* Numbers in the block; 0 if empty. */
@@ -20,7 +20,7 @@ size_t solution_numbers(const struct solution *solution);
 /* The target of the segment to be used. */
 enum solve_of { SOLVE_BEFORE_RUN, SOLVE_AT_END };
 
-/* From the slot's data of the newest STEP to the segment's target: two launches. */
+/* Enqueues two launches, which use the slot's data of the newest STEP and the segment's target. */
 cudaError_t launch_solve(const struct network *n, const struct solution *solution, enum solve_of of,
                          cudaStream_t stream);
 

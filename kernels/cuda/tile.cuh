@@ -13,7 +13,7 @@ static_assert(TILE_THREADS * TILE_ROWS == 1 << TILE_BITS && QUAD == 1 << COLUMN_
 
 struct tile {
     uint32_t first_row, first_column; /* of the tile */
-    uint32_t row, column;             /* of this thread's first row and float4 */
+    uint32_t row, column;             /* indices of this thread's first row and float4 */
     uint32_t rows, columns;           /* of a whole tile */
 };
 

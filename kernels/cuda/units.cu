@@ -100,7 +100,7 @@ static __device__ __forceinline__ float row_squares(const float *weight, uint32_
     return warp_sum(quad_sum(sums));
 }
 
-/* For norms of rows: one warp per row. Bound by the bytes of the matrices. */
+/* Deviations of norms of rows: one warp per row. Bound by the bytes of the matrices. */
 static __device__ void refresh_rows(const struct network &n, const struct network_layer &l,
                                     uint32_t place) {
     uint32_t warps = gridDim.x * (blockDim.x / LANES), width = units_width(l, place);

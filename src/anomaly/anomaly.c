@@ -94,7 +94,7 @@ struct arrival {
     /* clock at the newest example, regardless of its own time; 0: no example yet, or the stream
        began ahead of the clock */
     double last;
-    struct habit silences; /* in seconds of that clock */
+    struct habit silences; /* pauses in seconds of that clock */
 };
 
 enum {
@@ -192,7 +192,7 @@ static void silence_go_on(struct silence *silence, const struct arrival *arrival
 static void silence_moved(struct silence *silence, struct arrival *arrival) {
     arrival->last = silence->clock;
     if (!(silence->clock > 0))
-        arrival->silences.reported = 1; /* until its next example here */
+        arrival->silences.reported = 1; /* reported until its next example here */
     silence->earliest = fmin(silence->earliest, deadline_of(arrival));
 }
 
@@ -629,13 +629,13 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
     return most;
 }
 
-/* For an error after `seen` steps. */
+/* The surprise of an error after `seen` steps. */
 static double surprise_of(const struct tail *tail, double error, double seen) {
     return tail_knows(tail) && !isnan(error) ? novelty_patient(tail_unlikeliness(tail, error), seen)
                                              : NAN;
 }
 
-/* For the error of column k. */
+/* The surprise of the error of column k. */
 static double column_surprise(const struct anomaly *anomaly, uint32_t slot, size_t k,
                               double error) {
     const struct column *column = column_of(anomaly, slot, k);

@@ -43,7 +43,7 @@ struct anomaly_options {
     bool all_share;  /* every stream is in a group */
     bool symbols;    /* each symbol has a loss; no columns */
     bool has_errors; /* one forecast error per column; else one number for all columns */
-    uint64_t seed;   /* of the choice of replaced contexts */
+    uint64_t seed;   /* seed of the choice of replaced contexts */
     bool half;       /* limits memories to half of the machine's memory; else to all of it */
 };
 
@@ -66,7 +66,7 @@ void anomaly_begin(struct anomaly *anomaly, uint32_t slot);
 
 /* Largest scores since anomaly_clear: NaN if unknown. */
 struct anomaly_said {
-    double score, surprise, joint; /* of the stream; joint of several columns */
+    double score, surprise, joint; /* scores of the stream; joint: of several columns */
     const double *scores, *surprises /* (columns,) */;
 };
 void anomaly_clear(struct anomaly *anomaly);

@@ -16,7 +16,7 @@ enum { KEPT_ALARMS = 8, KEPT_STEPS = 32 };
 struct kept {
     double next; /* place of the next alarm, that of the oldest */
     struct kept_alarm {
-        double steps; /* of the stream, including its own; 0: none */
+        double steps; /* number of the stream's steps, including its own; 0: none */
         double time;  /* data time, Unix time; 0 = unknown */
         double score;
         double normal; /* 1: marked as normal */

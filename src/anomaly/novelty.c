@@ -20,7 +20,7 @@ enum {
 };
 
 #define SEED UINT64_C(88172645463325252)
-#define SEED_STEP UINT64_C(0x9E3779B97F4A7C15) /* from one seed to the next */
+#define SEED_STEP UINT64_C(0x9E3779B97F4A7C15) /* difference between one seed and the next */
 #define CLOCK_SIZE 0.5
 #define DEVIATION_LEAST 1e-9
 #define QUIET_LEAST 1e-3 /* of the deviation */

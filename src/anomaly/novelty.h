@@ -42,7 +42,7 @@ enum {
 /* State of one column, doubles only, beside novelty_floats() floats. */
 struct novelty {
     double count; /* t: values so far; of a shared memory see above */
-    double first; /* of a shared memory: number of offered contexts */
+    double first; /* first value; for a shared memory: number of offered contexts */
     double mean, squares;
     /* generator state: high and low 32 bits; with a shared memory its number of contexts when
        the column last offered one */
@@ -67,7 +67,7 @@ void novelty_begin(struct novelty *novelty, uint64_t seed);
 double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
                     unsigned minute);
 
-/* As novelty_take; also adds the column's part to the distance of several columns: `distances`
+/* Does the same, and adds the column's part to the distance of several columns: `distances`
    (memory, rounded up to VECTOR_LANES) += the squared distance of its blocks, in s, to each
    context in its memory. Without `learn` the tails stay unchanged; then call novelty_drop when
    the context is no longer needed, to keep it from the memory. */
@@ -82,8 +82,8 @@ struct novelty_memory {
     size_t size;
 };
 
-/* As novelty_take_beside for a column with a shared memory, also set at novelty_begin; its own
-   floats are novelty_floats(0). */
+/* Does the same for a column with a shared memory, also set at novelty_begin; its own floats are
+   novelty_floats(0). */
 double novelty_take_shared(struct novelty *novelty, float *floats,
                            const struct novelty_memory *memory, double x, unsigned minute,
                            bool learn);
@@ -91,8 +91,8 @@ double novelty_take_shared(struct novelty *novelty, float *floats,
 /* The column joins those that share the memory; call it after novelty_begin. */
 void novelty_join(struct novelty *novelty, const struct novelty *shared);
 
-/* For `columns` columns with a common history that have taken their values of this step: the
-   distance to the nearest context, blocks and time of day. INFINITY without contexts. */
+/* The distance to the nearest context, blocks and time of day, of `columns` columns with a
+   common history that have taken their values of this step. INFINITY without contexts. */
 double novelty_joint(const struct novelty *novelty, const float *floats, unsigned minute,
                      const float *distances, size_t columns);
 

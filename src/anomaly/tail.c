@@ -11,8 +11,8 @@
 #define LEAST_FEATURE 1e-12
 #define HIGHEST (TAIL_BINS - 1.01)
 #define WEIGHT_MOST 1e6   /* then all masses are divided by it */
-#define TOTAL_MOST 4096.0 /* in weights: the limit of their sum is 2001 */
-#define ROUNDING 1e-6     /* of the total, relative to its sum */
+#define TOTAL_MOST 4096.0 /* limit of the sum of weights, which tends to 2001 */
+#define ROUNDING 1e-6     /* share of the total, relative to its sum */
 #define MASS_LEAST 1e-100 /* below it an old value counts as 0 */
 
 void tail_begin(struct tail *tail) {

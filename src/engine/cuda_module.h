@@ -38,9 +38,9 @@ struct cuda_device {
 /* Measured speeds of a device, in seconds, or bytes per second. */
 struct cuda_figures {
     struct cuda_device device;
-    double graph_launch; /* of a graph of one empty node, until the host sees its end */
+    double graph_launch; /* a graph of one empty node, until the host sees its end */
     double node;         /* each further empty node of a chain in a graph */
-    double grid_barrier; /* of a cooperative grid with one block per multiprocessor */
+    double grid_barrier; /* a barrier of a cooperative grid with one block per multiprocessor */
     double cluster;      /* an exchange in a thread-block cluster; 0: not supported */
     double round_trip;   /* host -> pinned memory -> kernel -> pinned memory -> host */
     double copy;         /* device memory to device memory, bytes read plus written */

@@ -118,8 +118,9 @@ struct layer_statistics {
     struct unit_statistics cell;      /* lstm: c after the step */
     struct parameter_statistics gain, bias; /* over all norms of the layer */
     struct parameter_statistics running_mean,
-        running_var;                  /* of a norm that has them, over all ages */
-    uint32_t histogram[MEASURE_BINS]; /* of h over [-1, 1]; values beyond count in the outer bins */
+        running_var; /* running statistics of the norms that have them, over all ages */
+    /* counts of h over [-1, 1]; values beyond count in the outer bins */
+    uint32_t histogram[MEASURE_BINS];
 };
 
 /* Written by play, in the order of the plan's operations of each kind. The caller provides the

@@ -29,7 +29,7 @@ static size_t read_cpus(const char *text, int *cpus) {
 }
 
 size_t engine_threads_default(size_t networks, size_t cpus, double quota) {
-    if (quota < (double)cpus) /* with 1.5 CPUs a second thread would wait */
+    if (quota < (double)cpus) /* a second thread would wait with 1.5 CPUs */
         cpus = (size_t)quota;
     size_t most = cpus > 1 ? cpus - 1 : 1;
     size_t count = networks < most ? networks : most;

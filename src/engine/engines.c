@@ -54,7 +54,7 @@ static const struct cuda_module *load_module(const char *path, const char *devic
     return NULL;
 }
 
-/* As engines_cuda, for `device`; `found`: the module exists. */
+/* The module for `device`, loaded on first use; `found`: it exists. */
 static const struct cuda_module *have_module(const char *device, bool *found, struct error *error) {
     static const struct cuda_module *loaded;
     char path[MODULE_PATH_SIZE];
@@ -94,7 +94,7 @@ static void use_cpu(struct engines_choice *choice, const char *reason) {
 struct load {
     size_t networks, shapes, threads;
     size_t parameters; /* of all networks */
-    size_t at_once;    /* of one shape, per thread */
+    size_t at_once;    /* parameters of one shape, per thread */
 };
 
 /* Networks that the CUDA engine plays by one launch, approximately as in ensemble.cu. */

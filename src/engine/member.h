@@ -13,7 +13,7 @@
 struct learner_window {
     uint32_t next;   /* ring position of the next step */
     uint32_t length; /* closed steps in the window */
-    uint32_t closed; /* of these, closed since the last update */
+    uint32_t closed; /* the steps of these closed since the last update */
     uint32_t terms;  /* targets of these to be learned */
     uint32_t open;   /* later steps that wait for their targets */
 };

@@ -38,7 +38,7 @@ enum expert experts_at(unsigned experts, size_t n);
 
 /* Bounds of a network's inputs and targets. */
 #define FORECAST_FEATURE_MOST 8.0 /* changes, or deviations */
-#define FORECAST_CHANGE_MOST 5.0  /* of a target in changes */
+#define FORECAST_CHANGE_MOST 5.0  /* limit of a target in changes */
 
 /* Within -most..most. */
 static inline double forecast_clip(double a, double most) {
@@ -71,7 +71,7 @@ struct forecast_closed {
 
 /* The forecasts of one step. */
 struct forecast_step {
-    uint64_t number;                   /* of the stream, from 0 */
+    uint64_t number;                   /* number of the stream's step, from 0 */
     const struct forecast_horizon *of; /* (horizons,) */
     bool closes;                       /* the step of the furthest horizon before has all targets */
     const struct forecast_closed *closed; /* (horizons,) its targets */

@@ -44,7 +44,7 @@ enum {
     SHORTEST = 6, /* shortest lag that can be chosen */
     EVERY = 16,   /* steps between two searches */
     PERIODS = 2,  /* required periods of a lag */
-    MARGIN = 20,  /* and further steps before it can be chosen */
+    MARGIN = 20,  /* further steps before it can be chosen */
 };
 
 /* products += u past, squares += past^2, both with forgetting, for `count` lags. */
@@ -143,8 +143,9 @@ static inline bool column_is_settled(const struct column *c) {
 }
 
 #define EWMA_RATE 0.2
-#define WILD_MAX 3          /* of the first values: more of them are a level of their own */
-#define RELATIVE_LEAST 1e-9 /* of a deviation, relative to the mean */
+/* most wild ones among the first values: more of them are a level of their own */
+#define WILD_MAX 3
+#define RELATIVE_LEAST 1e-9 /* least share of a deviation, relative to the mean */
 #define LEAST_UNIT 1e-12
 
 static void push(double *past, size_t count, double value) {
@@ -259,8 +260,8 @@ struct regression {
     bool there;
     size_t lags;
     struct least_squares ls; /* of one group */
-    /* of its numbers in a block, group after group: those of ls, then per place phi (stride,)
-       and its forecasts (width,) in its own unit */
+    /* offset of its numbers in a block, group after group: those of ls, then per place phi
+       (stride,) and its forecasts (width,) in its own unit */
     size_t begin;
 };
 
@@ -268,7 +269,7 @@ struct regressions {
     size_t columns, width, groups; /* columns = groups * width */
     size_t places;                 /* the horizon */
     struct regression of[EXPERTS];
-    size_t stored; /* in a block: (places, EXPERTS, columns) in changes */
+    size_t stored; /* offset in a block: (places, EXPERTS, columns) in changes */
     size_t size;   /* numbers in a block */
     size_t work;   /* numbers of scratch */
 };
@@ -282,7 +283,7 @@ enum { JOINT_COLUMNS = 8 };
 /* An expert: a formula of a column, or least squares. */
 struct expert_kind {
     const char *name;
-    /* as a change; NULL: least squares */
+    /* forecasts a change; NULL: least squares */
     double (*forecast)(const struct column *c, double ds, double v);
     size_t lags;
     bool levels; /* forecasts levels from levels */
@@ -491,8 +492,8 @@ static void regressions_learn(const struct regressions *r, double *block, size_t
 struct horizon {
     size_t ahead, columns;
     unsigned experts;
-    struct regressions regressions; /* at the beginning of the block */
-    size_t units, waiting;          /* in a block, with more than one step ahead */
+    struct regressions regressions; /* offset at the beginning of the block */
+    size_t units, waiting;          /* offsets in a block, with more than one step ahead */
     size_t size;                    /* numbers in a block */
 };
 
@@ -500,13 +501,13 @@ struct horizon {
 
 #define IN_DOUBLES(type) (sizeof(type) / sizeof(double))
 
-/* With more than one step ahead, (columns,): the mean square of the changes so far. */
+/* The mean square of the changes so far, with more than one step ahead, (columns,). */
 struct unit {
     double count, change;
 };
 
-/* With more than one step ahead, (ahead, columns), that of step t at t modulo ahead: the
-   reference of the forecasts. */
+/* The reference of the forecasts, with more than one step ahead: (ahead, columns), that of step
+   t at t modulo ahead. */
 struct waiting {
     double known; /* 0: no value yet */
     double x, mean, sd, ds;
@@ -662,14 +663,14 @@ enum { OF_Y, OF_LEVEL, OF_BASE, OUTCOMES };
 /* Arrays of a step, in the order of struct forecast_step, */
 enum { OF_X, OF_UNSEEN, OF_MEAN, OF_SD, OF_Z, OF_U, ARRAYS };
 
-/* and of one horizon; experts follow. */
+/* arrays of one horizon; experts follow. */
 enum { OF_LAST = OUTCOMES, OF_DS, OF_V, OF_AR12, OF_EXPERTS };
 
 struct forecaster {
     size_t columns, size, horizons, furthest;
     unsigned experts;
     struct horizon of[FORECAST_HORIZONS_MAX];
-    size_t begin[FORECAST_HORIZONS_MAX]; /* of its block in a state */
+    size_t begin[FORECAST_HORIZONS_MAX]; /* offset of its block in a state */
     size_t outcomes;                     /* in a state */
     double *states;                      /* (slots, size) */
     double *results;                     /* (ARRAYS + horizons * row, columns) */

@@ -13,7 +13,7 @@
 #define TINY 1e-12
 #define FORECAST_MOST 60 /* changes */
 #define TARGET_MOST 30
-#define LOSS_MOST 30 /* of a difference: its square is 900 */
+#define LOSS_MOST 30 /* limit of a difference; its square is 900 */
 #define SMOOTHED 0.99
 
 enum { LOSSES = 2 }; /* squared, absolute */
@@ -29,7 +29,7 @@ struct mixture {
     unsigned combine;
     struct part of[FORECAST_HORIZONS_MAX];
     double *states; /* (slots, size) */
-    double *scores; /* as in struct mixture_score: (2, columns), (2, forecasts) */
+    double *scores; /* results for struct mixture_score: (2, columns), (2, forecasts) */
 };
 
 /* One column of a state; per loss (LOSSES, forecasts). */

@@ -47,12 +47,12 @@ struct mixture_score {
     const double *errors, *of_last, *losses, *weights;
 };
 
-/* At that step of the stream, counted from 0, takes the target of the prediction made the
-   horizon's steps before: y (columns,) in changes, NaN = not observed. Weights move if `learn`. */
+/* Takes the target of a prediction made the horizon's steps before this step of the stream,
+   counted from 0: y (columns,) in changes, NaN = not observed. Weights move if `learn`. */
 struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, size_t horizon,
                                    uint64_t step, const double *y, bool learn);
 
-/* At that step, takes forecasts q (forecasts, columns) and their unit ds (columns,); sets the
+/* Takes forecasts q (forecasts, columns) of that step and their unit ds (columns,); sets the
    prediction p (columns,). */
 void mixture_predict(struct mixture *mixture, uint32_t slot, size_t horizon, uint64_t step,
                      const double *q, const double *ds, double *p);

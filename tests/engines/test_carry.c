@@ -258,7 +258,7 @@ static int look(void *context, struct journal_entry *entry, struct error *error)
     return 0;
 }
 
-/* Also if each byte of a key is six bytes of JSON: each command fits a control socket. */
+/* Each command fits a control socket, even if each byte of a key is six bytes of JSON. */
 static void forgets_in_requests(void **unused) {
     char directory[] = "/tmp/carry-XXXXXX", key[LONG + 1], command[64];
     struct play *play = play_open("name: a\nmodel:\n  input: {kind: real, size: 1}\n" GRU

@@ -329,7 +329,7 @@ static void replaces_every_damage(void **unused) {
     workload_close(&workload);
 }
 
-/* As after a restore by another user: the file is valid, and keeps its name. */
+/* The file may belong to another user after a restore: it is valid, and keeps its name. */
 static void refuses_what_it_may_not_read(void **unused) {
     static const char *const words[] = {"checkpoint.safetensors", "Permission denied",
                                         "readable for the daemon's user", NULL};

@@ -163,8 +163,8 @@ static void losses_are_finite_for_extreme_outputs(void **state) {
                 if (!isfinite(found))
                     fail_msg("%s: outputs of +-%g give the loss %g", loss_kind(loss)->name,
                              (double)sizes[n], found);
-                /* Beyond the stable range of exp(-log variance) only a finite result is
-                   required. */
+                /* Only a finite result is required beyond the stable range of exp(-log
+                   variance). */
                 bool plain = loss != LOSS_gaussian && loss != LOSS_mixture;
                 if ((plain || sizes[n] <= 20.0F) &&
                     !(fabs(found - expected) <= 1e-6 * (1.0 + fabs(expected))))
@@ -298,7 +298,7 @@ static void a_loss_that_is_no_number_changes_nothing(void **state) {
 
 /* ---- Numbers below the smallest normal ---- */
 
-/* By its bits: a thread that flushes to zero treats a denormal as 0. */
+/* Compares bits, since a thread that flushes to zero treats a denormal as 0. */
 static bool is_denormal(float value) {
     const uint32_t exponent = 0x7f800000, fraction = 0x007fffff;
     uint32_t bits;
@@ -327,7 +327,7 @@ static const struct architecture DECAYING = {
     .output = {.loss = LOSS_squared, .size = 1},
 };
 
-/* With parameters of 0 every gate is 1/2: each step halves an lstm's c and a gru's h. */
+/* Every gate is 1/2 with parameters of 0: each step halves an lstm's c and a gru's h. */
 static void a_state_that_decays_becomes_zero(void **state) {
     enum { HALVINGS = 4, STEPS = HALVINGS + 3 };
     const struct optimizer sgd = {.kind = OPTIMIZER_sgd, .rate = 0.1};

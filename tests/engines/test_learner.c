@@ -318,7 +318,7 @@ static void allocates_nothing_for_a_truth(void **unused) {
     free(run);
 }
 
-/* As when statistics.predictions is turned on while the daemon runs. */
+/* This happens when statistics.predictions is turned on while the daemon runs. */
 static void a_failure_to_keep_truths_leaves_nothing(void **unused) {
     struct run *run = calloc(1, sizeof *run);
     assert_non_null(run);

@@ -15,7 +15,7 @@
 
 enum { UPDATES = 6, WINDOW = 2, POSITIONS = WINDOW + 1, INPUTS = 3, TARGETS = 2, SEED = 3 };
 
-/* Of all changes since the first update, norm-wise. */
+/* Relative to all changes since the first update, norm-wise. */
 static const double TOLERANCE = 1e-3;
 
 /* The model and its parameters in double, with the same updates. */

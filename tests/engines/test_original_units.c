@@ -1,5 +1,5 @@
-/* With `scale: standard` and `target: next`: the error in original units is that of the
-   published predictions, each converted back by the scaler at the time of the prediction. */
+/* Checks the error in original units with `scale: standard` and `target: next`: it is that of
+   the published predictions, each converted back by the scaler at the time of the prediction. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +94,7 @@ static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
         assert_true(fabs(seen.deviation - steps[n].deviation) < 1e-12);
         assert_int_equal(seen.scored, steps[n].scored);
         assert_int_equal(seen.observed, steps[n].observed);
-        if (n == 2) /* without variation the prediction is the mean */
+        if (n == 2) /* the prediction is the mean without variation */
             assert_true(seen.squared_error == (5 - 3) * (5 - 3));
     }
     /* The last x was predicted from the held 5, with the scale at that time: z = (5 - 4) / 1. */
@@ -117,7 +117,7 @@ static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
 struct subscriber {
     const struct workload *workload;
     size_t example;               /* the next to be observed */
-    double predicted[KEYS][SIZE]; /* of each stream's next x; NaN: none */
+    double predicted[KEYS][SIZE]; /* predictions of each stream's next x; NaN: none */
     char keys[KEYS][256];
     size_t streams;
     double sum;

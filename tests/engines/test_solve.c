@@ -307,7 +307,7 @@ static void carry(struct fixture *from, struct fixture *to) {
     free(record);
 }
 
-/* With a step whose target is still to be solved. */
+/* The copied step still waits for the target to be solved. */
 static void another_engine_can_go_on(void **state) {
     enum { STOP = 10 };
     struct player first = {.f = opened(&ADAM), .every = 2};

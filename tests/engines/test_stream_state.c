@@ -104,7 +104,7 @@ static void nothing_is_lost(void **unused) {
         play_take(moves, 0, 0);
         for (size_t k = 0; k < count; k++)
             adopt(moves, &blobs[k]);
-        /* For anomalies, the pause since a stream's last example begins with the move. */
+        /* The pause since a stream's last example begins with the move. */
         if (!learner_watches(moves->learner))
             play_assert_state(moves, &before);
         play_take(stays, play_examples(), play_examples());
@@ -302,7 +302,7 @@ static size_t try_number(struct play *play, struct bytes *blob, const struct row
     return status == 1;
 }
 
-/* In every row with floats. An adopted state can be learned, saved and read again. */
+/* Tests every row with floats. An adopted state can be learned, saved and read again. */
 static void huge_numbers_are_refused(void **unused) {
     enum { HEAD = SUMMED_FROM + 17 + 17 + 8, TRIES = 16 };
     static const char *const whole[] = {"windows", "open", NULL};
@@ -331,7 +331,7 @@ static void huge_numbers_are_refused(void **unused) {
     }
 }
 
-/* For any input in float the state stays valid. */
+/* The state stays valid for any input in float. */
 static void extreme_values_are_kept(void **unused) {
     static const float extremes[] = {FLT_MAX, -FLT_MAX, 0, 1e-45F, 1, 1e30F, FLT_MAX, 3, FLT_MIN};
     enum { EXTREMES = sizeof extremes / sizeof *extremes, STEPS = 900 };

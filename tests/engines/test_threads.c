@@ -22,7 +22,7 @@ enum {
     NUMBERS = 64,
     SEED = 7,
     SIZE = 77,  /* rows in several panels and a rest of each gate, columns with a rest */
-    SMALL = 21, /* for rules whose cost grows with the square of the states */
+    SMALL = 21, /* size for rules whose cost grows with the square of the states */
     INPUTS = 5,
     CLASSES = 9,
     ALONE = 1,

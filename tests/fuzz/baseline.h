@@ -1,4 +1,4 @@
-/* For the fuzzers: an engine with only the portable kernels, with the same flags as the other
-   files. */
+/* An engine with only the portable kernels for the fuzzers, compiled with the same flags as the
+   other files. */
 #undef RUNNEL_X86
 #define ISA baseline

@@ -37,13 +37,13 @@ enum {
 };
 enum edit { EDIT_BYTE, EDIT_NUMBER, EDIT_WORD, EDIT_HEADER_ADD, EDIT_HEADER_CUT, EDIT_CUT, EDITS };
 enum {
-    LENGTH_SIZE = sizeof(uint64_t), /* of the header's length, at the start of the file */
+    LENGTH_SIZE = sizeof(uint64_t), /* size of the header's length, at the start of the file */
     EDITS_MAX = 32,
     PLAN_STEPS = 4,
     EXAMPLES = 12,
     STEPS = 2,
     WORD_COLUMNS = 4,
-    NUMBERS_MAX = 8, /* in an example's x or y */
+    NUMBERS_MAX = 8, /* numbers in an example's x or y */
     LEARNERS = 6,
     FORECAST = 4, /* the learner of scale: forecast */
     WORDS = 5,    /* that of columns and vocabularies */
@@ -106,8 +106,8 @@ static struct side {
     size_t good_size;
 } sides[LEARNERS];
 
-/* For columns: a number that may be missing, a word, a symbol that may be negated, an hour; and
-   a class that is a word. */
+/* Values of columns: a number that may be missing, a word, a symbol that may be negated, an
+   hour; and a class that is a word. */
 static void fill_columns(size_t n, union value *x, union value *y, char words[NUMBERS_MAX]) {
     for (size_t t = 0; t < STEPS; t++, x += WORD_COLUMNS, y++) {
         x[0].real = n % 4 ? (float)(n % 5) : NAN;
@@ -155,7 +155,7 @@ static void learn(struct learner *learner, const struct side *side, size_t first
     REQUIRE(!learner_flush(learner, &error), "%s", error.text);
 }
 
-/* As the daemon does before a checkpoint. */
+/* The daemon also does this before a checkpoint. */
 static void forget_invalid(struct learner *learner) {
     const struct streams *streams = learner_streams_table(learner);
     struct error error = {0};

@@ -38,7 +38,7 @@ static void run(sqlite3 *file, const char *sql) {
     REQUIRE(sqlite3_exec(file, sql, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(file));
 }
 
-/* As by daemons of that format. */
+/* Creates a journal like daemons of that format. */
 static void create(sqlite3 *file, int format) {
     run(file, journal_tables);
     if (format >= JOURNAL_FORMAT_KINDS)

@@ -28,8 +28,8 @@ enum {
     PLAN_STEPS = 16,
     EXAMPLES = 40,
     STREAMS = 3,                                     /* as learning.max_streams */
-    NUMBERS = 3,                                     /* in x and in y */
-    ROWS_AT = SUMMED_FROM + 17 + 17 + 8 + 1 + 1 + 2, /* with a key of one byte */
+    NUMBERS = 3,                                     /* numbers in x and in y */
+    ROWS_AT = SUMMED_FROM + 17 + 17 + 8 + 1 + 1 + 2, /* offset with a key of one byte */
 };
 
 #define LAYERS "  layers: [{cell: gru, size: 3}]\n"

@@ -34,7 +34,7 @@ unsigned hostcuda_active(void);
 /* Waits for the block; returns the number of its threads with `predicate`. */
 unsigned hostcuda_block(int predicate);
 
-/* For the race detector (race.h): a fence, and an atomic on `size` bytes, called at `code`. */
+/* The race detector's hooks (race.h): a fence, and an atomic on `size` bytes, called at `code`. */
 void hostcuda_fence(void);
 void hostcuda_atomic_access(const void *at, size_t size, const void *code);
 

@@ -22,7 +22,7 @@ struct thread {
     unsigned lane;
     waits state;
     const void *caller; /* caller of the function that waits */
-    /* For a warp collective, from arrival until the last lane has arrived. */
+    /* State of a warp collective, from arrival until the last lane has arrived. */
     hostcuda_collective what;
     unsigned mask, argument, width;
     uint64_t value;

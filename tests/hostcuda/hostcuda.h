@@ -52,7 +52,7 @@ cudaError_t begin(const char *function);
 /* An error of this call: reports it on stderr, stores it for cudaGetLastError, and returns it. */
 cudaError_t fail(cudaError_t error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* As fail, without a report: for errors without misuse. */
+/* Does the same without a report: for errors without misuse. */
 cudaError_t note(cudaError_t error);
 
 /* A device error: reports it; every later call also returns it, until cudaDeviceReset. */
@@ -89,7 +89,7 @@ struct access {
     access(const access &) = delete;
     access &operator=(const access &) = delete;
 };
-/* From here on a bad access is reported before it ends the program (crash.cpp). */
+/* Reports later bad accesses before they end the program (crash.cpp). */
 void watch_accesses();
 
 enum class side { device, host };
@@ -111,8 +111,8 @@ bool capturing(cudaStream_t stream);
 /* Whether the stream belongs to the current device, as a launch requires. */
 bool is_current(cudaStream_t stream);
 
-/* For calls that wait: an error, and an invalid capture, if `stream` (nullptr: any stream) is
-   being captured. */
+/* Returns an error, and invalidates the capture, if `stream` (nullptr: any stream) is being
+   captured: for calls that wait. */
 cudaError_t refuse_in_capture(const char *function, cudaStream_t stream);
 
 /* Runs all work of the stream, or of all streams. */

@@ -57,7 +57,7 @@ struct access {
     uint32_t when;      /* its thread's clock */
     uint32_t lanes;     /* a bit each */
     uint16_t warp;
-    uint8_t bytes; /* of the word, a bit each */
+    uint8_t bytes; /* bytes of the word, a bit each */
     way how;
     int32_t code; /* from `anchor` on */
 };

@@ -18,7 +18,7 @@ enum disk_fault {
 /* Call it once, before SQLite is used. */
 void faulty_disk_install(void);
 
-/* From now on: after that many calls of the fault's kind, every one fails. */
+/* Lets every call of the fault's kind fail after that many more calls. */
 void faulty_disk(enum disk_fault fault, int after);
 
 #endif

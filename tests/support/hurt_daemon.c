@@ -25,7 +25,7 @@
 static enum disk_fault fault;
 static int after;
 static _Atomic int faulted; /* SIGUSR1 was received an odd number of times */
-static _Atomic long offset; /* of the wall clock, seconds */
+static _Atomic long offset; /* offset of the wall clock, seconds */
 
 static int variable(const char *name) {
     const char *text = getenv(name);

@@ -20,8 +20,8 @@ const char *in_state(const char *name) {
 int make_state(void **unused) {
     (void)unused;
     faulty_disk(DISK_WELL, 0);
-    /* In memory: the tests check which writes and syncs there are, and many thousand real ones
-       wait for other users of the disk. */
+    /* The files are in memory: the tests check which writes and syncs there are, and many
+       thousand real ones wait for other users of the disk. */
     strcpy(state, "/dev/shm/test-journal-XXXXXX");
     if (mkdtemp(state))
         return 0;

@@ -169,7 +169,7 @@ static void make(const char *topic, int partitions) {
     char why[LINE_SIZE];
     rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
     rd_kafka_NewTopic_t *fresh =
-        /* as configured in the cluster */
+        /* the cluster's default */
         rd_kafka_NewTopic_new(topic, partitions, -1, why, sizeof why);
     rd_kafka_CreateTopics(client, &fresh, 1, NULL, queue);
     puts(is_good(rd_kafka_queue_poll(queue, WAIT_MS), true) ? "ok" : "failed");

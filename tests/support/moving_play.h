@@ -39,9 +39,9 @@ struct play {
     struct learner *learner;
     uint64_t hash; /* of all observations */
     uint64_t forgotten;
-    unsigned random;   /* of the examples: the same for all plays */
+    unsigned random;   /* seed of the examples: the same for all plays */
     uint64_t label;    /* the next number with a label */
-    uint64_t position; /* in a journal with all entries */
+    uint64_t position; /* position in a journal with all entries */
 };
 
 /* Other engines take a hundred times as long: one case is enough to check their slots; the CPU

@@ -24,7 +24,7 @@ struct observations {
     size_t count, capacity;
     size_t inputs, outputs, layers; /* of the model */
     uint64_t measure_every;         /* 0 = never */
-    uint64_t played;                /* of the newest example; 0 = none yet */
+    uint64_t played;                /* number of the newest example; 0 = none yet */
 };
 
 /* An observer that appends to the list; an overflow fails the running test. */

@@ -227,7 +227,7 @@ static void encode_columns(const struct place *at, const struct input *input, co
 /* The input of the first layer from x. */
 static void encode(const struct place *at, const union value *x, double *encoded) {
     const struct input *input = &at->model->architecture.input;
-    uint32_t id = x->id & ~SYMBOL_MINUS; /* of a symbol, whose row may be negated */
+    uint32_t id = x->id & ~SYMBOL_MINUS; /* id of a symbol, whose row may be negated */
     double sign = x->id & SYMBOL_MINUS ? -1.0 : 1.0;
     if (input->column_count) {
         encode_columns(at, input, x, encoded);
@@ -501,7 +501,7 @@ static double oracle_adamw(const struct parameter_step *s, double p, double g) {
     return adam_without_decay(s, p - s->o->rate * s->o->weight_decay * p, g);
 }
 
-/* As in the paper: g is the negative gradient. */
+/* Here g is the negative gradient, like in the paper. */
 static double oracle_cocob(const struct parameter_step *s, double p, double gradient) {
     const struct optimizer *o = s->o;
     double g = -(gradient + o->weight_decay * p);

@@ -14,7 +14,7 @@ struct played {
     struct architecture model;
     enum optimizer_id optimizer;
     size_t window; /* also of each update */
-    size_t steps;  /* of each of the two slots */
+    size_t steps;  /* steps of each of the two slots */
     /* further runs of a window's steps: 1 is learned; 2 is not; the last step of 2 is scored
        late, before 3 begins another sequence; that of 3 before 4 continues the same one */
     size_t runs;
@@ -22,9 +22,9 @@ struct played {
     /* Networks that learn together, each with its own start values, rate, clip and constants of
        the optimizer and norms; 0: one. */
     size_t members;
-    bool together;                    /* by the engine's play_together; else one after the other */
-    bool out_of_step;                 /* updates, measures and steps at different times */
-    const struct architecture *other; /* of every third member; NULL: all have the model's */
+    bool together;    /* played by the engine's play_together; else one after the other */
+    bool out_of_step; /* updates, measures and steps at different times */
+    const struct architecture *other; /* model of every third member; NULL: all have the same */
 };
 
 /* All results, and the parameters and a slot after them: a file to be closed. `variables` are

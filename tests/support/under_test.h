@@ -21,8 +21,8 @@ bool under_test_is_cpu(void);
 /* Uses that device from here on, such as "cuda:1". */
 void under_test_use(const char *device);
 
-/* For tests of code above engines: skips the CUDA engine in a build with sanitizers, where it
-   takes minutes and adds nothing to the tests of engines. */
+/* Skips the CUDA engine in a build with sanitizers, where it takes minutes: for tests of code
+   above engines. */
 void under_test_above_engines(void);
 
 /* Whether a case of a test's matrix is played: all in a normal build; in a build with sanitizers

@@ -78,7 +78,7 @@ static void describe(struct workload *workload, const struct workload_options *o
     model_build(&workload->model, &config->architecture);
 }
 
-/* With target: later, about every other example is a label of one of the latest examples of its
+/* About every other example with target: later is a label of one of the latest examples of its
    stream: possibly of one that has its targets, or with a different number of steps. */
 static void make_label(struct workload *workload, size_t n, uint64_t *state) {
     enum { LATEST = 12 };

@@ -29,7 +29,7 @@ struct workload {
     struct example *examples;
     size_t count;
     size_t x_size;                  /* numbers in one step's x */
-    size_t label_room, label_steps; /* from x to y, and the most steps of one */
+    size_t label_room, label_steps; /* bytes from x to y, and the most steps of one */
     char *bytes;                    /* holds keys, x and y; x and y are at odd addresses */
 };
 

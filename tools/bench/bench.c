@@ -55,7 +55,7 @@ enum {
     EXAMPLES = 2000, /* learned before any measurement, without --examples */
     ROUNDS_MIN = 3,
     STREAMS = 1,
-    DEVICE_SIZE = 64, /* of an override of the device */
+    DEVICE_SIZE = 64, /* size of an override of the device */
 };
 #define EXAMPLES_MAX 1000000000000
 
@@ -83,7 +83,7 @@ struct bench {
     struct cuda_figures gpu;
     struct bench_data data;
     struct bench_learner *learner;
-    struct config lone_config; /* with --members: the first one alone */
+    struct config lone_config; /* the first member alone, with --members */
     struct bench_learner *lone;
     struct bench_split *split;
     struct bench_socket *socket;

@@ -67,8 +67,8 @@ struct floor_work floor_of(struct floor_work work, size_t networks);
 /* Seconds for one example. */
 struct floor_time {
     double flops, bytes;
-    double stages; /* on a GPU; else 0 */
-    /* of a phase: the larger of flops and bytes, plus stages; of all phases: their sum */
+    double stages; /* time of stages on a GPU; else 0 */
+    /* the larger of flops and bytes, plus stages, of a phase; or their sum over all phases */
     double floor;
 };
 

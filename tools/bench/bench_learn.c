@@ -203,7 +203,7 @@ int bench_split_open(struct bench_split **split, const struct config *config,
     opened->clip = config->learning.clip;
     opened->window = config->learning.window;
     opened->stride = config->learning.stride;
-    /* with several members each has its own */
+    /* each of several members has its own */
     bool lone = !config->members_given || config->member_count < 2;
     if ((lone && engine_threads_open(&opened->threads, config, &cpu_engine, error)) ||
         network_open(&opened->network, model, config->learning.rule, opened->window,

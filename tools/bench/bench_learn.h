@@ -36,7 +36,7 @@ int bench_learner_export(struct bench_learner *learner, const char *path, struct
 /* Counts so far. */
 struct bench_learned {
     uint64_t examples, updates, skipped;
-    double loss; /* of the newest scored example */
+    double loss; /* loss of the newest scored example */
 };
 struct bench_learned bench_learner_learned(const struct bench_learner *learner);
 

@@ -17,12 +17,12 @@ enum { MACHINE_NAME_SIZE = 64 };
 
 struct machine {
     char processor[MACHINE_NAME_SIZE];
-    const struct ceilings *loops; /* of the engine's instruction set */
+    const struct ceilings *loops; /* loops of the engine's instruction set */
     size_t capacity[LEVELS];      /* bytes; memory: SIZE_MAX */
     bool reported;                /* the machine reports its caches' sizes; else assumed */
     size_t buffer_size[LEVELS];   /* bytes read to measure that level */
     void *mapped[LEVELS];
-    float *buffers[LEVELS];       /* in `mapped`; NULL until the first round */
+    float *buffers[LEVELS];       /* pointers into `mapped`; NULL until the first round */
     struct series multiply_add;   /* operations per second, two per multiply-add */
     struct series read[LEVELS];   /* bytes per second */
     struct series update[LEVELS]; /* bytes per second, read and written together */

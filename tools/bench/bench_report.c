@@ -14,10 +14,10 @@
 /* ---- Findings: medians, floors and ratios ---- */
 
 struct findings {
-    struct machine_figures machine; /* of the CPU; all zero on a GPU */
+    struct machine_figures machine; /* ceilings of the CPU; all zero on a GPU */
     struct figure parts[PARTS];
     struct floor_work work[MODES];
-    double nodes[MODES][PHASES], launches[MODES]; /* on a GPU, per example */
+    double nodes[MODES][PHASES], launches[MODES]; /* numbers per example on a GPU */
     struct floor_time phases[MODES][PHASES], floor[MODES];
     double p50, p99; /* microseconds of single examples */
 };
@@ -77,7 +77,7 @@ static const struct figure *findings_whole(const struct findings *f, enum bench_
     return &f->parts[mode == MODE_SINGLE ? PART_SINGLE : PART_QUEUED];
 }
 
-/* With --members: microseconds per example of one member alone. */
+/* Microseconds per example of one member alone, with --members. */
 static const struct figure *findings_lone(const struct findings *f, enum bench_mode mode) {
     return &f->parts[mode == MODE_SINGLE ? PART_LONE_SINGLE : PART_LONE_QUEUED];
 }

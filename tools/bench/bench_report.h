@@ -23,7 +23,7 @@ enum bench_part {
     PART_BACKWARD, /* the same in both modes */
     PART_OPTIMIZER,
     PART_SOCKET,      /* end to end */
-    PART_LONE_SINGLE, /* with several networks, the first alone: one at a time, */
+    PART_LONE_SINGLE, /* the first of several networks alone: one at a time, */
     PART_LONE_QUEUED, /* and queued */
     PARTS,
 };

@@ -72,7 +72,7 @@ def draw_column(panel, x, rows, k, comparison, bands):
 
 
 def draw_skill(panel, comparison, rivals):
-    """By tenth of the stream, against each of the simple methods."""
+    """Draws the skill by tenth of the stream, against each of the simple methods."""
     edges = [len(comparison.truth) * n // TENTHS for n in range(TENTHS + 1)]
     for name, colour in zip(rivals, RIVAL_COLOURS):
         skills = [comparison.skill(name, slice(a, b)) for a, b in zip(edges, edges[1:])]

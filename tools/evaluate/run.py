@@ -23,7 +23,7 @@ AHEAD_MOST, BYTES_A_NUMBER = 4000, 24
 
 
 def program(name):
-    """In the directory of this program (installed or built), else in PATH."""
+    """The path of a program in the directory of this program (installed or built), else in PATH."""
     beside = pathlib.Path(__file__).resolve().parent / name
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which(name)
     if not found:

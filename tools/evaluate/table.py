@@ -51,7 +51,7 @@ STREAMS_MAX = 1024  # default of learning.max_streams
 
 
 class Unusable(Exception):
-    """With one sentence about the reason."""
+    """An unusable table, with one sentence about the reason."""
 
 
 class Cells:

@@ -149,7 +149,8 @@ static const char *program_name(const struct recorder *r) {
 
 /* ---- The program ---- */
 
-/* In the child: only functions that are safe after fork. A killed parent also kills the child. */
+/* Runs in the child: only functions that are safe after fork. A killed parent also kills the
+   child. */
 static void start(const struct recorder *r, char *const *arguments, pid_t parent) {
     setpgid(0, 0); /* Ctrl-C goes to the parent: an interrupted feeder exits with success */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -262,7 +263,7 @@ static bool put_number(FILE *file, uint32_t number) {
     return fwrite(bytes, sizeof bytes, 1, file) == 1;
 }
 
-enum { FRAMES_MAX = 64 /* of a stored message: more than a daemon accepts */ };
+enum { FRAMES_MAX = 64 /* frames of a stored message: more than a daemon accepts */ };
 
 /* Frames of one message. */
 struct message {
@@ -356,7 +357,7 @@ static int check_exit(const struct recorder *r, int status, struct error *error)
                                  name, program_name(r), code);
 }
 
-/* Until the child has ended. */
+/* Receives messages until the child has ended. */
 static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop, struct error *error) {
     double shown = clock_seconds();
     for (;;) {

@@ -24,7 +24,7 @@ struct examples {
     size_t size;
     uint64_t *at; /* (count,) offset of each message */
     size_t count;
-    char digest[EXAMPLES_DIGEST_SIZE]; /* of all after the header, 16 hexadecimal digits */
+    char digest[EXAMPLES_DIGEST_SIZE]; /* digest of all after the header, 16 hexadecimal digits */
 };
 
 /* -1: EX_NOINPUT if it cannot be read, EX_DATAERR if it is another or an incomplete file. */

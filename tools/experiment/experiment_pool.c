@@ -470,8 +470,8 @@ static void wait_for_change(struct pool *pool) {
     pthread_cond_timedwait(&pool->change, &pool->lock, &until);
 }
 
-/* Until all threads have ended. The lock is held while a run is stored: a few milliseconds in
-   which only threads without work wait. */
+/* Stores results until all threads have ended. The lock is held while a run is stored: a few
+   milliseconds in which only threads without work wait. */
 static int keep_all(struct pool *pool, struct error *error) {
     int result = 0;
     pthread_mutex_lock(&pool->lock);

@@ -43,14 +43,14 @@ enum {
 struct sums {
     double loss;
     uint64_t scored;
-    double compared_loss, baseline; /* of examples with a known baseline */
+    double compared_loss, baseline; /* sums of examples with a known baseline */
     uint64_t compared;
-    double gradient_norm, update_ratio; /* of examples with an update */
+    double gradient_norm, update_ratio; /* sums of examples with an update */
     uint64_t updated;
 };
 
 struct course {
-    struct run_options options; /* with at most one point per message */
+    struct run_options options; /* options with at most one point per message */
     size_t messages;            /* of the stream */
     const struct model *model;
     struct learner *learner;

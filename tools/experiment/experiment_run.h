@@ -23,9 +23,9 @@ struct run_watch {
 
 struct run_options {
     double recent;   /* share of the messages that counts as recent */
-    uint64_t points; /* of the curve, at most */
+    uint64_t points; /* points of the curve, at most */
     unsigned keep;   /* a set of enum spec_keep */
-    bool beside;     /* with other runs in parallel: default threads are 1, without pinning */
+    bool beside;     /* other runs are active: default threads are 1, without pinning */
     const volatile sig_atomic_t *stop;
 };
 

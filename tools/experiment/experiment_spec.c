@@ -29,7 +29,7 @@ static int no_memory(const struct reading *reading) {
     return error_no_memory(reading->error);
 }
 
-/* For `count` items of that size, and one more; NULL after no_memory. */
+/* Room for `count` items of that size, and one more; NULL after no_memory. */
 static void *make_room(const struct reading *reading, size_t count, size_t size) {
     void *room = memory_take(&reading->spec->memory, (count + 1) * size);
     if (!room)

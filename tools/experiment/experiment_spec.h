@@ -38,7 +38,7 @@ struct spec_base {
 
 struct spec_stream {
     const char *name;
-    bool replay;              /* by runnel-replay, else by runnel-feed */
+    bool replay;              /* recorded by runnel-replay, else by runnel-feed */
     const char *const *words; /* (word_count,) its arguments as written */
     size_t word_count;
     const char *const *arguments; /* the same with ${NAME} replaced, ended by NULL */
@@ -54,7 +54,7 @@ struct spec_variant {
 enum spec_keep { SPEC_LOSSES = 1, SPEC_WEIGHTS = 2, SPEC_PARAMETERS = 4 };
 
 struct experiment_spec {
-    const char *path, *directory; /* of the file; base of relative names in it */
+    const char *path, *directory; /* path of the file; base of relative names in it */
     const char *text;
     const char *name;
     struct spec_base base;

@@ -255,7 +255,7 @@ static int number_of(struct experiment_store *store, const char *sql, int64_t *n
     return result;
 }
 
-/* In one transaction: after a kill the file is empty or has all tables. */
+/* Creates all tables in one transaction: after a kill the file is empty or complete. */
 static int create(struct experiment_store *store, struct error *error) {
     char sql[128];
     snprintf(sql, sizeof sql, "PRAGMA application_id = %d; PRAGMA user_version = %d;", APPLICATION,
@@ -293,7 +293,7 @@ static int check_format(struct experiment_store *store, struct error *error) {
     return 0;
 }
 
-/* Without a log the file can be copied, and read in a read-only directory. */
+/* The file can be copied without a log, and read in a read-only directory. */
 static int set_modes(struct experiment_store *store, struct error *error) {
     sqlite3_busy_timeout(store->file, BUSY_MS);
     sqlite3_extended_result_codes(store->file, 0);
@@ -337,7 +337,7 @@ void experiment_store_close(struct experiment_store **store) {
     struct experiment_store *s = *store;
     if (!s)
         return;
-    if (s->file && s->writes) { /* with a reader the log stays: the next writer removes it */
+    if (s->file && s->writes) { /* the log stays if there is a reader: the next writer removes it */
         sqlite3_busy_timeout(s->file, 0);
         sqlite3_exec(s->file, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
     }

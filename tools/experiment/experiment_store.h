@@ -54,8 +54,8 @@ struct experiment_variant {
 struct experiment_stream {
     size_t stream; /* its number */
     const char *name;
-    const char *command; /* of the recording: "runnel-feed csv FILE" */
-    const char *digest;  /* of its messages, 16 hexadecimal digits; NULL: not recorded yet */
+    const char *command; /* command of the recording: "runnel-feed csv FILE" */
+    const char *digest;  /* digest of its messages, 16 hexadecimal digits; NULL: not recorded yet */
     uint64_t examples, bytes;
     const char *files; /* JSON: [{"path":, "size":, "digest":}] of each argument that is a file */
 };
@@ -75,7 +75,7 @@ struct experiment_figures {
     double mean, recent; /* loss over all scored examples, and over the last share of the run */
     double baseline, baseline_recent;
     double skill, skill_recent; /* 1 - mean / baseline; for logarithmic losses the difference */
-    double rmse, mae;           /* in original units, over all columns and steps */
+    double rmse, mae;           /* errors in original units, over all columns and steps */
     double accuracy, bits;
 };
 
@@ -105,17 +105,18 @@ struct experiment_run {
     enum experiment_state state;
     const char *error;         /* NULL: none */
     const char *configuration; /* the whole resolved configuration, YAML */
-    const char *digest;        /* of the configuration: of everything that affects results */
-    const char *data;          /* digest of the stream */
+    const char *digest; /* digest of the configuration, including everything that affects results */
+    const char *data;   /* digest of the stream */
     const char *version, *device;
     uint64_t parameters, examples, rejected, steps;
     uint64_t scored; /* examples with a loss */
     uint64_t updates, skipped;
     double started;              /* Unix time */
-    double seconds, cpu_seconds; /* of learning: wall time, and its thread's time */
+    double seconds, cpu_seconds; /* time of learning: wall time, and its thread's time */
     struct experiment_figures figures;
-    const char *losses_digest;     /* of the bits of all losses in order, 16 hexadecimal digits */
-    const char *parameters_digest; /* of those at the end */
+    /* digest of the bits of all losses in order, 16 hexadecimal digits */
+    const char *losses_digest;
+    const char *parameters_digest; /* digest of the parameters at the end */
 };
 
 /* All results except the courses of runs. */
@@ -125,7 +126,8 @@ struct experiment_results {
     double recent;       /* share of a run */
     uint64_t points;     /* of a curve */
     const char *kept;    /* further data of a run: losses, weights, parameters */
-    bool live; /* of a recording: the last variant is the daemon's own forecast, of all members */
+    /* results of a recording: the last variant is the daemon's own forecast, of all members */
+    bool live;
     const char *version, *device, *isa;
     double started, finished;     /* Unix time; NaN: not yet */
     const char *text, *yaml_path; /* the experiment's YAML, and its path */
@@ -138,7 +140,8 @@ struct experiment_results {
     size_t variant_count;
     struct experiment_run *runs; /* (run_count,) by variant, stream, seed */
     size_t run_count;
-    void *memory; /* of all the above, and other data to be freed with it: experiment_memory.h */
+    /* memory of all the above, and other data to be freed with it: experiment_memory.h */
+    void *memory;
 };
 
 int experiment_store_read(struct experiment_store *store, struct experiment_results *results,
@@ -164,7 +167,8 @@ int experiment_store_progress(struct experiment_store *store, struct experiment_
 struct experiment_point {
     uint64_t examples, scored; /* up to here; of those since the previous point */
     double mean, baseline, gradient_norm, update_ratio;
-    double weight_norm; /* of all parameters, here; NaN at most points unless weights are kept */
+    /* norm of all parameters, here; NaN at most points unless weights are kept */
+    double weight_norm;
 };
 int experiment_store_curve(struct experiment_store *store, int64_t run,
                            struct experiment_point **points, size_t *count, struct error *error);

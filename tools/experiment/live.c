@@ -147,7 +147,7 @@ static int resolve(const struct experiment_plan *plan, struct live *live, struct
     return status;
 }
 
-/* To be freed; NULL: as live_print. */
+/* The caller frees the result; NULL: errors as for live_print. */
 static struct live *live_resolve(const struct experiment_plan *plan, struct error *error) {
     if (check_variants(plan->spec, error))
         return NULL;
@@ -199,7 +199,7 @@ struct recording {
     struct database_clock clock;
     const char *path;
     int64_t run;
-    int64_t messages; /* of loss, in the run */
+    int64_t messages; /* number of loss messages in the run */
     double every;     /* examples between two messages, at most */
     double start;     /* examples before those of the messages */
     const struct output *output;

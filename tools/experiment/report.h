@@ -12,9 +12,9 @@ struct report_options {
     const char *against;    /* a directory of results, or the file, to compare with */
     const char *csv, *html; /* files; "-" = standard output */
     const char *board;      /* directory for TensorBoard */
-    const char *measure;    /* of the table, ranks and tests; a name of experiment_measures */
-    bool json;              /* the table, and the comparison, as JSON */
-    bool quiet;             /* no table */
+    const char *measure; /* measure of the table, ranks and tests; a name of experiment_measures */
+    bool json;           /* the table, and the comparison, as JSON */
+    bool quiet;          /* no table */
 };
 
 /* Checks that the measure exists, that standard output is used once, and that the results of

@@ -116,8 +116,8 @@ struct statistics_test statistics_paired(const double *differences, size_t count
 
 /* ---- Several tests ---- */
 
-/* In the order of their p, the k-th of m is multiplied by (m - k + 1), and is never less than
-   the previous one. Each finds its rank by counting, without sorting. */
+/* Multiplies the k-th smallest p of m by (m - k + 1), and keeps the order. Each finds its rank
+   by counting, without sorting. */
 void statistics_holm(double *p, size_t count) {
     double adjusted = 0;
     size_t tests = 0;

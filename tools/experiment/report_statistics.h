@@ -8,7 +8,7 @@
 struct statistics_sample {
     size_t count;     /* of present numbers */
     double mean;      /* NaN without numbers */
-    double deviation; /* of a sample, over count - 1; NaN with fewer than two */
+    double deviation; /* deviation of a sample, over count - 1; NaN with fewer than two */
     double least, greatest;
 };
 struct statistics_sample statistics_of(const double *values /* (count,) */, size_t count);

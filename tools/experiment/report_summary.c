@@ -34,7 +34,7 @@ static bool has_key(const struct summary *summary, const char *key) {
     return false;
 }
 
-/* In the order in which variants have them. */
+/* Finds keys in the order in which variants have them. */
 static int find_keys(struct summary *summary, struct experiment_results *results) {
     size_t most = 0;
     for (size_t i = 0; i < results->variant_count; i++)

@@ -23,7 +23,7 @@ struct summary_stream {
     const struct experiment_stream *stream;
     size_t measure;             /* of experiment_measures */
     bool likely;                /* skill is a difference: for logarithmic losses */
-    double baseline;            /* of all variants, if it is the same; else NaN */
+    double baseline;            /* baseline of all variants, if it is the same; else NaN */
     size_t seeds;               /* with a finished run */
     size_t nonfinite, failed;   /* runs */
     const char *verdict;        /* why no variant is the best; NULL: one is, or there is only one */

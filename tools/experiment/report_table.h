@@ -7,7 +7,7 @@
 
 #include "report_summary.h"
 
-/* At most `width` columns wide if possible. -1: out of memory. */
+/* The table has at most `width` columns if possible. -1: out of memory. */
 int report_table(const struct summary *summary, FILE *to, int width);
 
 /* A new reference; NULL: out of memory. */
@@ -22,7 +22,7 @@ struct against_cell {
     enum { AGAINST_BOTH, AGAINST_NEW, AGAINST_GONE } where;
     bool same_settings;          /* else they only have the same name */
     double here, there;          /* mean of the measure over the seeds that both have finished */
-    struct statistics_test test; /* of the differences, here - there */
+    struct statistics_test test; /* test of the differences, here - there */
     double holm;
     size_t runs, equal; /* seeds with losses on both sides; those with the same bits */
 };

@@ -71,7 +71,7 @@ static const struct {
 /* ---- Alarms ---- */
 
 struct alarms {
-    uint64_t early;             /* in the first EARLY steps, at the first threshold */
+    uint64_t early;             /* alarms in the first EARLY steps, at the first threshold */
     uint64_t later[THRESHOLDS]; /* after the first BEGIN */
 };
 

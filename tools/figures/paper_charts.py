@@ -46,8 +46,8 @@ def panels(rows, columns, share=True):
 
 
 def save(figure, path, axis, entry=ENTRY):
-    """With one legend above all panels, of the curves of one of them; `entry` inches for each
-    name."""
+    """Saves a figure with one legend above all panels, of the curves of one of them; `entry`
+    inches for each name."""
     handles, labels = axis.get_legend_handles_labels()
     width, height = figure.get_size_inches()
     columns = max(1, min(len(labels), int(width / entry)))

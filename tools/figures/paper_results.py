@@ -71,7 +71,7 @@ def loss(run):
 
 
 def chosen(rates):
-    """Of {rate: {seed: run}} the runs with the best rate, by seed."""
+    """The runs with the best rate, by seed, from {rate: {seed: run}}."""
     if len(rates) == 1:
         (seeds,) = rates.values()
         return [seeds[seed] for seed in sorted(seeds)]

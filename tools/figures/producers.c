@@ -89,7 +89,7 @@ static int send_example(struct producer *p, struct runnel_sender *sender) {
         .epoch = (uint32_t)o->epoch,
         .sequence = p->sequences[stream] + 1,
     };
-    /* until the previous example in this place of the rings is acknowledged */
+    /* waits until the previous example in this place of the rings is acknowledged */
     while (!o->push && p->sent - p->acknowledged >= o->window)
         if (runnel_sender_poll(sender, TURN_SECONDS, NULL) || !tick(p, true))
             return -1;

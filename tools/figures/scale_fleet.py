@@ -64,7 +64,7 @@ class Fleet:
         ages = numpy.geomspace(STEP, 1e5, 200)
         some = [scale_model.changed(rates, number, age) / plan.keys for age in ages]
         self.changed_share = lambda age: numpy.interp(age, ages, some)
-                # At rest: published at the last turn of each daemon.
+                # The fleet is at rest: published at the last turn of each daemon.
         behind = plan.publish - self.next_publication[self.owner]
         self.age = behind.copy()                 # seconds since the last publication
         self.come[:] = self.learned[:] = self.rate * behind
@@ -203,7 +203,7 @@ class Fleet:
             self.ask(max(began + self.turn, self.answers_at + TRIP), RENEW, daemon)
 
     def took(self, daemon, _, version):
-        """With `all`, a take of another daemon since the last look makes it fail, and it tries
+        """A take of another daemon since the last look makes it fail with `all`; then it tries
         again at once."""
         self.totals["takes"] += 1
         take = self.takeable(daemon)
@@ -222,7 +222,8 @@ class Fleet:
         self.ask(self.answers_at + TRIP, RENEW, daemon)
 
     def change(self, places=1):
-        """With `all` one version for any change; with `changes` a number for each partition."""
+        """There is one version for any change with `all`, and a number for each partition with
+        `changes`."""
         self.version += places if self.plan.read == "changes" else 1
 
     COSTS = (lambda self, _: self.cost.renew, cost_of_look, lambda self, _: self.cost.take)

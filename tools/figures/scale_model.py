@@ -116,8 +116,8 @@ def blocks(keys):
 
 
 def shares(keys, exponents, partitions):
-    """For each partition: number of its keys, and for each exponent its share of the examples.
-    -> (partitions,) and {exponent: (partitions,)}"""
+    """The number of keys of each partition, and for each exponent its share of the examples. ->
+    (partitions,) and {exponent: (partitions,)}"""
     count = numpy.zeros(partitions, dtype=numpy.int64)
     weight = {exponent: numpy.zeros(partitions) for exponent in exponents}
     for first, value in blocks(keys):

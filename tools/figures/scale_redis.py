@@ -28,7 +28,7 @@ INFO = '{"address":"tcp://10.0.0.%d:5572","examples":123456789,"rate":10000.0,"s
 
 
 class Redis(brokers.Redis):
-    """With a common setting for many messages: synced each second."""
+    """A server with a common setting for many messages: synced each second."""
 
     def __init__(self, directory):
         super().__init__(directory, "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
@@ -144,7 +144,7 @@ def leases(server, daemons=DAEMONS, partitions=PARTITIONS):
     made["renew_us"] = server.cost([call("RENEW", *names(n), LEASE_MS, INFO % n)
                                     for n in range(daemons)], daemons, lambda reply: int(reply) == newest)
     made["look_us"] = server.cost([call("LOOK", 0)] * 20, 20, lambda reply: len(reply[7]) == 2 * partitions)
-    # With no change, and per partition, after the last takes of that many daemons.
+    # Looks without a change, and per partition after the last takes of that many daemons.
     made["look_nothing_us"] = server.cost([call("LOOK", newest)] * 200, 200, lambda reply: not reply[7])
     made["look_change_us"] = server.cost([call("LOOK", newest - 20)] * 50, 50 * 20 * owned,
                                          lambda reply: len(reply[7]) >= 2 * 20 * owned)

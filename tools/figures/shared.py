@@ -58,7 +58,7 @@ def end_children():
 
 
 def end_children_with_script():
-    """From now on descendants end with this script: at its end, with an exception, and after a
+    """Ends descendants with this script from now on: at its end, with an exception, and after a
     signal. Then it unwinds without them, which removes its temporary directories; if unwinding
     blocks, it ends anyway."""
     script, status = os.getpid(), []

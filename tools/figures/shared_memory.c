@@ -22,8 +22,8 @@ enum {
     STEPS = 6000, /* steps of a stream */
     SEASON = 288, /* steps */
     EARLY = 1000, /* first steps of a stream that begins with the others, */
-    FIRST = 300,  /* and of one that begins later */
-    KINDS = 4,    /* of abnormal spans, one of each in each stream */
+    FIRST = 300,  /* first steps of a stream that begins later */
+    KINDS = 4,    /* kinds of abnormal spans, one of each in each stream */
     SPAN = 60,    /* steps of a span */
     AFTER = 62,   /* steps until it has left the recent values */
     WITHIN = 400, /* steps in which it begins */
