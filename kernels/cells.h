@@ -1,5 +1,5 @@
-/* The formulas of all cells by their number. Engines call these with a cell that is a constant
-   where they compile, once for each: what is left is that cell's formula alone. */
+/* The formulas of all cells by their number. Engines call these with a constant cell, once per
+   cell, so that the compiler keeps only that cell's formula. */
 #ifndef RUNNEL_CELLS_H
 #define RUNNEL_CELLS_H
 

@@ -1,7 +1,7 @@
 /* Per-element arithmetic, written once for every engine: elementary functions, gates and their
-   derivatives. Plain functions of floats, without branches, so that loops over them
-   vectorize. A CUDA compiler makes each FORMULA, here and in the headers beside this one, a
-   function of host and device. */
+   derivatives. Plain functions of floats without branches, so that loops over them vectorize.
+   With a CUDA compiler each FORMULA, here and in the other headers of this folder, is a function
+   of host and device. */
 #ifndef RUNNEL_FORMULAS_H
 #define RUNNEL_FORMULAS_H
 
@@ -17,10 +17,10 @@
 #    endif
 #endif
 
-/* e^x for x in [-87, 88], the ends beyond; NaN stays NaN. Relative error below 2e-7.
-   x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7. */
+/* e^x for x in [-87, 88], constant beyond; NaN stays NaN. Relative error below 2e-7. x = n ln 2
+   + r with |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7. */
 FORMULA float formula_exp(float x) {
-    const float to_integer = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
+    const float to_integer = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     x = x < -87.0f ? -87.0f : x;
     x = x > 88.0f ? 88.0f : x;
     float shifted = x * 1.44269504f + to_integer;
@@ -65,8 +65,8 @@ FORMULA float formula_tanh(float x) {
     return magnitude < 0.4f ? near : far;
 }
 
-/* Beyond it inputs are taken as if they stood there, so that no sum of products overflows: one wild
-   number must not leave a stream with a state that is no number. NaN stays NaN. */
+/* Limits inputs, so that no sum of products overflows: a wild number must not leave a stream
+   with a state that is not a number. NaN stays NaN. */
 #define FORMULA_INPUT_MOST 1e30f
 
 FORMULA float formula_bounded(float x) {

@@ -1,8 +1,7 @@
-/* What a network and its learning are put together from: cells, activations, norms, losses,
-   optimizers and learning rules. Each kind is one file (kernels/cells/, kernels/norms/,
-   kernels/losses/, kernels/optimizers/, kernels/rules/) with a constant description, whose type is
-   here, beside its formulas; kinds.def lists them. Everybody decides by what a description says,
-   never by which kind it is. */
+/* The components of a network and its learning: cells, activations, norms, losses, optimizers
+   and learning rules. Each kind is one file (kernels/cells/, kernels/norms/, kernels/losses/,
+   kernels/optimizers/, kernels/rules/) with its formulas and a constant description, whose type
+   is here; kinds.def lists them. Other code decides by descriptions, never by the kind itself. */
 #ifndef RUNNEL_KINDS_H
 #define RUNNEL_KINDS_H
 
@@ -16,7 +15,7 @@ union value {
     uint32_t id;
 };
 
-/* A kind's description: a constant, which C++ (the CUDA engine) can use where it compiles. */
+/* A kind's description is a constant that C++ (the CUDA engine) can use at compile time. */
 #ifdef __cplusplus
 #    define KIND_CONSTANT static constexpr
 #else
@@ -25,21 +24,22 @@ union value {
 
 enum { LAYER_KEYS_MAX = 4 };
 
-/* What all kinds of a layer have. */
+/* Properties of all kinds of a layer. */
 struct layer_kind {
     const char *name;
-    const char *what;                 /* it is, without a |; NULL: names say it, those of all */
-    const char *keys[LAYER_KEYS_MAX]; /* those of the layer's keys that count only with some kinds,
-                                         this one among them */
+    /* its meaning, without a |; NULL: the name is enough, for all kinds of the group */
+    const char *what;
+    /* those of the layer's keys that apply only to some kinds, including this one */
+    const char *keys[LAYER_KEYS_MAX];
 };
 
 /* ---- Tensors ---- */
 
-/* What a layer normalizes: its two sums, and an inner value. */
+/* The normalized values of a layer: its two sums, and an inner value. */
 enum { PLACE_IH, PLACE_HH, PLACE_INNER, PLACES };
 
-/* What a tensor is for. Of the norm at each place there are a gain and a bias, and of a norm that
-   keeps them running statistics, which are not learned: TENSOR_GAIN_IH + place, and so on. */
+/* The role of a tensor. Each place with a norm has a gain and a bias, and for norms with running
+   statistics also these, which are not learned: TENSOR_GAIN_IH + place, and so on. */
 enum tensor_role {
     TENSOR_EMBEDDING,       /* embedding.weight (V, E) */
     TENSOR_WEIGHT_IH,       /* layers.N.weight_ih (GH, I); dense: layers.N.weight (H, I) */
@@ -49,7 +49,7 @@ enum tensor_role {
     TENSOR_GAIN_IH,         /* layers.N.norm_ih.gain (GH,); rnn, dense: layers.N.norm.gain (H,) */
     TENSOR_GAIN_HH,         /* layers.N.norm_hh.gain (GH,), lstm and gru */
     TENSOR_GAIN_INNER,      /* layers.N.norm_c.gain (H,), lstm */
-    TENSOR_NORM_BIAS_IH,    /* layers.N.norm_ih.bias, likewise */
+    TENSOR_NORM_BIAS_IH,    /* layers.N.norm_ih.bias, with the shape of its gain */
     TENSOR_NORM_BIAS_HH,    /* layers.N.norm_hh.bias */
     TENSOR_NORM_BIAS_INNER, /* layers.N.norm_c.bias */
     TENSOR_OUTPUT_WEIGHT,   /* output.weight (K, H of the last layer) */
@@ -58,7 +58,7 @@ enum tensor_role {
     TENSOR_MEAN_IH,         /* layers.N.norm_ih.running_mean (GH,) or (norm_steps, GH) */
     TENSOR_MEAN_HH,         /* layers.N.norm_hh.running_mean, lstm and gru */
     TENSOR_MEAN_INNER,      /* layers.N.norm_c.running_mean (H,) or (norm_steps, H), lstm */
-    TENSOR_VAR_IH,          /* layers.N.norm_ih.running_var, likewise */
+    TENSOR_VAR_IH,          /* layers.N.norm_ih.running_var, with the shape of its running_mean */
     TENSOR_VAR_HH,          /* layers.N.norm_hh.running_var */
     TENSOR_VAR_INNER,       /* layers.N.norm_c.running_var */
     TENSOR_ROLES,
@@ -69,13 +69,13 @@ enum tensor_role {
 enum cell {
 #define CELL(name) CELL_##name,
 #include "kinds.def"
-    CELLS, /* how many there are */
+    CELLS,
 };
 
 enum activation {
 #define ACTIVATION(name) ACTIVATION_##name,
 #include "kinds.def"
-    ACTIVATIONS, /* how many there are */
+    ACTIVATIONS,
 };
 
 enum {
@@ -91,34 +91,36 @@ struct cell_tensor {
     enum tensor_role role;
     const char *name;
     enum tensor_columns columns;
-    bool unnormalized; /* the layer has it only without norm */
+    bool unnormalized; /* only without norm */
 };
 
-/* A cell forms sums of G gates for each of its H units, W_ih x + b_ih and, if it carries a state,
-   W_hh h. They are normalized, and formulas make of them the values of the gates, perhaps an inner
-   value, and the new state. */
+/* A cell forms sums of G gates for each of its H units, W_ih x + b_ih and, if it carries a
+   state, W_hh h. They are normalized, and formulas compute from them the values of the gates,
+   possibly an inner value, and the new state. */
 struct cell_kind {
     struct layer_kind kind;
     size_t gates;  /* G */
     size_t states; /* vectors carried from step to step: none, h, or h and the inner one */
-    bool apart;    /* the two sums are normalized each by itself; else added, then normalized */
+    bool apart;    /* the two sums are normalized separately; else their sum is normalized */
     bool gated;    /* the values of the gates are kept for backward */
-    bool inner;    /* so is the inner value */
-    bool finishes; /* h is made in a second stage, of the inner value after a norm of its own */
-    bool own;      /* the last gate's recurrent sum has another gradient than its other sum */
-    bool carries;  /* some gradient of the state before reaches it past W_hh: of the inner value,
-                      if the cell finishes, else of h */
-    bool function; /* the layer's activation decides the cell's function */
+    bool inner;    /* the inner value is kept for backward */
+    bool finishes; /* a second stage computes h, from the inner value after its own norm */
+    bool own; /* the gradient of the last gate's recurrent sum differs from that of its other sum */
+    /* a gradient reaches the previous state without W_hh: its inner value if the cell finishes,
+       else h */
+    bool carries;
+    bool function;                       /* the cell's function is the layer's activation */
     size_t group_gates[CELL_GROUPS_MAX]; /* gates that are normalized together, group by group */
-    size_t forget_gate;                  /* whose bias forget_bias is added to; 0: none */
-    size_t finished_gate; /* `finishes`: whose gradient the second stage gives; else G */
+    size_t forget_gate;                  /* the gate whose bias gets forget_bias; 0: none */
+    /* `finishes`: the gate whose gradient the second stage computes; else G */
+    size_t finished_gate;
     struct cell_tensor tensors[CELL_TENSORS_MAX];
-    const char *norms[PLACES]; /* "norm_ih": what tensors of the norm there are called */
+    const char *norms[PLACES]; /* "norm_ih": the name of the norm's tensors there */
 
-    /* Elementwise work, for each unit, at least. */
+    /* Elementwise operations per unit, at least. */
     double functions; /* sigmoids and tanhs */
     double forward;   /* other flops: sums and products of gates */
-    double backward;  /* likewise, with the derivatives of sigmoid and tanh */
+    double backward;  /* backward, including the derivatives of sigmoid and tanh */
 };
 
 struct activation_kind {
@@ -134,30 +136,32 @@ const struct activation_kind *activation_kind(enum activation activation);
 enum norm {
 #define NORM(name) NORM_##name,
 #include "kinds.def"
-    NORMS, /* how many there are */
+    NORMS,
 };
 
-/* g (a - mean) / deviation + b: where mean and deviation of a sum come from, and so its gradient.
- */
+/* g (a - mean) / deviation + b: the source of a sum's mean and deviation, and so of its
+   gradient. */
 enum norm_source {
-    SOURCE_NOTHING, /* there is no norm, neither gain nor bias, and the recurrent sum has a bias */
-    SOURCE_GROUP,   /* the group of units that a stands in, of this step of this stream */
-    SOURCE_ROWS,    /* mean 0; the rows of the matrices that form a: deviation =
-                       sqrt(their sum of squares + epsilon); of an inner value 1. Gradients reach
-                       the matrices through it, too */
-    SOURCE_RUNNING, /* each unit's running mean and variance, constants to the gradient, which an
-                       update moves after its optimizer step */
+    SOURCE_NOTHING, /* no norm: neither gain nor bias, and the recurrent sum has a bias */
+    SOURCE_GROUP,   /* a's group of units, in this step of this stream */
+    /* mean 0, and deviation = sqrt(sum of squares + epsilon) of the rows of the matrices that
+       form a; of an inner value 1. Gradients also pass through it to the matrices */
+    SOURCE_ROWS,
+    /* each unit's running mean and variance, constants for the gradient; an update moves them
+       after its optimizer step */
+    SOURCE_RUNNING,
 };
 
 struct norm_kind {
     struct layer_kind kind;
     enum norm_source source;
-    bool centred;        /* SOURCE_GROUP: the mean is the group's, else 0 */
-    bool by_age;         /* SOURCE_RUNNING: statistics apart for each step since the stream began,
-                            the last of norm_steps for all later ones */
-    const char *summary; /* what the line that describes a running model says of it: " norm" */
+    bool centred; /* SOURCE_GROUP: the mean is the group's, else 0 */
+    /* SOURCE_RUNNING: separate statistics for each step since the stream began; the last of
+       norm_steps serves all later steps */
+    bool by_age;
+    const char *summary; /* name for the line that describes a running model: " norm" */
 
-    /* Flops of one number, at least. */
+    /* Flops per number, at least. */
     double forward, backward;
 };
 
@@ -168,10 +172,10 @@ const struct norm_kind *norm_kind(enum norm norm);
 enum loss {
 #define LOSS(name, walk) LOSS_##name,
 #include "kinds.def"
-    LOSSES, /* how many there are */
+    LOSSES,
 };
 
-/* How many activations a part of them has. */
+/* The number of activations in a part. */
 enum part_extent {
     EXTENT_NONE, /* after the last part */
     EXTENT_ONCE,
@@ -179,7 +183,7 @@ enum part_extent {
     EXTENT_COMPONENTS,
 };
 
-/* What a prediction says of an activation a. */
+/* The meaning of an activation a in a prediction. */
 enum part_meaning {
     MEANS_ITSELF,
     MEANS_PROBABILITY,         /* s(a) */
@@ -189,59 +193,61 @@ enum part_meaning {
     MEANS_TANH,
 };
 
-/* How a prediction returns from the scale of standardized targets to original units. */
+/* How a prediction is converted from the scale of standardized targets to original units. */
 enum part_unit {
-    UNIT_NONE,  /* there is none: the loss takes no scaled targets */
+    UNIT_NONE,  /* not supported: the loss has no scaled targets */
     UNIT_LEVEL, /* times the deviation, plus the mean */
     UNIT_WIDTH, /* times the deviation */
 };
 
-/* The activations a of one step come in parts, one after the other. */
+/* The activations a of one step consist of parts, one after the other. */
 struct loss_part {
-    const char *name; /* in a published prediction; NULL when the loss has no other part */
+    const char *name; /* name in a published prediction; NULL if the loss has no other part */
     enum part_extent extent;
     enum part_meaning meaning;
     enum part_unit unit;
 };
 
-/* What is published of the scored targets beside the loss. */
+/* Published measures of the scored targets, besides the loss. */
 enum metric {
-    METRIC_RMSE = 1,     /* of the first part, in original units */
-    METRIC_ACCURACY = 2, /* the largest activation is that of the class, or a number's probability
-                            lies on the target's side of 1/2 */
-    METRIC_BITS = 4,     /* the loss in bits, for the loss is in nats */
+    METRIC_RMSE = 1, /* error of the first part, in original units */
+    /* the largest activation is that of the class, or a number's probability is on the target's
+       side of 1/2 */
+    METRIC_ACCURACY = 2,
+    METRIC_BITS = 4, /* the loss in bits, since losses are in nats */
 };
 
-/* The simplest forecast, made of a stream's own targets: what a network has to be better than. */
+/* The simplest forecast from a stream's own targets, as a reference for networks. */
 enum loss_baseline {
     BASELINE_NONE,
-    BASELINE_VALUE,   /* the last value, or where that is not known the mean so far */
+    BASELINE_VALUE,   /* the last value, or the mean so far if it is unknown */
     BASELINE_NORMAL,  /* a normal around that */
-    BASELINE_CLASSES, /* how often each class has come */
+    BASELINE_CLASSES, /* frequency of each class */
     BASELINE_RATES,   /* the mean of each number, a probability */
 };
 
 enum {
     LOSS_PARTS_MAX = 8,
     NUMBER_PARTS_MAX = 2,    /* activations of one number, see `numbers` in kinds.def */
-    COMPONENT_PARTS_MAX = 6, /* of one component, see `components` there */
+    COMPONENT_PARTS_MAX = 6, /* parts of one component, see `components` there */
 };
 
 struct loss_kind {
     const char *name;
-    const char *what;        /* it is, and what it predicts */
-    bool class_id;           /* a target is one class id, else output.size numbers; NaN: one that is
-                                not observed */
-    bool unit_range;         /* numbers of a target lie in [0, 1] */
-    size_t size;             /* of a target, where only one is allowed; else 0 */
-    const char *size_reason; /* what those numbers are */
-    size_t together;  /* `components`: the first numbers of a target, which count only when all
-                         of them are observed; those after them are probabilities */
+    const char *what; /* its meaning and its prediction */
+    bool class_id;    /* a target is one class id, else output.size numbers; NaN: not observed */
+    bool unit_range;  /* numbers of a target are in [0, 1] */
+    size_t size;      /* numbers of a target, if only one size is allowed; else 0 */
+    const char *size_reason; /* the meaning of those numbers */
+    /* `components`: the first numbers of a target, which count only if all are observed; later
+       ones are probabilities */
+    size_t together;
     unsigned metrics; /* of enum metric */
-    bool squares; /* the square of a number's error: least squares minimize it. Else a logarithm */
+    /* the square of a number's error, which least squares minimize; else a logarithm */
+    bool squares;
     enum loss_baseline baseline;
-    struct loss_part parts[LOSS_PARTS_MAX]; /* `components`: ONCE a number by itself, then
-                                               components, their logits first */
+    /* `components`: ONCE for a separate number, then components, their logits first */
+    struct loss_part parts[LOSS_PARTS_MAX];
 };
 
 const struct loss_kind *loss_kind(enum loss loss);
@@ -249,7 +255,7 @@ const struct loss_kind *loss_kind(enum loss loss);
 /* Activations in a part, with the configuration's output.size and output.components. */
 size_t loss_part_size(const struct loss_part *part, size_t size, size_t components);
 
-/* Whether the loss has parts per component: it then takes the key `components`. */
+/* Whether the loss has parts per component, and so the key `components`. */
 bool loss_has_components(const struct loss_kind *kind);
 
 /* ---- Optimizers ---- */
@@ -257,49 +263,49 @@ bool loss_has_components(const struct loss_kind *kind);
 enum optimizer_id {
 #define OPTIMIZER(name) OPTIMIZER_##name,
 #include "kinds.def"
-    OPTIMIZERS, /* how many there are */
+    OPTIMIZERS,
 };
 
 /* `rate: auto` */
 #define RATE_AUTO (-1.0)
 
-/* As configured. */
+/* The configured optimizer. */
 struct optimizer {
     enum optimizer_id kind;
-    double rate;         /* RATE_AUTO with a kind that has none */
-    double weight_decay; /* pull of the parameters towards 0 */
+    double rate;         /* RATE_AUTO for an optimizer without rate */
+    double weight_decay; /* decay of the parameters towards 0 */
 #define KEY_OF_OPTIMIZERS(type, name) type name;
 #include "kinds.def"
 };
 
-/* A key that an optimizer takes. Others that take it may say something else of it. */
+/* A key of an optimizer. Its meaning may differ between optimizers. */
 struct kind_key {
     const char *name;
-    size_t offset; /* of the field in struct optimizer */
+    size_t offset; /* offset of the field in struct optimizer */
     bool boolean;  /* else a real number in [minimum, maximum] */
     double minimum, maximum;
     bool below;           /* the maximum itself is not allowed */
-    const char *fallback; /* the default, as one would write it */
-    const char *needs;    /* a key that has to be above 0 where this one is true; NULL: none */
+    const char *fallback; /* the default, as text */
+    const char *needs;    /* a key that must be above 0 if this one is true; NULL: none */
     const char *what;     /* its meaning, in a few words */
-    const char *more;     /* the rest of it, in whole sentences; NULL: none */
-    const char *example;  /* a value as one would write it */
+    const char *more;     /* further sentences; NULL: none */
+    const char *example;  /* an example of a value */
 };
 
-/* The beginning of one, by the name of its field. */
+/* The beginning of a key, by the name of its field. */
 #define KIND_KEY(field) .name = #field, .offset = offsetof(struct optimizer, field)
 
 enum { MOMENTS_MAX = 5, KIND_KEYS_MAX = 6 };
 
 struct optimizer_kind {
     const char *name;
-    const char *what;                    /* it is */
-    struct kind_key keys[KIND_KEYS_MAX]; /* up to the one without a name */
-    bool rateless;                       /* there is no learning rate: `rate: auto` */
+    const char *what;                    /* its meaning */
+    struct kind_key keys[KIND_KEYS_MAX]; /* up to the first without a name */
+    bool rateless;                       /* no learning rate: `rate: auto` */
     bool keeps_start;         /* the first of its moments is the parameter's starting value */
-    size_t moments;           /* numbers that it keeps beside each parameter, at most MOMENTS_MAX */
-    const char *moments_need; /* a key: they are kept only where it is above 0; NULL: always */
-    double flops;             /* of one parameter's step, clipping included, at least */
+    size_t moments;           /* numbers kept for each parameter, at most MOMENTS_MAX */
+    const char *moments_need; /* a key: moments are kept only if it is above 0; NULL: always */
+    double flops;             /* per step of one parameter, including clipping, at least */
 };
 
 const struct optimizer_kind *optimizer_kind(enum optimizer_id id);
@@ -308,7 +314,7 @@ const struct optimizer_kind *optimizer_kind(enum optimizer_id id);
 const struct kind_key *optimizer_key(enum optimizer_id id, const char *name);
 double optimizer_value(const struct optimizer *optimizer, const struct kind_key *key);
 
-/* Blocks of numbers beside the parameters that the optimizer keeps, at most MOMENTS_MAX. */
+/* Blocks of numbers that the optimizer keeps for the parameters, at most MOMENTS_MAX. */
 size_t optimizer_moments(const struct optimizer *optimizer);
 
 /* ---- Learning rules ---- */
@@ -316,24 +322,26 @@ size_t optimizer_moments(const struct optimizer *optimizer);
 enum rule {
 #define RULE(name) RULE_##name,
 #include "kinds.def"
-    RULES, /* how many there are */
+    RULES,
 };
 
-/* What a rule keeps of a stream beside its state and its steps. All but the first do without a
-   window: what came before an update's own steps is in what they keep. */
+/* Data of a learning rule for a stream, besides its state and steps. All but the first do not
+   need a window: the data summarizes the steps before an update's own. */
 enum rule_keeps {
     KEEPS_NOTHING,
     KEEPS_INFLUENCE, /* J (states of all recurrent layers, parameters that reach them) */
-    KEEPS_TRACE,     /* a number for each parameter of a recurrent layer: its influence on the last
-                        state vector of its own unit alone */
+    /* a number for each parameter of a recurrent layer: its influence on the last state vector
+       of its own unit */
+    KEEPS_TRACE,
 };
 
 struct rule_kind {
     const char *name;
-    const char *what; /* it is */
+    const char *what; /* its meaning */
     enum rule_keeps keeps;
-    size_t states;        /* KEEPS_TRACE: of cells that carry so many state vectors, or none */
-    bool through_weights; /* KEEPS_TRACE: the trace passes a unit's recurrent weights from itself */
+    size_t states; /* KEEPS_TRACE: number of state vectors of the supported cells, or none */
+    /* KEEPS_TRACE: the trace also passes through a unit's recurrent weight from itself */
+    bool through_weights;
 };
 
 const struct rule_kind *rule_kind(enum rule rule);

@@ -1,9 +1,9 @@
-/* The losses' formulas, each in a file of its own (losses/), for one step: written once for every
-   engine, in double, and in forms that stay finite for any finite activations and targets
-   (log-sum-exp; exponents bounded where the true value leaves the range of double). Gradients are
-   with respect to the activations.
+/* The losses' formulas for one step, each in its own file (losses/). Written once for every engine,
+   in double, in forms that stay finite for any finite activations and targets (log-sum-exp;
+   exponents limited where the true value exceeds the range of double). Gradients are with respect
+   to the activations.
 
-   A loss NAME gives, by its walk (kinds.def):
+   A loss NAME defines, by its walk (kinds.def):
      numbers      NAME_number
      classes      NAME_term, NAME_loss
      components   NAME_component, NAME_number */
@@ -17,19 +17,19 @@
 
 #define LOG_2PI 1.8378770664093454836
 
-/* NaN: a number of a target that is not observed, and not learned from. */
+/* NaN: a number of a target that is not observed, and not learned. */
 FORMULA bool loss_observed(float y) {
     return y == y;
 }
 
-/* One component's activations: `a` points to its logit, those of the other parts follow in the same
-   order, each `stride` further on. Of -log N, the density at the target, with respect to them: */
+/* One component. `a` points to its logit; activations of the other parts follow in the same
+   order, `stride` apart. Results are -log N, the density at the target, and its gradients: */
 struct loss_component {
     double log_density;
-    double gradient[COMPONENT_PARTS_MAX]; /* [0], of the logit, is the walk's own */
+    double gradient[COMPONENT_PARTS_MAX]; /* the walk computes [0], that of the logit */
 };
 
-/* The types of these formulas: `a` are activations, `stride` from one part's to the next. */
+/* The types of these formulas: `a` are activations, `stride` the distance between parts. */
 typedef double number_formula(const float *a, size_t stride, float y, double *gradient);
 typedef float term_formula(float a, float most);
 typedef double class_formula(double sum, float most, float of_class);

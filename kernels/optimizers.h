@@ -1,11 +1,11 @@
-/* The optimizers' formulas, each in a file of its own (optimizers/), written once for every engine:
-   one step of one parameter, without branches that depend on it, so that loops over them vectorize.
+/* The optimizers' formulas, each in its own file (optimizers/), written once for every engine: one
+   step of one parameter, without branches that depend on it, so that loops over them vectorize.
 
-   An optimizer NAME gives
-     struct NAME_numbers   what is the same for all parameters of an update, rounded once
-     NAME_prepare          those numbers, for update t = 1, 2, ... of the learning rate `rate`
-     NAME_step             a parameter's new value, of a gradient that is clipped already. `kept`
-                           moments, all of NAME_kind or none (see moments_need), are changed */
+   An optimizer NAME defines
+     struct NAME_numbers   values common to all parameters of an update, rounded once
+     NAME_prepare          those values, for update t = 1, 2, ... with the learning rate `rate`
+     NAME_step             a parameter's new value, from its clipped gradient; changes `kept`
+                           moments, all of NAME_kind or none (see moments_need) */
 #ifndef RUNNEL_OPTIMIZERS_H
 #define RUNNEL_OPTIMIZERS_H
 
@@ -15,7 +15,7 @@
 #include "formulas.h"
 #include "kinds.h"
 
-/* A key that several take: 0 would divide 0 by 0 where a gradient is 0. */
+/* A key of several optimizers: 0 would divide 0 by 0 where a gradient is 0. */
 #define EPSILON_KEY                                                                                \
     {                                                                                              \
         KIND_KEY(epsilon), .minimum = 1e-30, .maximum = 1, .fallback = "1e-8",                     \
@@ -37,7 +37,8 @@ FORMULA struct optimizer_numbers optimizer_prepare(const struct optimizer *o, do
                                                    uint64_t t) {
     struct optimizer_numbers numbers;
     memset(&numbers, 0,
-           sizeof numbers); /* what this kind does not have, too: engines keep it all */
+           /* includes fields that this optimizer does not use: engines keep all of them */
+           sizeof numbers);
     numbers.kind = o->kind;
     switch (o->kind) {
 #define OPTIMIZER(name)                                                                            \

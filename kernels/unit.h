@@ -1,15 +1,17 @@
-/* One unit of one layer at one step, as the formulas of a cell see it: kernels/cells/. A cell NAME
-   has, for engines that go over all units,
+/* One unit of one layer at one step, for the formulas of a cell: kernels/cells/. A cell NAME
+   defines, for engines that loop over all units,
 
-     NAME_gates            `gated` only: from ih and hh what is known of gate (with `own`, of inner)
+     NAME_gates            `gated` only: from ih and hh the gates (with `own`, inner) that depend
+                           on them
      NAME_forward          from ih or gate, h and before: gate, new inner, and out
      NAME_finish           `finishes` only: from gate and new inner after its norm: squashed, out
-     NAME_finish_backward  `finishes` only: from d, the gradient of out: d.inner after the norm,
-   and that of the finished gate NAME_backward         from d, the gradient of out, or, of a cell
-   that finishes, that of its new inner value: those of the gates' sums, d.own, and d.before
+     NAME_finish_backward  `finishes` only: from d, the gradient of out: d.inner after the norm, and
+                           that of the finished gate
+     NAME_backward         from d, the gradient of out, or for a cell that finishes that of its new
+                           inner value: those of the gates' sums, d.own, and d.before
 
-   Of a unit they find what came into forward and what it gave. Between NAME_gates and NAME_forward
-   an engine may put gate and inner into memory. */
+   Backward functions get a unit with the inputs and results of forward. Between NAME_gates and
+   NAME_forward an engine may store gate and inner in memory. */
 #ifndef RUNNEL_UNIT_H
 #define RUNNEL_UNIT_H
 
@@ -23,19 +25,19 @@ struct cell_unit {
     float inner;
     float squashed;
     float out;                  /* h after the step */
-    enum activation activation; /* of the layer, for cells with `function` */
+    enum activation activation; /* the layer's activation, for cells with `function` */
 };
 
 /* Gradients. */
 struct cell_gradient {
-    float gate[CELL_GATES_MAX]; /* of the sums after their norms */
-    float own;                  /* of the last gate's recurrent sum */
-    float inner;                /* of the new inner value after its norm */
-    float before;               /* of what the step before carries past the weights: `finishes`: of
-                                   its inner value; else of its h */
+    float gate[CELL_GATES_MAX]; /* gradients of the sums after their norms */
+    float own;                  /* gradient of the last gate's recurrent sum */
+    float inner;                /* gradient of the new inner value after its norm */
+    /* gradient of the previous inner value (`finishes`) or h, past the weights */
+    float before;
 };
 
-/* For cells of fewer stages. */
+/* Cells with fewer stages use these. */
 FORMULA void cell_has_no_gates(struct cell_unit *u) {
     (void)u;
 }

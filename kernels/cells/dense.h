@@ -1,11 +1,11 @@
-/* A layer without a state: h = f(LN(W x + b)), and its functions f. */
+/* A stateless layer: h = f(LN(W x + b)), and its functions f. */
 #ifndef RUNNEL_CELLS_DENSE_H
 #define RUNNEL_CELLS_DENSE_H
 
 #include "unit.h"
 
 KIND_CONSTANT struct cell_kind dense_kind = {
-    .kind = {.name = "dense", .what = "feed-forward, without a state", .keys = {"activation"}},
+    .kind = {.name = "dense", .what = "feed-forward, stateless", .keys = {"activation"}},
     .gates = 1,
     .function = true,
     .group_gates = {1},

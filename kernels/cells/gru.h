@@ -1,6 +1,6 @@
 /* r, z = s(x_rz + h_rz); n = tanh(x_n + r h_n); h' = (1 - z) n + z h, where x and h are the two
    sums after their norms: r and z are one group, n is another. The inner value is h_n, for the
-   gradient of r. PyTorch's order of gates, r z n. */
+   gradient of r. Gates are in PyTorch's order, r z n. */
 #ifndef RUNNEL_CELLS_GRU_H
 #define RUNNEL_CELLS_GRU_H
 

@@ -1,6 +1,6 @@
-/* i, f, g, o = the two sums after their norms, added; c' = s(f) c + s(i) tanh(g);
-   h' = s(o) tanh(LN(c')): eq. 20-22 of the supplement of Ba, Kiros and Hinton (2016). c' is the
-   inner value; it is carried as it is, not after its norm. PyTorch's order of gates, i f g o. */
+/* i, f, g, o = the sum of both sums after their norms; c' = s(f) c + s(i) tanh(g); h' = s(o)
+   tanh(LN(c')): eq. 20-22 of the supplement of Ba, Kiros and Hinton (2016). c' is the inner
+   value; the next step gets c' before its norm. Gates are in PyTorch's order, i f g o. */
 #ifndef RUNNEL_CELLS_LSTM_H
 #define RUNNEL_CELLS_LSTM_H
 

@@ -6,10 +6,10 @@ enum {
     CHAINS = 12, /* more than latency times units of any core; fits 16 registers with 2 constants */
     TURNS = 64,  /* multiply-adds of a chain in one round */
     PLACES = CEILINGS_PLACES,
-    PAIR = 2, /* vectors taken at a place in one turn: enough sums to hide an addition's latency */
+    PAIR = 2, /* vectors per place in one turn: enough sums to hide an addition's latency */
 };
 
-/* The compiler must take the value for used. */
+/* Makes the compiler treat the value as used. */
 #if defined(__x86_64__) || defined(__i386__)
 #    define KEEP(v) __asm__ volatile("" : : "x"(v))
 #elif defined(__aarch64__)

@@ -1,6 +1,5 @@
-/* What one core of this machine can do at best: the loops that runnel-bench times to know the
-   ceilings that it compares the engine with. Compiled once per instruction set, as the engine's
-   arithmetic is. */
+/* The top speeds of one core: loops that runnel-bench times and compares the engine with.
+   Compiled once per instruction set, like the engine's arithmetic. */
 #ifndef RUNNEL_CPU_CEILINGS_H
 #define RUNNEL_CPU_CEILINGS_H
 
@@ -9,21 +8,22 @@
 #include "isa.h"
 
 enum {
-    CEILINGS_PLACES = 4,     /* a buffer is walked at so many places at once, for the prefetchers */
-    CEILINGS_MULTIPLE = 128, /* numbers in a buffer are a multiple of this */
+    CEILINGS_PLACES = 4,     /* places at which a buffer is read in parallel, for the prefetchers */
+    CEILINGS_MULTIPLE = 128, /* the numbers in a buffer are a multiple of this */
 };
 
 struct ceilings {
     const char *name; /* of the instruction set */
 
-    /* Independent multiply-adds in registers; returns how many floating point operations were done:
+    /* Independent multiply-adds in registers; returns the number of floating point operations,
        two each. */
     double (*multiply_add)(size_t rounds);
 
-    /* Read `n` numbers `rounds` times. n is a multiple of CEILINGS_MULTIPLE, p on 64 bytes. */
+    /* Reads `n` numbers `rounds` times. n is a multiple of CEILINGS_MULTIPLE, p is aligned to 64
+       bytes. */
     void (*read)(const float *p, size_t n, size_t rounds);
 
-    /* x = a x + b in place, likewise: each number is read and written. */
+    /* x = a x + b in place, with the same conditions: reads and writes each number. */
     void (*update)(float *p, size_t n, size_t rounds);
 };
 

@@ -1,11 +1,12 @@
-/* A layer's step backward: from the gradient of h to those of its sums and of the state before it.
-   Bound by arithmetic, as forward. */
+/* A layer's step backward: from the gradient of h to those of its sums and of the state before
+   it. Bound by arithmetic, like forward. */
 #include <string.h>
 
 #include "cell_rows.h"
 #include "normalization.h"
 
-/* A group whose mean and deviation are constants. `x` is the group's normalized sum. (length,) */
+/* Backward for a group with constant mean and deviation. `x` is the group's normalized sum.
+   (length,) */
 static void normalize_constant_backward(const float *restrict d, const float *restrict x,
                                         const float *restrict gain, float rstd, size_t length,
                                         float *restrict dz, float *restrict d_gain,
@@ -54,8 +55,8 @@ INLINE void store_gradient(const struct cell_kind *kind, const struct rows *r, f
         d[gate * r->padded + i] = g->gate[gate];
 }
 
-/* The second stage: d, the gradient of h, becomes that of the inner value after its norm; that of
-   the finished gate goes to d_gate (padded,). */
+/* The second stage: d, the gradient of h, becomes that of the inner value after its norm; d_gate
+   (padded,) gets that of the finished gate. */
 INLINE void finish_units_backward(enum cell cell, const struct rows *rows, float *d,
                                   float *d_gate) {
     const struct cell_kind *kind = constant_kind(cell);
@@ -72,9 +73,10 @@ INLINE void finish_units_backward(enum cell cell, const struct rows *rows, float
     }
 }
 
-/* The gradients of the gates' sums after their norms into d_gate (rows,), that of the last gate's
-   recurrent sum into d_own (padded,). `d` is the gradient of h or, of a cell that finishes, of the
-   inner value; the gradient of what is carried past the weights becomes `carried` (padded,). */
+/* Sets d_gate (rows,), the gradients of the gates' sums after their norms, and d_own (padded,),
+   that of the last gate's recurrent sum. `d` is the gradient of h or, for a cell that finishes,
+   of the inner value; `carried` (padded,) gets the gradient that does not pass through the
+   weights. */
 INLINE void backward_units(enum cell cell, enum activation activation, const struct rows *rows,
                            const float *d, float *carried, float *d_gate, float *d_own) {
     const struct cell_kind *kind = constant_kind(cell);
@@ -147,7 +149,7 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
         normalize_units_backward(&r.hh, l->rows, d_gate, d_hh);
 }
 
-/* ---- once for each cell, function and source of a norm's numbers ---- */
+/* ---- For each cell, function and source of a norm's numbers ---- */
 
 INLINE void backward_any_function(enum cell cell, enum norm_source source, const struct network *n,
                                   const struct network_layer *l, size_t position, const float *h,
@@ -177,7 +179,7 @@ INLINE void backward_any_source(enum cell cell, const struct network *n,
     case SOURCE_GROUP:
         backward_any_function(cell, SOURCE_GROUP, n, l, position, h, before, d, d_ih, d_hh);
         break;
-    case SOURCE_ROWS: /* where units' numbers come from makes no difference here */
+    case SOURCE_ROWS: /* the source of the units' numbers does not matter here */
     case SOURCE_RUNNING:
         backward_any_function(cell, SOURCE_ROWS, n, l, position, h, before, d, d_ih, d_hh);
         break;

@@ -1,6 +1,6 @@
-/* A layer at one step: what is the same in all cells around the formulas of each (kernels/cells/).
-   Beside the products with the weight matrices it costs some hundred elementwise operations a unit:
-   bound by arithmetic. */
+/* One step of a layer: the part around the cells' formulas (kernels/cells/) that all cells
+   share. Apart from the products with the weight matrices it takes some hundred elementwise
+   operations per unit: bound by arithmetic. */
 #include <string.h>
 
 #include "cell_rows.h"
@@ -55,9 +55,9 @@ INLINE void store_gates(const struct cell_kind *kind, const struct rows *r, size
     store_gate(kind, r, 3, i, u);
 }
 
-/* From the sums after their norms to what can be known of the gates at once. It has a loop of its
-   own: a value that comes out of memory is one value, whereas the compiler would carry what is made
-   of a gate into the cases of its function, and round otherwise. */
+/* Computes those gates that can be computed at once from the normalized sums. The loop is
+   separate, since a gate read from memory is one value: the compiler would otherwise move its
+   computation into the cases of its function, and round differently. */
 INLINE void gate_units(enum cell cell, enum norm_source source, const struct rows *rows) {
     const struct cell_kind *kind = constant_kind(cell);
     const struct rows r = *rows;
@@ -75,7 +75,7 @@ INLINE void gate_units(enum cell cell, enum norm_source source, const struct row
     }
 }
 
-/* To the gates, and to h unless it is made in a second stage. */
+/* Computes the gates, and h unless a second stage does. */
 INLINE void forward_units(enum cell cell, enum activation activation, enum norm_source source,
                           const struct rows *rows) {
     const struct cell_kind *kind = constant_kind(cell);
@@ -104,7 +104,7 @@ INLINE void forward_units(enum cell cell, enum activation activation, enum norm_
     }
 }
 
-/* The second stage: h, from the gates and the inner value, which `inner` has. */
+/* The second stage: h from the gates and the inner value in `inner`. */
 INLINE void finish_units(enum cell cell, enum norm_source source, const struct rows *rows,
                          const struct sum *inner) {
     const struct cell_kind *kind = constant_kind(cell);
@@ -151,7 +151,7 @@ INLINE void forward(enum cell cell, enum activation activation, enum norm_source
     finish_units(cell, source, &r, &inner);
 }
 
-/* ---- once for each cell, function and source of a norm's numbers ---- */
+/* ---- For each cell, function and source of a norm's numbers ---- */
 
 INLINE void forward_any_function(enum cell cell, enum norm_source source, const struct network *n,
                                  const struct network_layer *l, size_t position, const float *h,
@@ -181,7 +181,7 @@ INLINE void forward_any_source(enum cell cell, const struct network *n,
     case SOURCE_GROUP:
         forward_any_function(cell, SOURCE_GROUP, n, l, position, h, before);
         break;
-    case SOURCE_ROWS: /* where units' numbers come from makes no difference here */
+    case SOURCE_ROWS: /* the source of the units' numbers does not matter here */
     case SOURCE_RUNNING:
         forward_any_function(cell, SOURCE_ROWS, n, l, position, h, before);
         break;

@@ -1,4 +1,4 @@
-/* What a layer's step forward and its step backward share: the rows of one position. */
+/* The rows of one position, used by a layer's step forward and backward. */
 #ifndef RUNNEL_CELL_ROWS_H
 #define RUNNEL_CELL_ROWS_H
 
@@ -19,13 +19,13 @@ case CELL_##name:                                                               
     return NULL;
 }
 
-/* What is normalized at a place of a layer: its row at a position, and the norm's parameters. */
+/* A normalized sum of a layer: its row at a position, and the norm's parameters. */
 struct sum {
     float *values;
     const float *gain, *bias;
     float *d_gain, *d_bias;
-    struct norm_scale *scales; /* of groups */
-    const float *mean, *rstd;  /* of units */
+    struct norm_scale *scales; /* for norms of groups */
+    const float *mean, *rstd;  /* for norms of units */
 };
 
 INLINE struct sum sum_at(const struct network *n, const struct network_layer *l, int place,

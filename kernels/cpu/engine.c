@@ -1,5 +1,5 @@
-/* The CPU engine: a loop over a plan's operations. Arithmetic is in the files that are compiled
-   once per instruction set. */
+/* The CPU engine: a loop over a plan's operations. Its arithmetic is in files compiled once per
+   instruction set. */
 #include "engine/engine.h"
 
 #include <math.h>
@@ -31,16 +31,16 @@ struct engine {
     struct network network;
     struct slot_layout layout;
     float *slots;             /* (options.slots, layout.size) */
-    struct solution solution; /* of an output that is solved */
+    struct solution solution; /* of a solved output */
     uint64_t updates;
-    size_t newest;                         /* ring position of the newest step played */
-    size_t ahead;                          /* steps of the plan that are computed already */
-    bool stale;                            /* units' deviations must be recomputed */
+    size_t newest;                         /* ring position of the newest step */
+    size_t ahead;                          /* steps of the plan that are already computed */
+    bool stale;                            /* the units' deviations must be recomputed */
     const union value **inputs, **targets; /* (ring,), (ring, horizons) of a run or window */
     char description[DESCRIPTION_SIZE];
 };
 
-/* The best instruction set of this machine; $RUNNEL_ISA names another, for tests. */
+/* The best instruction set of this machine; $RUNNEL_ISA overrides it, for tests. */
 static const struct kernels *choose_kernels(struct error *error) {
     const struct kernels *sets[3];
     size_t count = 0;
@@ -59,13 +59,13 @@ static const struct kernels *choose_kernels(struct error *error) {
         if (strcmp(sets[i]->name, wanted) == 0)
             return sets[i];
     error_set(error, EX_UNAVAILABLE,
-              "RUNNEL_ISA=%s: this machine or build has no such instruction set; unset it, or use "
-              "baseline",
+              "RUNNEL_ISA=%s: instruction set not supported by this machine or build; unset "
+              "RUNNEL_ISA, or use baseline",
               wanted);
     return NULL;
 }
 
-/* Below avx2 the C library's exp and log choose by machine whether they fuse products and sums. */
+/* Below avx2 the C library's exp and log choose at run time whether to fuse products and sums. */
 static const char *libm_variant(void) {
 #if defined(RUNNEL_X86)
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
@@ -134,10 +134,10 @@ fail:
     return -1;
 }
 
-/* ---- playing ---- */
+/* ---- Playing ---- */
 
-/* How many STEPs from operation `i` on follow each other with nothing between but what does not
-   change the network's state: they are computed together. */
+/* The number of STEPs from operation `i` on without an operation between them that changes the
+   network's state: they are computed together. */
 static size_t run_length(const struct engine *e, const struct plan *plan, size_t i) {
     uint32_t slot = plan->operations[i].slot;
     size_t position = plan->operations[i].position, count = 0;
@@ -158,7 +158,7 @@ static void bound(float *numbers, size_t count) {
         numbers[k] = formula_bounded(numbers[k]);
 }
 
-/* Keep a step's x in its slot. */
+/* Keeps a step's x in its slot. */
 static union value *keep_input(const struct engine *e, float *kept, const union value *x) {
     const struct model *model = e->model;
     memcpy(kept, x, e->layout.input_size * sizeof *x);
@@ -170,7 +170,8 @@ static union value *keep_input(const struct engine *e, float *kept, const union 
     return (union value *)kept;
 }
 
-/* Compute the run of STEPs that begins at operation `i`, keeping each step's x and state before. */
+/* Computes the run of STEPs that begins at operation `i`, and keeps each step's x and state
+   before it. */
 static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
     const struct operation *first = &plan->operations[i];
     const struct network *n = &e->network;
@@ -193,7 +194,7 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
     e->ahead = count;
 }
 
-/* h of the last layer, and the step's x with a skip path. */
+/* Keeps h of the last layer, and the step's x with a skip path. */
 static void keep_solved(const struct engine *e, float *s, size_t position) {
     const struct network *n = &e->network;
     const struct network_layer *top = &n->layers[n->layer_count - 1];
@@ -235,7 +236,7 @@ static double play_score(struct engine *e, const struct operation *o, const unio
     return e->kernels->loss(e->model, a, y, 1.0f, NULL, e->network.loss_scratch);
 }
 
-/* sum |g|^2 over the gradient in double: the way out when its sum in float has overflowed. */
+/* sum |g|^2 over the gradient in double, if its sum in float overflowed. */
 static double squares_in_double(const struct network *n) {
     double sum = 0;
     for (size_t i = 0; i < n->trained; i++)
@@ -277,7 +278,7 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     if (!o->fresh)
         e->kernels->forward(n, &steps, targets.from);
     else if (e->model->solved)
-        e->kernels->output(n, &steps, targets.from); /* solved again since */
+        e->kernels->output(n, &steps, targets.from); /* the output was solved again since */
     struct network_gradient g = e->kernels->backward(n, &steps, &targets, slot_kept(&e->layout, s));
     if (!isfinite(g.squares))
         g.squares = squares_in_double(n);
@@ -341,7 +342,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
     return 0;
 }
 
-/* ---- reading and writing ---- */
+/* ---- Reading and writing ---- */
 
 static float *block_of(const struct engine *e, enum engine_block block) {
     return block == ENGINE_PARAMETERS ? e->network.parameters

@@ -1,13 +1,13 @@
-/* A rule that keeps the influence J of parameters on states (kernels/rules/rtrl.h). Layer by layer,
-   of one step:
+/* A rule that keeps the influence J of parameters on states (kernels/rules/rtrl.h). For one step of
+   each layer:
 
      J = dh/dp, rows of h and of an inner state: D J' + B X + I
 
-   J' is that of the step before, D the layer's derivatives by its own states before, X the
-   influence on its inputs (J of the layer below; of a dense one what it makes of that; of an
-   embedding the rows of its table), B the derivatives by its inputs, I by its own parameters. A row
-   of D, B and I is the layer's backward step from one unit. D J' is the work: (states)^2 products
-   for each parameter, bound by arithmetic. */
+   J' is that of the previous step, D the layer's derivatives by its own previous states, B those
+   by its inputs, and I those by its own parameters. X is the influence on its inputs: J of the
+   layer below, its product with a dense layer's derivatives, or the rows of an embedding's
+   table. A row of D, B and I is the layer's backward step from one unit. D J' dominates:
+   (states)^2 products for each parameter, bound by arithmetic. */
 #include <string.h>
 
 #include "matrix.h"
@@ -17,25 +17,25 @@
 #include "walk.h"
 
 enum {
-    VECTORS = 2, /* a tile's, */
+    VECTORS = 2, /* of a tile */
     TILE = VECTORS * LANES,
-    ROWS = 4, /* of a product at once */
+    ROWS = 4, /* rows of a product that are computed together */
 };
 
-/* One step, and the layer at hand. */
+/* One step of one layer. */
 struct local {
     struct network *n;
     const struct network_layer *l;
     size_t k;
-    const struct network_steps *one; /* the step alone */
-    size_t rows;                     /* of J: units and inner states; of a dense layer units */
-    float *out;                      /* (rows, kept.row) J */
-    const float *below;              /* (inputs, kept.row) X, or NULL */
+    const struct network_steps *one; /* the step as a run */
+    size_t rows;        /* rows of J: units and inner states; for a dense layer units */
+    float *out;         /* (rows, kept.row) J */
+    const float *below; /* (inputs, kept.row) X, or NULL */
 };
 
 /* ---- Products ---- */
 
-/* out (count, stride) += a (count, depth) x (depth, TILE), a tile of `vectors` */
+/* out (count, stride) += a (count, depth) x (depth, TILE), for a tile of `vectors` */
 INLINE void product_rows(const float *a, size_t depth, const float *x, float *out, size_t stride,
                          const int count, const int vectors) {
     vector sum[ROWS][VECTORS];
@@ -62,7 +62,7 @@ INLINE void product_tile(const float *a, size_t rows, size_t depth, const float 
         product_rows(a + i * depth, depth, x, out + i * stride, stride, 1, vectors);
 }
 
-/* out (rows, kept.row) += a (rows, depth) x (depth, kept.row), columns from..end of it. */
+/* out (rows, kept.row) += a (rows, depth) x (depth, kept.row), columns from..end. */
 static void add_product(struct network *n, const float *a, size_t rows, size_t depth,
                         const float *x, float *out, size_t from, size_t end) {
     size_t stride = n->kept.row;
@@ -77,7 +77,7 @@ static void add_product(struct network *n, const float *a, size_t rows, size_t d
     }
 }
 
-/* Columns of tensors that end before the layer's own begin, or with them. */
+/* Columns of tensors up to the layer's own. */
 static void add_products(const struct local *s, const float *a, size_t depth, const float *x,
                          bool own) {
     const struct network_layer *l = s->l;
@@ -122,7 +122,8 @@ static void derive_row(const struct local *s, size_t i) {
         memcpy(by_state + l->size, n->d_inner, l->size * sizeof(float));
 }
 
-/* Rows of a table (size, width) that the step's input begins with at `at`: B times them. */
+/* B times the rows of a table (size, width), for the part of the step's input that begins at
+   `at`. */
 static void add_table(const struct local *s, union value symbol, size_t table, size_t at,
                       size_t width) {
     size_t first = kept_column(s->n, table + symbol_id(symbol) * width);
@@ -146,14 +147,14 @@ static void add_tables(const struct local *s) {
     }
 }
 
-/* to = from, bounded. (count,) */
+/* to = from, with numbers limited. (count,) */
 static void keep(const float *restrict from, size_t count, float *restrict to) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
         to[i] = kept_bounded(from[i]);
 }
 
-/* J after the step, `kept`, from that before it. */
+/* J after the step, `kept`, from J before it. */
 static void advance(struct network *n, const struct network_steps *one, float *kept) {
     const float *below = NULL;
     for (size_t k = 0; k < n->kept.layers; k++) {
@@ -177,10 +178,11 @@ static void advance(struct network *n, const struct network_steps *one, float *k
 
 /* ---- The gradient ---- */
 
-/* gradient += sum of d_i J_i over the units of the last recurrent layer, columns of one range. */
+/* gradient += sum of d_i J_i over the units of the last recurrent layer, for the columns of one
+   range. */
 static void add_influence(const struct network *n, const float *d, const float *kept,
                           const struct range *range, float *gradient) {
-    enum { BLOCK = 512 }; /* of columns, which stay in the first cache */
+    enum { BLOCK = 512 }; /* number of columns, which stay in the first cache */
     const struct network_layer *l = &n->layers[n->kept.layers - 1];
     for (size_t from = range->from; from < range->end; from += BLOCK) {
         size_t count = range->end - from < BLOCK ? range->end - from : BLOCK;
@@ -216,7 +218,7 @@ static bool has_target(const struct network *n, const struct network_targets *ta
     return any;
 }
 
-/* What the skip path makes of embeddings. */
+/* The gradients of embeddings through the skip path. */
 static void add_skipped(struct network *n, const struct network_steps *steps, size_t from) {
     size_t padded = matrix_pad(n->model->input_width[0]);
     float *d = n->d_hidden[0];

@@ -1,6 +1,6 @@
-/* The arithmetic is compiled once per instruction set (ISA = baseline, avx2, avx512) from the same
-   sources; every name that crosses files carries the set's name, and engine.c chooses at run time
-   through struct kernels. */
+/* The arithmetic is compiled once per instruction set (ISA = baseline, avx2, avx512) from the
+   same sources. Names shared between files have the set's name as a suffix, and engine.c chooses
+   at run time through struct kernels. */
 #ifndef RUNNEL_CPU_ISA_H
 #define RUNNEL_CPU_ISA_H
 

@@ -1,5 +1,5 @@
 /* The loss of one step: sums over the output's K numbers in double, in order. Bound by its
-   transcendental functions, which are few beside a layer's. */
+   transcendental functions, which are few compared with a layer's. */
 #include "losses.h"
 
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "network.h"
 #include "vector.h"
 
-/* Which of the n losses to compute; gradients go to d (K,), already divided by what is observed. */
+/* The losses to compute; d (K,) gets their gradients, divided by the number of observed values. */
 struct loss_context {
     const struct loss_kind *kind;
     size_t outputs, target_size, components;
     const float *a;
     const union value *y;
     double scale;
-    float *d; /* NULL when only the loss is asked for */
+    float *d; /* NULL: only the loss */
     double *scratch;
 };
 
@@ -49,7 +49,7 @@ WALK numbers(const struct loss_context *s, number_formula *number) {
 }
 
 WALK classes(const struct loss_context *s, term_formula *term, class_formula *loss) {
-    enum { BLOCK = 256 }; /* summed in float, the blocks' sums in double */
+    enum { BLOCK = 256 }; /* summed in float; sums of blocks in double */
     const float *restrict a = s->a;
     float *restrict d = s->d;
     size_t size = s->outputs;
@@ -75,7 +75,7 @@ WALK classes(const struct loss_context *s, term_formula *term, class_formula *lo
     return loss(total, most, a[s->y->id]);
 }
 
-/* log sum_j e^v_j, and v_j becomes its share e^v_j / sum. */
+/* log sum_j e^v_j; v_j becomes its share e^v_j / sum. */
 static double log_sum_exp(double *v, size_t n) {
     double most = v[0], sum = 0;
     for (size_t j = 1; j < n; j++)
@@ -87,10 +87,10 @@ static double log_sum_exp(double *v, size_t n) {
     return most + log(sum);
 }
 
-/* -log sum_j pi_j N_j, pi = softmax(logits), over the components whose activations are a and whose
-   gradients go to d. A component's share, pi_j N_j / sum, is its responsibility: gradients are
-   pi_j - share for the logit, share times the component's own for the others; a component of no
-   responsibility has none, however far off it is. */
+/* -log sum_j pi_j N_j, pi = softmax(logits), over the components with activations a and
+   gradients d. A component's share, pi_j N_j / sum, is its responsibility. Its gradients are
+   pi_j - share for the logit, and share times its own gradient for the others. They are 0 for a
+   component without responsibility, however far away it is. */
 WALK components(const struct loss_context *s, const float *a, float *d, size_t parts,
                 component_formula *component) {
     size_t count = s->components;
@@ -110,7 +110,7 @@ WALK components(const struct loss_context *s, const float *a, float *d, size_t p
     return loss;
 }
 
-/* The components, if all of their numbers are observed, and each number by itself, if it is. */
+/* The components, if all of their numbers are observed, and each other observed number. */
 WALK components_and_numbers(const struct loss_context *s, component_formula *component,
                             number_formula *number) {
     size_t together = s->kind->together, single = s->target_size - together;

@@ -7,20 +7,22 @@
 enum {
     WIDE = MATRIX_PANEL / LANES, /* vectors across a panel */
     NARROW = MATRIX_PAD / LANES,
-    CHAINS = 4,    /* independent sums over the columns of a narrow panel: hides the latency of
-                      an addition, of which a narrow panel alone has too few in flight */
+    /* independent sums over the columns of a narrow panel hide the latency of an addition */
+    CHAINS = 4,
     TILE_ROWS = 4, /* vectors of rows in a tile of products that share operands */
-    TILE = 3,      /* columns, or steps, of such a tile: their accumulators, one column and the
-                      tile's broadcasts fill 16 registers */
-    PAIR = 2,      /* steps of a tile of W^T d */
-    AHEAD = 8,     /* columns that a single step's product fetches ahead where the matrix is ... */
-    LARGE = 1 << 16, /* ... larger than this: it comes from the third cache, and waits for it */
-    LINE = LANES < 16 ? 16 / LANES : 1, /* vectors of a line of the cache */
+    /* columns, or steps, of such a tile: accumulators, one column and broadcasts fill 16
+       registers */
+    TILE = 3,
+    PAIR = 2,        /* steps of a tile of W^T d */
+    AHEAD = 8,       /* columns that a single step's product prefetches if the matrix is */
+    LARGE = 1 << 16, /* larger than this, and so in the third cache */
+    LINE = LANES < 16 ? 16 / LANES : 1, /* vectors per cache line */
     GROUP = MATRIX_GROUP,
-    FULL = WIDE < 8 ? WIDE : 8, /* vectors of one step's accumulators: all that fit the registers */
+    /* vectors of one step's accumulators: as many as the registers hold */
+    FULL = WIDE < 8 ? WIDE : 8,
 };
 
-/* `steps` steps by `vectors` vectors of rows: constants where this is called, so that the compiler
+/* `steps` steps by `vectors` vectors of rows: constants at each call, so that the compiler
    unrolls both loops and keeps the accumulators in registers. */
 INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
                          const float *restrict bias, const float *const *x, float *const *y,
@@ -82,8 +84,7 @@ INLINE void project_narrow(const float *restrict w, size_t columns, const float 
     }
 }
 
-/* How many of `left` steps or columns the next tile takes: tiles of TILE, and of two where one
-   would be left over. */
+/* The number of steps or columns of the next tile: TILE, or two where one would be left over. */
 INLINE size_t next_tile(size_t left) {
     return left == 2 || left == 4 ? 2 : left >= TILE ? TILE : 1;
 }
@@ -227,8 +228,8 @@ void matrix_transposed_many(const float *w, size_t rows, size_t columns, const f
         matrix_transposed(w, rows, columns, d + t * rows, out + t * stride, false, part);
 }
 
-/* `columns` columns by `vectors` vectors of a panel of the gradient; adds its squares to `squares`.
- */
+/* `columns` columns by `vectors` vectors of a panel of the gradient; adds its squares to
+   `squares`. */
 INLINE void gradient_tile(float *restrict gradient, size_t width, const float *restrict d,
                           const float *const *x, size_t c, size_t count, const int columns,
                           const int vectors, vector *squares) {

@@ -1,17 +1,17 @@
 /* Products with weight matrices at batch size one.
 
-   A weight matrix W of R rows (outputs, padded to a multiple of MATRIX_PAD) and C columns (inputs)
-   lies in panels of MATRIX_PANEL rows, the rest in panels of MATRIX_PAD; inside a panel one column
-   after the other. So W x runs through memory once in order, adding columns into accumulators that
-   stay in registers, and W^T d, which needs the same memory, sums over long columns. One layout
-   serves both directions, and a layer's weights are in the cache once.
+   A weight matrix W has R rows (outputs, padded to a multiple of MATRIX_PAD) and C columns
+   (inputs). It is stored in panels of MATRIX_PANEL rows, and the rest in panels of MATRIX_PAD; each
+   panel is stored column by column. W x reads memory once in order, and adds columns into
+   accumulators in registers; W^T d reads the same memory, and sums over long columns. One layout
+   serves both directions, so the cache holds a layer's weights once.
 
-   Padding rows are zero and stay zero. The sum for one output has one order, whatever the number
-   of steps that are computed together: a window recomputed gives the bits of its single steps.
+   Padding rows are always zero. Each output's sum has a fixed order, independent of the number of
+   steps that are computed together: a recomputed window has the bits of its single steps.
 
-   Each product computes a part of its outputs, so that threads can share it (split.h): rows from
-   one panel's first to another's, or columns of which the first is a multiple of MATRIX_GROUP and
-   the last likewise, or the matrix's. No bit of a number depends on the part that it is in. */
+   Each product can compute a part of its outputs, so that threads can share it (split.h): rows
+   between the beginnings of two panels, or columns that begin at a multiple of MATRIX_GROUP and
+   end at one or at the matrix's end. The part does not affect the bits of a number. */
 #ifndef RUNNEL_CPU_MATRIX_H
 #define RUNNEL_CPU_MATRIX_H
 
@@ -35,7 +35,7 @@ static inline size_t matrix_pad(size_t n) {
     return (n + MATRIX_PAD - 1) / MATRIX_PAD * MATRIX_PAD;
 }
 
-/* Where row r of column c lies in a matrix of `rows` (padded) and `columns`. */
+/* The index of row r, column c in a matrix of `rows` (padded) and `columns`. */
 static inline size_t matrix_index(size_t rows, size_t columns, size_t r, size_t c) {
     size_t wide = rows / MATRIX_PANEL * MATRIX_PANEL;
     size_t width = r < wide ? MATRIX_PANEL : MATRIX_PAD;
@@ -44,13 +44,13 @@ static inline size_t matrix_index(size_t rows, size_t columns, size_t r, size_t 
     return first * columns + c * width + (r - first);
 }
 
-/* Rows up to `end` that lie in wide panels. */
+/* Rows up to `end` in wide panels. */
 static inline size_t matrix_wide(size_t rows, size_t end) {
     size_t wide = rows / MATRIX_PANEL * MATRIX_PANEL;
     return end < wide ? end : wide;
 }
 
-/* The panel that begins with that row, how many there are, and the row that one begins with. */
+/* The panel that begins at that row, the number of panels, and the first row of a panel. */
 static inline size_t matrix_panel(size_t rows, size_t row) {
     size_t wide = matrix_wide(rows, row);
     return wide / MATRIX_PANEL + (row - wide) / MATRIX_PAD;
@@ -66,14 +66,14 @@ static inline size_t matrix_panel_row(size_t rows, size_t panel) {
 }
 
 #ifdef ISA
-/* y[t] = W x[t] + bias for `count` steps; bias (rows,) may be NULL.
-   x: count pointers to (columns,); y: count pointers to (rows,). Bound by the bytes of W. */
+/* y[t] = W x[t] + bias for `count` steps; bias (rows,) may be NULL. x: count pointers to
+   (columns,); y: count pointers to (rows,). Bound by the bytes of W. */
 void matrix_project(const float *w, size_t rows, size_t columns, const float *bias,
                     const float *const *x, float *const *y, size_t count, struct range part);
 
-/* y = W x + bias for one step. Its panels, and the columns of matrix_transposed, are taken in
-   ascending order or, with `turn`, in descending order, with the same bits: who alternates from
-   step to step finds in the first cache what the step before used last. */
+/* y = W x + bias for one step. Panels, and the columns of matrix_transposed, are processed in
+   ascending order or, with `turn`, in descending order, with the same bits. Alternating between
+   steps finds the data of the previous step in the first cache. */
 void matrix_multiply(const float *w, size_t rows, size_t columns, const float *bias, const float *x,
                      float *y, bool turn, struct range part);
 
@@ -81,14 +81,14 @@ void matrix_multiply(const float *w, size_t rows, size_t columns, const float *b
 void matrix_transposed(const float *w, size_t rows, size_t columns, const float *d, float *out,
                        bool turn, struct range part);
 
-/* out[t] = W^T d[t] for `count` steps: d (count, rows), out (count, stride). Bound by arithmetic.
- */
+/* out[t] = W^T d[t] for `count` steps: d (count, rows), out (count, stride). Bound by
+   arithmetic. */
 void matrix_transposed_many(const float *w, size_t rows, size_t columns, const float *d, float *out,
                             size_t stride, size_t count, struct range part);
 
 /* gradient = sum over t of d[t] x[t]^T, in W's layout: d (count, rows), x: count pointers to
-   (columns,). `pack` is scratch of count * MATRIX_PANEL. The squares of each panel are added up in
-   squares[its number]. Bound by arithmetic. */
+   (columns,). `pack` is scratch of count * MATRIX_PANEL. squares[panel] += the panel's squares.
+   Bound by arithmetic. */
 void matrix_gradient(float *gradient, size_t rows, size_t columns, const float *d,
                      const float *const *x, size_t count, float *pack, double *squares,
                      struct range part);

@@ -6,7 +6,7 @@
 #include "network.h"
 #include "normalization.h"
 
-/* Numbers met so far, for mean, deviation and extremes. */
+/* Running sums for mean, deviation and extremes. */
 struct tally {
     double count, sum, squares, minimum, maximum;
 };
@@ -39,9 +39,9 @@ static struct unit_statistics units(const float *values, size_t size, double lim
                                     t.maximum,      sqrt(t.squares), (double)beyond / (double)size};
 }
 
-/* Mean and deviation of a sum over all its units. Of a sum that was normalized in place, each
-   group's mean and deviation are kept: of a norm that is centred they are put together, else the
-   sum is made again. */
+/* Mean and deviation of a sum over all its units. For a sum normalized in place they are
+   computed from each group's mean and deviation if the norm is centred, else from the restored
+   sum. */
 static struct mean_std sum_mean_std(const struct network_layer *l, const float *sum,
                                     const struct norm_scale *scales) {
     struct tally t = {0};

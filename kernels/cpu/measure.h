@@ -1,4 +1,4 @@
-/* Statistics of one step of one layer, from what the network keeps of it. */
+/* Statistics of one step of one layer, from the network's arrays. */
 #ifndef RUNNEL_CPU_MEASURE_H
 #define RUNNEL_CPU_MEASURE_H
 
@@ -8,7 +8,7 @@
 
 struct network;
 
-/* Fill `layers` (layer_count,) from the step at `position` of the ring. */
+/* Fills `layers` (layer_count,) from the step at `position` of the ring. */
 void measure_step(const struct network *n, size_t position, struct layer_statistics *layers);
 
 #endif

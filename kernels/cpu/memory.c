@@ -23,28 +23,28 @@ void memory_release(void *memory, size_t size) {
         munmap(memory, size ? size : 1);
 }
 
-/* Large pages, where the system grants them: the walk through a large model's weights misses the
-   table of pages at every other step otherwise. */
+/* Requests large pages: without them, reading a large model's weights misses the page tables at
+   every other step. */
 static void ask_for_large_pages(void *memory, size_t size) {
 #ifdef MADV_HUGEPAGE
     enum { LARGE_PAGE = 2 << 20 };
     uintptr_t first = ((uintptr_t)memory + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
     uintptr_t end = ((uintptr_t)memory + size) / LARGE_PAGE * LARGE_PAGE;
     if (first < end)
-        madvise((void *)first, end - first, MADV_HUGEPAGE); /* advice: a refusal costs only time */
+        madvise((void *)first, end - first, MADV_HUGEPAGE); /* advice: a failure only costs time */
 #else
     (void)memory, (void)size;
 #endif
 }
 
-/* ---- the block of parameters ---- */
+/* ---- The block of parameters ---- */
 
 static bool is_matrix(const struct tensor *tensor) {
     return tensor->columns > 0;
 }
 
-/* Numbers of a tensor in the block: rows padded gate by gate; the embedding, whose rows are read
-   one at a time, only as a whole. */
+/* Numbers of a tensor in the block. Rows are padded gate by gate; the embedding, whose rows are
+   read one at a time, is padded only as a whole. */
 static size_t block_size(const struct tensor *tensor) {
     if (tensor->role == TENSOR_EMBEDDING)
         return matrix_pad(tensor->rows * tensor->columns);
@@ -79,13 +79,14 @@ static size_t *block_offset(struct network *n, const struct tensor *tensor) {
     }
 }
 
-/* The range becomes wide enough. */
+/* Extends the range. */
 static void widen(struct range *range, size_t from, size_t size) {
     range->from = range->end && range->from < from ? range->from : from;
     range->end = range->end > from + size ? range->end : from + size;
 }
 
-/* Which numbers of the block are a layer's, and of which a learning rule keeps something. */
+/* Records the numbers of the block that are a layer's, and those for which a learning rule keeps
+   data. */
 static void note_range(struct network *n, const struct tensor *tensor, size_t from) {
     struct network_layer *l = &n->layers[tensor->layer];
     struct network_kept *kept = &n->kept;
@@ -101,7 +102,7 @@ static bool is_output(const struct tensor *tensor) {
     return tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
 }
 
-/* Matrices first, vectors after them, then what no optimizer learns. */
+/* Matrices first, then vectors, then tensors that no optimizer learns. */
 static void lay_out_block(struct network *n) {
     const struct model *model = n->model;
     for (int matrices = 1; matrices >= 0; matrices--) {
@@ -127,7 +128,7 @@ static void lay_out_block(struct network *n) {
     }
 }
 
-/* Where number (row, column) of a tensor lies in the block. */
+/* The index of number (row, column) of a tensor in the block. */
 static size_t block_index(const struct network *n, const struct tensor *tensor, size_t row,
                           size_t column) {
     size_t base = *block_offset((struct network *)n, tensor);
@@ -183,7 +184,7 @@ void network_write(const struct network *n, float *block, const struct tensor *t
             block[block_index(n, tensor, r, c)] = values[r * columns + c];
 }
 
-/* ---- everything else ---- */
+/* ---- All other arrays ---- */
 
 static void describe_layer(struct network *n, size_t k) {
     const struct layer *layer = &n->model->architecture.layers[k];
@@ -212,7 +213,7 @@ static void describe_layer(struct network *n, size_t k) {
     }
 }
 
-/* One walk over all arrays: counts their bytes when `memory` is NULL, else hands them out. */
+/* One pass over all arrays: counts their bytes if `memory` is NULL, else sets their addresses. */
 struct arena {
     char *memory;
     size_t used;
@@ -255,7 +256,7 @@ static size_t most(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Rows of what a rule keeps of each layer, and how long they are. */
+/* The number and length of the rows that a rule keeps of each layer. */
 static void lay_out_kept(struct network *n) {
     struct network_kept *kept = &n->kept;
     kept->layers = rule_layers(n->model, kept->rule);
@@ -300,7 +301,8 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     for (size_t k = 0; k < n->layer_count; k++) {
         hand_out_layer(arena, &n->layers[k], n->ring);
         rows = most(rows, n->layers[k].rows);
-        panels = most(panels, matrix_panels(n->layers[k].rows)); /* 48 rows have more than 64 */
+        /* 48 rows have more panels than 64 */
+        panels = most(panels, matrix_panels(n->layers[k].rows));
         padded = most(padded, n->layers[k].padded);
     }
     n->parameters = floats(arena, n->block);
@@ -333,8 +335,8 @@ static void fill_mask(struct network_layer *l) {
         l->mask[i] = i % l->padded < l->size ? 1.0f : 0.0f;
 }
 
-/* Multiply-adds. A network whose largest matrix has fewer is never shared by threads: even a step's
-   product alone would be over before they have met. A part has at least so many: some 4 us. */
+/* Multiply-adds. Threads do not share a network whose largest matrix has fewer than LARGE: a
+   step's product would end before they meet. A part has at least LEAST, some 4 us. */
 enum { LARGE = 1 << 18, LEAST = 1 << 16 };
 
 static bool is_large(const struct model *model) {
@@ -345,7 +347,7 @@ static bool is_large(const struct model *model) {
     return largest >= LARGE;
 }
 
-/* $RUNNEL_SPLIT, for tests: any network is shared, in parts of so many multiply-adds. */
+/* $RUNNEL_SPLIT, for tests: shares any network, in parts of at least that many multiply-adds. */
 static void share(struct network *n, struct threads *threads) {
     const char *wanted = getenv("RUNNEL_SPLIT");
     size_t least = wanted ? strtoul(wanted, NULL, 10) : 0;
@@ -380,9 +382,9 @@ int network_open(struct network *n, const struct model *model, enum rule rule, s
     n->memory = memory_reserve(n->memory_size);
     if (!n->memory)
         return error_set(error, EX_UNAVAILABLE,
-                         "out of memory for the network: %zu MiB are needed for %zu parameters "
-                         "and a window of %zu steps; lower model.layers or learning.window",
-                         n->memory_size >> 20, model->parameters, window);
+                         "out of memory for the network: %zu parameters and a window of %zu steps "
+                         "need %zu MiB; use smaller model.layers or lower learning.window",
+                         model->parameters, window, n->memory_size >> 20);
     ask_for_large_pages(n->memory, n->memory_size);
     arena = (struct arena){n->memory, 0};
     hand_out(&arena, n, blocks);

@@ -7,7 +7,7 @@
 #include "split.h"
 #include "walk.h"
 
-/* A part of a step's input: numbers as they are, a row of an embedding, or one-hot. */
+/* A part of a step's input: its numbers, a row of an embedding, or one-hot. */
 static void encode_part(const struct network *n, size_t k, const union value *x, float *encoded) {
     const struct input_part *part = &n->model->parts[k];
     float *restrict out = encoded + part->at;
@@ -25,7 +25,7 @@ static void encode_part(const struct network *n, size_t k, const union value *x,
     }
 }
 
-/* What the first layer and the skip path see of an input of parts. */
+/* The input of the first layer and the skip path, encoded from its parts. */
 static void encode(const struct network *n, const struct network_steps *steps) {
     for (size_t t = 0; t < steps->count; t++) {
         float *encoded =
@@ -51,8 +51,8 @@ static void project_inputs(struct network *n, const struct network_steps *steps,
         split_project(n, w, l->rows, l->inputs, bias, n->x, n->y, steps->count);
 }
 
-/* Each step's age: how many came before it since the stream began, as far as norms go by it. A
-   damaged checkpoint may say anything. */
+/* Each step's age: the number of earlier steps of the stream, up to the largest that norms use.
+   The check is needed for damaged checkpoints. */
 static void keep_ages(const struct network *n, const struct network_steps *steps) {
     float most = (float)n->model->ages - 1.0f;
     for (size_t t = 0; t < steps->count; t++) {

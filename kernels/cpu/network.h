@@ -1,9 +1,9 @@
-/* The network as the CPU engine holds it: where parameters lie, what is kept of each step, and the
-   two walks through it, forward over a run of steps and backward over a window.
+/* The network in the CPU engine: the layout of parameters, the arrays of each step, and the two
+   passes, forward over a run of steps and backward over a window.
 
-   Sizes that end in `padded` and all `rows` are multiples of MATRIX_PAD; gates start at multiples
-   of the padded size. Padding is zero in parameters, activations and gradients, always, so that
-   loops run over whole vectors without looking. */
+   Sizes that end in `padded` and all `rows` are multiples of MATRIX_PAD; gates start at
+   multiples of the padded size. Padding is always zero in parameters, activations and gradients,
+   so that loops run over whole vectors without checks. */
 #ifndef RUNNEL_CPU_NETWORK_H
 #define RUNNEL_CPU_NETWORK_H
 
@@ -22,46 +22,47 @@ struct threads;
 
 enum {
     NETWORK_NORMS = PLACES * CELL_GROUPS_MAX, /* normalizations of one layer at one step */
-    NETWORK_BLOCK = 4096, /* numbers over which an optimizer's changes are summed in float, the
-                             blocks' sums in double */
+    /* numbers over which an optimizer's changes are summed in float; sums of blocks in double */
+    NETWORK_BLOCK = 4096,
 };
 
-/* Units first..first+length of a sum that are normalized together; `units` of them are no padding.
- */
+/* Units first..first+length of a sum that are normalized together; `units` of them are not
+   padding. */
 struct norm_group {
     size_t first, length, units;
 };
 
-/* Mean and deviation of each unit at one place of a layer, for norms of rows and running ones. A
-   row for each age of a stream's step, 1 where age does not matter. */
+/* Mean and deviation of each unit at one place of a layer, for norms of rows and running norms.
+   One row per age of a step, or 1 if age does not matter. */
 struct unit_norm {
     float *mean, *var, *rstd; /* (ages, width) each */
-    size_t width;             /* rows; of an inner value padded */
+    size_t width;             /* rows; padded for an inner value */
 };
 
-/* What a learning rule keeps of a stream: rows of numbers, one for each parameter of the layers up
-   to the last recurrent one (and of embeddings, where the rule goes through them), in the block's
-   order: matrices, then vectors. */
+/* Data of a learning rule for a stream: rows of numbers, one for each parameter of the layers up
+   to the last recurrent one (and of embeddings, if the rule covers them), in the block's order:
+   matrices, then vectors. */
 struct network_kept {
     enum rule rule;
-    size_t layers;                  /* those; 0: nothing is kept */
-    struct range matrices, vectors; /* of the block */
-    size_t row, rows;               /* numbers in a row, padded, and how many there are */
+    size_t layers;                  /* number of those layers; 0: no data */
+    struct range matrices, vectors; /* in the block */
+    size_t row, rows;               /* numbers in a padded row, and number of rows */
 
-    bool constant; /* groups' mean and deviation count as constants to a cell's step backward */
+    bool constant; /* a cell's step backward treats the groups' mean and deviation as constants */
 
-    /* Scratch. Of influence: */
+    /* Scratch for influence: */
     float *rows_of[2]; /* (most units and inner states of a layer, row) */
-    float *states;     /* (most of these, likewise) */
+    float *states;     /* (most units and inner states, the same) */
     float *pack;       /* (most of these or inputs, a tile) */
     float *state;      /* (state,) */
 
-    /* Of traces: */
+    /* Scratch for traces: */
     float *signal;                          /* (window, most padded) */
     float *ih, *hh, *decay, *weight, *pull; /* (most rows) */
 
-    /* Of both: */
-    float *inputs; /* of influence (most units and inner states, most inputs), else (most inputs) */
+    /* Scratch for both: */
+    /* (most units and inner states, most inputs) for influence, else (most inputs) */
+    float *inputs;
     float *gradient; /* (block,) */
     float *d;        /* (most padded) */
 };
@@ -70,30 +71,30 @@ struct network_layer {
     enum cell cell;
     enum activation activation;
     const struct cell_kind *kind;
-    enum norm_source source; /* of its norm, likewise: */
+    enum norm_source source; /* the norm's properties: */
     bool centred;
-    size_t ages;    /* rows of `units`; 0: the norm has none */
+    size_t ages;    /* rows of `units`; 0: none */
     float momentum; /* of running statistics */
     struct unit_norm units[PLACES];
     size_t size, padded;     /* H */
     size_t gates, rows;      /* G, and G times padded */
     size_t inputs;           /* I */
-    size_t at[TENSOR_ROLES]; /* offsets of its tensors in the block; those it lacks: 0, unused */
+    size_t at[TENSOR_ROLES]; /* offsets of its tensors in the block; 0 and unused if missing */
     size_t state;            /* offset of h in a padded state; an inner state follows */
-    struct range matrices, vectors; /* all of its tensors that are learned, in the block */
-    size_t row;                     /* of what a learning rule keeps: that of its first state */
+    struct range matrices, vectors; /* its learned tensors in the block */
+    size_t row;                     /* row of its first state in the learning rule's data */
     struct norm_group groups[CELL_GROUPS_MAX];
     size_t group_count;
-    float *mask; /* (rows,): 1, and 0 at padding */
+    float *mask; /* (rows,): 1, and 0 for padding */
 
-    /* Kept of each step, one row a position of the ring, where the cell has it. After a norm of
-       groups the sums are kept normalized. */
+    /* Arrays of each step, one row per position of the ring, if the cell uses them. After a norm
+       of groups the sums are stored normalized. */
     float *summed_ih;          /* (ring, rows) W_ih x + b_ih */
     float *summed_hh;          /* (ring, rows) W_hh h */
-    float *gate;               /* (ring, rows) the gates' values */
+    float *gate;               /* (ring, rows) values of the gates */
     float *inner;              /* (ring, padded) the inner value */
-    float *inner_normal;       /* (ring, padded) normalized, of a cell that finishes */
-    float *squashed;           /* (ring, padded) of a cell that finishes */
+    float *inner_normal;       /* (ring, padded) normalized, if the cell finishes */
+    float *squashed;           /* (ring, padded) if the cell finishes */
     float *hidden;             /* (ring, padded) h */
     struct norm_scale *scales; /* (ring, NETWORK_NORMS) */
 };
@@ -101,7 +102,7 @@ struct network_layer {
 /* Results of one optimizer step; see struct update_result. */
 struct network_change {
     double squares; /* of the parameters' change */
-    double before;  /* of the parameters before it */
+    double before;  /* squares of the parameters before it */
 };
 
 struct network {
@@ -111,23 +112,23 @@ struct network {
     size_t window, ring;    /* see model_ring */
     size_t outputs, padded; /* K */
     size_t state;           /* numbers in a padded state */
-    size_t age;     /* where in it the steps since the stream began stand, if norms go by it */
-    size_t block;   /* numbers in the block of parameters */
-    size_t vectors; /* where in the block the vectors begin; before: matrices */
-    size_t trained; /* and where they end: after them stands what no optimizer learns */
+    size_t age;   /* offset in it of the number of steps since the stream began, if norms use it */
+    size_t block; /* numbers in the block of parameters */
+    size_t vectors; /* offset of the vectors in the block; matrices come before */
+    size_t trained; /* end of the vectors: tensors that no optimizer learns follow */
     size_t embedding, output_weight, output_skip, output_bias; /* offsets in the block */
-    size_t embeddings[MODEL_PARTS_MAX]; /* likewise, of the parts of the input that are embedded */
+    size_t embeddings[MODEL_PARTS_MAX]; /* the same for the embedded parts of the input */
 
-    float *parameters, *gradient, *moments[MOMENTS_MAX]; /* (block,) each; NULL: not kept */
+    float *parameters, *gradient, *moments[MOMENTS_MAX]; /* (block,) each; NULL: unused */
     float *output;                                       /* (ring, padded) */
-    float *skipped; /* (ring, padded) of it what the skip path gave */
+    float *skipped; /* (ring, padded) the skip path's part of it */
     float *ages;    /* (ring,) of each step */
-    float *encoded; /* (ring, I of the first layer) of an input of parts */
+    float *encoded; /* (ring, I of the first layer) for an input of parts */
 
     /* Scratch of backward. */
     float *d_output;    /* (window, padded) */
     float *d_ih, *d_hh; /* (window, most rows) */
-    float *d_hidden[2]; /* (window, most padded), of the layer at hand and of the one below */
+    float *d_hidden[2]; /* (window, most padded), of the current layer and the one below */
     float *d_state, *d_inner, *d_gate; /* (most padded), (most padded), (most rows) */
     float *pack;                       /* (parts, window, MATRIX_PANEL) */
     double *squares;                   /* (most panels of a matrix) */
@@ -137,13 +138,13 @@ struct network {
 
     struct network_kept kept;
 
-    /* Threads that share a product or the optimizer's step, where the network is large: split.h. */
-    struct threads *threads;        /* NULL: the engine's own alone */
-    size_t parts;                   /* how many there are, at least 1 */
-    size_t least;                   /* multiply-adds that are worth a part */
+    /* Threads that share a product or the optimizer's step of a large network: split.h. */
+    struct threads *threads;        /* NULL: only the engine's own */
+    size_t parts;                   /* number of threads, at least 1 */
+    size_t least;                   /* least multiply-adds of a part */
     struct network_change *changes; /* (blocks of the optimizer), NULL: not shared */
 
-    void *memory; /* all of the above, in one piece */
+    void *memory; /* all of the above, in one allocation */
     size_t memory_size;
 };
 
@@ -162,53 +163,52 @@ static inline size_t network_age(const struct network *n, const struct network_l
     return age < l->ages ? age : l->ages - 1;
 }
 
-/* A window, or the steps of a run: step t stands at position first + t of the ring. */
+/* A window, or the steps of a run: step t is at position first + t of the ring. */
 struct network_steps {
     size_t first, count;
     const float *state;               /* (state,) before the first step */
     const union value *const *inputs; /* count pointers to (I,); symbols: (1,) */
 };
 
-/* The targets of a window's last steps: for each horizon, entry (t, horizon) is NULL or points to
-   (target_size,). */
+/* The targets of a window's last steps: for each horizon, entry (t, horizon) is NULL or points
+   to (target_size,). */
 struct network_targets {
-    size_t from; /* steps before it have none */
+    size_t from; /* earlier steps have none */
     const union value *const *values;
-    size_t terms; /* how many there are: the loss is their mean */
+    size_t terms; /* number of targets: the loss is their mean */
 };
 
 struct network_gradient {
-    double loss;    /* mean over the targets, with today's parameters */
+    double loss;    /* mean over the targets, with the current parameters */
     double squares; /* squared norm of the gradient */
 };
 
-/* What is compiled once per instruction set. */
+/* Functions that are compiled once per instruction set. */
 struct kernels {
     const char *name;
 
-    /* Forward over a run, one layer after the other; keeps all that backward needs. Outputs are
-       computed from step `outputs_from` on. */
+    /* Forward over a run, layer by layer; keeps all data for backward. Outputs are computed from
+       step `outputs_from` on. */
     void (*forward)(struct network *n, const struct network_steps *steps, size_t outputs_from);
 
-    /* Only the outputs, from step `from` on, of a run whose activations are kept. */
+    /* Only the outputs, from step `from` on, of a run with kept activations. */
     void (*output)(struct network *n, const struct network_steps *steps, size_t from);
 
-    /* Gradient of the mean loss over a window whose activations are kept, by the network's learning
-       rule: what that keeps of the stream (kept.rows, kept.row) moves on. Without targets it only
-       moves on. */
+    /* Gradient of the mean loss over a window with kept activations, by the network's learning
+       rule, whose data (kept.rows, kept.row) advances. Without targets only that data advances. */
     struct network_gradient (*backward)(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets, float *kept);
 
-    /* Loss of one step at one horizon, whose activations are a (K / horizons,); with `d`, likewise,
-       their gradients times `scale` as well. */
+    /* Loss of one step at one horizon with activations a (K / horizons,); if `d` is not NULL, it
+       gets their gradients times `scale`. */
     double (*loss)(const struct model *model, const float *a, const union value *y, float scale,
                    float *d, double *scratch);
 
-    /* After an optimizer step: move running statistics towards those of the steps, the last of the
-       window, whose activations are kept. */
+    /* After an optimizer step: moves running statistics towards those of the steps, the last of
+       the window, with kept activations. */
     void (*absorb)(struct network *n, size_t first, size_t count);
 
-    /* Deviations of units again, after parameters or running statistics have changed. */
+    /* Recomputes deviations of units after a change of parameters or running statistics. */
     void (*refresh)(struct network *n);
 
     /* One optimizer step on the gradient times `factor`; t counts from 1. Reads and writes each
@@ -223,15 +223,15 @@ extern const struct kernels kernels_avx2, kernels_avx512;
 #endif
 
 #ifdef ISA
-/* A layer's arithmetic at one position of the ring. Its sum of the input is there before. `h`,
-   `before`: h and the inner state before the step (padded,), what the cell has of them. */
+/* A layer's arithmetic at one position of the ring, from its existing sum of the input. `h`,
+   `before`: h and the inner state before the step (padded,), if the cell has them. */
 void cell_step(const struct network *n, const struct network_layer *l, size_t position,
                const float *h, const float *before);
 
-/* d: gradient of the step's h (padded,), which is overwritten. Writes the gradients of both sums,
-   d_ih and d_hh (rows,), and into `d` that part of the gradient of the h before the step that does
-   not pass through W_hh. n->d_inner is the gradient of the inner state, in and out. Adds to the
-   gradients of gains and of norms' biases. */
+/* d: gradient of the step's h (padded,), overwritten by the part of the gradient of the previous
+   h that does not pass through W_hh. Sets the gradients of both sums, d_ih and d_hh (rows,).
+   n->d_inner is the gradient of the inner state, in and out. Adds to the gradients of gains and
+   of norms' biases. */
 void cell_step_backward(const struct network *n, const struct network_layer *l, size_t position,
                         const float *h, const float *before, float *d, float *d_ih, float *d_hh);
 
@@ -246,8 +246,8 @@ double loss_step(const struct model *model, const float *a, const union value *y
 void units_absorb(struct network *n, size_t first, size_t count);
 void units_refresh(struct network *n);
 
-/* Of weights that decide their units' deviation: take off their gradient what passes through it
-   (normalization_rows_pull). Returns the gradient's squares. */
+/* Subtracts the part of the gradient that passes through the units' deviation, for weights that
+   determine it (normalization_rows_pull). Returns the gradient's squares. */
 double units_pull(const struct network *n, const struct network_layer *l, int place,
                   enum tensor_role role, size_t columns);
 

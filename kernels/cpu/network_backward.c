@@ -1,5 +1,5 @@
-/* Backward over a window: from its targets to the gradient of every parameter. Bound by arithmetic.
- */
+/* Backward over a window: from its targets to the gradient of every parameter. Bound by
+   arithmetic. */
 #include <string.h>
 
 #include "matrix.h"
@@ -15,8 +15,8 @@ static void add_rows(const float *restrict d, size_t length, size_t count, float
     }
 }
 
-/* The gradient of a matrix whose input is one-hot: each step's d (count, rows), of the steps from
-   `from` on, goes to its symbol's column. */
+/* The gradient of a matrix with one-hot input: d (count, rows) of each step from `from` on is
+   added to its symbol's column. */
 static double one_hot_gradient(struct network *n, const struct network_steps *steps, size_t from,
                                float *gradient, size_t rows, const float *d) {
     size_t columns = n->model->input_width[0];
@@ -45,8 +45,8 @@ static double output_weights_backward(struct network *n, const struct network_st
                                     n->model->input_width[0], n->d_output, n->x, count);
 }
 
-/* Of one step: the sum of its losses at the horizons whose targets y there are; their gradients
-   times `scale` into d (padded,). */
+/* The sum of a step's losses at the horizons with targets y; d (padded,) gets their gradients
+   times `scale`. */
 static double losses_backward(const struct network *n, const float *a, const union value *const *y,
                               float scale, float *d) {
     size_t outputs = n->outputs / n->model->horizons;
@@ -157,7 +157,7 @@ void backward_skip(struct network *n, size_t count, size_t padded, float *d) {
             d[t * padded + i] += skipped[t * padded + i];
 }
 
-/* Of a table (size, width): that part of d begins at its first number. */
+/* Adds to the rows of a table (size, width) whose part of d begins at `at`. */
 static void add_to_rows(const struct network_steps *steps, size_t from, size_t width,
                         const float *d, size_t padded, float *gradient) {
     for (size_t t = 0; t < steps->count; t++) {
@@ -182,12 +182,12 @@ void backward_embedded(struct network *n, const struct network_steps *steps, con
     }
 }
 
-/* Tables of the input: its parts' or its own. */
+/* Number of tables of the input: its parts' or its own. */
 static size_t tables(const struct network *n) {
     return n->model->part_count ? n->model->part_count : 1;
 }
 
-/* The gradient of a table and its size; NULL of a part that is not embedded. */
+/* The gradient and size of a table; NULL for a part without embedding. */
 static float *table_gradient(const struct network *n, size_t k, size_t *size) {
     const struct input *input = &n->model->architecture.input;
     const struct input_part *part = &n->model->parts[k];

@@ -6,14 +6,14 @@
 #include "normalization.h"
 #include "vector.h"
 
-enum { CHAINS = 4 }; /* independent sums: hide the latency of an addition */
+enum { CHAINS = 4 }; /* independent sums hide the latency of an addition */
 
 INLINE float finish(vector *sum) {
     return vector_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-/* 1 / sqrt(var) when the squares of the deviations d have left the range of float: epsilon is
-   nothing beside them. */
+/* 1 / sqrt(var) if the squares of the deviations d exceed the range of float: epsilon is
+   negligible then. */
 static float rstd_in_double(const float *d, size_t length, size_t units) {
     double squares = 0;
     for (size_t i = 0; i < length; i++)
@@ -95,7 +95,7 @@ void normalize_backward(const float *restrict d, const float *restrict x,
 }
 
 double sum_of_squares(const float *a, size_t n) {
-    enum { BLOCK = 4096 }; /* summed in float, the blocks' sums in double */
+    enum { BLOCK = 4096 }; /* summed in float; sums of blocks in double */
     double total = 0;
     for (size_t first = 0; first < n; first += BLOCK) {
         size_t last = first + BLOCK < n ? first + BLOCK : n;

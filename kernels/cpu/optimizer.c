@@ -1,5 +1,5 @@
-/* The optimizers' updates over the whole block at once: parameters, moments and gradient are read
-   and written once. Bound by their bytes when the block exceeds the cache, else by square roots and
+/* The optimizers' updates over the whole block at once: they read and write parameters, moments
+   and gradient once. Bound by bytes if the block exceeds the cache, else by square roots and
    divisions. */
 #include "optimizers.h"
 
@@ -7,18 +7,19 @@
 #include "split.h"
 #include "updates.h"
 
-/* What a number costs, to say what is worth a thread: adam's square root and division. */
+/* Cost of a number, to decide about threads: adam's square root and division. */
 enum { AS_MULTIPLY_ADDS = 8 };
 
 struct arrays {
-    float *weight, *gradient, *const *moments; /* (MOMENTS_MAX,), NULL: not kept */
+    float *weight, *gradient, *const *moments; /* (MOMENTS_MAX,), NULL: unused */
     float factor;                              /* of the gradient: clipping */
 };
 
-/* Three functions a kind: the step of one number; the loop over [begin, end), which sums squares of
-   change and weight; and the choice of the loop. `kept`, a constant of each loop, says how many
-   moments there are. For the loop to become vectors nothing in it has an address: moments are named
-   in a function of their own, and the constants are a copy that no store can reach. */
+/* Three functions per optimizer: the step of one number; the loop over [begin, end), which sums
+   squares of change and weight; and the choice of the loop. `kept`, a constant of each loop, is
+   the number of moments. The compiler vectorizes the loop only if nothing in it has an address:
+   a separate function sets pointers to the moments, and the constants are a copy that no store
+   can reach. */
 #define MOMENT(k) (kept > k ? &m##k[i] : NULL)
 #define OPTIMIZER(name)                                                                            \
     static inline __attribute__((always_inline)) float name##_number(                              \
@@ -69,7 +70,7 @@ static struct network_change part(const struct optimizer_numbers *numbers, const
     return (struct network_change){0, 0};
 }
 
-/* A step on blocks that threads share; each block's sums in n->changes. */
+/* A step on blocks shared by threads; each block's sums are in n->changes. */
 struct shared {
     const struct network *n;
     const struct optimizer_numbers *numbers;

@@ -43,7 +43,7 @@ void slot_gather(const struct network *n, size_t position, float *state) {
     }
 }
 
-/* Copy a state between its padded form and a record's. */
+/* Copies a state between its padded form and a record's. */
 static void pack_state(const struct network *n, const float *padded, float *packed) {
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
@@ -81,7 +81,7 @@ void slot_forget(const struct slot_layout *l, float *s) {
         memset(slot_kept(l, s), 0, l->kept_size * sizeof(float));
 }
 
-/* A row of what the rule keeps, out of the block of parameters or into it. */
+/* Copies a row of the rule's data from or to the block of parameters. */
 static void move_row(const struct network *n, float *row, bool into_block) {
     const struct range *ranges[] = {&n->kept.matrices, &n->kept.vectors};
     for (size_t k = 0; k < 2; k++) {

@@ -1,6 +1,6 @@
-/* A slot: what the CPU engine keeps of one stream, its state and a ring of its newest steps, in one
-   piece of floats, and how that is read and written as a record (slot_record_size in
-   model/model.h, rule_record_size in model/rule.h). */
+/* A slot: the CPU engine's data of one stream, its state and a ring of its newest steps, in one
+   array of floats; and its form as a record (slot_record_size in model/model.h, rule_record_size
+   in model/rule.h). */
 #ifndef RUNNEL_CPU_SLOT_H
 #define RUNNEL_CPU_SLOT_H
 
@@ -10,26 +10,26 @@
 
 struct network;
 
-/* Where a slot keeps what, in floats from its start: first the state (state_size,), padded as the
-   network's. Symbols and class ids keep their bits. */
+/* Offsets in a slot, in floats: first the state (state_size,), padded as the network's. Symbols
+   and class ids keep their bits. */
 struct slot_layout {
     const struct model *model;
-    size_t places;              /* for what is kept of open steps: model_places */
+    size_t places;              /* number of open steps: model_places */
     size_t state_size;          /* the network's, padded */
     size_t output, output_size; /* (places, output_size) padded as the network's */
     size_t before;              /* (ring, state_size) */
     size_t input, input_size;   /* (ring, input_size) */
     size_t target, target_size; /* (ring, horizons, target_size) */
-    size_t learned;             /* (ring, horizons) 1 where a target is to be learned from */
-    size_t solved, solved_size; /* (places, solved_size) what outputs are solved with */
-    size_t kept, kept_size;     /* (kept_size,) what the learning rule keeps: network_kept */
-    size_t size;                /* of all of it */
+    size_t learned;             /* (ring, horizons) 1 if the target is to be learned */
+    size_t solved, solved_size; /* (places, solved_size) inputs of the least squares */
+    size_t kept, kept_size;     /* (kept_size,) data of the learning rule: network_kept */
+    size_t size;                /* size of the slot */
 };
 
 struct slot_layout slot_lay_out(const struct network *n);
 
-/* Of the step at `position` of the ring of slot `s`: the state before it, its x, its output, and
-   what that is solved with. */
+/* Arrays of the step at `position` of the ring of slot `s`: the state before it, its x, its
+   output, and the inputs of its least squares. */
 static inline float *slot_before(const struct slot_layout *l, float *s, size_t position) {
     return s + l->before + position * l->state_size;
 }
@@ -46,7 +46,7 @@ static inline float *slot_solved(const struct slot_layout *l, float *s, size_t p
     return s + l->solved + model_place(l->model, position) * l->solved_size;
 }
 
-/* Its target of a horizon, and whether that is learned from. */
+/* Its target of a horizon, and whether it is to be learned. */
 static inline float *slot_target(const struct slot_layout *l, float *s, size_t position,
                                  size_t horizon) {
     return s + l->target + (position * l->model->horizons + horizon) * l->target_size;
@@ -64,7 +64,7 @@ static inline float *slot_kept(const struct slot_layout *l, float *s) {
 /* The network's state after the step at `position`, gathered from its layers. */
 void slot_gather(const struct network *n, size_t position, float *state);
 
-/* Copy between slot `s` and a record. n->gradient is overwritten. */
+/* Copies between slot `s` and a record. Overwrites n->gradient. */
 void slot_read(const struct slot_layout *l, const struct network *n, float *s, float *record);
 void slot_write(const struct slot_layout *l, const struct network *n, float *s,
                 const float *record);

@@ -15,11 +15,10 @@ int solution_open(struct solution *solution, const struct model *model, struct e
                sizeof *solution->block);
     if (solution->block)
         return 0;
-    return error_set(
-        error, EX_UNAVAILABLE,
-        "out of memory for the least squares of %zu inputs: lower the last layer's size, or use "
-        "readout: gradient",
-        ls->inputs);
+    return error_set(error, EX_UNAVAILABLE,
+                     "out of memory for the least squares of %zu inputs; lower the last layer's "
+                     "size, or use readout: gradient",
+                     ls->inputs);
 }
 
 void solution_close(struct solution *solution) {
@@ -31,7 +30,7 @@ static size_t top_size(const struct network *n) {
     return n->layers[n->layer_count - 1].size;
 }
 
-/* The weights, rounded, are the output's. */
+/* Rounds the weights into the output's. */
 static void round_weights(const struct solution *solution, struct network *n) {
     const struct least_squares *ls = &solution->ls;
     const double *weights = least_squares_weights(ls, solution->block);

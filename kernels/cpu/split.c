@@ -2,7 +2,7 @@
 
 #include "matrix.h"
 
-/* One product: what of it each part needs. */
+/* One product, with the data that each part needs. */
 struct product {
     const struct network *n;
     const float *w;

@@ -1,15 +1,15 @@
-/* The products of matrix.h, shared by the network's threads where that pays. Rows or columns of a
-   matrix are cut into as many ranges as there are threads, less where a range would be too little
-   work: a range, and so its part of the matrix, is the same thread's in every step. No bit depends
-   on their number: every number has its own sum, and sums over panels are added up in the panels'
-   order, by one thread. For the files that are compiled once per instruction set. */
+/* The products of matrix.h, shared by the network's threads if that pays. Rows or columns of a
+   matrix are split into one range per thread, or fewer if a range would be too little work. Each
+   thread has the same range, and so the same part of the matrix, in every step. Bits do not
+   depend on the number of threads: every number has its own sum, and one thread adds sums over
+   panels in the panels' order. For the files that are compiled once per instruction set. */
 #ifndef RUNNEL_CPU_SPLIT_H
 #define RUNNEL_CPU_SPLIT_H
 
 #include "common/threads.h"
 #include "network.h"
 
-/* Into how many parts work is cut that has `most` pieces at most; `work` in multiply-adds. */
+/* Number of parts of some work with at most `most` pieces; `work` in multiply-adds. */
 static inline size_t split_parts(const struct network *n, size_t work, size_t most) {
     if (n->parts < 2)
         return 1;

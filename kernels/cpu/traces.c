@@ -1,8 +1,8 @@
-/* Rules that keep a trace, one number e for each parameter of a recurrent layer: its influence on
-   the last state vector of its own unit (kernels/rules/snap1.h, eprop.h). All units of a layer move
-   on together: from 1 as each one's gradient, the layer's step backward with groups' mean and
-   deviation as constants gives every row of I and D. Bound by the bytes of traces and gradient,
-   which are read and written once a step. */
+/* Rules that keep a trace, one number e for each parameter of a recurrent layer: its influence
+   on the last state vector of its own unit (kernels/rules/snap1.h, eprop.h). All units of a
+   layer advance together. The layer's step backward from gradients of 1, with constant mean and
+   deviation of groups, gives every row of I and D. Bound by the bytes of traces and gradient,
+   which each step reads and writes once. */
 #include <string.h>
 
 #include "matrix.h"
@@ -19,9 +19,8 @@ struct moment {
     const float *x, *h;   /* (inputs,), (size,) */
     const float *ih, *hh; /* (rows,) I of the sums, without their inputs */
     const float *decay;   /* (rows,) D of each row's unit */
-    const float
-        *weight;  /* (rows,) of the loss: what e before the step is times, for the gradient */
-    float *trace; /* kept */
+    const float *weight;  /* (rows,) factor of e before the step in the gradient of the loss */
+    float *trace;         /* the stream's traces */
 };
 
 /* ---- One step of the traces ---- */
@@ -53,8 +52,8 @@ INLINE void move_panel(const struct moment *m, const float *seed, const float *p
                     m->weight + row, seed + row, pull + row, x[c], pulls, width);
 }
 
-/* A matrix whose sums are normalized at `place`: of a norm of rows its weights move the deviation.
- */
+/* A matrix whose sums are normalized at `place`: with a norm of rows, its weights affect the
+   deviation. */
 static void move_matrix(const struct moment *m, enum tensor_role role, int place, const float *seed,
                         const float *x, size_t columns) {
     const struct network_layer *l = m->l;
@@ -78,7 +77,7 @@ static void move_matrix(const struct moment *m, enum tensor_role role, int place
     }
 }
 
-/* A vector (rows,); `seed`: what the step adds. */
+/* A vector (rows,); `seed`: the step's own influence. */
 static void move_vector(const struct moment *m, enum tensor_role role, const float *restrict seed) {
     struct network *n = m->n;
     size_t first = m->l->at[role];
@@ -90,7 +89,7 @@ static void move_vector(const struct moment *m, enum tensor_role role, const flo
     }
 }
 
-/* An inner value's gain and bias do not reach the state that is carried: they have no trace. */
+/* An inner value's gain and bias do not affect the next state: they have no trace. */
 static void move(const struct moment *m) {
     const struct network_layer *l = m->l;
     const float *seeds = m->n->kept.gradient;
@@ -108,7 +107,7 @@ static void move(const struct moment *m) {
     }
 }
 
-/* ---- What moves them ---- */
+/* ---- The layer's derivatives ---- */
 
 /* A unit's weight from itself, of a gate. */
 static float own_weight(const struct network *n, const struct network_layer *l, size_t gate,
@@ -139,7 +138,7 @@ static void derive(struct network *n, const struct network_layer *l, size_t posi
             decay[u] += kept->hh[gate * l->padded + u] * own_weight(n, l, gate, u);
 }
 
-/* x of a step for layer k, of a one-hot symbol too. */
+/* x of a step for layer k, also for a one-hot symbol. */
 static const float *input_of(struct network *n, const struct network_steps *steps, size_t k,
                              size_t t) {
     if (!is_one_hot(n, k))
@@ -172,8 +171,8 @@ static void advance(struct network *n, const struct network_steps *steps, size_t
 
 /* ---- The gradient ---- */
 
-/* Each step alone, from n->d_hidden[0] to n->d_ih and n->d_hh; what traces are to be weighted with
-   into `signal`. */
+/* Each step separately, from n->d_hidden[0] to n->d_ih and n->d_hh; `signal` gets the weights of
+   the traces. */
 static void backward_alone(struct network *n, const struct network_steps *steps, size_t k,
                            float *signal) {
     const struct network_layer *l = &n->layers[k];

@@ -1,5 +1,5 @@
-/* Norms whose mean and deviation belong to each unit: made of rows of matrices, or running. Once an
-   update; bound by the bytes of the matrices. */
+/* Norms with a mean and deviation per unit: from rows of matrices, or running. Once per update;
+   bound by the bytes of the matrices. */
 #include <string.h>
 
 #include "matrix.h"
@@ -87,7 +87,7 @@ void units_refresh(struct network *n) {
     }
 }
 
-/* What was normalized at a place in a step. */
+/* The values that were normalized at a place in a step. */
 static const float *values_at(const struct network_layer *l, size_t place, size_t position) {
     return place == PLACE_IH   ? l->summed_ih + position * l->rows
            : place == PLACE_HH ? l->summed_hh + position * l->rows
@@ -99,9 +99,9 @@ static size_t age_at(const struct network *n, const struct network_layer *l, siz
     return network_age(n, l, network_position(n, first, t));
 }
 
-/* Statistics of a place move towards those of the steps from..end, which have one age: m = mean of
-   a, v = mean of (a - old mean)^2. Sums are in n->d_ih and n->d_hh, which are free after backward.
- */
+/* Moves the statistics of a place towards those of the steps from..end, which have the same age:
+   m = mean of a, v = mean of (a - old mean)^2. Sums are in n->d_ih and n->d_hh, which are free
+   after backward. */
 static void absorb_steps(const struct network *n, const struct network_layer *l, size_t place,
                          size_t first, size_t from, size_t end) {
     const struct unit_norm *u = &l->units[place];
@@ -128,7 +128,7 @@ static void absorb_steps(const struct network *n, const struct network_layer *l,
     }
 }
 
-/* Ages never fall within a window. */
+/* Ages never decrease within a window. */
 static void absorb_place(const struct network *n, const struct network_layer *l, size_t place,
                          size_t first, size_t count) {
     for (size_t from = 0, end; from < count; from = end) {

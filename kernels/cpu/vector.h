@@ -1,6 +1,6 @@
-/* One native vector of the instruction set that this file is compiled for. Explicit vectors are
-   used where a loop must keep its accumulators in registers (products with matrices, sums);
-   everything else is plain loops that the compiler vectorizes. */
+/* One vector of the instruction set that this file is compiled for. Explicit vectors are used
+   where a loop must keep its accumulators in registers (products with matrices, sums); the
+   compiler vectorizes all other loops. */
 #ifndef RUNNEL_CPU_VECTOR_H
 #define RUNNEL_CPU_VECTOR_H
 
@@ -22,7 +22,8 @@ typedef float vector __attribute__((vector_size(LANES * sizeof(float)), may_alia
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Loads and stores are aligned: every array of the engine starts on 64 bytes and is padded. */
+/* Loads and stores are aligned: every array of the engine starts at a multiple of 64 bytes and
+   is padded. */
 INLINE vector vector_load(const float *p) {
     return *(const vector *)p;
 }
@@ -41,8 +42,8 @@ INLINE vector vector_broadcast(float x) {
 #endif
 }
 
-/* Keep a loaded vector in a register: the compiler would rather load it again with each product
-   that uses it, and loads are what then bounds the loop. */
+/* Keeps a loaded vector in a register: the compiler would load it again for each product, and
+   loads are the bottleneck of the loop. */
 INLINE vector vector_hold(vector v) {
 #if defined(__x86_64__)
     __asm__("" : "+v"(v));

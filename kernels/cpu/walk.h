@@ -1,13 +1,13 @@
-/* The parts of the walks through a network, forward (network.c) and backward (network_backward.c),
-   of which learning rules are put together: a step's inputs and states before, and the gradient
-   layer by layer. For the files that are compiled once per instruction set. */
+/* The parts of the passes through a network, forward (network.c) and backward
+   (network_backward.c), that learning rules combine: a step's inputs and states before it, and
+   the gradient layer by layer. For the files that are compiled once per instruction set. */
 #ifndef RUNNEL_CPU_WALK_H
 #define RUNNEL_CPU_WALK_H
 
 #include "network.h"
 
-/* x of step t for layer k: the example's own, its symbol's embedding, or the h of the layer below.
-   NULL for a one-hot symbol. */
+/* x of step t for layer k: the example's own, its symbol's embedding, or the h of the layer
+   below. NULL for a one-hot symbol. */
 static inline const float *layer_input(const struct network *n, const struct network_steps *steps,
                                        size_t k, size_t t) {
     const struct input *input = &n->model->architecture.input;
@@ -28,7 +28,7 @@ static inline bool is_one_hot(const struct network *n, size_t k) {
     return k == 0 && !input_is_real(input) && !input->embedding; /* never a part */
 }
 
-/* What a symbol's row counts as. */
+/* The sign of a symbol's row. */
 static inline float symbol_sign(union value symbol) {
     return symbol.id & SYMBOL_MINUS ? -1.0f : 1.0f;
 }
@@ -37,7 +37,7 @@ static inline size_t symbol_id(union value symbol) {
     return symbol.id & ~SYMBOL_MINUS;
 }
 
-/* The state before step t of a run: the run's own for the first, else what the step before kept. */
+/* The state before step t of a run: the run's own for the first, else that of the previous step. */
 static inline const float *hidden_before(const struct network *n, const struct network_layer *l,
                                          const struct network_steps *steps, size_t t) {
     return t ? l->hidden + network_position(n, steps->first, t - 1) * l->padded
@@ -54,10 +54,10 @@ static inline bool has_embeddings(const struct network *n) {
     return n->model->architecture.input.embedding || n->model->embeddings;
 }
 
-/* ---- What learning rules keep ---- */
+/* ---- Data of learning rules ---- */
 
-/* Beyond it a number counts as if it stood there, and as 0 where it is none, so that one wild step
-   does not leave a stream with a gradient that is no number. */
+/* Limits kept numbers, and replaces NaN by 0, so that a wild step does not leave a stream with a
+   gradient that is not a number. */
 #define KEPT_MOST 1e15f
 
 static inline float kept_bounded(float x) {
@@ -66,7 +66,7 @@ static inline float kept_bounded(float x) {
     return x == x ? x : 0.0f;
 }
 
-/* Numbers of matrices in a row, and where number `i` of the block of parameters stands in it. */
+/* Numbers of matrices in a row, and the index in it of number `i` of the block of parameters. */
 static inline size_t kept_matrices(const struct network *n) {
     return n->kept.matrices.end - n->kept.matrices.from;
 }
@@ -77,36 +77,36 @@ static inline size_t kept_column(const struct network *n, size_t i) {
 
 /* ---- Backward over a window, from the top down ----
 
-   n->d_hidden[0] (count, padded) is the gradient of a layer's h at each step, n->d_output, n->d_ih
-   and n->d_hh are those of sums; n->d_hidden[1] is scratch. */
+   n->d_hidden[0] (count, padded) is the gradient of a layer's h at each step; n->d_output,
+   n->d_ih and n->d_hh are those of sums; n->d_hidden[1] is scratch. */
 
 /* The losses, their gradients n->d_output (steps from targets->from on), those of the output's
-   tensors unless it is solved, and n->d_hidden[0] of the last layer. Returns losses' mean and
-   matrices' squares. */
+   tensors unless it is solved, and n->d_hidden[0] of the last layer. Returns the mean loss and
+   the matrices' squares. */
 struct network_gradient backward_output(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets);
 
-/* From n->d_hidden[0] to n->d_ih and n->d_hh (count, rows), back through time; and gradients of
-   gains and norms' biases, which are added to. */
+/* Computes n->d_ih and n->d_hh (count, rows) from n->d_hidden[0], back through time; adds to the
+   gradients of gains and norms' biases. */
 void backward_cells(struct network *n, const struct network_steps *steps, size_t k);
 
-/* Gradients of a layer's matrices, which are written, and of the biases in its sums, which are
-   added to. Returns the matrices' squares. */
+/* Writes the gradients of a layer's matrices, and adds to those of the biases in its sums.
+   Returns the matrices' squares. */
 double backward_weights(struct network *n, const struct network_steps *steps, size_t k);
 
 /* The gradient of layer k's input becomes n->d_hidden[0] (count, padded). */
 void backward_input(struct network *n, size_t k, size_t count, size_t padded);
 
-/* d (count, padded) += the gradient of the embeddings that the skip path reads. n->d_hidden[1] is
-   overwritten. */
+/* d (count, padded) += the gradient of the embeddings that the skip path reads. Overwrites
+   n->d_hidden[1]. */
 void backward_skip(struct network *n, size_t count, size_t padded, float *d);
 
-/* Each step's gradient d (count, padded) of the encoded input is added to its symbols' rows. */
+/* Adds each step's gradient d (count, padded) of the encoded input to its symbols' rows. */
 void backward_embedded(struct network *n, const struct network_steps *steps, const float *d,
                        size_t padded);
 
-/* Gradients of embeddings, which are written, from those of the first layer's sums and, for steps
-   from `from` on, of the output's. Returns their squares. */
+/* Writes the gradients of embeddings, from those of the first layer's sums and, for steps from
+   `from` on, of the output's. Returns their squares. */
 double backward_embeddings(struct network *n, const struct network_steps *steps, size_t from);
 
 #endif

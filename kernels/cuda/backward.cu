@@ -3,17 +3,17 @@
 #include "cells.cuh"
 #include "transposed.cuh"
 
-/* ---- a layer at one step ---- */
+/* ---- A layer at one step ---- */
 
-/* What the blocks of a layer share at a step, each computing it again. */
+/* Values shared by the blocks of a layer at a step; each block computes them. */
 struct layer_backward {
     struct layer_step at;
     uint32_t t, position;
     const float *h_before, *inner_before; /* (H,) before the step */
     float *d;     /* (rows or more,) in shared memory: gradients after gains */
     uint32_t age; /* see age_of */
-    bool last;    /* of the window's steps */
-    bool writes;  /* this block keeps what is of units */
+    bool last;    /* the window's last step */
+    bool writes;  /* this block stores the results of units */
 };
 
 static __device__ __forceinline__ struct scale scale_of(const struct layer_step &s, int index) {
@@ -26,7 +26,7 @@ static __device__ __forceinline__ float *carry_of(const struct network &n,
     return activations_of(n) + l.carry + (size_t)(t % 2) * l.size;
 }
 
-/* Gradient of unit i's h: from the layer above, and from the step after. */
+/* Gradient of unit i's h: from the layer above, and from the next step. */
 static __device__ __forceinline__ float
 hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward &b, uint32_t i) {
     const struct network_layer &l = n.layers[k];
@@ -39,8 +39,8 @@ hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward
     return l.carries && !l.finishes ? d + carry_of(n, l, b.t + 1)[i] : d;
 }
 
-/* Of a cell that finishes: the gradient of its inner value that reaches it through h, of the value
-   after its norm first, then through the norm, into d; and that of the finished gate. */
+/* Sets d, for a cell that finishes, to the gradient of its inner value through h: first that of
+   the value after its norm, then through the norm. Also computes that of the finished gate. */
 template <enum cell C>
 static __device__ __forceinline__ void finish_backward(const struct network &n, uint32_t k,
                                                        const struct layer_backward &b,
@@ -83,13 +83,13 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
                                               scale.rstd);
 }
 
-/* The gradients of the gates' sums after their norms into d; with `own` a row more. */
+/* Sets d to the gradients of the gates' sums after their norms; with `own` one row more. */
 template <enum cell C>
 static __device__ __forceinline__ void units_backward(const struct network &n, uint32_t k,
                                                       const struct layer_backward &b,
                                                       float *scratch) {
     typedef struct shape_of<C> shape;
-    static_assert(!shape::finishes || shape::finished_gate > 0, "row 0 is in use until then");
+    static_assert(!shape::finishes || shape::finished_gate > 0, "row 0 is still in use");
     const struct network_layer &l = n.layers[k];
     uint32_t size = l.size;
     if (shape::finishes)
@@ -122,7 +122,7 @@ static __device__ __forceinline__ void units_backward(const struct network &n, u
     }
 }
 
-/* ---- through the normalizations of the sums ---- */
+/* ---- Through the normalizations of the sums ---- */
 
 static __device__ __forceinline__ float behind_gains(const struct network_layer &l,
                                                      const struct layer_backward &b, bool recurrent,
@@ -201,7 +201,7 @@ sum_gradient(const struct network &n, const struct network_layer &l, const struc
                                         scale.rstd);
 }
 
-/* ---- what is kept for the gradients of the weights ---- */
+/* ---- Stored for the gradients of the weights ---- */
 
 static __device__ void keep_rows(const struct network &n, const struct network_layer &l,
                                  const struct layer_backward &b, const struct norm_means &m,
@@ -225,7 +225,7 @@ static __device__ void keep_rows(const struct network &n, const struct network_l
     }
 }
 
-/* What the weights met at this step: x, and h before it. */
+/* The inputs of the weights at this step: x, and h before it. */
 static __device__ void keep_vectors(const struct network &n, uint32_t k,
                                     const struct layer_backward &b, const float *slot) {
     const struct network_layer &l = n.layers[k];
@@ -251,7 +251,7 @@ static __device__ void keep_vectors(const struct network &n, uint32_t k,
         input[i] = i < l.inputs ? x[i] : 0.0f;
 }
 
-/* ---- a wave ---- */
+/* ---- A wave ---- */
 
 static __device__ __forceinline__ struct layer_backward
 backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) {
@@ -283,7 +283,7 @@ static __device__ void propagate(const struct network &n, const struct network_l
                         p.end, rows, p.group, rows + padded(split.chunk_rows), out);
 }
 
-/* Floats that a layer's gradients after the gains take. */
+/* Floats of a layer's gradients after the gains. */
 static __host__ __device__ __forceinline__ uint32_t gradient_rows(const struct network_layer &l) {
     return padded(l.rows + l.own * l.size);
 }
@@ -317,8 +317,8 @@ static __device__ __forceinline__ void layer_wave(const struct network &n, uint3
         propagate(n, l, b, m, p, recurrent, b.d + gradient_rows(l));
 }
 
-/* The blocks of `split_hh` also keep what the weights' gradients need; a layer without recurrence
-   has them for that alone. */
+/* The blocks of `split_hh` also store the inputs of the weights' gradients; a layer without
+   recurrence has them only for this. */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     backward_wave(const __grid_constant__ struct network n, uint32_t number, uint32_t length) {
     uint32_t block = blockIdx.x;
@@ -338,7 +338,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     }
 }
 
-/* ---- launchers ---- */
+/* ---- Launchers ---- */
 
 static size_t wave_floats(const struct network_layer *l) {
     uint32_t rows = l->split_ih.chunk_rows > l->split_hh.chunk_rows ? l->split_ih.chunk_rows

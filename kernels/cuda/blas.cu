@@ -23,20 +23,20 @@
 #define POINTER(name) decltype(&::name) name;
 static struct { CALLS(POINTER) } blas;
 
-/* ---- the library ---- */
+/* ---- The library ---- */
 
 static int find_calls(void *library, struct error *error) {
 #define FIND(name)                                                                                 \
     if (!(*(void **)&blas.name = dlsym(library, #name)))                                           \
-        return error_set(error, EX_UNAVAILABLE,                                                    \
-                         "%s has no %s: install cuBLAS of the CUDA toolkit "                       \
-                         "that this module was built with",                                        \
-                         LIBRARY, #name);
+        return error_set(                                                                          \
+            error, EX_UNAVAILABLE,                                                                 \
+            "%s: symbol %s not found; install cuBLAS of the CUDA toolkit that built this module",  \
+            LIBRARY, #name);
     CALLS(FIND)
     return 0;
 }
 
-/* For the life of the process, as whatever loads CUDA stays. */
+/* The library stays loaded until the process ends, like all libraries that load CUDA. */
 static int load(const char *way_out, struct error *error) {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     static bool loaded;
@@ -46,17 +46,17 @@ static int load(const char *way_out, struct error *error) {
     if (library)
         result = find_calls(library, error);
     else if (!loaded)
-        result = error_set(error, EX_UNAVAILABLE,
-                           "a window of %d steps or more needs cuBLAS, which cannot be loaded: %s; "
-                           "install it, name its directory in LD_LIBRARY_PATH, or lower "
-                           "learning.window%s",
-                           GEMM_STEPS, dlerror(), way_out);
+        result = error_set(
+            error, EX_UNAVAILABLE,
+            "cannot load cuBLAS, which a window of %d or more steps requires: %s; install it, add "
+            "its directory to LD_LIBRARY_PATH, or lower learning.window%s",
+            GEMM_STEPS, dlerror(), way_out);
     loaded = result == 0;
     pthread_mutex_unlock(&one_at_a_time);
     return result;
 }
 
-/* ---- the interface ---- */
+/* ---- The interface ---- */
 
 int blas_open(cublasHandle_t *handle, cudaStream_t stream, void *workspace, const char *way_out,
               struct error *error) {
@@ -73,7 +73,7 @@ int blas_open(cublasHandle_t *handle, cudaStream_t stream, void *workspace, cons
         status = blas.cublasSetAtomicsMode(*handle, CUBLAS_ATOMICS_NOT_ALLOWED);
     if (status == CUBLAS_STATUS_SUCCESS)
         return 0;
-    return error_set(error, EX_UNAVAILABLE, "cuBLAS cannot be started: %s",
+    return error_set(error, EX_UNAVAILABLE, "cannot start cuBLAS: %s",
                      blas.cublasGetStatusString(status));
 }
 
@@ -87,7 +87,7 @@ int blas_version(cublasHandle_t handle) {
     return blas.cublasGetVersion_v2(handle, &version) == CUBLAS_STATUS_SUCCESS ? version : 0;
 }
 
-/* To cuBLAS, which stores columns one after the other, this is C^T = B^T A. */
+/* cuBLAS stores matrices by columns: for it this is C^T = B^T A. */
 cudaError_t blas_multiply(cublasHandle_t handle, uint32_t rows, uint32_t ld, uint32_t length,
                           const float *a, uint32_t stride_a, const float *b, uint32_t stride_b,
                           float *c) {

@@ -1,5 +1,5 @@
-/* cuBLAS: a library that only networks with long windows need. It is loaded when the first of them
-   opens, so that all others learn on machines that do not have it. */
+/* cuBLAS, which only networks with long windows need. The first of them loads it, so that other
+   networks run on machines without it. */
 #ifndef RUNNEL_CUDA_BLAS_CUH
 #define RUNNEL_CUDA_BLAS_CUH
 
@@ -7,17 +7,17 @@
 
 #include "device.cuh"
 
-enum { BLAS_WORKSPACE = 32 << 20 }; /* bytes: as much as cuBLAS asks for on Hopper */
+enum { BLAS_WORKSPACE = 32 << 20 }; /* bytes: cuBLAS's recommendation for Hopper */
 
-/* A handle for plain float32 (no TF32), the same bits on every run: no atomics, one stream, a
-   workspace of its own, of BLAS_WORKSPACE bytes. -1 with a sentence; `way_out` ends it. */
+/* A handle for plain float32 (no TF32), with the same bits in every run: no atomics, one stream,
+   its own workspace of BLAS_WORKSPACE bytes. -1 with an error that ends with `way_out`. */
 int blas_open(cublasHandle_t *handle, cudaStream_t stream, void *workspace, const char *way_out,
               struct error *error);
 
 /* It may be NULL. */
 void blas_close(cublasHandle_t handle);
 
-/* Of the library, 0 where that is not known. */
+/* The version of the library; 0: unknown. */
 int blas_version(cublasHandle_t handle);
 
 /* C (rows, ld) = A^T B over `length` rows of A (length, stride_a) and B (length, stride_b). */

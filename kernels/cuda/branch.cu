@@ -1,4 +1,4 @@
-/* A segment's kernels, of all engines of an ensemble: in branches side by side. */
+/* A segment's kernels, of all engines of an ensemble: in parallel branches. */
 #include "backward.cuh"
 #include "ensemble.cuh"
 #include "forward.cuh"
@@ -7,14 +7,14 @@
 #include "segment.cuh"
 #include "units.cuh"
 
-/* Members that one launch plays, all with the first one's shape. */
+/* Members played by one launch, all with the first one's shape. */
 struct branch {
     struct network network;
     const struct engine *first;
     cudaStream_t stream;
 };
 
-/* ---- a branch's kernels ---- */
+/* ---- A branch's kernels ---- */
 
 static cudaError_t enqueue_forward(const struct branch *b, enum steps_of of, uint32_t steps) {
     const struct network *n = &b->network;
@@ -70,8 +70,8 @@ static cudaError_t enqueue_branch(const struct branch *b, const struct shape *sh
     return status;
 }
 
-/* Enqueues the longest segment, and an update whose gradient is not formed, without members: so
-   every kernel of the engine is prepared, with the block and shared memory of its launch. */
+/* Enqueues the longest segment, and an update whose gradient is not formed, without members:
+   this prepares every kernel of the engine, with the block and shared memory of its launch. */
 int engine_prepare(const struct engine *e, struct error *error) {
     const struct network *n = &e->network;
     const struct branch b = {*n, e, e->stream};
@@ -87,7 +87,7 @@ int engine_prepare(const struct engine *e, struct error *error) {
     return status ? prepare_failed(&e->device, status, e->way_out, error) : 0;
 }
 
-/* ---- who is in which ---- */
+/* ---- Assignment to branches ---- */
 
 static bool same(const struct shape *a, const struct shape *b) {
     return a->steps == b->steps && a->length == b->length && a->played == b->played &&
@@ -102,7 +102,7 @@ bool same_shapes(const struct shape *a, const struct shape *b, size_t count) {
     return true;
 }
 
-/* The first engine of the branch that engine m is in; m itself where it is that. */
+/* The first engine of engine m's branch, possibly m itself. */
 static size_t first_of(const struct ensemble *x, const struct shape *shapes, size_t m) {
     size_t first = x->equal[m];
     while (first < m && (x->equal[first] != x->equal[m] || !same(&shapes[first], &shapes[m])))
@@ -117,8 +117,8 @@ static void add_member(struct branch *b, const struct ensemble *x, size_t m) {
     n->members++;
 }
 
-/* Blocks of a forward, for each of several members: together as many as multiprocessors can have
-   under way with BLOCK_THREADS_MAX threads each, since each block makes its x again. */
+/* Forward blocks of each of several members: in total as many as the multiprocessors can run
+   with BLOCK_THREADS_MAX threads each, since each block computes its x. */
 static void share_blocks(struct branch *b) {
     uint32_t processors = (uint32_t)b->first->device.multiprocessors;
     uint32_t most = processors * (BLOCK_THREADS_MAX / b->first->threads) / b->network.members;
@@ -142,9 +142,9 @@ static void make_branch(struct branch *b, const struct ensemble *x, const struct
     share_blocks(b);
 }
 
-/* ---- all of them ---- */
+/* ---- All branches ---- */
 
-/* Whether something runs beside the ensemble's own stream. */
+/* Whether something runs in parallel to the ensemble's own stream. */
 static bool forks(const struct ensemble *x, const struct shape *shapes) {
     for (size_t m = 1; m < x->count; m++)
         if (shapes[m].played && first_of(x, shapes, m) > 0)
@@ -189,7 +189,7 @@ size_t ensemble_nodes(const struct ensemble *x, const struct shape *shapes) {
         if (!shape->played)
             continue;
         if (gradient_is_formed(&e->gradient, shape->length))
-            count += e->gradient.count; /* what cuBLAS makes is made for each member */
+            count += e->gradient.count; /* cuBLAS is called for each member */
         if (first_of(x, shapes, m) == m)
             count += branch_nodes(e, shape);
     }

@@ -11,19 +11,19 @@ extern "C" {
 enum {
     CHAIN = 256,            /* further nodes in the long graph */
     LAUNCHES = 100,         /* of the short graph, */
-    LAUNCHES_OF_CHAIN = 20, /* and of the long one */
-    COPY_CACHES = 4,        /* what is copied is so many times the cache, */
-    CACHE_SHARE = 2,        /* what is read again and again one part of so many */
-    MEMORY_SHARE = 4,       /* and no buffer takes more than one part of so many of what is free */
+    LAUNCHES_OF_CHAIN = 20, /* launches of the long one */
+    COPY_CACHES = 4,        /* copied bytes, in sizes of the cache */
+    CACHE_SHARE = 2,        /* repeatedly read part of the cache: one of so many */
+    MEMORY_SHARE = 4,       /* largest buffer: one of so many parts of the free memory */
     PINGS = 2000,
     PINGS_WARM = 100,   /* of these: not timed */
-    PATIENCE = 1 << 17, /* looks for the next ping, until the kernel gives up */
-    LOOKS = 1 << 14,    /* for the answer, between two questions whether the kernel still runs */
+    PATIENCE = 1 << 17, /* polls for the next ping, until the kernel gives up */
+    LOOKS = 1 << 14,    /* polls for the answer, between two checks that the kernel still runs */
 };
 
 static const size_t LEAST_CACHE = 1 << 20, MOST_COPIED = (size_t)256 << 20, LINE = 128; /* bytes */
 
-/* ---- kernels ---- */
+/* ---- Kernels ---- */
 
 static __global__ void __launch_bounds__(1) do_nothing(void) {
 }
@@ -34,7 +34,7 @@ static __global__ void __launch_bounds__(RATE_THREADS) fill(float *x /* (n,) */,
         x[i] = 1.0f + (float)(i % 1021) / 1024.0f;
 }
 
-/* pong = 1, 2, ... as soon as ping is. Gives up when the next ping does not come. */
+/* pong = 1, 2, ... after each ping. Gives up if the next ping does not arrive. */
 static __global__ void __launch_bounds__(1)
     answer(const volatile unsigned *ping, volatile unsigned *pong, unsigned rounds,
            unsigned patience) {
@@ -48,7 +48,7 @@ static __global__ void __launch_bounds__(1)
     }
 }
 
-/* ---- times ---- */
+/* ---- Times ---- */
 
 int measuring_fail(struct measuring *m, const char *what, cudaError_t status) {
     return error_set(m->error, EX_UNAVAILABLE, "%s: cannot measure %s: %s", m->figures->device.name,
@@ -66,9 +66,9 @@ double measuring_median(double *values, size_t count) {
     return quantile(values, count, 0.5);
 }
 
-/* ---- graphs ---- */
+/* ---- Graphs ---- */
 
-/* A chain of empty nodes. `graph` is freed here in any case. */
+/* A chain of empty nodes. Always frees `graph`. */
 static cudaError_t build_chain(struct measuring *m, int nodes, cudaGraphExec_t *chain) {
     cudaGraph_t graph = NULL;
     cudaLaunchConfig_t config = launch_of(m, 1, 1);
@@ -87,7 +87,7 @@ static cudaError_t build_chain(struct measuring *m, int nodes, cudaGraphExec_t *
     return status;
 }
 
-/* The host's seconds from a launch (LAUNCHES at most) until it knows that the end was reached. */
+/* The host's seconds from a launch (LAUNCHES at most) until it sees the end. */
 static cudaError_t time_chain(struct measuring *m, int nodes, int launches, double *seconds) {
     double times[LAUNCHES];
     cudaGraphExec_t chain = NULL;
@@ -110,7 +110,7 @@ static cudaError_t time_chain(struct measuring *m, int nodes, int launches, doub
     return status;
 }
 
-/* The first launch loads the kernel, which a capture would not allow. */
+/* The first launch loads the kernel, which a capture does not allow. */
 static cudaError_t load_nothing(struct measuring *m) {
     cudaLaunchConfig_t config = launch_of(m, 1, 1);
     cudaError_t status = cudaLaunchKernelEx(&config, do_nothing);
@@ -127,13 +127,13 @@ static int measure_graphs(struct measuring *m) {
     if (status != cudaSuccess)
         return measuring_fail(m, "the launch of a graph", status);
     double rest = chain - m->figures->graph_launch;
-    m->figures->node = rest > 0 ? rest / CHAIN : 0; /* a busy host can make the shorter one late */
+    m->figures->node = rest > 0 ? rest / CHAIN : 0; /* a busy host can delay the shorter one */
     return 0;
 }
 
-/* ---- pinned memory ---- */
+/* ---- Pinned memory ---- */
 
-/* Wait for pong to be `round`. False when the kernel has ended before. */
+/* Waits until pong is `round`. False if the kernel ended before. */
 static bool await_pong(struct measuring *m, const unsigned *pong, unsigned round) {
     while (__atomic_load_n(pong, __ATOMIC_ACQUIRE) != round)
         for (int look = 0; __atomic_load_n(pong, __ATOMIC_ACQUIRE) != round; look++)
@@ -145,8 +145,8 @@ static bool await_pong(struct measuring *m, const unsigned *pong, unsigned round
     return true;
 }
 
-/* The first ping is there before the kernel starts. A kernel whose host is kept from running gives
-   up after a while: then what it has answered counts. */
+/* The first ping is set before the kernel starts. The kernel gives up after a while if its host
+   does not run: then its answers so far count. */
 static int measure_round_trip(struct measuring *m) {
     unsigned *ping = m->pinned, *pong = m->pinned + LINE / sizeof *ping, answered = 0;
     cudaLaunchConfig_t config = launch_of(m, 1, 1);
@@ -175,7 +175,7 @@ static int measure_round_trip(struct measuring *m) {
     return 0;
 }
 
-/* ---- open, measure, close ---- */
+/* ---- Open, measure, close ---- */
 
 static void choose_sizes(struct measuring *m) {
     const struct cuda_device *device = &m->figures->device;

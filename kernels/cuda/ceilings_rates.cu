@@ -1,4 +1,4 @@
-/* What a device can do in its own time: barriers, and bytes and operations a second. */
+/* Speeds by the device's clock: barriers, and bytes and operations per second. */
 #include "measuring.cuh"
 
 #include <cooperative_groups.h>
@@ -6,20 +6,20 @@
 namespace groups = cooperative_groups;
 
 enum {
-    REPEATS = 9, /* of each measurement: their median counts */
+    REPEATS = 9, /* number of each measurement: their median counts */
     ROUNDS_MAX = 1 << 20,
     BARRIER_THREADS = 128,
-    CLUSTER_BLOCKS = 8, /* the most that every device with clusters has */
+    CLUSTER_BLOCKS = 8, /* the most that every device with clusters supports */
     CLUSTER_CAPABILITY = 9,
     CHAINS = 8, /* independent multiply-adds of a thread */
 };
 
 static const double SLICE = 0.004, MILLISECONDS = 1e-3; /* seconds */
 
-/* One round or more of what is to be timed, enqueued. */
+/* Enqueues one round or more of a measurement. */
 typedef cudaError_t enqueue_rounds(struct measuring *m, unsigned rounds);
 
-/* ---- kernels ---- */
+/* ---- Kernels ---- */
 
 static __global__ void __launch_bounds__(BARRIER_THREADS) meet_in_grid(unsigned rounds) {
     groups::grid_group grid = groups::this_grid();
@@ -27,8 +27,9 @@ static __global__ void __launch_bounds__(BARRIER_THREADS) meet_in_grid(unsigned 
         grid.sync();
 }
 
-/* Each block passes a number on to the next one, through its shared memory, (2,). Two places in
-   turn: one barrier a round then keeps a number from being overwritten before it was read. */
+/* Each block passes a number to the next one, through its shared memory, (2,). With two
+   alternating places one barrier per round keeps a number from being overwritten before it is
+   read. */
 static __global__ void __launch_bounds__(BARRIER_THREADS)
     pass_in_cluster(unsigned rounds, float *out /* (blocks,) */) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -43,7 +44,7 @@ static __global__ void __launch_bounds__(BARRIER_THREADS)
         cluster.sync();
         number = shared_memory[round & 1];
     }
-    cluster.sync(); /* nobody leaves while another may still write to it */
+    cluster.sync(); /* no block leaves while another may still write to it */
     if (threadIdx.x == 0)
         out[rank] = number;
 #else
@@ -51,8 +52,8 @@ static __global__ void __launch_bounds__(BARRIER_THREADS)
 #endif
 }
 
-/* Read all of x `rounds` times. A block reads another slice each time, so that none comes from its
-   multiprocessor's own cache. */
+/* Reads all of x `rounds` times. A block reads another slice each time, so that none is in its
+   multiprocessor's cache. */
 static __global__ void __launch_bounds__(RATE_THREADS)
     read_all(const float4 *x /* (n,) */, size_t n, unsigned rounds,
              float *out /* (blocks, threads) */) {
@@ -86,7 +87,7 @@ static __global__ void __launch_bounds__(RATE_THREADS)
     out[(size_t)blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-/* ---- rounds ---- */
+/* ---- Rounds ---- */
 
 static cudaError_t enqueue_barriers(struct measuring *m, unsigned rounds) {
     cudaLaunchAttribute together = {};
@@ -146,12 +147,12 @@ static cudaError_t time_rounds(struct measuring *m, enqueue_rounds *enqueue, uns
     return status;
 }
 
-/* Seconds for one round, when so many follow each other that a launch counts for nothing. */
+/* Seconds per round, with enough rounds that the launch is negligible. */
 static int measure_round(struct measuring *m, const char *what, enqueue_rounds *enqueue,
                          double *seconds) {
     double times[REPEATS];
     unsigned rounds = 1;
-    cudaError_t status = time_rounds(m, enqueue, rounds, times); /* loads the kernel, too */
+    cudaError_t status = time_rounds(m, enqueue, rounds, times); /* also loads the kernel */
     for (; status == cudaSuccess; rounds *= 2) {
         status = time_rounds(m, enqueue, rounds, times);
         if (times[0] >= SLICE || rounds >= ROUNDS_MAX)

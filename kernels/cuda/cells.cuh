@@ -1,6 +1,6 @@
-/* A layer at one step, for a whole block at once: from its sums to h. Every block that needs h
-   computes it, for that is cheaper than to wait for another kernel; one of them keeps what backward
-   will need. Bound by the latency of its two to four reductions. */
+/* A layer at one step, computed by a whole block: from its sums to h. Every block that needs h
+   computes it, which is cheaper than to wait for another kernel; one of them stores the data for
+   backward. Bound by the latency of its two to four reductions. */
 #ifndef RUNNEL_CUDA_CELLS_CUH
 #define RUNNEL_CUDA_CELLS_CUH
 
@@ -21,7 +21,7 @@ struct range {
     uint32_t first, end;
 };
 
-/* Of one layer at one position of the ring. */
+/* One layer at one position of the ring. */
 struct layer_step {
     const float *sum_ih, *sum_hh;     /* (rows,) */
     float *gate;                      /* (rows,) */
@@ -48,8 +48,8 @@ static __device__ __forceinline__ float number_at(const struct range &r, uint32_
     return r.b ? r.a[row] + r.b[row] : r.a[row];
 }
 
-/* 1 / sqrt(var) when the squares of the deviations have left the range of float: epsilon is nothing
-   beside them. Not inlined: it is as good as never needed, and code is what a step waits for. */
+/* 1 / sqrt(var) if the squares of the deviations exceed the range of float: epsilon is
+   negligible then. Not inlined: it is hardly ever needed, and code size delays a step. */
 static __device__ __attribute__((noinline)) float rstd_in_double(struct range r, bool centred,
                                                                  double *scratch) {
     double count = r.end - r.first, sum = 0, squares = 0;
@@ -63,8 +63,8 @@ static __device__ __attribute__((noinline)) float rstd_in_double(struct range r,
     return (float)(1 / sqrt(block_sum(squares, scratch) / count));
 }
 
-/* Mean, or 0 if the norm is not centred, and 1 / deviation of COUNT ranges at once, in two passes.
- */
+/* Mean, or 0 if the norm is not centred, and 1 / deviation of COUNT ranges at once, in two
+   passes. */
 template <int COUNT>
 static __device__ __forceinline__ void normalize(const struct range (&ranges)[COUNT], bool centred,
                                                  struct scale (&scales)[COUNT], float *scratch) {
@@ -108,7 +108,7 @@ static __device__ __forceinline__ float normalized(float sum, const struct scale
     return (sum - scale.mean) * scale.rstd;
 }
 
-/* Mean and 1 / deviation of a unit, of a norm that has them. */
+/* Mean and 1 / deviation of a unit, for norms of units. */
 static __device__ __forceinline__ struct scale unit_scale(const struct network &n,
                                                           const struct network_layer &l,
                                                           uint32_t place, uint32_t age,
@@ -131,7 +131,7 @@ static __device__ __forceinline__ float normalized_at(const struct network &n,
                                parameters_of(n)[l.norm_bias[place] + row]);
 }
 
-/* What a cell's description says, where it must be a constant. */
+/* The part of a cell's description that must be constant. */
 template <enum cell C> struct shape_of;
 #define CELL(name)                                                                                 \
     template <> struct shape_of<CELL_##name> {                                                     \
@@ -145,10 +145,10 @@ template <enum cell C> struct shape_of;
     };
 #include "kinds.def"
 
-/* A layer at one step, where it carries a state: what it carried before. */
+/* The previous state of a layer at one step, if it carries one. */
 struct carried {
     const float *h, *inner; /* (H,) */
-    uint32_t age;           /* of the step, see age_of */
+    uint32_t age;           /* the step's age, see age_of */
 };
 
 /* Means and deviations of all groups of a layer's sums. */
@@ -178,8 +178,8 @@ scale_sums(const struct network_layer &l, const struct layer_step &s, bool keep,
     }
 }
 
-/* From the sums after their norms to the gates and h; of a cell that finishes, the inner value
-   goes into h, and the finished gate into `finished`. */
+/* Computes the gates and h from the sums after their norms. For a cell that finishes, h gets the
+   inner value, and `finished` the finished gate. */
 template <enum cell C>
 static __device__ __forceinline__ void
 activate_units(const struct network &n, const struct network_layer &l, const struct layer_step &s,
@@ -259,9 +259,9 @@ activate_cell(const struct network &n, const struct network_layer &l, const stru
         finish_units<C>(n, l, s, before.age, keep, h, finished, scratch);
 }
 
-/* h (ld,) in shared memory, padded with zeros, of the layer's step t of a run or window that begins
-   at position `first`; after it `ld` floats more are used. `state` (H, or 2 H) is what the layer
-   carried before the first step. `keep`: this block leaves what backward needs. */
+/* h (ld,) in shared memory, padded with zeros, of the layer's step t of a run or window that
+   begins at position `first`; uses `ld` further floats after it. `state` (H, or 2 H) is the
+   layer's state before the first step. `keep`: this block stores the data for backward. */
 static __device__ __forceinline__ void activate(const struct network &n,
                                                 const struct network_layer &l, uint32_t first,
                                                 uint32_t t, const float *state, bool keep, float *h,

@@ -1,4 +1,4 @@
-/* A plan is cut into segments: see network.cuh. */
+/* Cuts a plan into segments: see network.cuh. */
 #include "engine.cuh"
 
 #include <string.h>
@@ -40,8 +40,8 @@ static void cut_step(struct cutter *c, const struct operation *o) {
     bool open = is_open(c, o->slot) && newest(c)->steps < most;
     if (open && newest(c)->steps > 0)
         open = ring_position(*n, newest(c)->position, newest(c)->steps) == o->position;
-    /* a run must not come upon the position of the score before it: both write the mark there. What
-       may be open longer has a position beyond every run. */
+    /* a run must not reach the position of the score before it: both write the mark there. Other
+       steps that may be open longer have positions beyond every run. */
     if (open && newest(c)->steps == 0 && newest(c)->lead != NONE && !n->many)
         open = ring_position(*n, c->scores[newest(c)->lead].position, 1) == o->position;
     struct segment *s = open ? newest(c) : open_segment(c, o->slot);
@@ -56,8 +56,8 @@ static void cut_step(struct cutter *c, const struct operation *o) {
     c->e->newest = o->position;
 }
 
-/* A score belongs to the newest step of its run, or stands before the run: there where the step may
-   be an older one. */
+/* A score belongs to the newest step of its run, or comes before the run if the step may be an
+   older one. */
 static void cut_score(struct cutter *c, const struct operation *o) {
     struct score_entry *score = &c->scores[c->score_count];
     score->target = o->value;
@@ -86,7 +86,7 @@ static void cut_update(struct cutter *c, const struct operation *o) {
     shape->recompute = !o->fresh;
 }
 
-/* Before the run, or at the segment's end: with the target that its update learned from, too. */
+/* Before the run, or at the segment's end: then with the target that its update learned. */
 static void cut_solve(struct cutter *c, const struct operation *o) {
     bool updated = c->count > 0 && newest(c)->slot == o->slot && c->shapes[c->count - 1].length > 0;
     if (!is_open(c, o->slot) && !(updated && !c->shapes[c->count - 1].solve))
@@ -122,7 +122,7 @@ void engine_cut(struct cutter *c) {
         case OPERATION_UPDATE:
             cut_update(c, o);
             break;
-        case OPERATION_ADVANCE: /* of rules that cuda_open refuses */
+        case OPERATION_ADVANCE: /* rules that cuda_open rejects */
             break;
         case OPERATION_SOLVE:
             cut_solve(c, o);

@@ -1,4 +1,4 @@
-/* The network's sizes and kinds as the kernels see them, but for where anything lies. */
+/* The network's sizes and kinds for the kernels, without offsets. */
 #include "engine.cuh"
 
 enum { THREADS_MIN = 128 };
@@ -47,7 +47,7 @@ static void describe_output(struct engine *e) {
     n->ld_skip = n->ld_output;
 }
 
-/* The parts of an x that is encoded. */
+/* The parts of an encoded x. */
 static void describe_encoding(struct engine *e) {
     const struct model *model = e->model;
     e->encoding.count = (uint32_t)model->part_count;
@@ -64,7 +64,7 @@ static void describe_encoding(struct engine *e) {
     }
     const struct input *input = &model->architecture.input;
     if (input->hash &&
-        !model->part_count) { /* it may count as minus: one-hot by itself it cannot */
+        !model->part_count) { /* it may be negated, which is not possible with plain one-hot */
         e->encoding.count = 1;
         e->parts[0].width = e->parts[0].size = (uint32_t)input->size;
     }

@@ -8,12 +8,12 @@
 int cuda_check(cudaError_t status, const char *what, struct error *error) {
     if (status == cudaSuccess)
         return 0;
-    cudaGetLastError(); /* what was reported is forgotten, unless the device is lost */
-    return error_set(error, EX_UNAVAILABLE, "%s: CUDA says: %s (%s)", what,
+    cudaGetLastError(); /* clears the reported error, unless the device is lost */
+    return error_set(error, EX_UNAVAILABLE, "%s: CUDA error: %s (%s)", what,
                      cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
-/* The N of "cuda:N"; 0 for "cuda" and "auto". -1: no number. */
+/* The N of "cuda:N"; 0 for "cuda" and "auto". -1: not a number. */
 static int index_of(const char *device) {
     const char *colon = strchr(device, ':');
     if (!colon)
@@ -23,10 +23,10 @@ static int index_of(const char *device) {
     return *end || end == colon + 1 || index < 0 || index > INT32_MAX ? -1 : (int)index;
 }
 
-/* CUDA writes 13.0 as 13000. */
+/* CUDA represents 13.0 as 13000. */
 enum { MAJOR = 1000, MINOR = 10 };
 
-/* The oldest compute capability: the kernels use what came with it, and are tuned for its shared
+/* The oldest compute capability: the kernels use its features, and are tuned for its shared
    memory. */
 enum { CAPABILITY_MAJOR = 8 };
 
@@ -40,17 +40,18 @@ static int count_devices(const char *device, int *count, struct cuda_device *fou
     cudaGetLastError();
     if (status == cudaErrorInsufficientDriver && found->driver > 0)
         return error_set(error, EX_UNAVAILABLE,
-                         "the NVIDIA driver is for CUDA %d.%d, but this build needs "
-                         "%d.%d: update the driver%s",
+                         "the NVIDIA driver supports CUDA %d.%d, but this build requires %d.%d; "
+                         "update the driver%s",
                          found->driver / MAJOR, found->driver % MAJOR / MINOR,
                          found->runtime / MAJOR, found->runtime % MAJOR / MINOR,
                          cuda_way_out(device));
     if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver ||
         (status == cudaSuccess && *count == 0))
-        return error_set(error, EX_UNAVAILABLE,
-                         "there is no GPU that CUDA can use, or no driver for it: see nvidia-smi%s",
-                         cuda_way_out(device));
-    return cuda_check(status, "looking for a GPU", error);
+        return error_set(
+            error, EX_UNAVAILABLE,
+            "no GPU found that CUDA supports, or its driver is missing; check with nvidia-smi%s",
+            cuda_way_out(device));
+    return cuda_check(status, "finding a GPU", error);
 }
 
 int cuda_probe(const char *device, struct cuda_device *found, struct error *error) {
@@ -63,7 +64,7 @@ int cuda_probe(const char *device, struct cuda_device *found, struct error *erro
         return error_set(error, EX_UNAVAILABLE, "this machine has %d GPU%s, counted from cuda:0",
                          count, count == 1 ? "" : "s");
     struct cudaDeviceProp properties;
-    if (cuda_check(cudaGetDeviceProperties(&properties, found->index), "asking for the GPU's name",
+    if (cuda_check(cudaGetDeviceProperties(&properties, found->index), "reading the GPU's name",
                    error))
         return -1;
     snprintf(found->name, sizeof found->name, "%.*s", CUDA_NAME_SIZE - 1, properties.name);
@@ -73,27 +74,26 @@ int cuda_probe(const char *device, struct cuda_device *found, struct error *erro
     found->memory = properties.totalGlobalMem;
     found->shared = properties.sharedMemPerBlockOptin;
     if (properties.major < CAPABILITY_MAJOR)
-        return error_set(
-            error, EX_UNAVAILABLE,
-            "%s has compute capability %d.%d, but the CUDA engine needs %d.0 or newer: "
-            "name a newer GPU (cuda:N)%s",
-            found->name, properties.major, properties.minor, CAPABILITY_MAJOR,
-            cuda_way_out(device));
+        return error_set(error, EX_UNAVAILABLE,
+                         "%s has compute capability %d.%d, but the CUDA engine requires %d.0 or "
+                         "newer; choose a newer GPU (cuda:N)%s",
+                         found->name, properties.major, properties.minor, CAPABILITY_MAJOR,
+                         cuda_way_out(device));
     return 0;
 }
 
 int cuda_select(struct cuda_device *device, struct error *error) {
-    if (cuda_check(cudaSetDevice(device->index), "choosing the GPU", error))
+    if (cuda_check(cudaSetDevice(device->index), "selecting the GPU", error))
         return -1;
     return cuda_check(cudaMemGetInfo(&device->free_memory, &device->memory),
-                      "asking for the GPU's free memory", error);
+                      "reading the GPU's free memory", error);
 }
 
-/* What this thread prepared last, for prepare_failed. */
+/* The last kernel that this thread prepared, for prepare_failed. */
 static __thread struct {
     const char *kernel;
     unsigned threads;
-    int most; /* threads that the device allows; 0: unknown */
+    int most; /* largest number of threads on the device; 0: unknown */
 } prepared;
 
 cudaError_t prepare_kernel(const char *name, const void *kernel, const struct launch *l) {

@@ -1,5 +1,5 @@
-/* What every kernel leans on: errors of CUDA calls as sentences, the one launcher, and reductions
-   over a block in a fixed order, so that the same numbers give the same bits on every run. */
+/* Common to all kernels: errors of CUDA calls as sentences, the launcher, and reductions over a
+   block in a fixed order, so that equal numbers give equal bits in every run. */
 #ifndef RUNNEL_CUDA_DEVICE_CUH
 #define RUNNEL_CUDA_DEVICE_CUH
 
@@ -19,35 +19,35 @@ enum {
     LANES = 32,
     WARPS_MAX = 32,
     QUAD = 4,
-    BLOCK_THREADS_MAX = 512, /* of a block of a wave */
-    SUMS_MAX = 8,            /* that block_sums takes at once */
+    BLOCK_THREADS_MAX = 512, /* threads of a wave's block */
+    SUMS_MAX = 8,            /* that block_sums reduces at once */
     /* Shared memory begins with the scratch of reductions: floats. */
     SCRATCH = SUMS_MAX * WARPS_MAX * sizeof(double) / sizeof(float),
 };
 
-/* All shared memory is asked for at the launch. */
+/* All shared memory is dynamic, set at the launch. */
 extern __shared__ __align__(16) float shared_memory[];
 
-/* The device that a configuration names; see cuda_module.h. It is only looked at: nothing is
-   started on it, and free_memory stays 0. */
+/* The device of the configuration; see cuda_module.h. It does not start work on the device, and
+   free_memory stays 0. */
 int cuda_probe(const char *device, struct cuda_device *found, struct error *error);
 
-/* Use that device from now on in this thread, and see how much memory it has free. */
+/* Selects that device for this thread, and sets its free memory. */
 int cuda_select(struct cuda_device *device, struct error *error);
 
 /* 0, or -1 with "WHAT: the device's reason". */
 int cuda_check(cudaError_t status, const char *what, struct error *error);
 
 struct launch {
-    dim3 grid; /* z: members; 0: the launch is prepared, see prepare_kernel */
+    dim3 grid; /* z: members; 0: the launch is only prepared, see prepare_kernel */
     unsigned threads;
     size_t shared; /* bytes */
     cudaStream_t stream;
 };
 
 /* Loads a kernel and checks that the device can run it with blocks of that size. Allows it that
-   much shared memory and no more, since the rest is cache: the limit belongs to the process, where
-   another engine may need more, so it never shrinks. */
+   much shared memory and no more, since the rest is cache. The limit belongs to the process,
+   where another engine may need more, so it never shrinks. */
 cudaError_t prepare_kernel(const char *name, const void *kernel, const struct launch *l);
 
 /* Sets `error` from a status of prepare_kernel: names the kernel that this thread prepared last. */
@@ -69,7 +69,7 @@ static cudaError_t launch_named(const char *name, void (*kernel)(Expected...),
     return cudaLaunchKernelEx(&config, kernel, std::forward<Actual>(arguments)...);
 }
 
-/* ---- inside a kernel ---- */
+/* ---- Inside a kernel ---- */
 
 static __device__ __forceinline__ unsigned lane_index() {
     return threadIdx.x % LANES;
@@ -79,8 +79,8 @@ static __device__ __forceinline__ unsigned warp_index() {
     return threadIdx.x / LANES;
 }
 
-/* sum += a b, number by number; and the sum of a float4. Every product of weights is made of these,
-   so that the same numbers give the same bits wherever they meet. */
+/* sum += a b, elementwise; and the sum of a float4. All products of weights use these, so that
+   equal numbers give equal bits everywhere. */
 static __device__ __forceinline__ void add_products(float4 *sum, float4 a, float4 b) {
     sum->x += a.x * b.x;
     sum->y += a.y * b.y;
@@ -98,13 +98,13 @@ template <typename Number> static __device__ __forceinline__ Number warp_sum(Num
     return value;
 }
 
-/* Each thread's `values` become their sums over the block: a tree over each warp's lanes, then the
-   warps in order. Every thread of the block calls it. */
+/* Replaces each thread's `values` by their sums over the block: a tree over each warp's lanes,
+   then the warps in order. Every thread of the block must call it. */
 template <int COUNT, typename Number>
 static __device__ __forceinline__ void block_sums(Number (&values)[COUNT], Number *scratch) {
     static_assert(COUNT <= SUMS_MAX, "the scratch is too small");
     unsigned warps = blockDim.x / LANES;
-    __syncthreads(); /* the scratch may still be read from the call before */
+    __syncthreads(); /* the previous call may still read the scratch */
 #pragma unroll
     for (int k = 0; k < COUNT; k++) {
         values[k] = warp_sum(values[k]);
@@ -128,7 +128,7 @@ static __device__ __forceinline__ Number block_sum(Number value, Number *scratch
     return values[0];
 }
 
-/* The largest; NaN where there is one. */
+/* The largest; NaN if any is NaN. */
 template <typename Number>
 static __device__ __forceinline__ Number block_maximum(Number value, Number *scratch) {
     unsigned warps = blockDim.x / LANES;
@@ -147,8 +147,8 @@ static __device__ __forceinline__ Number block_maximum(Number value, Number *scr
     return value;
 }
 
-/* Whether this block is the last of its member's to come here: it sees what the others wrote
-   before. `ticket`, the member's own, is 0 before and after. */
+/* Whether this block is the last of its member to arrive: it then sees the writes of the others.
+   `ticket`, one per member, is 0 before and after. */
 static __device__ __forceinline__ bool block_is_last(unsigned *ticket) {
     unsigned blocks = gridDim.x * gridDim.y;
     __threadfence();

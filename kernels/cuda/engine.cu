@@ -1,4 +1,4 @@
-/* The CUDA engine: opening, reading and writing. Playing is in plan.cu. */
+/* The CUDA engine: opening, reading and writing. plan.cu plays. */
 #include "ensemble.cuh"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "ceilings.cuh"
 
-/* ---- opening and closing ---- */
+/* ---- Opening and closing ---- */
 
 static void cuda_close(struct engine **engine) {
     struct engine *e = *engine;
@@ -24,8 +24,8 @@ static void cuda_close(struct engine **engine) {
     *engine = NULL;
 }
 
-/* The same text, the same bits: the order of sums depends on the number of multiprocessors, and the
-   gradient of long windows on cuBLAS. CUDA writes 13.0 as 13000. */
+/* Equal texts mean equal bits: the order of sums depends on the number of multiprocessors, and
+   the gradient of long windows on cuBLAS. CUDA represents 13.0 as 13000. */
 static void describe(struct engine *e) {
     enum { MAJOR = 1000, MINOR = 10, BLAS_TEXT_SIZE = 24 };
     const struct cuda_device *d = &e->device;
@@ -46,7 +46,7 @@ static int cuda_open(struct engine **engine, const struct model *model,
     *engine = NULL;
     if (rule_kind(options->rule)->keeps != KEEPS_NOTHING)
         return error_set(error, EX_UNAVAILABLE,
-                         "no GPU computes another learning.rule than tbptt; use device: cpu");
+                         "the CUDA engine supports only learning.rule: tbptt; use device: cpu");
     struct engine *e = (struct engine *)calloc(1, sizeof *e);
     if (!e)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");
@@ -70,12 +70,12 @@ static int cuda_open(struct engine **engine, const struct model *model,
     return 0;
 }
 
-/* ---- reading and writing ---- */
+/* ---- Reading and writing ---- */
 
-enum direction { OUT, IN }; /* of the engine, into it */
+enum direction { OUT, IN }; /* direction of a copy: from the engine, into it */
 
-/* Copies go through the engine's own stream: what the default stream does is not ordered before it.
-   They have ended when this returns. */
+/* Copies use the engine's own stream, since the default stream is not ordered before it. They
+   have ended on return. */
 static int settle(struct engine *e, cudaError_t status, const char *what, struct error *error) {
     cudaError_t ended = cudaStreamSynchronize(e->stream);
     return cuda_check(status ? status : ended, what, error);
@@ -89,7 +89,7 @@ static int copy(struct engine *e, void *device, void *host, size_t bytes, enum d
     return settle(e, status, "copying between host and GPU", error);
 }
 
-/* Where running statistics stand, in the table's layout. */
+/* Running statistics on the device, in the table's layout. */
 static float *running_of(const struct engine *e, const struct tensor *tensor) {
     const struct network *n = &e->network;
     const struct network_layer *l = &n->layers[tensor->layer];
@@ -126,7 +126,7 @@ static int copy_tensor(struct engine *e, enum engine_block block, size_t index, 
     return settle(e, status, "copying parameters", error);
 }
 
-/* Copy `count` numbers between a slot and a record, and continue in the record. */
+/* Copies `count` numbers between a slot and a record; returns the next place in the record. */
 static float *copy_numbers(float *slot, float *record, size_t count, enum direction direction) {
     if (direction == OUT)
         memcpy(record, slot, count * sizeof(float));
@@ -142,7 +142,7 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
     const struct slot_layout *l = &n->slot;
     float *device = engine_floats(e, n->at.slots) + index * l->size, *s = e->slot;
     size_t bytes = l->size * sizeof(float), state = e->model->state_size;
-    if (copy(e, device, s, bytes, OUT, error)) /* what a record does not hold stays as it is */
+    if (copy(e, device, s, bytes, OUT, error)) /* numbers outside of the record stay unchanged */
         return -1;
     record = copy_numbers(s, record, state, direction);
     size_t places = model_places(e->model, e->options.window);
@@ -178,7 +178,7 @@ static int copy_block(struct engine *e, enum engine_block block, size_t index, v
     }
 }
 
-/* The weights of the least squares begin with a tensor of the output. */
+/* Restarts the weights of the least squares from a tensor of the output. */
 static int begin_weights(struct engine *e, const struct tensor *tensor, const float *values,
                          struct error *error) {
     const struct least_squares *ls = &e->solution.ls;
@@ -224,7 +224,7 @@ static const char *cuda_describe(const struct engine *e) {
     return e->description;
 }
 
-/* ---- the module ---- */
+/* ---- The module ---- */
 
 static const struct engine_ops cuda_engine = {
     "cuda",    cuda_open,  engine_play,   engine_play_together,

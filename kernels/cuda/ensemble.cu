@@ -1,4 +1,4 @@
-/* Who is played together: see ensemble.cuh. */
+/* Groups engines that are played together: see ensemble.cuh. */
 #include "ensemble.cuh"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@ extern "C" {
 #include "common/log.h"
 }
 
-/* ---- networks of equal shape ---- */
+/* ---- Networks of equal shape ---- */
 
 static bool same_solution(const struct least_squares *a, const struct least_squares *b) {
     return a->inputs == b->inputs && a->outputs == b->outputs && a->stride == b->stride &&
@@ -30,8 +30,8 @@ static bool same_encoding(const struct engine *a, const struct engine *b) {
            memcmp(a->parts, b->parts, of_a->count * sizeof *a->parts) == 0;
 }
 
-/* Whether one launch can play both: all that its arguments say is the same. Engines are allocated
-   zeroed, so that bytes between fields are the same, too. */
+/* Whether one launch can play both: all their arguments are equal. Engines are allocated zeroed,
+   so that bytes between fields are equal, too. */
 static bool is_equal(const struct engine *a, const struct engine *b) {
     return a->device.index == b->device.index && a->threads == b->threads &&
            memcmp(&a->network, &b->network, sizeof a->network) == 0 && same_gradient(a, b) &&
@@ -39,7 +39,7 @@ static bool is_equal(const struct engine *a, const struct engine *b) {
            !a->model->solved == !b->model->solved;
 }
 
-/* ---- forming ---- */
+/* ---- Forming ---- */
 
 static void release(struct ensemble *x) {
     if (x->fork)
@@ -67,19 +67,19 @@ static cudaError_t open_events(struct ensemble *x) {
     return status ? status : cudaEventCreateWithFlags(&x->join, cudaEventDisableTiming);
 }
 
-/* Nobody is played together then: each has its bits all the same. */
-static void tell_apart(size_t count, cudaError_t status) {
-    static bool told;
+/* Engines are then played one after another, with the same bits. */
+static void report_apart(size_t count, cudaError_t status) {
+    static bool reported;
     cudaGetLastError();
-    if (count == 1 || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+    if (count == 1 || __atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
         return;
-    log_warning("%zu networks are played one after the other, since the GPU could not have them "
-                "side by side: CUDA says: %s (%s); the same results, but an example takes up to "
-                "%zu times as long; free some of the GPU's memory",
-                count, cudaGetErrorString(status), cudaGetErrorName(status), count);
+    log_warning(
+        "cannot run %zu networks in parallel on the GPU: CUDA error: %s (%s); they run one after "
+        "another: same results, but an example takes up to %zu times as long; free GPU memory",
+        count, cudaGetErrorString(status), cudaGetErrorName(status), count);
 }
 
-/* An ensemble of so many, whoever they are. */
+/* An ensemble of `count` engines, still unknown. */
 static struct ensemble *open_empty(size_t count) {
     struct ensemble *x = (struct ensemble *)calloc(1, sizeof *x);
     cudaError_t status = cudaErrorMemoryAllocation;
@@ -90,7 +90,7 @@ static struct ensemble *open_empty(size_t count) {
     }
     if (status == cudaSuccess)
         return x;
-    tell_apart(count, status);
+    report_apart(count, status);
     if (x)
         release(x);
     return NULL;
@@ -116,7 +116,7 @@ static bool contains(struct engine *const *engines, size_t count, const struct e
     return false;
 }
 
-/* Who was played with one of the parts before comes again, it is likely. */
+/* Engines that were played together before are likely to be played together again. */
 static size_t gather(struct engine **engines, const struct engine_part *parts, size_t count) {
     for (size_t k = 0; k < count; k++)
         engines[k] = parts[k].engine;
@@ -139,7 +139,7 @@ struct ensemble *ensemble_of(const struct engine_part *parts, size_t count) {
         return x;
     struct engine *engines[TOGETHER_MAX];
     size_t all = gather(engines, parts, count);
-    if (!(x = open_empty(all))) /* those that they are in stay, with their graphs */
+    if (!(x = open_empty(all))) /* they stay in their ensembles, with their graphs */
         return NULL;
     for (size_t k = 0; k < count; k++)
         ensemble_dissolve(parts[k].engine->ensemble);

@@ -3,31 +3,30 @@
 #include "cells.cuh"
 
 enum {
-    ROWS_AT_ONCE = 4,  /* of a product, whose loads are under way together */
-    STEPS_AT_ONCE = 8, /* whose inputs a weight meets when it is loaded once */
+    ROWS_AT_ONCE = 4,  /* rows of a product whose loads are in flight together */
+    STEPS_AT_ONCE = 8, /* whose inputs are multiplied with a weight that is loaded once */
 };
 
-/* Bytes of W_ih from which on it is worth a launch of its own to read them once for several steps.
- */
+/* Bytes of W_ih from which a separate launch pays, which reads them once for several steps. */
 static const size_t PROJECT_BYTES = 1 << 20;
 
-/* Numbers of an x from which on it is not copied into shared memory, but read where it stands. */
+/* Numbers of an x from which it is read in place, not copied into shared memory. */
 enum { WIDE_INPUT = 8192 };
 
-/* ---- a wave ---- */
+/* ---- A wave ---- */
 
-/* Some rows of a product: out[row] = bias[row] + W[row] x, and what a one-hot symbol chooses of the
-   skip path's weights. x (ld,) is in shared memory, behind the scratch: always, so that the
-   compiler knows it, and reads it with instructions of shared memory. */
+/* Some rows of a product: out[row] = bias[row] + W[row] x, and the column of the skip path's
+   weights that a one-hot symbol selects. x (ld,) is always in shared memory, behind the scratch,
+   so that the compiler uses instructions for shared memory. */
 struct product {
     const float *weight, *bias; /* (rows, ld), (rows,) or NULL */
-    const float *chosen;        /* (rows, ld_chosen), of which the first column counts, or NULL */
+    const float *chosen;        /* (rows, ld_chosen), of which the first column is used, or NULL */
     uint32_t ld, ld_chosen;
     float *out; /* (rows,) */
 };
 
-/* COUNT rows at once, from row `first` on, `step` apart; a warp's work. Rows at or beyond `end` are
-   computed with the last row's weights, and not kept. Bound by the bytes of the weights. */
+/* COUNT rows at once, from row `first` on, `step` apart; a warp's work. Rows at or beyond `end`
+   are computed with the last row's weights, and not stored. Bound by the bytes of the weights. */
 template <int COUNT>
 static __device__ __forceinline__ void multiply_rows(const struct product &p, uint32_t first,
                                                      uint32_t step, uint32_t end) {
@@ -69,7 +68,7 @@ static __device__ __forceinline__ void multiply(const struct product &p, uint32_
         multiply_rows<1>(p, row, warps, end);
 }
 
-/* W_ih x + b_ih where x is one-hot: a column. */
+/* W_ih x + b_ih with a one-hot x: a column. */
 static __device__ __forceinline__ void copy_column(const struct product &p, uint32_t rows,
                                                    uint32_t column, uint32_t block,
                                                    uint32_t blocks) {
@@ -77,7 +76,7 @@ static __device__ __forceinline__ void copy_column(const struct product &p, uint
         p.out[row] = p.weight[(size_t)row * p.ld + column] + p.bias[row];
 }
 
-/* The steps that a wave is of. */
+/* The steps of a wave. */
 struct walk {
     float *slot;
     const float *state; /* (S,) before the first step */
@@ -95,7 +94,7 @@ static __device__ __forceinline__ struct walk walk_of(const struct network &n, e
     return w;
 }
 
-/* The x of layer 0 at step t; of no use where it is a one-hot symbol. */
+/* The x of layer 0 at step t; unused for a one-hot symbol. */
 static __device__ __forceinline__ const float *input_of(const struct network &n,
                                                         const struct walk &w, uint32_t t) {
     return input_at(n, w.slot, ring_position(n, w.first, t));
@@ -107,9 +106,9 @@ static __device__ __forceinline__ uint32_t symbol_of(const struct network &n, co
     return ((const union value *)x)->id;
 }
 
-/* One row of W_ih of layer 0 against COUNT inputs from step `first` on; a warp's work. Each sum is
-   taken as multiply_rows takes it: bits must not depend on how steps come together. Inputs come
-   from the multiprocessor's cache, which is as fast as shared memory, and need no room there. */
+/* One row of W_ih of layer 0 times COUNT inputs from step `first` on; a warp's work. Each sum
+   has the order of multiply_rows: bits must not depend on the grouping of steps. Inputs are read
+   through the multiprocessor's cache, which is as fast as shared memory, without using it. */
 template <uint32_t COUNT>
 static __device__ __forceinline__ void project_row(const struct network &n, const struct walk &w,
                                                    uint32_t row, uint32_t first, uint32_t steps) {
@@ -162,18 +161,18 @@ static bool is_projected(const struct network *n, uint32_t steps) {
     return !is_one_hot(*n) && (pays || l->ld_ih > WIDE_INPUT);
 }
 
-/* What a block of a wave does: make x, and multiply some rows with it. Bits must not depend on
-   where a step stands in its run; so every x is made by the one call of `activate` in the kernel,
-   and every row by the one of `multiply`. */
+/* The work of a block of a wave: compute x, and multiply some rows with it. Bits must not depend
+   on the position of a step in its run, so every x is computed by the only call of `activate` in
+   the kernel, and every row by the only call of `multiply`. */
 struct task {
     struct product product;
     uint32_t rows, block, blocks;
-    uint32_t layer, t;  /* whose h is x, unless it is */
+    uint32_t layer, t;  /* the layer whose h is x, without `given` */
     const float *given; /* (given_count,), padded with zeros: an input, or the state before a run */
     uint32_t given_count;
-    uint32_t skip_from; /* where in x that of layer 0 follows, of the skip path; 0: it does not */
-    bool keep;          /* leave what backward needs of that h */
-    bool wanted;        /* the product */
+    uint32_t skip_from; /* offset in x of layer 0's x for the skip path; 0: none */
+    bool keep;          /* store the data of that h for backward */
+    bool wanted;        /* compute the product */
 };
 
 /* Layer k's sum of its inputs at step t. */
@@ -220,7 +219,7 @@ static __device__ __forceinline__ struct task task_recurrent(const struct networ
     return task;
 }
 
-/* The output at step t. Where none is wanted, one block still leaves what backward needs. */
+/* The output at step t. If none is requested, one block still stores the data for backward. */
 static __device__ __forceinline__ struct task
 task_output(const struct network &n, const struct walk &w, uint32_t t, uint32_t block) {
     struct task task = {};
@@ -255,7 +254,7 @@ static __device__ __forceinline__ void join_input(const struct network &n, const
     __syncthreads();
 }
 
-/* x in shared memory (product.ld,): the h of a layer, or what is given. */
+/* x in shared memory (product.ld,): the h of a layer, or `given`. */
 static __device__ __forceinline__ void make_vector(const struct network &n, const struct walk &w,
                                                    const struct task &task) {
     float *x = shared_memory + SCRATCH;
@@ -280,7 +279,7 @@ static __device__ __forceinline__ void perform(const struct network &n, const st
         multiply(task.product, task.rows, task.block, task.blocks);
 }
 
-/* Layer 0's sum where x is a one-hot symbol. */
+/* Layer 0's sum with a one-hot symbol as x. */
 static __device__ __forceinline__ void choose_column(const struct network &n, const struct walk &w,
                                                      struct task &task, uint32_t t) {
     copy_column(task.product, task.rows, symbol_of(n, w, t), task.block, task.blocks);
@@ -293,7 +292,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
     while (k < n.layer_count && block >= n.layers[k].first_hh + n.layers[k].blocks_hh)
         k++;
     uint32_t t = number - k;
-    if (t >= steps) /* also before its first step: t is unsigned */
+    if (t >= steps) /* true also before its first step, since t is unsigned */
         return;
     struct walk w = walk_of(n, of);
     struct task task;
@@ -313,8 +312,8 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
     perform(n, w, task);
 }
 
-/* Outputs of the steps that are learned from again, from the h that was kept of them: they have
-   been solved again since. Bits are those of a wave. Blocks: (steps, some). */
+/* Outputs of the learned steps from their stored h, since the output was solved again. Bits are
+   those of a wave. Blocks: (steps, some). */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
     solved_outputs(const __grid_constant__ struct network n) {
     const struct network_layer &top = n.layers[n.layer_count - 1];
@@ -331,7 +330,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
     multiply(task.product, task.rows, task.block, task.blocks);
 }
 
-/* A vector (ld,), and as much again where the layer that makes it finishes. */
+/* A vector (ld,), twice if its layer finishes. */
 static size_t vector_floats(uint32_t ld, const struct network_layer *maker) {
     return (size_t)ld * (1 + maker->finishes);
 }
@@ -355,7 +354,8 @@ static size_t outputs_shared(const struct network *n) {
 }
 
 size_t forward_shared(const struct network *n) {
-    return wave_shared(n); /* its vectors of the output are no shorter than outputs_shared's */
+    /* its vectors of the output are at least as long as those of outputs_shared */
+    return wave_shared(n);
 }
 
 cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t steps,

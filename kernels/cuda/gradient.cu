@@ -6,15 +6,14 @@ enum {
     SQUARES_THREADS = 256,
     SQUARES_WARPS = SQUARES_THREADS / LANES,
     NORM_BLOCKS_MAX = 64,      /* of a tensor */
-    SLICE = LANES * QUAD,      /* columns of a vector that a warp takes */
-    SQUARES_NUMBERS = 1 << 14, /* of a formed gradient that a block takes */
+    SLICE = LANES * QUAD,      /* columns of a vector per warp */
+    SQUARES_NUMBERS = 1 << 14, /* numbers of a formed gradient per block */
     SQUARES_BLOCKS_MAX = 1 << 10,
 };
 
-/* ---- the norm of what is not formed ---- */
+/* ---- The norm without the gradient ---- */
 
-/* A_t . A_s, by a warp, in double: what cancels in the sum over t and s would not survive floats.
- */
+/* A_t . A_s, by a warp, in double: the sum over t and s cancels too much for float. */
 static __device__ double inner_product(const struct network &n, const struct factor &f, uint32_t t,
                                        uint32_t s, uint32_t count) {
     if (f.kind == FACTOR_SYMBOL) {
@@ -81,8 +80,8 @@ static __global__ void __launch_bounds__(SQUARES_THREADS, RESIDENT_BLOCKS)
         squares_of(n)[blockIdx.y * gridDim.x + blockIdx.x] = sum;
 }
 
-/* The squares of tensors that have a part through their deviations: each tile is made here. One
-   block a tile. */
+/* The squares of tensors with a part through their deviations: computed by tiles. One block per
+   tile. */
 static __global__ void __launch_bounds__(TILE_THREADS)
     pulled_squares(const __grid_constant__ struct network n, const struct walked *tensors,
                    uint32_t count, uint32_t length, uint32_t before) {
@@ -105,13 +104,13 @@ static __global__ void __launch_bounds__(TILE_THREADS)
         squares_of(n)[before + blockIdx.x] = sum;
 }
 
-/* ---- a gradient that is formed ---- */
+/* ---- A formed gradient ---- */
 
 static bool by_blas(const struct walked *w) {
     return w->a.kind == FACTOR_ARRAY && w->b.kind == FACTOR_ARRAY;
 }
 
-/* What cuBLAS does not make: vectors, and products with symbols. */
+/* The part without cuBLAS: vectors, and products with symbols. */
 static __global__ void __launch_bounds__(TILE_THREADS)
     form(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t count,
          uint32_t length) {
@@ -128,7 +127,7 @@ static __global__ void __launch_bounds__(TILE_THREADS)
                 sums[k];
 }
 
-/* What cuBLAS has made, less the part through the deviations. */
+/* The result of cuBLAS, minus the part through the deviations. */
 static __global__ void __launch_bounds__(TILE_THREADS)
     take_off_pulls(const __grid_constant__ struct network n, const struct walked *tensors,
                    uint32_t count) {
@@ -144,8 +143,8 @@ static __global__ void __launch_bounds__(TILE_THREADS)
                                 tile.column));
 }
 
-/* G (rows, ld) = A^T B of one member: in a product of several at once cuBLAS might take another
-   order of sums than for one. */
+/* G (rows, ld) = A^T B of one member: for several at once cuBLAS might use another order of
+   sums. */
 static cudaError_t multiply_by_blas(const struct network *n, const struct gradient_plan *plan,
                                     const struct walked *w, uint32_t length, uint32_t member) {
     const float *activations = (const float *)(n->arenas[member] + grains(n->at.activations));
@@ -195,7 +194,7 @@ static cudaError_t form_gradient(const struct network *n, const struct gradient_
     return launch_kernel(formed_squares, &all, *n, plan->numbers / QUAD);
 }
 
-/* ---- the interface ---- */
+/* ---- The interface ---- */
 
 bool gradient_is_formed(const struct gradient_plan *plan, uint32_t length) {
     return plan->blas && length >= GEMM_STEPS;
@@ -206,7 +205,7 @@ uint32_t gradient_partials(const struct gradient_plan *plan) {
     return blocks > others ? blocks : others;
 }
 
-/* Blocks a tensor, for the longest list of items. */
+/* Blocks per tensor, for the longest list of items. */
 static uint32_t norm_blocks(const struct gradient_plan *plan, uint32_t length) {
     uint32_t items = length * (length + 1) / 2;
     for (uint32_t k = 0; k < plan->count; k++) {

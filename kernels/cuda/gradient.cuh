@@ -1,12 +1,12 @@
 /* The gradient of each tensor, as a sum over the window's steps of outer products: G[row][column] =
-   sum over t of A[t][row] B[t][column]. Short windows never form it in memory: its norm follows
-   from the inner products of the A and of the B with one another, |G|^2 = sum over t, s of
-   (A_t . A_s) (B_t . B_s), and the optimizer makes each element where it uses it. Long ones form it
-   with cuBLAS.
+   sum over t of A[t][row] B[t][column]. Short windows do not store it: its norm follows from inner
+   products of the A and of the B, |G|^2 = sum over t, s of (A_t . A_s) (B_t . B_s), and the
+   optimizer computes each element where it uses it. Long windows store it, computed by cuBLAS.
 
-   Weights whose rows decide the deviation of their units have a second part, G[row][column] -= pull
-   [row] W[row][column]. It nearly cancels what the first has along W, so that no norm of the parts
-   would do: short windows make each element twice, for the norm and for the optimizer. */
+   Weights whose rows determine the deviation of their units have a second part, G[row][column]
+   -= pull [row] W[row][column]. It nearly cancels the first part along W, so the norm cannot be
+   computed from the parts: short windows compute each element twice, for the norm and for the
+   optimizer. */
 #ifndef RUNNEL_CUDA_GRADIENT_CUH
 #define RUNNEL_CUDA_GRADIENT_CUH
 
@@ -14,7 +14,7 @@
 #include "network.cuh"
 
 enum factor_kind {
-    FACTOR_ONE,    /* 1: the tensor is a vector, and stands as one row */
+    FACTOR_ONE,    /* 1: the tensor is a vector, treated as one row */
     FACTOR_ARRAY,  /* (window, stride) in the block of activations */
     FACTOR_SYMBOL, /* 1 at the step's symbol, else 0; (window,) symbols there */
 };
@@ -26,11 +26,11 @@ struct factor {
 
 enum {
     TILE_THREADS = 256,
-    TILE_STEPS = 16,   /* of the window that are staged at once */
+    TILE_STEPS = 16,   /* steps of the window that are staged at once */
     TILE_ROWS = 4,     /* of a thread */
     QUAD_BITS_MIN = 3, /* float4 columns of a tile: 2 to that power */
     QUAD_BITS_MAX = 6,
-    RESIDENT_BLOCKS = 4, /* of the optimizer, a multiprocessor: as many as run at once */
+    RESIDENT_BLOCKS = 4, /* blocks of the optimizer per multiprocessor: as many as run at once */
     GEMM_STEPS = 32,     /* windows from this length on form the gradient with cuBLAS */
 };
 
@@ -43,33 +43,34 @@ static __host__ __device__ __forceinline__ uint32_t tile_columns(uint32_t quad_b
     return QUAD << quad_bits;
 }
 
-/* A tensor as the gradient and the optimizer walk it, in tiles. */
+/* A tensor for the gradient and the optimizer, in tiles. */
 struct walked {
-    uint32_t offset, rows, columns, ld; /* in the block of parameters */
+    uint32_t offset, rows, columns, ld; /* offset in the block of parameters, and sizes */
     struct factor a, b;
     uint32_t
-        pull; /* (rows,) in the block of activations: the tensor times this is taken off; NONE */
+        /* (rows,) in the block of activations: factor of the tensor that is subtracted; NONE */
+        pull;
     uint32_t quad_bits, column_tiles, first_tile;
 };
 
 struct gradient_plan {
     const struct walked *tensors; /* (count,) on the device */
-    const struct walked *host;    /* the same, here */
+    const struct walked *host;    /* the same on the host */
     uint32_t count, tiles;
-    size_t numbers; /* in the block of parameters, up to the end of the last of them */
-    bool pulls;     /* some tensor has such a part */
+    size_t numbers; /* numbers in the block of parameters, up to the end of the last tensor */
+    bool pulls;     /* some tensor has a pull */
     uint32_t multiprocessors;
     cublasHandle_t blas; /* NULL: no window is long enough */
 };
 
-/* Numbers of `squares` that a norm may leave. */
+/* The most numbers of `squares` that a norm writes. */
 uint32_t gradient_partials(const struct gradient_plan *plan);
 
-/* Whether a window of so many steps forms its gradient in network.gradient. */
+/* Whether a window of that many steps stores its gradient in network.gradient. */
 bool gradient_is_formed(const struct gradient_plan *plan, uint32_t length);
 
-/* Leave partial sums of the gradient's squares in network.squares, `*partials` of them; the
-   gradient itself too if it is formed. */
+/* Writes partial sums of the gradient's squares to network.squares, `*partials` of them; also
+   the gradient, if it is formed. */
 cudaError_t launch_gradient(const struct network *n, const struct gradient_plan *plan,
                             uint32_t length, uint32_t *partials, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
-/* Segments as graphs: captured when their shapes come for the second time, and launched at once
-   from then on. Without a graph a segment has the same bits, kernel by kernel: so whatever keeps
-   one from being made costs time alone, and ends nothing. */
+/* Segments as graphs: captured when their shapes occur for the second time, and launched as one
+   from then on. Without a graph a segment has the same bits, kernel by kernel: a failure only
+   costs time. */
 #include "ensemble.cuh"
 
 #include <string.h>
@@ -9,14 +9,15 @@ extern "C" {
 #include "common/log.h"
 }
 
-/* A node takes some 8 KiB of the device, by estimate: its arguments are up to 4 KiB, and CUDA keeps
-   as much beside them. */
+/* A node needs some 8 KiB on the device, by estimate: its arguments are up to 4 KiB, and CUDA
+   uses as much again. */
 enum {
     NODE_BYTES = 8 << 10,
-    GRAPH_NODES_MAX = 1024,  /* a longer segment is launched kernel by kernel */
+    GRAPH_NODES_MAX = 1024,  /* longer segments are launched kernel by kernel */
     GRAPHS_NODES_MAX = 4096, /* of all graphs together */
-    GRAPH_REST = 4096,       /* segments: a graph that was met since then makes no room for another,
-                                for more shapes than there is room for would have each captured anew */
+    /* segments: a graph used more recently is not replaced, or too many shapes would replace
+       each other's graphs each time */
+    GRAPH_REST = 4096,
 };
 
 size_t graphs_budget(const struct engine *e) {
@@ -34,7 +35,7 @@ size_t graphs_budget(const struct engine *e) {
 
 static void forget(struct ensemble *x, struct captured *graph) {
     if (graph->graph) {
-        /* it may be under way; the next call says what failed */
+        /* the graph may be running; the next call returns an error */
         cudaStreamSynchronize(ensemble_stream(x));
         cudaGraphExecDestroy(graph->graph);
         x->graph_nodes -= graph->nodes;
@@ -50,8 +51,8 @@ void ensemble_forget_graphs(struct ensemble *x) {
     x->graphs_end = false; /* their memory is free again */
 }
 
-/* How dispensable a place is. Of shapes that were met not long ago, but have no graph, the newest
-   goes: if the oldest did, more shapes than places that come in turn would never find theirs. */
+/* Order in which places are replaced. Of recent shapes without a graph the newest is replaced:
+   if it were the oldest, more recurring shapes than places would never find theirs. */
 enum rank { FREE, RESTS, WAITS, IN_USE };
 
 static enum rank rank_of(const struct ensemble *x, const struct captured *graph) {
@@ -62,7 +63,7 @@ static enum rank rank_of(const struct ensemble *x, const struct captured *graph)
     return graph->graph ? IN_USE : WAITS;
 }
 
-/* Whether `a` should make room rather than `b`. */
+/* Whether `a` should be replaced before `b`. */
 static bool is_dispensable(const struct ensemble *x, const struct captured *a,
                            const struct captured *b) {
     enum rank of_a = rank_of(x, a), of_b = rank_of(x, b);
@@ -71,7 +72,7 @@ static bool is_dispensable(const struct ensemble *x, const struct captured *a,
     return of_a == WAITS ? a->used > b->used : a->used < b->used;
 }
 
-/* The place of those shapes; else one that should make room for it before all others. */
+/* The place of those shapes, or else the first one to be replaced. */
 static struct captured *find_graph(struct ensemble *x, const struct shape *shapes) {
     struct captured *room = &x->graphs[0];
     for (size_t k = 0; k < GRAPHS_MAX; k++) {
@@ -84,7 +85,7 @@ static struct captured *find_graph(struct ensemble *x, const struct shape *shape
     return room;
 }
 
-/* Room for so many nodes more; false where it would take a graph that is still in use. */
+/* Room for `count` more nodes; false if a graph in use would have to go. */
 static bool make_room(struct ensemble *x, size_t count) {
     while (x->graph_nodes + count > GRAPHS_NODES_MAX) {
         struct captured *oldest = NULL;
@@ -98,8 +99,7 @@ static bool make_room(struct ensemble *x, size_t count) {
     return true;
 }
 
-/* The segment's kernels become a graph, which is uploaded at once: later launches take no memory.
- */
+/* Captures the segment's kernels as a graph, and uploads it: later launches allocate no memory. */
 static cudaError_t capture(struct ensemble *x, struct captured *place, const struct shape *shapes) {
     cudaGraph_t graph = NULL;
     cudaError_t status = cudaStreamBeginCapture(ensemble_stream(x), cudaStreamCaptureModeRelaxed);
@@ -115,19 +115,17 @@ static cudaError_t capture(struct ensemble *x, struct captured *place, const str
     return status ? status : cudaGraphUpload(place->graph, ensemble_stream(x));
 }
 
-/* What has no graph by now gets none, until memory for plans has been taken anew. An error that
-   stays is the device's: the next call returns it, too. */
+/* No more graphs are created until memory for plans is allocated again. A sticky error is the
+   device's: the next call returns it, too. */
 static void end_graphs(struct ensemble *x, cudaError_t status) {
     x->graphs_end = true;
     cudaGetLastError();
-    if (x->graphs_told || cudaPeekAtLastError() != cudaSuccess)
+    if (x->graphs_reported || cudaPeekAtLastError() != cudaSuccess)
         return;
-    x->graphs_told = true;
-    log_warning(
-        "the GPU has no more CUDA graphs for this network: CUDA says: %s (%s); what has none "
-        "is launched kernel by kernel: the same results, but slower; free some of the GPU's "
-        "memory",
-        cudaGetErrorString(status), cudaGetErrorName(status));
+    x->graphs_reported = true;
+    log_warning("cannot create another CUDA graph for this network: CUDA error: %s (%s); kernels "
+                "are launched one by one instead: same results, but slower; free GPU memory",
+                cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
 static void make_graph(struct ensemble *x, struct captured *place, size_t count) {
@@ -145,8 +143,8 @@ static void make_graph(struct ensemble *x, struct captured *place, size_t count)
     end_graphs(x, status);
 }
 
-/* A shape that comes for the first time is launched kernel by kernel: it may be the last time, and
-   what CUDA loads at a first launch is loaded outside of a capture. */
+/* The first occurrence of a shape is launched kernel by kernel: it may be the only one, and CUDA
+   loads kernels at their first launch, outside of a capture. */
 cudaError_t ensemble_replay(struct ensemble *x, const struct shape *shapes) {
     size_t count = ensemble_nodes(x, shapes);
     x->clock++;

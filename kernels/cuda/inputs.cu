@@ -2,7 +2,7 @@
 
 #include "formulas.h"
 
-/* ---- forward ---- */
+/* ---- Forward ---- */
 
 static __device__ __forceinline__ float sign_of(union value symbol) {
     return symbol.id & SYMBOL_MINUS ? -1.0f : 1.0f;
@@ -12,14 +12,14 @@ static __device__ __forceinline__ uint32_t id_of(union value symbol) {
     return symbol.id & ~SYMBOL_MINUS;
 }
 
-/* The current segment's slot's row of input: its place in the table, then x. */
+/* The row of input of the current segment's slot: its place in the table, then x. */
 static __device__ __forceinline__ union value *row_of(const struct network &n, uint32_t position) {
     float *rows = slot_of(n, current_of(n)) + n.slot.input;
     return (union value *)(rows + (size_t)position * n.slot.input_row);
 }
 
-/* Numbers as they are, one-hot, or a row of an embedding; x is kept beside. Blocks: (steps, parts).
-   Bound by latency, and by the bytes of wide alphabets. */
+/* Plain numbers, one-hot, or a row of an embedding; also stores x. Blocks: (steps, parts). Bound
+   by latency, and by the bytes of wide alphabets. */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     encode(const __grid_constant__ struct network n, const __grid_constant__ struct encoding e,
            enum steps_of of) {
@@ -54,7 +54,7 @@ cudaError_t launch_encode(const struct network *n, const struct encoding *encodi
     return encoding->count ? launch_kernel(encode, &l, *n, *encoding, of) : cudaSuccess;
 }
 
-/* ---- backward ---- */
+/* ---- Backward ---- */
 
 /* Gradient of number i of the encoded input of step t. */
 static __device__ __forceinline__ float input_gradient(const struct network &n, uint32_t t,
@@ -65,7 +65,7 @@ static __device__ __forceinline__ float input_gradient(const struct network &n, 
     return d;
 }
 
-/* One block a step. */
+/* One block per step. */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     embedding_backward(const __grid_constant__ struct network n) {
     uint32_t t = blockIdx.x;
@@ -74,7 +74,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
         d[i] = i < n.embedding_size ? input_gradient(n, t, i) : 0.0f;
 }
 
-/* A row that counted as minus has minus the gradient. Blocks: (steps, parts). */
+/* A negated row has the negated gradient. Blocks: (steps, parts). */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     parts_backward(const __grid_constant__ struct network n,
                    const __grid_constant__ struct encoding e) {

@@ -1,13 +1,13 @@
-/* The loss of one step and its gradients, for a whole block at once: elements and components are
-   spread over the threads, sums are taken in double. Bound by its transcendental functions. */
+/* The loss of one step and its gradients, computed by a whole block: elements and components are
+   distributed over the threads, sums are in double. Bound by its transcendental functions. */
 #ifndef RUNNEL_CUDA_LOSS_CUH
 #define RUNNEL_CUDA_LOSS_CUH
 
 #include "losses.h"
 #include "network.cuh"
 
-/* A step's activations at one horizon and its target there; gradients times `scale` go to d,
-   likewise (K / horizons,), which may be NULL. */
+/* A step's activations at one horizon and its target; d (K / horizons,) gets the gradients times
+   `scale`, or is NULL. */
 struct loss_step {
     const float *a;
     const union value *y; /* (target_size,) */
@@ -80,10 +80,10 @@ static __device__ __forceinline__ struct log_sum log_sum_exp(uint32_t count, Val
     return result;
 }
 
-/* -log sum_j pi_j N_j, pi = softmax(logits), over the components whose activations are a and whose
-   gradients go to d. A component's share, pi_j N_j / sum, is its responsibility: gradients are
-   pi_j - share for the logit, share times the component's own for the others; a component of no
-   responsibility has none, however far off it is. */
+/* -log sum_j pi_j N_j, pi = softmax(logits), over the components with activations a and
+   gradients d. A component's share, pi_j N_j / sum, is its responsibility. Its gradients are
+   pi_j - share for the logit, and share times its own gradient for the others. They are 0 for a
+   component without responsibility, however far away it is. */
 template <component_formula COMPONENT>
 static __device__ __forceinline__ double components(const struct network &n,
                                                     const struct loss_step &s, const float *a,
@@ -107,7 +107,7 @@ static __device__ __forceinline__ double components(const struct network &n,
     return weights.most + log(weights.sum) - shares.most - log(shares.sum);
 }
 
-/* The components, if all of their numbers are observed, and each number by itself, if it is. */
+/* The components, if all of their numbers are observed, and each other observed number. */
 template <component_formula COMPONENT, number_formula NUMBER>
 static __device__ __forceinline__ double
 components_and_numbers(const struct network &n, const struct loss_step &s, double *scratch) {
@@ -136,7 +136,7 @@ components_and_numbers(const struct network &n, const struct loss_step &s, doubl
 #define WALK_classes(name) classes<name##_term, name##_loss>(n, s, scratch)
 #define WALK_components(name) components_and_numbers<name##_component, name##_number>(n, s, scratch)
 
-/* The loss, for every thread; all of a block's threads call it. */
+/* The loss, for every thread; all of a block's threads must call it. */
 static __device__ __forceinline__ double block_loss(const struct network &n,
                                                     const struct loss_step &s) {
     double *scratch = (double *)shared_memory;

@@ -2,7 +2,7 @@
 
 #include "cells.cuh"
 
-/* Numbers met by one thread, then by all of the block: for mean, deviation and extremes. */
+/* Sums of one thread, then of the block: for mean, deviation and extremes. */
 struct tally {
     double count, sum, squares, beyond; /* beyond: |value| over a limit */
     double minimum, maximum;
@@ -28,7 +28,7 @@ static __device__ void tally_numbers(struct tally *t, const float *values, uint3
         tally_add(t, (double)values[i], limit);
 }
 
-/* What all threads have met. */
+/* Joins the sums of all threads. */
 static __device__ struct tally tally_join(const struct tally &t) {
     double *scratch = (double *)shared_memory;
     double sums[4] = {t.count, t.sum, t.squares, t.beyond};
@@ -61,8 +61,7 @@ static __device__ struct unit_statistics units(const float *values, uint32_t siz
     return u;
 }
 
-/* Mean and deviation of a sum over all its units: with a centred norm put together from the
- * groups'. */
+/* Mean and deviation of a sum over all its units; with a centred norm computed from the groups'. */
 static __device__ struct mean_std sum_mean_std(const struct network_layer &l,
                                                const struct layer_step &s, bool recurrent) {
     struct tally t = tally_begin();
@@ -134,7 +133,7 @@ static __device__ void histogram(const float *values, uint32_t size, uint32_t *r
         result[i] = bins[i];
 }
 
-/* One block a layer. Rare: bound by nothing that matters. */
+/* One block per layer. Rare, so its time does not matter. */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     measure(const __grid_constant__ struct network n) {
     const struct segment *g = current_of(n);

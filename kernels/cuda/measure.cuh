@@ -1,4 +1,4 @@
-/* Statistics of each layer at the step that the current segment names; one launch. */
+/* Statistics of each layer at the current segment's step; one launch. */
 #ifndef RUNNEL_CUDA_MEASURE_CUH
 #define RUNNEL_CUDA_MEASURE_CUH
 

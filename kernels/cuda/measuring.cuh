@@ -1,5 +1,5 @@
-/* What is open while a device is measured: ceilings.cu by the host's clock, ceilings_rates.cu by
-   the device's. */
+/* Resources for measuring a device: ceilings.cu by the host's clock, ceilings_rates.cu by the
+   device's. */
 #ifndef RUNNEL_CUDA_MEASURING_CUH
 #define RUNNEL_CUDA_MEASURING_CUH
 
@@ -17,7 +17,7 @@ struct measuring {
     cudaEvent_t begin, end;
     float *from, *to;    /* (copied,) bytes each */
     float *out;          /* (blocks, threads) of the rates' kernels */
-    unsigned *pinned;    /* ping, and a line further pong */
+    unsigned *pinned;    /* ping, and pong one cache line later */
     size_t copied, read; /* bytes */
 };
 
@@ -30,7 +30,7 @@ static inline unsigned rate_blocks(const struct measuring *m) {
     return RATE_BLOCKS * (unsigned)m->figures->device.multiprocessors;
 }
 
-/* blocks and threads of a launch; the attribute, when there is one, must outlive it. */
+/* Configuration of a launch; the attribute, if any, must outlive it. */
 static inline cudaLaunchConfig_t launch_of(const struct measuring *m, unsigned blocks,
                                            unsigned threads) {
     cudaLaunchConfig_t config = {};

@@ -1,4 +1,4 @@
-/* Where everything lies on the device. */
+/* The layout of all memory on the device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +7,13 @@
 #include "engine.cuh"
 #include "forward.cuh"
 
-enum { LINE = 32 }; /* floats: what is laid out begins at a line of the cache */
+enum { LINE = 32 }; /* floats: every array begins at a cache line */
 
-/* Bytes that are left for cuBLAS itself beside its workspace, by estimate. */
+/* Bytes for cuBLAS itself besides its workspace, by estimate. */
 static const size_t BLAS_ITSELF = (size_t)32 << 20;
 static const double MIB = 1024.0 * 1024.0;
 
-/* A block of floats that is being laid out. */
+/* A block of floats under layout. */
 struct layout {
     size_t size;
 };
@@ -21,10 +21,10 @@ struct layout {
 static uint32_t place(struct layout *layout, size_t numbers) {
     size_t offset = layout->size;
     layout->size += (numbers + LINE - 1) / LINE * LINE;
-    return (uint32_t)offset; /* that it fits is seen when all has been laid out */
+    return (uint32_t)offset; /* the limit is checked after the whole layout */
 }
 
-/* ---- parameters ---- */
+/* ---- Parameters ---- */
 
 static uint32_t place_tensor(struct layout *block, const struct model *model, enum tensor_role role,
                              size_t layer) {
@@ -103,9 +103,9 @@ struct placed engine_placed(const struct engine *e, const struct tensor *tensor)
     return p;
 }
 
-/* ---- activations ---- */
+/* ---- Activations ---- */
 
-/* kept_input: the layer's input is no symbol, and kept for the gradient of W_ih. */
+/* kept_input: the layer's input is not a symbol, and is stored for the gradient of W_ih. */
 static void place_layer(struct network *n, struct network_layer *l, bool kept_input,
                         struct layout *a) {
     size_t ring = n->ring, window = n->window, rows = l->rows, size = l->size;
@@ -133,7 +133,7 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
     l->split_hh.partial = recurrent ? place(a, (size_t)2 * l->split_hh.chunks * l->ld_hh) : 0;
 }
 
-/* Of each step of the window the gradients of embedded inputs, and the symbols. */
+/* Places the gradients of embedded inputs, and the symbols, for each step of the window. */
 static void place_inputs(struct engine *e, struct layout *a) {
     struct network *n = &e->network;
     if (!e->encoding.count)
@@ -188,11 +188,11 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     return slot.size;
 }
 
-/* ---- what plans will take ---- */
+/* ---- Budget of plans ---- */
 
 enum { DEVICES_MAX = 64 };
 
-/* Of each device, bytes that the plans of its open engines have a budget for and have not taken. */
+/* Bytes budgeted for the plans of open engines and not allocated yet, by device. */
 static int64_t budgeted[DEVICES_MAX];
 
 static int64_t *budget_of(const struct engine *e) {
@@ -203,20 +203,20 @@ void budget_taken(const struct engine *e, int64_t bytes) {
     __atomic_fetch_sub(budget_of(e), bytes, __ATOMIC_RELAXED);
 }
 
-/* Plans that are longer than their engine was told may have taken more. */
+/* Plans longer than announced may have allocated more. */
 static size_t budget_left(const struct engine *e) {
     int64_t left = __atomic_load_n(budget_of(e), __ATOMIC_RELAXED);
     return left > 0 ? (size_t)left : 0;
 }
 
-/* ---- taking memory ---- */
+/* ---- Allocation ---- */
 
-/* What is taken from the device, in bytes. */
+/* Bytes required on the device. */
 struct need {
     size_t block, activations, units, slots, workspace, solution, others;
-    size_t plans, earlier; /* of this engine, and of those that were opened before */
-    size_t library;        /* graphs, of all that are played together, and cuBLAS */
-    size_t encoded;        /* the table behind the parameters, see inputs.cuh */
+    size_t plans, earlier; /* plans of this engine, and of those that were opened before */
+    size_t library;        /* graphs, of all engines that are played together, and cuBLAS */
+    size_t encoded;        /* the table after the parameters, see inputs.cuh */
     int blocks;            /* of parameters, moments, gradient */
 };
 
@@ -230,7 +230,7 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
     enum { EARLIER_SIZE = 96 };
     char earlier[EARLIER_SIZE] = "";
     if (need->earlier)
-        snprintf(earlier, sizeof earlier, " (%.1f of that of networks that were opened before it)",
+        snprintf(earlier, sizeof earlier, " (including %.1f for networks that were opened earlier)",
                  (double)need->earlier / MIB);
     return error_set(
         error, EX_UNAVAILABLE,
@@ -243,10 +243,10 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
                  need->solution + need->others) /
             MIB,
         (double)(need->plans + need->earlier + need->library) / MIB, earlier,
-        need->earlier ? ", or play fewer networks on it" : "", e->way_out);
+        need->earlier ? ", or run fewer networks on it" : "", e->way_out);
 }
 
-/* Shared memory that a layer as wide as this wants, and the device may not have. */
+/* Shared memory for the widest layer may exceed the device's. */
 static int check_shared(const struct engine *e, struct error *error) {
     size_t forward = forward_shared(&e->network);
     size_t backward = backward_shared(&e->network, e->threads);
@@ -255,19 +255,19 @@ static int check_shared(const struct engine *e, struct error *error) {
         return 0;
     return error_set(error, EX_UNAVAILABLE,
                      "a layer of this model needs %zu KiB of a multiprocessor's shared memory, but "
-                     "%s has %zu KiB: make the widest layer smaller%s",
+                     "%s has %zu KiB; use a smaller widest layer%s",
                      most >> 10, e->device.name, e->device.shared >> 10, e->way_out);
 }
 
-/* Where in the arena the next block begins, in grains. */
+/* Offset of the next block in the arena, in grains. */
 static uint32_t place_block(size_t *arena, size_t bytes) {
     size_t at = *arena;
     *arena += (bytes + GRAIN - 1) / GRAIN;
     return bytes ? (uint32_t)at : 0;
 }
 
-/* What all members of a launch read from the first of them stands before the blocks, so that none
-   of these begins at 0. Returns the arena's bytes. */
+/* Tables that all members of a launch read from the first one precede the blocks, so that no
+   block begins at 0. Returns the arena's bytes. */
 static size_t place_blocks(struct engine *e, const struct need *need) {
     struct network *n = &e->network;
     struct blocks *at = &n->at;
@@ -291,7 +291,7 @@ static size_t place_blocks(struct engine *e, const struct need *need) {
     return arena * GRAIN;
 }
 
-/* The tables that all members of a launch read from the first. */
+/* The tables that all members of a launch read from the first one. */
 static cudaError_t copy_tables(struct engine *e) {
     size_t tensors = e->gradient.count * sizeof *e->walked;
     size_t parts = e->encoding.count * sizeof *e->parts;
@@ -309,7 +309,7 @@ static int take_arena(struct engine *e, const struct need *need, struct error *e
     cudaError_t status = cudaMalloc((void **)&e->arena, bytes);
     if (status == cudaSuccess)
         status = cudaMemset(e->arena, 0, bytes);
-    if (cuda_check(status, "taking memory on the GPU", error))
+    if (cuda_check(status, "allocating memory on the GPU", error))
         return -1;
     return cuda_check(copy_tables(e), "copying to the GPU", error);
 }
@@ -348,7 +348,7 @@ int engine_allocate(struct engine *e, struct error *error) {
         slot > UINT32_MAX)
         return error_set(error, EX_UNAVAILABLE,
                          "the model has more than %u numbers in its parameters, its window or one "
-                         "stream, which the CUDA engine cannot count: lower learning.window%s",
+                         "stream, the limit of the CUDA engine; lower learning.window%s",
                          UINT32_MAX, e->way_out);
     if (check_shared(e, error) || take_arena(e, &need, error))
         return -1;

@@ -1,16 +1,16 @@
-/* The network as the kernels see it: where everything lies, as offsets into blocks of device
-   memory, small enough to be passed to each kernel by value; and the queue from which the kernels
-   of a captured graph learn which slot and positions they work on.
+/* The network for the kernels: offsets into blocks of device memory, small enough to be passed to
+   each kernel by value; and the queue from which the kernels of a captured graph read their slot
+   and positions.
 
-   All that a network keeps on the device is one block, its *arena*. Networks of equal shape have
-   equal arenas, and one launch plays several of them: blockIdx.z is the member, whose arena and
-   queue a table in the kernel's arguments names. So they stand in the bank of constants, where a
-   lone network has its pointers, too. What members may have apart from one another (rate, clip, the
-   optimizer's constants) is in their queues.
+   All of a network's memory on the device is one block, its *arena*. Networks of equal shape have
+   equal arenas, and one launch plays several of them: blockIdx.z is the member, and a table in the
+   kernel's arguments has its arena and queue. So these are in the bank of constants, like the
+   pointers of a single network. Properties that may differ between members (rate, clip, the
+   optimizer's constants) are in their queues.
 
    A plan is cut into *segments*: one slot's run of steps with their scores, and the update after
-   it. Every segment begins with the kernel `begin`, which takes the next entry of the queue and
-   makes it the current one; the other kernels of the segment read that. */
+   it. Every segment begins with the kernel `begin`, which makes the next entry of the queue the
+   current one; the other kernels of the segment read that entry. */
 #ifndef RUNNEL_CUDA_NETWORK_CUH
 #define RUNNEL_CUDA_NETWORK_CUH
 
@@ -27,13 +27,13 @@ enum {
     SCALES = PLACES * GROUPS,   /* normalizations of one layer at one step */
     SCALE_NUMBERS = 2 * SCALES, /* a mean and a 1 / deviation each */
     NONE = 0xffffffff,          /* no row */
-    COLUMN_GROUP = 64,          /* columns of a transposed product that a block owns */
-    TOGETHER_MAX = 64,          /* networks that one launch plays */
+    COLUMN_GROUP = 64,          /* columns of a transposed product per block */
+    TOGETHER_MAX = 64,          /* networks played by one launch */
     GRAIN = 256,                /* bytes: blocks of an arena begin at multiples of it */
 };
 
-/* How the rows of a transposed product are shared out: `chunks` of `chunk_rows` rows each, whose
-   sums are put together by who reads them; `groups` of COLUMN_GROUP columns. */
+/* Distribution of a transposed product: `chunks` of `chunk_rows` rows each, whose sums the
+   reader adds up; `groups` of COLUMN_GROUP columns. */
 struct split {
     uint16_t first_block, chunks, chunk_rows, groups;
     uint32_t partial; /* offset of the sums, see struct network_layer */
@@ -41,41 +41,40 @@ struct split {
 
 struct network_layer {
     uint8_t cell, activation;
-    uint8_t source, centred; /* as its norm's kind says */
-    uint8_t gates, states;   /* as the cell's kind says, likewise: */
+    uint8_t source, centred; /* of its norm's kind */
+    uint8_t gates, states;   /* of the cell's kind: */
     uint8_t apart, inner, finishes, own, carries;
-    uint8_t group_gates;   /* of the first group; the others are the second */
+    uint8_t group_gates;   /* size of the first group; the others are the second */
     uint32_t size, rows;   /* H, G H */
     uint32_t inputs;       /* I */
-    uint32_t ld_ih, ld_hh; /* numbers in a row of W_ih and W_hh, with padding */
+    uint32_t ld_ih, ld_hh; /* numbers in a padded row of W_ih and W_hh */
 
-    /* In the block of parameters. What the layer lacks is 0 and unused. */
+    /* Offsets in the block of parameters; 0 and unused if missing. */
     uint32_t weight_ih, weight_hh, bias_ih, bias_hh;
     uint32_t gain[PLACES], norm_bias[PLACES];
 
-    uint32_t state; /* of h in a slot's state; an inner state follows */
+    uint32_t state; /* offset of h in a slot's state; an inner state follows */
 
-    /* Norms of units. ages: rows of their numbers, one for each age of a step; 0: the norm has
-       none. units: where in the block of such numbers the layer's begin (unit_numbers). pull: (2,
-       rows) in the block of activations: what W_ih and W_hh are multiplied with and taken off their
-       gradients, see normalization_rows_pull. */
+    /* Norms of units. ages: rows of their numbers, one for each age of a step; 0: no such norm.
+       units: offset of the layer's numbers in their block (unit_numbers). pull: (2, rows) in the
+       block of activations: factors of W_ih and W_hh that are subtracted from their gradients,
+       see normalization_rows_pull. */
     uint32_t ages, units, pull;
 
-    /* In the block of activations, kept of each step at its position of the ring. */
+    /* Offsets in the block of activations, for each step at its position of the ring. */
     uint32_t sum_ih, sum_hh; /* (ring, rows) W_ih x + b_ih and W_hh h, before normalization */
-    uint32_t gate;           /* (ring, rows) the gates' values */
+    uint32_t gate;           /* (ring, rows) values of the gates */
     uint32_t inner_value;    /* (ring, H) */
     uint32_t squashed;       /* (ring, H) of a cell that finishes */
     uint32_t hidden;         /* (ring, H) h */
     uint32_t scales;         /* (ring, SCALE_NUMBERS) */
 
-    /* In the block of activations, of each step of the window that is being learned. */
+    /* Offsets in the block of activations, for each step of the window that is learned. */
     uint32_t d_ih, d_hh;     /* (window, padded rows) gradients of the sums */
     uint32_t d_bias[PLACES]; /* (window, rows or H) gradients after gain and bias: of the bias */
     uint32_t d_gain[PLACES]; /* (window, rows or H) those times x: of the gain */
-    uint32_t input, before;  /* (window, ld_ih), (window, ld_hh) what the weights met */
-    uint32_t carry;          /* (2, H) gradient that reaches the step before past W_hh: of its
-                                inner state or its h; by t % 2 */
+    uint32_t input, before;  /* (window, ld_ih), (window, ld_hh) inputs of the weights */
+    uint32_t carry; /* (2, H) gradient of the previous inner state or h, past W_hh; by t % 2 */
 
     /* Forward: blocks of a wave. */
     uint16_t first_ih, blocks_ih, first_hh, blocks_hh;
@@ -84,22 +83,22 @@ struct network_layer {
     struct split split_ih, split_hh;
 };
 
-/* Of a slot, offsets in floats from its start; the state (S,) stands at 0. */
+/* Offsets in a slot, in floats; the state (S,) is at 0. */
 struct slot_layout {
     uint32_t output;              /* (places, K) of open steps */
     uint32_t before, state;       /* (ring, state) */
     uint32_t input, input_row;    /* (ring, input_row) */
     uint32_t target, target_size; /* (ring, horizons, target_size) */
-    uint32_t learned;             /* (ring, horizons) 1 where a target is to be learned from */
-    uint32_t solved, solved_row;  /* (places, solved_row) what outputs are solved with, less the 1
-                                     after it; 0: they are not solved */
+    uint32_t learned;             /* (ring, horizons) 1 if the target is to be learned */
+    /* (places, solved_row) inputs of the least squares, except the 1; 0: not solved */
+    uint32_t solved, solved_row;
     uint32_t size;
 };
 
 struct score_entry {
     uint32_t target;   /* row of the plan's targets */
     uint32_t result;   /* row of the results */
-    uint32_t position; /* of the step in the ring */
+    uint32_t position; /* position of the step in the ring */
     uint32_t horizon;
     uint32_t learn;
 };
@@ -114,12 +113,11 @@ struct segment {
     uint32_t slot;
     uint32_t forget;       /* zero the state first */
     uint32_t lead;         /* score of the step before the run, or NONE */
-    uint32_t first, steps; /* the run: index of its first step_entry, and how many */
-    uint32_t lead_solve;   /* row of the plan's targets that the output is solved with before the
-                              run, or NONE */
-    uint32_t solve;        /* likewise after the update */
-    uint32_t lead_solved, solved; /* positions of the steps that this is about */
-    uint32_t position;            /* of the run's first step in the ring */
+    uint32_t first, steps; /* the run: index of its first step_entry, and their number */
+    uint32_t lead_solve;   /* row of the plan's targets for the SOLVE before the run, or NONE */
+    uint32_t solve;        /* row for the SOLVE after the update, or NONE */
+    uint32_t lead_solved, solved; /* positions of the steps of these */
+    uint32_t position;            /* position of the run's first step in the ring */
     uint32_t window, length;      /* the update: position of its first step, and its steps */
     uint32_t closed, terms;
     uint32_t update;   /* row of the results */
@@ -127,11 +125,10 @@ struct segment {
     uint32_t measured; /* row of the results */
 };
 
-/* Which steps a forward is of: those of the segment's run, or its update's window again. */
+/* The steps of a forward: those of the segment's run, or of its update's window. */
 enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
 
-/* The head of what is uploaded for a plan. Pointers are the device's; results stand in pinned
-   memory. */
+/* The head of an uploaded plan. Pointers are the device's; results are in pinned memory. */
 struct queue {
     uint32_t cursor; /* of the next segment */
     unsigned ticket;
@@ -148,69 +145,74 @@ struct queue {
     struct layer_statistics *measures;
 };
 
-/* What an update leaves from kernel to kernel. */
+/* Data of an update for later kernels. */
 struct update_state {
-    uint64_t updates;                 /* applied so far */
-    struct optimizer_numbers numbers; /* of the update that is under way, if it is applied */
-    uint32_t applied;                 /* whether the last one was */
+    uint64_t updates;                 /* number of applied updates */
+    struct optimizer_numbers numbers; /* numbers of the current update, if it is applied */
+    uint32_t applied;                 /* whether the last one was applied */
     unsigned ticket;
 };
 
-/* Blocks of an arena, in grains from its start; 0: there is none. */
+/* Blocks of an arena, in grains from its start; 0: unused. */
 struct blocks {
     uint32_t parameters, gradient; /* (block,) floats each */
-    uint32_t moments[MOMENTS_MAX]; /* likewise */
+    uint32_t moments[MOMENTS_MAX]; /* (block,) floats each */
     uint32_t activations;
     uint32_t units; /* see struct network_layer */
     uint32_t slots; /* (slots, slot.size) */
     uint32_t current, state;
-    uint32_t losses;   /* (window,) doubles, of the window's steps, 0 where nothing is learned */
-    uint32_t squares;  /* doubles: partial sums of the gradient's squares */
-    uint32_t changes;  /* (2, tiles) doubles: partial sums of an update's change, and of what it
-                          changed */
+    /* (window,) doubles, of the window's steps, 0 for steps that are not learned */
+    uint32_t losses;
+    uint32_t squares; /* doubles: partial sums of the gradient's squares */
+    /* (2, tiles) doubles: partial sums of an update's change, and of the weights before it */
+    uint32_t changes;
     uint32_t solution; /* see solve.cuh */
 };
 
 struct network {
-    /* Of a launch; zero in an engine, whose networks of equal shape are equal but for these. */
+    /* Members of a launch; zero in an engine: networks of equal shape are equal except for
+       these. */
     uint32_t members;
     uint8_t queue_of[TOGETHER_MAX]; /* (members,) */
     char *arenas[TOGETHER_MAX];     /* (members,) */
-    struct queue *queues;           /* of all that are played together */
+    struct queue *queues;           /* queues of all engines that are played together */
 
     struct blocks at;
     struct slot_layout slot;
     uint32_t layer_count, ring, window;
-    uint32_t outputs, ld_output; /* K, numbers in a row of W_out, those of the skip path included */
-    uint32_t skip_from; /* column of W_out from which on the skip path's stand, so that one product
-                           makes an output of h and x; 0: they do not, but where it has rows of its
-                           own, of which a one-hot symbol chooses a column, */
-    uint32_t output_skip, ld_skip; /* they stand here in the block of parameters; 0: no skip path */
-    uint32_t age, ages; /* where in a slot's state the steps since the stream began stand, if
-                           norms go by it, and how far these count; 0: they do not */
-    uint32_t rows_norms, running_norms; /* whether some layer's deviations are made of rows; run */
-    uint32_t input_real; /* x is numbers as the slot has it; of columns among which are symbols not:
-                            see inputs.cuh */
+    /* K, numbers in a row of W_out, including those of the skip path */
+    uint32_t outputs, ld_output;
+    /* column of W_out at which the skip path's begin, so that one product computes an output
+       from h and x; 0: none, or separate rows, of which a one-hot symbol selects a column, */
+    uint32_t skip_from;
+    uint32_t output_skip, ld_skip; /* here in the block of parameters; 0: no skip path */
+    /* offset in a slot's state of the number of steps since the stream began, and its limit; 0:
+       norms do not use it */
+    uint32_t age, ages;
+    /* whether some layer's deviations are from rows; or running */
+    uint32_t rows_norms, running_norms;
+    /* x is the slot's numbers; not so for columns with symbols: see inputs.cuh */
+    uint32_t input_real;
     uint32_t input_size, embedding_size, ld_embedding;
     uint32_t loss, target_size, components;
     uint32_t horizons, scored; /* targets of a step, and outputs of each: K / horizons */
-    uint32_t many;             /* whether more than one step may be open: see model_place */
+    uint32_t many;             /* whether several steps may be open: see model_place */
     uint32_t together;         /* see struct loss_kind */
-    uint32_t embedding, output_weight, output_bias; /* in the block of parameters */
+    uint32_t embedding, output_weight, output_bias; /* offsets in the block of parameters */
     uint32_t output;                                /* (ring, K) in the block of activations */
     uint32_t d_output;                              /* (window, padded K) */
-    uint32_t top;                                   /* (window, ld_output) the h that W_out met */
-    uint32_t d_embedding;                           /* (window, ld_embedding) */
-    uint32_t ids;                                   /* (window,) symbols */
-    uint16_t first_output, blocks_output;           /* forward: blocks of a wave */
+    uint32_t top;                         /* (window, ld_output) the h that is the input of W_out */
+    uint32_t d_embedding;                 /* (window, ld_embedding) */
+    uint32_t ids;                         /* (window,) symbols */
+    uint16_t first_output, blocks_output; /* forward: blocks of a wave */
     uint16_t blocks_forward, blocks_backward;
     struct split split_output; /* partial: (window, chunks, ld_output) */
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
 
-static_assert(sizeof(struct network) <= 4000, "kernel parameters end at 4096 bytes");
+static_assert(sizeof(struct network) <= 4000, "kernel parameters must fit in 4096 bytes");
 
-/* ---- what a block of a launch works on ---- */
+/* ---- The block's work in a launch ---- */
 
 /* In bytes. */
 static __host__ __device__ __forceinline__ size_t grains(uint32_t count) {
@@ -266,26 +268,26 @@ static __device__ __forceinline__ float *slot_of(const struct network &n, const 
     return block_of<float>(n, n.at.slots) + (size_t)s->slot * n.slot.size;
 }
 
-/* ---- places ---- */
+/* ---- Places ---- */
 
 static __host__ __device__ __forceinline__ uint32_t ring_position(const struct network &n,
                                                                   uint32_t first, uint32_t t) {
     return first + t < n.ring ? first + t : first + t - n.ring;
 }
 
-/* Up to whole float4s. */
+/* Rounded up to whole float4s. */
 static __host__ __device__ __forceinline__ uint32_t padded(uint32_t numbers) {
     return (numbers + QUAD - 1) / QUAD * QUAD;
 }
 
-/* The place of an open step's output, and of what that is solved with. */
+/* The place of an open step's output, and of the inputs of its least squares. */
 static __host__ __device__ __forceinline__ uint32_t place_of(const struct network &n,
                                                              uint32_t position) {
     return n.many ? position : 0;
 }
 
-/* The row of a layer's numbers of units for step t of a run or window, whose first step had `state`
-   before it. */
+/* The row of a layer's numbers of units for step t of a run or window with `state` before its
+   first step. */
 static __device__ __forceinline__ uint32_t age_of(const struct network &n,
                                                   const struct network_layer &l, const float *state,
                                                   uint32_t t) {
@@ -300,7 +302,7 @@ static __host__ __device__ __forceinline__ uint32_t units_width(const struct net
     return place == PLACE_INNER ? l.size : l.rows;
 }
 
-/* Where in the block of units' numbers a place's begin: mean, var and 1 / deviation, (ages, width)
+/* Offset of a place in the block of units' numbers: mean, var and 1 / deviation, (ages, width)
    each. */
 static __host__ __device__ __forceinline__ size_t unit_numbers(const struct network_layer &l,
                                                                uint32_t place) {
@@ -311,13 +313,13 @@ static __host__ __device__ __forceinline__ bool is_one_hot(const struct network 
     return !n.input_real && !n.embedding_size;
 }
 
-/* Columns of W_out through which a gradient is wanted: of h, and of an input that is learned. */
+/* Columns of W_out with a gradient: of h, and of a learned input. */
 static __host__ __device__ __forceinline__ uint32_t gradient_columns(const struct network &n) {
     return n.skip_from && !n.embedding_size ? n.skip_from : n.ld_output;
 }
 
-/* The x of layer 0 at a position of the ring, padded: the step's own, or its symbol's embedding. Of
-   no use where the symbol is one-hot. */
+/* The x of layer 0 at a position of the ring, padded: the step's own, or its symbol's embedding.
+   Unused for a one-hot symbol. */
 static __device__ __forceinline__ const float *input_at(const struct network &n, const float *slot,
                                                         uint32_t position) {
     const float *x = slot + n.slot.input + (size_t)position * n.slot.input_row;
@@ -347,7 +349,7 @@ static __host__ __device__ __forceinline__ uint32_t group_count(const struct net
     return group_rows(l) < l.rows ? 2 : 1;
 }
 
-/* Group `k` of a layer's sums; the second may be none. */
+/* Group `k` of a layer's sums; the second may be empty. */
 static __host__ __device__ __forceinline__ void
 group_bounds(const struct network_layer &l, uint32_t k, uint32_t *first, uint32_t *end) {
     *first = k == 0 ? 0 : group_rows(l);

@@ -3,45 +3,45 @@
 #include "tile.cuh"
 #include "updates.h"
 
-/* What every block finds out before its tile. */
-struct verdict {
+/* Computed by every block before its tile. */
+struct decision {
     bool applies;
-    double norm;   /* of the gradient, before clipping */
+    double norm;   /* norm of the gradient before clipping */
     double factor; /* of clipping */
 };
 
-static __device__ struct verdict judge(const struct network &n, uint32_t partials,
-                                       uint32_t length) {
+static __device__ struct decision check_update(const struct network &n, uint32_t partials,
+                                               uint32_t length) {
     double sums[2] = {0, 0}; /* squares, loss */
     for (uint32_t i = threadIdx.x; i < partials; i += blockDim.x)
         sums[0] += squares_of(n)[i];
     for (uint32_t t = threadIdx.x; t < length; t += blockDim.x)
         sums[1] += losses_of(n)[t];
     block_sums(sums, (double *)shared_memory);
-    double squares = sums[0] < 0 ? 0 : sums[0]; /* what cancels may leave less than nothing */
-    struct verdict v;
+    double squares = sums[0] < 0 ? 0 : sums[0]; /* cancellation may leave less than 0 */
+    struct decision v;
     v.norm = sqrt(squares);
     v.factor = update_clip_factor(queue_of(n)->clip, v.norm);
     v.applies = update_applies(sums[1], squares, v.factor);
     return v;
 }
 
-/* Kinds share a kernel with those that keep about as many moments: registers for five would be
-   taken from those that keep one or two. */
+/* Optimizers share a kernel with those that have a similar number of moments: registers for five
+   would slow down those with one or two. */
 enum { FEW_MOMENTS = 2 };
 
-/* Whether a kind with so many is in the kernel of those with at most `most`. */
+/* Whether an optimizer with `moments` is in the kernel for at most `most`. */
 static __host__ __device__ constexpr bool is_in_kernel(size_t moments, size_t most) {
     return (moments <= FEW_MOMENTS) == (most <= FEW_MOMENTS);
 }
 
-/* Of a multiprocessor, as many as run at once: fewer leave room for more registers, that none is
+/* Blocks per multiprocessor that run at once: fewer blocks leave more registers, so that none is
    spilled. */
 static constexpr int resident_blocks(size_t most) {
     return most <= FEW_MOMENTS ? RESIDENT_BLOCKS : RESIDENT_BLOCKS - 1;
 }
 
-/* One number's step, its moments in and out; `kept` of them are. */
+/* One number's step, with its moments in and out; `kept` of them exist. */
 template <size_t MOST>
 static __device__ __forceinline__ float step(const struct optimizer_numbers &o, size_t kept,
                                              float weight, float gradient, float *const *moments) {
@@ -58,7 +58,7 @@ static __device__ __forceinline__ float step(const struct optimizer_numbers &o, 
     return weight;
 }
 
-/* Sums of squares: of the change, and of what was changed. */
+/* Sums of squares: of the change, and of the weights before it. */
 struct change {
     float squares, before;
 };
@@ -80,7 +80,7 @@ static __device__ __forceinline__ void change_number(const struct optimizer_numb
     c->before += before * before;
 }
 
-/* Four numbers of a block of moments, which may not be there. */
+/* Four numbers of a block of moments, which may be missing. */
 static __device__ __forceinline__ float4 load(const struct network &n, uint32_t block, size_t at) {
     return block ? *(const float4 *)(block_of<float>(n, block) + at) : make_float4(0, 0, 0, 0);
 }
@@ -117,10 +117,10 @@ static __device__ __forceinline__ float4 scaled(float4 g, float factor) {
     return make_float4(g.x * factor, g.y * factor, g.z * factor, g.w * factor);
 }
 
-/* The tile's numbers; the gradient is made here, or read. */
+/* The tile's numbers; the gradient is computed here, or read. */
 template <bool FORMED, size_t MOST>
 static __device__ __forceinline__ struct change
-change_tile(const struct network &n, const struct walked &w, const struct verdict &v,
+change_tile(const struct network &n, const struct walked &w, const struct decision &v,
             const struct optimizer_numbers &o, uint32_t length, uint32_t number) {
     struct tile tile = tile_of(w, number);
     struct change c = {0, 0};
@@ -140,8 +140,8 @@ change_tile(const struct network &n, const struct walked &w, const struct verdic
     return c;
 }
 
-/* The last block: sum what all have left, and tell. */
-static __device__ void conclude(const struct network &n, const struct verdict &v, uint32_t tiles) {
+/* The last block: adds up all results, and reports them. */
+static __device__ void conclude(const struct network &n, const struct decision &v, uint32_t tiles) {
     double sums[2] = {0, 0};
     for (uint32_t i = threadIdx.x; i < tiles && v.applies; i += blockDim.x) {
         sums[0] += changes_of(n)[2 * i];
@@ -159,13 +159,13 @@ static __device__ void conclude(const struct network &n, const struct verdict &v
     state_of(n)->updates += v.applies;
 }
 
-/* Each block takes tiles by turns. Bound by bytes: each parameter and its moments read and written
-   once. */
+/* The blocks take turns at tiles. Bound by bytes: each parameter and its moments are read and
+   written once. */
 template <bool FORMED, size_t MOST>
 static __global__ void __launch_bounds__(TILE_THREADS, resident_blocks(MOST))
     optimize(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t count,
              uint32_t tiles, uint32_t length, uint32_t partials) {
-    struct verdict v = judge(n, partials, length);
+    struct decision v = check_update(n, partials, length);
     const struct optimizer_numbers o = state_of(n)->numbers;
     for (uint32_t number = blockIdx.x; number < tiles && v.applies; number += gridDim.x) {
         const struct walked &w = *tensor_of(tensors, count, number);

@@ -4,8 +4,8 @@
 #include "loss.cuh"
 #include "transposed.cuh"
 
-/* One block a step, and one for the optimizer's powers, which would keep all others waiting later.
-   Gradients are divided by the number of targets, for the loss is their mean. */
+/* One block per step, and one for the optimizer's powers, which would delay all blocks later.
+   Gradients are divided by the number of targets, since the loss is their mean. */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     window_loss(const __grid_constant__ struct network n) {
     const struct segment *s = current_of(n);
@@ -38,8 +38,8 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
         losses_of(n)[t] = loss;
 }
 
-/* Gradient of the topmost h of each step, and of an embedded input that the skip path reads; and
-   what the output was made of is kept beside it. Blocks: (steps, pieces). */
+/* Gradient of the topmost h of each step, and of an embedded input that the skip path reads;
+   also stores the inputs of the output. Blocks: (steps, pieces). */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     output_backward(const __grid_constant__ struct network n) {
     const struct segment *s = current_of(n);
@@ -64,7 +64,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
         kept[i] = i >= end ? x[i - end] : i < top.size ? h[i] : 0.0f;
 }
 
-/* ---- launchers ---- */
+/* ---- Launchers ---- */
 
 size_t output_shared(const struct network *n, unsigned threads) {
     return (SCRATCH + padded(n->split_output.chunk_rows) + transposed_sums(threads)) *

@@ -1,20 +1,20 @@
-/* Playing plans: they are cut into segments, uploaded at once, and enqueued segment by segment
-   without a wait. */
+/* Plays plans: cuts them into segments, uploads them at once, and enqueues segment by segment
+   without waiting. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ensemble.cuh"
 
-enum { ALIGNMENT = 256 }; /* bytes, of what is uploaded and downloaded */
+enum { ALIGNMENT = 256 }; /* bytes, of uploads and downloads */
 
 static size_t aligned(size_t bytes) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* ---- where the plans' numbers lie ---- */
+/* ---- Layout of the plans' numbers ---- */
 
-/* From `from` on. A segment holds at least one operation. */
+/* The layout begins at `from`. A segment has at least one operation. */
 static struct upload_layout lay_out_upload(const struct engine *e, const struct plan *plan,
                                            size_t from) {
     struct upload_layout l;
@@ -41,8 +41,8 @@ static struct download_layout lay_out_download(const struct engine *e, const str
     return l;
 }
 
-/* What the play takes. The queues of all engines stand first, so that graphs know where; shapes
-   follow what is uploaded, and stay here. */
+/* Memory of a play. The queues of all engines come first, at a fixed address for graphs; shapes
+   follow the upload, and stay on the host. */
 struct sizes {
     size_t upload, shapes, download;
 };
@@ -88,9 +88,7 @@ void ensemble_release_buffers(struct ensemble *x) {
     release_download(x);
 }
 
-/* More than is wanted, so that longer plans seldom take it anew; no more than there is a budget
- * for.
- */
+/* More than requested, so that longer plans seldom allocate again; at most the budget. */
 static size_t room_for(const struct ensemble *x, size_t upload) {
     size_t budget = 0;
     for (size_t m = 0; m < x->count; m++)
@@ -112,8 +110,8 @@ static cudaError_t take_upload(struct ensemble *x, size_t capacity) {
     return status;
 }
 
-/* Room for the plans. Graphs know where the queues lie: when they move they are of no use. Nothing
-   is under way between plays. */
+/* Room for the plans. Graphs contain the address of the queues: they become invalid when these
+   move. Nothing runs between plays. */
 static int reserve(struct ensemble *x, size_t upload, size_t download, struct error *error) {
     cudaError_t status = cudaSuccess;
     if (upload > x->upload.capacity) {
@@ -126,10 +124,10 @@ static int reserve(struct ensemble *x, size_t upload, size_t download, struct er
         status = cudaHostAlloc((void **)&x->download.host, 2 * download, cudaHostAllocMapped);
         x->download.capacity = status == cudaSuccess ? 2 * download : 0;
     }
-    return cuda_check(status, "taking memory for a plan", error);
+    return cuda_check(status, "allocating memory for a plan", error);
 }
 
-/* ---- what goes there, and comes back ---- */
+/* ---- Upload and download ---- */
 
 static void fill_queue(struct ensemble *x, size_t m, char *results) {
     const struct engine *e = x->engines[m];
@@ -160,7 +158,7 @@ static void fill_queue(struct ensemble *x, size_t m, char *results) {
                plan->rows * e->network.target_size * sizeof(union value));
 }
 
-/* Returns where its shapes end. */
+/* Returns the end of its shapes. */
 static struct shape *cut(struct ensemble *x, size_t m, struct shape *shapes) {
     struct playing *p = &x->playing[m];
     p->cutter = (struct cutter){};
@@ -194,7 +192,7 @@ static void fetch_results(const struct ensemble *x, size_t m) {
           plan->measures * n->layer_count * sizeof(struct layer_statistics));
 }
 
-/* ---- the whole ---- */
+/* ---- The whole play ---- */
 
 static cudaError_t refresh_stale(struct ensemble *x) {
     cudaError_t status = cudaSuccess;
@@ -207,7 +205,7 @@ static cudaError_t refresh_stale(struct ensemble *x) {
     return status;
 }
 
-/* The shapes of all engines' segments number k; false: there are no more. */
+/* The shapes of all engines' segments number k; false: no more. */
 static bool take_shapes(const struct ensemble *x, uint32_t k, struct shape *shapes) {
     bool any = false;
     for (size_t m = 0; m < x->count; m++) {
@@ -267,10 +265,10 @@ int engine_play(struct engine *e, const struct plan *plan, const struct results 
     return engine_play_together(&part, 1, error);
 }
 
-/* At most TOGETHER_MAX; or one after the other, where memory lacks. Another thread may
-   have opened the engines, and each thread has a current device of its own. */
+/* Plays at most TOGETHER_MAX plans, or one after another if memory lacks. Another thread may
+   have opened the engines, and each thread has its own current device. */
 static int play_some(const struct engine_part *parts, size_t count, struct error *error) {
-    if (cuda_check(cudaSetDevice(parts[0].engine->device.index), "choosing the GPU", error))
+    if (cuda_check(cudaSetDevice(parts[0].engine->device.index), "selecting the GPU", error))
         return -1;
     struct ensemble *x = ensemble_of(parts, count);
     if (!x && count == 1)

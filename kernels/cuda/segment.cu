@@ -8,7 +8,7 @@ enum {
     COPY_BLOCKS_MAX = 64,
 };
 
-/* ---- the start of a segment ---- */
+/* ---- The start of a segment ---- */
 
 static __device__ void keep_target(const struct network &n, float *slot,
                                    const struct score_entry *entry, const union value *y) {
@@ -22,8 +22,7 @@ static __device__ void keep_target(const struct network &n, float *slot,
         slot[n.slot.learned + target] = 1.0f;
 }
 
-/* Score what the output a (K,) of a step says of a horizon, and keep its target if it is to be
-   learned. */
+/* Scores a step's output a (K,) at a horizon, and stores its target if it is to be learned. */
 static __device__ void score(const struct network &n, float *slot, const struct score_entry *entry,
                              const float *a) {
     a += entry->horizon * n.scored;
@@ -38,7 +37,7 @@ static __device__ void score(const struct network &n, float *slot, const struct 
     keep_target(n, slot, entry, y);
 }
 
-/* Inputs of the run go to their positions of the slot's ring; their marks are cleared. */
+/* Copies inputs of the run to their positions of the slot's ring, and clears the marks there. */
 static __device__ void keep_inputs(const struct network &n, const struct segment *s, float *slot) {
     const struct queue *q = queue_of(n);
     uint32_t size = n.input_real ? n.input_size : 1;
@@ -92,9 +91,9 @@ cudaError_t launch_begin(const struct network *n, uint32_t steps, unsigned threa
     return launch_kernel(begin, &l, *n);
 }
 
-/* ---- the end of a run ---- */
+/* ---- The end of a run ---- */
 
-/* What a step's output is solved with: h of the last layer, and x of the skip path. */
+/* Stores the inputs of a step's least squares: h of the last layer, and x of the skip path. */
 static __device__ void keep_solved(const struct network &n, float *slot, uint32_t position) {
     const struct network_layer &top = n.layers[n.layer_count - 1];
     const float *h = layer_at(n, top, position).hidden, *x = input_at(n, slot, position);
@@ -120,7 +119,7 @@ static __device__ void gather_state(const struct network &n, uint32_t position, 
     }
 }
 
-/* One block a step. Bound by launch and latency. */
+/* One block per step. Bound by launch and latency. */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     finish(const __grid_constant__ struct network n) {
     const struct segment *s = current_of(n);

@@ -1,24 +1,26 @@
-/* How the work of a wave is shared out among blocks: by the share that each product has of the
-   weights, since their bytes are what a wave waits for. Its blocks do not wait for one another; but
-   one more than there are multiprocessors shares one with another, and the wave takes twice as
-   long. So they are at most as many, wherever each product can have one. */
+/* Distributes the blocks of a wave over its products, by their share of the weights, whose bytes
+   take the time. Blocks do not wait for one another. One block more than there are
+   multiprocessors would share a multiprocessor, and double the time of the wave, so there are at
+   most as many as multiprocessors if each product gets one. */
 #include "engine.cuh"
 
 enum {
-    CHUNK_ROWS_MIN = 32,   /* of a transposed product: fewer are not worth a block, */
-    CHUNK_ROWS_MAX = 4096, /* and of more the gradient would take too much shared memory */
+    /* least rows of a chunk of a transposed product: fewer do not pay a block, */
+    CHUNK_ROWS_MIN = 32,
+    /* most rows of a chunk: more would need too much shared memory for the gradient */
+    CHUNK_ROWS_MAX = 4096,
 };
 
-/* Of `all` blocks those for a product that takes `part` of `whole` of the weights, of `most` that
-   can be of use. */
+/* The number of `all` blocks for a product with `part` of `whole` of the weights, at most
+   `most`. */
 static uint32_t share(uint32_t all, double part, double whole, uint32_t most) {
     double blocks = (double)all * part / whole + 0.5;
     return blocks < 1 ? 1 : blocks > most ? most : (uint32_t)blocks;
 }
 
-/* Blocks, chunks and groups are counted in two bytes. There are never that many: a model has at
-   most 2^31 parameters and 10^6 inputs (src/config), and where there is one block for a group of
-   columns it has CHUNK_ROWS_MAX rows: some 8,000 blocks of parameters and 15,625 of inputs. */
+/* Blocks, chunks and groups are counted in two bytes, which is enough: a model has at most 2^31
+   parameters and 10^6 inputs (src/config), and a block for a group of columns has CHUNK_ROWS_MAX
+   rows: some 8,000 blocks of parameters and 15,625 of inputs. */
 static uint16_t few(uint32_t count) {
     return (uint16_t)count;
 }
@@ -27,7 +29,7 @@ static double weights(uint32_t rows, uint32_t ld) {
     return (double)rows * ld;
 }
 
-/* Numbers that a wave reads of a layer's W_ih. */
+/* Numbers of a layer's W_ih that a wave reads. */
 static double input_weights(const struct network *n, uint32_t k) {
     const struct network_layer *l = &n->layers[k];
     return k == 0 && is_one_hot(*n) ? l->rows : weights(l->rows, l->ld_ih);
@@ -38,14 +40,14 @@ static uint32_t row_blocks(unsigned threads, uint32_t rows) {
     return (rows + warps - 1) / warps;
 }
 
-/* Forward: each product's rows are cut into as many pieces as its share of the weights. */
+/* Forward: each product's rows are cut into pieces in proportion to its weights. */
 struct rows_of {
     uint16_t *blocks;
     uint32_t rows;
-    double weights; /* that a wave reads of them */
+    double weights; /* numbers that a wave reads */
 };
 
-/* Take blocks from those products whose blocks have the least to read. */
+/* Takes blocks from the products whose blocks read the least. */
 static void fit_forward(uint32_t most, struct rows_of *products, size_t count) {
     for (;;) {
         struct rows_of *least = NULL;
@@ -117,7 +119,7 @@ static uint32_t split_blocks(const struct split *s) {
     return s->chunks * (s->groups ? s->groups : 1);
 }
 
-/* Take chunks from those products whose chunks are shortest. */
+/* Takes chunks from the products whose chunks are shortest. */
 static void fit_backward(struct engine *e) {
     struct network *n = &e->network;
     for (;;) {
@@ -154,7 +156,7 @@ static void share_backward(struct engine *e) {
         struct network_layer *l = &n->layers[k];
         if (has_input_gradient(e, k))
             split_product(e, &l->split_ih, l->rows, l->ld_ih, whole);
-        l->split_hh.chunks = 1; /* one that only keeps */
+        l->split_hh.chunks = 1; /* one that only stores */
         l->split_hh.chunk_rows = few(l->rows);
         if (l->states > 0)
             split_product(e, &l->split_hh, l->rows, l->ld_hh, whole);

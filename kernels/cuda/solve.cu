@@ -1,25 +1,24 @@
 /* With phi = (h, x of the skip path, 1) of the newest step, all in double:
 
-     P = (P - t t^T) grow      what the step before takes off P, kept until now
+     P = (P - t t^T) grow      the previous step's term, subtracted only now
      r = P phi;  q = phi . r;  share = 1 / (keep + q)
      W_k += share e_k r        e_k = y_k - W_k . phi, within +-ENGINE_SOLUTION_MOST
      t = r sqrt(share);  grow = 1 / keep
 
-   and W, rounded, is the output's weights. Every weight needs all of r, so that two kernels follow
-   one another in the segment's graph, like the waves of a run:
+   The output's weights are W, rounded. Every weight needs all of r, so two kernels run one after
+   the other in the segment's graph, like the waves of a run:
 
-   - `take_covariance`: a warp has a row of P, which it reads and writes once, in whole lines; the
-   row's product with phi is its number of r (P is symmetric). All rows are under way at once:
-   (inputs)^2 doubles over all multiprocessors. Bound by P's bytes, of a small readout by latency:
-   with 68 inputs (GRU 64, one column) P is 39 KB, and stays in L2.
-   - `take_weights`: a block has an output. Each makes q, P's trace and its own e again, of
-   (inputs,) numbers each: cheaper than a third kernel. One block more leaves t for the next step.
-   Bound by latency, and by the bytes of W with many outputs.
+   - `take_covariance`: each warp has a row of P, which it reads and writes once, in whole lines;
+     the row's product with phi is its number of r (P is symmetric). All rows run at once:
+     (inputs)^2 doubles over all multiprocessors. Bound by P's bytes, or by latency for a small
+     readout: with 68 inputs (GRU 64, one column) P is 39 KB, and stays in L2.
+   - `take_weights`: each block has an output. It computes q, P's trace and its own e, of (inputs,)
+     numbers each, which is cheaper than a third kernel. One further block stores t for the next
+     step. Bound by latency, and by the bytes of W with many outputs.
 
-   Nothing here depends on the device: a row's sum is one warp's, a block's has BLOCK_THREADS, and a
-   product that meets a sum is a fused one by its name. So all GPUs have the same bits, and the
-   tests' runtime has them, too. P stays symmetric to the last bit, since t_i t_j is exact inside of
-   fma. */
+   Nothing depends on the device: a row's sum is one warp's, a block's has BLOCK_THREADS, and
+   sums of products use fma explicitly. So all GPUs and the tests' runtime have the same bits. P
+   stays exactly symmetric, since t_i t_j is exact inside of fma. */
 #include "solve.cuh"
 
 #include <math.h>
@@ -30,19 +29,18 @@ enum {
     PAIR = 2,
 };
 
-/* The same as the kernels' arguments have it: where each part stands in the block, which begins
-   with P. */
+/* Offsets of each part in the block, which begins with P, for the kernels' arguments. */
 struct solved {
     size_t weights, t, product, diagonal;
     uint32_t inputs, outputs, stride;
     double keep, prior;
 };
 
-/* And of a member. */
+/* The same for one member. */
 struct solving {
     double *p;                  /* (inputs, stride) */
     double *weights;            /* (outputs, stride) */
-    double *t;                  /* (stride,), and grow after it */
+    double *t;                  /* (stride,), followed by grow */
     double *product, *diagonal; /* (stride,) r, and P's diagonal */
     uint32_t inputs, outputs, stride;
     double keep, prior;
@@ -66,14 +64,14 @@ static __device__ __forceinline__ struct solving solving_of(const struct network
 
 /* ---- r ---- */
 
-/* What the slot keeps of the step. */
+/* The slot's data of the step. */
 static __device__ __forceinline__ const float *kept_of(const struct network &n, enum solve_of of) {
     uint32_t position = of == SOLVE_BEFORE_RUN ? current_of(n)->lead_solved : current_of(n)->solved;
     return slot_of(n, current_of(n)) + n.slot.solved +
            (size_t)place_of(n, position) * n.slot.solved_row;
 }
 
-/* Number i of phi, from that. */
+/* Number i of phi. */
 static __device__ __forceinline__ double phi_of(const struct solving &s, float kept, uint32_t i) {
     return i + 1 < s.inputs ? (double)kept : i + 1 == s.inputs ? 1.0 : 0.0;
 }
@@ -109,7 +107,7 @@ static __global__ void __launch_bounds__(ROW_THREADS)
 
 /* ---- W and t ---- */
 
-/* P, and nothing that it still lacks; blocks share its rows. */
+/* Initial P; blocks share its rows. */
 static __device__ void begin_covariance(const struct solving &s) {
     for (uint32_t row = blockIdx.x; row < s.inputs; row += gridDim.x)
         for (uint32_t i = threadIdx.x; i < s.stride; i += blockDim.x)
@@ -130,7 +128,7 @@ static __device__ void keep_taken(const struct solving &s, double share, double 
         s.t[s.stride] = 1 / keep;
 }
 
-/* Where the output layer's product reads weight i of output k. */
+/* Weight i of output k in the output layer's product. */
 static __device__ __forceinline__ float *weight_at(const struct network &n, uint32_t inputs,
                                                    uint32_t k, uint32_t i) {
     uint32_t size = n.layers[n.layer_count - 1].size;
@@ -140,17 +138,17 @@ static __device__ __forceinline__ float *weight_at(const struct network &n, uint
            (i < size ? i : n.skip_from + i - size);
 }
 
-/* y less what today's weights say of it; NaN where it was not observed. */
+/* y minus its prediction by the current weights; NaN if not observed. */
 static __device__ __forceinline__ double error_of(const struct network &n, enum solve_of of,
-                                                  uint32_t k, double said) {
+                                                  uint32_t k, double predicted) {
     uint32_t row = of == SOLVE_BEFORE_RUN ? current_of(n)->lead_solve : current_of(n)->solve;
-    double d = (double)queue_of(n)->targets[(size_t)row * n.target_size + k].real - said;
+    double d = (double)queue_of(n)->targets[(size_t)row * n.target_size + k].real - predicted;
     return d > ENGINE_SOLUTION_MOST    ? ENGINE_SOLUTION_MOST
            : d < -ENGINE_SOLUTION_MOST ? -ENGINE_SOLUTION_MOST
                                        : d;
 }
 
-/* Blocks: one an output, and one for t. */
+/* Blocks: one per output, and one for t. */
 static __global__ void __launch_bounds__(BLOCK_THREADS)
     take_weights(const __grid_constant__ struct network n,
                  const __grid_constant__ struct solved solved, enum solve_of of) {
@@ -158,7 +156,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS)
     uint32_t k = blockIdx.x;
     const float *kept = kept_of(n, of);
     double *weights = s.weights + (size_t)k * s.stride; /* of an output */
-    double sums[3] = {0, 0, 0};                         /* q, trace, what the weights say */
+    double sums[3] = {0, 0, 0};                         /* q, trace, prediction */
     for (uint32_t i = threadIdx.x; i < s.inputs; i += blockDim.x) {
         double phi = phi_of(s, kept[i], i);
         sums[0] = fma(phi, s.product[i], sums[0]);
@@ -187,7 +185,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-/* ---- the launcher ---- */
+/* ---- The launcher ---- */
 
 struct solution solution_of(const struct model *model) {
     struct solution solution = {};

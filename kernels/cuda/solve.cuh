@@ -1,26 +1,26 @@
-/* SOLVE: one step of the recursive least squares that solve the output (`readout: rls`), in double,
-   on the device. forecast/least_squares.h has the equations and the form of the block, which is the
-   same on both engines. */
+/* SOLVE: one step of the recursive least squares of the output (`readout: rls`), in double, on
+   the device. forecast/least_squares.h has the equations and the layout of the block, which is
+   the same in both engines. */
 #ifndef RUNNEL_CUDA_SOLVE_CUH
 #define RUNNEL_CUDA_SOLVE_CUH
 
 #include "network.cuh"
 
 struct solution {
-    struct least_squares ls; /* its block on the device is followed by two rows (stride,) of what
-                                the first kernel leaves for the second */
+    /* two rows (stride,) follow its block on the device, from the first kernel for the second */
+    struct least_squares ls;
 };
 
-/* Of a model whose output is solved; else nothing. */
+/* The solution of a model's output; empty if it is not solved. */
 struct solution solution_of(const struct model *model);
 
-/* Numbers in the block; 0 of nothing. */
+/* Numbers in the block; 0 if empty. */
 size_t solution_numbers(const struct solution *solution);
 
-/* Which target of the segment counts. */
+/* The target of the segment to be used. */
 enum solve_of { SOLVE_BEFORE_RUN, SOLVE_AT_END };
 
-/* From what the newest STEP left in the slot to the segment's target: two launches. */
+/* Enqueues two launches, which use the slot's data of the newest STEP and the segment's target. */
 cudaError_t launch_solve(const struct network *n, const struct solution *solution, enum solve_of of,
                          cudaStream_t stream);
 

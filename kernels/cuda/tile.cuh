@@ -1,4 +1,4 @@
-/* A tile of a gradient, made from its factors: each thread has TILE_ROWS rows of one float4. */
+/* A tile of a gradient, computed from its factors: each thread has TILE_ROWS rows of one float4. */
 #ifndef RUNNEL_CUDA_TILE_CUH
 #define RUNNEL_CUDA_TILE_CUH
 
@@ -13,11 +13,11 @@ static_assert(TILE_THREADS * TILE_ROWS == 1 << TILE_BITS && QUAD == 1 << COLUMN_
 
 struct tile {
     uint32_t first_row, first_column; /* of the tile */
-    uint32_t row, column;             /* of this thread's first row and float4 */
+    uint32_t row, column;             /* indices of this thread's first row and float4 */
     uint32_t rows, columns;           /* of a whole tile */
 };
 
-/* The tensor that a tile belongs to: the last whose first tile is not beyond it. */
+/* The tensor of a tile: the last one whose first tile is not beyond it. */
 static __device__ __forceinline__ const struct walked *tensor_of(const struct walked *tensors,
                                                                  uint32_t count, uint32_t tile) {
     uint32_t low = 0, high = count;
@@ -43,7 +43,7 @@ static __device__ __forceinline__ struct tile tile_of(const struct walked &w, ui
     return t;
 }
 
-/* Whether row k of this thread's is in the tensor. */
+/* Whether this thread's row k is in the tensor. */
 static __device__ __forceinline__ bool in_tensor(const struct walked &w, const struct tile &t,
                                                  int k) {
     return t.row + k < w.rows && t.column < w.ld;
@@ -73,14 +73,14 @@ static __device__ __forceinline__ void take_off(const struct network &n, const s
     gradient->w -= pull * weight.w;
 }
 
-/* Shared memory that make_tile needs, in floats. */
+/* Shared memory of make_tile, in floats. */
 enum {
     TILE_SHARED =
         TILE_STEPS * ((TILE_THREADS * TILE_ROWS >> QUAD_BITS_MIN) + (QUAD << QUAD_BITS_MAX)),
 };
 
-/* sums[k] = factor times the gradient of row k. Shared memory from `shared` on is used; every
-   thread of the block calls it. */
+/* sums[k] = factor times the gradient of row k. Uses shared memory from `shared` on; every
+   thread of the block must call it. */
 static __device__ __forceinline__ void make_tile(const struct network &n, const struct walked &w,
                                                  const struct tile &tile, uint32_t length,
                                                  float factor, float4 (&sums)[TILE_ROWS],

@@ -1,14 +1,14 @@
-/* Products with transposed weights: their columns are shared out among blocks in groups, their rows
-   in chunks, and whatever needs the product adds the chunks' sums up in order. */
+/* Products with transposed weights: columns are distributed over blocks in groups, rows in
+   chunks. Readers of the product add the chunks' sums in order. */
 #ifndef RUNNEL_CUDA_TRANSPOSED_CUH
 #define RUNNEL_CUDA_TRANSPOSED_CUH
 
 #include "network.cuh"
 
-/* Rows first..end of d against COLUMN_GROUP of the first `columns` columns of W (rows, ld): out[c]
-   = sum over rows of W[row][c] d[row]. `d` (end - first,) and `sums` (warps, 2, COLUMN_GROUP) in
-   shared memory. Each half of a warp takes a row at a time, four columns a lane. Bound by the bytes
-   of the weights. */
+/* Rows first..end of d times COLUMN_GROUP of the first `columns` columns of W (rows, ld): out[c]
+   = sum over rows of W[row][c] d[row]. `d` (end - first,) and `sums` (warps, 2, COLUMN_GROUP)
+   are in shared memory. Each half of a warp processes a row at a time, four columns per lane.
+   Bound by the bytes of the weights. */
 static __device__ void multiply_transposed(const float *weight, uint32_t ld, uint32_t columns,
                                            uint32_t first, uint32_t end, const float *d,
                                            uint32_t group, float *sums, float *out) {
@@ -38,12 +38,12 @@ static __device__ void multiply_transposed(const float *weight, uint32_t ld, uin
     }
 }
 
-/* Shared memory of the above, in floats, for a block of so many threads. */
+/* Its shared memory, in floats, for a block of `threads`. */
 static __host__ __device__ __forceinline__ uint32_t transposed_sums(unsigned threads) {
     return threads / (LANES / 2) * COLUMN_GROUP;
 }
 
-/* Which piece of a split product a block has. */
+/* The piece of a split product that belongs to a block. */
 struct piece {
     uint32_t chunk, group, first, end; /* rows first..end */
 };

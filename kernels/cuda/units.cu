@@ -4,9 +4,9 @@
 
 enum { BLOCKS_MAX = 64 }; /* of a layer */
 
-/* ---- through the rows ---- */
+/* ---- Through the rows ---- */
 
-/* One block a layer and place: each row's pull, from the sum over the window of its gain's
+/* One block per layer and place: each row's pull, from the sum over the window of its gain's
    gradient. Bound by latency. */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     make_pulls(const __grid_constant__ struct network n, uint32_t length) {
@@ -29,9 +29,9 @@ cudaError_t launch_pulls(const struct network *n, uint32_t length, unsigned thre
     return n->rows_norms ? launch_kernel(make_pulls, &l, *n, length) : cudaSuccess;
 }
 
-/* ---- running statistics ---- */
+/* ---- Running statistics ---- */
 
-/* What was normalized at a place for unit i, at a position of the ring. */
+/* The value that was normalized at a place for unit i, at a position of the ring. */
 static __device__ __forceinline__ float value_at(const struct network &n,
                                                  const struct network_layer &l, uint32_t place,
                                                  uint32_t position, uint32_t i) {
@@ -43,8 +43,8 @@ static __device__ __forceinline__ float value_at(const struct network &n,
     return l.states > 0 && !l.apart ? s.sum_ih[i] + s.sum_hh[i] : s.sum_ih[i];
 }
 
-/* A unit's statistics move towards those of the window's steps `from`..`end`, which have one age: m
-   = mean of a, v = mean of (a - old mean)^2. */
+/* Moves a unit's statistics towards those of the window's steps `from`..`end`, which have the
+   same age: m = mean of a, v = mean of (a - old mean)^2. */
 static __device__ void absorb_steps(const struct network &n, const struct network_layer &l,
                                     uint32_t place, uint32_t age, uint32_t from, uint32_t end,
                                     uint32_t i, float momentum) {
@@ -63,7 +63,7 @@ static __device__ void absorb_steps(const struct network &n, const struct networ
     *var = normalization_moved(*var, squares / steps, momentum);
 }
 
-/* One block a layer and place. Ages never fall within a window. Bound by latency. */
+/* One block per layer and place. Ages never decrease within a window. Bound by latency. */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     absorb(const __grid_constant__ struct network n) {
     const struct segment *s = current_of(n);
@@ -88,7 +88,7 @@ cudaError_t launch_absorb(const struct network *n, unsigned threads, cudaStream_
     return n->running_norms ? launch_kernel(absorb, &l, *n) : cudaSuccess;
 }
 
-/* ---- deviations ---- */
+/* ---- Deviations ---- */
 
 /* The squares of one row of a matrix, by a warp. */
 static __device__ __forceinline__ float row_squares(const float *weight, uint32_t ld) {
@@ -100,7 +100,7 @@ static __device__ __forceinline__ float row_squares(const float *weight, uint32_
     return warp_sum(quad_sum(sums));
 }
 
-/* Of rows: a warp a row. Bound by the bytes of the matrices. */
+/* Deviations of norms of rows: one warp per row. Bound by the bytes of the matrices. */
 static __device__ void refresh_rows(const struct network &n, const struct network_layer &l,
                                     uint32_t place) {
     uint32_t warps = gridDim.x * (blockDim.x / LANES), width = units_width(l, place);

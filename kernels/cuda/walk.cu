@@ -1,6 +1,4 @@
-/* The tensors as gradient and optimizer walk them: what each one's gradient is made of, and its
- * tiles.
- */
+/* The tensors for gradient and optimizer: the factors of each one's gradient, and its tiles. */
 #include "engine.cuh"
 
 static struct factor array_of(uint32_t offset, uint32_t stride) {
@@ -26,7 +24,7 @@ static void walk_matrix(const struct engine *e, struct walked *w, const struct t
         w->a = array_of(l->d_hh, padded(l->rows));
         w->b = array_of(l->before, l->ld_hh);
         break;
-    case TENSOR_OUTPUT_SKIP: /* that has rows of its own */
+    case TENSOR_OUTPUT_SKIP: /* with its own rows */
         w->a = array_of(n->d_output, padded(n->outputs));
         w->b = symbol;
         break;
@@ -78,7 +76,7 @@ void engine_walk(struct engine *e) {
         const struct tensor *tensor = &e->model->tensors[k];
         struct walked *w = &e->walked[plan->count];
         if (tensor->role == TENSOR_OUTPUT_SKIP && e->network.skip_from)
-            continue; /* it is walked with output.weight */
+            continue; /* processed with output.weight */
         plan->count++;
         w->pull = pull_of(e, tensor);
         plan->pulls |= w->pull != NONE;

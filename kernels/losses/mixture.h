@@ -14,7 +14,8 @@
 
 static const struct loss_kind mixture_kind = {
     .name = "mixture",
-    .what = "pen strokes as in Graves (2013): normals over two offsets, and an end of stroke",
+    .what =
+        "pen strokes (Graves, 2013): a mixture of normals over two offsets, and an end of stroke",
     .size = 3,
     .size_reason = "two offsets and an end",
     .together = 2,

@@ -13,9 +13,9 @@ static const struct loss_kind softmax_kind = {
     .parts = {{NULL, EXTENT_NUMBERS, MEANS_SHARE, UNIT_NONE}},
 };
 
-/* One class's term of the sum over all K, `most` being the largest activation. The gradient of a
-   class is its term's share of the sum, less 1 for the target's. Where e^x leaves float32 it is 0,
-   and so is the gradient (formula_exp ends at e^-87). */
+/* One class's term of the sum over all K, with `most` the largest activation. The gradient of a
+   class is its term's share of the sum, minus 1 for the target's class. Below the range of
+   float32 the term and its gradient are 0 (formula_exp ends at e^-87). */
 FORMULA float softmax_term(float a, float most) {
     float x = a - most;
     return x < -87.0f ? 0.0f : formula_exp(x);

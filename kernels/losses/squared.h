@@ -1,4 +1,4 @@
-/* The squared error of each number: its target is real, its prediction the activation itself. */
+/* The squared error of each number: the target is real, and the prediction is the activation. */
 #ifndef RUNNEL_LOSSES_SQUARED_H
 #define RUNNEL_LOSSES_SQUARED_H
 

@@ -1,5 +1,5 @@
-/* Recurrent batch normalization (Cooijmans et al. 2017) online: as batch, with statistics of their
-   own for each of the first norm_steps steps of a stream. */
+/* Recurrent batch normalization (Cooijmans et al. 2017) online: batch with separate statistics
+   for each of the first norm_steps steps of a stream. */
 #ifndef RUNNEL_NORMS_RECURRENT_BATCH_H
 #define RUNNEL_NORMS_RECURRENT_BATCH_H
 
@@ -7,9 +7,8 @@
 
 KIND_CONSTANT struct norm_kind recurrent_batch_kind = {
     .kind = {.name = "recurrent_batch",
-             .what =
-                 "as batch, apart for each of the first norm_steps steps of a stream (Cooijmans "
-                 "et al., 2017)",
+             .what = "batch normalization with separate statistics for each of the first "
+                     "norm_steps steps of a stream (Cooijmans et al., 2017)",
              .keys = {"gain", "norm_momentum", "norm_steps"}},
     .source = SOURCE_RUNNING,
     .by_age = true,

@@ -7,8 +7,8 @@
 
 KIND_CONSTANT struct norm_kind rms_kind = {
     .kind = {.name = "rms",
-             .what = "root mean square (Zhang and Sennrich, 2019): as layer, without taking off "
-                     "the mean",
+             .what = "root mean square (Zhang and Sennrich, 2019): layer normalization without "
+                     "subtracting the mean",
              .keys = {"gain"}},
     .source = SOURCE_GROUP,
     .summary = " rms norm",

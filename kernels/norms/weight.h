@@ -7,8 +7,8 @@
 
 KIND_CONSTANT struct norm_kind weight_kind = {
     .kind = {.name = "weight",
-             .what = "weight normalization (Salimans and Kingma, 2016): sums are divided by the "
-                     "norm of the weights' rows",
+             .what = "weight normalization (Salimans and Kingma, 2016): divides sums by the norm "
+                     "of the weights' rows",
              .keys = {"gain"}},
     .source = SOURCE_ROWS,
     .summary = " weight norm",

@@ -23,7 +23,7 @@ enum { ADAM_MOMENTS = 2 }; /* averages of the gradient and of its square */
 
 KIND_CONSTANT struct optimizer_kind adam_kind = {
     .name = "adam",
-    .what = "as rmsprop with a running mean of the gradient, both corrected for their start",
+    .what = "rmsprop with a running mean of the gradient; both averages are bias-corrected",
     .keys = {ADAM_KEYS},
     .moments = ADAM_MOMENTS,
     .flops = ADAM_FLOPS};
@@ -33,7 +33,7 @@ struct adam_numbers {
     float scale; /* 1 / sqrt(1 - beta2^t) */
     float beta1, rest1, beta2, rest2, epsilon;
     float decay;  /* added to the gradient, times the weight */
-    float shrink; /* of the weight beforehand; adam: 1 */
+    float shrink; /* factor of the weight before the step; adam: 1 */
 };
 
 FORMULA struct adam_numbers adam_prepare(const struct optimizer *o, double rate, double t) {

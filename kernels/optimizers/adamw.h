@@ -1,16 +1,15 @@
-/* torch.optim.AdamW: adam, but weight decay shrinks the weight by rate * weight_decay beforehand.
- */
+/* torch.optim.AdamW: adam, but weight decay shrinks the weight by rate * weight_decay before the
+   step. */
 #ifndef RUNNEL_OPTIMIZERS_ADAMW_H
 #define RUNNEL_OPTIMIZERS_ADAMW_H
 
 #include "optimizers/adam.h"
 
-KIND_CONSTANT struct optimizer_kind adamw_kind = {
-    .name = "adamw",
-    .what = "adam, but weight decay shrinks the parameters",
-    .keys = {ADAM_KEYS},
-    .moments = ADAM_MOMENTS,
-    .flops = ADAM_FLOPS};
+KIND_CONSTANT struct optimizer_kind adamw_kind = {.name = "adamw",
+                                                  .what = "adam with decoupled weight decay",
+                                                  .keys = {ADAM_KEYS},
+                                                  .moments = ADAM_MOMENTS,
+                                                  .flops = ADAM_FLOPS};
 
 struct adamw_numbers {
     struct adam_numbers adam;

@@ -1,7 +1,7 @@
-/* COCOB-Backprop: each parameter bets on its next gradient, and needs no learning rate.
-   F. Orabona and T. Tommasi, "Training deep networks without learning rates through coin betting"
-   (NIPS 2017), algorithm 2. With g the gradient, of which the paper has the negative, w_1 the value
-   that the parameter starts with, and all else 0 before the first update:
+/* COCOB-Backprop: each parameter bets on its next gradient, and needs no learning rate. F. Orabona
+   and T. Tommasi, "Training deep networks without learning rates through coin betting" (NIPS 2017),
+   algorithm 2. With g the gradient (the paper uses the negative), w_1 the starting value of the
+   parameter, and all else 0 before the first update:
 
      L      = max(L, |g|)                           largest gradient
      G      = G + |g|                               sum of the gradients' sizes
@@ -9,9 +9,9 @@
      theta  = theta - g                             sum of the negative gradients
      w      = w_1 + theta / (L max(G + L, alpha L)) (L + reward)
 
-   While L is 0 there was no gradient, and w is w_1. The first step is +-1 / alpha whatever the
-   gradient's size (alpha at least 2). Beside each parameter are kept, in single precision: w_1
-   (taken in update 1), L, theta, G, reward. Weight decay is added to the gradient. */
+   While L is 0 all gradients were 0, and w is w_1. The first step is +-1 / alpha for any size of
+   the gradient (alpha at least 2). Kept for each parameter, in single precision: w_1 (set in
+   update 1), L, theta, G, reward. Weight decay is added to the gradient. */
 #ifndef RUNNEL_OPTIMIZERS_COCOB_H
 #define RUNNEL_OPTIMIZERS_COCOB_H
 
@@ -19,12 +19,11 @@
 
 KIND_CONSTANT struct optimizer_kind cocob_kind = {
     .name = "cocob",
-    .what = "coin betting (COCOB-Backprop, Orabona and Tommasi 2017), which has no learning rate",
+    .what = "coin betting without a learning rate (COCOB-Backprop, Orabona and Tommasi, 2017)",
     .keys = {{KIND_KEY(alpha), .maximum = 1e6, .fallback = "100",
-              .what = "what the first steps are divided by",
-              .more =
-                  "With `cocob` the first step of a parameter is 1 / alpha, and later ones grow "
-                  "as they prove right.",
+              .what = "the divisor of the first steps",
+              .more = "With `cocob` the first step of a parameter is 1 / alpha; later steps grow "
+                      "as long as they reduce the loss.",
               .example = "100"}},
     .rateless = true,
     .keeps_start = true,
@@ -34,7 +33,7 @@ KIND_CONSTANT struct optimizer_kind cocob_kind = {
 
 struct cocob_numbers {
     float alpha, decay;
-    uint32_t first; /* 1: this update's weight is the one that it starts with */
+    uint32_t first; /* 1: this update's weight is the starting value */
 };
 
 FORMULA struct cocob_numbers cocob_prepare(const struct optimizer *o, double rate, double t) {
@@ -46,12 +45,12 @@ FORMULA struct cocob_numbers cocob_prepare(const struct optimizer *o, double rat
     return n;
 }
 
-/* Not fmaxf, which loops do not make vectors of. */
+/* Not fmaxf, which compilers do not vectorize. */
 FORMULA float cocob_larger(float a, float b) {
     return a > b ? a : b;
 }
 
-/* Quotients come before products, for L^2 could leave the range of float. */
+/* Quotients come before products, since L^2 could exceed the range of float. */
 FORMULA float cocob_step(const struct cocob_numbers *o, size_t kept, float weight, float gradient,
                          float *const *moments) {
     (void)kept;

@@ -6,10 +6,10 @@
 
 KIND_CONSTANT struct optimizer_kind rmsprop_kind = {
     .name = "rmsprop",
-    .what = "steps over the root of the gradient's running mean square",
+    .what = "divides steps by the root of the gradient's running mean square",
     .keys = {{KIND_KEY(alpha), .maximum = 1, .below = true, .fallback = "0.99",
               .what = "decay of the squared gradient's average",
-              .more = "With `rmsprop` it is below 1.", .example = "0.99"},
+              .more = "With `rmsprop` it must be below 1.", .example = "0.99"},
              EPSILON_KEY},
     .moments = 1, /* the squared gradient's average */
     .flops = 8,

@@ -6,11 +6,11 @@
 
 KIND_CONSTANT struct optimizer_kind sgd_kind = {
     .name = "sgd",
-    .what = "stochastic gradient descent, with momentum if there is any",
+    .what = "stochastic gradient descent, optionally with momentum",
     .keys = {{KIND_KEY(momentum), .maximum = 1, .below = true, .fallback = "0",
-              .what = "share of the previous step that is kept", .example = "0.9"},
+              .what = "share of the previous step that is added to the next", .example = "0.9"},
              {KIND_KEY(nesterov), .boolean = true, .fallback = "false", .needs = "momentum",
-              .what = "Nesterov's momentum", .more = "It needs `momentum` above 0.",
+              .what = "Nesterov's momentum", .more = "It requires `momentum` above 0.",
               .example = "true"}},
     .moments = 1, /* the buffer */
     .moments_need = "momentum",
@@ -32,7 +32,7 @@ FORMULA struct sgd_numbers sgd_prepare(const struct optimizer *o, double rate, d
 }
 
 /* buffer = momentum buffer + g; w -= rate (nesterov ? g + momentum buffer : buffer). Without
-   momentum no buffer is kept: w -= rate g */
+   momentum and buffer: w -= rate g */
 FORMULA float sgd_step(const struct sgd_numbers *o, size_t kept, float weight, float gradient,
                        float *const *moments) {
     if (kept == 0)

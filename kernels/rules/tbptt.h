@@ -1,6 +1,6 @@
-/* Truncated backpropagation through time (Williams and Peng 1990): the gradient of the mean loss of
-   an update's steps, with today's parameters, back through the window's steps. What came before
-   the window is a constant. */
+/* Truncated backpropagation through time (Williams and Peng 1990): the gradient of the mean loss
+   of an update's steps, with the current parameters, back through the window's steps. The state
+   before the window is a constant. */
 #ifndef RUNNEL_RULES_TBPTT_H
 #define RUNNEL_RULES_TBPTT_H
 

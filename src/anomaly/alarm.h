@@ -1,6 +1,6 @@
-/* When scores make an alarm. One is raised at a score >= threshold + tiredness, more than `rest`
-   steps after the last one. Each alarm adds `fatigue` to the tiredness, which goes by exp(-steps /
-   recovery): where alarms are frequent, the next one must be worth more. */
+/* Turns scores into alarms. A score raises an alarm if it is >= threshold + fatigue, more than
+   `rest` steps after the last alarm. Each alarm adds `fatigue`, which decays by exp(-steps /
+   recovery), so frequent alarms raise the threshold. */
 #ifndef RUNNEL_ALARM_H
 #define RUNNEL_ALARM_H
 
@@ -12,18 +12,17 @@ struct alarm_rule {
     double recovery; /* > 0 */
 };
 
-/* Doubles alone, so that a checkpoint takes it as it is; zero is the state of a stream that begins.
- */
+/* Doubles only, so that a checkpoint can copy it; all zero is a new stream. */
 struct alarm {
     double tired; /* right after the last alarm */
-    double last;  /* 1 + its step; 0: there was none */
+    double last;  /* 1 + its step; 0: no alarm yet */
 };
 
-/* Whether the score at that step of a stream is an alarm, which then is the last one. NaN never is.
- */
+/* Whether the score at that step of a stream raises an alarm, which becomes the last one. NaN
+   never does. */
 bool alarm_raised(struct alarm *alarm, const struct alarm_rule *rule, double score, uint64_t step);
 
-/* Whether what was read from a checkpoint can have been written by this. */
+/* Whether a state from a checkpoint is valid. */
 bool alarm_valid(const struct alarm *alarm);
 
 #endif

@@ -21,13 +21,13 @@
 
 /* ---- Recent ----
 
-   How badly the newest symbols of a stream were foretold, together: the mean loss of the last
-   RECENT_SPAN, and how unlikely a mean so large is (tail.h). One symbol may always be a surprise,
-   and many in a row hardly ever are. */
+   How badly the newest symbols of a stream were predicted together: the mean loss of the last
+   RECENT_SPAN, and how unlikely such a mean is (tail.h). A single symbol is often a surprise, a
+   series of them hardly ever. */
 
 enum { RECENT_SPAN = 32 };
 
-/* Doubles alone, so that a checkpoint takes it as it is. */
+/* Doubles only, so that a checkpoint can copy it. */
 struct recent {
     double count;               /* losses so far */
     double losses[RECENT_SPAN]; /* number t is at t % RECENT_SPAN */
@@ -39,7 +39,7 @@ static void recent_begin(struct recent *recent) {
     tail_begin(&recent->tail);
 }
 
-/* Those before the first are 0. The sum is made anew, for one that is kept would drift. */
+/* Missing losses are 0. The sum is computed from scratch, since a running sum would drift. */
 static double mean_of(const struct recent *recent) {
     double sum = 0;
     for (size_t n = 0; n < RECENT_SPAN; n++)
@@ -47,8 +47,8 @@ static double mean_of(const struct recent *recent) {
     return sum / RECENT_SPAN;
 }
 
-/* The score >= 0 with the next loss, in nats; losses that are not finite take no part. NaN: too
-   little has been seen to say. */
+/* The score >= 0 after the next loss, in nats; ignores losses that are not finite. NaN: too few
+   losses so far. */
 static double recent_take(struct recent *recent, double loss, bool learn) {
     double score = NAN, t = recent->count;
     if (!isfinite(loss))
@@ -63,7 +63,7 @@ static double recent_take(struct recent *recent, double loss, bool learn) {
     return score;
 }
 
-/* Whether what was read from a checkpoint can have been written by this. */
+/* Whether a state from a checkpoint is valid. */
 static bool recent_valid(const struct recent *recent) {
     bool valid = habit_is_count(recent->count) && tail_valid(&recent->tail);
     for (size_t n = 0; valid && n < RECENT_SPAN; n++)
@@ -73,41 +73,43 @@ static bool recent_valid(const struct recent *recent) {
 
 /* ---- Silence ----
 
-   Which streams have stopped against their habit, by the time of the data that the others send. The
-   clock is the latest time that two examples in a row have reached; a stream is silent when more of
-   it has passed than three times its longest pause. One wild time stamp moves nothing, a leap of
-   the clock is nobody's pause, and where the data begin again earlier the clock follows. */
+   Finds streams that have stopped, by the data time of the other streams. The clock is the
+   latest time that two examples in a row have reached. A stream is silent after three times its
+   longest pause on this clock. A single wrong time stamp does not move the clock, a leap of the
+   clock is not a pause of any stream, and the clock goes back if the data starts again at an
+   earlier time. */
 
-/* Of all streams; zero when nothing was heard. */
+/* State of all streams; all zero before the first example. */
 struct silence {
     double clock;    /* Unix time: the latest that two examples in a row have reached */
-    double newest;   /* of the newest example */
-    double leap;     /* how far the clock has come with it */
-    double earliest; /* no stream is silent before */
-    size_t lagging;  /* examples in a row that were before the clock */
+    double newest;   /* time of the newest example */
+    double leap;     /* how far it moved the clock */
+    double earliest; /* no stream is silent before this time */
+    size_t lagging;  /* examples in a row before the clock */
 };
 
-/* Of one stream, doubles alone, so that a checkpoint takes it as it is; zero when it was never
- * heard. */
-struct heard {
-    double last;           /* the clock then, whatever its own time stamps say; 0 = never, or it has
-                              begun ahead of the clock */
-    struct habit silences; /* seconds of that clock */
+/* State of one stream, doubles only, so that a checkpoint can copy it; all zero before its first
+   example. */
+struct arrival {
+    /* clock at the newest example, regardless of its own time; 0: no example yet, or the stream
+       began ahead of the clock */
+    double last;
+    struct habit silences; /* pauses in seconds of that clock */
 };
 
 enum {
-    LEAP = 10,        /* times what is too long for a stream: nobody watched it meanwhile */
-    LAGGING_MOST = 2, /* examples by place of a stream: then the data have begun again earlier */
+    LEAP = 10,        /* times the longest accepted pause: the data was interrupted meanwhile */
+    LAGGING_MOST = 2, /* examples per stream: after them the data has started again earlier */
 };
 
-static double deadline_of(const struct heard *heard) {
-    const struct habit *silences = &heard->silences;
-    if (silences->ended < HABIT_KNOWN || silences->told == 1)
+static double deadline_of(const struct arrival *arrival) {
+    const struct habit *silences = &arrival->silences;
+    if (silences->ended < HABIT_KNOWN || silences->reported == 1)
         return INFINITY;
-    return heard->last + habit_limit(silences, 0);
+    return arrival->last + habit_limit(silences, 0);
 }
 
-/* Streams whose time stamps lag do not take it back. */
+/* Streams with late time stamps do not move the clock back. */
 static void advance(struct silence *silence, size_t slots, double time) {
     double confirmed = fmin(time, silence->newest), before = silence->clock;
     silence->newest = time;
@@ -116,12 +118,13 @@ static void advance(struct silence *silence, size_t slots, double time) {
     if (silence->lagging > LAGGING_MOST * slots) {
         silence->lagging = 0;
         silence->clock = confirmed;
-        silence->earliest = 0; /* look at all of them */
+        silence->earliest = 0; /* check all of them */
     }
     silence->leap = before > 0 ? silence->clock - before : 0;
 }
 
-/* A leap of the clock is no habit: it does not count, or at most as LEAP while little is known. */
+/* A leap of the clock is not a habit: it does not count, or at most as LEAP while little is
+   known. */
 static void end_pause(struct habit *silences, double pause, double leap) {
     double limit = habit_limit(silences, 0);
     if (limit > 0 && leap > LEAP * limit)
@@ -130,28 +133,28 @@ static void end_pause(struct habit *silences, double pause, double leap) {
         return;
     silences->now = limit > 0 ? fmin(pause, LEAP * limit) : pause;
     if (silences->ended >= HABIT_KNOWN && pause > limit)
-        silences->told = 1;
+        silences->reported = 1;
     habit_end(silences, 0);
 }
 
-/* An example of the stream has come; `time` is 0 where it says none, `slots` how many streams there
-   can be. `begins`: what was kept is another stream's. */
-static void silence_heard(struct silence *silence, struct heard *heard, size_t slots, double time,
-                          bool begins) {
+/* Takes an example of the stream; `time` is 0 if it has none, `slots` is the largest number of
+   streams. `begins`: the state belongs to an earlier stream. */
+static void silence_take(struct silence *silence, struct arrival *arrival, size_t slots,
+                         double time, bool begins) {
     if (begins)
-        memset(heard, 0, sizeof *heard);
+        memset(arrival, 0, sizeof *arrival);
     silence->leap = 0;
     if (time > 0)
         advance(silence, slots, time);
-    if (time > 0 && heard->last > 0 && silence->clock > heard->last)
-        end_pause(&heard->silences, silence->clock - heard->last, silence->leap);
-    /* The clock may leap to where a stream begins: that is no pause of its. */
-    heard->last = begins && time > silence->clock ? 0 : silence->clock;
-    heard->silences.told = 0;
-    silence->earliest = fmin(silence->earliest, deadline_of(heard));
+    if (time > 0 && arrival->last > 0 && silence->clock > arrival->last)
+        end_pause(&arrival->silences, silence->clock - arrival->last, silence->leap);
+    /* a new stream may make the clock leap: that is not its pause */
+    arrival->last = begins && time > silence->clock ? 0 : silence->clock;
+    arrival->silences.reported = 0;
+    silence->earliest = fmin(silence->earliest, deadline_of(arrival));
 }
 
-/* Whether any stream may be silent by now: then ask of each. */
+/* Whether any stream may be silent now; if so, check each with silence_is. */
 static bool silence_may_be(struct silence *silence) {
     if (silence->clock <= silence->earliest)
         return false;
@@ -159,100 +162,101 @@ static bool silence_may_be(struct silence *silence) {
     return true;
 }
 
-/* Whether the stream is, which is told once. */
-static bool silence_is(struct silence *silence, struct heard *heard) {
-    if (heard->last > silence->clock) { /* the data have begun again, earlier: it may be gone */
-        heard->last = silence->clock;
-        heard->silences.told = 1;
+/* Whether the stream is silent, reported once per pause. */
+static bool silence_is(struct silence *silence, struct arrival *arrival) {
+    if (arrival->last >
+        silence->clock) { /* the data started again earlier: the stream may be gone */
+        arrival->last = silence->clock;
+        arrival->silences.reported = 1;
         return false;
     }
-    double deadline = deadline_of(heard);
+    double deadline = deadline_of(arrival);
     if (silence->clock <= deadline) {
         silence->earliest = fmin(silence->earliest, deadline);
         return false;
     }
-    heard->silences.told = 1;
-    if (silence->leap <= LEAP * (deadline - heard->last))
+    arrival->silences.reported = 1;
+    if (silence->leap <= LEAP * (deadline - arrival->last))
         return true;
-    heard->last = silence->clock; /* the leap is no pause of its */
+    arrival->last = silence->clock; /* the leap is not its pause */
     return false;
 }
 
-/* The clock goes on from a stream that a checkpoint has. */
-static void silence_go_on(struct silence *silence, const struct heard *heard) {
-    silence->clock = silence->newest = fmax(silence->clock, heard->last);
+/* Sets the clock from a stream of a checkpoint. */
+static void silence_go_on(struct silence *silence, const struct arrival *arrival) {
+    silence->clock = silence->newest = fmax(silence->clock, arrival->last);
     silence->earliest = 0;
 }
 
-/* A stream has come from another daemon, whose clock was another: its pause begins now. */
-static void silence_moved(struct silence *silence, struct heard *heard) {
-    heard->last = silence->clock;
+/* A stream has moved here from a daemon with another clock: its pause begins now. */
+static void silence_moved(struct silence *silence, struct arrival *arrival) {
+    arrival->last = silence->clock;
     if (!(silence->clock > 0))
-        heard->silences.told = 1; /* until it is heard here */
-    silence->earliest = fmin(silence->earliest, deadline_of(heard));
+        arrival->silences.reported = 1; /* reported until its next example here */
+    silence->earliest = fmin(silence->earliest, deadline_of(arrival));
 }
 
-/* Whether what was read from a checkpoint can have been written by this. */
-static bool silence_valid(const struct heard *heard) {
-    return heard->last >= 0 && isfinite(heard->last) && habit_valid(&heard->silences);
+/* Whether a state from a checkpoint is valid. */
+static bool silence_valid(const struct arrival *arrival) {
+    return arrival->last >= 0 && isfinite(arrival->last) && habit_valid(&arrival->silences);
 }
 
-/* What is kept of a stream: doubles alone, then floats. First a struct heard: that is written while
-   what came before still waits for its scores. */
+/* State of a stream: doubles, then floats. Struct arrival is first, since it is written while
+   earlier steps still wait for their scores. */
 struct stream {
-    double begun; /* 1: what follows is of a stream; 0: nothing has come yet */
+    double begun; /* 1: a stream has begun; 0: no example yet */
     double steps;
     struct alarm novelty, surprise;
-    struct tail wrong; /* of errors of all columns together */
+    struct tail wrong; /* errors of all columns together */
     struct tail joint;
-    double apart; /* enum apart: whether columns were missing alone */
+    double apart; /* enum apart: whether columns were missing separately */
 };
 
 enum apart {
-    TOGETHER, /* the memories of all columns have the same steps in the same places */
-    APART,    /* they have not, and not every column has been seen yet */
-    HELD,     /* there are others, with what was missing held */
+    TOGETHER, /* all columns have the same steps in the same places of their memories */
+    APART,    /* they do not, and some columns have no value yet */
+    HELD,     /* separate memories exist, with missing values held */
 };
 
 struct column {
     struct novelty novelty;
-    struct tail wrong; /* of errors */
-    double last;       /* value */
+    struct tail wrong; /* of its errors */
+    double last;       /* newest value */
     struct habit repeated, missing;
 };
 
 struct anomaly {
     struct anomaly_options options;
-    size_t numbers_size, alarms_size, held_size; /* of a stream, */
-    size_t own_memory, floats, shared_floats;    /* and of a column: contexts, floats, and those
-                                                    of a group's */
-    uint32_t *groups;                            /* (slots,) of each stream */
-    /* (slots + groups,) of (numbers_size + alarms_size + held_size,) doubles and (columns, floats);
-       with several columns as many floats again */
+    size_t numbers_size, alarms_size, held_size; /* sizes per stream */
+    /* per column: contexts, floats, and floats in a shared memory */
+    size_t own_memory, floats, shared_floats;
+    uint32_t *groups; /* (slots,) group of each stream */
+    /* (slots + groups,) pointers to (numbers_size + alarms_size + held_size,) doubles and
+       (columns, floats); with several columns as many floats again */
     double **numbers;
     double *scores, *surprises; /* (columns,) */
     double score, surprise, joint;
-    bool learns;                /* from what comes now */
-    float *distances;           /* (memory,) of all columns together; NULL with one */
-    enum anomaly_habit *habits; /* (columns,) what the newest step has broken */
+    bool learns;                /* whether new steps are learned */
+    float *distances;           /* (memory,) sum over all columns; NULL with one column */
+    enum anomaly_habit *habits; /* (columns,) habits that the newest step broke */
 
     struct silence silence;
-    struct silence expecting; /* what it was: see anomaly_expect */
+    struct silence expecting; /* saved by anomaly_expect */
 };
 
 #define NUMBERS(type) (sizeof(type) / sizeof(double))
 
-/* Of a stream: with several columns those that hold what is missing, too. */
+/* Memories per stream; with several columns they include those with held values. */
 static inline size_t memories_of(const struct anomaly *anomaly) {
     return anomaly->options.columns * (anomaly->held_size ? 2 : 1);
 }
 
-static inline struct heard *heard_of(const struct anomaly *anomaly, uint32_t slot) {
-    return (struct heard *)(void *)anomaly->numbers[slot];
+static inline struct arrival *arrival_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct arrival *)(void *)anomaly->numbers[slot];
 }
 
 static inline struct stream *stream_of(const struct anomaly *anomaly, uint32_t slot) {
-    return (struct stream *)(void *)(anomaly->numbers[slot] + NUMBERS(struct heard));
+    return (struct stream *)(void *)(anomaly->numbers[slot] + NUMBERS(struct arrival));
 }
 
 static inline struct column *column_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
@@ -263,7 +267,7 @@ static inline struct kept *kept_of(const struct anomaly *anomaly, uint32_t slot)
     return (struct kept *)(void *)(anomaly->numbers[slot] + anomaly->numbers_size);
 }
 
-/* Only with symbols. */
+/* Exists only with symbols. */
 static inline struct recent *recent_of(const struct anomaly *anomaly, uint32_t slot) {
     return (struct recent *)(void *)(stream_of(anomaly, slot) + 1);
 }
@@ -275,7 +279,7 @@ static inline float *floats_of(const struct anomaly *anomaly, uint32_t slot, siz
     return (float *)(void *)after + k * floats;
 }
 
-/* Only with several columns: each once more, with missing values held. */
+/* Exists only with several columns: a second state of each, with missing values held. */
 static inline struct novelty *held_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
     double *after = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size;
     return (struct novelty *)(void *)after + k;
@@ -285,7 +289,7 @@ static inline float *held_floats_of(const struct anomaly *anomaly, uint32_t slot
     return floats_of(anomaly, slot, anomaly->options.columns + k);
 }
 
-/* Where a stream's columns remember together with others'; ANOMALY_ALONE: nowhere. */
+/* Slot of the memory that a stream shares with others; ANOMALY_ALONE: none. */
 static inline uint32_t shared_slot(const struct anomaly *anomaly, uint32_t slot) {
     uint32_t group = slot < anomaly->options.slots ? anomaly->groups[slot] : ANOMALY_ALONE;
     return group == ANOMALY_ALONE ? ANOMALY_ALONE : (uint32_t)anomaly->options.slots + group;
@@ -310,13 +314,13 @@ static int check_machine(const struct anomaly *anomaly, struct error *error) {
                     (double)options->groups * (double)bytes_of(anomaly, anomaly->shared_floats);
     if (machine <= 0 || needed <= (options->half ? HALF : 1) * machine)
         return 0;
-    return error_set(
-        error, EX_CONFIG,
-        "anomaly.memory: %zu contexts take %.1f GB for %zu column%s of %zu streams, "
-        "more than %sthis machine's %.1f GB (or its control group's): lower anomaly.memory or "
-        "learning.max_streams, or set anomaly.enabled to false",
-        options->memory, needed / GIGABYTE, options->columns, options->columns == 1 ? "" : "s",
-        options->slots, options->half ? "half of " : "", machine / GIGABYTE);
+    return error_set(error, EX_CONFIG,
+                     "anomaly.memory: %zu contexts for %zu column%s of %zu streams need %.1f GB, "
+                     "more than %sthe %.1f GB of this machine (or control group); lower "
+                     "anomaly.memory or learning.max_streams, or set anomaly.enabled: false",
+                     options->memory, options->columns, options->columns == 1 ? "" : "s",
+                     options->slots, needed / GIGABYTE, options->half ? "half of " : "",
+                     machine / GIGABYTE);
 }
 
 static bool allocate(struct anomaly *anomaly) {
@@ -324,7 +328,7 @@ static bool allocate(struct anomaly *anomaly) {
     size_t slots = anomaly->options.slots, places = slots + anomaly->options.groups;
     anomaly->numbers = calloc(places, sizeof *anomaly->numbers);
     anomaly->groups = malloc(slots * sizeof *anomaly->groups);
-    columns += columns == 0; /* none is not out of memory */
+    columns += columns == 0; /* zero bytes are not out of memory */
     anomaly->scores = calloc(columns, sizeof *anomaly->scores);
     anomaly->surprises = calloc(columns, sizeof *anomaly->surprises);
     anomaly->habits = calloc(columns, sizeof *anomaly->habits);
@@ -354,7 +358,7 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
         made->own_memory = options->all_share ? 0 : options->memory;
         made->floats = novelty_floats(made->own_memory);
         made->shared_floats = novelty_floats(options->memory);
-        made->numbers_size = NUMBERS(struct heard) + NUMBERS(struct stream) +
+        made->numbers_size = NUMBERS(struct arrival) + NUMBERS(struct stream) +
                              options->columns * NUMBERS(struct column) +
                              (options->symbols ? NUMBERS(struct recent) : 0);
         made->alarms_size = kept_size(options->columns);
@@ -371,7 +375,7 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
     anomaly_close(anomaly);
     return status ? -1
                   : error_set(error, EX_UNAVAILABLE,
-                              "out of memory for the anomalies of %zu streams: lower "
+                              "out of memory for the anomalies of %zu streams; lower "
                               "anomaly.memory or learning.max_streams",
                               options->slots);
 }
@@ -392,7 +396,7 @@ void anomaly_close(struct anomaly **anomaly) {
     *anomaly = NULL;
 }
 
-/* All but struct heard, as far as it has been used. */
+/* Clears all but struct arrival, as far as it was used. */
 static void clear(struct anomaly *anomaly, uint32_t slot) {
     struct anomaly_state state = anomaly_state(anomaly, slot);
     for (size_t m = 0; m < state.memories; m++) {
@@ -401,15 +405,15 @@ static void clear(struct anomaly *anomaly, uint32_t slot) {
     }
     if (state.holds)
         memset(state.held, 0, state.held_size * sizeof(double));
-    memset(state.numbers + NUMBERS(struct heard), 0,
-           (state.numbers_size - NUMBERS(struct heard)) * sizeof(double));
+    memset(state.numbers + NUMBERS(struct arrival), 0,
+           (state.numbers_size - NUMBERS(struct arrival)) * sizeof(double));
     memset(state.alarms, 0, state.alarms_size * sizeof(double));
 }
 
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
     struct stream *stream = stream_of(anomaly, slot);
     uint32_t shared = shared_slot(anomaly, slot);
-    if (stream->begun != 0) /* else its pages are zero, and not yet used */
+    if (stream->begun != 0) /* otherwise its pages are zero and untouched */
         clear(anomaly, slot);
     stream->begun = 1;
     tail_begin(&stream->wrong);
@@ -435,7 +439,7 @@ void anomaly_reset(struct anomaly *anomaly) {
     anomaly->silence = (struct silence){0};
 }
 
-/* Where a column remembers. */
+/* The memory of a column. */
 static struct novelty_memory memory_in(const struct anomaly *anomaly, uint32_t slot, size_t k) {
     uint32_t shared = shared_slot(anomaly, slot), at = shared == ANOMALY_ALONE ? slot : shared;
     return (struct novelty_memory){&column_of(anomaly, at, k)->novelty, floats_of(anomaly, at, k),
@@ -451,9 +455,9 @@ static struct stream *begun(struct anomaly *anomaly, uint32_t slot) {
 
 /* ---- Several columns together ---- */
 
-/* Its memory is that of the columns themselves, as long as they come together. When one is missing
-   alone, its memory goes another way than the others': from then on each column is kept once more,
-   with the value before in place of what is missing. */
+/* They use the columns' memories as long as all columns have values. When one is missing
+   separately, its memory gets a different order. From then on each column has a second state, in
+   which the previous value replaces a missing one. */
 
 static size_t count_missing(const struct anomaly *anomaly, const float *x) {
     size_t missing = 0;
@@ -462,7 +466,7 @@ static size_t count_missing(const struct anomaly *anomaly, const float *x) {
     return missing;
 }
 
-/* Until now what is held is what the columns have. */
+/* Copies the columns' states: they are equal so far. */
 static void hold(struct anomaly *anomaly, uint32_t slot) {
     for (size_t k = 0; k < anomaly->options.columns; k++) {
         *held_of(anomaly, slot, k) = column_of(anomaly, slot, k)->novelty;
@@ -484,7 +488,7 @@ static void joint_prepare(struct anomaly *anomaly, uint32_t slot, const float *x
     stream->apart = HELD;
 }
 
-/* Whether every column has been seen. */
+/* Whether every column has had a value. */
 static bool all_seen(const struct anomaly *anomaly, uint32_t slot) {
     for (size_t k = 0; k < anomaly->options.columns; k++)
         if (column_of(anomaly, slot, k)->novelty.count == 0)
@@ -578,7 +582,7 @@ void anomaly_learn(struct anomaly *anomaly, bool learn) {
     anomaly->learns = learn;
 }
 
-/* Of the alarms that are kept. After all that looks at the memory: it may change. */
+/* Updates the kept alarms. Call it after all reads of the memory, which it may change. */
 static void take_kept(struct anomaly *anomaly, uint32_t slot, const float *x) {
     for (size_t k = 0; k < anomaly->options.columns; k++) {
         const struct novelty_memory memory = memory_in(anomaly, slot, k);
@@ -588,8 +592,7 @@ static void take_kept(struct anomaly *anomaly, uint32_t slot, const float *x) {
     }
 }
 
-/* The score of column k's next value, beside the others of `distances`, or with others that share
-   its memory. */
+/* Score of column k's next value; also updates `distances`, or a shared memory. */
 static double take_value(struct anomaly *anomaly, uint32_t slot, size_t k, float x, unsigned minute,
                          float *distances) {
     struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
@@ -626,13 +629,13 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
     return most;
 }
 
-/* Of an error after `seen` steps. */
+/* The surprise of an error after `seen` steps. */
 static double surprise_of(const struct tail *tail, double error, double seen) {
     return tail_knows(tail) && !isnan(error) ? novelty_patient(tail_unlikeliness(tail, error), seen)
                                              : NAN;
 }
 
-/* Of column k's error. */
+/* The surprise of the error of column k. */
 static double column_surprise(const struct anomaly *anomaly, uint32_t slot, size_t k,
                               double error) {
     const struct column *column = column_of(anomaly, slot, k);
@@ -641,16 +644,16 @@ static double column_surprise(const struct anomaly *anomaly, uint32_t slot, size
     return in_band && surprise > SURPRISE_IN_BAND ? SURPRISE_IN_BAND : surprise;
 }
 
-/* Steps since the newest alarm of surprise, of the step that comes; INFINITY: there was none. */
+/* Steps from the newest alarm of surprise to the next step; INFINITY: no alarm yet. */
 static double since_surprise(const struct stream *stream) {
     double last = stream->surprise.last;
     return last > 0 ? stream->steps - (last - 1) : (double)INFINITY;
 }
 
-/* Whether a step with that surprise teaches the tails. */
+/* Whether the tails learn from a step with that surprise. */
 static bool teaches(const struct anomaly *anomaly, const struct stream *stream, double surprise,
                     const struct alarm_rule *rule) {
-    struct alarm alarm = stream->surprise; /* what it would become */
+    struct alarm alarm = stream->surprise; /* state after this step */
     if (!anomaly->learns || stream->steps < NOVELTY_DELAY)
         return false;
     return !rule || (since_surprise(stream) >= SURPRISE_WAKE &&
@@ -680,7 +683,7 @@ double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *error
 
 bool anomaly_is_echo(const struct anomaly *anomaly, uint32_t slot) {
     double since =
-        since_surprise(stream_of(anomaly, slot)) - 1; /* the newest step has been taken */
+        since_surprise(stream_of(anomaly, slot)) - 1; /* the newest step was already taken */
     return since > 0 && since < NOVELTY_RING;
 }
 
@@ -727,13 +730,13 @@ bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,
                         struct anomaly_kept *found) {
     const struct kept *kept = kept_of(anomaly, slot);
     size_t there = kept_find(kept, at), newest = kept_find(kept, NAN);
-    size_t said = there < KEPT_ALARMS ? there : newest;
+    size_t nearest = there < KEPT_ALARMS ? there : newest;
     *found = (struct anomaly_kept){.score = NAN};
-    if (said < KEPT_ALARMS)
+    if (nearest < KEPT_ALARMS)
         *found = (struct anomaly_kept){
-            .time = kept->alarms[said].time,
-            .score = kept->alarms[said].score,
-            .ago = (uint64_t)(stream_of(anomaly, slot)->steps - kept->alarms[said].steps),
+            .time = kept->alarms[nearest].time,
+            .score = kept->alarms[nearest].score,
+            .ago = (uint64_t)(stream_of(anomaly, slot)->steps - kept->alarms[nearest].steps),
         };
     return there < KEPT_ALARMS;
 }
@@ -755,7 +758,8 @@ bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
 /* ---- Streams that stop ---- */
 
 void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins) {
-    silence_heard(&anomaly->silence, heard_of(anomaly, slot), anomaly->options.slots, time, begins);
+    silence_take(&anomaly->silence, arrival_of(anomaly, slot), anomaly->options.slots, time,
+                 begins);
 }
 
 bool anomaly_may_be_silent(struct anomaly *anomaly) {
@@ -763,16 +767,16 @@ bool anomaly_may_be_silent(struct anomaly *anomaly) {
 }
 
 bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot, bool *changed) {
-    struct heard *heard = heard_of(anomaly, slot), before = *heard;
-    bool silent = silence_is(&anomaly->silence, heard);
+    struct arrival *arrival = arrival_of(anomaly, slot), before = *arrival;
+    bool silent = silence_is(&anomaly->silence, arrival);
     if (changed)
-        *changed = memcmp(&before, heard, sizeof before) != 0; /* doubles alone */
+        *changed = memcmp(&before, arrival, sizeof before) != 0; /* doubles only */
     return silent;
 }
 
 /* ---- State ---- */
 
-/* Contexts of a column, in that place. */
+/* Contexts of a column in that place. */
 static size_t memory_size(const struct anomaly *anomaly, uint32_t slot) {
     return slot < anomaly->options.slots ? anomaly->own_memory : anomaly->options.memory;
 }
@@ -818,7 +822,7 @@ static bool held_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
 
 bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
     const struct stream *stream = stream_of(anomaly, slot);
-    bool valid = silence_valid(heard_of(anomaly, slot));
+    bool valid = silence_valid(arrival_of(anomaly, slot));
     if (!valid || stream->begun == 0)
         return valid;
     valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&
@@ -833,14 +837,14 @@ bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
 }
 
 bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
-    if (silence_valid(heard_of(anomaly, slot)))
-        silence_go_on(&anomaly->silence, heard_of(anomaly, slot));
+    if (silence_valid(arrival_of(anomaly, slot)))
+        silence_go_on(&anomaly->silence, arrival_of(anomaly, slot));
     return anomaly_valid(anomaly, slot);
 }
 
 void anomaly_expect(struct anomaly *anomaly, uint32_t slot) {
     anomaly->expecting = anomaly->silence;
-    silence_heard(&anomaly->silence, heard_of(anomaly, slot), anomaly->options.slots, 0, true);
+    silence_take(&anomaly->silence, arrival_of(anomaly, slot), anomaly->options.slots, 0, true);
     anomaly_begin(anomaly, slot);
 }
 
@@ -849,7 +853,7 @@ void anomaly_settle(struct anomaly *anomaly, uint32_t slot, bool arrived) {
     anomaly->silence = anomaly->expecting;
     if (!arrived)
         return;
-    silence_moved(&anomaly->silence, heard_of(anomaly, slot));
+    silence_moved(&anomaly->silence, arrival_of(anomaly, slot));
     for (size_t k = 0; shared != ANOMALY_ALONE && k < anomaly->options.columns; k++)
         novelty_join(&column_of(anomaly, slot, k)->novelty,
                      &column_of(anomaly, shared, k)->novelty);

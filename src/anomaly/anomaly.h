@@ -1,31 +1,28 @@
-/* How abnormal what comes is, stream by stream and column by column: scores that mean the same in
-   every stream, -log10 of how often something like that has been before.
+/* Scores how abnormal values are, by stream and column. Scores mean the same in every stream:
+   -log10 of how often such a value has occurred before.
 
-   - Novelty (novelty.h): the recent past of a column is like nothing in its memory. The score of a
-     stream is that of its column with the largest.
-   - Joint novelty, of several columns: their recent pasts together are like none before, though
-   each may be. The distance is over all columns' blocks, each in its own deviation. What is missing
-   of some columns is held for it; such a step has none.
-   - Surprise: the error of the forecast is as large as hardly any of the stream's errors before,
-     L - 0.4 log10(max(1, t / 1000)) >= 0 with L its tail (tail.h). The error is that of a column,
-     and has at most SURPRISE_IN_BAND while it is within SURPRISE_BAND deviations s of the column's
-     values; where the loss is a density's, it is 1 / density of all columns together. A step that
-     is an alarm of surprise, and the SURPRISE_WAKE - 1 after it, in which the forecasts still
-     suffer from it, teach the tail nothing: a repeated spike remains one. What lasts is learned
-     from the steps after that.
+   - Novelty (novelty.h): the recent values of a column differ from everything in its memory. The
+     score of a stream is the largest of its columns.
+   - Joint novelty of several columns: their recent values together are new, though each may be
+     known. The distance is over the blocks of all columns, each in units of its own deviation.
+     Missing values are held; a step with a missing value has no joint score.
+   - Surprise: the forecast error is among the largest of the stream, L - 0.4 log10(max(1, t /
+     1000)) >= 0 with L its tail (tail.h). The error is that of a column, with a score of at most
+     SURPRISE_IN_BAND while it is within SURPRISE_BAND deviations s of the column's values. For a
+     loss that is a density it is 1 / density of all columns together. The tail does not learn from
+     a step that raises an alarm of surprise, nor from the SURPRISE_WAKE - 1 steps after it, whose
+     forecasts still suffer from it. So a repeated spike keeps its score, while later steps of a
+     lasting change are learned.
+   - Symbols have no columns. Their score is that of the mean loss of the last symbols.
+   - Habits (habit.h): a column freezes (stuck) or is missing (silent), or the stream sends nothing
+     (silent), for longer than ever before.
 
-   - Symbols have no columns. Their score is that of the mean loss of the last ones.
+   Missing values (NaN) do not enter a column's recent values or memory.
 
-   - Habits (habit.h): a column freezes (stuck), is missing (silent), or the stream sends nothing
-     (silent) for longer than it ever did.
-
-   A missing value (NaN) takes no part: neither the column's past nor its memory know of it.
-
-   Each stream has memory of its own, in `slots` places, allocated when it opens: pages of it are
-   used as streams and their memories grow. Or it is of a group, whose streams remember together
-   (novelty.h); they have no joint novelty. A group's memory is in a place after those of streams,
-   `slots` + its number, and stays when streams begin and end there. Nothing depends on anything but
-   the stream's values, their times and errors, in their order. */
+   Each stream has its own memory in one of `slots` places. It is allocated at opening; pages are
+   touched as memories grow. Streams of a group share one memory (novelty.h) instead, and have no
+   joint novelty. The memory of group g is at place `slots` + g, and outlives its streams.
+   Results depend only on the stream's values, times and errors, in their order. */
 #ifndef RUNNEL_ANOMALY_H
 #define RUNNEL_ANOMALY_H
 
@@ -42,124 +39,123 @@ struct error;
 struct anomaly_options {
     size_t slots, columns;
     size_t memory;   /* contexts of a column, >= 1 */
-    size_t groups;   /* that share theirs */
-    bool all_share;  /* no stream is without a group */
-    bool symbols;    /* each has a loss: no columns */
-    bool has_errors; /* a forecast has one for each column; else one number for all of them */
-    uint64_t seed;   /* of what memories forget */
-    bool half;       /* of the machine's memory is theirs at most; else all of it */
+    size_t groups;   /* number of groups with a shared memory */
+    bool all_share;  /* every stream is in a group */
+    bool symbols;    /* each symbol has a loss; no columns */
+    bool has_errors; /* one forecast error per column; else one number for all columns */
+    uint64_t seed;   /* seed of the choice of replaced contexts */
+    bool half;       /* limits memories to half of the machine's memory; else to all of it */
 };
 
-/* -1 (EX_CONFIG) when so many memories are more than their part of what this machine has, or
-   (EX_UNAVAILABLE) when out of memory. */
+/* -1: EX_CONFIG if the memories exceed their share of the machine's memory, EX_UNAVAILABLE if
+   out of memory. */
 int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options,
                  struct error *error);
 void anomaly_close(struct anomaly **anomaly);
 
-/* What is in the slot, or begins there next, is a stream of that group, ANOMALY_ALONE of none. */
+/* Sets the group of the slot's stream, or of the next one that begins there; ANOMALY_ALONE:
+   none. */
 #define ANOMALY_ALONE UINT32_MAX
 void anomaly_join(struct anomaly *anomaly, uint32_t slot, uint32_t group);
 
-/* Nothing of groups is known any more, and of when any stream was heard. */
+/* Clears the groups' memories and the times of the streams' newest examples. */
 void anomaly_reset(struct anomaly *anomaly);
 
 /* A stream begins in the slot. */
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot);
 
-/* How abnormal it has been since anomaly_clear, the largest of each: NaN where nothing is known. */
+/* Largest scores since anomaly_clear: NaN if unknown. */
 struct anomaly_said {
-    double score, surprise, joint; /* of the stream; joint of several columns */
+    double score, surprise, joint; /* scores of the stream; joint: of several columns */
     const double *scores, *surprises /* (columns,) */;
 };
 void anomaly_clear(struct anomaly *anomaly);
 struct anomaly_said anomaly_said(const struct anomaly *anomaly);
 
-/* Whether what comes from now on is learned from, as it is at first. Else it has scores and is part
-   of what recently was, but no tail learns and its own contexts do not enter the memory; habits
-   are of all that comes. */
+/* Whether later steps are learned, as by default. Otherwise they have scores and enter the
+   recent values, but do not enter tails or the memory; habits always learn. */
 void anomaly_learn(struct anomaly *anomaly, bool learn);
 
-/* The stream's next step, x (columns,) with NaN where a value is missing, at that Unix time (0 =
-   unknown). Returns its score; NaN: too little has been seen to say. */
+/* The stream's next step at that Unix time (0 = unknown): x (columns,), NaN where a value is
+   missing. Returns its score; NaN: too few steps so far. */
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time);
 
-/* What the newest step has broken of the column's habits: told once each time. */
+/* The habit of a column that the newest step broke, reported once each time. */
 enum anomaly_habit { HABIT_KEPT, HABIT_STUCK, HABIT_SILENT };
 enum anomaly_habit anomaly_habit(const struct anomaly *anomaly, size_t k);
 
-/* ---- Streams that stop, by the time of the data: kept apart from the rest of a slot ---- */
+/* ---- Streams that stop, by data time: independent of the rest of a slot ---- */
 
-/* A stream has sent something, at that Unix time (0 = unknown); or begins with it. Silence is
-   measured by a clock of all streams' times since it was heard, not by its own, which may
-   lag. */
+/* The stream sent an example at that Unix time (0 = unknown), or begins with it. Silence is
+   measured by the common clock of all streams, since a stream's own time may lag. */
 void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins);
 
-/* After it: whether one of the streams may be silent by now; if so, each of them is to be asked.
-   Of one: whether it is, which is said once each time, and whether what is kept of it has changed
-   with the question (may be NULL). A time that no second example confirms, and
-   one that leaps over all that the stream knows, say nothing. */
+/* Call both after anomaly_heard: the first returns whether any stream may be silent now, and if
+   so the second checks one stream. It reports each pause once, and sets `changed` (may be NULL)
+   if it changed the stream's state. A time that no second example confirms, or that leaps beyond
+   the stream's history, has no effect. */
 bool anomaly_may_be_silent(struct anomaly *anomaly);
 bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot, bool *changed);
 
-/* What came was forecast with that error: by column (columns,), NaN where nothing was said or came;
-   or one number for all. Returns the surprise, NaN likewise. `rule`: of alarms of surprise, which
-   anomaly_alarm is then asked for; NULL: there are none. */
+/* The forecast error of the newest step: by column (columns,), NaN where a forecast or value is
+   missing; or one number for all columns. Returns the surprise, or NaN. `rule`: for alarms of
+   surprise, to be checked with anomaly_alarm afterwards; NULL: no alarms. */
 enum { SURPRISE_WAKE = 8, SURPRISE_REST_MIN = 8 }; /* steps */
-_Static_assert(SURPRISE_REST_MIN >= SURPRISE_WAKE, "no step would teach the tail");
+_Static_assert(SURPRISE_REST_MIN >= SURPRISE_WAKE, "every step would be left out of the tail");
 #define SURPRISE_BAND 3.0
 #define SURPRISE_IN_BAND 6.0
 double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *errors,
                      const struct alarm_rule *rule);
 
-/* Whether an alarm of surprise so shortly before is still part of the stream's recent past, which
-   is then novel for no other reason. */
+/* Whether a recent alarm of surprise is still part of the stream's recent values, and so
+   explains their novelty. */
 bool anomaly_is_echo(const struct anomaly *anomaly, uint32_t slot);
 
-/* The next symbol had that loss. Returns the stream's score; NaN: too little has been seen to say.
-   How many losses there were. */
+/* The loss of the next symbol. Returns the stream's score; NaN: too few losses so far. The
+   second returns the number of losses. */
 double anomaly_lost(struct anomaly *anomaly, uint32_t slot, double loss);
 uint64_t anomaly_losses(const struct anomaly *anomaly, uint32_t slot);
 
-/* What is known of an alarm of novelty that is kept. */
+/* A kept alarm of novelty. */
 struct anomaly_kept {
-    double time; /* of the data, Unix time; 0 = unknown */
+    double time; /* data time, Unix time; 0 = unknown */
     double score;
-    uint64_t ago; /* steps of the stream that came after it; set by anomaly_find_alarm */
+    uint64_t ago; /* steps of the stream after it; set by anomaly_find_alarm */
 };
 
-/* The newest step, which anomaly_take had with that x, is one: it is kept (kept.h). */
+/* Keeps the newest step, which anomaly_take scored with that x, as an alarm (kept.h). */
 void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
                   const struct anomaly_kept *alarm);
 
-/* Nobody asks for that step any more. */
+/* The scores of that step are no longer needed. */
 void anomaly_end_step(struct anomaly *anomaly, uint32_t slot, const float *x);
 
-/* The alarm of that time, less than a second off (NaN: the newest). False when there is none; then
-   `found` is the newest one, with score NaN when none is kept. */
+/* Finds the alarm less than a second from that time (NaN: the newest). If not found, returns
+   false with the newest alarm in `found`; its score is NaN if no alarm is kept. */
 bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,
                         struct anomaly_kept *found);
 
-/* The same one is normal: its contexts enter the memory of each column now, and those of its steps
-   to come as they come; nothing happens when it is marked again. */
+/* Marks that alarm as normal: its contexts enter the memory of each column now, and those of
+   later steps as they arrive. Marking it again has no effect. */
 bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
                          struct anomaly_kept *found);
 
-/* The state of the stream's alarms, and how many steps it has had. */
+/* The state of the stream's alarms, and its number of steps. */
 struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, bool surprise);
 uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
 
-/* For checkpoints, of a slot. */
+/* State of a slot, for checkpoints. */
 struct anomaly_state {
-    double *numbers, *alarms; /* the latter kept */
-    double *held;             /* only where it `holds`, which `numbers` say */
+    double *numbers, *alarms; /* `alarms`: the kept ones */
+    double *held;             /* exists only if `holds`, which depends on `numbers` */
     float *contexts;
     size_t numbers_size, alarms_size, held_size, contexts_size;
-    size_t memories; /* of contexts */
+    size_t memories; /* number of memories */
     bool holds;
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
 
-/* Those of a memory's contexts that are in use, as its numbers say: the others are zero. */
+/* The used contexts of a memory, counted by its numbers; the others are zero. */
 struct anomaly_contexts {
     float *floats; /* (count, ANOMALY_CONTEXT) */
     size_t count;
@@ -167,13 +163,13 @@ struct anomaly_contexts {
 enum { ANOMALY_CONTEXT = NOVELTY_CONTEXT };
 struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k);
 
-/* Whether it can have come from here. Likewise, after it has been written. */
+/* Whether the state is valid; call it again after writing the state. */
 bool anomaly_valid(struct anomaly *anomaly, uint32_t slot);
 bool anomaly_written(struct anomaly *anomaly, uint32_t slot);
 
-/* A slot is to be written with what another daemon kept of its stream, and has been: the clock of
-   all streams' times stays this one's. `arrived`: it is the stream's from now on, and remembers
-   with those of its group here; else it is as it was before. */
+/* Call the first before a slot is written with a state from another daemon, and the second
+   after: the clock of all streams stays that of this daemon. `arrived`: the state is the
+   stream's from now on, and it shares the memory of its group here; else the slot is as before. */
 void anomaly_expect(struct anomaly *anomaly, uint32_t slot);
 void anomaly_settle(struct anomaly *anomaly, uint32_t slot, bool arrived);
 

@@ -14,22 +14,23 @@ double habit_limit(const struct habit *habit, double least) {
 
 bool habit_goes_on(struct habit *habit, double known) {
     habit->now++;
-    if (habit->told == 1 || known < HABIT_KNOWN || habit->now <= habit_limit(habit, HABIT_LEAST))
+    if (habit->reported == 1 || known < HABIT_KNOWN ||
+        habit->now <= habit_limit(habit, HABIT_LEAST))
         return false;
-    habit->told = 1;
+    habit->reported = 1;
     return true;
 }
 
 void habit_end(struct habit *habit, double least) {
     double longest = habit->now;
-    if (habit->told == 1)
+    if (habit->reported == 1)
         longest = fmin(longest, habit_limit(habit, least));
     habit->longest = fmax(habit->longest, longest);
     habit->ended++;
-    habit->now = habit->told = 0;
+    habit->now = habit->reported = 0;
 }
 
 bool habit_valid(const struct habit *habit) {
     return habit->now >= 0 && habit->longest >= 0 && habit_is_count(habit->ended) &&
-           (habit->told == 0 || habit->told == 1) && isfinite(habit->now + habit->longest);
+           (habit->reported == 0 || habit->reported == 1) && isfinite(habit->now + habit->longest);
 }

@@ -1,6 +1,6 @@
-/* How long something goes on: a stream sends nothing, values are missing, or the same value is
-   repeated. Against its own habits that is when it takes more than HABIT_FACTOR times as long as it
-   ever did, and HABIT_LEAST steps at least, once enough is known of it. */
+/* Durations: a stream sends nothing, values are missing, or a value is repeated. A duration
+   breaks the habit if it exceeds HABIT_FACTOR times the longest one so far, and HABIT_LEAST
+   steps, once enough is known. */
 #ifndef RUNNEL_HABIT_H
 #define RUNNEL_HABIT_H
 
@@ -8,30 +8,30 @@
 
 #define HABIT_FACTOR 3.0
 #define HABIT_LEAST 30.0
-#define HABIT_KNOWN 100.0 /* times that it has ended, or values, before anything is said */
+#define HABIT_KNOWN 100.0 /* ends, or values, before anything is reported */
 
-/* Whether it is a whole number from 0 to 2^53, up to where all of them are doubles. */
+/* Whether it is an integer from 0 to 2^53, the range in which doubles are exact. */
 bool habit_is_count(double value);
 
-/* Doubles alone, so that a checkpoint takes it as it is; zero is the beginning. */
+/* Doubles only, so that a checkpoint can copy it; all zero is a new stream. */
 struct habit {
-    double now;     /* for how long it has gone on */
-    double longest; /* it has, before */
-    double ended;   /* how often it has */
-    double told;    /* 1: of this time it was said that it takes too long */
+    double now;      /* current duration */
+    double longest;  /* longest earlier duration */
+    double ended;    /* number of ends */
+    double reported; /* 1: the current duration was reported as too long */
 };
 
-/* Longer than that it has never taken. */
+/* The longest duration within the habit. */
 double habit_limit(const struct habit *habit, double least);
 
-/* It goes on by one, and so much is known of it. Returns true once each time, when it takes too
-   long. */
+/* Extends the duration by one step; `known`: amount of data so far. Returns true once per
+   duration, when it becomes too long. */
 bool habit_goes_on(struct habit *habit, double known);
 
-/* It has ended; what took too long widens the habit, but not by more than HABIT_FACTOR. */
+/* The duration ends. One that was too long widens the habit, by at most HABIT_FACTOR. */
 void habit_end(struct habit *habit, double least);
 
-/* Whether what was read from a checkpoint can have been written by this. */
+/* Whether a state from a checkpoint is valid. */
 bool habit_valid(const struct habit *habit);
 
 #endif

@@ -7,7 +7,7 @@
 #include "common/finite.h"
 #include "habit.h"
 
-#define NEAR 1.0 /* seconds: people see whole ones */
+#define NEAR 1.0 /* seconds: users read times in whole seconds */
 
 size_t kept_size(size_t columns) {
     return (sizeof(struct kept) + columns * KEPT_ALARMS * sizeof(struct kept_contexts)) /

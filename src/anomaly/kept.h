@@ -1,6 +1,6 @@
-/* The last alarms of a stream, kept so that one can be marked as normal. With each are the contexts
-   (novelty.h) of its step and of those after it, KEPT_STEPS in all: what was seen once, also its
-   way through the blocks of lags, is then not novel the next time. */
+/* Keeps the last alarms of a stream, so that one can be marked as normal. Each has the contexts
+   (novelty.h) of its step and of the steps after it, KEPT_STEPS in total: after that, the same
+   values are not novel any more, including their way through the blocks of lags. */
 #ifndef RUNNEL_KEPT_H
 #define RUNNEL_KEPT_H
 
@@ -11,15 +11,15 @@
 
 enum { KEPT_ALARMS = 8, KEPT_STEPS = 32 };
 
-/* Doubles alone, so that a checkpoint takes it as it is; zero is the state of a stream that begins.
-   Followed by (columns, KEPT_ALARMS) struct kept_contexts. */
+/* Doubles only, so that a checkpoint can copy it; all zero is a new stream. (columns,
+   KEPT_ALARMS) struct kept_contexts follow. */
 struct kept {
-    double next; /* the place of the next alarm: the oldest's */
+    double next; /* place of the next alarm, that of the oldest */
     struct kept_alarm {
-        double steps; /* of the stream, its own included; 0: there is none */
-        double time;  /* of the data, Unix time; 0 = unknown */
+        double steps; /* number of the stream's steps, including its own; 0: none */
+        double time;  /* data time, Unix time; 0 = unknown */
         double score;
-        double normal; /* 1: marked */
+        double normal; /* 1: marked as normal */
     } alarms[KEPT_ALARMS];
 };
 
@@ -31,24 +31,24 @@ struct kept_contexts {
 /* Doubles of a stream. */
 size_t kept_size(size_t columns);
 
-/* Keep an alarm, in place of the oldest: the newest step's. Then each column's context of it, where
+/* Keeps an alarm of the newest step in place of the oldest one, then each column's context if
    the column has a value. */
 void kept_add(struct kept *kept, size_t columns, const struct kept_alarm *alarm);
 void kept_first(struct kept *kept, size_t k, const struct novelty *novelty, const float *floats);
 
-/* Column k has taken its value of the stream's newest step: its context is one of those after an
-   alarm, and enters the memory at once where that has been marked. */
+/* Column k has a value in the stream's newest step: keeps its context with the latest alarms. If
+   an alarm is marked as normal, the context enters the memory at once. */
 void kept_take(struct kept *kept, size_t k, double steps, const struct novelty *novelty,
                const float *floats, const struct novelty_memory *memory);
 
-/* The alarm less than a second from that time, the nearest; NaN: the newest. KEPT_ALARMS: none. */
+/* The alarm nearest to that time, within a second; NaN: the newest. KEPT_ALARMS: not found. */
 size_t kept_find(const struct kept *kept, double at);
 
-/* Column k's contexts of the alarm enter its memory. */
+/* Enters column k's contexts of the alarm into its memory. */
 void kept_enter(const struct kept *kept, size_t alarm, size_t k,
                 const struct novelty_memory *memory);
 
-/* Whether what was read from a checkpoint can have been written by this. */
+/* Whether a state from a checkpoint is valid. */
 bool kept_valid(const struct kept *kept, size_t columns);
 
 #endif

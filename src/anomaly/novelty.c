@@ -13,14 +13,14 @@ enum {
     CLOCK = BLOCKS,
     LEVEL = CLOCK + 2,
     RECENT = 30,
-    PAST = NOVELTY_RING - 1, /* all values of a context */
+    PAST = NOVELTY_RING - 1, /* values of a context */
     SHARED_FROM = 20,        /* values until a column is compared with a shared memory */
-    BLOCK_FLOATS = NOVELTY_CONTEXT * VECTOR_LANES, /* the memory is blocks of VECTOR_LANES contexts,
-                                                      number by number */
+    /* the memory is blocks of VECTOR_LANES contexts, transposed */
+    BLOCK_FLOATS = NOVELTY_CONTEXT * VECTOR_LANES,
 };
 
 #define SEED UINT64_C(88172645463325252)
-#define SEED_STEP UINT64_C(0x9E3779B97F4A7C15) /* from one seed to the next */
+#define SEED_STEP UINT64_C(0x9E3779B97F4A7C15) /* difference between one seed and the next */
 #define CLOCK_SIZE 0.5
 #define DEVIATION_LEAST 1e-9
 #define QUIET_LEAST 1e-3 /* of the deviation */
@@ -31,7 +31,7 @@ enum {
 #define PATIENCE 0.4
 #define PATIENCE_FROM 1000
 
-_Static_assert(LEVEL + 1 == NOVELTY_CONTEXT, "the mean of the last is the last number");
+_Static_assert(LEVEL + 1 == NOVELTY_CONTEXT, "the mean of the last group is its only number");
 
 size_t novelty_floats(size_t memory) {
     return NOVELTY_CONTEXT * (NOVELTY_DELAY + vector_pad(memory));
@@ -79,16 +79,15 @@ static double take_value(struct novelty *novelty, double x) {
     return sqrt(novelty->squares / (double)(t + 1)) + DEVIATION_LEAST;
 }
 
-/* The newest values, the newest first: before the first value stands 0, which is that less itself.
- */
+/* The newest values, newest first; before the first value 0, since values are relative to it. */
 static void unroll(const struct novelty *novelty, double *past) {
     uint64_t newest = (uint64_t)novelty->count + NOVELTY_RING;
     for (size_t lag = 0; lag < NOVELTY_RING; lag++)
         past[lag] = novelty->ring[(newest - lag) % NOVELTY_RING];
 }
 
-/* In the order of the specification: features of round numbers lie on the edges of bins, where the
-   last bit decides. */
+/* Sums in the order of the specification: round numbers lie on the edges of bins, where the last
+   bit matters. */
 static double sum_of(const double *values, size_t count) {
     enum { LANES = 8 };
     double lanes[LANES] = {0}, sum = 0;
@@ -118,8 +117,8 @@ static float number(double value) {
     return (float)fmin(fmax(value, -(double)FLT_MAX), (double)FLT_MAX);
 }
 
-/* Relative to the first value; with a `unit` > 0 to the mean of all that it is made of, and in that
-   unit. Returns the deviation of the last RECENT values. */
+/* Relative to the first value; with `unit` > 0 relative to the mean of its values, in that unit.
+   Returns the deviation of the last RECENT values. */
 static double fill_context(const struct novelty *novelty, unsigned minute, double unit,
                            float *context) {
     double seen = novelty->count + 1, angle = 2 * M_PI * minute / NOVELTY_MINUTES;
@@ -141,7 +140,8 @@ static double fill_context(const struct novelty *novelty, unsigned minute, doubl
 
 /* ---- The memory ---- */
 
-/* Contexts on their way: (NOVELTY_DELAY, NOVELTY_CONTEXT), that of value t at t % NOVELTY_DELAY. */
+/* Contexts that have not arrived yet: (NOVELTY_DELAY, NOVELTY_CONTEXT), that of value t at t %
+   NOVELTY_DELAY. */
 static float *delayed_of(const struct novelty *novelty, float *floats) {
     return floats + (uint64_t)novelty->count % NOVELTY_DELAY * NOVELTY_CONTEXT;
 }
@@ -150,13 +150,12 @@ static float *memory_of(float *floats) {
     return floats + (size_t)NOVELTY_DELAY * NOVELTY_CONTEXT;
 }
 
-/* One on its way that is not to arrive is zero, which none other is: its time of day is CLOCK_SIZE
-   long. */
+/* A dropped context is all zero. No other is, since its time of day has length CLOCK_SIZE. */
 static bool is_dropped(const float *context) {
     return context[CLOCK] == 0 && context[CLOCK + 1] == 0;
 }
 
-/* Which of the memory's contexts a new one replaces: xorshift64 (Marsaglia 2003). */
+/* The context of the memory that a new one replaces: xorshift64 (Marsaglia 2003). */
 static size_t choose(struct novelty *novelty, size_t memory) {
     uint64_t r = random_of(novelty);
     r ^= r << 13;
@@ -175,8 +174,8 @@ static void remember(struct novelty *novelty, float *contexts, size_t memory,
         lane[k * VECTOR_LANES] = context[k];
 }
 
-/* The squares of the least distances from a context, `square` being that of s: of the whole, and of
-   the level. */
+/* Squares of the least distances from a context, of the whole and of the level; `square` is that
+   of s. */
 struct nearest {
     float context, level;
 };
@@ -201,7 +200,7 @@ VECTOR_BODY void block_distances(const float *restrict context, float square,
     }
 }
 
-/* NaN (of one infinitely far, with an s as large) is never the least. */
+/* NaN (an infinite distance divided by an infinite s) is never the least. */
 VECTOR_BODY float least(float a, float b) {
     return a < b ? a : b;
 }
@@ -259,8 +258,8 @@ struct features {
     double novel, quiet, level;
 };
 
-/* NaN while too little is known of them; then the tails learn. */
-static double judge(struct novelty *novelty, const struct features *features, bool learn) {
+/* NaN while the tails know too little; then they learn. */
+static double score_of(struct novelty *novelty, const struct features *features, bool learn) {
     bool knows = tail_knows(&novelty->novel);
     double score = (tail_unlikeliness(&novelty->novel, features->novel) +
                     QUIET_SHARE * tail_unlikeliness(&novelty->quiet, features->quiet) +
@@ -294,13 +293,13 @@ double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory
         search(context, (float)(s * s), contexts, (size_t)novelty->used, distances, &nearest);
     double novel = s * sqrt((double)nearest.context), level = s * sqrt((double)nearest.level);
     double quiet = 1 / (spread + QUIET_LEAST * s + QUIET_FLOOR);
-    double score = judge(novelty, &(struct features){novel, quiet, level}, compares && learn);
+    double score = score_of(novelty, &(struct features){novel, quiet, level}, compares && learn);
     novelty->count++;
     return isnan(score) ? NAN : novelty_patient(score, t);
 }
 
-/* A context that a column offers enters the memory; one in as many as others offer meanwhile, once
-   it is full. */
+/* A context of a column enters the memory. Once it is full, only one in as many as others have
+   offered meanwhile. */
 static void offer(struct novelty *novelty, const struct novelty_memory *memory,
                   const float *context) {
     struct novelty *shared = memory->novelty;
@@ -336,7 +335,7 @@ double novelty_take_shared(struct novelty *novelty, float *floats,
         .quiet = s / (spread + QUIET_LEAST * s + QUIET_FLOOR),
         .level = sqrt((double)nearest.level),
     };
-    double score = judge(novelty, &features, compares && learn);
+    double score = score_of(novelty, &features, compares && learn);
     novelty->count++;
     return isnan(score) ? NAN : novelty_patient(score, fmax(t, shared->count));
 }
@@ -355,7 +354,7 @@ double novelty_joint(const struct novelty *novelty, const float *floats, unsigne
     return sqrt((double)nearest);
 }
 
-/* ---- What was seen, once more ---- */
+/* ---- The newest context ---- */
 
 const float *novelty_newest(const struct novelty *novelty, const float *floats) {
     return floats + ((uint64_t)novelty->count - 1) % NOVELTY_DELAY * NOVELTY_CONTEXT;
@@ -377,7 +376,7 @@ static bool is_count(double value, double most) {
 }
 
 bool novelty_valid(const struct novelty *novelty, const float *floats, size_t memory) {
-    static const double most = 2 * (double)FLT_MAX; /* a difference of floats */
+    static const double most = 2 * (double)FLT_MAX; /* a difference of two floats */
     bool valid = habit_is_count(novelty->count) && is_count(novelty->used, (double)memory) &&
                  is_count(novelty->random[0], UINT32_MAX) &&
                  is_count(novelty->random[1], UINT32_MAX) && random_of(novelty) &&

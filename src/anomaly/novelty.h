@@ -1,28 +1,28 @@
-/* How novel the recent past of one column is: nothing like it, seen at several scales, has been
-   there before. A memory of earlier contexts is searched for the nearest one; how unlikely the
-   distance is, its own history says (tail.h). No model, one setting for all streams, memory that
-   does not grow, and nothing but the values until now.
+/* Novelty compares the recent values of a column with its history, at several scales. It finds the
+   nearest one in a memory of earlier contexts; the history of distances gives how unlikely this
+   distance is (tail.h). It has no model, one setting for all streams, a constant memory size, and
+   uses only values up to now.
 
-   With x less the stream's first value, and s the running deviation of all values so far:
+   With x relative to the stream's first value, and s the running deviation of all values so far:
 
    - Context, 9 floats: the means of the lags [2^j - 1, 2^(j+1) - 2], j = 0..5 (0 before the first
      value); 0.5 sin and 0.5 cos of the time of day; the mean of the last 30.
    - Memory: up to `memory` contexts, which enter NOVELTY_DELAY steps late and replace a random one
      when it is full (xorshift64, whose state is kept).
    - N = s times the distance to the nearest: blocks divided by s, and the time of day. T likewise
-     with the mean of the last 30 alone. Q = 1 / (deviation of the last 30 + 0.001 s).
+     with only the mean of the last 30. Q = 1 / (deviation of the last 30 + 0.001 s).
    - Score = max(0, (L(N) + 0.2 L(Q) + 0.15 L(T)) / 1.15 - 0.4 log10(max(1, t / 1000))), L being
      their tails, which learn from step NOVELTY_DELAY on.
 
-   A memory may be shared by the columns of several streams (novelty_take_shared). What is compared
-   then is in each column's own terms, so that streams of other levels and scales are alike: means
-   less that of the last 63, and in units of s. Each column keeps its calibration, and its own
-   contexts on their way. A context enters with the probability 1 / n when the memory is full, n
-   being how many others were offered since the column's last one: the memory of n streams reaches
-   as far back as that of one. `t` is at least the number of those that entered so.
+   Columns of several streams may share a memory (novelty_take_shared). Contexts are then normalized
+   per column, so that levels and scales do not matter: means relative to that of the last 63, in
+   units of s. Each column keeps its own calibration and delayed contexts. When the memory is full,
+   a context enters with probability 1 / n, where n is the number of contexts that other columns
+   have offered since the column's last one: the shared memory reaches as far back as that of one
+   stream. `t` is at least the number of contexts that entered.
 
-   The search takes the least of float distances, each computed in one order: it gives the same bits
-   whatever the instruction set. The rest is double. */
+   The search takes the least of float distances, each computed in a fixed order, so all
+   instruction sets give the same bits. The rest is double. */
 #ifndef RUNNEL_NOVELTY_H
 #define RUNNEL_NOVELTY_H
 
@@ -39,63 +39,64 @@ enum {
     NOVELTY_MINUTES = 24 * 60,
 };
 
-/* What is kept of one column, doubles alone, beside novelty_floats() floats. */
+/* State of one column, doubles only, beside novelty_floats() floats. */
 struct novelty {
-    double count; /* t: values so far; of a shared memory: see above */
-    double first; /* of a shared memory: how many contexts it was offered */
+    double count; /* t: values so far; of a shared memory see above */
+    double first; /* first value; for a shared memory: number of offered contexts */
     double mean, squares;
-    double random[2];          /* the generator's state: high and low 32 bits; with a shared memory
-                                  the number of its contexts when the column last offered one */
+    /* generator state: high and low 32 bits; with a shared memory its number of contexts when
+       the column last offered one */
+    double random[2];
     double used;               /* contexts in memory */
-    double ring[NOVELTY_RING]; /* value t is at t % NOVELTY_RING, less the first */
+    double ring[NOVELTY_RING]; /* value t at t % NOVELTY_RING, relative to the first value */
     struct tail novel, quiet, level;
 };
 
-/* Floats beside it: contexts on their way, and the memory. */
+/* Floats of a column: delayed contexts and the memory. */
 size_t novelty_floats(size_t memory);
 
-/* Of them, whole contexts that are in use, from the first on: those after are zero. At most as many
-   as there are, whatever `novelty` has. */
+/* Number of used contexts, from the first on; the others are zero. At most the capacity, even if
+   `novelty` has an invalid count. */
 size_t novelty_contexts(const struct novelty *novelty, size_t memory);
 
 /* A stream begins. Seed 1 gives the memory of the published figures. */
 void novelty_begin(struct novelty *novelty, uint64_t seed);
 
-/* The score >= 0 of the next value x, which is finite, at that minute of the day (0 without time).
-   NaN: too little has been seen to say. */
+/* The score >= 0 of the next finite value x, at that minute of the day (0 without time). NaN:
+   too few values so far. */
 double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
                     unsigned minute);
 
-/* The same, and what the column adds to a distance of several: to `distances` (memory, rounded up
-   to VECTOR_LANES) the square of its blocks' distance in s from each context that it remembers.
-   Without `learn` the tails stay as they are; then novelty_drop, once nobody asks for its context
-   any more, keeps that from entering the memory. */
+/* Does the same, and adds the column's part to the distance of several columns: `distances`
+   (memory, rounded up to VECTOR_LANES) += the squared distance of its blocks, in s, to each
+   context in its memory. Without `learn` the tails stay unchanged; then call novelty_drop when
+   the context is no longer needed, to keep it from the memory. */
 double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory, double x,
                            unsigned minute, bool learn, float *distances);
 void novelty_drop(const struct novelty *novelty, float *floats);
 
-/* Where a column remembers: there, or where it shares. */
+/* The memory of a column: its own or a shared one. */
 struct novelty_memory {
     struct novelty *novelty;
     float *floats;
     size_t size;
 };
 
-/* The same of a column that remembers with others, where novelty_begin was, too: of its own floats
-   there need to be novelty_floats(0). */
+/* Does the same for a column with a shared memory, also set at novelty_begin; its own floats are
+   novelty_floats(0). */
 double novelty_take_shared(struct novelty *novelty, float *floats,
                            const struct novelty_memory *memory, double x, unsigned minute,
                            bool learn);
 
-/* It joins those that remember there; after novelty_begin. */
+/* The column joins those that share the memory; call it after novelty_begin. */
 void novelty_join(struct novelty *novelty, const struct novelty *shared);
 
-/* Of `columns` columns with a past in common, that have each taken their value of this step: the
-   distance to the nearest context, blocks and time of day. INFINITY before there is any. */
+/* The distance to the nearest context, blocks and time of day, of `columns` columns with a
+   common history that have taken their values of this step. INFINITY without contexts. */
 double novelty_joint(const struct novelty *novelty, const float *floats, unsigned minute,
                      const float *distances, size_t columns);
 
-/* s: the deviation of all values so far; 0 before there are any. */
+/* s: the deviation of all values so far; 0 without values. */
 double novelty_deviation(const struct novelty *novelty);
 
 /* The context of the newest value, (NOVELTY_CONTEXT,). */
@@ -104,10 +105,11 @@ const float *novelty_newest(const struct novelty *novelty, const float *floats);
 /* A context enters the memory at once. */
 void novelty_remember(const struct novelty_memory *memory, const float *context);
 
-/* A score less what it sinks by at value t: there are more to be surprised by. >= 0. */
+/* The score reduced by its penalty at value t, since longer streams have more chances for
+   surprises. >= 0. */
 double novelty_patient(double score, double t);
 
-/* Whether what was read from a checkpoint can have been written by this. */
+/* Whether a state from a checkpoint is valid. */
 bool novelty_valid(const struct novelty *novelty, const float *floats, size_t memory);
 
 #endif

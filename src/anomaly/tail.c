@@ -10,10 +10,10 @@
 #define ENOUGH 20.0
 #define LEAST_FEATURE 1e-12
 #define HIGHEST (TAIL_BINS - 1.01)
-#define WEIGHT_MOST 1e6   /* then all is divided by it, */
-#define TOTAL_MOST 4096.0 /* in weights: their sum comes to 2001 */
-#define ROUNDING 1e-6     /* of the total, beside the sum of what it is the total of */
-#define MASS_LEAST 1e-100 /* and what is left of a value of long ago is nothing */
+#define WEIGHT_MOST 1e6   /* then all masses are divided by it */
+#define TOTAL_MOST 4096.0 /* limit of the sum of weights, which tends to 2001 */
+#define ROUNDING 1e-6     /* share of the total, relative to its sum */
+#define MASS_LEAST 1e-100 /* below it an old value counts as 0 */
 
 void tail_begin(struct tail *tail) {
     memset(tail, 0, sizeof *tail);
@@ -35,7 +35,7 @@ double tail_unlikeliness(const struct tail *tail, double feature) {
     const double *mass = tail->mass;
     double u = place_of(feature), beyond = 0, steps = 0;
     int n = (int)u, upper = (int)tail->top;
-    /* `steps` is the sum of m(i) (i - upper) over what lies beyond it. */
+    /* `steps` is the sum of m(i) (i - upper) over the bins above it. */
     while (beyond + mass[upper] < UPPER * tail->total && upper > 0) {
         beyond += mass[upper--];
         steps += beyond;

@@ -1,6 +1,6 @@
-/* What the module runnel-cuda.so gives to the program that loads it, so that a program built with
-   CUDA starts on a machine that has neither driver nor CUDA's libraries. Plain C: who includes
-   this needs no CUDA header. The module carries its own copy of what it needs of the daemon. */
+/* The interface of the module runnel-cuda.so. The program loads it on demand, so that a program
+   built with CUDA starts on machines without driver and CUDA libraries. Plain C: its users need
+   no CUDA header. The module has its own copy of the daemon's code that it uses. */
 #ifndef RUNNEL_CUDA_MODULE_H
 #define RUNNEL_CUDA_MODULE_H
 
@@ -10,54 +10,54 @@
 struct engine_ops;
 struct error;
 
-/* Grows whenever this file or engine.h changes: a program refuses a module of another number. */
+/* Increase it when this file or engine.h changes: a program rejects a module with another
+   number. */
 enum { CUDA_MODULE_INTERFACE = 8 };
 
 /* The name under which the module exports its struct cuda_module. */
 #define CUDA_MODULE_SYMBOL "runnel_cuda_module"
 
-/* The last way out in a sentence about what `device` names. A GPU that nobody has asked for needs
-   none: the CPU takes its place. */
+/* The last remedy in an error about `device`. With auto none is needed: the CPU is used instead. */
 static inline const char *cuda_way_out(const char *device) {
     return strcmp(device, "auto") == 0 ? "" : ", or use device: cpu";
 }
 
 enum { CUDA_NAME_SIZE = 128 };
 
-/* A device that can be used. */
+/* A usable device. */
 struct cuda_device {
     int index;
     char name[CUDA_NAME_SIZE];
     int capability_major, capability_minor;
     int multiprocessors;
     size_t memory, free_memory; /* bytes; free_memory is 0 until the device is used */
-    size_t shared;              /* bytes of shared memory that one block may have */
-    int driver, runtime;        /* versions, as CUDA writes them: 13000 = 13.0 */
+    size_t shared;              /* bytes of shared memory per block */
+    int driver, runtime;        /* versions in CUDA's form: 13000 = 13.0 */
 };
 
-/* What everything on a device rests on, measured. Seconds, and bytes a second. */
+/* Measured speeds of a device, in seconds, or bytes per second. */
 struct cuda_figures {
     struct cuda_device device;
-    double graph_launch; /* of a graph of one empty node, until the host sees its end */
+    double graph_launch; /* a graph of one empty node, until the host sees its end */
     double node;         /* each further empty node of a chain in a graph */
-    double grid_barrier; /* all multiprocessors, one block each: a cooperative grid's barrier */
-    double cluster;      /* an exchange in a thread-block cluster; 0: the device has none */
+    double grid_barrier; /* a barrier of a cooperative grid with one block per multiprocessor */
+    double cluster;      /* an exchange in a thread-block cluster; 0: not supported */
     double round_trip;   /* host -> pinned memory -> kernel -> pinned memory -> host */
     double copy;         /* device memory to device memory, bytes read plus written */
-    double cache_read;   /* reads of what lies in the L2 cache */
+    double cache_read;   /* reads of data in the L2 cache */
     size_t cache;        /* bytes of the L2 cache */
-    double multiply_add; /* float operations a second, two a multiply-add */
+    double multiply_add; /* float operations per second, two per multiply-add */
 };
 
 struct cuda_module {
     int interface; /* CUDA_MODULE_INTERFACE */
     const struct engine_ops *engine;
 
-    /* The device that "auto", "cuda" (both: the first) or "cuda:N" names. -1 (EX_UNAVAILABLE) with
-       a sentence, without the name of the device, when there is none or its driver is too old. */
+    /* The device of "auto", "cuda" (both: the first) or "cuda:N". -1 (EX_UNAVAILABLE) if not
+       found or if its driver is too old; the error does not have the name of the device. */
     int (*probe)(const char *device, struct cuda_device *found, struct error *error);
 
-    /* Measure `figures` in about two seconds, for the benchmark. */
+    /* Fills `figures` in about two seconds, for the benchmark. */
     int (*measure)(const char *device, struct cuda_figures *figures, struct error *error);
 };
 

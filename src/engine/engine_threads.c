@@ -9,14 +9,13 @@
 #include "common/threads.h"
 #include "config/config.h"
 
-/* Parameters times steps of all plans that are worth the time in which threads meet: some 15 us, of
-   three multiply-adds each. */
+/* Least work (parameters times steps of all plans) for which threads pay: they need some 15 us
+   to meet, and this is three multiply-adds each. */
 enum { LEAST_WORK = 1 << 16 };
 
-/* ---- How many, and where ---- */
+/* ---- Number and CPUs of threads ---- */
 
-/* The CPUs of a text that the configuration has checked, "0,2-5", into `cpus` (THREADS_CPUS_MAX,).
- */
+/* Reads CPUs from a valid text, "0,2-5", into `cpus` (THREADS_CPUS_MAX,). */
 static size_t read_cpus(const char *text, int *cpus) {
     size_t count = 0;
     for (const char *c = text; *c;) {
@@ -30,7 +29,7 @@ static size_t read_cpus(const char *text, int *cpus) {
 }
 
 size_t engine_threads_default(size_t networks, size_t cpus, double quota) {
-    if (quota < (double)cpus) /* of one and a half CPUs a second thread would wait */
+    if (quota < (double)cpus) /* a second thread would wait with 1.5 CPUs */
         cpus = (size_t)quota;
     size_t most = cpus > 1 ? cpus - 1 : 1;
     size_t count = networks < most ? networks : most;
@@ -49,7 +48,8 @@ static int check_pins(const char *pin, size_t threads, size_t cpus, bool listed,
     if (threads <= cpus)
         return 0;
     return error_set(error, EX_CONFIG,
-                     "learning.pin: %s has %zu CPUs for learning.threads: %zu; lower these, or %s",
+                     "learning.pin: %s has %zu CPUs, fewer than learning.threads: %zu; lower "
+                     "learning.threads, or %s",
                      pin, cpus, threads, listed ? "list more" : "let the daemon use more CPUs");
 }
 
@@ -61,7 +61,7 @@ int engine_threads_open(struct threads **threads, const struct config *config,
     size_t count = engine_threads_count(config), available = threads_cpus(cpus);
     struct error why;
     *threads = NULL;
-    if (ops->play_together) /* a device: this thread asks it, and it plays them side by side */
+    if (ops->play_together) /* a device plays all of them in parallel, from this thread */
         return 0;
     if (listed)
         available = read_cpus(pin, cpus);
@@ -109,7 +109,7 @@ int engine_threads_play(struct threads *threads, const struct engine_ops *ops,
         return ops->play_together(parts, count, error);
     if (count < 2 || threads_count(threads) < 2 || work < LEAST_WORK)
         return play_in_turn(ops, parts, count, error);
-    struct playing playing; /* of 64 errors, few of which are touched */
+    struct playing playing; /* holds 64 errors, few of which are used */
     playing.ops = ops;
     playing.parts = parts;
     threads_run(threads, play_part, &playing, count);

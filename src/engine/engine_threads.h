@@ -1,6 +1,6 @@
-/* The learner's threads (learning.threads, learning.pin): members are played side by side on them,
-   and a lone one uses them within its examples (struct engine_options). For learner*.c, and for
-   runnel-bench, which plays an engine's parts by itself. */
+/* The learner's threads (learning.threads, learning.pin). They play members in parallel, or
+   share the work of a single network (struct engine_options). Used by learner*.c, and by
+   runnel-bench, which plays an engine's parts separately. */
 #ifndef RUNNEL_ENGINE_THREADS_H
 #define RUNNEL_ENGINE_THREADS_H
 
@@ -9,22 +9,21 @@
 struct config;
 struct threads;
 
-/* Threads for so many networks, where the configuration does not say how many: no more than `cpus`
-   that the process may run on, and `quota`, the time of so many that its control group has
-   (machine_cpus), less one for all that is not learning. At least one. */
+/* Default number of threads for `networks` networks: at most the `cpus` of the process and the
+   `quota` of its control group (machine_cpus), less one for all other work. At least one. */
 size_t engine_threads_default(size_t networks, size_t cpus, double quota);
 
-/* Those that the configuration asks for or, without a word of it, those of this machine. */
+/* The configured number of threads, or the default on this machine. */
 size_t engine_threads_count(const struct config *config);
 
-/* Open the pool that the configuration asks for; NULL: the caller's thread alone. -1 (EX_CONFIG:
-   CPUs that are not there; EX_OSERR). */
+/* Opens the configured thread pool; NULL: only the caller's thread. -1: EX_CONFIG (CPUs not
+   found) or EX_OSERR. */
 int engine_threads_open(struct threads **threads, const struct config *config,
                         const struct engine_ops *ops, struct error *error);
 
-/* Play the parts, each on one thread unless the engine plays them together; `work`, parameters
-   times steps of all of them, says whether threads pay. -1: as ops->play, with the error of the
-   first of those that failed; all have ended. */
+/* Plays the parts, each on one thread unless the engine plays them together. `work` (parameters
+   times steps of all parts) decides whether threads pay. -1: as ops->play, with the error of the
+   first part that failed; all have ended. */
 int engine_threads_play(struct threads *threads, const struct engine_ops *ops,
                         const struct engine_part *parts, size_t count, size_t work,
                         struct error *error);

@@ -18,22 +18,22 @@ enum { COUNT_SIZE = 32, SIZE_TEXT = 96, WHY_SIZE = ERROR_TEXT_SIZE - sizeof "aut
 /* ---- The module ---- */
 
 static const struct cuda_module *no_module(struct error *error) {
-    error_set(error, EX_UNAVAILABLE,
-              "the CUDA engine was not found (%s is neither beside the program nor in %s); build "
-              "with configure --with-cuda, name the file in RUNNEL_CUDA_MODULE, or use device: cpu "
-              "or auto",
-              MODULE_FILE, module_directory);
+    error_set(
+        error, EX_UNAVAILABLE,
+        "CUDA engine not found: %s is neither in the program's directory nor in %s; build with "
+        "configure --with-cuda, set RUNNEL_CUDA_MODULE to its path, or use device: cpu or auto",
+        MODULE_FILE, module_directory);
     return NULL;
 }
 
-/* For `device`, which a sentence about what is wrong is meant for. */
+/* `device` selects the remedy in the error. */
 static const struct cuda_module *load_module(const char *path, const char *device,
                                              struct error *error) {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         error_set(error, EX_UNAVAILABLE,
-                  "the CUDA engine cannot be loaded: %s; install what is missing (CUDA's libraries "
-                  "may have to be named in LD_LIBRARY_PATH)%s",
+                  "cannot load the CUDA engine: %s; install the missing library, or add its "
+                  "directory to LD_LIBRARY_PATH%s",
                   dlerror(), cuda_way_out(device));
         return NULL;
     }
@@ -42,19 +42,19 @@ static const struct cuda_module *load_module(const char *path, const char *devic
         return module;
     if (module)
         error_set(error, EX_UNAVAILABLE,
-                  "%s is of another version of runnel (interface %d, this program has %d); install "
-                  "both from one build%s",
-                  path, module->interface, CUDA_MODULE_INTERFACE, cuda_way_out(device));
+                  "%s: expected interface %d, got %d of another version of runnel; install both "
+                  "from one build%s",
+                  path, CUDA_MODULE_INTERFACE, module->interface, cuda_way_out(device));
     else
         error_set(error, EX_UNAVAILABLE,
-                  "%s is no CUDA engine of runnel (it has no " CUDA_MODULE_SYMBOL
-                  "); unset RUNNEL_CUDA_MODULE%s",
+                  "%s: not a CUDA engine of runnel: symbol " CUDA_MODULE_SYMBOL
+                  " not found; unset RUNNEL_CUDA_MODULE%s",
                   path, cuda_way_out(device));
     dlclose(handle);
     return NULL;
 }
 
-/* As engines_cuda, for `device`; `found`: there is a module at all. */
+/* The module for `device`, loaded on first use; `found`: it exists. */
 static const struct cuda_module *have_module(const char *device, bool *found, struct error *error) {
     static const struct cuda_module *loaded;
     char path[MODULE_PATH_SIZE];
@@ -89,15 +89,15 @@ static void use_cpu(struct engines_choice *choice, const char *reason) {
     snprintf(choice->why, sizeof choice->why, "auto: %.*s", WHY_SIZE, reason);
 }
 
-/* What decides: the networks that learn, the shapes that they have, of which a GPU plays each by
-   launches of its own, and the threads that would play them here. */
+/* The criteria of the choice: the networks that learn, their shapes (a GPU plays each by
+   separate launches), and the threads that would play them on the CPU. */
 struct load {
     size_t networks, shapes, threads;
     size_t parameters; /* of all networks */
-    size_t at_once;    /* of one shape, for one of the threads */
+    size_t at_once;    /* parameters of one shape, per thread */
 };
 
-/* What the CUDA engine plays by one launch: as ensemble.cu, nearly. */
+/* Networks that the CUDA engine plays by one launch, approximately as in ensemble.cu. */
 struct shape {
     uint64_t network; /* hash of its description */
     size_t window;
@@ -134,21 +134,21 @@ static struct load load_of(const struct config *config) {
         add_network(&load, shapes, &architecture, &config->members[n].learning);
     }
     size_t threads = engine_threads_count(config);
-    if (load.networks > 1) /* a lone one is shared by few of them at best */
+    if (load.networks > 1) /* a single network cannot use more */
         load.threads = threads < load.networks ? threads : load.networks;
     load.at_once = load.shapes ? load.parameters / load.shapes / load.threads : 0;
     return load;
 }
 
-/* "25 thousand parameters", or of several networks "64 networks of 2 shapes, 0.9 million parameters
-   in all". */
+/* "25 thousand parameters", or for several networks "64 networks of 2 shapes, 0.9 million
+   parameters in total". */
 static void print_size(char text[SIZE_TEXT], const struct load *load) {
     char count[COUNT_SIZE];
     print_count(count, load->parameters);
     if (load->networks == 1)
         snprintf(text, SIZE_TEXT, "%s parameters", count);
     else
-        snprintf(text, SIZE_TEXT, "%zu networks of %zu shape%s, %s parameters in all",
+        snprintf(text, SIZE_TEXT, "%zu networks of %zu shape%s, %s parameters in total",
                  load->networks, load->shapes, load->shapes == 1 ? "" : "s", count);
 }
 
@@ -156,14 +156,14 @@ static void leave_to_cpu(struct engines_choice *choice, const struct load *load,
     char count[COUNT_SIZE], share[SIZE_TEXT] = "";
     print_count(count, load->at_once);
     if (load->networks > 1)
-        snprintf(share, sizeof share, ": %s for a shape and each of %zu thread%s", count,
+        snprintf(share, sizeof share, ": %s per shape and each of %zu thread%s", count,
                  load->threads, load->threads == 1 ? "" : "s");
     snprintf(choice->why, sizeof choice->why,
-             "auto: %s%s, below the %d,%03d from which auto looks for a GPU", size, share,
+             "auto: %s%s, below the %d,%03d at which auto starts to use a GPU", size, share,
              ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
 }
 
-/* A learning rule that only the CPU engine has; NULL: any engine will do. */
+/* The name of a learning rule that only the CPU engine supports; NULL: not needed. */
 static const char *rule_of_cpu(const struct config *config) {
     size_t count = config->members_given ? config->member_count : 1;
     for (size_t n = 0; n < count; n++) {
@@ -189,12 +189,13 @@ static void choose_automatically(struct engines_choice *choice, const struct con
     }
     const char *rule = rule_of_cpu(config);
     if (rule) {
-        snprintf(choice->why, sizeof choice->why, "auto: no GPU computes rule: %s", rule);
+        snprintf(choice->why, sizeof choice->why, "auto: the CUDA engine does not support rule: %s",
+                 rule);
         return;
     }
     const struct cuda_module *module = have_module("auto", &found, &error);
     if (!found) {
-        use_cpu(choice, "there is no runnel-cuda.so beside the program or installed");
+        use_cpu(choice, "runnel-cuda.so not found");
     } else if (!module || module->probe("auto", &device, &error)) {
         use_cpu(choice, error.text);
     } else {

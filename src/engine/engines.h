@@ -1,8 +1,8 @@
-/* The engines, by the names of the configuration's `device`: the one place that knows them all.
+/* Finds the engine for the configuration's `device`. This is the only code that knows all engines.
 
-   The CPU engine is part of the program. The CUDA engine is a module, runnel-cuda.so, which is
-   loaded when `device` may need it, so that the program starts on machines without CUDA
-   (common/module.h). $RUNNEL_CUDA_MODULE may name another file. */
+   The CPU engine is part of the program. The CUDA engine is a module, runnel-cuda.so, loaded
+   only if `device` may need it, so that the program starts on machines without CUDA
+   (common/module.h). $RUNNEL_CUDA_MODULE overrides its path. */
 #ifndef RUNNEL_ENGINES_H
 #define RUNNEL_ENGINES_H
 
@@ -14,34 +14,33 @@
 struct config;
 struct cuda_module;
 
-/* `device: auto` leaves smaller models to the CPU, without a look at the GPU. Of several members
-   those of one shape count together, since a GPU plays them by the launches of one; of several
-   shapes the average, since each has launches of its own; and the CPU has as many threads for them
-   as the configuration says, each of which plays its share. This number
-   follows from the floors alone yet, from no measurement: below it weights, gradient and moments,
-   16 bytes a parameter with adam, lie in the second and third cache of a CPU core, which then needs
-   fewer microseconds for a step than a GPU for the stages of its graph. LSTM 256 has 0.3 million
-   and is the smallest where the GPU has to be ahead. */
+/* `device: auto` uses the CPU below this number of parameters, without looking for a GPU.
+   Members of one shape count together, since a GPU plays them by common launches; with several
+   shapes the average counts, since each shape has its own launches. The sum is divided by the
+   threads that would share the work on the CPU. The number follows from the floors, not from
+   measurements: below it weights, gradient and moments (16 bytes per parameter with adam) fit
+   into the second and third cache of a core, which then needs less time for a step than a GPU
+   for the stages of its graph. LSTM 256 with 0.3 million is the smallest model for which the GPU
+   must be faster. */
 enum { ENGINES_AUTO_PARAMETERS = 300000 };
 
 struct engines_choice {
     const struct engine_ops *ops;
     bool automatic;            /* the device was auto */
-    char why[ERROR_TEXT_SIZE]; /* "auto: " and what decided; "" for a device that was named */
+    char why[ERROR_TEXT_SIZE]; /* "auto: " and the reason; "" for another device */
 };
 
-/* The engine for `device`: auto, cpu, cuda or cuda:N. -1 (EX_UNAVAILABLE) with a sentence when a
-   GPU was asked for by name and its engine cannot be had; auto is the CPU then. Of a device that is
-   named the configuration may be NULL: it is not asked for. */
+/* The engine for `device`: auto, cpu, cuda or cuda:N. -1 (EX_UNAVAILABLE) if the GPU is not
+   usable; auto then uses the CPU. With cuda or cuda:N the configuration may be NULL. */
 int engines_choose(struct engines_choice *choice, const char *device, const struct config *config,
                    struct error *error);
 
-/* After `choice` could not be opened, for `error`: whether it was auto's choice of a GPU, and so is
-   the CPU from now on. */
+/* After `choice` failed to open with `error`: whether it was auto's choice of a GPU; if so,
+   `choice` is the CPU from now on. */
 bool engines_fall_back(struct engines_choice *choice, const struct error *error);
 
-/* The CUDA module, loaded when it was not yet; for who measures devices. NULL (EX_UNAVAILABLE) when
-   there is none or it cannot be loaded. */
+/* The CUDA module, loaded on first use, to measure devices. NULL (EX_UNAVAILABLE) if it is not
+   found or cannot be loaded. */
 const struct cuda_module *engines_cuda(struct error *error);
 
 #endif

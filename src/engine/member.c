@@ -4,7 +4,7 @@
 
 /* ---- Memory ---- */
 
-/* Rows of targets that a step brings at most: one for each SCORE, and as many for SOLVE. */
+/* The most rows of targets per step: one for each SCORE, and as many for SOLVE. */
 static size_t rows_per_step(const struct model *model) {
     return model->horizons * (model->solved ? 2 : 1);
 }
@@ -25,7 +25,7 @@ struct plan plan_longest(const struct model *model, size_t steps, size_t measure
         .scores = steps * model->horizons,
         .updates = steps * UPDATES_PER_STEP,
         .measures = measures,
-        /* The last rows are those of a step that is closed, where the output is solved. */
+        /* If the output is solved, the last rows belong to a closing step. */
         .rows = steps * rows_per_step(model) + model->horizons,
         .outputs = true,
     };
@@ -66,7 +66,7 @@ void member_close(struct member *member) {
     free(member->own);
 }
 
-/* What steps bring at most has room where they have; labels bring more. */
+/* Only labels bring more than steps do. */
 bool plan_has_room(const struct member *member, size_t steps) {
     const struct plan *plan = &member->plan;
     size_t rows = rows_per_step(member->model), operations = operations_per_step(member->model);
@@ -110,7 +110,7 @@ struct operation *plan_append(struct member *member, enum operation_kind kind, u
     return operation;
 }
 
-/* A rule that has no window needs what is closed since the last update alone. */
+/* A rule without a window needs only the steps closed since the last update. */
 static bool has_window(const struct member *member) {
     return rule_kind(member->rule)->keeps == KEEPS_NOTHING;
 }
@@ -126,8 +126,8 @@ static void plan_closed(struct member *member, uint32_t slot, enum operation_kin
     update->fresh = member->run_slot == slot && member->run_length >= window->open + length;
 }
 
-/* Learn from what is closed since the last update, if anything is: the window ends right before the
-   open steps. */
+/* Learns the steps closed since the last update, if any: the window ends right before the open
+   steps. */
 static void plan_update(struct member *member, uint32_t slot, size_t *updates) {
     struct learner_window *window = &member->windows[slot];
     if (window->terms) {
@@ -177,7 +177,7 @@ void plan_step(struct member *member, uint32_t slot) {
 void plan_end(struct member *member, uint32_t slot, size_t *updates) {
     struct learner_window *window = &member->windows[slot];
     if (window->open) {
-        /* The dropped steps come after the window: the window's steps are not the latest. */
+        /* The dropped steps follow the window, so the window's steps are not the latest. */
         window->next = plan_position(member, slot, window->open);
         window->open = 0;
         member->run_length = 0;

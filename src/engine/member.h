@@ -1,5 +1,5 @@
-/* One network and what is planned for it: its engine, its part of the plan, and the windows of its
-   streams (engine.h). Where no members are listed there is one, without a name.
+/* One network and its plan: its engine, its part of the plan, and the windows of its streams
+   (engine.h). Without listed members there is one, with an empty name.
 
    Positions are those of a slot's ring (model_ring). The age of a step counts back from the next
    one: 1 is the newest. */
@@ -11,23 +11,23 @@
 
 /* The window of one stream, beside the slot's record in the engine. */
 struct learner_window {
-    uint32_t next;   /* ring position of its next step */
+    uint32_t next;   /* ring position of the next step */
     uint32_t length; /* closed steps in the window */
-    uint32_t closed; /* of them: closed since the last update */
-    uint32_t terms;  /* targets to be learned among those */
-    uint32_t open;   /* steps after those that wait for their targets */
+    uint32_t closed; /* the steps of these closed since the last update */
+    uint32_t terms;  /* targets of these to be learned */
+    uint32_t open;   /* later steps that wait for their targets */
 };
 
-/* The rate and clip in effect, and those of the configuration: they differ once they were set in
-   flight. */
+/* The rate and clip in effect, and those of the configuration: they differ after a change at run
+   time. */
 struct learner_rates {
     double rate, clip, configured_rate, configured_clip;
 };
 
 struct member {
-    char name[CONFIG_MEMBER_NAME_SIZE]; /* "" where no members are listed */
+    char name[CONFIG_MEMBER_NAME_SIZE]; /* "" without listed members */
     const struct model *model;
-    struct model *own; /* the same, of one that is listed; else NULL */
+    struct model *own; /* the same, if the member is listed; else NULL */
     const struct engine_ops *ops;
     struct engine *engine;
     uint64_t seed;
@@ -36,8 +36,8 @@ struct member {
     struct learner_rates rates;
     struct learner_window *windows; /* (max_streams,) */
 
-    /* The latest unbroken run of STEPs: of one slot, with no UPDATE among them and nothing else
-       that changed parameters. A window that lies at its end is fresh. */
+    /* The latest run of STEPs of one slot, without an UPDATE or another change of parameters. A
+       window at its end is fresh. */
     uint32_t run_slot;
     uint64_t run_length;
 
@@ -45,27 +45,27 @@ struct member {
     struct results results;
 };
 
-/* Operations that one step can bring at most: FORGET of the stream that made room, STEP, MEASURE,
-   SCORE (for each horizon), UPDATE (or ADVANCE) and SOLVE, and at the end of a sequence one more
-   UPDATE and FORGET. */
+/* The most operations per step: FORGET of the stream that made room, STEP, MEASURE, SCORE (per
+   horizon), UPDATE (or ADVANCE) and SOLVE, and at the end of a sequence another UPDATE and
+   FORGET. */
 enum { OPERATIONS_PER_STEP = 8, UPDATES_PER_STEP = 2 };
 
-/* Counts that no plan of so many steps and measures exceeds. */
+/* The largest counts of a plan of that many steps and measures. */
 struct plan plan_longest(const struct model *model, size_t steps, size_t measures);
 
-/* Memory for such a plan and its results; windows of so many streams. False: out of memory; close
-   it all the same. Bytes that a step of the plan takes. */
+/* Allocates such a plan, its results, and the windows of the streams. False: out of memory; call
+   member_close anyway. The second returns the bytes per step of the plan. */
 bool member_open(struct member *member, size_t slots, size_t steps, size_t measures);
 void member_close(struct member *member);
 size_t member_step_bytes(const struct model *model);
 
-/* Whether a plan of so many steps has room for all that one more can bring. */
+/* Whether a plan of that many steps has room for all operations of another one. */
 bool plan_has_room(const struct member *member, size_t steps);
 
-/* The plan begins empty. */
+/* Empties the plan. */
 void plan_empty(struct plan *plan);
 
-/* A block of its engine; writing one ends a run. */
+/* Reads or writes a block of its engine; writing one ends a run. */
 int member_read(const struct member *member, enum engine_block block, size_t index, void *data,
                 struct error *error);
 int member_write(struct member *member, enum engine_block block, size_t index, const void *data,
@@ -74,20 +74,21 @@ int member_write(struct member *member, enum engine_block block, size_t index, c
 /* The position of the step of that age. */
 uint32_t plan_position(const struct member *member, uint32_t slot, size_t age);
 
-/* Append an operation. There must be room. */
+/* Appends an operation. There must be room. */
 struct operation *plan_append(struct member *member, enum operation_kind kind, uint32_t slot);
 
-/* A target of the open step of that age is the next row, which is filled. */
+/* Appends a SCORE of the open step of that age; its target is in the next row, which is filled. */
 void plan_score(struct member *member, uint32_t slot, size_t age, size_t horizon, bool learn);
 
-/* Step with the next row of inputs, which is filled: the step is open. */
+/* Appends a STEP with the next row of inputs, which is filled: the step is open. */
 void plan_step(struct member *member, uint32_t slot);
 
-/* The oldest open step's targets have come, or there are none: `terms` of them are learned from. */
+/* Closes the oldest open step: its targets have arrived, or it has none. `terms` of them are
+   learned. */
 void plan_close(struct member *member, uint32_t slot, size_t terms, size_t *updates);
 
-/* The sequence ends: open steps are dropped, and the rest is learned from. Without a target, what a
-   rule keeps moves on over it. */
+/* Ends the sequence: drops open steps and learns the rest. Without a target, the state of a
+   learning rule only advances. */
 void plan_end(struct member *member, uint32_t slot, size_t *updates);
 
 #endif

@@ -11,14 +11,14 @@
 struct conformal {
     size_t columns;
     double *states; /* (slots, columns, CONFORMAL_STATE) */
-    float *errors;  /* (slots, columns, CONFORMAL_ERRORS) in the order in which they came, a ring */
-    float *sorted;  /* likewise, from least to greatest */
+    float *errors;  /* (slots, columns, CONFORMAL_ERRORS) ring, in order of arrival */
+    float *sorted;  /* the same, sorted from least to greatest */
 };
 
-/* One column's part. */
+/* State of one column. */
 struct column {
-    double *moved; /* the level less its beginning */
-    double *place; /* of the next error, plus CONFORMAL_ERRORS once there is one in each place */
+    double *moved; /* the level minus its initial value */
+    double *place; /* place of the next error, plus CONFORMAL_ERRORS once all places are used */
     float *errors, *sorted;
 };
 
@@ -51,7 +51,7 @@ int conformal_open(struct conformal **conformal, size_t columns, size_t slots,
         return 0;
     conformal_close(conformal);
     return error_set(error, EX_UNAVAILABLE,
-                     "out of memory for the intervals of %zu streams: lower learning.max_streams",
+                     "out of memory for the intervals of %zu streams; lower learning.max_streams",
                      slots);
 }
 
@@ -81,8 +81,8 @@ void conformal_begin(struct conformal *conformal, uint32_t slot) {
 
 /* ---- Bounds ---- */
 
-/* What stands at rank r >= 0 from the near end of n errors in order, to the far end: `step` is 1
-   from below and -1 from above. */
+/* The value at rank r >= 0 of n sorted errors, counted from `near`; `step` is 1 from below and
+   -1 from above. */
 static double at_rank(const float *near, ptrdiff_t step, size_t n, double r) {
     double nearest = (double)near[0], width = (double)near[step * (ptrdiff_t)(n - 1)] - nearest;
     if (r < 1)
@@ -106,7 +106,7 @@ struct conformal_bounds conformal_bounds(const struct conformal *conformal, uint
 
 /* ---- Learning ---- */
 
-/* The number of those in order that are below e. */
+/* The number of sorted errors below e. */
 static size_t place_of(const float *sorted, size_t n, float e) {
     const float *base = sorted;
     for (; n > 1; n -= n / 2)
@@ -114,7 +114,7 @@ static size_t place_of(const float *sorted, size_t n, float e) {
     return (size_t)(base - sorted) + (n == 1 && *base < e);
 }
 
-/* In the oldest's place, once all are taken: what lies between both moves by one. */
+/* Replaces the oldest error if all places are used: the sorted errors between both move by one. */
 static void keep(struct column *column, float e) {
     size_t n = kept(column), place = (size_t)*column->place;
     size_t at = place < CONFORMAL_ERRORS ? place : place - CONFORMAL_ERRORS;
@@ -143,7 +143,7 @@ void conformal_learn(struct conformal *conformal, uint32_t slot, size_t k, doubl
     if (known && !(holds && bounds.low == bounds.high))
         *column.moved = within(*column.moved + CONFORMAL_RATE * (target - !holds), -target,
                                CONFORMAL_LEVEL_MOST - target);
-    /* -0 is 0: sorting then depends on nothing but the numbers. */
+    /* -0 becomes 0, so that sorting depends only on the values. */
     keep(&column, (float)within(y - p, -FLT_MAX, FLT_MAX) + 0.0f);
 }
 

@@ -15,39 +15,39 @@
 
 /* ---- Lag ----
 
-   The lag at which one column's change repeats best: of 6..400 steps, found as changes come. Plain
-   data, of doubles alone; all zero is a lag that has seen nothing.
+   The lag of 6..400 steps at which the changes of one column repeat best, updated with each change.
+   Doubles only; all zero is a new column.
 
      score(l) = sum u_t u_{t-l} / sqrt(sum u_t^2 sum u_{t-l}^2) - 2.5 / sqrt(terms)
 
-   with sums that forget (0.9998 a step). Every 16 steps the best score is looked for; another lag
-   is taken when it is clearly better, and given up when its correlation has gone. */
+   The sums forget (0.9998 per step). Every 16 steps the best score is searched. A lag that is
+   clearly better replaces the current one, and a lag without correlation is dropped. */
 
 enum { LAG_LONGEST = 400 };
 
 struct lag {
-    double now; /* steps, 0 = there is none */
+    double now; /* steps, 0 = no lag */
     double total, weight;
-    double products[LAG_LONGEST + 1], squares[LAG_LONGEST + 1]; /* 0 and 1 are not used */
+    double products[LAG_LONGEST + 1], squares[LAG_LONGEST + 1]; /* 0 and 1 are unused */
 };
 
 #define KEEP 0.9998
 #define TINY 1e-12
 #define DOUBT 2.5      /* a correlation by chance is about 1 / sqrt(terms) */
-#define LEAST 0.1      /* a score worth taking */
-#define BETTER 1.1     /* than the one now, */
-#define BETTER_BY 0.01 /* and by */
-#define GONE 0.05      /* a correlation not worth keeping */
+#define LEAST 0.1      /* least score of a new lag */
+#define BETTER 1.1     /* a new lag must exceed the current one by this factor */
+#define BETTER_BY 0.01 /* and by this difference */
+#define GONE 0.05      /* least correlation to keep a lag */
 
 enum {
-    FIRST = 2,    /* the shortest lag that is counted, */
-    SHORTEST = 6, /* and that can be chosen */
-    EVERY = 16,   /* steps between two looks */
-    PERIODS = 2,  /* of a lag, and */
-    MARGIN = 20,  /* steps more, before it can be chosen */
+    FIRST = 2,    /* shortest lag that is counted */
+    SHORTEST = 6, /* shortest lag that can be chosen */
+    EVERY = 16,   /* steps between two searches */
+    PERIODS = 2,  /* required periods of a lag */
+    MARGIN = 20,  /* further steps before it can be chosen */
 };
 
-/* products += u past, squares += past^2, both forgetting, for `count` lags. */
+/* products += u past, squares += past^2, both with forgetting, for `count` lags. */
 VECTOR_BODY void add_body(double *restrict products, double *restrict squares,
                           const double *restrict past, size_t count, double u) {
 #pragma omp simd
@@ -87,7 +87,7 @@ static void choose(struct lag *lag, size_t top, double t) {
         lag->now = 0;
 }
 
-/* past[l] is u of l steps ago, past[0] the newest; `t` steps came before it: past[0..t] count, up
+/* past[l] is u of l steps ago, past[0] the newest; after `t` earlier steps past[0..t] count, up
    to LAG_LONGEST. */
 static void lag_take(struct lag *lag, const double *past, double t) {
     double u = past[0];
@@ -100,7 +100,7 @@ static void lag_take(struct lag *lag, const double *past, double t) {
         choose(lag, top, t);
 }
 
-/* Whether a lag can have come from here. */
+/* Whether a lag is valid. */
 static bool lag_valid(const struct lag *lag) {
     static const double weight = 2 / (1 - KEEP),
                         most = weight * FORECAST_FEATURE_MOST * FORECAST_FEATURE_MOST;
@@ -112,27 +112,27 @@ static bool lag_valid(const struct lag *lag) {
 
 /* ---- Column ----
 
-   One column of one stream: its units, its past and its lag. Doubles alone, so that a stream's
-   state is one array of them; all zero is a column that has seen nothing. */
+   One column of one stream: its units, its recent values and its lag. Doubles only, so that a
+   stream's state is one array; all zero is a new column. */
 
 enum {
     COLUMN_PAST = LAG_LONGEST + 2,
     COLUMN_LEVELS = 12,
     COLUMN_FIRST = 30, /* values */
-    COLUMN_FAR = 30,   /* deviations, or changes, that one of later ones counts for at most */
+    COLUMN_FAR = 30,   /* limit of a later value, in deviations or changes */
 };
 
 #define COLUMN_RATE_LEAST 0.001
 
 struct column {
-    double count; /* values seen */
+    double count; /* values so far */
     double mean, variance;
     double change; /* mean square change */
     double sd, ds;
     double ewma;
     struct lag lag;
     double v;                /* the change one lag ago, in ds */
-    double x[COLUMN_PAST];   /* newest first; before the first value stands the first */
+    double x[COLUMN_PAST];   /* newest first; before the first value the first */
     double u[COLUMN_PAST];   /* changes in ds, within 8; before the first 0 */
     double z[COLUMN_LEVELS]; /* levels in sd, within 8 */
 };
@@ -143,8 +143,9 @@ static inline bool column_is_settled(const struct column *c) {
 }
 
 #define EWMA_RATE 0.2
-#define WILD_MAX 3          /* of the first: more are no accident but a level of their own */
-#define RELATIVE_LEAST 1e-9 /* of a deviation, beside the mean */
+/* most wild ones among the first values: more of them are a level of their own */
+#define WILD_MAX 3
+#define RELATIVE_LEAST 1e-9 /* least share of a deviation, relative to the mean */
 #define LEAST_UNIT 1e-12
 
 static void push(double *past, size_t count, double value) {
@@ -164,13 +165,13 @@ static void move_statistics(struct column *c, double x, double delta) {
         c->change += fmax(1 / (t - 1), COLUMN_RATE_LEAST) * (delta * delta - c->change);
 }
 
-/* The first values are complete: if some of them are wild, the statistics again, without them. Of
-   missing values in between the held ones are counted. */
+/* The first values are complete: recomputes the statistics without wild ones. Missing values in
+   between count as held. */
 static void drop_wild(struct column *c, double t) {
     double values[COLUMN_PAST], median, mean = 0, squares = 0, changes = 0;
     size_t count = (size_t)fmin(t + 1, COLUMN_PAST), used = 0, pairs = 0;
     while (count > 1 && c->x[count - 2] == c->x[count - 1])
-        count--; /* before the first value stands the first value */
+        count--; /* values before the first equal the first */
     memcpy(values, c->x, count * sizeof *values);
     double far = wild_distance(values, count, WILD_MAX, &median);
     if (!isfinite(far))
@@ -190,18 +191,19 @@ static void drop_wild(struct column *c, double t) {
     c->change = pairs ? changes / (double)pairs : 0;
 }
 
-/* The units from the statistics, also where nothing was seen. */
+/* Computes the units from the statistics, also without values. */
 static void measure(struct column *c) {
     double least = RELATIVE_LEAST * fabs(c->mean) + LEAST_UNIT;
     c->sd = c->count > 1 ? fmax(sqrt(c->variance), least) : 1;
     c->ds = c->change > 0 ? fmax(sqrt(c->change), least) : c->sd;
 }
 
-/* One more value, NaN = missing; `t` steps of the stream came before. Rates are not below 0.001;
-   after the first 30 a value counts as at most 30 deviations and 30 changes away, so that a wild
-   one moves little; a new level is reached in some tens of steps, since the deviation then grows at
-   each. Once the first 30 are complete, up to three of them that lie a thousand deviations outside
-   of all others are left out. A missing value is held, and moves no statistics. */
+/* Takes the next value, NaN = missing, after `t` earlier steps of the stream. Rates are at least
+   0.001. After the first 30 values a value counts as at most 30 deviations and 30 changes, so a
+   wild value moves little; a new level is reached in some tens of steps, since the deviation
+   grows at each. When the first 30 are complete, up to three of them that are a thousand
+   deviations away from all others are left out. A missing value is held, and does not move the
+   statistics. */
 static void column_take(struct column *c, double value, double t) {
     bool seen = !isnan(value), first = seen && c->count == 0;
     double x = seen ? value : c->x[0];
@@ -229,7 +231,7 @@ static bool is_unit(const struct column *c, double unit) {
     return unit >= (c->count > 0 ? LEAST_UNIT : 0) && unit <= FINITE_VALUE_MOST;
 }
 
-/* Whether a column can have come from here. */
+/* Whether a column is valid. */
 static bool column_valid(const struct column *c) {
     return c->count >= 0 && c->count <= FINITE_VALUE_MOST && is_unit(c, c->sd) &&
            is_unit(c, c->ds) && c->variance >= 0 && c->variance <= FINITE_SQUARE_MOST &&
@@ -242,32 +244,34 @@ static bool column_valid(const struct column *c) {
 
 /* ---- Regressions ----
 
-   The experts that learn by least squares. Up to 8 columns share a regression; of more each has its
-   own. ar3, ar12, ar12fast and ar24 forecast changes from changes, abs12 levels from levels.
+   The experts that learn by least squares. Up to 8 columns share a regression; with more columns
+   each has its own. ar3, ar12, ar12fast and ar24 forecast changes from changes, abs12 levels from
+   levels.
 
-     ar of L lags, a group of columns each:
-       phi = u | (x l steps ago - x) / ds for l = 2..L-1 | (mean - x) / ds | v | 1, within 10
+   Inputs of a group of columns, for L lags:
+     ar:    phi = u | (x l steps ago - x) / ds for l = 2..L-1 | (mean - x) / ds | v | 1, within 10
      abs12: phi = z of l steps ago, l = 0..11, within 4 | 1
 
-   Several steps ahead ds and v are of that horizon, and u is turned into its unit. What was said,
-   and from what, is kept in as many places as steps wait: that of step t is t modulo their number.
- */
+   For several steps ahead, ds and v are those of the horizon, and u is converted to its unit.
+   Forecasts and their inputs are kept in one place per waiting step: those of step t at t modulo
+   their number. */
 
 struct regression {
     bool there;
     size_t lags;
     struct least_squares ls; /* of one group */
-    size_t begin;            /* of its numbers in a block, group after group: those of ls, and by
-                                place phi (stride,) and what it says (width,) in its own unit */
+    /* offset of its numbers in a block, group after group: those of ls, then per place phi
+       (stride,) and its forecasts (width,) in its own unit */
+    size_t begin;
 };
 
 struct regressions {
     size_t columns, width, groups; /* columns = groups * width */
     size_t places;                 /* the horizon */
     struct regression of[EXPERTS];
-    size_t said; /* in a block: (places, EXPERTS, columns) in changes */
-    size_t size; /* numbers in a block */
-    size_t work; /* numbers of scratch */
+    size_t stored; /* offset in a block: (places, EXPERTS, columns) in changes */
+    size_t size;   /* numbers in a block */
+    size_t work;   /* numbers of scratch */
 };
 
 #define FEATURE_MOST 10
@@ -276,12 +280,13 @@ struct regressions {
 
 enum { JOINT_COLUMNS = 8 };
 
-/* What an expert is: a formula of a column, or least squares. */
+/* An expert: a formula of a column, or least squares. */
 struct expert_kind {
     const char *name;
-    double (*says)(const struct column *c, double ds, double v); /* as a change; NULL: */
+    /* forecasts a change; NULL: least squares */
+    double (*forecast)(const struct column *c, double ds, double v);
     size_t lags;
-    bool levels; /* it forecasts levels from levels */
+    bool levels; /* forecasts levels from levels */
     double keep, prior;
 };
 
@@ -332,7 +337,7 @@ static void regressions_describe(struct regressions *r, size_t columns, unsigned
         size_t work = least_squares_work(&g->ls) + r->width;
         r->work = work > r->work ? work : r->work;
     }
-    r->said = r->size;
+    r->stored = r->size;
     r->size += places * EXPERTS * columns;
     r->work += r->work == 0;
 }
@@ -343,13 +348,13 @@ static double *group_of(const struct regressions *r, double *block, enum expert 
     return block + g->begin + group * group_size(r, g);
 }
 
-/* Of a group's numbers: phi at that place; what was said from it follows. */
+/* phi of a group at that place; the forecasts follow it. */
 static double *phi_of(const struct regression *g, double *numbers, size_t place) {
     return numbers + least_squares_size(&g->ls) + place * (g->ls.stride + g->ls.outputs);
 }
 
-static size_t said_of(const struct regressions *r, size_t place, enum expert expert) {
-    return r->said + (place * EXPERTS + expert) * r->columns;
+static size_t stored_of(const struct regressions *r, size_t place, enum expert expert) {
+    return r->stored + (place * EXPERTS + expert) * r->columns;
 }
 
 static void regressions_begin(const struct regressions *r, double *block) {
@@ -368,9 +373,9 @@ static bool group_valid(const struct regressions *r, const struct regression *g,
     return valid;
 }
 
-/* Whether a block can have come from here. */
+/* Whether a block is valid. */
 static bool regressions_valid(const struct regressions *r, const double *block) {
-    bool valid = finite_within(block + r->said, r->size - r->said, FINITE_MOST);
+    bool valid = finite_within(block + r->stored, r->size - r->stored, FINITE_MOST);
     for (enum expert expert = 0; expert < EXPERTS; expert++) {
         const struct regression *g = &r->of[expert];
         for (size_t n = 0; g->there && n < r->groups; n++)
@@ -401,7 +406,7 @@ static void fill_levels(double *phi, const struct column *c, size_t width) {
     phi[COLUMN_LEVELS * width] = 1;
 }
 
-/* A level that is forecast, as a change. */
+/* A forecast level, as a change. */
 static double change_of(const struct column *c, double ds, double level) {
     return (c->mean + c->sd * level - c->x[0]) / ds;
 }
@@ -414,18 +419,18 @@ static void predict_group(const struct regressions *r, double *block, size_t pla
     const struct column *c = columns + first;
     double *numbers = group_of(r, block, expert, group);
     double *phi = phi_of(g, numbers, place), *own = phi + g->ls.stride;
-    double *said = block + said_of(r, place, expert) + first;
+    double *stored = block + stored_of(r, place, expert) + first;
     if (expert_kinds[expert].levels)
         fill_levels(phi, c, r->width);
     else
         fill_changes(phi, g->lags, c, ds + first, v + first, r->width);
     least_squares_predict(&g->ls, numbers, phi, own);
     for (size_t k = 0; k < r->width; k++)
-        said[k] = expert_kinds[expert].levels ? change_of(&c[k], ds[first + k], own[k]) : own[k];
+        stored[k] = expert_kinds[expert].levels ? change_of(&c[k], ds[first + k], own[k]) : own[k];
 }
 
-/* Forecast from the columns, with the unit and v of the horizon (columns,), and remember at that
-   place what was said. */
+/* Forecasts from the columns, with the unit and v of the horizon (columns,), and stores the
+   forecasts at that place. */
 static void regressions_predict(const struct regressions *r, double *block, size_t place,
                                 const struct column *columns, const double *ds, const double *v) {
     for (enum expert expert = 0; expert < EXPERTS; expert++)
@@ -433,15 +438,15 @@ static void regressions_predict(const struct regressions *r, double *block, size
             predict_group(r, block, place, expert, n, columns, ds, v);
 }
 
-/* What an expert has said there, in changes (columns,); 0 without it. */
-static void regressions_said(const struct regressions *r, const double *block, size_t place,
-                             enum expert expert, double *p) {
-    memcpy(p, block + said_of(r, place, expert), r->columns * sizeof *p);
+/* The stored forecasts of an expert, in changes (columns,); 0 without it. */
+static void regressions_stored(const struct regressions *r, const double *block, size_t place,
+                               enum expert expert, double *p) {
+    memcpy(p, block + stored_of(r, place, expert), r->columns * sizeof *p);
 }
 
 /* ---- Learning ---- */
 
-/* One step ahead nothing has been learned since: what today's weights say is what was said. */
+/* One step ahead the weights have not changed since: today's forecast is the stored one. */
 static void learn_group(const struct regressions *r, double *block, size_t place,
                         enum expert expert, size_t group, const double *y, const double *level,
                         double *work) {
@@ -460,8 +465,8 @@ static void learn_group(const struct regressions *r, double *block, size_t place
     least_squares_learn(&g->ls, numbers, phi, error, rest);
 }
 
-/* The target of what was said there has come: y in changes, level in deviations, (columns,), NaN =
-   not observed. Today's weights are corrected by the error that they make. */
+/* Takes the target of the forecasts at that place: y in changes, level in deviations,
+   (columns,), NaN = not observed. The current weights are corrected by their current error. */
 static void regressions_learn(const struct regressions *r, double *block, size_t place,
                               const double *y, const double *level, double *work) {
     for (enum expert expert = 0; expert < EXPERTS; expert++)
@@ -471,24 +476,24 @@ static void regressions_learn(const struct regressions *r, double *block, size_t
 
 /* ---- One horizon ---- */
 
-/* One horizon of a stream: the unit of a change so many steps ahead, the experts that say it, and
-   the steps that wait for their truths. A description, and a block of doubles for each stream, as
-   the regressions above have; all zero but the regressions is a stream that begins.
+/* One horizon of a stream: the unit of a change over that many steps, its experts, and the steps
+   that wait for their truths. A description, and a block of doubles for each stream, like the
+   regressions; all zero except the regressions is a new stream.
 
-   One step ahead unit and waiting step are those of the columns. Further ahead, of h
-   steps, with c_h the mean square of the n changes over h steps so far, and v of the newest whole
-   period L of the lag, m = ceil(h / L):
+   One step ahead, the unit and the waiting step are those of the columns. For h steps, with c_h the
+   mean square of the n changes over h steps so far, and v from the newest whole period L of the
+   lag, m = ceil(h / L):
 
      ds_h = sqrt((n c_h + h h ds^2) / (n + h))      v_h = (x of mL - h steps ago - x) / ds_h
 
-   As long as there are few, the unit is that of a random walk, for h changes that overlap are worth
-   about one. They count once the units of the column are complete, at the rates above, and
+   With few changes the unit is that of a random walk, since h overlapping changes are worth
+   about one. Changes count once the units of the column are complete, at the rates above, and
    each as at most 30 ds_h. */
 struct horizon {
     size_t ahead, columns;
     unsigned experts;
-    struct regressions regressions; /* at the block's beginning */
-    size_t units, waiting;          /* in a block: more than one step ahead */
+    struct regressions regressions; /* offset at the beginning of the block */
+    size_t units, waiting;          /* offsets in a block, with more than one step ahead */
     size_t size;                    /* numbers in a block */
 };
 
@@ -496,14 +501,15 @@ struct horizon {
 
 #define IN_DOUBLES(type) (sizeof(type) / sizeof(double))
 
-/* Further than one step ahead, (columns,): the mean square of the changes so far. */
+/* The mean square of the changes so far, with more than one step ahead, (columns,). */
 struct unit {
     double count, change;
 };
 
-/* Likewise, (ahead, columns), that of step t at t modulo ahead: what was said is relative to. */
+/* The reference of the forecasts, with more than one step ahead: (ahead, columns), that of step
+   t at t modulo ahead. */
 struct waiting {
-    double known; /* 0: nothing was ever seen */
+    double known; /* 0: no value yet */
     double x, mean, sd, ds;
 };
 
@@ -538,7 +544,7 @@ static bool waiting_valid(const struct waiting *w) {
            w->ds >= least && w->ds <= FINITE_VALUE_MOST;
 }
 
-/* Whether a block can have come from here. */
+/* Whether a block is valid. */
 static bool horizon_valid(const struct horizon *h, const double *block) {
     const struct unit *units = (const void *)(block + h->units);
     const struct waiting *waiting = (const void *)(block + h->waiting);
@@ -551,7 +557,7 @@ static bool horizon_valid(const struct horizon *h, const double *block) {
     return valid;
 }
 
-/* What the step at that place said of column k is relative to. */
+/* The reference of column k's forecasts at that place. */
 static struct waiting waits(const struct horizon *h, double *block, const struct column *c,
                             size_t place, size_t k) {
     if (h->ahead > 1)
@@ -559,9 +565,9 @@ static struct waiting waits(const struct horizon *h, double *block, const struct
     return (struct waiting){c->count > 0, c->x[0], c->mean, c->sd, c->ds};
 }
 
-/* Step t's x (columns,), maybe unaligned, as the truth of the step `ahead` before, t >= ahead.
-   `columns` are as they were before step t. Arrays (columns,): see struct forecast_horizon. With
-   `learn` the experts do. */
+/* Takes step t's x (columns,), possibly unaligned, as the truth of the step `ahead` before, t >=
+   ahead. `columns` are in their state before step t. Arrays (columns,): see struct
+   forecast_horizon. With `learn` the experts learn. */
 static void horizon_settle(const struct horizon *h, double *block, const struct column *columns,
                            size_t t, const void *x, bool learn, double *y, double *level,
                            double *base, double *last, double *work) {
@@ -569,19 +575,20 @@ static void horizon_settle(const struct horizon *h, double *block, const struct 
     for (size_t k = 0; k < h->columns; k++) {
         const struct waiting w = waits(h, block, &columns[k], place, k);
         double value =
-            w.known > 0 ? (double)unaligned_float(x, k) : NAN; /* a column's first is no target */
+            /* the first value of a column is not a target */
+            w.known > 0 ? (double)unaligned_float(x, k) : NAN;
         y[k] = (value - w.x) / w.ds;
         last[k] = w.known > 0 ? w.x : NAN;
         level[k] = (value - w.mean) / w.sd;
     }
-    regressions_said(&h->regressions, block, place, EXPERT_ar12, base);
+    regressions_stored(&h->regressions, block, place, EXPERT_ar12, base);
     if (learn)
         regressions_learn(&h->regressions, block, place, y, level, work);
 }
 
-/* ---- Saying ---- */
+/* ---- Forecasts of a step ---- */
 
-/* The unit, when the change over `ahead` steps to this x is known, which is NaN if it is not. */
+/* The unit after the change over `ahead` steps to this x, which is NaN if unknown. */
 static double unit_of(const struct horizon *h, struct unit *u, const struct column *c,
                       double change) {
     double ahead = (double)h->ahead, begins = ahead * ahead * c->ds * c->ds;
@@ -594,7 +601,7 @@ static double unit_of(const struct horizon *h, struct unit *u, const struct colu
     return sqrt((u->count * u->change + begins) / (u->count + ahead));
 }
 
-/* What the value was one whole period before the one that is forecast, as a change. */
+/* The value one whole period before the forecast one, as a change. */
 static double period_of(const struct horizon *h, const struct column *c, double t, double ds) {
     size_t lag = (size_t)c->lag.now;
     if (!lag)
@@ -603,8 +610,8 @@ static double period_of(const struct horizon *h, const struct column *c, double 
     return t >= (double)back ? (c->x[back] - c->x[0]) / ds : 0;
 }
 
-static void say_units(const struct horizon *h, double *block, const struct column *columns,
-                      size_t t, const void *x, double *ds, double *v) {
+static void horizon_units(const struct horizon *h, double *block, const struct column *columns,
+                          size_t t, const void *x, double *ds, double *v) {
     for (size_t k = 0; k < h->columns; k++) {
         const struct column *c = &columns[k];
         ds[k] = c->ds;
@@ -620,55 +627,55 @@ static void say_units(const struct horizon *h, double *block, const struct colum
     }
 }
 
-/* What is said at step t, of which x came; `columns` have taken it. Arrays (columns,), experts
-   (experts of the set, columns). */
-static void horizon_say(const struct horizon *h, double *block, const struct column *columns,
-                        size_t t, const void *x, double *ds, double *v, double *ar12,
-                        double *experts) {
+/* The forecasts at step t; `columns` have taken its x. Arrays (columns,), experts (experts of
+   the set, columns). */
+static void horizon_forecast(const struct horizon *h, double *block, const struct column *columns,
+                             size_t t, const void *x, double *ds, double *v, double *ar12,
+                             double *experts) {
     size_t place = t % h->ahead;
-    say_units(h, block, columns, t, x, ds, v);
+    horizon_units(h, block, columns, t, x, ds, v);
     regressions_predict(&h->regressions, block, place, columns, ds, v);
     for (size_t n = 0; n < experts_count(h->experts); n++, experts += h->columns) {
         enum expert expert = experts_at(h->experts, n);
         const struct expert_kind *kind = &expert_kinds[expert];
-        if (!kind->says)
-            regressions_said(&h->regressions, block, place, expert, experts);
-        for (size_t k = 0; kind->says && k < h->columns; k++)
-            experts[k] = kind->says(&columns[k], ds[k], v[k]);
+        if (!kind->forecast)
+            regressions_stored(&h->regressions, block, place, expert, experts);
+        for (size_t k = 0; kind->forecast && k < h->columns; k++)
+            experts[k] = kind->forecast(&columns[k], ds[k], v[k]);
     }
-    regressions_said(&h->regressions, block, place, EXPERT_ar12, ar12);
+    regressions_stored(&h->regressions, block, place, EXPERT_ar12, ar12);
 }
 
 /* ---- All of them ---- */
 
-/* A state is a head, the columns, and the horizons; of several of them follow, for as many steps as
-   the furthest looks ahead, what the others' targets were: (ahead, horizons - 1, OUTCOMES) rows of
-   columns and one number more, 1 where they are to be learned from. */
+/* A state is a head, the columns, and the horizons. With several horizons the targets of the
+   other horizons follow, for as many steps as the furthest looks ahead: (ahead, horizons - 1,
+   OUTCOMES) rows of columns and one number more, 1 if they are to be learned. */
 struct head {
     double steps;
     double waits; /* 1: the newest step waits for its target */
 };
 
-#define STEPS_MOST 9007199254740992.0 /* 2^53: whole numbers are exact up to there */
+#define STEPS_MOST 9007199254740992.0 /* 2^53: integers are exact up to it */
 
 enum { OF_Y, OF_LEVEL, OF_BASE, OUTCOMES };
 
-/* What is said of a step, in the order of struct forecast_step, */
+/* Arrays of a step, in the order of struct forecast_step, */
 enum { OF_X, OF_UNSEEN, OF_MEAN, OF_SD, OF_Z, OF_U, ARRAYS };
 
-/* and of one horizon; experts follow. */
+/* arrays of one horizon; experts follow. */
 enum { OF_LAST = OUTCOMES, OF_DS, OF_V, OF_AR12, OF_EXPERTS };
 
 struct forecaster {
     size_t columns, size, horizons, furthest;
     unsigned experts;
     struct horizon of[FORECAST_HORIZONS_MAX];
-    size_t begin[FORECAST_HORIZONS_MAX]; /* of its block in a state */
+    size_t begin[FORECAST_HORIZONS_MAX]; /* offset of its block in a state */
     size_t outcomes;                     /* in a state */
     double *states;                      /* (slots, size) */
-    double *said;                        /* (ARRAYS + horizons * row, columns) */
+    double *results;                     /* (ARRAYS + horizons * row, columns) */
     double *work;
-    struct forecast_horizon says[FORECAST_HORIZONS_MAX];
+    struct forecast_horizon forecasts[FORECAST_HORIZONS_MAX];
     struct forecast_closed closed[FORECAST_HORIZONS_MAX];
 };
 
@@ -689,11 +696,11 @@ enum expert experts_at(unsigned experts, size_t n) {
 
 /* ---- Memory ---- */
 
-static size_t said_rows(const struct forecaster *f) {
+static size_t result_rows(const struct forecaster *f) {
     return ARRAYS + f->horizons * (OF_EXPERTS + experts_count(f->experts));
 }
 
-/* Numbers that are kept of one horizon's targets of a step. */
+/* Numbers kept of one horizon's targets of a step. */
 static size_t outcome_size(const struct forecaster *f) {
     return 1 + OUTCOMES * f->columns;
 }
@@ -716,9 +723,9 @@ static void describe(struct forecaster *f, size_t columns, unsigned experts, con
 
 static bool allocate(struct forecaster *f, size_t slots) {
     f->states = calloc(slots, f->size * sizeof *f->states);
-    f->said = calloc(said_rows(f), f->columns * sizeof *f->said);
+    f->results = calloc(result_rows(f), f->columns * sizeof *f->results);
     f->work = calloc(f->of[0].regressions.work, sizeof *f->work);
-    return f->states && f->said && f->work;
+    return f->states && f->results && f->work;
 }
 
 int forecaster_open(struct forecaster **forecaster, size_t columns, unsigned experts,
@@ -731,7 +738,7 @@ int forecaster_open(struct forecaster **forecaster, size_t columns, unsigned exp
     }
     forecaster_close(forecaster);
     return error_set(error, EX_UNAVAILABLE,
-                     "out of memory for the experts of %zu streams: lower learning.max_streams",
+                     "out of memory for the experts of %zu streams; lower learning.max_streams",
                      slots);
 }
 
@@ -741,7 +748,7 @@ void forecaster_close(struct forecaster **forecaster) {
     if (!old)
         return;
     free(old->states);
-    free(old->said);
+    free(old->results);
     free(old->work);
     free(old);
 }
@@ -788,28 +795,28 @@ bool forecaster_state_valid(const struct forecaster *forecaster, const double *s
 
 /* ---- One step ---- */
 
-static double *said(const struct forecaster *f, size_t array) {
-    return f->said + array * f->columns;
+static double *results_of(const struct forecaster *f, size_t array) {
+    return f->results + array * f->columns;
 }
 
-static double *said_ahead(const struct forecaster *f, size_t horizon, size_t array) {
-    return said(f, ARRAYS + horizon * (OF_EXPERTS + experts_count(f->experts)) + array);
+static double *horizon_results(const struct forecaster *f, size_t horizon, size_t array) {
+    return results_of(f, ARRAYS + horizon * (OF_EXPERTS + experts_count(f->experts)) + array);
 }
 
-/* What is kept of that horizon's targets of step t, of all but the furthest. */
+/* The stored targets of that horizon of step t, for all but the furthest. */
 static double *outcome_of(struct forecaster *f, uint32_t slot, size_t t, size_t horizon) {
     size_t row = t % f->furthest * (f->horizons - 1) + horizon;
     return forecaster_state(f, slot) + f->outcomes + row * outcome_size(f);
 }
 
-/* What this x, of step t, says of the steps that wait for it. */
+/* Takes this x, of step t, as the truth of the steps that wait for it. */
 static void settle(struct forecaster *f, uint32_t slot, size_t t, const void *x, bool learn) {
     const struct column *columns = columns_of(f, slot);
     for (size_t n = 0; n < f->horizons && t >= f->of[n].ahead; n++) {
-        double *y = said_ahead(f, n, OF_Y);
+        double *y = horizon_results(f, n, OF_Y);
         horizon_settle(&f->of[n], block_of(f, slot, n), columns, t, x, learn, y,
-                       said_ahead(f, n, OF_LEVEL), said_ahead(f, n, OF_BASE),
-                       said_ahead(f, n, OF_LAST), f->work);
+                       horizon_results(f, n, OF_LEVEL), horizon_results(f, n, OF_BASE),
+                       horizon_results(f, n, OF_LAST), f->work);
         if (n + 1 == f->horizons)
             break;
         double *kept = outcome_of(f, slot, t - f->of[n].ahead, n);
@@ -818,11 +825,11 @@ static void settle(struct forecaster *f, uint32_t slot, size_t t, const void *x,
     }
 }
 
-/* What is to be learned of the step that is complete with this one: the furthest target is new. */
+/* The targets of the step that is complete now: the furthest one is new. */
 static void close_step(struct forecaster *f, uint32_t slot, size_t t, bool learn) {
     for (size_t n = 0; n < f->horizons; n++) {
         const double *kept = n + 1 < f->horizons ? outcome_of(f, slot, t, n) : NULL;
-        const double *y = kept ? kept + 1 : said_ahead(f, n, OF_Y);
+        const double *y = kept ? kept + 1 : horizon_results(f, n, OF_Y);
         f->closed[n] = (struct forecast_closed){
             .learn = kept ? *kept > 0 : learn,
             .y = y + OF_Y * f->columns,
@@ -832,7 +839,7 @@ static void close_step(struct forecaster *f, uint32_t slot, size_t t, bool learn
     }
 }
 
-static void say_columns(struct forecaster *f, uint32_t slot) {
+static void forecast_columns(struct forecaster *f, uint32_t slot) {
     for (size_t k = 0; k < f->columns; k++) {
         const struct column *c = &columns_of(f, slot)[k];
         const double values[ARRAYS] = {
@@ -841,22 +848,22 @@ static void say_columns(struct forecaster *f, uint32_t slot) {
             [OF_Z] = c->z[0],    [OF_U] = c->u[0],
         };
         for (size_t array = 0; array < ARRAYS; array++)
-            said(f, array)[k] = values[array];
+            results_of(f, array)[k] = values[array];
     }
 }
 
-static void say_ahead(struct forecaster *f, uint32_t slot, size_t t, const void *x) {
+static void forecast_ahead(struct forecaster *f, uint32_t slot, size_t t, const void *x) {
     for (size_t n = 0; n < f->horizons; n++) {
-        double *ds = said_ahead(f, n, OF_DS), *v = said_ahead(f, n, OF_V);
-        double *ar12 = said_ahead(f, n, OF_AR12), *experts = said_ahead(f, n, OF_EXPERTS);
-        horizon_say(&f->of[n], block_of(f, slot, n), columns_of(f, slot), t, x, ds, v, ar12,
-                    experts);
-        f->says[n] = (struct forecast_horizon){
+        double *ds = horizon_results(f, n, OF_DS), *v = horizon_results(f, n, OF_V);
+        double *ar12 = horizon_results(f, n, OF_AR12), *experts = horizon_results(f, n, OF_EXPERTS);
+        horizon_forecast(&f->of[n], block_of(f, slot, n), columns_of(f, slot), t, x, ds, v, ar12,
+                         experts);
+        f->forecasts[n] = (struct forecast_horizon){
             .settles = t >= f->of[n].ahead,
-            .y = said_ahead(f, n, OF_Y),
-            .level = said_ahead(f, n, OF_LEVEL),
-            .base = said_ahead(f, n, OF_BASE),
-            .last = said_ahead(f, n, OF_LAST),
+            .y = horizon_results(f, n, OF_Y),
+            .level = horizon_results(f, n, OF_LEVEL),
+            .base = horizon_results(f, n, OF_BASE),
+            .last = horizon_results(f, n, OF_LAST),
             .ds = ds,
             .v = v,
             .ar12 = ar12,
@@ -876,18 +883,18 @@ void forecaster_take(struct forecaster *f, uint32_t slot, const void *x, bool le
         column_take(&columns_of(f, slot)[k], (double)unaligned_float(x, k), head->steps);
     head->steps++;
     head->waits = 1;
-    say_columns(f, slot);
-    say_ahead(f, slot, t, x);
+    forecast_columns(f, slot);
+    forecast_ahead(f, slot, t, x);
     *step = (struct forecast_step){
         .number = t,
-        .of = f->says,
+        .of = f->forecasts,
         .closes = t >= f->furthest,
         .closed = f->closed,
-        .x = said(f, OF_X),
-        .unseen = said(f, OF_UNSEEN),
-        .mean = said(f, OF_MEAN),
-        .sd = said(f, OF_SD),
-        .z = said(f, OF_Z),
-        .u = said(f, OF_U),
+        .x = results_of(f, OF_X),
+        .unseen = results_of(f, OF_UNSEEN),
+        .mean = results_of(f, OF_MEAN),
+        .sd = results_of(f, OF_SD),
+        .z = results_of(f, OF_Z),
+        .u = results_of(f, OF_U),
     };
 }

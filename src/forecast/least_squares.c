@@ -22,7 +22,7 @@ double *least_squares_weights(const struct least_squares *ls, double *block) {
     return block + ls->inputs * ls->stride;
 }
 
-/* P, and nothing that it still lacks. */
+/* P, with nothing left to subtract. */
 static void begin_covariance(const struct least_squares *ls, double *p) {
     double *t = p + (ls->inputs + ls->outputs) * ls->stride;
     memset(p, 0, ls->inputs * ls->stride * sizeof *p);
@@ -50,7 +50,7 @@ bool least_squares_valid(const struct least_squares *ls, const double *block) {
            finite_within(t, ls->stride, most) && *grow >= 1 && *grow <= GROW_MOST;
 }
 
-/* ---- Products: every sum has one order ---- */
+/* ---- Products: every sum has a fixed order ---- */
 
 static double dot(const double *restrict a, const double *restrict b, size_t stride) {
     double sums[VECTOR_LANES] = {0};
@@ -61,8 +61,8 @@ static double dot(const double *restrict a, const double *restrict b, size_t str
            ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
-/* Rows of P, j and those after it: P = (P - t t^T) grow; r += phi_j P_j. Four of them pass over t
-   and r together. */
+/* Rows of P, j and the next ones: P = (P - t t^T) grow; r += phi_j P_j. Four of them share a
+   pass over t and r. */
 VECTOR_BODY void take_rows(size_t stride, double *restrict p, size_t j, const double *restrict t,
                            double grow, const double *restrict phi, double *restrict r) {
     double *restrict a = p + j * stride, *restrict b = a + stride, *restrict c = b + stride,
@@ -90,8 +90,8 @@ VECTOR_BODY void take_row(size_t stride, double *restrict p, size_t j, const dou
     }
 }
 
-/* P = (P - t t^T) grow, and r = P phi with the new P, as a sum of its rows, which are its columns
-   too. P's bytes, read and written once, bound it. */
+/* P = (P - t t^T) grow, and r = P phi with the new P, as a sum of its rows, which equal its
+   columns. Its time is bound by P's bytes, read and written once. */
 VECTOR_BODY void pass_body(size_t inputs, size_t stride, double *restrict p,
                            const double *restrict t, double grow, const double *restrict phi,
                            double *restrict r) {

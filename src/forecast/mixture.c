@@ -13,13 +13,13 @@
 #define TINY 1e-12
 #define FORECAST_MOST 60 /* changes */
 #define TARGET_MOST 30
-#define LOSS_MOST 30 /* of a difference: its square is 900 */
+#define LOSS_MOST 30 /* limit of a difference; its square is 900 */
 #define SMOOTHED 0.99
 
 enum { LOSSES = 2 }; /* squared, absolute */
 
-/* Of one horizon, the columns' parts begin here in a state; each keeps what was said in `ahead`
-   places, that of step t in t modulo ahead. */
+/* One horizon: its columns begin at this offset in a state. Each column keeps forecasts in
+   `ahead` places, those of step t at t modulo ahead. */
 struct part {
     size_t ahead, begin;
 };
@@ -29,15 +29,14 @@ struct mixture {
     unsigned combine;
     struct part of[FORECAST_HORIZONS_MAX];
     double *states; /* (slots, size) */
-    double *judged; /* as in struct mixture_score: (2, columns), (2, forecasts) */
+    double *scores; /* results for struct mixture_score: (2, columns), (2, forecasts) */
 };
 
-/* One column's part of a state; of each loss, (LOSSES, forecasts). */
+/* One column of a state; per loss (LOSSES, forecasts). */
 struct column {
-    /* In one place: */
-    double *p;     /* what was said, */
+    double *p;     /* prediction, of one place, */
     double *ds;    /* in this unit, */
-    double *parts; /* (LOSSES,) and what the two mixtures said */
+    double *parts; /* (LOSSES,) and those of both mixtures */
     double *q;     /* (forecasts,) */
 
     double *losses; /* (forecasts,) smoothed */
@@ -46,7 +45,7 @@ struct column {
 
 enum { ALONE = 2 + LOSSES, OF_EACH = 1 + 4 * LOSSES };
 
-/* Numbers of a column: a place, and all. */
+/* Numbers of a place, and of a column. */
 static size_t place_size(const struct mixture *m) {
     return ALONE + m->forecasts;
 }
@@ -86,20 +85,20 @@ int mixture_open(struct mixture **mixture, size_t columns, size_t forecasts, uns
         opened->combine = combine;
         describe(opened, ahead, horizons);
         opened->states = calloc(slots, opened->size * sizeof *opened->states);
-        opened->judged = calloc(2, (columns + forecasts) * sizeof *opened->judged);
+        opened->scores = calloc(2, (columns + forecasts) * sizeof *opened->scores);
     }
-    if (opened && opened->states && opened->judged)
+    if (opened && opened->states && opened->scores)
         return 0;
     mixture_close(mixture);
     return error_set(error, EX_UNAVAILABLE,
-                     "out of memory for the mixtures of %zu streams: lower learning.max_streams",
+                     "out of memory for the mixtures of %zu streams; lower learning.max_streams",
                      slots);
 }
 
 void mixture_close(struct mixture **mixture) {
     if (*mixture) {
         free((*mixture)->states);
-        free((*mixture)->judged);
+        free((*mixture)->scores);
     }
     free(*mixture);
     *mixture = NULL;
@@ -127,15 +126,15 @@ void mixture_begin(struct mixture *mixture, uint32_t slot) {
     }
 }
 
-/* Bounds of what a column keeps, twice as far as sums of their most can come. */
+/* Bounds of a column's state, twice as large as the largest possible sums. */
 #define SLOPE_MOST (2 * (FORECAST_MOST + TARGET_MOST))
 #define REGRET_MOST (2.0 * SLOPE_MOST * 2 * FORECAST_MOST)
 
 static bool place_valid(const struct mixture *m, const double *place) {
-    const double said = 2 * FORECAST_MOST;
-    return fabs(place[0]) <= said && place[1] >= 0 && place[1] <= FINITE_VALUE_MOST &&
-           finite_within(place + 2, LOSSES, said) &&
-           finite_within(place + ALONE, m->forecasts, said);
+    const double most = 2 * FORECAST_MOST;
+    return fabs(place[0]) <= most && place[1] >= 0 && place[1] <= FINITE_VALUE_MOST &&
+           finite_within(place + 2, LOSSES, most) &&
+           finite_within(place + ALONE, m->forecasts, most);
 }
 
 bool mixture_state_valid(const struct mixture *m, const double *state) {
@@ -157,7 +156,7 @@ bool mixture_state_valid(const struct mixture *m, const double *state) {
     return valid;
 }
 
-/* ---- Saying ---- */
+/* ---- Prediction ---- */
 
 static double mean(const double *q, size_t n) {
     double sum = 0;
@@ -216,8 +215,8 @@ void mixture_weights(struct mixture *mixture, uint32_t slot, size_t horizon, dou
 
 /* ---- Learning ---- */
 
-/* The regret r_i = slope (part - q_i) of each forecast is summed; a forecast weighs as much as its
-   regret is above 0, divided by the sum of its squares. */
+/* Sums the regret r_i = slope (part - q_i) of each forecast. The weight of a forecast is its
+   regret above 0, divided by the sum of its squares. */
 static void weigh(const struct column *c, size_t n, size_t loss, double y) {
     double part = c->parts[loss], sum = 0;
     double slope = loss == 0 ? 2 * (part - y) : part > y ? 1 : -1;
@@ -250,8 +249,8 @@ static double square(double a) {
     return a * a;
 }
 
-/* What each forecast of one column has lost, and how much it was asked for. */
-static void judge(const struct column *c, size_t n, double y, double *losses, double *weights) {
+/* The loss of each forecast of one column, and its weight. */
+static void measure(const struct column *c, size_t n, double y, double *losses, double *weights) {
     for (size_t i = 0; i < n; i++) {
         losses[i] += square(forecast_clip(c->q[i] - y, LOSS_MOST));
         weights[i] += (c->weights[i] + c->weights[n + i]) / LOSSES;
@@ -261,7 +260,7 @@ static void judge(const struct column *c, size_t n, double y, double *losses, do
 struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, size_t horizon,
                                    uint64_t step, const double *y, bool learn) {
     size_t columns = mixture->columns, n = mixture->forecasts;
-    double *errors = mixture->judged, *of_last = errors + columns;
+    double *errors = mixture->scores, *of_last = errors + columns;
     double *losses = of_last + columns, *weights = losses + n;
     struct mixture_score score = {
         .errors = errors, .of_last = of_last, .losses = losses, .weights = weights};
@@ -278,7 +277,7 @@ struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, size_
         score.observed++;
         errors[k] = original;
         of_last[k] = -*c.ds * y[k];
-        judge(&c, n, y[k], losses, weights);
+        measure(&c, n, y[k], losses, weights);
         if (!learn)
             continue;
         double target = forecast_clip(y[k], TARGET_MOST);
@@ -286,7 +285,7 @@ struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, size_
             weigh(&c, n, loss, target);
         smooth_losses(&c, n, y[k]);
     }
-    score.loss /= (double)score.observed; /* NaN when nothing was */
+    score.loss /= (double)score.observed; /* NaN if none was observed */
     score.baseline /= (double)score.observed;
     for (size_t i = 0; i < 2 * n; i++)
         losses[i] /= (double)score.observed;

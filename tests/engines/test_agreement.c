@@ -1,6 +1,6 @@
-/* All engines learn the same: what the first one computed, each later one is held against. The
-   models and plans are those on which engines take different ways: windows long enough for products
-   of matrices, layers wider than a block, more steps and shapes of plans than are kept. */
+/* All engines learn the same: each later engine is compared with the first one. The models and
+   plans use the parts in which engines differ: windows long enough for matrix products, layers
+   wider than a block, more steps and shapes of plans than are cached. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static const struct optimizer ADAM = {
 static const struct optimizer MOMENTUM = {.kind = OPTIMIZER_sgd, .momentum = 0.9};
 static const double RATE = 0.001, CLIP = 1.0, TOLERANCE = 2e-4;
 
-/* What the first engine computed in one test. */
+/* Results of the first engine in one test. */
 struct record {
     double *numbers; /* losses, gradient norms and update ratios, in order; then the parameters */
     size_t count;
@@ -62,8 +62,8 @@ static void play(struct run *run) {
     }
 }
 
-/* `count` steps of slot 0 with targets, `together` in one plan. An output that is solved is so
-   after each. */
+/* `count` steps of slot 0 with targets, `together` in one plan. An output that is solved is
+   solved after each. */
 static void learn_steps(struct run *run, size_t count, size_t together) {
     struct fixture *f = run->fixture;
     union value *x = calloc(f->inputs, sizeof *x), *y = calloc(f->model.target_size, sizeof *y);
@@ -90,7 +90,7 @@ static void update(struct run *run, size_t length, size_t closed, bool fresh) {
     fixture_update(run->fixture, 0, first, length, closed, closed, fresh);
 }
 
-/* Hold the run against the first engine's. */
+/* Compares the run with the first engine's. */
 static void end(struct run *run, size_t test) {
     struct fixture *f = run->fixture;
     struct record *record = &records[test];
@@ -117,7 +117,7 @@ static void end(struct run *run, size_t test) {
     free(run->numbers);
 }
 
-/* ---- the cases ---- */
+/* ---- Cases ---- */
 
 static void long_windows(void **state) {
     const struct architecture architecture = {
@@ -138,7 +138,7 @@ static void long_windows(void **state) {
     end(&run, 0);
 }
 
-/* Norms of units, with gradients that are formed and with those that are not. */
+/* Norms of units, with formed gradients and without. */
 static void norms_of_units(void **state) {
     enum { SHORT = 9, LONG = 40 };
     const struct architecture architecture = {
@@ -160,7 +160,7 @@ static void norms_of_units(void **state) {
     end(&run, 7);
 }
 
-/* Embedded or one-hot, with a skip path or without. */
+/* Embedded or one-hot, with and without a skip path. */
 static void long_windows_of_symbols(void **state) {
     const size_t places[] = {2, 1, 9, 10};
     for (size_t n = 0; n < 4; n++) {
@@ -180,8 +180,8 @@ static void long_windows_of_symbols(void **state) {
     }
 }
 
-/* Numbers between symbols, one-hot, embedded and both as minus; some tables are wider than a warp.
- */
+/* Numbers between symbols, one-hot, embedded and both negated; some tables are wider than a
+   warp. */
 static const struct input COLUMNS = {
     .size = 5,
     .column_count = 5,
@@ -192,7 +192,7 @@ static const struct input COLUMNS = {
                 {.name = "heat"}},
 };
 
-/* Windows on either side of the length from which gradients are formed, cut otherwise each time;
+/* Windows below and above the length at which gradients are formed, cut differently each time;
    with deviations that depend on the rows of W, and with a skip path. */
 static void long_windows_of_columns(void **state) {
     for (int skip = 0; skip < 2; skip++) {
@@ -250,7 +250,7 @@ static void wide_layers_and_inputs(void **state) {
     end(&run, 3);
 }
 
-/* Least squares between and after updates, of short windows and of long ones. */
+/* Least squares between and after updates, with short and long windows. */
 static void solved_outputs(void **state) {
     enum { SHORT = 9, LONG = 40 };
     const struct architecture architecture = {
@@ -305,8 +305,8 @@ static void wide_inputs_together_and_apart(void **state) {
     check_together_and_apart(&columns);
 }
 
-/* One run of more steps than an engine may take at once, and a window of more kernels than a graph
-   may have. */
+/* A run longer than an engine plays at once, and a window with more kernels than a graph may
+   have. */
 static void a_window_of_hundreds(void **state) {
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 2},
@@ -323,7 +323,7 @@ static void a_window_of_hundreds(void **state) {
     end(&run, 4);
 }
 
-/* Runs and windows of every length, so that no cache of plans' shapes can hold them all. */
+/* Runs and windows of every length: more shapes of plans than any cache holds. */
 static void plans_of_many_shapes(void **state) {
     enum { LONGEST = 12 };
     const struct architecture architecture = {
@@ -344,7 +344,7 @@ static void plans_of_many_shapes(void **state) {
     end(&run, 5);
 }
 
-/* Two streams by turns, one of them forgotten now and then, measured in between. */
+/* Two streams in turn, one of them forgotten now and then, with measurements. */
 static void check_by_turns(const struct input *input, size_t test) {
     enum { WINDOW = 3, TURNS = 24 };
     const struct architecture architecture = {

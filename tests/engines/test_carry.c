@@ -1,5 +1,5 @@
-/* Streams that go to another daemon of a fleet: which of them have changed since an entry of the
-   journal is what their blobs say, whatever has happened. */
+/* Streams that move to another daemon of a fleet: the list of changes since a journal entry
+   always matches the changes of their blobs. */
 #include <jansson.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -16,9 +16,9 @@
 
 enum { ROUNDS = 60 };
 
-/* What is kept elsewhere of streams: by number of the key. */
+/* The copies of streams elsewhere: by number of the key. */
 struct kept {
-    struct bytes blobs[STREAMS]; /* no bytes: nothing is kept of it */
+    struct bytes blobs[STREAMS]; /* empty: no copy */
     uint64_t order[STREAMS];
     size_t visits;
 };
@@ -57,7 +57,7 @@ static void drop_all(struct kept *kept) {
     *kept = (struct kept){0};
 }
 
-/* What changed is asked for, else all; what it was asked with next. */
+/* Requests the changes, or else all; sets the position of the next request. */
 static int ask(struct play *play, uint64_t *since, struct kept *kept) {
     const struct carry_visitor visitor = {.context = kept, .visit = keep, .gone = drop};
     struct carry *carry;
@@ -74,7 +74,7 @@ static int ask(struct play *play, uint64_t *since, struct kept *kept) {
     return result;
 }
 
-/* What is kept is what there is; in the order of use. */
+/* The copies equal the streams, in the order of use. */
 static void assert_kept(struct play *play, const struct kept *kept) {
     struct kept now = {0};
     uint64_t last = 0, since = 0;
@@ -99,7 +99,7 @@ static void assert_kept(struct play *play, const struct kept *kept) {
     drop_all(&now);
 }
 
-static void tells_what_has_changed(void **unused) {
+static void reports_changes(void **unused) {
     for (size_t n = 0; n < PLAY_CASES; n++) {
         if (!play_can(n))
             continue;
@@ -124,9 +124,9 @@ static void tells_what_has_changed(void **unused) {
     }
 }
 
-/* A stream that cannot come leaves no change; one that comes is one, and so is what it displaces.
- */
-static void tells_what_has_come(void **unused) {
+/* A rejected stream causes no change; an adopted one is a change, and so is the one that it
+   displaces. */
+static void reports_arrivals(void **unused) {
     if (!under_test_is_cpu())
         skip();
     for (size_t n = 0; n < PLAY_CASES; n++) {
@@ -163,8 +163,8 @@ static void tells_what_has_come(void **unused) {
     }
 }
 
-/* Commands, and what is not known. */
-static void tells_what_is_not_known(void **unused) {
+/* Commands, and unknown positions. */
+static void reports_unknown_positions(void **unused) {
     if (!under_test_is_cpu())
         skip();
     struct play *play = play_open(play_cases[6].text);
@@ -180,7 +180,7 @@ static void tells_what_is_not_known(void **unused) {
     learner_set_position(play->learner, ++play->position);
     assert_int_equal(ask(play, &since, &kept), 0);
     assert_kept(play, &kept);
-    /* What was asked before is settled. */
+    /* Earlier requests are acknowledged. */
     assert_int_equal(ask(play, &before, &kept), 1);
     assert_int_equal(learner_reset_member(play->learner, 0, NULL), 0);
     learner_set_position(play->learner, ++play->position);
@@ -199,8 +199,8 @@ static void tells_what_is_not_known(void **unused) {
     play_close(play);
 }
 
-/* A learner that has resumed knows what came after its checkpoint. */
-static void tells_after_a_start(void **unused) {
+/* A resumed learner reports changes after its checkpoint. */
+static void reports_after_a_start(void **unused) {
     if (!under_test_is_cpu())
         skip();
     char path[] = "/tmp/carry-XXXXXX";
@@ -237,7 +237,7 @@ static void tells_after_a_start(void **unused) {
     }
 }
 
-/* ---- What is forgotten ---- */
+/* ---- Forgotten streams ---- */
 
 enum { LONG = 250, FORGOTTEN = 100 };
 
@@ -258,7 +258,7 @@ static int look(void *context, struct journal_entry *entry, struct error *error)
     return 0;
 }
 
-/* Also where each byte of a key is six of JSON: each command is one that a control socket takes. */
+/* Each command fits a control socket, even if each byte of a key is six bytes of JSON. */
 static void forgets_in_requests(void **unused) {
     char directory[] = "/tmp/carry-XXXXXX", key[LONG + 1], command[64];
     struct play *play = play_open("name: a\nmodel:\n  input: {kind: real, size: 1}\n" GRU
@@ -304,8 +304,8 @@ static void forgets_in_requests(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_what_has_changed),  cmocka_unit_test(tells_what_has_come),
-        cmocka_unit_test(tells_what_is_not_known), cmocka_unit_test(tells_after_a_start),
+        cmocka_unit_test(reports_changes),           cmocka_unit_test(reports_arrivals),
+        cmocka_unit_test(reports_unknown_positions), cmocka_unit_test(reports_after_a_start),
         cmocka_unit_test(forgets_in_requests),
     };
     if (play_setup())

@@ -1,4 +1,4 @@
-/* Checkpoints: resuming with the same bits, and files that cannot be resumed from. */
+/* Checkpoints: resuming with the same bits, and invalid files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,7 +117,7 @@ static struct workload_options resumed_case(size_t which) {
         o.max_streams = 50;
         o.keys = 40;
         break;
-    case 4: /* weights' rows decide deviations */
+    case 4: /* norms of rows */
         layer->norm = NORM_weight;
         break;
     case 5: /* running statistics */
@@ -130,10 +130,10 @@ static struct workload_options resumed_case(size_t which) {
         layer->norm_momentum = 0.1F;
         layer->norm_steps = 4;
         break;
-    case 7: /* five moments, the starting values among them, and no rate */
+    case 7: /* five moments, including the starting values, and no rate */
         o.optimizer = (struct optimizer){.kind = OPTIMIZER_cocob, .rate = RATE_AUTO, .alpha = 100};
         break;
-    case 8: /* labels that come later, of relative and scaled targets */
+    case 8: /* later labels, with relative and scaled targets */
         o.architecture.output = (struct output){.loss = LOSS_squared,
                                                 .size = 2,
                                                 .target = TARGET_LATER,
@@ -147,7 +147,7 @@ static struct workload_options resumed_case(size_t which) {
         o.architecture.output.ahead = (struct ahead){2, {2, 5}};
         o.architecture.output.relative = RELATIVE_TRUE;
         break;
-    default: /* nothing but parameters, updates at every step */
+    default: /* only parameters, updates at every step */
         o.architecture.input.scale = SCALE_NONE;
         o.architecture.input.hold = false;
         o.optimizer = (struct optimizer){.kind = OPTIMIZER_sgd, .rate = 0.05};
@@ -157,8 +157,8 @@ static struct workload_options resumed_case(size_t which) {
     return o;
 }
 
-/* Stop after `stop` examples; what comes then is as if nothing had been. The run that resumes
-   after writing is not disturbed either. */
+/* Stops after `stop` examples; the resumed run continues as if uninterrupted. The run that
+   resumes after writing is not disturbed, either. */
 static void resume_at(const struct workload *workload, size_t stop) {
     struct checkpoint_report report;
     struct error error;
@@ -190,8 +190,7 @@ static void resume_at(const struct workload *workload, size_t stop) {
 }
 
 static void goes_on_with_the_same_bits(void **unused) {
-    /* Elsewhere than on the CPU a run takes a hundred times as long: two places to stop are enough.
-     */
+    /* Other engines take a hundred times as long: two places to stop are enough. */
     bool cpu = under_test_is_cpu();
     size_t first = cpu ? 0 : EXAMPLES / 3, by = cpu ? EXAMPLES / 8 : EXAMPLES / 3;
     for (size_t which = 0; which < CASES; which++) {
@@ -235,7 +234,7 @@ static void set_rates_survive_unless_reconfigured(void **unused) {
     workload_close(&workload);
 }
 
-/* ---- Files that cannot be resumed from ---- */
+/* ---- Invalid files ---- */
 
 static unsigned char *read_file(const char *path, size_t *size) {
     struct stat status;
@@ -258,7 +257,7 @@ static void write_file(const char *path, const void *bytes, size_t size) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* It is refused to resume, in a sentence with these words. */
+/* Resuming fails with an error that contains these words. */
 static void assert_refused(struct run *run, const struct workload *workload, int status,
                            const char *const *words) {
     struct checkpoint_report report;
@@ -272,8 +271,8 @@ static void assert_refused(struct run *run, const struct workload *workload, int
             fail_msg("\"%s\" is not in: %s", *words, error.text);
 }
 
-/* The newest checkpoint is damaged: the one before it is resumed, which is said. The damaged file
-   stays as it is, at first where it is, then under another name. */
+/* The newest checkpoint is damaged: the previous one is resumed, with a warning. The damaged
+   file stays unchanged, first in place, then under another name. */
 static void assert_replaced(struct run *run, const struct workload *workload,
                             const unsigned char *bytes, size_t size) {
     static const char *const words[] = {"checkpoint.safetensors",
@@ -330,12 +329,12 @@ static void replaces_every_damage(void **unused) {
     workload_close(&workload);
 }
 
-/* As after a restore by somebody else: nothing is wrong with the file, and it keeps its name. */
+/* The file may belong to another user after a restore: it is valid, and keeps its name. */
 static void refuses_what_it_may_not_read(void **unused) {
     static const char *const words[] = {"checkpoint.safetensors", "Permission denied",
                                         "readable for the daemon's user", NULL};
     if (geteuid() == 0)
-        skip(); /* who may read everything */
+        skip(); /* this user may read everything */
     struct workload *workload = sensor_workload();
     struct run *run = write_two(workload);
     assert_int_equal(chmod(file_in_state("checkpoint.safetensors"), 0), 0);
@@ -345,7 +344,7 @@ static void refuses_what_it_may_not_read(void **unused) {
     workload_close(&workload);
 }
 
-/* A second damaged one does not take the place of the first. */
+/* A second damaged file does not replace the first. */
 static void keeps_every_damaged_file(void **unused) {
     struct workload *workload = sensor_workload();
     struct checkpoint_report report;
@@ -364,7 +363,7 @@ static void keeps_every_damaged_file(void **unused) {
     workload_close(&workload);
 }
 
-/* What writes the next one sets the damaged one aside, if nobody has. */
+/* Writing the next checkpoint renames a damaged one first. */
 static void never_replaces_a_damaged_file(void **unused) {
     static const char damaged[] = "damaged";
     struct workload *workload = sensor_workload();
@@ -473,7 +472,7 @@ static void warns_of_another_device(void **unused) {
 }
 
 int main(void) {
-    /* What a file holds and what is refused is the same whatever has computed it. */
+    /* The content of a file and the checks do not depend on the engine. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(replaces_every_damage, make_state, remove_state),
         cmocka_unit_test_setup_teardown(refuses_what_it_may_not_read, make_state, remove_state),

@@ -1,4 +1,4 @@
-/* The state directory: its lock, disks that fail, and death at every step of writing. */
+/* The state directory: its lock, failing disks, and death at every step of writing. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -18,16 +18,16 @@
 
 enum { POLL_MS = 60000 };
 
-/* ---- What the disk does, by the linker's --wrap ---- */
+/* ---- Disk faults, by the linker's --wrap ---- */
 
 enum fault { FAULT_NONE, FAULT_KILL, FAULT_ERROR };
 
 static enum fault fault;
-static const char *fault_call; /* the call that it strikes; NULL = any */
-static int fault_after;        /* calls that go well before */
+static const char *fault_call; /* the call that fails; NULL = any */
+static int fault_after;        /* successful calls before the fault */
 
-/* Whether the call is to fail; may not return. */
-static bool strike(const char *call) {
+/* Whether the call must fail; may not return. */
+static bool must_fail(const char *call) {
     if (fault == FAULT_NONE || (fault_call && strcmp(fault_call, call)) || fault_after-- > 0)
         return false;
     if (fault == FAULT_KILL)
@@ -49,23 +49,23 @@ int __real_renameat(int from, const char *old, int to, const char *newer);
 int __wrap_renameat(int from, const char *old, int to, const char *newer);
 
 ssize_t __wrap_write(int file, const void *bytes, size_t size) {
-    return strike("write") ? -1 : __real_write(file, bytes, size);
+    return must_fail("write") ? -1 : __real_write(file, bytes, size);
 }
 
 int __wrap_fsync(int file) {
-    return strike("fsync") ? -1 : __real_fsync(file);
+    return must_fail("fsync") ? -1 : __real_fsync(file);
 }
 
 int __wrap_linkat(int from, const char *old, int to, const char *newer, int flags) {
-    return strike("linkat") ? -1 : __real_linkat(from, old, to, newer, flags);
+    return must_fail("linkat") ? -1 : __real_linkat(from, old, to, newer, flags);
 }
 
 int __wrap_unlinkat(int directory, const char *name, int flags) {
-    return strike("unlinkat") ? -1 : __real_unlinkat(directory, name, flags);
+    return must_fail("unlinkat") ? -1 : __real_unlinkat(directory, name, flags);
 }
 
 int __wrap_renameat(int from, const char *old, int to, const char *newer) {
-    return strike("renameat") ? -1 : __real_renameat(from, old, to, newer);
+    return must_fail("renameat") ? -1 : __real_renameat(from, old, to, newer);
 }
 
 /* ---- The directory ---- */
@@ -89,7 +89,7 @@ static void makes_the_directory_for_its_owner(void **unused) {
     assert_null(checkpoint);
 }
 
-/* The state directory and its parent are made: both are entries to be synced. */
+/* The state directory and its parent are created: both entries must be synced. */
 static void puts_new_directories_on_disk(void **unused) {
     enum { MADE = 2 };
     struct checkpoint *checkpoint;
@@ -132,7 +132,7 @@ static void locks_out_a_second_process(void **unused) {
     checkpoint_close(&checkpoint);
 }
 
-static void tells_when_it_is_on_disk(void **unused) {
+static void reports_when_it_is_on_disk(void **unused) {
     struct workload *workload = sensor_workload();
     struct checkpoint_report report;
     struct run *run = run_open_with_state(workload);
@@ -150,9 +150,9 @@ static void tells_when_it_is_on_disk(void **unused) {
     workload_close(&workload);
 }
 
-/* ---- Disks that fail, and death ---- */
+/* ---- Failing disks, and death ---- */
 
-/* One more checkpoint fails at the call, says so, and leaves the two before as they were. */
+/* Another checkpoint fails at the call with an error, and leaves the two earlier ones unchanged. */
 static void assert_survives_error(struct run *run, const struct workload *workload,
                                   const char *call, int after) {
     struct checkpoint_report report;
@@ -175,7 +175,7 @@ static void assert_survives_error(struct run *run, const struct workload *worklo
     assert_int_equal(report.examples, 20);
 }
 
-static void tells_of_a_full_disk(void **unused) {
+static void reports_a_full_disk(void **unused) {
     struct workload *workload = sensor_workload();
     struct run *run = write_two(workload);
     assert_survives_error(run, workload, "write", 0);
@@ -183,13 +183,13 @@ static void tells_of_a_full_disk(void **unused) {
     assert_survives_error(run, workload, "unlinkat", 0);
     assert_survives_error(run, workload, "renameat", 0);
     take(run, workload, 20, 10);
-    save(run, workload); /* and the next one goes well */
+    save(run, workload); /* the next one succeeds */
     run_close(run);
     workload_close(&workload);
 }
 
-/* Another process writes a third checkpoint and dies at its call number `call` that reaches the
-   disk; returns whether it died. */
+/* Another process writes a third checkpoint and dies at its disk call number `call`; returns
+   whether it died. */
 static bool die_at(const struct workload *workload, int call) {
     fflush(stdout);
     pid_t child = fork();
@@ -217,7 +217,7 @@ static bool die_at(const struct workload *workload, int call) {
 }
 
 static void death_leaves_a_whole_checkpoint(void **unused) {
-    enum { CALLS = 1000 }; /* many more than there are: one for each that may be kept, and some */
+    enum { CALLS = 1000 }; /* more than the actual number */
     struct workload *workload = sensor_workload();
     bool died = true, old = false, newer = false;
     int deaths = 0;
@@ -232,7 +232,7 @@ static void death_leaves_a_whole_checkpoint(void **unused) {
             fail_msg("after death at call %d: %s", call, error.text);
         old |= report.examples == 20;
         newer |= report.examples == 30;
-        save(run, workload); /* what is left over does not matter */
+        save(run, workload); /* leftovers do not matter */
         run_close(run);
         unlink(file_in_state("checkpoint.safetensors"));
         unlink(file_in_state("checkpoint.previous.safetensors"));
@@ -248,8 +248,8 @@ int main(void) {
                                         remove_state),
         cmocka_unit_test_setup_teardown(puts_new_directories_on_disk, make_state, remove_state),
         cmocka_unit_test_setup_teardown(locks_out_a_second_process, make_state, remove_state),
-        cmocka_unit_test_setup_teardown(tells_when_it_is_on_disk, make_state, remove_state),
-        cmocka_unit_test_setup_teardown(tells_of_a_full_disk, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(reports_when_it_is_on_disk, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(reports_a_full_disk, make_state, remove_state),
         cmocka_unit_test_setup_teardown(death_leaves_a_whole_checkpoint, make_state, remove_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

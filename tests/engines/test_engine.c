@@ -1,6 +1,6 @@
-/* What an engine owes the learner beside gradients: the same bits however a plan is cut, rings that
-   are used again, streams that do not touch one another, blocks that can be carried to another
-   engine, numbers at the edge of float, and updates that are skipped whole. */
+/* Requirements of an engine besides gradients: the same bits for any cut of a plan, reused
+   rings, independent streams, blocks that can be copied to another engine, numbers at the edge
+   of float, and completely skipped updates. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ static void assert_same_parameters(struct fixture *a, struct fixture *b) {
     free(right);
 }
 
-/* Step `t` of a made-up stream: the same numbers for the same seed. */
+/* Step `t` of a generated stream: the same numbers for the same seed. */
 static void make_step(const struct fixture *f, size_t seed, size_t t, union value *x,
                       union value *y) {
     for (size_t k = 0; k < f->inputs; k++)
@@ -61,7 +61,7 @@ static void gather_step(struct fixture *f, size_t slot, size_t t) {
     fixture_score(f, slot, t % POSITIONS, y, true);
 }
 
-/* The update after step `t`: the window is full, and everything in it is learned. */
+/* The update after step `t`: the window is full, and all of it is learned. */
 static void gather_update(struct fixture *f, size_t slot, size_t t, bool fresh) {
     fixture_update(f, slot, (t + 1 - WINDOW) % POSITIONS, WINDOW, WINDOW, WINDOW, fresh);
 }
@@ -123,14 +123,14 @@ static void slots_do_not_touch_one_another(void **state) {
     fixture_close(&beside);
 }
 
-/* Steps whose score was given as not to be learned, or that had none: only the others count. */
+/* Steps whose score must not be learned, or without a score: only the others count. */
 static void targets_not_learned_do_not_count(void **state) {
     const struct architecture architecture = two_layers();
     struct fixture *f, *other;
     union value x[INPUTS], y[TARGETS];
     fixture_open(&f, &architecture, &SGD, WINDOW, SLOTS, SEED);
     fixture_open(&other, &architecture, &SGD, WINDOW, SLOTS, SEED);
-    /* Every position has kept a target before; later steps there come without one. */
+    /* Every position had a target before; later steps there have none. */
     for (size_t t = 0; t < POSITIONS; t++)
         gather_step(f, 0, t);
     fixture_forget(f, 0);
@@ -152,7 +152,7 @@ static void targets_not_learned_do_not_count(void **state) {
     fixture_close(&other);
 }
 
-/* An update leaves the running state as it was: the next step continues from it. */
+/* An update leaves the running state unchanged: the next step continues from it. */
 static void an_update_does_not_rewrite_the_state(void **state) {
     const struct architecture architecture = two_layers();
     struct fixture *f;
@@ -175,7 +175,7 @@ static void an_update_does_not_rewrite_the_state(void **state) {
     fixture_close(&f);
 }
 
-/* Copy everything that an engine can be asked for into another. */
+/* Copies all blocks of an engine to another. */
 static void carry(struct fixture *from, struct fixture *to) {
     const enum engine_block blocks[] = {ENGINE_PARAMETERS, ENGINE_MOMENTS, ENGINE_MOMENTS + 1};
     float *values = calloc(from->model.parameters, sizeof *values);
@@ -242,7 +242,8 @@ static void forgetting_begins_anew(void **state) {
     fixture_close(&f);
 }
 
-/* There may be more slots than a model may have tensors: a slot's number is none of a tensor's. */
+/* There may be more slots than a model may have tensors: slots and tensors have separate
+   numbers. */
 static void many_slots_are_written(void **state) {
     enum { MANY = MODEL_TENSORS_MAX + 2 };
     const struct architecture architecture = two_layers();

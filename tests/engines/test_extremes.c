@@ -1,5 +1,5 @@
-/* Numbers at the edge of float: losses stay finite, no stream is left with a state that is no
-   number, updates that cannot be computed change nothing at all, and what decays becomes zero. */
+/* Numbers at the edge of float: losses stay finite, states stay numbers, updates that cannot be
+   computed change nothing, and decaying values become zero. */
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
@@ -48,7 +48,7 @@ static void assert_finite_losses(struct fixture *f, size_t count, const char *wh
                      n, f->losses[n]);
 }
 
-/* Parameters and running statistics: a checkpoint with others is refused. */
+/* Parameters and running statistics: a checkpoint with others is rejected. */
 static void assert_finite_parameters(struct fixture *f, const char *what) {
     float *values = parameters(f);
     for (size_t k = 0; k < f->model.parameters; k++)
@@ -121,7 +121,7 @@ static void losses_are_finite_for_extreme_targets(void **state) {
     }
 }
 
-/* Outputs of that size, by way of output.bias; sign by sign. Returns the loss. */
+/* Outputs of that size, through output.bias, with signs from `signs`. Returns the loss. */
 static double loss_of_outputs(struct fixture *f, float size, unsigned signs, const union value *y) {
     float *values = parameters(f);
     const struct tensor *weight = model_named(&f->model, "output.weight");
@@ -148,7 +148,8 @@ static void losses_are_finite_for_extreme_outputs(void **state) {
         fixture_open(&f, &architecture, &SGD, WINDOW, SLOTS, SEED);
         fixture_random_target(f, y);
         unsigned patterns = 1U << f->model.outputs;
-        /* A plan on another engine costs a thousand times as much; an odd step meets every sign. */
+        /* A plan on another engine costs a thousand times as much; an odd stride covers every
+           sign. */
         unsigned by = under_test_is_cpu() || patterns < 256 ? 1 : 149;
         for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
             for (unsigned signs = 0; signs < patterns; signs += by) {
@@ -162,7 +163,8 @@ static void losses_are_finite_for_extreme_outputs(void **state) {
                 if (!isfinite(found))
                     fail_msg("%s: outputs of +-%g give the loss %g", loss_kind(loss)->name,
                              (double)sizes[n], found);
-                /* Beyond the stable range of exp(-log variance) only finite is asked for. */
+                /* Only a finite result is required beyond the stable range of exp(-log
+                   variance). */
                 bool plain = loss != LOSS_gaussian && loss != LOSS_mixture;
                 if ((plain || sizes[n] <= 20.0F) &&
                     !(fabs(found - expected) <= 1e-6 * (1.0 + fabs(expected))))
@@ -173,12 +175,12 @@ static void losses_are_finite_for_extreme_outputs(void **state) {
     }
 }
 
-/* ---- Updates that are skipped ---- */
+/* ---- Skipped updates ---- */
 
-/* Everything that an update may change. */
+/* All that an update may change. */
 struct image {
     float *blocks[1 + MOMENTS_MAX];
-    size_t count; /* of blocks: parameters, and the moments that the optimizer keeps */
+    size_t count; /* number of blocks: parameters, and the optimizer's moments */
     uint64_t updates;
 };
 
@@ -214,7 +216,7 @@ static void gather_target(struct fixture *f, float y0, float y1) {
     fixture_update(f, 0, 0, 1, 1, 1, true);
 }
 
-/* 2 (a - y) is beyond float for the only number observed: no clipping can make it good. */
+/* 2 (a - y) exceeds float for the only observed number: no clipping can correct it. */
 static void an_infinite_gradient_changes_nothing_with(enum norm norm,
                                                       const struct optimizer *optimizer) {
     const struct architecture architecture = architecture_of(CELL_lstm, norm, LOSS_squared);
@@ -233,7 +235,7 @@ static void an_infinite_gradient_changes_nothing_with(enum norm norm,
         assert_unchanged(f, &before);
         free_image(&before);
     }
-    /* And the next one is as good as ever. */
+    /* The next update works. */
     gather_target(f, 0.5F, -0.5F);
     fixture_play(f, RATE, 0.0);
     assert_true(f->updates[0].applied);
@@ -241,7 +243,7 @@ static void an_infinite_gradient_changes_nothing_with(enum norm norm,
     fixture_close(&f);
 }
 
-/* Running statistics are among what does not change. */
+/* Running statistics do not change, either. */
 static void an_infinite_gradient_changes_nothing(void **state) {
     for (enum norm norm = 0; norm < NORMS; norm++)
         an_infinite_gradient_changes_nothing_with(norm, &ADAM);
@@ -251,8 +253,8 @@ static void an_infinite_gradient_changes_nothing(void **state) {
     }
 }
 
-/* A gradient that is finite, but whose square is not: the second moment would be infinite for good,
-   and its weights would never change again. */
+/* A finite gradient whose square is not finite: the second moment would be infinite forever, and
+   its weights would never change again. */
 static void a_huge_gradient_leaves_moments_finite(void **state) {
     const struct architecture architecture = architecture_of(CELL_lstm, NORM_layer, LOSS_squared);
     const struct optimizer rmsprop = {.kind = OPTIMIZER_rmsprop, .alpha = 0.9, .epsilon = 1e-8};
@@ -268,7 +270,7 @@ static void a_huge_gradient_leaves_moments_finite(void **state) {
             for (size_t k = 0; k < f->model.parameters; k++)
                 assert_true(isfinite(after.blocks[block][k]));
         free_image(&after);
-        /* Clipped, it is as good as any. */
+        /* A clipped one works. */
         gather_target(f, 1e25F, -1e25F);
         fixture_play(f, RATE, 1.0);
         assert_true(f->updates[0].applied);
@@ -294,9 +296,9 @@ static void a_loss_that_is_no_number_changes_nothing(void **state) {
     fixture_close(&f);
 }
 
-/* ---- numbers below the smallest normal ---- */
+/* ---- Numbers below the smallest normal ---- */
 
-/* By its bits: a thread that flushes to zero compares a denormal as if it were 0. */
+/* Compares bits, since a thread that flushes to zero treats a denormal as 0. */
 static bool is_denormal(float value) {
     const uint32_t exponent = 0x7f800000, fraction = 0x007fffff;
     uint32_t bits;
@@ -311,7 +313,7 @@ static size_t denormals(const float *values, size_t count) {
     return found;
 }
 
-/* The arithmetic of a thread that has opened no engine yet: what flushes is the engine's doing. */
+/* The arithmetic of a thread without an open engine: only engines flush. */
 static void keep_denormals(void) {
     volatile float smallest = FLT_MIN;
     assert_int_equal(fesetenv(FE_DFL_ENV), 0);
@@ -325,7 +327,7 @@ static const struct architecture DECAYING = {
     .output = {.loss = LOSS_squared, .size = 1},
 };
 
-/* With parameters of 0 every gate is 1/2: an lstm's c and a gru's h are halved at each step. */
+/* Every gate is 1/2 with parameters of 0: each step halves an lstm's c and a gru's h. */
 static void a_state_that_decays_becomes_zero(void **state) {
     enum { HALVINGS = 4, STEPS = HALVINGS + 3 };
     const struct optimizer sgd = {.kind = OPTIMIZER_sgd, .rate = 0.1};

@@ -1,7 +1,7 @@
-/* The engine's losses and gradients against an independent computation in double with central
-   differences: every cell, normalization, activation and loss, several layers mixed, windows over
-   several steps that begin with a state, targets that are missing, not learned or before the
-   closed steps. */
+/* Compares the engine's losses and gradients with an independent computation in double by
+   central differences: every cell, normalization, activation and loss, several mixed layers,
+   windows over several steps that begin with a state, and targets that are missing, not learned
+   or before the closed steps. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,15 +24,15 @@ enum {
     POSITIONS = WINDOW + 1,
 };
 
-/* The update is RATE * gradient: large beside the parameters, so that before - after keeps the
-   gradient's precision; a power of two, so that dividing by it is exact. */
+/* The update is RATE * gradient: much larger than the parameters, so that before - after keeps
+   the gradient's precision; a power of two, so that dividing by it is exact. */
 static const double RATE = 1024.0;
 
-/* Float arithmetic against double, norm-wise. */
+/* Float arithmetic compared with double, norm-wise. */
 static const double LOSS_TOLERANCE = 2e-5;
 static const double GRADIENT_TOLERANCE = 1e-4;
 
-/* What rounding may leave of a gradient that is 0, relative to that of all tensors. */
+/* Rounding of a gradient that is 0, relative to that of all tensors. */
 static const double GRADIENT_FLOOR = 1e-5;
 
 static const bool LEARNED[STEPS] = {true, true, true, /* the window: */ true, true, false, true};
@@ -42,7 +42,7 @@ struct sequence {
     union value x[STEPS * ORACLE_WIDTH_MAX], y[STEPS * ORACLE_WIDTH_MAX];
 };
 
-/* Play the sequence and one update at its end; `after` are the parameters then. */
+/* Plays the sequence and one update at its end; `after` are the parameters then. */
 static void play(struct fixture *f, const struct sequence *s, bool fresh, float *after) {
     for (size_t t = 0; t < STEPS; t++) {
         fixture_step(f, 0, t % POSITIONS, s->x + t * f->inputs);
@@ -54,7 +54,7 @@ static void play(struct fixture *f, const struct sequence *s, bool fresh, float 
     fixture_read(f, ENGINE_PARAMETERS, after);
 }
 
-/* Losses of every step against the oracle's; leaves the state at the window's start. */
+/* Compares the losses of every step with the oracle's; leaves the state at the window's start. */
 static void check_losses(struct fixture *f, const struct sequence *s, const double *parameters,
                          double *at_window, const char *name) {
     double *state = calloc(f->model.state_size + 1, sizeof *state);
@@ -235,8 +235,8 @@ static void symbols(void **state) {
             }
 }
 
-/* A linear path from the input: of real numbers beside every loss, of symbols, wider than a warp,
-   and of an output that is solved, through which the gradient passes as through a constant. */
+/* A linear path from the input: of real numbers with every loss, of symbols, wider than a warp,
+   and for a solved output, through which the gradient passes as through a constant. */
 static void skip_path(void **state) {
     for (enum loss loss = 0; loss < LOSSES; loss++) {
         struct architecture architecture = {
@@ -281,8 +281,8 @@ static void skip_path(void **state) {
     }
 }
 
-/* Numbers, masks, sines and symbols side by side: symbols first, last and beside each other, as
-   rows of several tables and one-hot, as minus that too; in windows where a symbol comes twice. */
+/* Numbers, masks, sines and symbols together: symbols first, last and adjacent, as rows of
+   several tables and one-hot, also negated; in windows where a symbol occurs twice. */
 static const struct input MIXED = {
     .size = 7,
     .column_count = 7,
@@ -332,7 +332,7 @@ static void columns(void **state) {
     check_gradient(&embedded, "two tables alone");
 }
 
-/* One symbol alone that is hashed: its row, or its 1, counts as minus that half of the time. */
+/* A single hashed symbol: its row, or its 1, is negated half of the time. */
 static void hashed(void **state) {
     for (size_t embedding = 0; embedding <= 5; embedding += 5)
         for (int skip = 0; skip < 2; skip++)
@@ -359,7 +359,7 @@ static void hashed(void **state) {
             }
 }
 
-/* Wide enough for the vector loops, and no multiple of any vector. */
+/* Wide enough for the vector loops, and not a multiple of any vector. */
 static void wide_layers(void **state) {
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 19},

@@ -1,6 +1,6 @@
-/* The learner against a second form of the protocol (protocol.h), over random streams; and on
-   every engine: that the cut of plans changes no bit, that an example's path allocates nothing,
-   what can be set in flight, and reset. */
+/* Compares the learner with a second implementation of the protocol (protocol.h), on random
+   streams. On every engine: the cut of plans changes no bit, examples cause no allocations,
+   changes at run time, and reset. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,8 +27,8 @@ static const size_t cuts[CUTS] = {1, 7, 1000}; /* steps in a plan */
 
 /* ---- Allocations, counted by the linker's --wrap ---- */
 
-static size_t allocations, failing; /* that many are left before one fails; 0 = none does */
-static size_t alive;                /* those that are not freed */
+static size_t allocations, failing; /* `failing`: allocations until one fails; 0 = none fails */
+static size_t alive;                /* allocations that are not freed */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -109,7 +109,7 @@ static size_t draw(uint64_t *state, size_t low, size_t high) {
     return low + random_bits(state) % (high - low + 1);
 }
 
-/* A loss whose target is a class id, or one whose target are numbers. */
+/* A loss whose target is a class id, or one with numbers. */
 static enum loss draw_loss(uint64_t *state, bool class_id) {
     enum loss found[LOSSES];
     size_t count = 0;
@@ -155,7 +155,7 @@ static struct workload_options random_options(uint64_t *state) {
     return o;
 }
 
-/* Every observation and the final parameters agree with the protocol, whatever the cut. */
+/* Every observation and the final parameters agree with the protocol, for any cut. */
 static void keeps_to_the_protocol(void **unused) {
     uint64_t state = 1;
     struct run *run = calloc(2, sizeof *run), *expected = run + 1;
@@ -204,7 +204,7 @@ static struct workload_options one_stream(enum target target) {
     };
 }
 
-/* What an update needs not recompute is called so: all of one stream with window = stride. */
+/* Windows without recomputation are marked as fresh: all of one stream with window = stride. */
 static void calls_windows_fresh(void **unused) {
     struct run *run = calloc(1, sizeof *run);
     assert_non_null(run);
@@ -318,7 +318,7 @@ static void allocates_nothing_for_a_truth(void **unused) {
     free(run);
 }
 
-/* As when statistics.predictions is turned on while the daemon runs. */
+/* This happens when statistics.predictions is turned on while the daemon runs. */
 static void a_failure_to_keep_truths_leaves_nothing(void **unused) {
     struct run *run = calloc(1, sizeof *run);
     assert_non_null(run);
@@ -363,7 +363,7 @@ static void reset_goes_back_to_the_beginning(void **unused) {
     free(run);
 }
 
-/* A rate holds for what comes after it, whatever waits in the plan. */
+/* A rate is valid for later examples, independent of the queue of the plan. */
 static void rates_are_set_in_flight(void **unused) {
     struct run *run = calloc(2, sizeof *run), *other = run + 1;
     assert_non_null(run);

@@ -1,4 +1,4 @@
-/* What MEASURE says of a layer, against the oracle's state and sums made by hand. */
+/* Compares MEASURE with the oracle's state and directly computed sums. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

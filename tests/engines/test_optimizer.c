@@ -1,5 +1,5 @@
-/* Several updates of every optimizer against its definition (PyTorch's, a paper's) in double, from
-   gradients that central differences give. */
+/* Compares several updates of every optimizer with its definition (PyTorch's, a paper's) in
+   double, with gradients by central differences. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,10 +15,10 @@
 
 enum { UPDATES = 6, WINDOW = 2, POSITIONS = WINDOW + 1, INPUTS = 3, TARGETS = 2, SEED = 3 };
 
-/* Of all that has changed since the first update, norm-wise. */
+/* Relative to all changes since the first update, norm-wise. */
 static const double TOLERANCE = 1e-3;
 
-/* The model and its parameters in double, going the same way. */
+/* The model and its parameters in double, with the same updates. */
 struct double_run {
     size_t count;
     double *parameters, *gradient, *start, *now, *moments[MOMENTS_MAX];
@@ -128,7 +128,7 @@ static void check(const char *name, const struct optimizer *optimizer, double cl
     fixture_open(&f, &architecture, optimizer, WINDOW, 1, SEED);
     run_open(&run, f);
     for (size_t n = 1; n <= UPDATES; n++) {
-        /* The plan's rate counts, and may change from plan to plan. */
+        /* The plan's rate is used, and may differ between plans. */
         double rate = n > UPDATES / 2 ? optimizer->rate / 2.0 : optimizer->rate;
         update(f, &run, n, rate, clip);
     }
@@ -174,8 +174,8 @@ static void cocob(void **state) {
     check("cocob with weight decay", &o, 0.0);
 }
 
-/* A target that a linear network can learn, y = 2 x_0 - x_1 + 1/2, from a plan's rate of any sign:
-   cocob's steps grow by themselves until it is reached. */
+/* A target that a linear network can learn, y = 2 x_0 - x_1 + 1/2, with a plan's rate of any
+   sign: cocob's steps grow until it is reached. */
 static void cocob_learns(void **state) {
     enum { STEPS = 3000 };
     const struct architecture architecture = {
@@ -206,7 +206,7 @@ static void cocob_learns(void **state) {
     fixture_close(&f);
 }
 
-/* Each kind of the list, with its defaults. */
+/* Each optimizer of the list, with its defaults. */
 static void every_optimizer(void **state) {
     for (enum optimizer_id id = 0; id < OPTIMIZERS; id++) {
         struct optimizer o = fixture_optimizer(id, 0.01);
@@ -215,7 +215,7 @@ static void every_optimizer(void **state) {
     }
 }
 
-/* A norm that every gradient exceeds, and one that none does. */
+/* A norm that every gradient exceeds, and one that none exceeds. */
 static void clipping(void **state) {
     struct optimizer o = {.kind = OPTIMIZER_sgd, .rate = 0.1, .momentum = 0.5, .weight_decay = 0.1};
     check("clipped to 0.1", &o, 0.1);

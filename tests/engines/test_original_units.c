@@ -1,5 +1,5 @@
-/* With `scale: standard` and `target: next`: the error in original units is that of the predictions
-   as they were published, each turned back by the scaler as it was when the prediction was made. */
+/* Checks the error in original units with `scale: standard` and `target: next`: it is that of
+   the published predictions, each converted back by the scaler at the time of the prediction. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static struct learner *open_learner(const struct workload *workload, size_t plan
     return learner;
 }
 
-/* ---- One number, by hand ---- */
+/* ---- One number, step by step ---- */
 
 struct seen {
     double squared_error, mean, deviation;
@@ -76,7 +76,7 @@ static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
     const struct {
         float x;
         double mean, deviation;
-        size_t scored, observed; /* what follows a number never seen was not predicted */
+        size_t scored, observed; /* after a number without values there is no prediction */
     } steps[] = {
         {NAN, NAN, 0, 0, 0},
         {3, 3, 0, 1, 0},
@@ -94,10 +94,10 @@ static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
         assert_true(fabs(seen.deviation - steps[n].deviation) < 1e-12);
         assert_int_equal(seen.scored, steps[n].scored);
         assert_int_equal(seen.observed, steps[n].observed);
-        if (n == 2) /* where nothing has varied yet, the prediction is the mean */
+        if (n == 2) /* the prediction is the mean without variation */
             assert_true(seen.squared_error == (5 - 3) * (5 - 3));
     }
-    /* The last x was predicted from the held 5, scaled as it was then: z = (5 - 4) / 1. */
+    /* The last x was predicted from the held 5, with the scale at that time: z = (5 - 4) / 1. */
     float w[4];
     const struct tensor *t = workload->model.tensors;
     assert_int_equal(workload->model.tensor_count, 4);
@@ -112,12 +112,12 @@ static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
     workload_close(&workload);
 }
 
-/* ---- A run, as a subscriber sees it ---- */
+/* ---- A run, from a subscriber's view ---- */
 
 struct subscriber {
     const struct workload *workload;
     size_t example;               /* the next to be observed */
-    double predicted[KEYS][SIZE]; /* of each stream's next x; NaN: none */
+    double predicted[KEYS][SIZE]; /* predictions of each stream's next x; NaN: none */
     char keys[KEYS][256];
     size_t streams;
     double sum;

@@ -1,9 +1,9 @@
-/* The CUDA engine with every access of its kernels watched (tests/hostcuda/race.h): a race of any
-   two threads, whatever order they came in, fails the launch. Then two networks are played
-   together, its stores are weak, and its blocks and threads permuted: no bit of any result may
-   change. Every kernel of the engine is played, with every cell, norm, loss and optimizer. With a
-   case's name as argument only that is played, once. tests/programs/test_races.py shows that the
-   watch sees what it should. Skipped where the module that is watched has not been built. */
+/* Watches every access of the CUDA engine's kernels (tests/hostcuda/race.h): a race of any two
+   threads, in whatever order they ran, fails the launch. Then two networks are played together,
+   with weak stores and permuted blocks and threads: no bit of any result may change. The cases
+   use every kernel of the engine, with every cell, norm, loss and optimizer. A case's name as
+   argument plays only that, once. tests/programs/test_races.py checks the detector itself.
+   Skipped if the watched module was not built. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@ enum { SKIP = 77 };
 
 static const char LARGE_DEVICE[] = "132"; /* multiprocessors */
 
-/* Two networks, one after the other; then together, with weak stores. Then one on a device on which
-   each product has as many blocks as it can use: briefly, for these take their time. */
+/* Two networks, one after the other; then together, with weak stores. Then one on a device on
+   which each product has as many blocks as it can use: briefly, since these are slow. */
 static void play_case(void **state) {
     const struct played *named = *state;
     struct played played = *named;
@@ -57,7 +57,7 @@ static int play_once(const char *name) {
     return 1;
 }
 
-/* The watched module: named already, or beside the one that is played otherwise. */
+/* The watched module: already set, or next to the usual one. */
 static bool use_module(void) {
     const char *module = getenv("RUNNEL_CUDA_MODULE");
     char path[4096];

@@ -1,8 +1,8 @@
-/* Learning rules that have no window: what they keep of a stream carries the gradient from update
-   to update. The exact one against central differences in double over the whole stream; those that
-   keep a trace against their equations in double, and against the exact one where nothing is
-   dropped; and of each that a stream begins anew, that another engine can continue from its record,
-   and that how operations are cut into plans changes nothing. */
+/* Learning rules without a window: their data of a stream carries the gradient from update to
+   update. The exact rule is compared with central differences in double over the whole stream.
+   Rules with a trace are compared with their equations in double, and with the exact rule where
+   nothing is dropped. For each rule: a new stream starts without data, another engine can
+   continue from its record, and the cut of operations into plans changes nothing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ enum {
     SEED = 1,
 };
 
-/* After which step something is learned, from how many steps; the middle one has no target. */
+/* The step after which an update is made, and its number of steps; the middle one has no target. */
 struct cycle {
     size_t end, closed;
 };
@@ -41,7 +41,7 @@ static const double RATE = 1024.0;
 static const double GRADIENT_TOLERANCE = 1e-4;
 static const double GRADIENT_FLOOR = 1e-5;
 
-/* Running statistics of norms stay as they are. */
+/* Running statistics of norms stay unchanged. */
 static const float STILL = 1e-30F;
 
 struct sequence {
@@ -83,7 +83,7 @@ static void gather(struct fixture *f, size_t slot, const struct sequence *s, siz
         fixture_update(f, slot, (end - closed) % POSITIONS, closed, closed, terms, fresh);
 }
 
-/* The gradient of the last cycle's loss, with parameters that stay as they were until then. */
+/* The gradient of the last cycle's loss, with constant parameters until then. */
 static void play(struct fixture *f, const struct sequence *s, bool fresh, float *gradient) {
     size_t count = f->model.parameters;
     float *after = calloc(count, sizeof *after);
@@ -209,7 +209,7 @@ static void rtrl_of_layers_mixed(void **state) {
     check_exact(&wide, "wide lstm, gru");
 }
 
-/* What an input is made of. */
+/* Kinds of inputs. */
 static const struct input INPUTS[] = {
     {.kind = INPUT_SYMBOL, .size = 6},
     {.kind = INPUT_SYMBOL, .size = 6, .embedding = 5},
@@ -281,7 +281,7 @@ static void check_trace(enum rule rule, const struct architecture *architecture,
     fixture_close(&again);
 }
 
-/* Every cell that a rule takes with every norm, and several layers. */
+/* Every cell of a rule with every norm, and several layers. */
 static void traces_as_their_equations(void **state) {
     for (enum rule rule = 0; rule < RULES && under_test_is_cpu(); rule++)
         for (enum cell cell = 0; cell < CELLS; cell++)
@@ -304,7 +304,7 @@ static void traces_as_their_equations(void **state) {
             }
 }
 
-/* Zero recurrent weights but, with `own`, those of a unit from itself. */
+/* Zero recurrent weights except, with `own`, those of a unit from itself. */
 static void cut_weights(struct fixture *f, bool own) {
     float *values = calloc(f->model.parameters, sizeof *values);
     fixture_read(f, ENGINE_PARAMETERS, values);
@@ -316,8 +316,8 @@ static void cut_weights(struct fixture *f, bool own) {
     free(values);
 }
 
-/* Where a parameter reaches its own unit's state alone, nothing is dropped, and the gradient is the
-   exact one: with units that do not hear each other, and for eprop not even themselves. */
+/* If a parameter affects only its own unit's state, nothing is dropped, and the gradient is
+   exact: with units that are not connected, and for eprop not even with themselves. */
 static void traces_are_exact_where_units_are_alone(void **state) {
     const enum norm norms[] = {NORM_none, NORM_batch, NORM_weight};
     for (enum rule rule = 0; rule < RULES && under_test_is_cpu(); rule++)
@@ -355,7 +355,7 @@ static void traces_are_exact_where_units_are_alone(void **state) {
             }
 }
 
-/* ---- Of every rule ---- */
+/* ---- All rules ---- */
 
 static struct architecture network_for(enum rule rule) {
     struct architecture a = {
@@ -374,7 +374,7 @@ static struct architecture network_for(enum rule rule) {
     return a;
 }
 
-/* Every rule that keeps something, on the CPU: for (...) over a fixture of it. */
+/* Every rule with data, on the CPU: for (...) over a fixture of it. */
 #define EACH_RULE(rule)                                                                            \
     (enum rule rule = 0; rule < RULES;                                                             \
      rule++) if (under_test_is_cpu() && rule_kind(rule)->keeps != KEEPS_NOTHING)
@@ -413,7 +413,7 @@ static void plans_are_cut_anywhere(void **state) {
         }
 }
 
-/* What is kept of a stream is forgotten with it: nothing of the one before is in the next. */
+/* A stream's data is forgotten with it: the next stream starts without it. */
 static void a_stream_begins_with_nothing(void **state) {
     for
         EACH_RULE(rule) {
@@ -440,7 +440,7 @@ static void a_stream_begins_with_nothing(void **state) {
         }
 }
 
-/* Parameters and the slot's record are all that another engine needs. */
+/* Another engine needs only the parameters and the slot's record. */
 static void another_engine_can_continue(void **state) {
     for
         EACH_RULE(rule) {

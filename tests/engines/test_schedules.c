@@ -1,6 +1,6 @@
 /* The CUDA engine under other schedules of threads and blocks: each seed of the tests' runtime
-   ($HOSTCUDA_SEED, tests/hostcuda) runs them in another order, and a GPU in an order of its own. No
-   bit of any result may depend on it. Skipped without that runtime: a GPU takes no seed. */
+   ($HOSTCUDA_SEED, tests/hostcuda) runs them in another order, as a GPU may. No bit of any
+   result may depend on it. Skipped without that runtime: a GPU has no seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum { WINDOW = 4, STEPS = 6, RUNS = 3, SEEDS = 6, SKIP = 77 };
 
-/* Every cell, wider than a warp and no multiple of one. */
+/* Every cell, wider than a warp and not a multiple of one. */
 static const struct architecture MODELS[] = {
     {.input = {.kind = INPUT_REAL, .size = 5},
      .layers = {{.cell = CELL_lstm, .size = 37, .norm = NORM_layer},

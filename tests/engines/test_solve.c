@@ -1,6 +1,6 @@
-/* SOLVE on every engine: recursive least squares as the contract writes them, in double; updates in
-   between, whose gradient is that of today's output; the same bits however a plan is cut and
-   whoever continues; and a covariance that has grown too large. */
+/* SOLVE on every engine: recursive least squares in the form of the contract, in double; updates
+   in between, whose gradient uses the current output; the same bits for any cut of a plan and
+   after a copy; and a covariance that has become too large. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static float *parameters(struct fixture *f) {
     return values;
 }
 
-/* The block of the engine's least squares, and how many bytes it has. */
+/* The block of the engine's least squares, and its bytes. */
 static double *solution(struct fixture *f, size_t *bytes) {
     const struct least_squares ls = engine_solution(&f->model);
     *bytes = least_squares_size(&ls) * sizeof(double);
@@ -59,9 +59,9 @@ static double *solution(struct fixture *f, size_t *bytes) {
     return block;
 }
 
-/* ---- against the equations ---- */
+/* ---- The equations ---- */
 
-/* Recursive least squares as they are written. */
+/* Recursive least squares, directly from the equations. */
 struct plain {
     double p[SOLVED][SOLVED];
 };
@@ -97,7 +97,7 @@ static void plain_learn(struct plain *plain, const struct model *model, double *
             plain->p[i][j] = (plain->p[i][j] - gain[i] * gain[j] / (keep + q)) / keep;
 }
 
-/* A target, of which some numbers, or now and then all, are not observed, and one is far off. */
+/* A target. Some numbers, or sometimes all, are not observed, and one is far away. */
 static bool random_target(struct fixture *f, size_t t, union value *y) {
     enum { NONE_OF = 5, FAR_OFF = 11 };
     fixture_random_target(f, y);
@@ -209,11 +209,11 @@ static void an_update_sees_the_output_of_today(void **state) {
     fixture_close(&again);
 }
 
-/* ---- bits ---- */
+/* ---- Bits ---- */
 
 enum { STEPS = 23, SCORES = STEPS - 1 };
 
-/* Step `t` of a made-up stream, and the target of the step before: the same numbers every time. */
+/* Step `t` of a generated stream, and the target of the previous step: always the same numbers. */
 static void make_step(size_t t, union value *x, union value *y) {
     for (size_t k = 0; k < INPUTS; k++)
         x[k].real = (float)sin((double)(3 * t + k) * 1.3);
@@ -221,7 +221,7 @@ static void make_step(size_t t, union value *x, union value *y) {
         y[k].real = t % 7 == k ? NAN : (float)cos((double)(2 * t + k) * 0.7);
 }
 
-/* What is played, and when: after so many operations. */
+/* The operations, and the number after which they are played. */
 struct player {
     struct fixture *f;
     size_t every, scores;
@@ -237,7 +237,7 @@ static void played(struct player *p, bool now) {
     p->scores += count;
 }
 
-/* What the learner plans when step `t` arrives: score, update if due, readout, step. */
+/* The learner's plan when step `t` arrives: score, update if due, readout, step. */
 static void arrive(struct player *p, size_t t, bool fresh) {
     union value x[INPUTS], y[TARGETS];
     make_step(t, x, y);
@@ -285,7 +285,7 @@ static void plans_can_be_cut_anywhere(void **state) {
         fixture_close(&players[n].f);
 }
 
-/* Copy everything that an engine can be asked for into another. */
+/* Copies all blocks of an engine to another. */
 static void carry(struct fixture *from, struct fixture *to) {
     const enum engine_block blocks[] = {ENGINE_PARAMETERS, ENGINE_MOMENTS, ENGINE_MOMENTS + 1};
     size_t bytes;
@@ -307,7 +307,7 @@ static void carry(struct fixture *from, struct fixture *to) {
     free(record);
 }
 
-/* With a step whose target the output has yet to be solved with. */
+/* The copied step still waits for the target to be solved. */
 static void another_engine_can_go_on(void **state) {
     enum { STOP = 10 };
     struct player first = {.f = opened(&ADAM), .every = 2};
@@ -329,7 +329,7 @@ static void another_engine_can_go_on(void **state) {
     fixture_close(&second.f);
 }
 
-/* ---- what has grown too large ---- */
+/* ---- Values that are too large ---- */
 
 static void a_covariance_out_of_range_begins_again(void **state) {
     struct player p = {.f = opened(&ADAM), .every = 1};

@@ -1,5 +1,5 @@
-/* What is kept of a stream goes elsewhere and comes back: nothing is lost on the way, whatever the
-   configuration, and what cannot be adopted changes nothing. */
+/* A stream's state moves elsewhere and back: nothing is lost, with any configuration, and a
+   rejected state has no effect. */
 #include <float.h>
 #include <inttypes.h>
 #include <libdeflate.h>
@@ -14,7 +14,7 @@
 #include "store/stream_state.h"
 #include "under_test.h"
 
-enum { SUMMED_FROM = 16 }; /* bytes before what the checksum is of */
+enum { SUMMED_FROM = 16 }; /* bytes before those of the checksum */
 
 /* ---- Blobs ---- */
 
@@ -58,7 +58,7 @@ static void adopt(struct play *play, const struct bytes *blob) {
     stream_state_close(&state);
 }
 
-/* It is refused with these words, and nothing has changed. */
+/* It is rejected with these words, and nothing has changed. */
 static void assert_refused(struct play *play, const struct bytes *blob, const char *words) {
     struct bytes before = play_state(play);
     struct stream_state *state = open_state(play);
@@ -84,7 +84,7 @@ static void free_all(struct bytes *blobs, size_t count) {
 
 /* ---- Tests ---- */
 
-/* All streams leave and come back, in the order of their use: it is as if nothing had been. */
+/* All streams leave and return, in the order of their use, without a visible effect. */
 static void nothing_is_lost(void **unused) {
     for (size_t n = 0; n < PLAY_CASES; n++) {
         if (!play_can(n))
@@ -104,7 +104,7 @@ static void nothing_is_lost(void **unused) {
         play_take(moves, 0, 0);
         for (size_t k = 0; k < count; k++)
             adopt(moves, &blobs[k]);
-        /* Of anomalies the pause since a stream was heard begins with the move. */
+        /* The pause since a stream's last example begins with the move. */
         if (!learner_watches(moves->learner))
             play_assert_state(moves, &before);
         play_take(stays, play_examples(), play_examples());
@@ -122,7 +122,7 @@ static void nothing_is_lost(void **unused) {
     }
 }
 
-/* What a learner has of a stream is replaced; one without room forgets its oldest. */
+/* A learner's own state of a stream is replaced; one without room forgets its oldest. */
 static void takes_a_place(void **unused) {
     for (size_t n = 0; n < PLAY_CASES; n++) {
         if (!play_can(n))
@@ -178,8 +178,8 @@ static void refuses_what_is_damaged(void **unused) {
     play_close(play);
 }
 
-/* Its checksum fits, for somebody has computed it: whatever it says, it is adopted or it changes
-   nothing. Also a stream that is not in memory, when there is no room. */
+/* The checksum of a crafted state is valid: the state is adopted, or has no effect. Also for a
+   stream that is not in memory, without room. */
 static void refuses_what_cannot_be(void **unused) {
     size_t refused = 0;
     if (!under_test_is_cpu())
@@ -221,14 +221,14 @@ static void refuses_what_cannot_be(void **unused) {
     assert_true(refused > 50);
 }
 
-/* ---- Numbers that no learner has ---- */
+/* ---- Impossible numbers ---- */
 
 struct row {
     const char *name;
     size_t name_size, at, size; /* bytes of the blob */
 };
 
-/* Returns where the next one begins. */
+/* Returns the beginning of the next one. */
 static size_t row_at(const struct bytes *blob, size_t at, struct row *row) {
     uint64_t size;
     row->name_size = blob->bytes[at];
@@ -302,7 +302,7 @@ static size_t try_number(struct play *play, struct bytes *blob, const struct row
     return status == 1;
 }
 
-/* In every row that has floats. What is adopted is learned on with, saved and read again. */
+/* Tests every row with floats. An adopted state can be learned, saved and read again. */
 static void huge_numbers_are_refused(void **unused) {
     enum { HEAD = SUMMED_FROM + 17 + 17 + 8, TRIES = 16 };
     static const char *const whole[] = {"windows", "open", NULL};
@@ -331,7 +331,7 @@ static void huge_numbers_are_refused(void **unused) {
     }
 }
 
-/* Whatever comes in float, what is kept of it is valid. */
+/* The state stays valid for any input in float. */
 static void extreme_values_are_kept(void **unused) {
     static const float extremes[] = {FLT_MAX, -FLT_MAX, 0, 1e-45F, 1, 1e30F, FLT_MAX, 3, FLT_MIN};
     enum { EXTREMES = sizeof extremes / sizeof *extremes, STEPS = 900 };
@@ -379,8 +379,8 @@ static double *mixture_of(struct learner *learner, uint32_t slot) {
     return row->row->at(row, 0);
 }
 
-/* What is kept of a stream is not valid, and a refused adoption has displaced it: the stream is
-   forgotten, and all others are what they were. */
+/* A stream's state is not valid, and a rejected adoption has displaced it: the stream is
+   forgotten, and all others are unchanged. */
 static void forgets_what_it_cannot_restore(void **unused) {
     if (!under_test_is_cpu())
         skip();
@@ -443,7 +443,7 @@ static void refuses_vocabularies(void **unused) {
     play_close(play);
 }
 
-/* Memories of another size, or shared by other streams, begin anew; all else goes along. */
+/* Memories of another size, or shared by other streams, start again; all other state is kept. */
 static void other_memories_begin_anew(void **unused) {
     if (!under_test_is_cpu())
         skip();

@@ -1,5 +1,5 @@
-/* How many threads share a network's products and its optimizer's step changes no bit: every cell,
-   norm, loss, rule and optimizer, with products cut as finely as they can be. */
+/* The number of threads that share a network's products and its optimizer's step changes no bit:
+   every cell, norm, loss, rule and optimizer, with products cut as finely as possible. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum {
     NUMBERS = 64,
     SEED = 7,
     SIZE = 77,  /* rows in several panels and a rest of each gate, columns with a rest */
-    SMALL = 21, /* of a rule whose cost grows with the square of the states */
+    SMALL = 21, /* size for rules whose cost grows with the square of the states */
     INPUTS = 5,
     CLASSES = 9,
     ALONE = 1,

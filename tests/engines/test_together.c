@@ -1,7 +1,6 @@
-/* Several networks on the CUDA engine, played together: no bit of any of them may differ from what
-   each gives when it is played alone, whatever they have apart, whether they are in step or not,
-   and in whatever order blocks and branches run. Skipped without the tests' runtime: on a GPU the
-   orders are its own. */
+/* Several networks on the CUDA engine, played together: every bit equals that of each network
+   alone, for different properties, in step or not, and in any order of blocks and branches.
+   Skipped without the tests' runtime: a GPU has its own orders. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,8 +18,8 @@
 
 enum { MEMBERS = 3, SKIP = 77 };
 
-/* Alone in the natural order, together in another one, where calls of `failing` may fail: the same
-   bytes. */
+/* Alone in the natural order, together in another one, where calls of `failing` may fail: the
+   same bytes. */
 static void same_both_ways_where(struct played played, const char *failing) {
     FILE *alone = played_results(&played, (const char *[]){"HOSTCUDA_SEED", "0", NULL});
     played.together = true;
@@ -35,7 +34,7 @@ static void same_both_ways(struct played played) {
     same_both_ways_where(played, "");
 }
 
-/* Every cell, norm, loss, optimizer and kind of input, and windows of cuBLAS. */
+/* Every cell, norm, loss, optimizer and kind of input, and windows with cuBLAS. */
 static void members_of_one_shape(void **state) {
     const struct played *played = *state;
     struct played members = *played;
@@ -45,7 +44,7 @@ static void members_of_one_shape(void **state) {
     same_both_ways(members);
 }
 
-/* Branches of a graph: of two shapes, then out of step as well. */
+/* Branches of a graph: of two shapes, then also out of step. */
 static void members_of_two_shapes(void **state) {
     struct played played = played_members;
     played.out_of_step = false;
@@ -59,7 +58,7 @@ static void members_out_of_step(void **state) {
     same_both_ways(played);
 }
 
-/* More than one launch takes. */
+/* More than one launch plays. */
 static void very_many_members(void **state) {
     struct played played = played_members;
     played.out_of_step = false;
@@ -69,7 +68,7 @@ static void very_many_members(void **state) {
     same_both_ways(played);
 }
 
-/* Graphs that cannot be had, in turn, and what members need to run side by side at all. */
+/* Failures of graphs, one after another, and of the resources for playing members together. */
 static void members_on_a_full_device(void **state) {
     static const char *const FAILING[] = {
         "cudaStreamEndCapture:1:cudaErrorMemoryAllocation",
@@ -82,16 +81,16 @@ static void members_on_a_full_device(void **state) {
             same_both_ways_where(played_members, FAILING[n]);
 }
 
-/* How often the runtime tells of that. */
-static size_t times_told(const struct played *played, const char *what) {
-    int told = dup(STDERR_FILENO);
+/* The number of such reports by the runtime. */
+static size_t times_reported(const struct played *played, const char *what) {
+    int reported = dup(STDERR_FILENO);
     FILE *trace = tmpfile();
     char line[1024];
     size_t count = 0;
-    assert_true(told >= 0 && trace && dup2(fileno(trace), STDERR_FILENO) >= 0);
+    assert_true(reported >= 0 && trace && dup2(fileno(trace), STDERR_FILENO) >= 0);
     fclose(played_results(played, (const char *[]){"HOSTCUDA_TRACE", "1", NULL}));
-    dup2(told, STDERR_FILENO);
-    close(told);
+    dup2(reported, STDERR_FILENO);
+    close(reported);
     rewind(trace);
     while (fgets(line, sizeof line, trace))
         count += strstr(line, what) != NULL;
@@ -99,14 +98,14 @@ static size_t times_told(const struct played *played, const char *what) {
     return count;
 }
 
-/* Launches of kernels, plain or in graphs. */
+/* Launches of kernels, directly or in graphs. */
 static size_t launches(size_t members, bool together) {
     struct played played = played_members;
     played.out_of_step = false;
     played.other = NULL;
     played.members = members;
     played.together = together;
-    return times_told(&played, "<<<");
+    return times_reported(&played, "<<<");
 }
 
 static void many_members_take_the_launches_of_one(void **state) {
@@ -116,7 +115,7 @@ static void many_members_take_the_launches_of_one(void **state) {
     assert_int_equal(launches(4, true), one);
 }
 
-/* The launches of one make a graph as small as that of one, however many tensors each has. */
+/* Joint launches make a graph as small as that of one member, for any number of tensors. */
 static void many_members_have_the_graphs_of_one(void **state) {
     static const char GRAPH[] = " nodes";
     struct played played = {
@@ -132,13 +131,13 @@ static void many_members_have_the_graphs_of_one(void **state) {
         .runs = 3,
         .members = 1,
         .together = true};
-    size_t one = times_told(&played, GRAPH);
+    size_t one = times_reported(&played, GRAPH);
     assert_true(one > 0);
     played.members = 64;
-    assert_int_equal(times_told(&played, GRAPH), one);
+    assert_int_equal(times_reported(&played, GRAPH), one);
 }
 
-/* ---- members that come and go ---- */
+/* ---- Members that come and go ---- */
 
 static void open_member(struct fixture **f, uint64_t seed) {
     struct optimizer optimizer = fixture_optimizer(OPTIMIZER_adam, 0.01);
@@ -163,7 +162,7 @@ static void assert_same(struct fixture *a, struct fixture *b) {
     free(of_a);
 }
 
-/* One member is closed and opened again, one comes later, all in turn are played alone. */
+/* One member is closed and opened again, one is added later, all in turn are played alone. */
 static void members_come_and_go(void **state) {
     enum { COUNT = 3, STEPS = 12, AGAIN = 4, LATER = 7 };
     const double rates[COUNT] = {0.01, 0.02, 0.03}, clips[COUNT] = {0};
@@ -196,7 +195,7 @@ static void members_come_and_go(void **state) {
     }
 }
 
-/* ---- threads ---- */
+/* ---- Threads ---- */
 
 static void *play_one(void *fixture) {
     fixture_play(fixture, 0.01, 0.0);
@@ -215,8 +214,8 @@ static void play_on_the_second_device(void) {
     fixture_close(&f);
 }
 
-/* The current device of a thread is the first one until it chooses another. First of all tests: the
-   runtime reads its environment once. */
+/* The current device of a thread is the first one until it selects another. This is the first
+   test, since the runtime reads its environment once. */
 static void another_thread_plays_than_opened(void **state) {
     int status;
     pid_t child = fork();

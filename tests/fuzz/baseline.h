@@ -1,3 +1,4 @@
-/* For the fuzzers: an engine of the portable kernels alone, compiled as everything else is. */
+/* An engine with only the portable kernels for the fuzzers, compiled with the same flags as the
+   other files. */
 #undef RUNNEL_X86
 #define ISA baseline

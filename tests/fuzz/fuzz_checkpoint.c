@@ -1,13 +1,12 @@
-/* Checkpoints. The first byte chooses one of a few learners and what the rest is: edits of the good
-   checkpoint that this learner writes (so that no seed grows old with the format), or a whole file.
-   The checksum is put right unless the byte says not to.
+/* Checkpoints. The first byte selects one of a few learners and the kind of the rest: edits of the
+   valid checkpoint of this learner (so that seeds stay valid when the format changes), or a whole
+   file. The checksum is corrected unless the byte has a flag.
 
-   An edit is a byte for its kind, two for the place and eight for the value. What can be loaded is
-   the state of a learner: it learns on, and it is saved as a file that loads as the same state,
-   before and after that.
+   An edit is a byte for its kind, two for the place and eight for the value. A file that can be
+   loaded is a learner's state: the learner continues to learn, and saves a file that loads as the
+   same state, before and after that.
 
-   fuzz_initial is the same of files of model.initial, which are edits of what the learner exports.
- */
+   fuzz_initial does the same with files of model.initial: edits of the learner's export. */
 #include <libdeflate.h>
 #include <math.h>
 #include <stdbool.h>
@@ -26,8 +25,8 @@
 #include "learner/learner_state.h"
 #include "store/checkpoint_file.h"
 
-/* Bits of the first byte; where the high ones are CHOICE_FORECAST or CHOICE_WORDS, the learner is
-   that one. */
+/* Bits of the first byte; high ones equal to CHOICE_FORECAST or CHOICE_WORDS select that
+   learner. */
 enum {
     CHOICE_LEARNER = 3,
     CHOICE_WHOLE = 4,
@@ -38,19 +37,19 @@ enum {
 };
 enum edit { EDIT_BYTE, EDIT_NUMBER, EDIT_WORD, EDIT_HEADER_ADD, EDIT_HEADER_CUT, EDIT_CUT, EDITS };
 enum {
-    LENGTH_SIZE = sizeof(uint64_t), /* of the header's length, at the start of the file */
+    LENGTH_SIZE = sizeof(uint64_t), /* size of the header's length, at the start of the file */
     EDITS_MAX = 32,
     PLAN_STEPS = 4,
     EXAMPLES = 12,
     STEPS = 2,
     WORD_COLUMNS = 4,
-    NUMBERS_MAX = 8, /* in an example's x or y */
+    NUMBERS_MAX = 8, /* numbers in an example's x or y */
     LEARNERS = 6,
     FORECAST = 4, /* the learner of scale: forecast */
     WORDS = 5,    /* that of columns and vocabularies */
 };
 
-/* One learner for each part that a checkpoint may have. */
+/* One learner for each part of a checkpoint. */
 static const struct {
     struct input input;
     struct layer layer;
@@ -107,8 +106,8 @@ static struct side {
     size_t good_size;
 } sides[LEARNERS];
 
-/* Of columns: a number that may be missing, a word, a symbol that may count as minus that, an hour;
-   and a class that is a word. */
+/* Values of columns: a number that may be missing, a word, a symbol that may be negated, an
+   hour; and a class that is a word. */
 static void fill_columns(size_t n, union value *x, union value *y, char words[NUMBERS_MAX]) {
     for (size_t t = 0; t < STEPS; t++, x += WORD_COLUMNS, y++) {
         x[0].real = n % 4 ? (float)(n % 5) : NAN;
@@ -121,7 +120,7 @@ static void fill_columns(size_t n, union value *x, union value *y, char words[NU
     }
 }
 
-/* Examples of three streams: all numbers are small, and are symbols or classes where needed. */
+/* Examples of three streams: all numbers are small, and valid symbols or classes if required. */
 static void learn(struct learner *learner, const struct side *side, size_t first) {
     static const char *const keys[] = {"", "one", "two"};
     const struct architecture *a = &side->model.architecture;
@@ -156,7 +155,7 @@ static void learn(struct learner *learner, const struct side *side, size_t first
     REQUIRE(!learner_flush(learner, &error), "%s", error.text);
 }
 
-/* As the daemon does before a checkpoint. */
+/* The daemon also does this before a checkpoint. */
 static void forget_invalid(struct learner *learner) {
     const struct streams *streams = learner_streams_table(learner);
     struct error error = {0};
@@ -177,14 +176,14 @@ static void forget_invalid(struct learner *learner) {
 static unsigned char *save(struct learner *learner, const struct side *side, enum fuzz_file which,
                            size_t *size) {
     struct error error = {0};
-    uint64_t told = 0;
+    uint64_t reported = 0;
     const char *path = fuzz_file(which, "", 0);
-    REQUIRE(
-        !checkpoint_write(fuzz_descriptor(which), path, &side->config, learner, 0, &told, &error),
-        "%s", error.text);
+    REQUIRE(!checkpoint_write(fuzz_descriptor(which), path, &side->config, learner, 0, &reported,
+                              &error),
+            "%s", error.text);
     unsigned char *bytes = fuzz_contents(which, size);
-    REQUIRE(*size == told, "a checkpoint of %zu bytes, not of %llu", *size,
-            (unsigned long long)told);
+    REQUIRE(*size == reported, "a checkpoint of %zu bytes, not of %llu", *size,
+            (unsigned long long)reported);
     return bytes;
 }
 
@@ -212,7 +211,7 @@ static void describe(struct side *side, size_t which) {
     model_build(&side->model, &config->architecture);
 }
 
-/* The learner's description and good checkpoint, made when first asked for. */
+/* The learner's description and valid checkpoint, made on first use. */
 static const struct side *side_of(size_t which) {
     struct side *side = &sides[which];
     if (side->good)
@@ -248,7 +247,7 @@ static uint64_t header_size(const struct file *file) {
     return size <= file->size - LENGTH_SIZE ? size : 0;
 }
 
-/* Make room for a byte in the header, or take one out. */
+/* Inserts or removes a byte of the header. */
 static void resize_header(struct file *file, uint64_t place, bool more, unsigned char byte) {
     uint64_t size = header_size(file);
     if (file->size < LENGTH_SIZE || size == 0)
@@ -268,7 +267,7 @@ static void resize_header(struct file *file, uint64_t place, bool more, unsigned
     memcpy(file->bytes, &size, LENGTH_SIZE);
 }
 
-/* Over one of the tensors' numbers, of which all begin at multiples of four. */
+/* Overwrites one of the tensors' numbers, which begin at multiples of four. */
 static void put_data(struct file *file, uint64_t place, const void *bytes, size_t size) {
     size_t begin = LENGTH_SIZE + header_size(file);
     if (file->size < begin + size)
@@ -306,7 +305,7 @@ static void repair(struct file *file) {
     memcpy(file->bytes + end, &checksum, sizeof checksum);
 }
 
-/* `good`: what is edited. */
+/* `good`: the file to edit. */
 static const char *given(const unsigned char *good, size_t good_size, unsigned choice,
                          struct fuzz_input input) {
     bool whole = choice & CHOICE_WHOLE;
@@ -327,7 +326,7 @@ static const char *given(const unsigned char *good, size_t good_size, unsigned c
     return path;
 }
 
-/* ---- What must hold ---- */
+/* ---- Invariants ---- */
 
 static void require_streams(const struct learner *learner) {
     const struct streams *streams = learner_streams_table(learner);
@@ -387,7 +386,7 @@ bool fuzz_checkpoint(const uint8_t *bytes, size_t size) {
     return loaded;
 }
 
-/* What the learner with the good checkpoint exports. */
+/* The export of the learner with the valid checkpoint. */
 static struct safetensors_memory exported(const struct side *side) {
     struct learner *learner = fuzz_learner(&side->config, &side->model, PLAN_STEPS);
     static struct checkpoint_report report;

@@ -1,6 +1,6 @@
-/* Configurations: the file's text, then texts that are each an override; or, after a '!', a change
-   in flight (KEY=VALUE); or, after a '@', the file's text when it is read again. A byte that YAML
-   knows no use for (SEPARATOR) stands between them. */
+/* Configurations: the file's text, then further texts: an override, a change at run time after
+   '!' (KEY=VALUE), or the file's new text after '@'. A byte that YAML does not use (SEPARATOR)
+   separates them. */
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -14,7 +14,7 @@
 
 enum { SEPARATOR = 0x1E, TEXTS_MAX = 8, POISON = 0xA5 };
 
-/* The input as texts, the first of which may hold zeros; the rest are cut at theirs. */
+/* The input as texts. The first may contain zeros; the others end at their first zero. */
 struct texts {
     char *text[TEXTS_MAX];
     size_t size[TEXTS_MAX], count;
@@ -46,7 +46,8 @@ static void require_error(const struct error *error, const struct config *config
     REQUIRE(!memcmp(config, before, sizeof *config), "changed in spite of \"%s\"", error->text);
 }
 
-/* What was accepted can be built: its parameters and the largest frame are counted right. */
+/* An accepted configuration can be built: its parameters and the largest frame are counted
+   correctly. */
 static void require_buildable(const struct config *config) {
     static struct model model;
     struct decoder *decoder;
@@ -71,7 +72,7 @@ static void require_buildable(const struct config *config) {
             "window, stride or streams");
 }
 
-/* A running daemon's configurations: as the file has it, and as it is since it was changed. */
+/* A running daemon's configurations: that of the file, and the current one. */
 struct running {
     struct config configured, current;
     const char *overrides[TEXTS_MAX];
@@ -109,21 +110,22 @@ static void set(struct running *running, char *text) {
 
 static void require_text(void *context, enum config_way way, const char *key, const char *value) {
     REQUIRE(way < CONFIG_WAYS && *key && wire_is_utf8(value, strlen(value)),
-            "%s is told to be \"%s\"", key, value);
+            "%s is reported as \"%s\"", key, value);
     ++*(size_t *)context;
 }
 
 static void reload(struct running *running, const char *text) {
     static struct config before;
     static struct running wanted;
-    size_t told = 0;
+    size_t changes = 0;
     before = running->current;
     wanted = *running;
     if (!load(&wanted, fuzz_file(FUZZ_FIRST, text, strlen(text))))
         return;
     config_reload(&running->current, &wanted.current, &running->configured, &wanted.configured,
-                  require_text, &told);
-    REQUIRE(told || !memcmp(&before, &running->current, sizeof before), "a change is not told");
+                  require_text, &changes);
+    REQUIRE(changes || !memcmp(&before, &running->current, sizeof before),
+            "a change is not reported");
     running->configured = wanted.current;
     require_buildable(&running->configured);
 }

@@ -1,5 +1,5 @@
-/* Messages: a byte for the model (example_models.h), one for the number of frames, then the frames;
-   each but the last has two bytes of size before it. */
+/* Messages: a byte for the model (example_models.h), one for the number of frames, then the
+   frames; two bytes of size precede each but the last. */
 #include <stdlib.h>
 #include <string.h>
 

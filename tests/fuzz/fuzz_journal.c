@@ -1,8 +1,8 @@
 /* Journals: a byte for the model (example_models.h) and the format of the file, three words for
-   `last`, `count` and `kinds` of its only block, or of one after a good block, two bytes for the
-   size of the block's text, the text, and the bytes of its entries. The checksums are put right.
-   What is not damaged is brought to today's format, and what is an example of the model is learned.
- */
+   `last`, `count` and `kinds` of its only block (or of one after a valid block), two bytes for
+   the size of the block's text, the text, and the bytes of its entries. The checksums are
+   corrected. A valid journal is converted to the current format, and its examples of the model
+   are learned. */
 #include <stdlib.h>
 
 #include "common/database.h"
@@ -38,7 +38,7 @@ static void run(sqlite3 *file, const char *sql) {
     REQUIRE(sqlite3_exec(file, sql, NULL, NULL, NULL) == SQLITE_OK, "%s", sqlite3_errmsg(file));
 }
 
-/* As the daemons of that format made it. */
+/* Creates a journal like daemons of that format. */
 static void create(sqlite3 *file, int format) {
     run(file, journal_tables);
     if (format >= JOURNAL_FORMAT_KINDS)
@@ -85,7 +85,7 @@ static void insert_totals(struct journal_store *store, const struct journal_bloc
     sqlite3_finalize(store->totals);
 }
 
-/* Whether it can be replayed as a whole. */
+/* Whether the whole journal can be replayed. */
 static bool replay(struct journal_store *store, const struct model *model, struct error *error) {
     static struct config config = {.name = "fuzz", .device = "cpu"};
     struct journal_reading reading = {.path = "fuzz",

@@ -1,5 +1,5 @@
-/* Examples as JSON: a byte for the model (example_models.h), then the text. What is accepted is
-   accepted in binary form as well, and is the same example there. */
+/* Examples as JSON: a byte for the model (example_models.h), then the text. An accepted text
+   must be accepted in binary form, too, as the same example. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "fuzz.h"
 #include "sockets/decode.h"
 
-/* The frames that the example would have in binary form. */
+/* The frames of the example in binary form. */
 struct binary {
     unsigned char header[WIRE_HEADER_SIZE_MAX];
     void *blocks[EXAMPLE_FRAMES_MAX];

@@ -1,6 +1,6 @@
-/* Messages of brokers: a byte for the model (example_models.h), one for the size of the message's
-   key, that key, and the payload. What becomes JSON is decoded; what does not has a reason that can
-   be logged, sent and written to a dead letter. */
+/* Messages of brokers: a byte for the model (example_models.h), one for the size of the
+   message's key, that key, and the payload. A message converted to JSON is decoded; otherwise it
+   has a reason that can be logged, sent and written to a dead letter. */
 #include <stdlib.h>
 
 #include "cluster/brokers/message.h"

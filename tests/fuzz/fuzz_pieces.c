@@ -10,7 +10,7 @@
 
 enum { MOST = 600, PADDING = 2 };
 
-/* The parts that have been taken since the first, as the next one has to continue them. */
+/* The parts since the first one, which the next one must continue. */
 struct parts {
     uint64_t part, parts;
     size_t size;
@@ -33,7 +33,7 @@ static int play_command(struct pieces *pieces, struct parts *before, const json_
     REQUIRE(pieces->size <= pieces->capacity && pieces->size <= MOST + PADDING, "%zu bytes",
             pieces->size);
     uint64_t sum = 0;
-    for (size_t n = 0; n < pieces->size; n++) /* all of them are there */
+    for (size_t n = 0; n < pieces->size; n++) /* all of them have arrived */
         sum += pieces->bytes[n];
     REQUIRE(sum <= UINT8_MAX * (uint64_t)pieces->size, "no bytes");
     *before = (struct parts){pieces->part, pieces->parts, pieces->size};

@@ -1,6 +1,7 @@
-/* Files of safetensors: a byte, the header's length in two, the file from the header on; after an
-   odd first byte eight more say what the file has as that length. What can be opened can be read,
-   and be written again as a file with the same tensors; and it may hold a model's parameters. */
+/* Safetensors files: a byte, the header's length in two bytes, then the file from the header on;
+   after an odd first byte eight further bytes replace the file's length field. A file that can
+   be opened can be read, and written again with the same tensors; it may have a model's
+   parameters. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static void *tensor(const struct safetensors *file, const struct safetensors_ent
     return bytes;
 }
 
-/* Write the file again, into memory. */
+/* Writes the file again, into memory. */
 static struct safetensors_memory rewrite(const struct safetensors *file) {
     struct safetensors_memory memory = {0};
     struct safetensors_writer *writer;
@@ -81,7 +82,7 @@ static void require_same(const struct safetensors *file, const struct safetensor
     REQUIRE(!a == !b && (!a || !strcmp(a, b)), "other metadata");
 }
 
-/* As the starting values of the smallest model. */
+/* Loads it as initial values of the smallest model. */
 static bool load_parameters(const char *path) {
     static const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 1},

@@ -1,8 +1,8 @@
-/* What is kept of one stream, as another daemon has published it. The first byte chooses one of a
-   few learners, and what the rest is: edits of the blob that this learner writes (so that no seed
-   grows old with the format), or a whole blob. The checksum is put right unless the byte says not
-   to. Whatever it is: what is adopted is a stream of this learner, which exports it, is saved and
-   loaded as it is, and learns on; what is not has changed nothing.
+/* A stream's state as published by another daemon. The first byte selects one of a few learners,
+   and the kind of the rest: edits of the valid blob of this learner (so that seeds stay valid when
+   the format changes), or a whole blob. The checksum is corrected unless the byte has a flag. An
+   adopted blob is a stream of this learner, which can export it, save and load it, and continue to
+   learn it; a rejected one has no effect.
 
    An edit is a byte for its kind, two for the place and eight for the value. */
 #include <libdeflate.h>
@@ -22,14 +22,14 @@
 enum { CHOICE_LEARNER = 15, CHOICE_WHOLE = 16, CHOICE_NO_REPAIR = 32, CHOICE_FULL = 64 };
 enum edit { EDIT_BYTE, EDIT_WORD, EDIT_GROW, EDIT_CUT, EDIT_END, EDIT_ROW, EDITS };
 enum {
-    SUMMED_FROM = 16, /* bytes before what the checksum is of, which is in the last four */
+    SUMMED_FROM = 16, /* bytes before those of the checksum, which is in the last four */
     EDITS_MAX = 16,
-    GROWTH_MAX = 64, /* bytes, by one edit */
+    GROWTH_MAX = 64, /* bytes of one edit */
     PLAN_STEPS = 16,
     EXAMPLES = 40,
     STREAMS = 3,                                     /* as learning.max_streams */
-    NUMBERS = 3,                                     /* in x and in y */
-    ROWS_AT = SUMMED_FROM + 17 + 17 + 8 + 1 + 1 + 2, /* with a key of one byte */
+    NUMBERS = 3,                                     /* numbers in x and in y */
+    ROWS_AT = SUMMED_FROM + 17 + 17 + 8 + 1 + 1 + 2, /* offset with a key of one byte */
 };
 
 #define LAYERS "  layers: [{cell: gru, size: 3}]\n"
@@ -39,7 +39,7 @@ enum {
     "  layers: [{cell: gru, size: 3, norm: layer}]\n"
 #define WATCH "anomaly: {enabled: true, memory: 12}\n"
 
-/* One for each part that a stream may have. */
+/* One for each part of a stream. */
 static const char *const texts[] = {
     "model:\n  input: {kind: real, size: 2, scale: standard, missing: hold}\n" LAYERS
     "  output: {loss: gaussian, size: 2, target: next}\n" LEARNING,
@@ -68,7 +68,7 @@ static struct side {
     struct model model;
     unsigned char *good; /* the blob of stream "a" */
     size_t good_size;
-    unsigned char *before[2]; /* (before_size[n],) a taker's checkpoint: new, and with streams */
+    unsigned char *before[2]; /* (before_size[n],) a receiver's checkpoint: new, and with streams */
     size_t before_size[2];
 } * sides[LEARNERS];
 
@@ -115,10 +115,10 @@ static void learn(struct learner *learner, const struct side *side, uint64_t fir
 
 static unsigned char *save(struct learner *learner, const struct side *side, size_t *size) {
     struct error error = {0};
-    uint64_t told = 0;
+    uint64_t reported = 0;
     const char *path = fuzz_file(FUZZ_FIRST, "", 0);
-    REQUIRE(!checkpoint_write(fuzz_descriptor(FUZZ_FIRST), path, &side->config, learner, 0, &told,
-                              &error),
+    REQUIRE(!checkpoint_write(fuzz_descriptor(FUZZ_FIRST), path, &side->config, learner, 0,
+                              &reported, &error),
             "%s", error.text);
     return fuzz_contents(FUZZ_FIRST, size);
 }
@@ -155,7 +155,7 @@ static unsigned char *export_one(const struct side *side, struct learner *learne
     return copy;
 }
 
-/* ---- What good ones are ---- */
+/* ---- Valid blobs ---- */
 
 static void configure(struct side *side, const char *model) {
     enum { TEXT_SIZE = 1024 };
@@ -194,13 +194,13 @@ struct blob {
     size_t size;
 };
 
-/* Over what is there. */
+/* Overwrites bytes. */
 static void put(struct blob *blob, size_t at, const void *bytes, size_t size) {
     if (at < blob->size)
         memcpy(blob->bytes + at, bytes, size < blob->size - at ? size : blob->size - at);
 }
 
-/* Make room for so many bytes, or take them out. */
+/* Inserts or removes bytes. */
 static void grow(struct blob *blob, size_t at, size_t size) {
     memmove(blob->bytes + at + size, blob->bytes + at, blob->size - at);
     memset(blob->bytes + at, 0, size);
@@ -213,7 +213,7 @@ static void cut(struct blob *blob, size_t at, size_t size) {
     blob->size -= size;
 }
 
-/* Where the bytes of the row begin, from the place of its size on; 0: it has no such row. */
+/* The offset of the row's bytes, from its size on; 0: not found. */
 static size_t find_row(const struct blob *blob, uint64_t row) {
     size_t at = ROWS_AT;
     for (uint64_t size;; row--) {
@@ -230,7 +230,7 @@ static size_t find_row(const struct blob *blob, uint64_t row) {
     }
 }
 
-/* A row whose size says what it has by now: some bytes less, or more. */
+/* Adds or removes bytes of a row, with a correct size. */
 static void change_row(struct blob *blob, uint64_t place, uint64_t value) {
     enum { KINDS = 32, BY = 4 };
     size_t at = find_row(blob, place % KINDS),
@@ -298,9 +298,9 @@ static struct blob given(const struct side *side, unsigned choice, struct fuzz_i
     return exact;
 }
 
-/* ---- What must hold ---- */
+/* ---- Invariants ---- */
 
-/* What it is now is a learner's, and the stream comes out of it as it went into another. */
+/* The state is a learner's, and the stream is exported as it was adopted. */
 static void require_good(struct learner *learner, const struct side *side,
                          const struct blob *blob) {
     struct stream_state *state = open_state(side, learner);

@@ -1,7 +1,6 @@
-/* What libFuzzer's main calls: the harness that $FUZZ_HARNESS names. (No argument names it, since a
-   fuzzer that starts others hands on only those that it knows.) At the end it says, as one more of
-   libFuzzer's statistics, how many inputs were accepted: whether they reach code after the
-   refusals. */
+/* The entry point of libFuzzer: the harness in $FUZZ_HARNESS. (Not an argument, since a fuzzer
+   that starts others passes only known arguments on.) At the end it prints the number of
+   accepted inputs like a statistic of libFuzzer: they reach code after the first checks. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +12,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments);
 static const struct fuzz_harness *harness;
 static size_t accepted;
 
-static void say_accepted(void) {
+static void print_accepted(void) {
     fprintf(stderr, "stat::accepted_units: %zu\n", accepted);
 }
 
@@ -22,7 +21,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments) {
     (void)count, (void)arguments;
     harness = fuzz_harness(name ? name : "");
     REQUIRE(harness, "$FUZZ_HARNESS names no harness of fuzz.h: \"%s\"", name ? name : "");
-    REQUIRE(atexit(say_accepted) == 0, "no memory");
+    REQUIRE(atexit(print_accepted) == 0, "no memory");
     return 0;
 }
 

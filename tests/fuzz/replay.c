@@ -1,8 +1,9 @@
 /* Usage: replay [HARNESS FILE...]
-   Stands where libFuzzer's main would, for compilers without it: plays these files, or, as a test,
-   all of $builddir/tests/fuzz/seeds, which seeds.py has written, each with all of its beginnings.
-   So what was once found stays mended. Seeds called good-... are accepted: they reach code after a
-   module's first refusals. */
+
+   Replaces libFuzzer's main for other compilers: plays these files or, as a test, all seeds that
+   seeds.py has written to $builddir/tests/fuzz/seeds, each with all of its prefixes, so that
+   fixed bugs stay fixed. Seeds named good-... must be accepted: they reach code after a module's
+   first checks. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@
 
 enum { PATH_SIZE = 4096, SEED_SIZE_MAX = 1 << 20, BEGINNINGS_MAX = 1 << 10 };
 
-/* The harness gets a block of exactly that size, so that a sanitizer sees every byte beyond. */
+/* The harness gets a block of exactly that size, so that a sanitizer detects every access
+   beyond. */
 static bool play(const struct fuzz_harness *harness, const uint8_t *bytes, size_t size) {
     struct fuzz_input input = {bytes, size};
     void *block = fuzz_block(&input, &size);
@@ -23,7 +25,7 @@ static bool play(const struct fuzz_harness *harness, const uint8_t *bytes, size_
     return accepted;
 }
 
-/* Play a file; returns 1 when it was accepted, 0 when not, -1 when it cannot be read. */
+/* Plays a file; returns 1 if accepted, 0 if not, -1 if it cannot be read. */
 static int play_file(const struct fuzz_harness *harness, const char *path, bool beginnings) {
     FILE *file = fopen(path, "rb");
     uint8_t *bytes = malloc(SEED_SIZE_MAX);

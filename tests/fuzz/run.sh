@@ -1,11 +1,11 @@
 #!/bin/sh
 # Usage: sh tests/fuzz/run.sh SECONDS [HARNESS...]
-# Fuzzes each harness for that many seconds, one after another, in a tree in which `make fuzz` has been
-# run ($builddir, else here), and says how many inputs it has executed and how many of
-# them the module accepted. What was found on the way is
-# kept in $FUZZ_CORPUS for the next time, when that is set; $FUZZ_FLAGS are handed to the fuzzer. Ends
-# with 1 after any finding, which then lies in tests/fuzz/ as HARNESS-crash-..., -leak-..., -timeout-...
-# or -oom-...
+#
+# Fuzzes each harness for that many seconds, one after another, in a tree in which `make fuzz` has
+# been run ($builddir, else here). Prints the number of executed inputs and of those that the module
+# accepted. $FUZZ_CORPUS keeps new inputs for the next call, if set; $FUZZ_FLAGS are passed to the
+# fuzzer. Exits with 1 after any finding, which is then in tests/fuzz/ as HARNESS-crash-...,
+# -leak-..., -timeout-... or -oom-...
 set -u
 seconds=${1:?usage: run.sh SECONDS [HARNESS...]}
 shift
@@ -35,7 +35,7 @@ for name; do
     accepted=$(sed -n 's/^stat::accepted_units: *//p' "$scratch/log")
     covered=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$scratch/log" | tail -n 1)
     echo "$name: ${count:-0} executions, ${accepted:-0} accepted, ${covered:-0} edges covered"
-    # The seeds are executed however short the time is.
+    # Even a short run executes all seeds.
     [ "${count:-0}" -ge "$(find "$seeds" -type f | wc -l)" ] || failed="$failed $name"
     total=$((total + ${count:-0}))
 done

@@ -1,10 +1,9 @@
 #!/usr/bin/python3
-"""Write the seeds of the fuzz harnesses: seeds.py DIRECTORY makes DIRECTORY/HARNESS/NAME for each.
+"""Writes the seeds of the fuzz harnesses: seeds.py DIRECTORY makes DIRECTORY/HARNESS/NAME for each.
 
-A seed called good-... is accepted by the module that is fuzzed; the others reach its refusals, or have
-once ended it. What a harness reads is described at its beginning (tests/fuzz/fuzz_HARNESS.c); the number
-of a model is its place in tests/support/example_models.h, the number of a learner that in
-fuzz_checkpoint.c."""
+The module accepts seeds named good-...; others are rejected, or once crashed it. The beginning
+of tests/fuzz/fuzz_HARNESS.c describes a harness's input. A model's number is its place in
+tests/support/example_models.h, a learner's number that in fuzz_checkpoint.c."""
 import json
 import pathlib
 import struct
@@ -15,7 +14,8 @@ INFINITY = float("inf")
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 
-# --- decode: a model, the number of frames, and each frame after its size, the last without ----------
+# --- decode: a model, the number of frames, and each frame after its size, the last without
+# ----------
 REAL, SENSOR, HOLD, CHARACTERS, TAGS, BERNOULLI, BERNOULLI_NEXT, STROKES, COLUMNS, WORDS = range(10)
 NO_CLASS = 0xFFFFFFFF
 
@@ -146,10 +146,11 @@ JSON = {
 }
 
 
-# --- config: a file, and then what is changed in it ------------------------------------------------------
+# --- config: a file, and then its changes
+# ------------------------------------------------------------
 def file(*lines, name="a", inputs="kind: real, size: 2", layers="{cell: lstm, size: 4}",
          output="loss: squared, size: 2"):
-    """A small configuration; `lines` are more of it."""
+    """A small configuration with further `lines`."""
     model = [f"name: {name}", "model:", f"  input: {{{inputs}}}", f"  layers: [{layers}]",
              f"  output: {{{output}}}"]
     return "\n".join(model + list(lines)) + "\n"
@@ -245,7 +246,7 @@ CONFIG = {
     "tag": "name: !!str 1\nmodel: !!omap []\n",
     "unknown": file("learnin: {window: 4}"),
 }
-# Those of users: each is accepted.
+# The users' configurations: each is accepted.
 for path in (SOURCE / "conf").glob("*.yaml"):
     CONFIG[f"good-{path.stem}"] = path.read_text(encoding="utf-8")
 
@@ -262,7 +263,7 @@ def tensor(kind, shape, begin, end):
 
 
 def parameters(last, **renamed):
-    """Those of a network with one dense unit."""
+    """The parameters of a network with one dense unit."""
     names = ["layers.0.weight", "layers.0.bias", "output.weight", "output.bias"]
     shapes = [[1, 1], [1], [1, 1], [1]]
     about = {renamed.get(name.replace(".", "_"), name): tensor("F32", shape, 4 * n, 4 * n + 4)
@@ -298,9 +299,10 @@ SAFETENSORS = {
 }
 
 
-# --- checkpoint: which learner and what the rest is; edits of its good checkpoint, or a whole file -------
+# --- checkpoint: a learner and the kind of the rest; edits of its valid checkpoint, or a whole file
+# ---
 BYTE, NUMBER, WORD, HEADER_ADD, HEADER_CUT, CUT = range(6)
-FORECAST, WORDY = 16, 48  # learners, in the byte that chooses one
+FORECAST, WORDY = 16, 48  # learners, in the byte that selects one
 LEARNERS, WHOLE, NO_REPAIR = (0, 1, 2, 3, FORECAST, WORDY), 4, 8
 
 
@@ -336,7 +338,8 @@ CHECKPOINT = {
         "scaler": "40fdd729ffffff", "truncated": "022300ffff", "window": "0001ffffff"}.items()},
 }
 
-# --- initial: likewise of files of model.initial ----------------------------------------------------------
+# --- initial: the same for files of model.initial
+# ----------------------------------------------------
 INITIAL = {
     **{f"good-{n}": bytes([n]) for n in LEARNERS},
     **{f"nan-{n}": edit(n, NUMBER, 3, 0x7FC00000) for n in LEARNERS},
@@ -365,7 +368,8 @@ PIECES = {
 }
 
 
-# --- stream: which learner and what the rest is; edits of the blob that it writes, or a whole one ------
+# --- stream: a learner and the kind of the rest; edits of its valid blob, or a whole one
+# -------------
 S_BYTE, S_WORD, S_GROW, S_CUT, S_END, S_ROW = range(6)
 S_WHOLE, S_NO_REPAIR, S_FULL = 16, 32, 64
 STREAM = {
@@ -393,7 +397,7 @@ STREAM = {
 # --- journal: a model and a format, a block's last position, count and kinds, its text, its bytes --------
 OLDER, OLD, TODAY = range(3)  # formats 2 to 4
 EXAMPLE, RESET = 2, 8  # kinds
-SECOND = 128  # it comes after a good block
+SECOND = 128  # it follows a valid block
 
 
 def journal(model, text, data, last=None, count=1, kinds=EXAMPLE, form=TODAY):

@@ -1,6 +1,6 @@
-/* A stand-in for CUDA's header of this name: blocks, clusters and cooperative grids. Memory of
-   another block of the cluster can be reached through map_shared_rank while this thread's block
-   runs, that is, until it waits in a barrier of the cluster; the pointer stays valid after it. */
+/* Replaces CUDA's header of this name: blocks, clusters and cooperative grids. map_shared_rank
+   gives access to another block's memory while this thread's block runs, until it waits in a
+   barrier of the cluster; the pointer stays valid after it. */
 #ifndef HOSTCUDA_COOPERATIVE_GROUPS_H
 #define HOSTCUDA_COOPERATIVE_GROUPS_H
 

@@ -1,5 +1,5 @@
-/* Copies and fills: their ranges are checked when they are called, as a driver does, and their
-   bytes move when their stream gets there. */
+/* Copies and fills: ranges are checked at the call, as in a driver, and bytes move when their
+   stream reaches them. */
 #include "race.h"
 
 using namespace hostcuda;
@@ -86,7 +86,7 @@ cudaError_t copy(const char *function, rows r, cudaMemcpyKind kind) {
         return error;
     }
     const cudaError_t error = copy_async(function, r, kind, nullptr);
-    /* From pageable memory it may return before the device has what was staged. */
+    /* from pageable memory it may return before the device has the staged bytes */
     const bool staged = kind == cudaMemcpyHostToDevice && !is_pinned(r.from);
     return error || staged ? error : cudaStreamSynchronize(nullptr);
 }
@@ -134,7 +134,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
                       stream);
 }
 
-/* As on a device, the fill has only been enqueued when this returns. */
+/* As on a device, the fill is only enqueued on return. */
 cudaError_t cudaMemset(void *at, int value, size_t size) {
     HOSTCUDA_BEGIN();
     if (cudaError_t error = refuse_in_capture(__func__, nullptr)) {

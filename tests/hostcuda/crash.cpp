@@ -1,4 +1,4 @@
-/* Reports in which kernel and thread a bad access was made, before the program ends of it. */
+/* Reports the kernel and thread of a bad access, before it ends the program. */
 #include "grid.h"
 #include <signal.h>
 
@@ -6,7 +6,7 @@ namespace hostcuda {
 
 namespace {
 
-/* Of its own, since the fault may be that of a stack without room. */
+/* A separate stack, since the fault may be a stack overflow. */
 alignas(16) char stack[64 << 10];
 struct sigaction before, before_traps;
 
@@ -24,7 +24,7 @@ void say(int, siginfo_t *info, void *) {
     } else if (is_device(info->si_addr)) {
         report("host code reaches for %p, which is the device's", info->si_addr);
     }
-    sigaction(SIGSEGV, &before, nullptr); /* the access is made again, to its end */
+    sigaction(SIGSEGV, &before, nullptr); /* the access is repeated, and ends the program */
 }
 
 } // namespace

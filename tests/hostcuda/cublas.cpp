@@ -1,5 +1,5 @@
-/* The matrix product of cuBLAS, in the order of its stream; and that its caller asked for what
-   makes it repeatable: no TF32, no atomics, a workspace of his own where it is captured. */
+/* The matrix product of cuBLAS, in the order of its stream. Checks that the caller set up
+   repeatable results: no TF32, no atomics, and its own workspace in a capture. */
 #include "cublas_v2.h"
 #include "dlfcn.h"
 #include "race.h"
@@ -56,13 +56,13 @@ void multiply(const product &p) {
                 sum += a * b;
             }
             float *c = &p.c[row + (long)column * p.ldc];
-            /* What C held does not matter, NaN or not, when beta is zero. */
+            /* With beta 0 the content of C is ignored, even NaN. */
             *c = p.beta == 0.0f ? p.alpha * sum : p.alpha * sum + p.beta * *c;
         }
     }
 }
 
-/* What it reads and writes, column by column. */
+/* The memory that it reads and writes, column by column. */
 void watch(const product &p) {
     const int a_rows = p.transpose_a ? p.k : p.m, a_columns = p.transpose_a ? p.m : p.k;
     const int b_rows = p.transpose_b ? p.n : p.k, b_columns = p.transpose_b ? p.k : p.n;
@@ -118,7 +118,7 @@ cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int *version) {
     return handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
-/* Takes the workspace back, as cuBLAS does. */
+/* Drops the workspace, as cuBLAS does. */
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
     if (!handle) {
         return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -229,7 +229,7 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t transpose
     return error ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 
-/* ---- the library as the loader finds it ---- */
+/* ---- The library for the loader ---- */
 
 static const char LIBRARY[] = "libcublas.so.13";
 

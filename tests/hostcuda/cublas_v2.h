@@ -1,4 +1,4 @@
-/* A stand-in for cuBLAS's header of this name: the calls that the engine makes. */
+/* Replaces cuBLAS's header of this name: the calls of the engine. */
 #ifndef HOSTCUDA_CUBLAS_V2_H
 #define HOSTCUDA_CUBLAS_V2_H
 

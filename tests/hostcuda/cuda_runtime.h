@@ -1,7 +1,7 @@
-/* A stand-in for CUDA's header of this name, for tests on machines without a GPU: kernels and the
-   host code around them are compiled by the host's C++ compiler with this directory before CUDA's
-   own, and run on the CPU. Signatures and numbers are those of CUDA 13. README.md beside this file
-   says what is checked, what is not, and which variables of the environment there are. */
+/* Replaces CUDA's header of this name, for tests on machines without a GPU: the host's C++
+   compiler compiles kernels and host code with this directory before CUDA's own, and they run on
+   the CPU. Signatures and numbers are those of CUDA 13. README.md in this directory lists the
+   checks, their limits, and the environment variables. */
 #ifndef HOSTCUDA_CUDA_RUNTIME_H
 #define HOSTCUDA_CUDA_RUNTIME_H
 
@@ -16,7 +16,7 @@
 
 extern "C" {
 
-/* ---- the device ---- */
+/* ---- The device ---- */
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int *device);
@@ -32,7 +32,7 @@ cudaError_t cudaPeekAtLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
 const char *cudaGetErrorName(cudaError_t error);
 
-/* ---- memory ---- */
+/* ---- Memory ---- */
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
 cudaError_t cudaMalloc(void **pointer, size_t size);
 cudaError_t cudaFree(void *pointer);
@@ -51,7 +51,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 cudaError_t cudaMemset(void *at, int value, size_t size);
 cudaError_t cudaMemsetAsync(void *at, int value, size_t size, cudaStream_t stream = nullptr);
 
-/* ---- streams and events ---- */
+/* ---- Streams and events ---- */
 cudaError_t cudaStreamCreate(cudaStream_t *stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
@@ -66,7 +66,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 
-/* ---- graphs ---- */
+/* ---- Graphs ---- */
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status);
@@ -78,7 +78,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count);
 
-/* ---- kernels ---- */
+/* ---- Kernels ---- */
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value);
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel,
@@ -87,7 +87,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *kernel,
                                            const cudaLaunchConfig_t *config);
 }
 
-/* ---- the C++ that CUDA puts around them ---- */
+/* ---- CUDA's C++ wrappers ---- */
 
 template <typename T> inline cudaError_t cudaMalloc(T **pointer, size_t size) {
     return cudaMalloc((void **)(void *)pointer, size);
@@ -129,8 +129,8 @@ inline cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, void (*kernel)(
     return cudaOccupancyMaxActiveClusters(clusters, (const void *)kernel, config);
 }
 
-/* Enqueue `body`, one call of the kernel by one thread; `size`: bytes of its parameters, which lie
-   at `arguments` as long as the body lives. */
+/* Enqueues `body`, the call of the kernel by one thread; `size`: bytes of its parameters, which
+   are at `arguments` as long as the body lives. */
 cudaError_t hostcuda_enqueue_kernel(const cudaLaunchConfig_t *config, const void *kernel,
                                     size_t size, std::function<void()> body,
                                     std::vector<const void *> arguments);
@@ -143,7 +143,7 @@ template <typename... Parameters> constexpr size_t hostcuda_parameter_bytes() {
     return bytes;
 }
 
-/* The arguments are copied here, as a device's queue copies them. */
+/* Copies the arguments, like a device's queue. */
 template <typename... Parameters, typename... Arguments>
 inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config,
                                       void (*kernel)(Parameters...), Arguments &&...arguments) {

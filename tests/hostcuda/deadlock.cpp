@@ -1,16 +1,16 @@
-/* What the threads of a launch wait for that never comes. */
+/* Lists the events that blocked threads of a launch wait for. */
 #include "grid.h"
 
 namespace hostcuda {
 
 namespace {
 
-/* Threads of one block that wait alike. */
+/* Threads of one block with the same wait. */
 struct group {
     const block *home;
     waits state;
     const void *caller;
-    hostcuda_collective what; /* of waits::warp */
+    hostcuda_collective what; /* for waits::warp */
     unsigned mask;
     unsigned count;
 };
@@ -32,7 +32,7 @@ bool alike(const group &a, const group &b) {
            a.mask == b.mask;
 }
 
-void tell(const group &g) {
+void report_group(const group &g) {
     char what[64] = "";
     switch (g.state) {
     case waits::nothing:
@@ -75,7 +75,7 @@ void report_waits(const std::vector<thread> &threads, const char *what) {
     }
     fault(cudaErrorLaunchTimeout, "%s: %s", place(kernel()).c_str(), what);
     for (const group &g : groups) {
-        tell(g);
+        report_group(g);
     }
 }
 

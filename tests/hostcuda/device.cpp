@@ -1,4 +1,4 @@
-/* Devices, settings from the environment, errors and the failures that tests ask for. */
+/* Devices, settings from the environment, errors, and failures requested by tests. */
 #include "race.h"
 #include <stdarg.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ cudaError_t error_named(const std::string &name) {
     exit(EXIT_FAILURE);
 }
 
-/* FUNCTION:N[:ERROR], several with commas. */
+/* FUNCTION:N[:ERROR], separated by commas. */
 std::vector<failure> read_failures(const char *text) {
     std::vector<failure> list;
     const std::string all = text ? text : "";
@@ -350,7 +350,7 @@ cudaError_t cudaDeviceSynchronize(void) {
     return drain_all();
 }
 
-/* Everything is gone; the environment is read again. */
+/* Removes everything, and reads the environment again. */
 cudaError_t cudaDeviceReset(void) {
     release_streams();
     release_memory();

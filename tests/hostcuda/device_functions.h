@@ -1,5 +1,5 @@
-/* What a kernel calls: its coordinates, barriers, warp collectives, atomics and intrinsics. There
-   are no atomics on floats on purpose: what is built here must not depend on an order. */
+/* Functions for kernels: coordinates, barriers, warp collectives, atomics and intrinsics.
+   Atomics on floats are missing on purpose: results must not depend on an order. */
 #ifndef HOSTCUDA_DEVICE_FUNCTIONS_H
 #define HOSTCUDA_DEVICE_FUNCTIONS_H
 
@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Those of the thread that runs; the runtime sets them at every switch. */
+/* Those of the running thread; the runtime sets them at every switch. */
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 enum { warpSize = 32 };
 
-/* ---- the runtime's side (grid.cpp, warp.cpp) ---- */
+/* ---- The runtime's side (grid.cpp, warp.cpp) ---- */
 
 enum hostcuda_collective {
     HOSTCUDA_SYNCWARP,
@@ -25,26 +25,26 @@ enum hostcuda_collective {
     HOSTCUDA_BALLOT,
 };
 
-/* Wait until every lane of `mask` has come with the same mask; the lane's result. `value` holds the
-   lane's own, `argument` the lane, distance or mask of lanes asked for. */
+/* Waits until every lane of `mask` has arrived with the same mask; returns the lane's result.
+   `value` is the lane's own, `argument` the requested lane, distance or mask of lanes. */
 uint64_t hostcuda_warp(hostcuda_collective what, unsigned mask, uint64_t value, unsigned argument,
                        unsigned width);
 unsigned hostcuda_active(void);
 
-/* Wait for the block; the number of its threads that came with `predicate`. */
+/* Waits for the block; returns the number of its threads with `predicate`. */
 unsigned hostcuda_block(int predicate);
 
-/* Of the race detector (race.h): a fence, and an atomic on `size` bytes, called at `code`. */
+/* The race detector's hooks (race.h): a fence, and an atomic on `size` bytes, called at `code`. */
 void hostcuda_fence(void);
 void hostcuda_atomic_access(const void *at, size_t size, const void *code);
 
-/* Let other threads run before this one continues. */
+/* Lets other threads run before this one continues. */
 void hostcuda_yield(void);
 void hostcuda_trap(const char *reason);
 extern unsigned hostcuda_polls;
 
-/* Reads that may wait for another thread's write give way to it now and then, so that a loop around
-   them ends. */
+/* Reads that may wait for another thread's write yield now and then, so that a loop around them
+   ends. */
 inline void hostcuda_poll(void) {
     enum { PATIENCE = 4096 };
     if (++hostcuda_polls % PATIENCE == 0) {
@@ -52,7 +52,7 @@ inline void hostcuda_poll(void) {
     }
 }
 
-/* ---- barriers and fences ---- */
+/* ---- Barriers and fences ---- */
 
 /* Keeps a barrier from being a kernel's last jump, so that reports name the kernel. */
 #define HOSTCUDA_RETURN() __asm__ volatile("")
@@ -93,7 +93,7 @@ inline void __trap(void) {
 }
 long long clock64(void); /* nanoseconds */
 
-/* ---- warp collectives ---- */
+/* ---- Warp collectives ---- */
 
 template <typename T>
 inline T hostcuda_shuffle(hostcuda_collective what, unsigned mask, T value, unsigned argument,
@@ -133,7 +133,7 @@ inline unsigned __activemask(void) {
     return hostcuda_active();
 }
 
-/* ---- atomics: one thread runs at a time, so that plain reads and writes are whole ---- */
+/* ---- Atomics: one thread runs at a time, so plain reads and writes are atomic ---- */
 
 template <typename T, typename Change>
 __attribute__((noinline, no_sanitize("thread"))) inline T hostcuda_atomic(T *at, Change change) {
@@ -186,7 +186,7 @@ inline unsigned atomicDec(unsigned *at, unsigned last) {
 float atomicAdd(float *, float) = delete;
 double atomicAdd(double *, double) = delete;
 
-/* ---- memory ---- */
+/* ---- Memory ---- */
 
 #define HOSTCUDA_LOAD(name)                                                                        \
     template <typename T> inline T name(const T *at) {                                             \
@@ -209,7 +209,7 @@ HOSTCUDA_STORE(__stcs)
 HOSTCUDA_STORE(__stwt)
 #undef HOSTCUDA_STORE
 
-/* ---- arithmetic ---- */
+/* ---- Arithmetic ---- */
 
 template <typename To, typename From> inline To hostcuda_bits(From value) {
     static_assert(sizeof(To) == sizeof(From), "as many bits");

@@ -1,4 +1,4 @@
-/* CUDA's built-in vector types and the qualifiers of its C++, for a compiler of the host. */
+/* CUDA's built-in vector types and C++ qualifiers, for the host's compiler. */
 #ifndef HOSTCUDA_DEVICE_TYPES_H
 #define HOSTCUDA_DEVICE_TYPES_H
 
@@ -12,7 +12,7 @@
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
-/* A kernel has as many no-operations before its entry: kernel.cpp counts them. */
+/* The number of no-operations before a kernel's entry, which kernel.cpp counts. */
 #define __launch_bounds__(threads, ...)                                                            \
     __attribute__((patchable_function_entry((threads) + 0, (threads) + 0)))
 #define __cluster_dims__(...)
@@ -20,8 +20,8 @@
 #    define __restrict__ __restrict
 #endif
 
-/* Shared memory is dynamic: `extern __shared__ float shared_memory[];` names the one array that the
-   runtime gives to the block that runs (grid.cpp). */
+/* Shared memory is dynamic: `extern __shared__ float shared_memory[];` is the one array of the
+   running block (grid.cpp). */
 #define __shared__
 
 struct char4 {

@@ -1,4 +1,4 @@
-/* The loader, as far as the engine calls it: cuBLAS is a library that may be missing
+/* The loader's functions for the engine: cuBLAS is a library that may be missing
    (HOSTCUDA_FAIL=dlopen:1). */
 #ifndef HOSTCUDA_DLFCN_H
 #define HOSTCUDA_DLFCN_H

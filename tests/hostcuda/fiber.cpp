@@ -20,7 +20,7 @@ constexpr size_t STACK_SIZE = 256 << 10;
 #else
 constexpr size_t STACK_SIZE = 64 << 10;
 #endif
-/* The kernel counts mappings, and a guard page makes two of one: stacks past these have none. */
+/* The kernel limits mappings, and a guard page splits one into two: later stacks have none. */
 constexpr size_t GUARDED = 8192;
 constexpr uint64_t CANARY = 0x5ca1ab1e0ddba11u;
 
@@ -103,7 +103,8 @@ asm(".text\n"
     ".size hostcuda_switch, .-hostcuda_switch\n");
 
 namespace {
-/* What hostcuda_switch pops: six registers, where to continue, and nothing to return to. */
+/* What hostcuda_switch pops: six registers, the address to continue at, and an empty return
+   address. */
 enum { REGISTERS = 6, FRAME = REGISTERS + 2 };
 
 void start(fiber &f, void (*entry)()) {

@@ -1,4 +1,4 @@
-/* Fibers: a stack each, and a switch that saves what a call preserves. */
+/* Fibers: separate stacks, and a switch that saves the registers that a call preserves. */
 #ifndef HOSTCUDA_FIBER_H
 #define HOSTCUDA_FIBER_H
 
@@ -13,18 +13,18 @@ struct fiber {
     void *fake = nullptr; /* AddressSanitizer's */
 };
 
-/* The fiber on which the caller runs. */
+/* The caller's fiber. */
 void fiber_adopt(fiber &self);
 
-/* Make `f` run `entry` when it is switched to first, on the pool's stack of that number. `entry`
-   begins with fiber_entered() and never returns. */
+/* Makes `f` run `entry` at its first switch, on the pool's stack of that number. `entry` begins
+   with fiber_entered() and never returns. */
 void fiber_prepare(fiber &f, unsigned number, void (*entry)());
 void fiber_entered();
 
-/* Continue in `to`; returns when somebody switches back. With `last`, nobody will. */
+/* Continues in `to`; returns after a switch back. With `last` there will be none. */
 void fiber_switch(fiber &from, fiber &to, bool last = false);
 
-/* False when the stack of that number has been written to its end. */
+/* False if the stack of that number was written to its end. */
 bool fiber_whole(unsigned number);
 
 } // namespace hostcuda

@@ -34,7 +34,7 @@ template <typename T> cudaError_t destroy(std::vector<std::unique_ptr<T>> &all, 
     return cudaSuccess;
 }
 
-/* Whether every node comes before one that the origin ends with. */
+/* Whether every node precedes one of the origin's last nodes. */
 bool joined(const capture &c) {
     std::vector<bool> before(c.nodes.size());
     for (size_t node : c.origin->tail) {
@@ -56,7 +56,7 @@ bool joined(const capture &c) {
 
 namespace hostcuda {
 
-/* Without a seed the order of the capture; with one, any that the edges allow. */
+/* Without a seed in the order of the capture; with one, in any order that the edges allow. */
 cudaError_t replay(const std::vector<node> &nodes) {
     std::vector<bool> done(nodes.size());
     race::begin_graph(nodes.size());
@@ -111,7 +111,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMo
     return cudaSuccess;
 }
 
-/* However it fails, the capture has ended. */
+/* The capture has ended, also after a failure. */
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph) {
     const cudaError_t begun = begin(__func__);
     *graph = nullptr;
@@ -208,7 +208,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     return destroy(graphs, graph);
 }
 
-/* The handles serve to be counted alone. */
+/* The handles are only for counting. */
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
     HOSTCUDA_BEGIN();
     if (index_of(graphs, graph) == graphs.size()) {

@@ -1,4 +1,4 @@
-/* Blocks one after the other, and in them the threads, each until it waits for another. */
+/* Runs blocks one after the other, and their threads in turn, each until it waits for another. */
 #include "race.h"
 #include <chrono>
 #include <stdarg.h>
@@ -7,7 +7,7 @@ uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 unsigned hostcuda_polls;
 
-/* Room for the most a block can ask for, and for a guard after it. */
+/* Room for a block's largest request, and for a guard after it. */
 constexpr size_t GUARD = 4096;
 alignas(1024) float shared_memory[(hostcuda::SHARED_LIMIT + GUARD) / sizeof(float)];
 
@@ -18,14 +18,14 @@ bool permuted;
 
 namespace {
 
-/* When threads have only yielded for so many turns, and for a second, they wait for what never
-   comes. A thread that waits for time to pass may take longer turns. */
+/* Threads that have only yielded for that many turns, and for a second, wait forever. A thread
+   that waits for time to pass may need longer turns. */
 constexpr unsigned IDLE_TURNS = 1 << 16;
 constexpr long long IDLE_TIME = 1000000000;
 constexpr unsigned char GUARD_BYTE = 0xa5;
 
 const launch *work;
-fiber host; /* who called run() */
+fiber host; /* the caller of run() */
 std::vector<block> gang;
 std::vector<thread> threads;
 std::vector<warp> warps;
@@ -46,7 +46,7 @@ std::string where(const block &b, const thread *t) {
     return place(work->kernel) + text;
 }
 
-/* ---- switching ---- */
+/* ---- Switching ---- */
 
 void go(thread *next) {
     fiber &from = current ? current->stack : host;
@@ -58,7 +58,7 @@ void go(thread *next) {
     fiber_switch(from, next ? next->stack : host, last);
 }
 
-/* The thread that comes after the current one: another of this block, or the host's loop. */
+/* Continues with the next thread: another of this block, or the host's loop. */
 void go_on() {
     thread *next = current->home->ready.pop();
     if (next != current) {
@@ -120,7 +120,7 @@ void wake(thread *t) {
     t->home->ready.push(t);
 }
 
-void give_way() {
+void yield_turn() {
     wake(current);
     go_on();
 }
@@ -167,7 +167,7 @@ block &cluster_block(unsigned rank) {
     return gang[rank];
 }
 
-/* ---- the queue ---- */
+/* ---- The queue ---- */
 
 void queue::reserve(size_t count_) {
     size_t size = 1;
@@ -197,7 +197,7 @@ thread *queue::pop() {
 
 namespace {
 
-/* ---- a gang's life ---- */
+/* ---- Gangs ---- */
 
 uint3 coordinates(size_t number, const dim3 &extent) {
     return make_uint3((unsigned)(number % extent.x), (unsigned)(number / extent.x % extent.y),
@@ -232,7 +232,7 @@ void open_block(block &b, unsigned rank, uint3 index) {
     }
 }
 
-/* ---- shared memory: the array is the running block's; the others' lies aside meanwhile ---- */
+/* ---- Shared memory: the array is the running block's; the others' is saved meanwhile ---- */
 
 void open_guard() {
     char *guard = (char *)shared_memory + work->shared;
@@ -274,16 +274,16 @@ void put_shared(block &b) {
 
 void fill_shared(block &b) {
     if (gang.size() > 1) {
-        b.shared.resize((work->shared + 3) / 4 + 1); /* of no size it would have no address */
+        b.shared.resize((work->shared + 3) / 4 + 1); /* an empty one would have no address */
         poison(b.shared.data(), b.shared.size() * 4);
     } else {
         poison(shared_memory, work->shared);
     }
 }
 
-/* ---- the loop ---- */
+/* ---- The loop ---- */
 
-/* Run the block's threads until all of them wait; false when none could run. */
+/* Runs the block's threads until all of them wait; false if none could run. */
 bool turn(block &b) {
     if (b.ready.empty() && b.yielded.empty()) {
         return false;
@@ -306,7 +306,7 @@ bool hopeless() {
     return idle > IDLE_TURNS * gang.size() && clock64() - idle_since > IDLE_TIME;
 }
 
-/* Run the gang's blocks in turns until all threads are gone. */
+/* Runs the gang's blocks in turns until all threads have ended. */
 void play() {
     std::vector<size_t> order(gang.size());
     while (alive && !stopped) {

@@ -1,5 +1,5 @@
-/* The threads of the blocks that live at once, and what they wait for. A gang is one block, or the
-   blocks of a cluster, or all of a cooperative grid. */
+/* The threads of the active blocks, and their waits. A gang is one block, the blocks of a
+   cluster, or all of a cooperative grid. */
 #ifndef HOSTCUDA_GRID_H
 #define HOSTCUDA_GRID_H
 
@@ -21,8 +21,8 @@ struct thread {
     warp *lanes;
     unsigned lane;
     waits state;
-    const void *caller; /* who called what it waits in */
-    /* A warp collective's, from arrival until the last lane has come. */
+    const void *caller; /* caller of the function that waits */
+    /* State of a warp collective, from arrival until the last lane has arrived. */
     hostcuda_collective what;
     unsigned mask, argument, width;
     uint64_t value;
@@ -34,7 +34,7 @@ struct warp {
     unsigned waiting = 0, gone = 0;
 };
 
-/* Threads that can run, first come first served; with a seed, any of them. */
+/* Threads that can run, in order of arrival; with a seed, in any order. */
 class queue {
   public:
     void reserve(size_t threads);
@@ -59,36 +59,36 @@ struct block {
     std::vector<float> shared; /* while another block of the gang runs */
 };
 
-/* Whether the schedule is permuted: setting().seed, at hand. */
+/* Whether the schedule is permuted: a copy of setting().seed. */
 extern bool permuted;
 
-/* The thread that runs; nullptr in host code. */
+/* The running thread; nullptr in host code. */
 extern thread *current;
 
-/* End the launch with a fault: "KERNEL, block, thread: what". Does not return. */
+/* Ends the launch with a fault: "KERNEL, block, thread: what". Does not return. */
 [[noreturn]] void stop(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "KERNEL, block, thread" of the current thread. */
 std::string whereabouts();
 
-/* Let others run until the current thread is ready again. */
+/* Lets others run until the current thread is ready again. */
 void suspend(waits state, const void *caller);
 
 /* `t` can run again. */
 void wake(thread *t);
 
-/* Stay ready, after the others that are. */
-void give_way();
+/* Lets the other ready threads run first. */
+void yield_turn();
 
 const char *name(hostcuda_collective what);
 
-/* All threads of the cluster (of the grid) must come here. */
+/* Waits for all threads of the cluster (of the grid). */
 void meet(waits where, const void *caller);
 unsigned cluster_blocks();
 bool cooperative();
 const void *kernel();
 
-/* A fault: `what`, and what each thread waits for (deadlock.cpp). */
+/* A fault: `what`, and the wait of each thread (deadlock.cpp). */
 void report_waits(const std::vector<thread> &threads, const char *what);
 block &cluster_block(unsigned rank);
 

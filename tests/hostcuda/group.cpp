@@ -27,7 +27,7 @@ unsigned hostcuda_cluster_rank(void) {
     return cluster_blocks() == 1 ? 0 : current->home->rank;
 }
 
-/* The others' memory lies aside while this block runs. */
+/* The others' memory is saved elsewhere while this block runs. */
 void *hostcuda_cluster_memory(const void *own, unsigned rank) {
     if (rank >= cluster_blocks()) {
         stop("reads shared memory of block %u, in a cluster of %u", rank, cluster_blocks());

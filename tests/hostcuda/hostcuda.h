@@ -1,4 +1,4 @@
-/* The runtime's inside: what its files share. One thread at a time calls it. */
+/* Internal functions shared by the runtime's files. Only one thread at a time may call them. */
 #ifndef HOSTCUDA_HOSTCUDA_H
 #define HOSTCUDA_HOSTCUDA_H
 
@@ -19,7 +19,7 @@ extern float shared_memory[];
 
 namespace hostcuda {
 
-/* A signalling NaN: the content of memory that was never written. */
+/* A signalling NaN: the content of uninitialized memory. */
 constexpr uint32_t POISON = 0x7fa00000u;
 constexpr size_t SHARED_DEFAULT = 48 << 10;
 constexpr size_t SHARED_LIMIT = 227 << 10;
@@ -34,10 +34,10 @@ void poison(void *at, size_t size);
 struct settings {
     uint64_t seed;                                    /* 0: natural order */
     int devices, driver, multiprocessors, capability; /* 90: 9.0 */
-    unsigned threads;                                 /* that a block of any kernel may have */
+    unsigned threads;                                 /* threads of a block, for any kernel */
     size_t memory;
     bool trace, weak;
-    const char *simulator; /* nullptr: launches are not simulated as well */
+    const char *simulator; /* nullptr: launches are not simulated */
 };
 const settings &setting();
 int device();
@@ -45,27 +45,27 @@ int device();
 /* A number below `limit`, from the seed. */
 uint64_t chance(uint64_t limit);
 
-/* Every call of the runtime starts here: an error when there is no device or driver, an earlier
-   error stays, or HOSTCUDA_FAIL asks for one. */
+/* Begins every call of the runtime: an error without device or driver, after an earlier sticky
+   error, or if HOSTCUDA_FAIL requests one. */
 cudaError_t begin(const char *function);
 
-/* An error of this call: reported on stderr, remembered for cudaGetLastError, and returned. */
+/* An error of this call: reports it on stderr, stores it for cudaGetLastError, and returns it. */
 cudaError_t fail(cudaError_t error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Likewise, without words: for errors that are no misuse. */
+/* Does the same without a report: for errors without misuse. */
 cudaError_t note(cudaError_t error);
 
-/* An error of the device: reported; every later call returns it too, until cudaDeviceReset. */
+/* A device error: reports it; every later call also returns it, until cudaDeviceReset. */
 cudaError_t fault(cudaError_t error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What was reported since the program or cudaDeviceReset began, line by line. */
+/* Reports since the program's start or cudaDeviceReset, line by line. */
 const std::string &reports();
 
 /* "name (file+0xoffset)" of an address in code. */
 const std::string &place(const void *address);
 
-/* A function's name, as people write it, without parameters. */
+/* A function's readable name, without parameters. */
 std::string readable(const char *symbol);
 
 /* ---- grid.cpp: one launch ---- */
@@ -82,19 +82,19 @@ cudaError_t run(const launch &work);
 
 /* ---- memory.cpp ---- */
 
-/* Device memory can be touched while one of these lives, and not by host code otherwise. */
+/* Device memory is accessible while one of these lives; otherwise host code cannot access it. */
 struct access {
     access();
     ~access();
     access(const access &) = delete;
     access &operator=(const access &) = delete;
 };
-/* From here on a bad access is reported before it ends the program (crash.cpp). */
+/* Reports later bad accesses before they end the program (crash.cpp). */
 void watch_accesses();
 
 enum class side { device, host };
 
-/* Whether [at, at + size) lies on that side, within one allocation; reports `what` otherwise. */
+/* Whether [at, at + size) is on that side, within one allocation; reports `what` otherwise. */
 bool within(const char *what, side where, const void *at, size_t size);
 bool is_pinned(const void *at);
 bool is_device(const void *at);
@@ -104,18 +104,18 @@ void release_memory();
 
 /* ---- stream.cpp, graph.cpp ---- */
 
-/* Enqueue, or capture, `work` in `stream`. */
+/* Enqueues, or captures, `work` in `stream`. */
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
 bool capturing(cudaStream_t stream);
 
 /* Whether the stream belongs to the current device, as a launch requires. */
 bool is_current(cudaStream_t stream);
 
-/* An error, and the capture is void, when a call that waits comes while one of `stream` (nullptr:
-   any stream) is captured. */
+/* Returns an error, and invalidates the capture, if `stream` (nullptr: any stream) is being
+   captured: for calls that wait. */
 cudaError_t refuse_in_capture(const char *function, cudaStream_t stream);
 
-/* Run all that was enqueued in the stream, or in all of them. */
+/* Runs all work of the stream, or of all streams. */
 cudaError_t drain(cudaStream_t stream);
 cudaError_t drain_all();
 void release_streams();
@@ -123,7 +123,7 @@ void release_kernels();
 
 } // namespace hostcuda
 
-/* Starts every function of CUDA's. */
+/* The first line of every CUDA function. */
 #define HOSTCUDA_BEGIN()                                                                           \
     do {                                                                                           \
         if (cudaError_t begun = hostcuda::begin(__func__)) {                                       \

@@ -1,4 +1,4 @@
-/* What the tests of the host runtime share. */
+/* Common code of the tests of the host runtime. */
 #ifndef RUNNEL_HOSTCUDA_TESTING_H
 #define RUNNEL_HOSTCUDA_TESTING_H
 
@@ -20,7 +20,7 @@ extern "C" {
 #include <cmocka.h>
 }
 
-/* The environment that the next calls see: NAME, VALUE (NULL: unset). Everything before is gone. */
+/* Sets the environment of the next calls: NAME, VALUE (NULL: unset), and resets the runtime. */
 inline void with(const char *name, const char *value) {
     if (value) {
         setenv(name, value, 1);
@@ -43,7 +43,7 @@ inline bool reported(const char *text) {
     return hostcuda::reports().find(text) != std::string::npos;
 }
 
-/* What a process prints that acts so and ends by that signal. */
+/* The output of a process that runs `act` and ends by that signal. */
 inline std::string last_words(void (*act)(), int expected) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);

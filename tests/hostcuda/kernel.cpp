@@ -1,4 +1,4 @@
-/* What a launch may ask for, and who is launched. */
+/* Checks launches, and registers kernels. */
 #include "simulate.h"
 #ifdef __SSE__
 #    include <xmmintrin.h>
@@ -36,8 +36,8 @@ struct permission {
 std::map<const void *, permission> permissions;
 std::set<const void *> loaded;
 
-/* CUDA loads a kernel when it is launched or asked about for the first time, which may wait for the
-   device: here no capture allows it. */
+/* CUDA loads a kernel at its first launch or query, which may wait for the device: no capture
+   allows it here. */
 cudaError_t load(const void *kernel, cudaStream_t stream) {
     if (loaded.count(kernel)) {
         return cudaSuccess;
@@ -50,7 +50,7 @@ cudaError_t load(const void *kernel, cudaStream_t stream) {
     return cudaSuccess;
 }
 
-/* Addresses of the no-operations before every kernel that has __launch_bounds__. */
+/* Addresses of the no-operations before every kernel with __launch_bounds__. */
 extern "C" {
 extern const unsigned char *const __start___patchable_function_entries[]
     __attribute__((weak, visibility("hidden")));
@@ -212,7 +212,7 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
             return fail(cudaErrorInvalidValue, "%s: %d bytes of shared memory, of %zu that are",
                         place(kernel).c_str(), value, SHARED_LIMIT);
         }
-        p.shared = value; /* also below what needs no leave, and for all of the process */
+        p.shared = value; /* also for sizes without permission, and for the whole process */
         if (setting().trace) {
             fprintf(stderr, "hostcuda: %s may have %d bytes\n", place(kernel).c_str(), value);
         }

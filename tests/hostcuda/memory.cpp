@@ -1,7 +1,7 @@
-/* Memory of the device and pinned memory of the host. Each allocation is a mapping of its own that
-   ends at a page's end, between pages that nobody may touch: an access past it ends the program
-   (fiber and kernel are in the core), and one into the few bytes of rounding is found later. Memory
-   of the device is out of the host's reach while no kernel or copy runs. */
+/* Device memory and pinned host memory. Each allocation is a separate mapping that ends at a
+   page's end, between protected pages: an access beyond it ends the program (the core dump has
+   fiber and kernel), and one into the rounding bytes is found later. Host code cannot access
+   device memory while no kernel or copy runs. */
 #include "race.h"
 #include <map>
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ constexpr size_t RED_ZONE = 256;
 constexpr unsigned char RED = 0xb6;
 
 struct allocation {
-    char *mapping, *body; /* the body lies between two guard pages */
+    char *mapping, *body; /* the body is between two guard pages */
     size_t mapped, whole; /* bytes of both */
     size_t size;
     side where;
@@ -37,7 +37,7 @@ void allow(const allocation &a, bool yes) {
     }
 }
 
-/* Bytes right in front of the allocation, and all after it. */
+/* Bytes right before the allocation, and all after it. */
 template <typename Visit> void red_zones(char *at, const allocation &a, Visit visit) {
     const size_t before = min((size_t)(at - a.body), RED_ZONE);
     visit(at - before, before);
@@ -48,8 +48,8 @@ const char *kind(side where) {
     return where == side::device ? "device" : "pinned";
 }
 
-/* A mapping that nobody may touch yet. A simulator of GPUs (simulate.h) knows 32 bits of an
-   address, and takes those below its heap for shared and local memory. */
+/* A protected mapping. A GPU simulator (simulate.h) uses 32 bits of an address, and treats those
+   below its heap as shared and local memory. */
 void *map_pages(size_t size) {
     constexpr uintptr_t HEAP = 0xd0000000, HEAP_END = 0xfff00000;
     static uintptr_t next = HEAP;
@@ -65,7 +65,7 @@ void *map_pages(size_t size) {
     return at;
 }
 
-/* `made`: who asks for it. */
+/* `made`: the code that requested it. */
 char *map_new(size_t size, side where, const void *made) {
     watch_accesses();
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -102,7 +102,7 @@ void unmap(char *at, const allocation &a) {
     munmap(a.mapping, a.mapped);
 }
 
-/* The allocation whose mapping holds `at`. */
+/* The allocation whose mapping contains `at`. */
 std::map<char *, allocation>::iterator find(const void *at) {
     for (auto i = allocations.begin(); i != allocations.end(); ++i) {
         const allocation &a = i->second;
@@ -172,7 +172,7 @@ bool within(const char *what, side where, const void *at, size_t size) {
     auto found = find(at);
     if (found == allocations.end()) {
         if (where == side::host && at) {
-            return true; /* memory that the runtime does not know */
+            return true; /* memory unknown to the runtime */
         }
         fail(cudaErrorInvalidValue, "%s: %p is no memory of the device", what, at);
         return false;

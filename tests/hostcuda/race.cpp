@@ -1,4 +1,4 @@
-/* What every word of memory remembers, and the check at each access. */
+/* The access history of every word of memory, and the check at each access. */
 #include "race.h"
 #include <algorithm>
 #include <sys/mman.h>
@@ -14,14 +14,14 @@ constexpr size_t WORD = 4;
 
 struct cell {
     access write;
-    access other;   /* the first of the reads and atomics since, which are more ... */
-    uint32_t more;  /* ... by this list; 0: no more */
-    uint32_t visit; /* of shared memory: of which block all this is */
+    access other;   /* the first of the reads and atomics since; further ones */
+    uint32_t more;  /* are in this list; 0: none */
+    uint32_t visit; /* for shared memory: the block of this history */
 };
 
 /* The same access by threads of one block that have the same clock: lanes by warp. */
 struct crowd {
-    access a; /* of one of them */
+    access a; /* by one of them */
     uint32_t lanes[THREADS_LIMIT / 32];
     uint32_t next;
 };
@@ -30,7 +30,7 @@ struct region {
     const char *start, *end;
     const char *kind;
     const void *made;
-    cell *cells; /* zero at first, and only pages that are touched take memory */
+    cell *cells; /* zero at first; only touched pages use memory */
 };
 
 std::vector<region> regions; /* by address */
@@ -39,7 +39,7 @@ std::vector<cell *> shared_cells; /* of each block of the gang */
 std::vector<crowd> crowds(1);
 uint32_t unused; /* of `crowds` */
 
-/* Destroyed before all of that, when the program ends: what others destroy then is not watched. */
+/* Destroyed first at the program's end: accesses of later destructors are not watched. */
 struct watch {
     ~watch() {
         on = false;
@@ -72,7 +72,7 @@ bool is_shared(const char *at) {
     return at >= (const char *)shared_memory && at < (const char *)shared_memory + SHARED_LIMIT;
 }
 
-/* ---- the reads and atomics of a word ---- */
+/* ---- The reads and atomics of a word ---- */
 
 void release(uint32_t list) {
     while (list) {
@@ -128,12 +128,12 @@ bool same_but_thread(const access &a, const access &b) {
            a.bytes == b.bytes && a.how == b.how;
 }
 
-/* Whether `now` says all that `a` does, if that happened before. */
+/* Whether `now` includes `a`, if that happened before. */
 bool covers(const access &now, const access &a) {
     return a.how == now.how && !(a.bytes & ~now.bytes);
 }
 
-/* Put `now` among them. */
+/* Adds `now` to them. */
 void remember(cell &c, const access &now) {
     if (same_but_thread(c.other, now) && c.other.warp == now.warp) {
         c.other.lanes |= now.lanes;
@@ -163,7 +163,7 @@ void remember(cell &c, const access &now) {
     }
 }
 
-/* ---- one access ---- */
+/* ---- One access ---- */
 
 std::string described(const char *at, const region *r) {
     char text[160];
@@ -178,7 +178,7 @@ std::string described(const char *at, const region *r) {
 
 void check(const access &old, const access &now, const char *at, const region *r) {
     if (old.operation && (old.bytes & now.bytes) && !before(old, now)) {
-        tell(old, now, described(at, r));
+        report_race(old, now, described(at, r));
     }
 }
 
@@ -211,7 +211,7 @@ void meet(cell &c, const access &now, const char *at, const region *r) {
     }
 }
 
-/* Whether the same thread has been here with the same clock, and nobody wrote since. */
+/* Whether the same thread repeats its access with the same clock, without a write since. */
 bool again(const cell &c, const access &now) {
     const access &a = now.how == way::write ? c.write : c.other;
     return same_but_thread(a, now) && a.warp == now.warp && (a.lanes & now.lanes) == now.lanes &&

@@ -1,7 +1,7 @@
-/* What happened before what in a launch. Each thread has a clock that steps on at every barrier and
-   fence; a __syncthreads sets all of a block's to one number, its `base`, so that all accesses with
-   smaller clocks happened before. Beyond that a thread knows clocks of its warp's lanes, and,
-   through fences and atomics, of other threads: a `known`. */
+/* The happens-before order within a launch. Each thread has a clock that advances at every
+   barrier and fence. A __syncthreads sets those of a block to one number, its `base`, so that
+   all accesses with smaller clocks happened before. In addition a thread has clocks of its
+   warp's lanes and, through fences and atomics, of other threads: a `known`. */
 #include "race.h"
 #include <map>
 
@@ -16,19 +16,19 @@ struct part {
     std::vector<uint32_t> threads; /* empty: nothing beyond the floor */
 };
 
-/* By block. Parts are never changed once they are in. */
+/* By block. Parts are immutable. */
 using known = std::map<uint32_t, std::shared_ptr<const part>>;
 
 struct thread_clock {
     uint32_t now;
-    uint32_t lanes_base; /* the base for which `lanes` counts */
+    uint32_t lanes_base; /* the base for which `lanes` is valid */
     uint32_t lanes[32];  /* clocks of the warp's lanes that happened before */
-    /* Since the block's last barrier; what came before stands in the block's. */
+    /* Since the block's last barrier; earlier ones are in the block's. */
     bool fenced;
     uint32_t fenced_floor, fenced_lanes[32];
     known sees;  /* happened before */
-    known met;   /* will have, after a fence */
-    known gives; /* what it has fenced of `sees` */
+    known met;   /* will have happened before, after a fence */
+    known gives; /* the fenced part of `sees` */
 };
 
 struct block_clock {
@@ -81,7 +81,7 @@ const uint32_t *lanes_of(thread_clock &c, uint32_t base) {
     return c.lanes;
 }
 
-/* What one thread has fenced becomes the block's. */
+/* One thread's fenced clocks become the block's. */
 void gather_fences(block_clock &b, unsigned thread, thread_clock &c) {
     b.fenced = true;
     b.fences.floor = max(b.fences.floor, c.fenced_floor);
@@ -121,7 +121,7 @@ uint32_t newest(const block_clock &b) {
     return most;
 }
 
-/* Whether all of the access's lanes but `without` are known. */
+/* Whether all of the access's lanes except `without` are known. */
 bool knows(const known &k, const access &a, uint32_t without) {
     const auto found = k.find(a.block);
     if (found == k.end()) {

@@ -1,4 +1,4 @@
-/* The hooks that code compiled with -fsanitize=thread calls, by their names in libtsan, and the
+/* The hooks of code compiled with -fsanitize=thread, with their names in libtsan, and the
    functions of libc that move many bytes (linked with --wrap). */
 #include "race.h"
 #include "simulate.h"
@@ -116,7 +116,7 @@ void __tsan_vptr_read(void **);
 void __tsan_vptr_read(void **) {
 }
 
-/* ---- atomics of the compiler: with the host's orders, as the code asks for at least ---- */
+/* ---- The compiler's atomics, with at least the requested order on the host ---- */
 
 #define ATOMICS(bits, T)                                                                           \
     T __tsan_atomic##bits##_load(const volatile T *at, int);                                       \
@@ -172,7 +172,7 @@ void __tsan_atomic_signal_fence(int);
 void __tsan_atomic_signal_fence(int) {
 }
 
-/* ---- libc: `real` is there where the program is linked with --wrap ---- */
+/* ---- libc: `real` exists in programs linked with --wrap ---- */
 
 void *__real_memcpy(void *to, const void *from, size_t size) __attribute__((weak));
 void *__real_memmove(void *to, const void *from, size_t size) __attribute__((weak));
@@ -198,7 +198,7 @@ void *__wrap_memset(void *at, int value, size_t size) {
     return __real_memset(at, value, size);
 }
 
-/* What newer compilers call instead. */
+/* Called by newer compilers instead. */
 void *__tsan_memcpy(void *to, const void *from, size_t size);
 void *__tsan_memmove(void *to, const void *from, size_t size);
 void *__tsan_memset(void *at, int value, size_t size);

@@ -1,6 +1,6 @@
-/* Which launches, copies and fills happen before which: a vector clock over chains. A chain is a
-   list of operations each of which happens after all before it: a stream's, or a branch of a graph.
-   The host is chain 0, and a new tick of it begins when it enqueues something. */
+/* The happens-before order of launches, copies and fills: a vector clock over chains. A chain is
+   a list of operations, each of which happens after all earlier ones: a stream's, or a branch of
+   a graph. The host is chain 0, and its tick advances when it enqueues something. */
 #include "race.h"
 #include <map>
 
@@ -27,21 +27,21 @@ struct operation_entry {
 };
 
 struct stream_history {
-    uint64_t first = 0;      /* number of the operation before the first that is kept */
-    std::deque<past> passed; /* what had happened after each */
+    uint64_t first = 0;      /* number of the operation before the first kept one */
+    std::deque<past> passed; /* the past after each */
 };
 
 std::vector<operation_entry> operations = {{0, 0, nullptr}};
 std::vector<uint32_t> ticks = {0}; /* of each chain so far */
 std::map<cudaStream_t, stream_history> histories;
 past host;
-uint32_t host_operation; /* of the host's present tick; 0: it has not touched anything in it */
+uint32_t host_operation; /* of the host's current tick; 0: without an access so far */
 
 bool running;
 uint32_t running_operation;
 past running_past;
 past graph_start;
-std::vector<past> nodes; /* of the graph that runs */
+std::vector<past> nodes; /* of the running graph */
 
 uint32_t &tick_in(past &p, size_t chain) {
     if (p.ticks.size() <= chain) {
@@ -56,7 +56,7 @@ uint32_t new_operation(past &p, size_t chain) {
     return (uint32_t)operations.size() - 1;
 }
 
-/* Run what happens after all of `p`, in a chain all of which `p` holds. */
+/* Runs what happens after all of `p`, in a chain that `p` fully contains. */
 void start(past p) {
     running_past = std::move(p);
     running = true;
@@ -164,7 +164,7 @@ void reset_order() {
     host = past();
     host_operation = 0;
     running = false;
-    forget_told();
+    forget_reported();
 }
 
 bool in_operation() {

@@ -1,4 +1,4 @@
-/* Races as sentences. */
+/* Reports of races. */
 #include "race.h"
 #include <dlfcn.h>
 #include <set>
@@ -10,7 +10,7 @@ const char anchor = 0;
 
 namespace {
 
-constexpr size_t MOST = 40; /* reports; what comes after them is counted alone */
+constexpr size_t MOST = 40; /* reports; later races are only counted */
 
 std::set<std::pair<int32_t, int32_t>> told;
 unsigned count;
@@ -26,8 +26,8 @@ std::string trimmed(std::string line) {
     return line.substr(line.rfind('/') == std::string::npos ? 0 : line.rfind('/') + 1);
 }
 
-/* "device.cuh:105 in optimize, called at optimizer.cu:40": binutils' addr2line knows; without it
-   an offset into the file. */
+/* "device.cuh:105 in optimize, called at optimizer.cu:40" by binutils' addr2line; without it an
+   offset into the file. */
 std::string line_of(int32_t code) {
     const void *address = address_of(code);
     Dl_info found;
@@ -49,7 +49,7 @@ std::string line_of(int32_t code) {
             if (n == 0 && at[0] != '?') {
                 text = file + " in " + function.substr(0, function.find('('));
             } else {
-                last = ", called at " + file; /* the kernel's own line comes last */
+                last = ", called at " + file; /* the kernel's own line is last */
             }
         }
         text += text.empty() ? "" : last;
@@ -87,7 +87,7 @@ int32_t code_of(const void *address) {
     return address ? (int32_t)((const char *)address - &anchor) : 0;
 }
 
-bool tell(const access &first, const access &second, const std::string &what) {
+bool report_race(const access &first, const access &second, const std::string &what) {
     ++count;
     if (!told.insert({first.code, second.code}).second || told.size() > MOST) {
         return false;
@@ -105,7 +105,7 @@ bool tell(const access &first, const access &second, const std::string &what) {
     return true;
 }
 
-void forget_told() {
+void forget_reported() {
     told.clear();
     count = 0;
 }

@@ -1,8 +1,8 @@
-/* HOSTCUDA_WEAK=1: a block's stores to memory that others can read stay with it. A __threadfence
-   lets go of those that happened before it, the end of the launch of all: until then other blocks
-   read what was there before. Blocks run one after the other, so that it is enough to put the old
-   words back when a block ends. An atomic lets go of its own word. Blocks of a cluster or a
-   cooperative grid, which take turns, keep nothing. */
+/* HOSTCUDA_WEAK=1: a block's stores to memory that others can read stay private. A __threadfence
+   publishes those that happened before it, the end of the launch all: until then other blocks
+   read the old values. Blocks run one after the other, so it is enough to restore the old words
+   when a block ends. An atomic publishes its own word. Blocks of a cluster or a cooperative
+   grid, which take turns, publish all stores at once. */
 #include "race.h"
 #include <unordered_map>
 
@@ -15,7 +15,7 @@ constexpr size_t WORD = 4;
 
 struct held {
     uint32_t old;
-    uint8_t bytes; /* that were stored, a bit each */
+    uint8_t bytes; /* stored bytes, a bit each */
     access by;
 };
 
@@ -26,8 +26,8 @@ struct stored {
 };
 
 bool weak;
-std::unordered_map<char *, held> buffer; /* of the block that runs, by word */
-std::vector<std::vector<stored>> ended;  /* of blocks that have ended */
+std::unordered_map<char *, held> buffer; /* of the running block, by word */
+std::vector<std::vector<stored>> ended;  /* of ended blocks */
 
 void put(char *at, uint32_t value, uint8_t bytes) {
     for (size_t i = 0; i < WORD; ++i) {
@@ -73,7 +73,7 @@ void weak_atomic(const void *at) {
     }
 }
 
-/* Called before the thread's clock steps on. */
+/* Called before the thread's clock advances. */
 void weak_fence() {
     for (auto i = buffer.begin(); weak && i != buffer.end();) {
         i = before_current(i->second.by) ? buffer.erase(i) : std::next(i);

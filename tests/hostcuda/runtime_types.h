@@ -1,4 +1,4 @@
-/* The host side's types: errors, enumerations and structs, with CUDA 13's names and numbers. */
+/* Types of the host side: errors, enumerations and structs, with CUDA 13's names and numbers. */
 #ifndef HOSTCUDA_RUNTIME_TYPES_H
 #define HOSTCUDA_RUNTIME_TYPES_H
 
@@ -164,7 +164,7 @@ struct cudaFuncAttributes {
     int nonPortableClusterSizeAllowed;
 };
 
-/* Those fields of CUDA's that mean something here. */
+/* CUDA's fields that are used here. */
 struct cudaDeviceProp {
     char name[256];
     size_t totalGlobalMem, sharedMemPerBlock;

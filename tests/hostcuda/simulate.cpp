@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The system's: the engine's are this runtime's (dlfcn.h). */
+/* The system's function; the engine uses this runtime's (dlfcn.h). */
 #undef dlopen
 #undef dlsym
 #undef dlerror
@@ -15,20 +15,20 @@ namespace simulate {
 
 namespace {
 
-constexpr size_t CHUNK = 256;    /* bytes: what has changed is found by so many */
-constexpr size_t GAP = 16 << 10; /* between what is copied at once */
+constexpr size_t CHUNK = 256;    /* bytes: granularity of changes */
+constexpr size_t GAP = 16 << 10; /* bytes: largest gap within one copy */
 constexpr size_t LARGE =
-    4 << 20;                   /* bytes: of more, what this runtime has not written is not read */
-constexpr double SMALL = 1e-2; /* a relative difference is that to |number| + SMALL */
-constexpr double NEAR = 1e-3;  /* of two doubles, where floats may stand as well */
+    4 << 20; /* bytes: of larger memory only parts that this runtime has written are read */
+constexpr double SMALL = 1e-2; /* a difference is relative to |number| + SMALL */
+constexpr double NEAR = 1e-3;  /* of two doubles that might be floats */
 constexpr int TO_DEVICE = 1, TO_HOST = 2;
 
-/* What lies in 8 bytes. */
+/* The content of 8 bytes. */
 enum content : uint8_t { FLOATS, DOUBLE, EITHER };
 
-/* An allocation as the simulator has it. */
+/* An allocation in the simulator. */
 struct mirror {
-    std::vector<char> known;       /* to be there; empty: nothing is */
+    std::vector<char> known;       /* the simulator's content; empty: unknown */
     std::vector<uint8_t> contents; /* of each 8 bytes */
 };
 
@@ -46,22 +46,23 @@ struct simulator {
     int (*copy)(void *, const void *, size_t, int);
     int (*wait)(void);
     std::map<std::string, std::string> symbols;      /* of the PTX file's kernels, by name */
-    std::map<const void *, const std::string *> met; /* those that are registered */
+    std::map<const void *, const std::string *> met; /* registered kernels */
 };
 
 simulator there;
 std::map<char *, mirror> mirrors;
-bool running; /* a kernel, here */
+bool running; /* a kernel of this runtime */
 
-/* How far two memories are apart. */
+/* The difference of two memories. */
 struct difference {
-    size_t changed, unequal, broken; /* places of 8 bytes: written; unequal; unequal by more than
-                                        rounding: whole numbers, one of two that is not finite */
-    double absolute, relative;       /* the largest of numbers */
+    /* places of 8 bytes: written; unequal; unequal beyond rounding: integers, or one of two not
+       finite */
+    size_t changed, unequal, broken;
+    double absolute, relative; /* the largest of numbers */
     std::string where;
 };
 
-/* ---- the library ---- */
+/* ---- The library ---- */
 
 template <typename F> bool find(void *library, const char *name, F *function) {
     *(void **)function = dlsym(library, name);
@@ -89,7 +90,7 @@ bool read_symbols(const char *path) {
     return !there.symbols.empty();
 }
 
-/* GPGPU-Sim puts the file's name behind that of a directory, in the environment's own memory. */
+/* GPGPU-Sim appends the file's name to a directory's name in the environment's memory. */
 void name_directory() {
     static char room[1 << 14] = "PTX_JIT_PATH=/";
     putenv(room);
@@ -119,7 +120,7 @@ bool load() {
     return there.link(nullptr, PTX, ptx + 1, 0, nullptr, nullptr) == 0;
 }
 
-/* The kernel's symbol in PTX; nullptr, and said: it is not there. */
+/* The kernel's symbol in PTX; nullptr, after a report, if not found. */
 const std::string *registered(const void *kernel) {
     auto met = there.met.find(kernel);
     if (met != there.met.end()) {
@@ -137,7 +138,7 @@ const std::string *registered(const void *kernel) {
     return there.met[kernel] = &symbol->second;
 }
 
-/* ---- memory ---- */
+/* ---- Memory ---- */
 
 mirror &mirror_of(char *at, size_t size) {
     mirror &m = mirrors[at];
@@ -148,12 +149,12 @@ mirror &mirror_of(char *at, size_t size) {
     return m;
 }
 
-/* Send what has changed here since: the fewer copies the better, each waits for a thread. */
+/* Copies changes to the simulator, in as few copies as possible, since each waits for a thread. */
 void send(char *at, size_t size) {
     mirror &m = mirror_of(at, size);
     const bool all = m.known.size() != size;
     m.known.resize(size);
-    size_t begin = 0, end = 0; /* of what is to be sent */
+    size_t begin = 0, end = 0; /* of the range to copy */
     for (size_t from = 0; from < size; from += CHUNK) {
         const size_t bytes = std::min(CHUNK, size - from);
         if (!all && memcmp(&m.known[from], at + from, bytes) == 0) {
@@ -172,7 +173,7 @@ void send(char *at, size_t size) {
     }
 }
 
-/* Read back what the simulator has left of one that is large, where this runtime has written. */
+/* Reads the simulator's results in a large allocation, for parts that this runtime has written. */
 void receive_large(char *at, size_t size, const std::vector<char> &before) {
     for (size_t from = 0; from < size; from += CHUNK) {
         const size_t bytes = std::min(CHUNK, size - from);
@@ -182,7 +183,7 @@ void receive_large(char *at, size_t size, const std::vector<char> &before) {
     }
 }
 
-/* Likewise all of those that lie side by side. */
+/* The same for adjacent allocations. */
 void receive_span(const std::vector<std::pair<char *, size_t>> &side_by_side) {
     if (side_by_side.empty()) {
         return;
@@ -220,9 +221,9 @@ template <typename T> T at_byte(const char *memory, size_t byte) {
     return value;
 }
 
-/* ---- comparison ---- */
+/* ---- Comparison ---- */
 
-/* Whether the bits are those of a whole number, or of nothing that a kernel computes: they flush
+/* Whether the bits are those of an integer, or of nothing that a kernel computes: they flush
    denormal floats to zero. */
 bool is_whole(uint32_t bits) {
     return bits << 1 != 0 && bits << 1 >> 24 == 0; /* -0 is a number */
@@ -232,7 +233,7 @@ bool is_whole(uint64_t bits) {
     return bits << 1 != 0 && bits << 1 >> 53 == 0;
 }
 
-/* How two numbers agree; not good: they are apart by what is no rounding. */
+/* How two numbers agree; not good: the difference exceeds rounding. */
 struct verdict {
     bool good;
     double absolute, relative;
@@ -249,7 +250,7 @@ template <typename Number, typename Bits> verdict compare(const char *here, cons
     return {good, absolute, absolute / (std::max(fabs(a), fabs(b)) + SMALL)};
 }
 
-/* Of what lies in up to 8 bytes. */
+/* For the content of up to 8 bytes. */
 verdict compare(const char *here, const char *simulated, size_t bytes, uint8_t what) {
     const verdict whole = bytes == 8 ? compare<double, uint64_t>(here, simulated) : verdict();
     if (bytes == 8 && (what == DOUBLE || (what == EITHER && whole.good && whole.relative < NEAR))) {
@@ -265,7 +266,7 @@ verdict compare(const char *here, const char *simulated, size_t bytes, uint8_t w
     return all;
 }
 
-/* `where` becomes that of the first that is broken, else of the largest difference. */
+/* `where` becomes that of the first broken place, else of the largest difference. */
 void count(difference *d, const verdict &v, const std::string &where) {
     ++d->unequal;
     if (v.good ? !d->broken && v.relative >= d->relative : !d->broken) {
@@ -289,7 +290,7 @@ std::string described(const char *here, const char *simulated, size_t bytes, siz
     return text;
 }
 
-/* `before`: what stood there when the kernel began. */
+/* `before`: the content at the kernel's start. */
 void compare_memory(const char *here, size_t size, const mirror &m, const std::vector<char> &before,
                     difference *d) {
     for (size_t byte = 0; byte + 4 <= size; byte += 8) {
@@ -304,7 +305,7 @@ void compare_memory(const char *here, size_t size, const mirror &m, const std::v
     }
 }
 
-void tell(const launch &work, const std::string &symbol, const difference &d) {
+void report_launch(const launch &work, const std::string &symbol, const difference &d) {
     std::ofstream file(getenv("HOSTCUDA_SIMULATED"), std::ios::app);
     char text[512];
     snprintf(text, sizeof text,
@@ -316,7 +317,7 @@ void tell(const launch &work, const std::string &symbol, const difference &d) {
     file << text;
 }
 
-/* ---- a launch ---- */
+/* ---- A launch ---- */
 
 cudaError_t run_there(const launch &work) {
     const extent grid = {work.grid.x, work.grid.y, work.grid.z};
@@ -345,7 +346,7 @@ void wrote(const void *at, size_t size) {
     if (size == 8 && byte % 8 == 0 && byte / 8 < contents.size()) {
         contents[byte / 8] = DOUBLE;
     }
-    constexpr size_t QUAD = 16; /* a float4 is no store of many */
+    constexpr size_t QUAD = 16; /* a float4 is not a store of many */
     for (size_t i = byte / 8; size > QUAD && i < (byte + size) / 8 && i < contents.size(); ++i) {
         contents[i] = contents[i] == FLOATS ? EITHER : contents[i];
     }
@@ -377,7 +378,7 @@ cudaError_t play(const launch &work) {
         compare_memory(at, size, m, before[at], &d);
         memcpy(at, m.known.data(), size);
     });
-    tell(work, *symbol, d);
+    report_launch(work, *symbol, d);
     return cudaSuccess;
 }
 

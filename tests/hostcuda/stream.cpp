@@ -6,7 +6,7 @@ using namespace hostcuda;
 
 namespace {
 
-/* When the work before an event had been done. */
+/* Completion of the work before an event. */
 struct moment {
     bool passed = false;
     std::chrono::steady_clock::time_point time;
@@ -106,7 +106,7 @@ cudaError_t run_one(CUstream_st &stream) {
     return note(error);
 }
 
-/* With a seed, streams that nobody waits for get on as well, now and then. */
+/* With a seed, other streams also advance now and then. */
 void stray() {
     const uint64_t number = setting().seed && !streams.empty() ? chance(2 * streams.size()) : ~0ull;
     if (number < streams.size() && !streams[number]->queue.empty()) {
@@ -202,7 +202,7 @@ void release_streams() {
 
 namespace {
 
-/* The host knows that the event has passed. */
+/* The host has seen that the event has passed. */
 void host_passed(const CUevent_st &event) {
     if (event.last) {
         race::host_waited(event.at.stream, event.at.number);

@@ -1,5 +1,5 @@
-/* Names of addresses, for reports. Kernels are hidden from the dynamic linker, so that their names
-   are looked up in the file's own table of symbols. */
+/* Names of addresses, for reports. Kernels are hidden from the dynamic linker, so their names
+   are read from the file's symbol table. */
 #include "hostcuda.h"
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ std::string readable(const char *symbol) {
 
 namespace {
 
-/* The name of the function around `offset` in that ELF file, loaded at `base`; empty: none. */
+/* The name of the function around `offset` in that ELF file, loaded at `base`; empty: not found. */
 std::string function_at(const char *file, size_t size, size_t base, size_t offset) {
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)file;
     if (header->e_type == ET_EXEC) {

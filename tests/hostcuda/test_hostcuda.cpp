@@ -1,6 +1,5 @@
-/* The runtime on which machines without a GPU run the kernels (tests/hostcuda): that kernels
-   compute there what they compute on a device, and that it finds what a device would not forgive.
- */
+/* Tests the runtime for kernels on machines without a GPU (tests/hostcuda): kernels compute the
+   same as on a device, and it detects what a device does not allow. */
 #include "hostcuda_testing.h"
 #include <math.h>
 
@@ -10,7 +9,7 @@ enum { THREADS = 96, BLOCKS = 6 };
 
 extern __shared__ float shared_memory[];
 
-/* ---- warps ---- */
+/* ---- Warps ---- */
 
 enum { WARP_RESULTS = 8 };
 
@@ -108,15 +107,15 @@ static void misused_masks_are_reported(void **) {
             assert_cuda(cudaLaunchKernelEx(&config, misuse_masks, c.how));
             assert_error(cudaErrorLaunchFailure, cudaDeviceSynchronize());
             assert_true(reported("misuse_masks"));
-            /* Whether the lane has exited by then is the schedule's matter. */
+            /* The schedule decides whether the lane has exited by then. */
             assert_true(reported(c.words) || (c.how == EXITED_LANE && reported("exits while")));
         }
     }
 }
 
-/* ---- blocks ---- */
+/* ---- Blocks ---- */
 
-/* Each block's sums over its threads, by way of shared memory, with a barrier or without. */
+/* Each block's sums over its threads, through shared memory, with a barrier or without. */
 static __global__ void neighbours(const float *x, float *y, bool barrier) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     shared_memory[threadIdx.x] = x[i];
@@ -139,7 +138,7 @@ static std::vector<uint32_t> run_neighbours(const char *seed, bool barrier) {
     const size_t size = x.size() * sizeof(float);
     float *from = (float *)device_memory(size), *to = (float *)device_memory(size);
     assert_cuda(cudaMemcpy(from, x.data(), size, cudaMemcpyHostToDevice));
-    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be running */
     const cudaLaunchConfig_t config = shape(BLOCKS, THREADS, THREADS * sizeof(float));
     assert_cuda(cudaLaunchKernelEx(&config, neighbours, from, to, barrier));
     std::vector<uint32_t> y(x.size());
@@ -202,7 +201,7 @@ static void what_would_hang_is_reported(void **) {
     assert_true(reported("1 threads wait in __syncwarp with mask 00000300"));
 }
 
-/* ---- memory ---- */
+/* ---- Memory ---- */
 
 static __global__ void read_shared(uint32_t *words, size_t count) {
     for (size_t i = 0; i < count; ++i) {
@@ -219,7 +218,8 @@ static void unwritten_memory_is_nan(void **) {
     const cudaLaunchConfig_t config = shape(2, 1, sizeof words);
     assert_cuda(cudaLaunchKernelEx(&config, read_shared, at, (size_t)4));
     assert_cuda(cudaMemcpy(words, at, sizeof words, cudaMemcpyDeviceToHost));
-    for (uint32_t word : words) { /* the second block's, too: the first one's is gone */
+    /* also those of the second block: the first one's memory is gone */
+    for (uint32_t word : words) {
         assert_true(isnan(__uint_as_float(word)));
     }
     float *pinned;
@@ -227,7 +227,7 @@ static void unwritten_memory_is_nan(void **) {
     assert_true(isnan(pinned[9]));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) /* which ends the program where they happen */
+#if !defined(__SANITIZE_ADDRESS__) /* which ends the program at the access */
 static __global__ void write_beyond(float *at, size_t index, bool shared) {
     (shared ? shared_memory : at)[index] = 1.0f;
 }
@@ -269,7 +269,7 @@ static void bad_accesses_name_their_kernel(void **) {
 }
 #endif
 
-/* ---- launches ---- */
+/* ---- Launches ---- */
 
 struct arguments {
     char bytes[4096];
@@ -339,9 +339,9 @@ static void launches_are_checked(void **) {
     assert_cuda(cudaDeviceSynchronize());
 }
 
-/* ---- cooperative grids and clusters ---- */
+/* ---- Cooperative grids and clusters ---- */
 
-/* Blocks pass values on to their neighbours, in rounds, and keep a count in shared memory. */
+/* Blocks pass values to their neighbours, in rounds, and keep a count in shared memory. */
 static __global__ void pass_on(unsigned *values /* (2, blocks) */, unsigned rounds,
                                unsigned *kept) {
     auto grid = cooperative_groups::this_grid();

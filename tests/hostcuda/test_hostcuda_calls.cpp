@@ -1,18 +1,18 @@
-/* The calls of the runtime on which machines without a GPU run the kernels (tests/hostcuda):
-   memory, streams, graphs, failures and cuBLAS, as a device and its driver have them. */
+/* Tests the calls of the runtime for kernels on machines without a GPU (tests/hostcuda): memory,
+   streams, graphs, failures and cuBLAS, as with a device and its driver. */
 #include "hostcuda_testing.h"
 #include <math.h>
 
-/* ---- memory ---- */
+/* ---- Memory ---- */
 
 static void ranges_are_checked(void **) {
     char host[300] = {0}, *pinned;
     char *at = (char *)device_memory(300);
     assert_cuda(cudaHostAlloc(&pinned, 300, cudaHostAllocMapped));
     assert_cuda(cudaMemcpy(at, host, 300, cudaMemcpyHostToDevice));
-    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be running */
     assert_cuda(cudaMemcpy(at + 299, pinned + 299, 1, cudaMemcpyHostToDevice));
-    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be running */
     assert_error(cudaErrorInvalidValue, cudaMemcpy(at + 1, host, 300, cudaMemcpyHostToDevice));
     assert_error(cudaErrorInvalidValue, cudaMemcpy(at, pinned + 10, 291, cudaMemcpyHostToDevice));
     assert_error(cudaErrorInvalidValue, cudaMemcpy(host, host + 9, 9, cudaMemcpyHostToDevice));
@@ -44,13 +44,13 @@ static void copies_of_rows_leave_the_rest_alone(void **) {
     }
 }
 
-/* ---- streams ---- */
+/* ---- Streams ---- */
 
 static __global__ void add(unsigned *at, unsigned value) {
     *at += value;
 }
 
-/* As its first launch does it. */
+/* A first launch. */
 static void load_add() {
     struct cudaFuncAttributes attributes;
     assert_cuda(cudaFuncGetAttributes(&attributes, (const void *)add));
@@ -79,7 +79,7 @@ static void nothing_is_done_before_somebody_waits(void **) {
     assert_int_equal(*pinned, 7);
     assert_cuda(cudaStreamQuery(config.stream));
 
-    unsigned unpinned = 30; /* is taken at once */
+    unsigned unpinned = 30; /* is copied at once */
     assert_cuda(cudaMemcpyAsync(at, &unpinned, sizeof *at, cudaMemcpyHostToDevice, config.stream));
     unpinned = 0;
     assert_cuda(cudaMemcpyAsync(pinned, at, sizeof *at, cudaMemcpyDeviceToHost, config.stream));
@@ -95,7 +95,7 @@ static void events_order_streams(void **) {
         unsigned *at = (unsigned *)device_memory(sizeof *at);
         assert_cuda(cudaMallocHost(&pinned, sizeof *pinned));
         assert_cuda(cudaMemcpy(at, &zero, sizeof zero, cudaMemcpyHostToDevice));
-        assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
+        assert_cuda(cudaDeviceSynchronize()); /* the copy may still be running */
         cudaStream_t first = new_stream(), second = new_stream();
         cudaEvent_t done, seen;
         assert_cuda(cudaEventCreate(&done));
@@ -124,7 +124,7 @@ static void graphs_replay_what_was_captured(void **) {
     unsigned *pinned, zero = 0, *at = (unsigned *)device_memory(sizeof *at);
     assert_cuda(cudaMallocHost(&pinned, sizeof *pinned));
     assert_cuda(cudaMemcpy(at, &zero, sizeof zero, cudaMemcpyHostToDevice));
-    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be running */
     cudaLaunchConfig_t config = shape(1, 1, 0);
     config.stream = new_stream();
     load_add();
@@ -141,11 +141,11 @@ static void graphs_replay_what_was_captured(void **) {
     assert_cuda(cudaGraphInstantiate(&executable, graph, 0));
     assert_cuda(cudaGraphDestroy(graph));
     assert_cuda(cudaStreamSynchronize(config.stream));
-    assert_true(isnan(__uint_as_float(*pinned))); /* captured only */
+    assert_true(isnan(__uint_as_float(*pinned))); /* only captured */
     for (int i = 0; i < 10; ++i) {
         assert_cuda(cudaGraphLaunch(executable, config.stream));
     }
-    assert_cuda(cudaGraphExecDestroy(executable)); /* what was launched is played */
+    assert_cuda(cudaGraphExecDestroy(executable)); /* the launch still runs */
     assert_cuda(cudaStreamSynchronize(config.stream));
     assert_int_equal(*pinned, 40);
     assert_error(cudaErrorInvalidValue, cudaGraphLaunch(executable, config.stream));
@@ -190,13 +190,13 @@ static void captures_refuse_what_cannot_be_captured(void **) {
     assert_error(cudaErrorCapturedEvent, cudaEventSynchronize(event));
 }
 
-/* Two branches of a graph, joined: in every order that the graph allows, and in none else. */
+/* Two branches of a graph, joined: in every order that the graph allows, and in no other. */
 static void branches_of_graphs_meet(void **) {
     for (const char *seed : {"0", "1", "2", "3"}) {
         with("HOSTCUDA_SEED", seed);
         unsigned zero = 0, sum = 0, *at = (unsigned *)device_memory(2 * sizeof *at);
         assert_cuda(cudaMemcpy(at, &zero, sizeof zero, cudaMemcpyHostToDevice));
-        assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
+        assert_cuda(cudaDeviceSynchronize()); /* the copy may still be running */
         cudaStream_t trunk = new_stream(), branch = new_stream();
         cudaEvent_t fork, joint;
         assert_cuda(cudaEventCreate(&fork));
@@ -224,7 +224,7 @@ static void branches_of_graphs_meet(void **) {
     }
 }
 
-/* ---- devices and failures ---- */
+/* ---- Devices and failures ---- */
 
 static __global__ void nothing() {
 }
@@ -306,16 +306,16 @@ static void products_are_those_of_the_definition(void **) {
     float *at_a = (float *)device_memory(sizeof a), *at_b = (float *)device_memory(sizeof b);
     float *at_c = (float *)device_memory(sizeof c);
     assert_cuda(cudaMemcpy(at_a, a, sizeof a, cudaMemcpyHostToDevice));
-    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be running */
     assert_cuda(cudaMemcpy(at_b, b, sizeof b, cudaMemcpyHostToDevice));
-    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be running */
     cublasHandle_t handle;
     assert_int_equal(cublasCreate(&handle), CUBLAS_STATUS_SUCCESS);
     for (int which = 0; which < 8; ++which) {
         const bool ta = which & 1, tb = which & 2;
         const float alpha = 1.5f, beta = which & 4 ? -2.0f : 0.0f;
         assert_cuda(cudaMemcpy(at_c, c, sizeof c, cudaMemcpyHostToDevice));
-        assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
+        assert_cuda(cudaDeviceSynchronize()); /* the copy may still be running */
         assert_int_equal(cublasSgemm(handle, ta ? CUBLAS_OP_T : CUBLAS_OP_N,
                                      tb ? CUBLAS_OP_T : CUBLAS_OP_N, ROWS, COLUMNS, DEPTH, &alpha,
                                      at_a, LEADING, at_b, LEADING, &beta, at_c, LEADING),

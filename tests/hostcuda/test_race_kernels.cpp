@@ -1,5 +1,5 @@
-/* The watch on races (race.h), on kernels of one idea each: idioms that are right stay silent, and
-   each of them with a piece taken away is reported, under any order of blocks and threads. */
+/* Tests the race detector (race.h) on small kernels: correct idioms are silent, and each of them
+   without one of its parts is reported, in any order of blocks and threads. */
 #include "hostcuda_testing.h"
 
 extern __shared__ __align__(16) float shared_memory[];
@@ -19,8 +19,7 @@ struct numbers {
 
 using idea = void (*)(const numbers &);
 
-/* Play it under each order; whether, and that it is the same under all of them, a race was
- * reported. */
+/* Plays it in each order; returns whether a race was reported, and checks that all orders agree. */
 bool races(idea play) {
     int found = 0;
     for (const char *seed : SEEDS) {
@@ -57,9 +56,9 @@ int *of_block() {
     return (int *)shared_memory;
 }
 
-/* ---- in a block ---- */
+/* ---- In a block ---- */
 
-/* Everybody leaves a number and takes the one `away` further on. */
+/* Each thread writes a number and reads the one `away` further on. */
 template <bool BARRIER> __global__ void exchange(int *out, unsigned away) {
     of_block()[threadIdx.x] = (int)threadIdx.x;
     if (BARRIER) {
@@ -76,7 +75,7 @@ template <bool BARRIER> void exchanged_in_a_warp(const numbers &n) {
     launch(n.first, BLOCKS, exchange<BARRIER>, n.device, 1u);
 }
 
-/* The same number twice: the second must not come before all have taken the first. */
+/* The same number twice: the second must not be written before all have read the first. */
 template <bool BARRIER> __global__ void reuse(int *out) {
     for (int round = 0; round < 2; ++round) {
         if (threadIdx.x == 0) {
@@ -94,7 +93,7 @@ template <bool BARRIER> void reused(const numbers &n) {
     launch(n.first, BLOCKS, reuse<BARRIER>, n.device);
 }
 
-/* ---- in a warp ---- */
+/* ---- In a warp ---- */
 
 enum class between { nothing, shuffle, vote, syncwarp, half_warps, own_half };
 
@@ -127,7 +126,7 @@ template <between WHAT> void passed_on(const numbers &n) {
     launch(n.first, BLOCKS, pass_on<WHAT>, n.device);
 }
 
-/* A barrier of warps is none between them. */
+/* A warp barrier does not order different warps. */
 __global__ void beyond_the_warp(int *out) {
     of_block()[threadIdx.x] = (int)threadIdx.x;
     __syncwarp();
@@ -138,11 +137,11 @@ void passed_beyond(const numbers &n) {
     launch(n.first, BLOCKS, beyond_the_warp, n.device);
 }
 
-/* ---- between blocks ---- */
+/* ---- Between blocks ---- */
 
-/* The last block adds up what all have left. Fences: 1 of every thread before the barrier and the
+/* The last block adds up all results. Fences: 1 of every thread before the barrier and the
    count, 2 of thread 0 between them, 4 of every thread after the count's barrier, 8 of thread 0
-   before it; 16: the count is no atomic. */
+   before it; 16: the count is not atomic. */
 template <int FENCES> __global__ void add_up(int *numbers, unsigned *ticket) {
     unsigned *taken = (unsigned *)shared_memory;
     numbers[blockIdx.x * THREADS + threadIdx.x] = (int)threadIdx.x;
@@ -184,8 +183,8 @@ template <int FENCES> void added_up(const numbers &n) {
     launch(n.first, BLOCKS, add_up<FENCES>, n.device, n.ticket);
 }
 
-/* Block `writer` writes what block `reader` reads, or writes; in the order of blocks or against it.
- */
+/* Block `writer` writes what block `reader` reads, or writes; in the order of blocks or against
+   it. */
 __global__ void meet(int *number, unsigned writer, unsigned other, bool read, int *out) {
     if (threadIdx.x == 0 && blockIdx.x == writer) {
         number[0] = 1;
@@ -241,7 +240,7 @@ template <bool BARRIER> void took_turns(const numbers &n) {
     cudaLaunchKernelEx(&config, take_turns<BARRIER>, n.device);
 }
 
-/* ---- between launches, and with the host ---- */
+/* ---- Between launches, and with the host ---- */
 
 __global__ void set(int *numbers, int value) {
     numbers[blockIdx.x * THREADS + threadIdx.x] = value;
@@ -311,7 +310,7 @@ template <bool WAIT> void read_by_the_host(const numbers &n) {
     }
 }
 
-/* The host writes the next numbers while a copy of the last may be under way. */
+/* The host writes the next numbers while a copy of the last ones may be running. */
 template <bool WAIT> void written_by_the_host(const numbers &n) {
     for (int i = 0; i < 2; ++i) {
         for (unsigned k = 0; k < THREADS; ++k) {
@@ -325,7 +324,7 @@ template <bool WAIT> void written_by_the_host(const numbers &n) {
     }
 }
 
-/* ---- the tests ---- */
+/* ---- The tests ---- */
 
 void right_ones_are_silent(void **) {
     for (idea play : {exchanged<true>, exchanged_in_a_warp<true>, reused<true>,
@@ -386,7 +385,7 @@ void a_report_says_where(void **) {
     fresh(nullptr);
 }
 
-/* Block 1 reads what block 0 has written, if a fence came after it. */
+/* Block 1 reads what block 0 has written, if a fence followed. */
 __global__ void write_and_read(int *numbers, bool fence) {
     if (blockIdx.x == 0) {
         numbers[threadIdx.x] = 1;

@@ -1,4 +1,5 @@
-/* Shuffles and votes: each lane leaves its value; the last of the mask computes every result. */
+/* Shuffles and votes: each lane leaves its value; the last lane of the mask computes every
+   result. */
 #include "race.h"
 
 namespace hostcuda {
@@ -11,7 +12,7 @@ const char *name(hostcuda_collective what) {
 
 namespace {
 
-/* The lane that `t` reads; its own where CUDA says that the value stays. */
+/* The lane that `t` reads; its own if CUDA keeps the value. */
 unsigned source(const thread &t) {
     const unsigned segment = t.lane & ~(t.width - 1), place = t.lane & (t.width - 1);
     switch (t.what) {
@@ -50,7 +51,7 @@ uint64_t result(const warp &w, const thread &t) {
     return w.first[lane].value;
 }
 
-/* Whether all lanes that `mask` names wait with this very mask. */
+/* Whether all lanes of `mask` wait with this same mask. */
 bool complete(const warp &w, unsigned mask) {
     if ((w.waiting & mask) != mask) {
         return false;
@@ -119,7 +120,7 @@ uint64_t hostcuda_warp(hostcuda_collective what, unsigned mask, uint64_t value, 
     }
     finish(w, mask);
     if (permuted) {
-        give_way();
+        yield_turn();
     }
     return t.result;
 }

@@ -182,7 +182,7 @@ def test_columns_are_found(directory):
     assert table.header and table.rows == 40 and table.time == 1
     assert table.names() == ["a", "b"]
     assert [c.why for c in table.columns] == [
-        "only counts rows", "is the time", "", "is no number (found 'Osaka')", "is empty",
+        "only counts rows", "is the time", "", "is not a number (got 'Osaka')", "is empty",
         "never changes"]
     assert table.source()[1:] == [str(table.path), "--columns", "a,b", "--time", "when", "--skip-bad"]
 
@@ -192,7 +192,7 @@ def test_what_a_table_says(directory):
     def said(*columns, header, count=40):
         return "\n".join(tool.Table(write(directory, rows_of(*columns, header=header, count=count)), 0).describe())
 
-    assert "'when' goes backwards, the newest row first" in said(lambda t: day(40 - t), wave, header="when,a")
+    assert "'when' goes backwards (newest row first)" in said(lambda t: day(40 - t), wave, header="when,a")
     assert "'when' goes backwards 1 time:" in said(lambda t: day(t % 30), wave, header="when,a")
     assert "'when' has 1 gap, the longest of 11 steps" in said(
         lambda t: day(t + 10 * (t > 20)), wave, header="when,a")
@@ -201,14 +201,14 @@ def test_what_a_table_says(directory):
     assert "time: 't'" in said(lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
     assert "time: 'd'" in said(lambda t: f"{1 + t % 28:02d}.03.2023 00:15", wave, header="d,a")
     assert "--time-format '%d/%m/%Y' or '%m/%d/%Y'" in said(lambda t: f"0{1 + t % 9}/11/2023", wave, header="d,a")
-    assert "(found '11,705.88'): write it without the commas" in said(
+    assert "(got '11,705.88'): write it without the commas" in said(
         lambda t: '"11,705.88"', wave, header="sales,a")
-    assert "'when' has the time of the row before in 20 rows" in said(lambda t: day(t // 2), wave, header="when,a")
+    assert "'when' repeats the time of the previous row in 20 rows" in said(lambda t: day(t // 2), wave, header="when,a")
     assert "'t': 1600000000000 and the like are Unix milliseconds" in said(
         lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
     assert "time: 'd', 'c'\n'd': dates like 13/03/2023 0:30 begin with the day" in said(
         lambda t: f"{13 + t // 24}/03/2023", lambda t: f"{t % 24}:30", wave, header="d,c,a")
-    assert "2 rows are skipped: another number of fields" in said(
+    assert "2 rows are skipped: their number of fields" in said(
         lambda t: wave(t) + ",1" * (t % 50 == 7), wave, header="a,b", count=60)
 
 
@@ -303,7 +303,7 @@ def test_a_table_of_several_streams(directory):
                                     lambda t: f"{100 * (t % 2) + math.sin(0.7 * (t // 2)):.3f}",
                                     header="when,sensor,v", count=300))
     done = run(path, "--rivals", "none")
-    assert done.returncode == 0 and "\n2 streams, which 'sensor' names: " in done.stdout, done
+    assert done.returncode == 0 and "\n2 streams, named by 'sensor': " in done.stdout, done
     assert "--stream-column sensor --skip-bad \\\n        --socket router" in done.stdout, done.stdout
     whole = next(line.split() for line in done.stdout.splitlines() if line.startswith("whole"))
     assert whole[1] == "298" and float(whole[5]) < 2, whole  # the last value is that of the row's own stream
@@ -372,7 +372,7 @@ def run(*arguments):
 def test_what_is_no_table(directory):
     (directory / "folder").mkdir()
     for name, text, sentence in (
-            ("none", None, "there is no file"), ("folder", None, "is a directory"),
+            ("none", None, "file not found"), ("folder", None, "is a directory"),
             ("empty", "", "is empty"), ("lines", "\n\n\n", "is empty"),
             ("one", "a,b\n1,2\n", "has 1 row of data; at least 30 are needed"),
             ("bytes", bytes(range(256)) * 9, "is no text"),
@@ -500,7 +500,7 @@ def test_where_programs_are_missing():
         alone = shutil.copy(BUILD / "runnel-evaluate", directory)
         done = subprocess.run([sys.executable, alone, SOURCE / "conf/text.yaml", "text", "none"],
                               env={"PATH": directory}, capture_output=True, text=True, check=False)
-    assert done.returncode == 69 and "there is no runneld" in done.stderr, done
+    assert done.returncode == 69 and "runneld not found" in done.stderr, done
 
 
 def test_symbols(directory):

@@ -50,7 +50,7 @@ def until(process, reached):
 def test_a_grid(directory):
     experiments.write(directory, "e.yaml", RATES)
     done = experiments.call(directory, "e.yaml")
-    assert done.status == OK and "8 of 8 runs over" in done.out, done
+    assert done.status == OK and "8 of 8 runs finished" in done.out, done
     results = directory / "e.experiment"
     found = experiments.digests(results)
     assert [(row[0], row[2]) for row in found] == [(name, n) for name in NAMES for n in (1, 2)], found
@@ -104,11 +104,11 @@ def test_variants_times_grid_streams_and_only(directory):
         "variants": [{"name": "plain"}, {"name": "wide", "gain": 0.5}],
         "grid": {"clip": [1, 2]}, "seeds": [4]})
     done = experiments.call(directory, "e.yaml", "--only", "plain*", "--set", "rate=0.02")
-    assert done.status == OK and "4 of 8 runs over" in done.out, done
+    assert done.status == OK and "4 of 8 runs finished" in done.out, done
     results = directory / "both.experiment"
     assert {row[0] for row in experiments.digests(results)} == {"plain, clip 1", "plain, clip 2"}
     done = experiments.call(directory, "e.yaml", "--set", "rate=0.02")
-    assert done.status == OK and "8 of 8 runs over" in done.out, done
+    assert done.status == OK and "8 of 8 runs finished" in done.out, done
     configuration, = experiments.rows(results, """
         SELECT configuration FROM runs JOIN variants USING (variant) JOIN streams USING (stream)
         WHERE variants.name = 'wide, clip 2' AND streams.name = 'text'""")[0]
@@ -150,7 +150,7 @@ def test_a_variable_of_the_environment(directory):
         "base": experiments.real(2),
         "streams": {"t": {"feed": "csv ${WHERE_DATA_IS}/t.csv --columns c0,c1"}}})
     without = experiments.call(directory, "e.yaml", environment={"WHERE_DATA_IS": ""})
-    assert without.status == CONFIG and "${WHERE_DATA_IS}" in without.err, without
+    assert without.status == CONFIG and "variable WHERE_DATA_IS" in without.err, without
     where = {"WHERE_DATA_IS": str(directory / "data")}
     assert experiments.call(directory, "e.yaml", environment=where).status == OK
     os.rename(directory / "data", directory / "elsewhere")
@@ -219,7 +219,7 @@ def test_a_wrong_variant_names_itself_and_its_key(directory):
                 'unknown key "nrom"')
         refused(directory, {**RATES, "variants": [{"name": "a", "seed": 3}]}, 'variant "a',
                 "seed", "seeds: [1, 2, 3]")
-        refused(directory, {**RATES, "variants": [{"name": "a"}, {"name": "a"}]}, "two variants",
+        refused(directory, {**RATES, "variants": [{"name": "a"}, {"name": "a"}]}, "duplicate variant name",
                 '"a, rate 0.001"')
     finally:
         RATES["grid"]["norm"] = ["layer", "none"]
@@ -228,7 +228,7 @@ def test_a_wrong_variant_names_itself_and_its_key(directory):
 def test_wrong_experiments(directory):
     refused(directory, {**RATES, "seed": 3}, "e.yaml:1:", 'unknown key "seed"', "seeds")
     refused(directory, {**RATES, "seeds": 0}, "seeds", '"0"', "from 1")
-    refused(directory, {**RATES, "seeds": [1, 1]}, "seeds", "1 twice")
+    refused(directory, {**RATES, "seeds": [1, 1]}, "seeds", "duplicate seed 1")
     refused(directory, {**RATES, "grid": {"rate": 0.1}}, "grid", "list of values")
     refused(directory, {**RATES, "report": {"measure": "los"}}, "report.measure", '"los"')
     refused(directory, {**RATES, "report": {"recent": 0}}, "report.recent")
@@ -325,7 +325,7 @@ def test_nothing_of_the_users_is_overwritten(directory):
     experiments.write(directory, "e.yaml", {**RATES, "seeds": 1})
     for _ in range(2):
         done = experiments.call(directory, "e.yaml", "-o", ".")
-        assert done.status == CANNOT_CREATE and "base.yaml is there" in done.err, done
+        assert done.status == CANNOT_CREATE and "base.yaml already exists" in done.err, done
     assert (directory / "base.yaml").read_text(encoding="utf-8") == "mine"
     assert sorted(path.name for path in directory.iterdir()) == ["base.yaml", "e.yaml"]
 
@@ -344,7 +344,7 @@ def test_a_feeder_is_waited_for_whoever_ignores_children(directory):
     experiments.write(directory, "e.yaml", {**RATES, "streams": {"t": {"feed": "csv t.csv"}}})
     done = experiments.call(directory, "e.yaml",
                             preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
-    assert done.status == DATA and "nothing of it is kept" in done.err, done
+    assert done.status == DATA and "its examples were discarded" in done.err, done
 
 
 def test_again_keeps_results_until_others_can_take_their_place(directory):
@@ -382,7 +382,7 @@ def test_a_recording_that_is_another_one_is_refused(directory):
     assert done.status == DATA and "signal.examples" in done.err, done
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     done = experiments.call(directory, "e.yaml")
-    assert done.status == DATA and "not what was recorded" in done.err, done
+    assert done.status == DATA and "was changed after recording" in done.err, done
     path.write_bytes(whole)
     assert experiments.call(directory, "e.yaml").status == OK
 
@@ -391,7 +391,7 @@ def test_other_settings_under_a_name_are_refused(directory):
     variant = {"streams": SIGNAL, "base": experiments.real(2), "variants": [{"name": "a", "rate": 1e-3}]}
     finished(directory, variant)
     experiments.write(directory, "e.yaml", {**variant, "variants": [{"name": "a", "rate": 1e-2}]})
-    not_mixed(directory, 'variant "a"', "another configuration")
+    not_mixed(directory, 'variant "a"', "a different configuration")
     experiments.write(directory, "e.yaml", {**variant, "base": experiments.real(2, seed=1)})
     assert experiments.call(directory, "e.yaml").status == OK  # seeds are the experiment's
     experiments.write(directory, "e.yaml", {**variant, "report": {"recent": 0.5}})
@@ -425,7 +425,7 @@ def test_results_that_are_damaged_or_none(directory):
         file.execute("CREATE TABLE notes (text)")
     file.close()
     done = experiments.call(directory, "e.yaml")
-    assert done.status == DATA and "something else" in done.err, done
+    assert done.status == DATA and "database of another program" in done.err, done
     path.write_bytes(whole)
     done = experiments.call(directory, results)
     assert done.status == OK and "4 of 4" in done.out, done
@@ -548,7 +548,7 @@ def test_a_full_disk_ends_cleanly_and_resumes(directory):
     assert experiments.call(directory, "e.yaml", "-q", "-o", whole).status == OK
     for size, name in (4096, "results.sqlite"), (150000, "results.sqlite"):
         done = experiments.call(directory, "e.yaml", "-o", cut, **limited(size))
-        assert done.status == DISK and name in done.err and "resumes" in done.err, (size, done)
+        assert done.status == DISK and name in done.err and "resume" in done.err, (size, done)
     done = experiments.call(directory, "e.yaml", "-o", cut)
     assert done.status == OK and "8 of 8" in done.out, done
     assert experiments.digests(whole) == experiments.digests(cut)
@@ -557,7 +557,7 @@ def test_a_full_disk_ends_cleanly_and_resumes(directory):
 def test_a_disk_that_is_full_while_it_records(directory):
     experiments.write(directory, "e.yaml", LONG)
     done = experiments.call(directory, "e.yaml", **limited(300000))
-    assert done.status == DISK and "signal.examples" in done.err and "resumes" in done.err, done
+    assert done.status == DISK and "signal.examples" in done.err and "resume" in done.err, done
     assert not list((directory / "e.experiment" / "streams").iterdir())
     experiments.write(directory, "e.yaml", {**LONG, "seeds": 1})
     done = experiments.call(directory, "e.yaml")

@@ -89,7 +89,7 @@ def test_statistics_over_seeds(directory):
             assert near(row["to_first"]["p_holm"], adjusted[v - 1])
     text = call(where)
     assert max(map(len, text.splitlines())) <= 80, text
-    assert text.startswith("a: 12 variants, 1 stream, 36 of 36 runs over\n")
+    assert text.startswith("a: 12 variants, 1 stream, 36 of 36 runs finished\n")
     lines = [line.split() for line in text.splitlines()]
     assert any(["1e-4", "layer", f"{statistics.mean(skill[0]):.4f}"] in (line[:3], line[1:4]) for line in lines), text
     assert any(line[:2] == ["1e-3", "none"] and line[2] == f"{statistics.mean(skill[9]):.4f}" for line in lines), text
@@ -148,7 +148,7 @@ def test_best_is_marked_where_it_differs(directory):
     assert verdict(made("chance", [0.3, 0.299, 0.298], 0.05)) == ([], "no variant differs from the first")
     assert verdict(made("two", [0.3, 0.1, 0.1], 0.001)) == ([], "no variant differs from all others")
     assert verdict(made("one", [0.3, 0.1], 0.001, seeds=(1,))) == (
-        [], "one seed: differences between variants are not tested")
+        [], "one seed: cannot test differences between variants")
     assert verdict(made("alone", [0.3], 0.001)) == ([], None), "nothing to compare with"
 
 
@@ -174,7 +174,7 @@ def test_runs_that_came_to_no_good(directory):
               (4, 0, 3): "waiting"}
     where = results.make(directory / "a.experiment", GRID[:5], states=states)
     text = call(where)
-    assert "14 of 15 runs over, 4 nonfinite, 1 failed" in text, text
+    assert "14 of 15 runs finished, 4 nonfinite, 1 failed" in text, text
     assert "rate 1e-4, norm none: 1 of 3 runs became nonfinite, seed 2" in text, text
     assert "1 of 3 runs failed, seed 1: the disk is full" in text, text
     assert "3 of 3 runs became nonfinite, seeds 1, 2, 3" in text, text
@@ -346,7 +346,7 @@ def test_one_run(directory):
     where = results.make(directory / "a.experiment", [("base", {})], seeds=(7,), baseline=None)
     _, (course, rows) = page(where, directory)
     assert len(looks(course)) == 1 and len(drawn(rows, "seed")) == 1
-    assert "1 variant, 1 stream, 1 of 1 runs over" in call(where)
+    assert "1 variant, 1 stream, 1 of 1 runs finished" in call(where)
 
 
 def plot(*arguments, status=OK, **options):
@@ -502,7 +502,7 @@ def test_other_data(directory):
     where = results.make(directory / "a.experiment", GRID[:2])
     other = results.make(directory / "b.experiment", GRID[:2], digest="fedcba9876543210")
     said = call(where, "--against", other, status=DATA)
-    assert "other data" in said and "fedcba987654321" in said and "waves" in said, said
+    assert "cannot compare" in said and "fedcba987654321" in said and "waves" in said, said
 
 
 def test_no_run_on_both_sides(directory):
@@ -511,7 +511,7 @@ def test_no_run_on_both_sides(directory):
     other = results.make(directory / "b.experiment", GRID[:2], seeds=(3, 4))
     for options in ((), ("-q",), ("--json",)):
         said = call(where, "--against", other, *options, status=DATA)
-        assert "no run is on both sides" in said and str(other) in said, said
+        assert "no run with the same data, variant and seed" in said and str(other) in said, said
 
 
 # --- On a live stream ---
@@ -634,9 +634,9 @@ def test_what_members_cannot(directory):
         assert all(part in text for part in said), text
     refused(["wide", "model.input.missing"], grid={}, variants=[{"name": "wide", "model.input.missing": "reject"}])
     refused(["far", "model.output.ahead"], grid={}, variants=[{"name": "far", "model.output.ahead": 3}])
-    refused(["65 variants", "64 members"], grid={"rate": [n / 1e4 for n in range(1, 14)],
+    refused(["at most 64 variants", "got 65"], grid={"rate": [n / 1e4 for n in range(1, 14)],
                                                  "learning.clip": [1, 2, 3, 4, 5]})
-    refused(["2 of them"], streams={name: {"feed": "synth sine --size 2"} for name in "ab"})
+    refused(["one stream, got 2"], streams={name: {"feed": "synth sine --size 2"} for name in "ab"})
     refused(["scale: forecast"], base={"model": {"input": {"kind": "real", "size": 2, "scale": "standard"},
                                                 "layers": [{"cell": "gru", "size": 8}],
                                                 "output": {"loss": "squared", "size": 2, "target": "next"}}})

@@ -16,7 +16,7 @@ SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 REPORT = SOURCE / "tools" / "figures" / "gpu-report"
 LIMIT = 600  # seconds: no result depends on it, it ends a test that hangs
 SKIPPED = 77
-SECTIONS = ["What failed", "Figures and benchmark", "Build", "Conformance", "Engine tests",
+SECTIONS = ["Failures", "Figures and benchmark", "Build", "Conformance", "Engine tests",
             "compute-sanitizer", "Determinism", "Idle load", "Members", "Benchmark", "Commands"]
 
 SMI = """#!/bin/sh
@@ -76,7 +76,7 @@ def test_everything(directory):
     """All but a variant of the peer does well."""
     status, text = report(directory)
     assert re.findall(r"^## (.*)$", text, re.M) == SECTIONS, text
-    failures = section(text, "What failed").strip().splitlines()
+    failures = section(text, "Failures").strip().splitlines()
     assert len(failures) == 2 and status == 1, failures
     for optimizer, line in zip(("adam", "sgd"), failures):
         assert line == (f"- Benchmark: tiny, window 4, {optimizer}, PyTorch graphs: "
@@ -102,16 +102,16 @@ def test_everything(directory):
     assert row[:2] == ["tiny", "2"] and len(row) == 13, row
     assert all(re.fullmatch(r"\d+(\.\d+)?%?", cell) for cell in row[2:]), row
     first = text.splitlines()[2]
-    assert first.startswith("**Read this first.** The engine's results are right here: nothing failed in "
-                            "Conformance, Engine tests, compute-sanitizer and Determinism. "), first
-    assert re.search(r"where examples wait: tiny [\d.]+ and [\d.]+\. ", first), first
+    assert first.startswith("**Read this first.** The engine's results are correct on this machine: no "
+                            "failures in Conformance, Engine tests, compute-sanitizer and Determinism. "), first
+    assert re.search(r"queued: tiny [\d.]+ and [\d.]+\. ", first), first
     assert re.search(r"members of one daemon, 2 of tiny take [\d.]+ times as long as one\.$", first), first
 
 
 def test_what_fails_is_told(directory):
     status, text = report(directory, "--parts", "conformance,sanitizers,idle", BUSY="37",
                           FLAWED="yes", PASSED="1 passed, 1 failed")
-    failures = section(text, "What failed")
+    failures = section(text, "Failures")
     assert status == 1
     for words in ("Conformance: conformance on cuda: 1 passed, 1 failed",
                   "memcheck on test_engine: status 99, ERROR SUMMARY: 3 errors",
@@ -119,18 +119,18 @@ def test_what_fails_is_told(directory):
                   "the GPU was up to 37 % busy", "Determinism: not done yet",
                   "Benchmark: tiny is not measured yet"):
         assert words in failures, (words, failures)
-    assert ("**Read this first.** Do not rely on `device: cuda` here before these are understood: Conformance and "
-            "compute-sanitizer (see What failed).") in text, text
+    assert ("**Read this first.** Do not rely on `device: cuda` on this machine before these "
+            "failures are understood: Conformance and compute-sanitizer (see Failures).") in text, text
 
 
 def test_members_that_do_not_fit(directory):
     """They are told, with what they would need; what is known of the CPU stays in the table. No failure."""
     status, text = report(directory, "--parts", "members", HOSTCUDA_MEMORY=str(16 << 20))
     told = section(text, "Members")
-    assert "No room on this GPU:" in told and re.search(r"^- tiny, 2 members, cuda: .*MiB", told, re.M), told
+    assert "Too large for this GPU:" in told and re.search(r"^- tiny, 2 members, cuda: .*MiB", told, re.M), told
     row, = (line.strip("| ").split(" | ") for line in told.splitlines() if "| tiny |" in line)
     assert row[2:11] == ["-"] * 9 and float(row[11]) > 0 and row[12] == "-", row
-    assert status == 1 and "Members:" not in section(text, "What failed"), text
+    assert status == 1 and "Members:" not in section(text, "Failures"), text
     assert "members of one daemon" not in text.splitlines()[2], text
     assert "not done yet: Conformance, Engine tests, compute-sanitizer and Determinism." in text, text
 

@@ -181,10 +181,10 @@ def test_sentences(directory):
     sentence(run(), "missing --simulator DIRECTORY")
     sentence(run("--simulator", directory), f"{directory} has no lib/gcc-*/cuda-*/release/libcudart.so")
     simulator(directory)
-    sentence(run("--simulator", directory, "--nvcc", directory / "none"), f"there is no {directory}/none")
+    sentence(run("--simulator", directory, "--nvcc", directory / "none"), f"{directory}/none not found")
     nvcc = compiler(directory, ["wave"])
     sentence(run("--simulator", directory, "--nvcc", nvcc, "--conformance", directory),
-             f"there is no run.py in {directory}")
+             f"run.py not found in {directory}")
 
 
 def test_ptx():

@@ -175,9 +175,9 @@ def test_pins_that_cannot_be(directory):
     nowhere = max(os.sched_getaffinity(0)) + 1
     for settings, sentence in (
             ((f"learning.threads={cpus + 1}", "learning.pin=true"),
-             f"learning.pin: true has {cpus} CPUs for learning.threads: {cpus + 1}; lower these"),
+             f"learning.pin: true has {cpus} CPUs, fewer than learning.threads: {cpus + 1}; lower learning.threads"),
             (("learning.threads=2", f"learning.pin={nowhere}"),
-             f"learning.pin: {nowhere} has 1 CPUs for learning.threads: 2"),
+             f"learning.pin: {nowhere} has 1 CPUs, fewer than learning.threads: 2"),
             ((f"learning.pin=[{nowhere}]",),
              f"learning.pin: CPU {nowhere} is not among the {cpus} that this process may use")):
         with daemon(directory, MEMBERS, *settings) as running_daemon:

@@ -8,17 +8,18 @@
 #include <unistd.h>
 
 static sqlite3_vfs vfs, *real;
-enum { STALL_US = 1000 }; /* between two looks */
-/* A copy for every set of methods that the real VFS has: files with locks, and without. */
+enum { STALL_US = 1000 }; /* between two checks */
+/* A copy for every set of methods of the real VFS: files with locks, and without. */
 enum { KINDS_MAX = 4 };
 static struct kind {
-    sqlite3_io_methods methods; /* what the file has instead: first, so that it leads here */
+    /* the file's methods: first, so that a pointer to them leads here */
+    sqlite3_io_methods methods;
     const sqlite3_io_methods *real;
 } kinds[KINDS_MAX];
 static _Atomic enum disk_fault fault;
 static _Atomic int left;
 
-static bool struck(bool sync) {
+static bool faulted(bool sync) {
     if (fault == DISK_WELL || fault == DISK_STALL)
         return false;
     bool syncs = fault == DISK_SYNC || fault == DISK_KILL_SYNC;
@@ -35,7 +36,7 @@ static int write_half(sqlite3_file *file, const void *bytes, int size, sqlite3_i
 }
 
 static int faulty_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at) {
-    if (!struck(false))
+    if (!faulted(false))
         return real_of(file)->xWrite(file, bytes, size, at);
     if (fault == DISK_SHORT || fault == DISK_KILL_TORN)
         write_half(file, bytes, size, at);
@@ -47,7 +48,7 @@ static int faulty_write(sqlite3_file *file, const void *bytes, int size, sqlite3
 static int faulty_sync(sqlite3_file *file, int flags) {
     while (fault == DISK_STALL)
         usleep(STALL_US);
-    if (!struck(true))
+    if (!faulted(true))
         return real_of(file)->xSync(file, flags);
     if (fault >= DISK_KILL)
         kill(getpid(), SIGKILL);

@@ -1,5 +1,5 @@
-/* A disk that fails on demand, for what writes through SQLite: its default VFS with a counter
-   before every write and every sync. */
+/* A disk that fails on demand, for code that writes through SQLite: its default VFS with a
+   counter before every write and every sync. */
 #ifndef RUNNEL_FAULTY_DISK_H
 #define RUNNEL_FAULTY_DISK_H
 
@@ -9,16 +9,16 @@ enum disk_fault {
     DISK_BROKEN,    /* a write fails: an error */
     DISK_SHORT,     /* half of a write is done, then it fails: no room */
     DISK_SYNC,      /* a sync fails */
-    DISK_STALL,     /* a sync does not return while this lasts */
+    DISK_STALL,     /* a sync blocks while this fault is set */
     DISK_KILL,      /* the process is killed before a write or sync */
     DISK_KILL_TORN, /* half of a write is done, then the process is killed; or before a sync */
     DISK_KILL_SYNC, /* the process is killed before a sync */
 };
 
-/* Once, before SQLite is used. */
+/* Call it once, before SQLite is used. */
 void faulty_disk_install(void);
 
-/* From now on: after that many calls which the fault concerns, every one is struck. */
+/* Lets every call of the fault's kind fail after that many more calls. */
 void faulty_disk(enum disk_fault fault, int after);
 
 #endif

@@ -49,7 +49,7 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
     return 0.5 * u;
 }
 
-/* The least squares of an output begin; its weights are those written after it. */
+/* The least squares of an output restart; its weights are those written after it. */
 static void begin_solution(struct fixture *fixture) {
     if (!fixture->model.solved)
         return;
@@ -294,7 +294,7 @@ void fixture_play_together(struct fixture *const *fixtures, size_t count, const 
         begin_plan(&fixtures[m]->plan);
 }
 
-/* Those that the block has: running statistics have no moments. */
+/* Number of tensors in the block: running statistics have no moments. */
 static size_t tensors(const struct fixture *fixture, enum engine_block block) {
     return block == ENGINE_PARAMETERS ? fixture->model.tensor_count : fixture->model.learned_count;
 }

@@ -1,6 +1,5 @@
-/* An engine with a small random model, played by hand: operations are gathered into a plan, and
-   the plan's numbers are kept where a test can look at them. Everything fails the running test
-   when the engine says -1. */
+/* An engine with a small random model, called directly: operations are gathered into a plan,
+   whose numbers a test can read. An error of the engine fails the running test. */
 #ifndef RUNNEL_TESTS_FIXTURE_H
 #define RUNNEL_TESTS_FIXTURE_H
 
@@ -17,7 +16,7 @@ struct fixture {
     size_t inputs; /* numbers in x */
     uint64_t random;
 
-    /* The plan that is being gathered, and what the last fixture_play gave. */
+    /* The plan under construction, and the results of the last fixture_play. */
     struct plan plan;
     struct operation operations[FIXTURE_OPERATIONS];
     union value x[FIXTURE_NUMBERS], y[FIXTURE_NUMBERS];
@@ -28,9 +27,8 @@ struct fixture {
 };
 
 /* The engine under test (under_test.h) with random parameters: gains and running variances away
-   from 1, biases and running means away from 0; the least squares of an output that is solved begin
-   with its random weights. Where the architecture leaves them 0, norm_momentum
-   is 1/4 and norm_steps 5. */
+   from 1, biases and running means away from 0; the least squares of a solved output start with
+   its random weights. If the architecture leaves them 0, norm_momentum is 1/4 and norm_steps 5. */
 void fixture_open(struct fixture **fixture, const struct architecture *architecture,
                   const struct optimizer *optimizer, size_t window, size_t slots, uint64_t seed);
 void fixture_open_with(struct fixture **fixture, const struct architecture *architecture,
@@ -43,8 +41,8 @@ struct optimizer fixture_optimizer(enum optimizer_id id, double rate);
 /* Uniform in (-1, 1). */
 double fixture_random(struct fixture *fixture);
 
-/* Fill x (inputs,) or y (target_size,). Of real targets some numbers are not observed, but never
-   all of one. */
+/* Fills x (inputs,) or y (target_size,). Some numbers of real targets are not observed, but
+   never all of one. */
 void fixture_random_input(struct fixture *fixture, union value *x);
 void fixture_random_target(struct fixture *fixture, union value *y);
 
@@ -61,15 +59,15 @@ void fixture_advance(struct fixture *fixture, size_t slot, size_t position, size
                      bool fresh);
 void fixture_measure(struct fixture *fixture, size_t slot);
 
-/* Play what is gathered, and start an empty plan. */
+/* Plays the gathered plan, and starts an empty one. */
 void fixture_play(struct fixture *fixture, double rate, double clip);
 
-/* Likewise of several, of an engine that plays them together; those with an empty plan are left
-   out. */
+/* The same for several, with an engine that plays them together; those with an empty plan are
+   left out. */
 void fixture_play_together(struct fixture *const *fixtures, size_t count, const double *rates,
                            const double *clips);
 
-/* Copy one block of all tensors, (model.parameters,), out of or into the engine. */
+/* Copies one block of all tensors, (model.parameters,), out of or into the engine. */
 void fixture_read(struct fixture *fixture, enum engine_block block, float *values);
 void fixture_write(struct fixture *fixture, enum engine_block block, const float *values);
 

@@ -62,7 +62,7 @@ struct update_result hash_update(uint64_t gradient) {
 
 struct position {
     uint64_t before, x, output;
-    uint64_t y[AHEAD_MAX]; /* by horizon, as are */
+    uint64_t y[AHEAD_MAX]; /* by horizon, like */
     bool kept[AHEAD_MAX], scored[AHEAD_MAX];
     bool stepped; /* since the stream began */
 };
@@ -72,7 +72,7 @@ struct slot {
     struct position ring[RING_MAX];
 };
 
-/* One of the latest STEPs, with the activations that it left. */
+/* One of the latest STEPs, with its activations. */
 struct played_step {
     uint32_t slot, position;
     uint64_t parameters;
@@ -82,7 +82,7 @@ struct engine {
     const struct model *model;
     size_t window, ring, slot_count, inputs;
     uint64_t tensors[MODEL_TENSORS_MAX]; /* as written */
-    uint64_t learned;                    /* by updates since */
+    uint64_t learned;                    /* by later updates */
     uint64_t updates;
     struct slot *slots;
     uint64_t newest; /* state after the newest step of any slot */
@@ -170,8 +170,8 @@ static void play_score(struct engine *engine, const struct operation *o, const s
         results->scored[row * outputs + k] = hash_output_number(position->output, h * outputs + k);
 }
 
-/* The window's steps are among the latest STEPs, all of one slot since, with activations of today's
-   parameters. */
+/* The window's steps are among the latest STEPs, all of one slot since, with activations of the
+   current parameters. */
 static void check_fresh(const struct engine *engine, const struct operation *o) {
     size_t back = 1;
     while (engine->latest[(engine->steps - back) % RING_MAX].position != o->position)

@@ -1,9 +1,9 @@
-/* runneld on a machine that can be hurt: linked with the daemon's main in front of libc.
+/* runneld with fault injection: linked with the daemon's main before libc.
 
    SIGUSR1: the journal's disk gets the fault $HURT_DISK (a number of enum disk_fault) after
-   $HURT_AFTER more calls; again: it is well. SIGUSR2: the wall clock jumps, a year forth and two
-   back by turns. $HURT_PARAMETERS: the daemon is killed while it writes a file of parameters, at
-   this step (enum). */
+   $HURT_AFTER more calls; the next SIGUSR1 ends it. SIGUSR2: the wall clock jumps, alternately a
+   year forward and two back. $HURT_PARAMETERS: the daemon is killed while it writes a file of
+   parameters, at this step (enum). */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -24,8 +24,8 @@
 
 static enum disk_fault fault;
 static int after;
-static _Atomic int struck;  /* SIGUSR1 has come an odd number of times */
-static _Atomic long offset; /* of the wall clock, seconds */
+static _Atomic int faulted; /* SIGUSR1 was received an odd number of times */
+static _Atomic long offset; /* offset of the wall clock, seconds */
 
 static int variable(const char *name) {
     const char *text = getenv(name);
@@ -34,8 +34,8 @@ static int variable(const char *name) {
 
 static void hurt_disk(int unused) {
     (void)unused;
-    struck = !struck;
-    faulty_disk(struck ? fault : DISK_WELL, after);
+    faulted = !faulted;
+    faulty_disk(faulted ? fault : DISK_WELL, after);
 }
 
 static void hurt_clock(int unused) {
@@ -84,7 +84,7 @@ time_t time(time_t *where) {
 enum parameters_step {
     STEP_TORN = 1, /* half of it is in the temporary file */
     STEP_UNSYNCED, /* all of it is */
-    STEP_SYNCED,   /* likewise, on disk */
+    STEP_SYNCED,   /* all of it is on disk */
     STEP_NAMED,    /* it has its name */
 };
 

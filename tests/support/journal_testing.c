@@ -20,8 +20,8 @@ const char *in_state(const char *name) {
 int make_state(void **unused) {
     (void)unused;
     faulty_disk(DISK_WELL, 0);
-    /* In memory: which writes and syncs there are is what the tests look at, and many thousand real
-       ones wait for other users of the disk. */
+    /* The files are in memory: the tests check which writes and syncs there are, and many
+       thousand real ones wait for other users of the disk. */
     strcpy(state, "/dev/shm/test-journal-XXXXXX");
     if (mkdtemp(state))
         return 0;
@@ -75,7 +75,7 @@ struct made {
     struct example example;
     char key[WIRE_KEY_MAX];
     uint32_t x[STEPS_MAX * INPUTS], y[STEPS_MAX * TARGETS];
-    char command[48]; /* "" = it is an example */
+    char command[48]; /* "" = an example */
 };
 
 static size_t key_of(unsigned stream, char key[WIRE_KEY_MAX]) {

@@ -1,5 +1,4 @@
-/* What the tests of the journal share: a directory, and entries that follow from their positions.
- */
+/* Common code of the journal's tests: a directory, and entries determined by their positions. */
 #ifndef RUNNEL_JOURNAL_TESTING_H
 #define RUNNEL_JOURNAL_TESTING_H
 
@@ -26,11 +25,11 @@ enum { INPUTS = 3, TARGETS = 2, STEPS_MAX = 4 };
 
 extern char state[sizeof "/dev/shm/test-journal-XXXXXX"]; /* the directory */
 
-/* Setup and teardown of every test: an empty directory, a disk that is well. */
+/* Setup and teardown of every test: an empty directory, a working disk. */
 int make_state(void **unused);
 int remove_state(void **unused);
 
-/* The name of a file in it, until the next call but three. */
+/* The name of a file in it, valid until the fourth next call. */
 const char *in_state(const char *name);
 
 /* The options of a journal with the entries below. */
@@ -42,21 +41,21 @@ struct journal *open_plain(void);
 struct journal *open_after(uint64_t checkpoint);
 struct journal *open_with(const struct journal_options *options);
 
-/* Append the entries that belong at the next `count` positions: mostly examples, numbered ones and
-   others, in streams of their own sequences, with NaN, keys of size 0 and 255, and commands. */
+/* Appends the entries of the next `count` positions: mostly examples, numbered ones and others,
+   in streams with their own sequences, with NaN, keys of size 0 and 255, and commands. */
 void append_entries(struct journal *journal, int count);
 
-/* Replay what comes after `after`: every entry is the expected one. Returns the count. */
+/* Replays the entries after `after`: every entry is the expected one. Returns the count. */
 int assert_entries(struct journal *journal, uint64_t after);
 
-/* A query of the file as another program makes it, before its first row; end_query ends it. */
+/* A query of the file by another program, before its first row; end_query ends it. */
 sqlite3_stmt *query(const char *sql);
 void end_query(sqlite3_stmt *row);
 
-/* The same as other programs see them, all of the view `entries` from position 1. */
+/* The same from another program, all of the view `entries` from position 1. */
 int assert_rows(void);
 
-/* The file knows the last entry of every stream, as of `position`. */
+/* The file has the last entry of every stream, as of `position`. */
 void assert_sequences(struct journal *journal, uint64_t position);
 
 void assert_synced(struct journal *journal);

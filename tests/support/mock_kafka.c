@@ -1,23 +1,22 @@
-/* A cluster of Kafka for tests: librdkafka's own mock, in a process of its own; or with SERVERS as
-   its argument a client of a real one. It prints the servers, then answers each line of standard
-   input with one line, and ends with it. Of a real cluster it knows topic, drop, fill, put, load
-   and none; there a partition of -1 is that of the key's murmur2, and what is written waits for
-   servers.
+/* A Kafka cluster for tests: librdkafka's mock in a separate process, or with SERVERS as its
+   argument a client of a real one. It prints the servers, then answers each line of standard input
+   with one line, and ends with it. For a real cluster it supports topic, drop, fill, put, load and
+   none; there a partition of -1 is that of the key's murmur2, and writes wait for servers.
 
-       topic NAME PARTITIONS      make it
-       drop NAME                  delete it: of a real cluster alone
-       fill NAME PARTITION A B    messages "n -n" for n = A .. B - 1, each once it is safe
-       put NAME PARTITION KEY VALUE...      \xHH in a key is a byte
-       load NAME                  lines PARTITION KEY VALUE... that follow, up to "."
-       none NAME PARTITION KEY    a message without a value
-       commit GROUP NAME PARTITION OFFSET     what a group has of a topic
-       dump NAME PARTITIONS       all that is in them: "PARTITION KEY VALUE", one a line
-       wrong NAME CODE            the topic is not to be had, for this reason; 0: it is again
-       down | up                  no server can be reached | can be again
-       refuse API CODE [TIMES]    requests of that kind get this error from now on
+     topic NAME PARTITIONS      creates it
+     drop NAME                  deletes it: only in a real cluster
+     fill NAME PARTITION A B    messages "n -n" for n = A .. B - 1, each once it is safe
+     put NAME PARTITION KEY VALUE...      \xHH in a key is a byte
+     load NAME                  lines PARTITION KEY VALUE... that follow, up to "."
+     none NAME PARTITION KEY    a message without a value
+     commit GROUP NAME PARTITION OFFSET     the committed offset of a group
+     dump NAME PARTITIONS       all messages: "PARTITION KEY VALUE", one per line
+     wrong NAME CODE            requests for the topic fail with this code; 0: no longer
+     down | up                  no server is reachable | all are again
+     refuse API CODE [TIMES]    requests of that kind fail with this code from now on
 
-   Its clock goes MOCK_KAFKA_SPEED times as fast (default 1): members of a group wait for seconds
-   when one of them comes or goes. */
+   Its clock runs at MOCK_KAFKA_SPEED times real time (default 1): members of a group wait for
+   seconds when one of them joins or leaves. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,11 +36,10 @@ enum {
     REFUSALS = 64,
 };
 
-/* MOCK_KAFKA_SPEED: how many times as fast the mock's clock goes, so that it gives up waiting
- * sooner. */
+/* MOCK_KAFKA_SPEED: speed of the mock's clock, so that it gives up waiting sooner. */
 static int speed = 1;
 
-/* In place of libc's, for librdkafka. */
+/* Replaces libc's, for librdkafka. */
 int clock_gettime(clockid_t id, struct timespec *now) {
     int result = (int)syscall(SYS_clock_gettime, id, now);
     if (id == CLOCK_MONOTONIC && result == 0) {
@@ -171,7 +169,8 @@ static void make(const char *topic, int partitions) {
     char why[LINE_SIZE];
     rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
     rd_kafka_NewTopic_t *fresh =
-        rd_kafka_NewTopic_new(topic, partitions, -1, why, sizeof why); /* as the cluster has it */
+        /* the cluster's default */
+        rd_kafka_NewTopic_new(topic, partitions, -1, why, sizeof why);
     rd_kafka_CreateTopics(client, &fresh, 1, NULL, queue);
     puts(is_good(rd_kafka_queue_poll(queue, WAIT_MS), true) ? "ok" : "failed");
     rd_kafka_NewTopic_destroy(fresh);

@@ -70,7 +70,7 @@ static void on_learned(void *context, const struct learned *l) {
     if (l->forecasts)
         note(play, l->forecasts, l->output_steps * l->forecast_row * sizeof(double));
     if (l->anomaly &&
-        !anomalies_shared(learner_host(play->learner))) /* others' memories, as they are now */
+        !anomalies_shared(learner_host(play->learner))) /* the current shared memories */
         note(play, &l->anomaly->score, sizeof l->anomaly->score);
 }
 
@@ -95,7 +95,7 @@ struct play *play_open(const char *text) {
     play->config = malloc(sizeof *play->config);
     assert_non_null(play->config);
     *play->config = good(text, NULL);
-    play->config->fleet.lease = 10; /* it is asked what has changed */
+    play->config->fleet.lease = 10; /* it is asked for changes */
     snprintf(play->config->device, sizeof play->config->device, "%s", under_test_device());
     model_build(&play->model, &play->config->architecture);
     const struct learner_observer observer = {
@@ -169,7 +169,7 @@ void play_take(struct play *play, uint64_t first, uint64_t count) {
     assert_int_equal(learner_flush(play->learner, NULL), 0);
 }
 
-/* ---- All that a checkpoint has of it ---- */
+/* ---- The content of its checkpoint ---- */
 
 struct bytes play_state(struct play *play) {
     struct bytes read;

@@ -1,5 +1,5 @@
-/* Learners of many configurations, to whom streams come and from whom they go, and the examples
-   that they learn: random, and the same for all. */
+/* Learners of many configurations that exchange streams, and their examples: random, and the
+   same for all. */
 #ifndef RUNNEL_MOVING_PLAY_H
 #define RUNNEL_MOVING_PLAY_H
 
@@ -24,11 +24,11 @@
 #define FEW "learning: {max_streams: 5}\n"
 #define WATCH "anomaly: {enabled: true, memory: 40}\n"
 
-/* A program's setup and teardown: 0, or it has failed. */
+/* A program's setup and teardown: 0, or -1 after a failure. */
 int play_setup(void);
 int play_teardown(void);
 
-/* Keys "s0" .. of streams; of them learning.max_streams, 5, have room. */
+/* Keys "s0" .. of streams; learning.max_streams, 5, limits those in memory. */
 enum { STREAMS = 7, PLAY_CASES = 9 };
 
 extern const struct play_case { const char *name, *text; } play_cases[PLAY_CASES];
@@ -37,15 +37,15 @@ struct play {
     struct config *config;
     struct model model;
     struct learner *learner;
-    uint64_t hash; /* of all that was observed */
+    uint64_t hash; /* of all observations */
     uint64_t forgotten;
-    unsigned random;   /* of the examples: all plays take the same */
-    uint64_t label;    /* the next number that gets one */
-    uint64_t position; /* of a journal that would have all of it */
+    unsigned random;   /* seed of the examples: the same for all plays */
+    uint64_t label;    /* the next number with a label */
+    uint64_t position; /* position in a journal with all entries */
 };
 
-/* Elsewhere than on the CPU a run takes a hundred times as long: one case is enough to see that its
-   slots go along, and what is above engines is the CPU's to show. */
+/* Other engines take a hundred times as long: one case is enough to check their slots; the CPU
+   checks all higher layers. */
 bool play_can(size_t which);
 uint64_t play_examples(void);
 
@@ -53,7 +53,7 @@ struct play *play_open(const char *text);
 void play_close(struct play *play);
 unsigned play_random(struct play *play, unsigned below);
 
-/* So many examples from the number `first` on, and flush. */
+/* `count` examples from the number `first` on, and a flush. */
 void play_take(struct play *play, uint64_t first, uint64_t count);
 
 struct bytes {
@@ -61,7 +61,7 @@ struct bytes {
     size_t size;
 };
 
-/* All that a checkpoint has of it, to be freed; that it is what it was. */
+/* The content of its checkpoint, to be freed, for comparisons. */
 struct bytes play_state(struct play *play);
 void play_assert_state(struct play *play, const struct bytes *before);
 

@@ -25,7 +25,7 @@ static struct observation *append(struct observations *o, const char *key, size_
 static void learned(void *context, const struct learned *l) {
     struct observations *o = context;
     struct observation *observation = append(o, l->key, l->key_size);
-    /* Plans follow one another: a new one begins after all that the one before had learned. */
+    /* Plans follow one another: a new one begins after all examples of the previous one. */
     assert_true(l->examples <= l->played);
     if (o->played && l->examples > 1 && l->played != o->played)
         assert_int_equal(l->examples, o->played + 1);

@@ -1,11 +1,11 @@
-/* What an observer was given, kept so that two runs can be compared byte by byte. */
+/* Stores the observations of an observer, so that two runs can be compared byte by byte. */
 #ifndef RUNNEL_TESTS_OBSERVED_H
 #define RUNNEL_TESTS_OBSERVED_H
 
 #include "learner/learner.h"
 
 struct observation {
-    bool forgotten; /* a stream made room: only the key counts */
+    bool forgotten; /* a forgotten stream: only the key counts */
     char key[256];
     uint64_t examples, steps, received;
     size_t scored;
@@ -24,16 +24,16 @@ struct observations {
     size_t count, capacity;
     size_t inputs, outputs, layers; /* of the model */
     uint64_t measure_every;         /* 0 = never */
-    uint64_t played;                /* of the newest example; 0 = none yet */
+    uint64_t played;                /* number of the newest example; 0 = none yet */
 };
 
-/* An observer that appends to the list; more than its capacity fails the running test. */
+/* An observer that appends to the list; an overflow fails the running test. */
 struct learner_observer observations_observer(struct observations *observations);
 
 /* FNV-1a. */
 uint64_t observed_hash(const void *bytes, size_t size);
 
-/* Fails the running test, naming the first observation that differs. */
+/* Fails the running test with the first observation that differs. */
 void assert_same_observations(const struct observations *a, const struct observations *b);
 
 #endif

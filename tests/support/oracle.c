@@ -11,15 +11,15 @@ enum { W = ORACLE_WIDTH_MAX };
 static const double LN_EPSILON = 1e-5;
 static const double PI = 3.14159265358979323846;
 
-/* The step that is being computed: where its layer finds its parameters. */
+/* The current step, with the parameters of its layer. */
 struct place {
     const struct model *model;
     const double *parameters;
     size_t layer, age; /* age: of the step, since the stream began */
 };
 
-/* What is normalized by running statistics, while an update's steps are gone through: at the place
-   of each mean's number. */
+/* Values normalized by running statistics in an update's steps: at the place of each mean's
+   number. */
 struct seen {
     double *sums, *squares, *steps; /* (model.parameters,) */
 };
@@ -66,7 +66,7 @@ static double row_squares(const struct place *at, enum tensor_role role, size_t 
     return squares;
 }
 
-/* Mean and deviation of one number, of norms that take them from each unit: */
+/* Mean and deviation of one number, for norms of units: */
 static void of_unit(const struct place *at, const struct layer *layer, size_t place, size_t unit,
                     size_t units, double a, double *mean, double *deviation) {
     *mean = 0.0;
@@ -201,8 +201,7 @@ static void gru(const struct place *at, const struct layer *layer, size_t inputs
     }
 }
 
-/* Column by column, from what columns say: numbers, a symbol's row, or 1 at its place; minus that.
- */
+/* Column by column: numbers, a symbol's row, or 1 at its place; negated for hashed symbols. */
 static void encode_columns(const struct place *at, const struct input *input, const union value *x,
                            double *encoded) {
     for (size_t n = 0; n < input->column_count; n++) {
@@ -225,10 +224,10 @@ static void encode_columns(const struct place *at, const struct input *input, co
     }
 }
 
-/* What the first layer sees of x. */
+/* The input of the first layer from x. */
 static void encode(const struct place *at, const union value *x, double *encoded) {
     const struct input *input = &at->model->architecture.input;
-    uint32_t id = x->id & ~SYMBOL_MINUS; /* of a symbol, whose row may count as minus that */
+    uint32_t id = x->id & ~SYMBOL_MINUS; /* id of a symbol, whose row may be negated */
     double sign = x->id & SYMBOL_MINUS ? -1.0 : 1.0;
     if (input->column_count) {
         encode_columns(at, input, x, encoded);
@@ -320,7 +319,7 @@ static double mixture_density(const double *a, size_t M, double y1, double y2) {
     return log_sum(logit, M, 0.0) - log_sum(terms, M, 0.0);
 }
 
-/* ---- Losses: each kind's as a function of all of a step's outputs a ---- */
+/* ---- Losses, as functions of all of a step's outputs a ---- */
 
 /* The mean over observed numbers of that of number k. */
 typedef double number_loss(const double *a, size_t size, size_t k, double y);
@@ -463,7 +462,7 @@ static void clip_norm(double *gradient, size_t count, double clip) {
         gradient[k] *= factor;
 }
 
-/* ---- Optimizers: each kind's step of one parameter p ---- */
+/* ---- Optimizers: one step of one parameter p ---- */
 
 struct parameter_step {
     const struct optimizer *o;
@@ -502,7 +501,7 @@ static double oracle_adamw(const struct parameter_step *s, double p, double g) {
     return adam_without_decay(s, p - s->o->rate * s->o->weight_decay * p, g);
 }
 
-/* As the paper has it: g is the negative gradient. */
+/* Here g is the negative gradient, like in the paper. */
 static double oracle_cocob(const struct parameter_step *s, double p, double gradient) {
     const struct optimizer *o = s->o;
     double g = -(gradient + o->weight_decay * p);

@@ -25,13 +25,12 @@ static void put(FILE *file, const void *bytes, size_t size) {
     assert_int_equal(fwrite(bytes, 1, size, file), size);
 }
 
-/* Whether a member does at step t what it does every so often. */
+/* Whether a periodic event of a member is due at step t. */
 static bool comes(const struct members *all, size_t m, size_t t, size_t every) {
     return !all->played->out_of_step || (t + m) % every > 0;
 }
 
-/* The targets that come with a step: of the step itself, and of older ones where it is their
-   horizon. */
+/* The targets at a step: of the step itself, and of older ones at their horizons. */
 static void score_horizons(struct members *all, size_t m, size_t slot, size_t step) {
     struct fixture *f = all->fixtures[m];
     size_t positions = model_ring(&f->model, f->options.window);
@@ -60,8 +59,8 @@ static void gather(struct members *all, size_t m, size_t t) {
         fixture_measure(f, slot);
 }
 
-/* A late score marks a position that the steps after it use again: they clear its mark. In the same
-   sequence there are as many of them as there are positions. */
+/* A late score marks a position that later steps use again: they clear its mark. In the same
+   sequence there are as many of them as positions. */
 static void gather_run(struct members *all, size_t m, size_t run) {
     struct fixture *f = all->fixtures[m];
     size_t window = f->options.window, positions = model_ring(&f->model, window);
@@ -109,7 +108,7 @@ static void put_parameters(FILE *file, struct fixture *f) {
     free(values);
 }
 
-/* A member's own start values, rate, clip, and constants of optimizer and norms. */
+/* A member with its own start values, rate, clip, and constants of optimizer and norms. */
 static void open_member(struct members *all, size_t m) {
     const double rate = 0.01, less = 0.01;
     const struct played *played = all->played;
@@ -128,7 +127,7 @@ static void open_member(struct members *all, size_t m) {
     fixture_open(&all->fixtures[m], &model, &optimizer, played->window, SLOTS, SEED + m);
 }
 
-/* What is gathered, and then what it gave. */
+/* Plays the gathered plans, and writes the results. */
 static void play_all(FILE *file, struct members *all) {
     struct plan plans[FIXTURES_TOGETHER];
     for (size_t m = 0; m < all->count; m++)

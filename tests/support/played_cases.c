@@ -1,6 +1,6 @@
 #include "played_cases.h"
 
-/* Wider than a warp and no multiple of one. */
+/* Wider than a warp and not a multiple of one. */
 const struct played played_cases[PLAYED_CASES] = {
     {.name = "layer",
      .model = {.input = {.kind = INPUT_REAL, .size = 5},
@@ -94,7 +94,7 @@ const struct played played_cases[PLAYED_CASES] = {
      .window = 3,
      .steps = 4,
      .runs = 3},
-    /* windows whose gradient cuBLAS makes */
+    /* windows with cuBLAS */
     {.name = "long",
      .model = {.input = {.kind = INPUT_REAL, .size = 5},
                .layers = {{.cell = CELL_lstm, .size = 34, .norm = NORM_weight}},
@@ -111,7 +111,7 @@ const struct played played_cases[PLAYED_CASES] = {
      .optimizer = OPTIMIZER_sgd,
      .window = 33,
      .runs = 1},
-    /* one that cuBLAS does not make, and that is staged in two parts */
+    /* one without cuBLAS, staged in two parts */
     {.name = "staged",
      .model = {.input = {.kind = INPUT_REAL, .size = 5},
                .layers = {{.cell = CELL_gru, .size = 33, .norm = NORM_layer}},
@@ -140,7 +140,7 @@ const struct played played_cases[PLAYED_CASES] = {
      .optimizer = OPTIMIZER_sgd,
      .window = 2,
      .runs = 1},
-    /* inputs that more than one block copies */
+    /* inputs copied by more than one block */
     {.name = "inputs",
      .model = {.input = {.kind = INPUT_REAL, .size = 2000},
                .layers = {{.cell = CELL_rnn, .size = 5}},

@@ -1,5 +1,5 @@
-/* Models that between them make the CUDA engine launch every kernel it has, with every cell, norm,
-   loss and optimizer. */
+/* Models that together launch every kernel of the CUDA engine, with every cell, norm, loss and
+   optimizer. */
 #ifndef RUNNEL_TESTS_PLAYED_CASES_H
 #define RUNNEL_TESTS_PLAYED_CASES_H
 

@@ -17,7 +17,7 @@ enum { STREAMS_MAX = 16, WINDOW_MAX = 16, SIZE_MAX_NUMBERS = 16, STEPS_MAX = 64,
 
 struct step {
     uint64_t before, x, y;
-    bool learned; /* there is a y to learn from */
+    bool learned; /* has a y to learn */
 };
 
 struct stream {
@@ -39,7 +39,7 @@ struct protocol {
     uint64_t parameters;
     struct scaler *scaler;
     struct observations *observations;
-    struct observation *now; /* of the example that is played */
+    struct observation *now; /* of the current example */
     double loss_sum;
     float outputs[STEPS_MAX * OUTPUTS_MAX]; /* of its steps */
 };
@@ -79,9 +79,9 @@ static void close_step(struct protocol *p, struct stream *s, struct step step) {
         update(p, s);
 }
 
-/* What the observer is to be given of one score, beside its loss; `raw` is the y of `next` as it
-   came. With `scale: standard` the prediction is turned back by the scaler that it was made with,
-   and a number that this one had never seen is not predicted. */
+/* The observer's data of one score, besides its loss; `raw` is the original y of `next`. With
+   `scale: standard` the prediction is converted back by its own scaler, and numbers without a
+   value then are not predicted. */
 static void count_score(struct protocol *p, const struct stream *s, const union value *y,
                         const union value *raw) {
     uint64_t output = s->output;
@@ -116,13 +116,13 @@ static bool is_target(const struct protocol *p, const union value *y) {
     if (kind->loss == LOSS_softmax)
         return y->id != WIRE_NO_CLASS;
     if (kind->loss == LOSS_mixture && isnan(y[0].real) != isnan(y[1].real))
-        return !isnan(y[2].real); /* half a point is none */
+        return !isnan(y[2].real); /* half a point is not valid */
     for (size_t k = 0; k < kind->size; k++)
         seen += !isnan(y[k].real);
     return seen > 0;
 }
 
-/* Score the stream's newest output, and say in the step what of it is to be learned. */
+/* Scores the stream's newest output, and records in the step which part is learned. */
 static void score(struct protocol *p, const struct stream *s, struct step *step,
                   const union value *y, const union value *raw, bool learn) {
     step->learned = false;
@@ -135,7 +135,7 @@ static void score(struct protocol *p, const struct stream *s, struct step *step,
     count_score(p, s, y, raw);
 }
 
-/* x as the network sees it, and as a target of `next`. */
+/* x as input of the network, and as a target of `next`. */
 static void read_x(struct protocol *p, struct stream *s, const char *bytes, union value *x,
                    union value *y) {
     const struct input *input = &p->workload->config.architecture.input;
@@ -189,7 +189,7 @@ static void play_step(struct protocol *p, struct stream *s, const struct example
     uint64_t measured = s->state;
     score(p, s, &step, e->y ? y : NULL, NULL, e->learn);
     close_step(p, s, step);
-    assert_int_equal(s->state, measured); /* an update rewrites no running state */
+    assert_int_equal(s->state, measured); /* an update does not change the running state */
 }
 
 static struct stream *find_stream(struct protocol *p, const struct example *e, size_t use) {

@@ -1,13 +1,13 @@
-/* The online protocol of README.md a second time, as simple as possible: lists of steps, no
-   plans, no rings, no slots. Its arithmetic is the hash engine's. */
+/* A second implementation of the online protocol of README.md, as simple as possible: lists of
+   steps, without plans, rings or slots. Its arithmetic is the hash engine's. */
 #ifndef RUNNEL_TESTS_PROTOCOL_H
 #define RUNNEL_TESTS_PROTOCOL_H
 
 #include "observed.h"
 #include "workload.h"
 
-/* Play all examples with the parameters that the hash engine has now, all outputs wanted; returns
-   the parameters afterwards. */
+/* Plays all examples with the current parameters of the hash engine, with all outputs; returns
+   the final parameters. */
 uint64_t protocol_run(const struct workload *workload, uint64_t parameters,
                       struct observations *observations);
 

@@ -1,6 +1,6 @@
-/* A redis-server of the test's own, on a socket in a directory of its own, with nothing on disk; it
-   ends with the test, whatever becomes of it. And a fleet in it, whose leases are over when a test
-   says so; none is waited for. */
+/* A separate redis-server for tests, on a socket in its own directory, without files; it always
+   ends with the test. And a fleet in it, whose leases end when a test requests it, without
+   waiting. */
 #ifndef RUNNEL_TESTS_REDIS_SERVER_H
 #define RUNNEL_TESTS_REDIS_SERVER_H
 
@@ -18,22 +18,22 @@
 
 extern struct url redis_url;
 
-/* Whether there is the program: else it is said. */
+/* Whether the program exists; reports it if not. */
 int redis_is_there(void);
 
 /* cmocka's setup and teardown of a group. */
 int redis_start(void **unused);
 int redis_stop(void **unused);
 
-/* End it without a word, and start another one, which knows nothing. */
+/* Kills it, and starts another one without data. */
 void redis_start_anew(void);
 void redis_end(void);
 
-/* An answer to a command, to be freed; fails the running test when there is none. */
+/* A reply to a command, to be freed; fails the running test without a reply. */
 redisReply *redis_ask(const char *format, ...);
 void redis_do(const char *format, ...);
 
-/* Runs the group, or says that there is no redis-server: main's result. */
+/* Runs the group, or reports that redis-server is missing: main's result. */
 enum { REDIS_SKIPPED = 77 };
 #define REDIS_RUN(tests)                                                                           \
     (redis_is_there() ? cmocka_run_group_tests(tests, redis_start, redis_stop) : REDIS_SKIPPED)
@@ -54,7 +54,7 @@ struct fleet_link *fleet_redis_link(const struct fleet_self *self);
 
 void end_lease(const char *name);
 
-/* A commit of so many examples, without states, over what the claim knows as committed. */
+/* A commit of `count` examples, without states, from the claim's committed position. */
 struct fleet_commit learned(const struct fleet_claim *claim, uint64_t sequence);
 
 struct fleet_ended ended(struct fleet_link *link, size_t partition, uint64_t claim);

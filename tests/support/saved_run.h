@@ -1,5 +1,5 @@
 /* A learner on the engine under test with an observer and a state directory, for tests of
-   checkpoints. All of it fails the running test when something goes wrong. */
+   checkpoints. Any error fails the running test. */
 #ifndef RUNNEL_TESTS_SAVED_RUN_H
 #define RUNNEL_TESTS_SAVED_RUN_H
 
@@ -37,10 +37,10 @@ void open_learner(struct run *run, const struct workload *workload,
                   const struct engine_ops *engine);
 void open_state(struct run *run);
 
-/* Take and flush examples first..first + count - 1. */
+/* Takes and flushes examples first..first + count - 1. */
 void take(struct run *run, const struct workload *workload, size_t first, size_t count);
 
-/* Write a checkpoint and wait for it. */
+/* Writes a checkpoint and waits for it. */
 void save(struct run *run, const struct workload *workload);
 
 /* checkpoint_load into the run's learner. */

@@ -24,7 +24,7 @@ struct state {
 struct net {
     const struct model *model;
     double *parameters;
-    struct state before[MODEL_LAYERS_MAX]; /* the step at hand */
+    struct state before[MODEL_LAYERS_MAX]; /* the current step */
 };
 
 static const double *tensor(const struct net *n, enum tensor_role role, size_t layer) {
@@ -40,7 +40,7 @@ static double row_squares(const double *w, size_t i, size_t columns) {
     return sum;
 }
 
-/* The deviation of sum `i` that its weights decide. */
+/* The deviation of sum `i`, from its weights. */
 static double row_deviation(const struct net *n, size_t k, int place, size_t i) {
     const struct layer *layer = &n->model->architecture.layers[k];
     const double *hh = tensor(n, TENSOR_WEIGHT_HH, k);
@@ -53,8 +53,8 @@ static double row_deviation(const struct net *n, size_t k, int place, size_t i) 
     return sqrt(squares + EPSILON);
 }
 
-/* Sums first..end of a place become g (a - mean) / deviation + b. `hold`: with the scales that are
-   there, else with their own, which are put there. */
+/* Sums first..end of a place become g (a - mean) / deviation + b. `hold`: with the stored
+   scales, else with their own, which are stored. */
 static void normalize(const struct net *n, size_t k, int place, size_t group, size_t first,
                       size_t end, struct scales *scales, bool hold, double *a) {
     enum norm norm = n->model->architecture.layers[k].norm;
@@ -151,7 +151,7 @@ static void step(const struct net *n, size_t k, const double *x, const struct st
         after->h[u] = tanh(a[u]);
 }
 
-/* The loss of the step at hand from layer `k` on, whose input is x. */
+/* The loss of the current step from layer `k` on, whose input is x. */
 static double loss_from(const struct net *n, size_t k, const double *x, const union value *y) {
     const struct model *model = n->model;
     struct state after[MODEL_LAYERS_MAX];
@@ -189,7 +189,7 @@ static double loss_by_number(const struct net *n, size_t k, const double *x, dou
     return (above - below) / (2 * STEP);
 }
 
-/* Of the state that the trace is about, of unit u of layer k, with groups' scales held. */
+/* Derivative of the trace's state, of unit u of layer k, with constant scales of groups. */
 static double state_by_number(const struct net *n, size_t k, const double *x, double *number,
                               size_t u, struct scales *scales, bool inner) {
     struct state above, below;
@@ -206,8 +206,8 @@ static size_t unit_of(const struct tensor *t, size_t index, size_t units) {
     return (t->columns ? index / t->columns : index) % units;
 }
 
-/* gradient += coefficient e, then e moves on, for all parameters of a recurrent layer. `after` is
-   what the step makes of it; y NULL: nothing is learned. */
+/* gradient += coefficient e, then e advances, for all parameters of a recurrent layer. `after`
+   is the state after the step; y NULL: nothing is learned. */
 static void trace_layer(struct net *n, enum rule rule, size_t k, const double *x,
                         struct state *after, const union value *y, double *e, double *gradient) {
     size_t units = n->model->architecture.layers[k].size;

@@ -34,7 +34,7 @@ const struct engine_ops *under_test_ops(void) {
     return choice.ops;
 }
 
-/* Whether machine and build have the instruction set; if so it is the one that is used. */
+/* Whether machine and build support the instruction set; if so it is used. */
 static bool use_instruction_set(const char *name) {
     const struct architecture architecture = {
         .input = {.size = 1}, .layers = {{.size = 1}}, .layer_count = 1, .output = {.size = 1}};
@@ -58,7 +58,7 @@ void under_test_above_engines(void) {
 bool under_test_plays(void) {
 #ifdef RUNNEL_SANITIZERS
     static uint32_t count;
-    const uint32_t golden_ratio = 2654435769u; /* multiplied by it, consecutive numbers scatter */
+    const uint32_t golden_ratio = 2654435769u; /* a factor that scatters consecutive numbers */
     return ++count * golden_ratio < UINT32_MAX / 3;
 #else
     return true;

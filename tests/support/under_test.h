@@ -1,7 +1,6 @@
-/* The engine that a test opens: the CPU engine with each of its instruction sets in turn, widest
-   first, then the CUDA engine of the module that $RUNNEL_CUDA_MODULE names, when it names one.
-   `make check` names the one that plays on the CPU (tests/hostcuda); somebody with a GPU names the
-   real one. */
+/* The engine of a test: the CPU engine with each of its instruction sets in turn, widest first,
+   then the CUDA engine of the module in $RUNNEL_CUDA_MODULE, if set. `make check` sets the one
+   that runs on the CPU (tests/hostcuda); users with a GPU set the real one. */
 #ifndef RUNNEL_TESTS_UNDER_TEST_H
 #define RUNNEL_TESTS_UNDER_TEST_H
 
@@ -9,29 +8,29 @@
 
 #include "engine/engine.h"
 
-/* Select the next engine that machine and build have, the first at the first call: its name; NULL
-   after the last. Before the first call it is the CPU engine as users have it. */
+/* Selects the next engine of machine and build, the first at the first call: its name; NULL
+   after the last. Before the first call it is the users' CPU engine. */
 const char *under_test_next(void);
 
-/* The engine at hand, and the `device` to open it with. Fails the running test when it cannot be
+/* The current engine, and the `device` to open it with. Fails the running test if it cannot be
    loaded. */
 const struct engine_ops *under_test_ops(void);
 const char *under_test_device(void);
 bool under_test_is_cpu(void);
 
-/* From here on that device, such as "cuda:1". */
+/* Uses that device from here on, such as "cuda:1". */
 void under_test_use(const char *device);
 
-/* For tests of what stands above engines: leave the CUDA engine out where it would take minutes and
-   show nothing that the tests of engines do not, which is in a build with sanitizers. */
+/* Skips the CUDA engine in a build with sanitizers, where it takes minutes: for tests of code
+   above engines. */
 void under_test_above_engines(void);
 
-/* Whether a case of a test's matrix is played: all of them as shipped, and about a third, the same
-   in each run, in a build with sanitizers, which also has only the widest instruction set. */
+/* Whether a case of a test's matrix is played: all in a normal build; in a build with sanitizers
+   about a third, always the same, with only the widest instruction set. */
 bool under_test_plays(void);
 
-/* Run a group of cmocka tests once per engine; returns how many failed, and 1 when none could be
-   had. */
+/* Runs a group of cmocka tests once per engine; returns the number of failures, or 1 without an
+   engine. */
 #define under_test_run(tests)                                                                      \
     ({                                                                                             \
         int failed_ = 0, engines_ = 0;                                                             \

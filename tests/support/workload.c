@@ -21,7 +21,7 @@ static bool chance(uint64_t *state, double share) {
     return uniform(state) < share;
 }
 
-/* Number `k` of a row of real numbers, each missing with the share. */
+/* Number `k` of a row of real numbers, missing with the probability `share`. */
 static union value real(uint64_t *state, size_t k, double missing) {
     union value value = {.real = (float)(4 * uniform(state) - 2) * (float)(k + 1)};
     if (chance(state, missing))
@@ -78,8 +78,8 @@ static void describe(struct workload *workload, const struct workload_options *o
     model_build(&workload->model, &config->architecture);
 }
 
-/* With target: later every other example or so is a label of one of the latest of its stream: also
-   of one that has its targets, or with another number of steps. */
+/* About every other example with target: later is a label of one of the latest examples of its
+   stream: possibly of one that has its targets, or with a different number of steps. */
 static void make_label(struct workload *workload, size_t n, uint64_t *state) {
     enum { LATEST = 12 };
     struct example *label = &workload->examples[n];

@@ -1,5 +1,5 @@
-/* Random streams for tests of the learner: a configuration, its model, and examples with every mark
-   and gap that the protocol knows. A function of the seed alone. */
+/* Random streams for tests of the learner: a configuration, its model, and examples with every
+   mark and gap of the protocol. They depend only on the seed. */
 #ifndef RUNNEL_TESTS_WORKLOAD_H
 #define RUNNEL_TESTS_WORKLOAD_H
 
@@ -13,12 +13,13 @@ struct workload_options {
     size_t window, stride, max_streams;
     struct optimizer optimizer;
     size_t examples;
-    size_t keys;    /* different stream keys */
-    size_t steps;   /* T is uniform in 1..steps */
-    double end;     /* share of examples that end their sequence */
-    double frozen;  /* share that is not learned from */
-    double missing; /* share of examples without y, of y rows without a target, and of NaN among
-                       the numbers of targets and, with hold, of inputs */
+    size_t keys;   /* different stream keys */
+    size_t steps;  /* T is uniform in 1..steps */
+    double end;    /* share of examples that end their sequence */
+    double frozen; /* share that is not learned */
+    /* share of examples without y, of y rows without a target, and of NaN among the numbers of
+       targets and, with hold, of inputs */
+    double missing;
     uint64_t seed;
 };
 
@@ -28,11 +29,11 @@ struct workload {
     struct example *examples;
     size_t count;
     size_t x_size;                  /* numbers in one step's x */
-    size_t label_room, label_steps; /* from x to y, and the most steps of one */
-    char *bytes; /* that keys, x and y point into; x and y lie at odd addresses */
+    size_t label_room, label_steps; /* bytes from x to y, and the most steps of one */
+    char *bytes;                    /* holds keys, x and y; x and y are at odd addresses */
 };
 
-/* Fails the running test when out of memory. */
+/* Fails the running test if out of memory. */
 struct workload *workload_open(const struct workload_options *options);
 void workload_close(struct workload **workload);
 

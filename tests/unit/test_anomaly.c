@@ -1,4 +1,4 @@
-/* How abnormal streams are: columns beside each other, surprise, and habits that are broken. */
+/* Scores of streams: joint scores of columns, surprise, and broken habits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,10 +58,10 @@ static void the_largest_column_is_the_streams(void **state) {
     anomaly_clear(anomaly);
     assert_true(isnan(anomaly_said(anomaly).score));
     double score = take(anomaly, 0.5f, 50);
-    struct anomaly_said said = anomaly_said(anomaly);
-    assert_true(said.scores[1] > said.scores[0] && said.score == said.scores[1]);
-    assert_true(score == said.score && isnan(said.surprise));
-    take(anomaly, 0.4f, 0.6f); /* the largest since it was cleared stays */
+    struct anomaly_said result = anomaly_said(anomaly);
+    assert_true(result.scores[1] > result.scores[0] && result.score == result.scores[1]);
+    assert_true(score == result.score && isnan(result.surprise));
+    take(anomaly, 0.4f, 0.6f); /* the largest since the last clear stays */
     assert_true(anomaly_said(anomaly).score >= score);
     take(anomaly, NAN, NAN);
     anomaly_clear(anomaly);
@@ -69,7 +69,7 @@ static void the_largest_column_is_the_streams(void **state) {
     anomaly_close(&anomaly);
 }
 
-/* Two columns that move together, then against each other: each alone is as ever. */
+/* Two columns that move together, then against each other: each alone is as usual. */
 static void columns_are_novel_together(void **state) {
     struct anomaly *anomaly = opened(true);
     double usual = 0, most = 0, alone = 0;
@@ -77,22 +77,22 @@ static void columns_are_novel_together(void **state) {
         anomaly_clear(anomaly);
         float x = (float)sin(n * 0.1) + noise(n) / 10;
         take(anomaly, x, n < 980 ? x : -x);
-        struct anomaly_said said = anomaly_said(anomaly);
+        struct anomaly_said result = anomaly_said(anomaly);
         if (n >= 900 && n < 980)
-            usual = fmax(usual, said.joint);
+            usual = fmax(usual, result.joint);
         if (n >= 980) {
-            most = fmax(most, said.joint);
-            alone = fmax(alone, said.score);
+            most = fmax(most, result.joint);
+            alone = fmax(alone, result.score);
         }
     }
     if (!(usual < 1.5 && most > 2 && most > alone))
         fail_msg("%g, then %g, alone %g", usual, most, alone);
-    take(anomaly, NAN, NAN); /* which changes nothing of what they have in common */
+    take(anomaly, NAN, NAN); /* does not change their common history */
     anomaly_clear(anomaly);
     take(anomaly, 0, 0);
     assert_false(isnan(anomaly_said(anomaly).joint));
     anomaly_clear(anomaly);
-    take(anomaly, 0, NAN); /* which has none; the next one has */
+    take(anomaly, 0, NAN); /* has no score; the next one has */
     assert_true(isnan(anomaly_said(anomaly).joint));
     take(anomaly, 0, 0);
     assert_false(isnan(anomaly_said(anomaly).joint));
@@ -100,8 +100,8 @@ static void columns_are_novel_together(void **state) {
     anomaly_close(&anomaly);
 }
 
-/* A column that is missing now and then, alone, hides nothing of what is usual in each column and
-   unusual together. One that comes only later is waited for. */
+/* A column that is sometimes missing separately does not hide values that are usual in each
+   column and unusual together. A column that begins later is waited for. */
 static void what_is_missing_alone_is_held(void **state) {
     enum { LATE = 300 };
     for (unsigned late = 0; late <= LATE; late += LATE) {
@@ -125,7 +125,7 @@ static void what_is_missing_alone_is_held(void **state) {
         struct anomaly_state now = anomaly_state(anomaly, SLOT);
         now.held[0] = 0.5;
         assert_false(anomaly_written(anomaly, SLOT));
-        anomaly_begin(anomaly, SLOT); /* of it nothing stays */
+        anomaly_begin(anomaly, SLOT); /* clears all of it */
         for (size_t i = 0; i < now.held_size; i++)
             assert_true(now.held[i] == 0);
         for (size_t i = 0; i < now.contexts_size; i++)
@@ -134,7 +134,7 @@ static void what_is_missing_alone_is_held(void **state) {
     }
 }
 
-/* A step of a stream whose forecast is that far off, and whether it is an alarm of surprise. */
+/* A step with that forecast error, and whether it raises an alarm of surprise. */
 static bool is_off(struct anomaly *anomaly, const struct alarm_rule *rule, double error) {
     const double errors[COLUMNS] = {error, NAN};
     double surprise = anomaly_wrong(anomaly, SLOT, errors, rule);
@@ -152,7 +152,7 @@ static void a_repeated_spike_remains_one(void **state) {
         bool spike = n >= 1000 && n % 100 == 0, after = n >= 1000 && n % 100 == 1;
         bool alarm = is_off(anomaly, &SURPRISE_RULE,
                             spike   ? 300
-                            : after ? 100 /* forecasts suffer from it */
+                            : after ? 100 /* its forecasts suffer from it */
                                     : (double)noise(n) - 0.5);
         assert_true(!alarm || spike);
         alarms += alarm;
@@ -174,7 +174,8 @@ static void what_lasts_is_learned(void **state) {
 
 static void what_lasts_is_learned_with_the_shortest_rest(void **state) {
     const struct alarm_rule rule = {.threshold = 7, .rest = SURPRISE_REST_MIN, .recovery = 1};
-    struct anomaly *anomaly = opened(false); /* one error of all columns: no band holds it down */
+    /* one error for all columns: no band limits its score */
+    struct anomaly *anomaly = opened(false);
     size_t alarms = 0, late = 0;
     for (unsigned n = 0; n < 6000; n++) {
         bool alarm = is_off(anomaly, &rule, (1 + (double)noise(n)) * (n < 2000 ? 1 : 1000));
@@ -185,7 +186,8 @@ static void what_lasts_is_learned_with_the_shortest_rest(void **state) {
     anomaly_close(&anomaly);
 }
 
-/* What jumps all the time, and is forecast well but then: no jump is out of band. */
+/* Values that jump all the time, and have good forecasts until then: no jump is outside the
+   band. */
 static void errors_in_band_are_no_alarms(void **state) {
     struct anomaly *anomaly = opened(true);
     for (unsigned n = 0; n < 4000; n++) {
@@ -207,9 +209,9 @@ static void large_errors_surprise(void **state) {
     anomaly_clear(anomaly);
     const double wrong[COLUMNS] = {-30, 2};
     double surprise = anomaly_wrong(anomaly, SLOT, wrong, NULL);
-    struct anomaly_said said = anomaly_said(anomaly);
-    assert_true(surprise > 2 && said.surprise == surprise && said.surprises[0] == surprise);
-    assert_true(isnan(said.surprises[1])); /* nothing is known of that column's errors */
+    struct anomaly_said result = anomaly_said(anomaly);
+    assert_true(surprise > 2 && result.surprise == surprise && result.surprises[0] == surprise);
+    assert_true(isnan(result.surprises[1])); /* no error of that column is known */
     anomaly_close(&anomaly);
     anomaly = opened(false);
     for (unsigned n = 0; n < 2 * HABIT; n++) {
@@ -222,20 +224,20 @@ static void large_errors_surprise(void **state) {
     anomaly_close(&anomaly);
 }
 
-/* Told once, and only where values used to move. */
+/* Reported once, and only if values used to move. */
 static void a_column_that_freezes_is_stuck(void **state) {
     struct anomaly *anomaly = lively();
-    unsigned told = 0;
+    unsigned reported = 0;
     for (unsigned n = 0; n < HABIT; n++) {
         take(anomaly, 7, noise(n));
         assert_int_equal(anomaly_habit(anomaly, 1), HABIT_KEPT);
-        told += anomaly_habit(anomaly, 0) == HABIT_STUCK;
-        assert_int_equal(told, n > 30);
+        reported += anomaly_habit(anomaly, 0) == HABIT_STUCK;
+        assert_int_equal(reported, n > 30);
     }
     anomaly_close(&anomaly);
     anomaly = opened(true);
     for (unsigned n = 0; n < 5000; n++) {
-        take(anomaly, 7, (float)(n / 20 % 2)); /* constant; and two states that hold for 20 steps */
+        take(anomaly, 7, (float)(n / 20 % 2)); /* constant; and two states that last 20 steps */
         assert_int_equal(anomaly_habit(anomaly, 0), HABIT_KEPT);
         assert_int_equal(anomaly_habit(anomaly, 1), HABIT_KEPT);
     }
@@ -253,7 +255,7 @@ static void a_column_that_is_missing_is_silent(void **state) {
         assert_int_equal(anomaly_habit(anomaly, 0), n == 30 ? HABIT_SILENT : HABIT_KEPT);
         assert_int_equal(anomaly_habit(anomaly, 1), HABIT_KEPT);
     }
-    /* One that comes every fortieth step from the start has that habit. */
+    /* A column that is constant for forty steps from the start has that habit. */
     anomaly_begin(anomaly, SLOT);
     for (unsigned n = 0; n < 8000; n++) {
         take(anomaly, n % 40 ? NAN : noise(n), noise(n));
@@ -262,7 +264,7 @@ static void a_column_that_is_missing_is_silent(void **state) {
     anomaly_close(&anomaly);
 }
 
-/* After OTHER was heard at that time. */
+/* After an example of OTHER at that time. */
 static void nobody_is_silent(struct anomaly *anomaly, double time) {
     anomaly_heard(anomaly, OTHER, time, false);
     if (!anomaly_may_be_silent(anomaly))
@@ -271,10 +273,10 @@ static void nobody_is_silent(struct anomaly *anomaly, double time) {
     assert_false(anomaly_is_silent(anomaly, OTHER, NULL));
 }
 
-/* Two streams, every minute; then one goes on alone. Returns the minute at which the other is said
-   to be silent, 0 = never; twice is an error. */
+/* Two streams, every minute; then one continues alone. Returns the minute at which the other is
+   reported silent, 0 = never; fails if reported twice. */
 static unsigned silent_at(struct anomaly *anomaly, double step, unsigned minutes) {
-    unsigned told = 0;
+    unsigned reported = 0;
     double time = BEGIN;
     for (unsigned n = 0; n < HABIT; n++, time += MINUTE) {
         anomaly_heard(anomaly, SLOT, time, n == 0);
@@ -287,21 +289,21 @@ static unsigned silent_at(struct anomaly *anomaly, double step, unsigned minutes
             continue;
         assert_false(anomaly_is_silent(anomaly, OTHER, NULL));
         if (anomaly_is_silent(anomaly, SLOT, NULL)) {
-            assert_int_equal(told, 0);
-            told = n;
+            assert_int_equal(reported, 0);
+            reported = n;
         }
     }
-    return told;
+    return reported;
 }
 
 static void a_stream_that_stops_is_silent(void **state) {
     struct anomaly *anomaly = opened(true);
-    /* Three minutes after its last, and confirmed by the next. */
+    /* Three minutes after its last example, and confirmed by the next one. */
     assert_int_equal(silent_at(anomaly, MINUTE, 100), 3);
     anomaly_close(&anomaly);
     anomaly = opened(true);
     assert_int_equal(silent_at(anomaly, 1e6, 100), 0); /* a leap into another year */
-    /* One wild time says nothing, nor does one that jumps back. */
+    /* A single wrong time, or one that jumps back, has no effect. */
     anomaly_close(&anomaly);
     anomaly = opened(true);
     silent_at(anomaly, MINUTE, 0);
@@ -315,48 +317,48 @@ static void a_stream_that_stops_is_silent(void **state) {
 }
 
 /* Minutes of two streams, SLOT `lag` seconds behind; then OTHER goes on alone. Returns how often
-   SLOT is said to be silent: before, and then. */
-static void silences(struct anomaly *anomaly, double begin, double lag, unsigned told[2]) {
-    told[0] = told[1] = 0;
+   SLOT is reported silent: before, and then. */
+static void silences(struct anomaly *anomaly, double begin, double lag, unsigned reported[2]) {
+    reported[0] = reported[1] = 0;
     for (unsigned n = 0; n < 3 * HABIT; n++) {
         double time = begin + n * MINUTE;
         if (n < 2 * HABIT) {
             anomaly_heard(anomaly, SLOT, time - lag, false);
-            told[0] += anomaly_may_be_silent(anomaly) && anomaly_is_silent(anomaly, SLOT, NULL);
+            reported[0] += anomaly_may_be_silent(anomaly) && anomaly_is_silent(anomaly, SLOT, NULL);
         }
         for (unsigned twice = 0; twice < 2; twice++) {
             anomaly_heard(anomaly, OTHER, time, false);
             if (!anomaly_may_be_silent(anomaly))
                 continue;
             assert_false(anomaly_is_silent(anomaly, OTHER, NULL));
-            told[n >= 2 * HABIT] += anomaly_is_silent(anomaly, SLOT, NULL);
+            reported[n >= 2 * HABIT] += anomaly_is_silent(anomaly, SLOT, NULL);
         }
     }
 }
 
 static void silence_is_measured_by_the_others(void **state) {
-    unsigned told[2];
+    unsigned reported[2];
     struct anomaly *anomaly = opened(true);
-    silences(anomaly, BEGIN, 10 * MINUTE, told);
-    assert_true(told[0] == 0 && told[1] == 1);
-    /* A wrong time stamp of its own, long ago or far ahead, and a year in which nobody sends, do
-       not make it deaf. */
+    silences(anomaly, BEGIN, 10 * MINUTE, reported);
+    assert_true(reported[0] == 0 && reported[1] == 1);
+    /* A wrong time stamp long ago or far ahead, and a year without examples, do not disable the
+       check. */
     const double wrong[] = {1000, BEGIN + 1e8};
     for (unsigned i = 0; i < 2; i++) {
         anomaly_heard(anomaly, SLOT, wrong[i], false);
-        silences(anomaly, BEGIN + (i + 1) * 1e7, 0, told);
-        if (told[0] != 0 || told[1] != 1)
-            fail_msg("after %g: %u, %u", wrong[i], told[0], told[1]);
+        silences(anomaly, BEGIN + (i + 1) * 1e7, 0, reported);
+        if (reported[0] != 0 || reported[1] != 1)
+            fail_msg("after %g: %u, %u", wrong[i], reported[0], reported[1]);
     }
-    /* Data that begin again earlier are heard again after a while. */
-    silences(anomaly, BEGIN, 0, told);
-    if (told[0] != 0 || told[1] != 1)
-        fail_msg("%u, %u", told[0], told[1]);
+    /* Data that starts again earlier is checked again after a while. */
+    silences(anomaly, BEGIN, 0, reported);
+    if (reported[0] != 0 || reported[1] != 1)
+        fail_msg("%u, %u", reported[0], reported[1]);
     anomaly_close(&anomaly);
 }
 
-/* Recordings one after the other, each of a stream of its own, days apart: a stream that begins
-   days after the one before has no pause of days. */
+/* Recordings one after the other, each of a separate stream, days apart: a stream that begins
+   days later has no pause of days. */
 static void a_recording_that_ends_is_not_silent(void **state) {
     struct anomaly *anomaly = opened(true);
     double time = BEGIN;
@@ -370,7 +372,7 @@ static void a_recording_that_ends_is_not_silent(void **state) {
     anomaly_close(&anomaly);
 }
 
-/* Whoever speaks first after it does not accuse those that have not yet. */
+/* The first stream after a restart does not make the others silent. */
 static void a_restart_is_no_silence(void **state) {
     struct anomaly *before = opened(true), *after = opened(true);
     silent_at(before, MINUTE, 0);
@@ -385,7 +387,7 @@ static void a_restart_is_no_silence(void **state) {
     anomaly_close(&after);
 }
 
-/* A state that is written into another place goes on alike. */
+/* A state that is copied to another place continues with the same scores. */
 static void a_state_goes_on_elsewhere(void **state) {
     struct anomaly *one = lively(), *other = opened(true);
     struct anomaly_state from = anomaly_state(one, SLOT), to = anomaly_state(other, SLOT);
@@ -404,7 +406,7 @@ static void a_state_goes_on_elsewhere(void **state) {
     anomaly_close(&other);
 }
 
-/* Columns that come together stay so: their memories have the same steps in the same places. */
+/* Joint columns stay so: their memories have the same steps in the same places. */
 static void what_is_normal_is_not_novel(void **state) {
     struct anomaly *normal = lively_with(1000), *other = lively_with(1000);
     struct anomaly *both[] = {normal, other};
@@ -421,7 +423,7 @@ static void what_is_normal_is_not_novel(void **state) {
     assert_true(found.time == BEGIN && found.score == 2);
     assert_true(anomaly_mark_normal(normal, SLOT, BEGIN + 0.9, &found));
     assert_true(anomaly_written(normal, SLOT));
-    /* Twice is once. */
+    /* Marking it again has no effect. */
     struct anomaly_state now = anomaly_state(normal, SLOT);
     float before[4];
     memcpy(before, now.contexts + now.contexts_size - 4, sizeof before);
@@ -442,7 +444,7 @@ static void what_is_normal_is_not_novel(void **state) {
     anomaly_close(&other);
 }
 
-/* The step of a stream of another level and scale. */
+/* A step of the stream at another level and scale. */
 static double take_of(struct anomaly *anomaly, uint32_t slot, unsigned n, float odd) {
     float x = (float)sin(n * 0.1) + noise(n * 7 + slot) / 10 + odd;
     const float both[COLUMNS] = {(float)slot * 100 + x * (float)(1 + 50 * slot), -x};
@@ -468,8 +470,8 @@ static struct anomaly *shared(void) {
     return anomaly;
 }
 
-/* Streams of a group remember what any of them was like: a new one has scores at once, and nothing
-   is novel in it. After a reset nothing is known. */
+/* Streams of a group share a memory: a new one has scores at once, without novelty. A reset
+   clears it. */
 static void streams_share_what_they_remember(void **state) {
     enum { FIRST = 41, WHOLE = 171 };
     struct anomaly *anomaly = shared();
@@ -487,7 +489,7 @@ static void streams_share_what_they_remember(void **state) {
     anomaly_close(&anomaly);
 }
 
-/* What is normal in one stream of a group is so in all of them. */
+/* A normal alarm of one stream of a group is normal in all of them. */
 static void what_is_normal_in_one_is_normal_in_all(void **state) {
     double scores[2];
     for (int normal = 0; normal < 2; normal++) {
@@ -507,7 +509,7 @@ static void what_is_normal_in_one_is_normal_in_all(void **state) {
         fail_msg("%g, then %g", scores[0], scores[1]);
 }
 
-/* One loss is as large as any, and means little; many in a row are an alarm. */
+/* One large loss means little; many in a row raise an alarm. */
 static void losses_of_symbols_count_together(void **state) {
     enum { KNOWS = 171, MANY = 2000, RUN = 20 };
     const double odd = 6;
@@ -536,8 +538,8 @@ static void losses_of_symbols_count_together(void **state) {
     anomaly_close(&anomaly);
 }
 
-/* Places of what a stream keeps: heard (5 doubles), begun, steps, two alarms, the tail of errors.
- */
+/* Offsets in a stream's state: arrival (5 doubles), begun, steps, two alarms, the tail of
+   errors. */
 static void what_cannot_have_been_written_is_refused(void **state) {
     enum { STEPS = 6, ALARM_LAST = 8, TAIL_TOTAL = 12, ENDED = 3 };
     static const struct {
@@ -564,8 +566,8 @@ static void what_cannot_have_been_written_is_refused(void **state) {
     anomaly_close(&anomaly);
 }
 
-/* What is not learned from neither fills the memory nor calibrates; the steps are counted all the
-   same, and the rest of the past goes on. */
+/* Steps that are not learned neither fill the memory nor calibrate; they still count, and the
+   recent values continue. */
 static void what_is_not_learned_from_is_forgotten(void **state) {
     enum { KNOWN = 20 };
     struct anomaly *anomaly = opened(true);

@@ -1,4 +1,4 @@
-/* Intervals against numbers computed by hand from the header's formulas. */
+/* Compares intervals with numbers computed manually from the header's formulas. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static struct conformal *opened(void) {
     return c;
 }
 
-/* Errors 1 to 20, in no order. */
+/* Errors 1 to 20, unordered. */
 static struct conformal *with_twenty(void) {
     struct conformal *c = opened();
     for (int n = 0; n < 20; n++) {
@@ -68,8 +68,8 @@ static void misses_widen_and_hits_narrow(void **state) {
     conformal_close(&c);
 }
 
-/* Ten misses of size 10: a = 0.055, n = 30, rank 31 * 0.0275 = 0.8525: beyond the outermost errors,
-   1 and 20, by 0.1475 of their distance. */
+/* Ten misses of size 10: a = 0.055, n = 30, rank 31 * 0.0275 = 0.8525: beyond the outermost
+   errors, 1 and 20, by 0.1475 of their distance. */
 static void goes_beyond_all_errors(void **state) {
     const struct conformal_bounds missing = {-1, 1};
     struct conformal *c = with_twenty();
@@ -83,7 +83,7 @@ static void goes_beyond_all_errors(void **state) {
     conformal_close(&c);
 }
 
-/* The newest hundred count; an interval without width that holds says nothing. */
+/* The newest hundred count; a hit of an interval without width does not move the level. */
 static void forgets_and_takes_no_level_from_a_constant(void **state) {
     struct conformal *c = with_twenty();
     for (int n = 0; n < 100; n++)
@@ -112,7 +112,7 @@ static double random_number(uint64_t *state) {
     return (double)(*state >> 11) / 9007199254740992.0;
 }
 
-/* Errors that triple, become skewed, and shrink again: coverage comes to 90% in each third. */
+/* Errors that triple, become skewed, and shrink again: coverage tends to 90% in each third. */
 static void covers_what_changes(void **state) {
     enum { STEPS = 9000, THIRD = STEPS / 3 };
     struct conformal *c = opened();

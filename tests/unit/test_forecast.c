@@ -1,7 +1,7 @@
-/* Units, lag, experts and mixture against stored cases, tests/support/forecasts: "steps columns",
-   then a line a step: x, the loss of the forecast before it, and 1 where what is said of the next x
-   follows: the mixture, every expert, and their weights. They were computed in float64 by a second
-   form, the executable specification of docs/explanation/forecasts.md. */
+/* Compares units, lag, experts and mixture with stored cases, tests/support/forecasts: "steps
+   columns", then a line per step: x, the loss of the forecast before it, and 1 if forecasts of
+   the next x follow: the mixture, every expert, and their weights. A second implementation, the
+   executable specification of docs/explanation/forecasts.md, computed them in float64. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ static void close_pair(struct pair *pair) {
     free(pair->p);
 }
 
-/* One x; its loss, NaN where it was no target. */
+/* One x; its loss, NaN if it was not a target. */
 static double take(struct pair *pair, const float *x, struct forecast_step *step) {
     double loss = NAN;
     forecaster_take(pair->forecaster, SLOT, x, true, step);
@@ -77,7 +77,7 @@ static void check(double got, double expected, double unit) {
         fail_msg("%.12g is said instead of %.12g", got, expected);
 }
 
-static void check_said(struct pair *pair, const struct forecast_step *step, FILE *file) {
+static void check_forecasts(struct pair *pair, const struct forecast_step *step, FILE *file) {
     size_t columns = pair->columns;
     double weights[EXPERTS * COLUMNS_MAX];
     mixture_weights(pair->mixture, SLOT, 0, weights);
@@ -107,7 +107,7 @@ static void play(const char *name, size_t ahead) {
             x[k] = (float)next(file);
         check(take(&pair, x, &step), next(file), 1);
         if (next(file) > 0)
-            check_said(&pair, &step, file);
+            check_forecasts(&pair, &step, file);
     }
     close_pair(&pair);
     fclose(file);
@@ -115,18 +115,18 @@ static void play(const char *name, size_t ahead) {
 
 static void stored_cases(void **state) {
     play("two-columns", 1);  /* missing values, one column late, a value of 1e30 */
-    play("nine-columns", 1); /* a regression a column, one that never changes */
-    play("five-ahead", 5);   /* the first again, five steps ahead */
+    play("nine-columns", 1); /* a regression per column, one column that never changes */
+    play("five-ahead", 5);   /* the first case again, five steps ahead */
 }
 
-/* A daily course with noise; spikes where they are asked for. */
+/* A daily course with noise, and optional spikes. */
 static float wave(size_t t, unsigned *seed) {
     *seed = *seed * 1664525u + 1013904223u;
     return sinf((float)t * 0.2618f) + (float)(*seed >> 8) / 0x1p24f * 0.3f;
 }
 
-/* One value of 1e30 among the first 30, missing ones around it or none: 5,000 steps later the
-   forecasts are what they are without it, within 5%. */
+/* One value of 1e30 among the first 30, with or without missing values around it: 5,000 steps
+   later the forecasts equal those without it, within 5%. */
 static void recovers_from_an_early_wild_value(void **state) {
     enum { STEPS = 6000, LATE = 5000, EARLY = 300, RARE = 3 };
     static const size_t at[] = {0, 12, 29}, count = sizeof at / sizeof *at;
@@ -156,7 +156,7 @@ static void recovers_from_an_early_wild_value(void **state) {
     }
 }
 
-/* Whatever comes, nothing is said that is no number, and the other column's forecasts stay. */
+/* For any input all forecasts are numbers, and the other column's forecasts stay the same. */
 static void wild_values_reach_no_other_column(void **state) {
     enum { STEPS = 600 };
     struct pair calm;
@@ -183,7 +183,7 @@ static void wild_values_reach_no_other_column(void **state) {
     close_pair(&wild);
 }
 
-/* What is copied out of a slot and into another goes on with the same bits. */
+/* A state copied from a slot to another continues with the same bits. */
 static void a_state_is_all_there_is(void **state) {
     enum { STEPS = 300, COPIED = 137 };
     struct pair one;
@@ -211,8 +211,8 @@ static void a_state_is_all_there_is(void **state) {
     close_pair(&other);
 }
 
-/* A step of pieces of a sine, and whether what the next is compared with are numbers. */
-static bool says_numbers(struct pair *pair, size_t t) {
+/* A step of pieces of a sine, and whether the references of the next step are numbers. */
+static bool forecasts_are_numbers(struct pair *pair, size_t t) {
     struct forecast_step step;
     const float x = (float)sin(0.1 * (double)t);
     forecaster_take(pair->forecaster, SLOT, &x, true, &step);
@@ -220,14 +220,15 @@ static bool says_numbers(struct pair *pair, size_t t) {
            (isfinite(*step.of->y) && isfinite(*step.of->level));
 }
 
-/* Whatever number of a state is replaced: it is refused, or nothing is divided by it. */
+/* Replaces each number of a state: the state is rejected, or the number is not used as a
+   divisor. */
 static void a_state_that_divides_by_0_is_refused(void **state) {
     enum { STEPS = 64 };
     for (size_t ahead = 1; ahead <= 3; ahead += 2) {
         struct pair pair;
         open_ahead(&pair, 1, COMBINE_MLPOLY, ahead);
         for (size_t t = 0; t < STEPS; t++)
-            assert_true(says_numbers(&pair, t));
+            assert_true(forecasts_are_numbers(&pair, t));
         size_t size = forecaster_size(pair.forecaster), refused = 0;
         double *at = forecaster_state(pair.forecaster, SLOT), *kept = malloc(size * sizeof *kept);
         assert_non_null(kept);
@@ -239,7 +240,7 @@ static void a_state_that_divides_by_0_is_refused(void **state) {
             bool valid = forecaster_state_valid(pair.forecaster, at, ahead);
             refused += !valid;
             for (size_t t = STEPS; valid && t < STEPS + ahead; t++)
-                assert_true(says_numbers(&pair, t));
+                assert_true(forecasts_are_numbers(&pair, t));
         }
         assert_true(refused > 0);
         free(kept);
@@ -247,12 +248,12 @@ static void a_state_that_divides_by_0_is_refused(void **state) {
     }
 }
 
-/* What networks keep open it has said; steps are whole. */
+/* Steps that networks keep open have forecasts; the number of steps is an integer. */
 static void steps_are_as_many_as_are_open(void **state) {
     struct pair pair;
     open_ahead(&pair, 1, COMBINE_MLPOLY, 3);
     for (size_t t = 0; t < 2; t++)
-        assert_true(says_numbers(&pair, t));
+        assert_true(forecasts_are_numbers(&pair, t));
     double *at = forecaster_state(pair.forecaster, SLOT);
     assert_true(forecaster_state_valid(pair.forecaster, at, 0));
     assert_true(forecaster_state_valid(pair.forecaster, at, 2));
@@ -288,7 +289,7 @@ static void combined_as_asked(void **state) {
     mixture_close(&m);
 }
 
-/* Weights that made the targets are found, whatever the padding. */
+/* Finds the weights of the targets, with any padding. */
 static void least_squares_find_weights(void **state) {
     enum { INPUTS = 13, STEPS = 2000 };
     const struct least_squares ls = least_squares_of(INPUTS, 2, 0.98, 1e-3);

@@ -1,6 +1,6 @@
-/* The novelty of a column, and alarms, against stored cases, tests/support/novelty: "steps memory",
-   then a line a step: x, minute of the day, score, 1 at an alarm. `generate` there makes them with
-   the executable specification, in float64. */
+/* Compares novelty and alarms of a column with stored cases, tests/support/novelty: "steps
+   memory", then a line per step: x, minute of the day, score, 1 at an alarm. `generate` there
+   makes them with the executable specification, in float64. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static bool is_valid(const struct memory *memory) {
     return novelty_valid(&memory->novelty, memory->floats, memory->size);
 }
 
-/* Returns how many alarms there were. */
+/* Returns the number of alarms. */
 static unsigned play(const char *name) {
     char path[512];
     const char *source = getenv("srcdir");
@@ -59,7 +59,7 @@ static unsigned play(const char *name) {
         unsigned minute, expected_alarm;
         assert_int_equal(fscanf(file, "%lf %u %lf %u", &x, &minute, &expected, &expected_alarm), 4);
         double score = take(&memory, (double)(float)x, minute);
-        /* The reference says 0 while it knows nothing. */
+        /* The reference has 0 while too few values are known. */
         if (isnan(score) ? expected != 0 || n > 170 : fabs(score - expected) > 1e-4)
             fail_msg("%s: %.9g at step %u instead of %.9g", name, score, n, expected);
         bool raised = alarm_raised(&alarm, &RULE, score, n);
@@ -78,12 +78,12 @@ static void scores_are_those_of_the_specification(void **state) {
     assert_int_equal(play("steps"), 1);
 }
 
-/* A noise that repeats after many values, without libm. */
+/* A noise with a long period, without libm. */
 static double noise(unsigned n) {
     return (double)(n * 2654435761U % 1000) / 1000;
 }
 
-/* Longer than it takes until all masses are divided. */
+/* Longer than until all masses are divided. */
 static void long_streams_go_on(void **state) {
     enum { STEPS = 30000 };
     struct memory memory;
@@ -101,7 +101,7 @@ static void long_streams_go_on(void **state) {
     free(memory.floats);
 }
 
-/* What is kept is all there is: a copy goes on with the same bits. */
+/* A copy of the state continues with the same bits. */
 static void a_copy_goes_on_alike(void **state) {
     struct memory one, other;
     open_memory(&one, 50, 7);
@@ -132,7 +132,7 @@ static void seeds_fill_memories_differently(void **state) {
     free(other.floats);
 }
 
-/* Whatever finite numbers come, scores are finite, and the memory one that can be read again. */
+/* For any finite numbers scores are finite, and the memory stays valid. */
 static void wild_and_constant_values_pass(void **state) {
     static const double values[] = {0, FLT_MAX, -FLT_MAX, FLT_MIN, 1e30, -0.0, 5};
     for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
@@ -166,7 +166,7 @@ static void what_was_not_written_here_is_not_valid(void **state) {
     free(memory.floats);
 }
 
-/* Rest of 100 steps after an alarm; then 0.2 more is asked for, less with time. */
+/* A pause of 100 steps after an alarm; then the threshold is 0.2 higher, and decays. */
 static void alarms_rest_and_tire(void **state) {
     struct alarm alarm = {0};
     assert_false(alarm_raised(&alarm, &RULE, 1.49, 0));

@@ -1,5 +1,5 @@
-/* Statistics of reports against SciPy 1.17, statsmodels, and closed forms. The pairs are Student's
-   sleep data (1908), as R has them. */
+/* Compares statistics of reports with SciPy 1.17, statsmodels, and closed forms. The pairs are
+   Student's sleep data (1908), as in R. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "tools/experiment/report_statistics.h"
 
-static const double TOLERANCE = 1e-9; /* relative, of a p: lgamma of a million */
+static const double TOLERANCE = 1e-9; /* relative, for p: lgamma of a million */
 
 static void assert_near(double found, double expected) {
     if (!(fabs(found - expected) <= TOLERANCE * fabs(expected)))
@@ -51,7 +51,7 @@ static void test_pairs(void **state) {
     assert_true(sample.least == 0 && sample.greatest == 4.6 && sample.count == 10);
 }
 
-/* Where there is nothing to judge by. */
+/* Too few values for a test. */
 static void test_few(void **state) {
     static const double one[] = {NAN, 0.5}, same[] = {0.1, 0.1, 0.1}, none[] = {0, 0, 0};
     assert_true(isnan(statistics_paired(one, 2).p));

@@ -1,4 +1,5 @@
-/* runnel-bench: how fast a configuration learns on this machine, and how fast it could at best. */
+/* runnel-bench: measures how fast a configuration learns on this machine, and the least possible
+   time. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,28 +19,27 @@
 
 enum { BENCH_MEMBERS_SIZE = 4096 };
 
-/* What preset: forecast says where nothing else is said. */
+/* Whether the members are those of preset: forecast. */
 static bool are_of_preset(const struct config *config) {
     return config->preset && config->member_count == 2 &&
            !strcmp(config->members[0].name, "change") && !strcmp(config->members[1].name, "level");
 }
 
-/* The override that makes several networks: "members=[{name: m1, set: {seed: 7}}, ...]", of which
-   the first has the configuration's seed, and each further one the next. -1 (EX_CONFIG): it lists
-   members itself (those of preset: forecast give way), or a daemon has none with it. */
+/* The override for several networks: "members=[{name: m1, set: {seed: 7}}, ...]". The first has
+   the configuration's seed, and each further one the next. -1 (EX_CONFIG): the configuration
+   lists members (except those of preset: forecast), or does not support them. */
 static int bench_members(const struct config *config, const char *path, size_t count,
                          char text[BENCH_MEMBERS_SIZE], struct error *error) {
     if (!input_has_experts(&config->architecture.input))
         return error_set(error, EX_CONFIG,
-                         "%s: --members needs model.input.scale: forecast, for only then has a "
-                         "daemon members: add --set model.input.scale=forecast and --set "
-                         "model.output.target=next",
+                         "%s: --members requires model.input.scale: forecast; add --set "
+                         "model.input.scale=forecast and --set model.output.target=next",
                          path);
     if (config->members_given && !are_of_preset(config))
-        return error_set(error, EX_CONFIG,
-                         "%s: members are listed there, and --members makes its own: leave one of "
-                         "the two out",
-                         path);
+        return error_set(
+            error, EX_CONFIG,
+            "%s: the configuration lists members, which --members replaces; remove one of the two",
+            path);
     size_t used = (size_t)snprintf(text, BENCH_MEMBERS_SIZE, "members=[");
     for (size_t n = 0; n < count; n++)
         used += (size_t)snprintf(text + used, BENCH_MEMBERS_SIZE - used,
@@ -50,12 +50,12 @@ static int bench_members(const struct config *config, const char *path, size_t c
 }
 
 enum {
-    PLAN = 64, /* examples that wait, unless --plan says otherwise */
+    PLAN = 64, /* queued examples, without --plan */
     PLAN_MAX = 10000,
-    EXAMPLES = 2000, /* learned before anything is measured, unless --examples says otherwise */
+    EXAMPLES = 2000, /* learned before any measurement, without --examples */
     ROUNDS_MIN = 3,
     STREAMS = 1,
-    DEVICE_SIZE = 64, /* of an override of the device */
+    DEVICE_SIZE = 64, /* size of an override of the device */
 };
 #define EXAMPLES_MAX 1000000000000
 
@@ -69,12 +69,12 @@ struct arguments {
     uint64_t examples, plan, members;
     bool socket, json;
     const char *bind, *daemon;
-    const char *parameters;          /* file to write; NULL: measure */
-    char device[DEVICE_SIZE];        /* an override, in `overrides` when it is given */
-    char making[BENCH_MEMBERS_SIZE]; /* another one, of --members */
+    const char *parameters;          /* output file; NULL: measure */
+    char device[DEVICE_SIZE];        /* an override, in `overrides` if given */
+    char making[BENCH_MEMBERS_SIZE]; /* the override of --members */
 };
 
-/* What is measured, open. */
+/* The objects to measure. */
 struct bench {
     struct arguments *arguments;
     struct config config;
@@ -83,7 +83,7 @@ struct bench {
     struct cuda_figures gpu;
     struct bench_data data;
     struct bench_learner *learner;
-    struct config lone_config; /* of several members, with the first alone */
+    struct config lone_config; /* the first member alone, with --members */
     struct bench_learner *lone;
     struct bench_split *split;
     struct bench_socket *socket;
@@ -97,14 +97,14 @@ static void interrupt(int signal_number) {
     interrupted = 1;
 }
 
-/* ---- the command line ---- */
+/* ---- The command line ---- */
 
 static int take_device(void *values, const struct option_row *row, const char *text,
                        struct error *error) {
     struct arguments *a = values;
     if (snprintf(a->device, DEVICE_SIZE, "device=%s", text) >= DEVICE_SIZE ||
         a->overrides.count == OPTION_LIST_MAX)
-        return error_set(error, EX_USAGE, "--%s: found '%s', expected auto, cpu, cuda or cuda:N",
+        return error_set(error, EX_USAGE, "--%s: expected auto, cpu, cuda or cuda:N, got '%s'",
                          row->name, text);
     a->overrides.values[a->overrides.count++] = a->device;
     return 0;
@@ -113,34 +113,36 @@ static int take_device(void *values, const struct option_row *row, const char *t
 static char key_names[CONFIG_NAMES_SIZE];
 
 static const struct option_row rows[] = {
-    {"config", 'f', "FILE", "the configuration, see runnel.yaml(5)",
+    {"config", 'f', "FILE", "configuration file, see runnel.yaml(5)",
      OPTION_FILE(struct arguments, config), .required = true},
     {"set", 's', "KEY=VALUE", "override one key",
      OPTION_LIST(struct arguments, overrides, OPTION_LIST_MAX), .complete = COMPLETE_WORDS,
      .words = key_names},
-    {"device", 0, "NAME", "what to measure: auto, cpu, cuda or cuda:N (the configuration's)",
+    {"device", 0, "NAME", "device to measure: auto, cpu, cuda or cuda:N (the configuration's)",
      OPTION_TAKE(take_device), .complete = COMPLETE_WORDS, .words = "auto cpu cuda"},
-    {"seconds", 0, "S", "measure for about so long (5)", OPTION_SECONDS(struct arguments, seconds)},
-    {"examples", 0, "N", "before that learn N examples and look at memory (2000)",
+    {"seconds", 0, "S", "duration of the measurement (5)",
+     OPTION_SECONDS(struct arguments, seconds)},
+    {"examples", 0, "N", "learn N examples first and check memory (2000)",
      OPTION_COUNT(struct arguments, examples, 1, EXAMPLES_MAX)},
-    {"plan", 0, "N", "examples that wait, where they wait (64)",
+    {"plan", 0, "N", "length of the queue for queued examples (64)",
      OPTION_COUNT(struct arguments, plan, 1, PLAN_MAX)},
     {"members", 0, "K",
-     "measure K networks of the configuration as members of one daemon, 1 to 64, and one of them "
-     "alone (needs model.input.scale: forecast)",
+     "measure K networks of the configuration (1 to 64) as members of one daemon, and one of them "
+     "alone (requires model.input.scale: forecast)",
      OPTION_COUNT(struct arguments, members, 1, CONFIG_MEMBERS_MAX)},
-    {"socket", 0, NULL, "measure through a runneld's socket, too",
+    {"socket", 0, NULL, "also measure through the socket of a runneld",
      OPTION_FLAG(struct arguments, socket)},
-    {"bind", 0, "ENDPOINT", "that socket (tcp://127.0.0.1:*)", OPTION_TEXT(struct arguments, bind)},
-    {"daemon", 0, "PROGRAM", "the runneld (the one beside this program)",
+    {"bind", 0, "ENDPOINT", "address of that socket (tcp://127.0.0.1:*)",
+     OPTION_TEXT(struct arguments, bind)},
+    {"daemon", 0, "PROGRAM", "path of runneld (in the directory of this program)",
      OPTION_FILE(struct arguments, daemon)},
     {"json", 'j', NULL, "print JSON", OPTION_FLAG(struct arguments, json)},
-    {"parameters", 0, "FILE", "learn the examples, write the parameters, and measure nothing",
+    {"parameters", 0, "FILE", "learn the examples and write the parameters, without measuring",
      OPTION_FILE(struct arguments, parameters)},
     OPTIONS_LAST,
 };
 
-/* ---- measuring ---- */
+/* ---- Measuring ---- */
 
 static bool on_gpu(const struct bench *b) {
     return b->engine.ops != &cpu_engine;
@@ -164,7 +166,7 @@ static int load(struct bench *b, struct error *error) {
     return config_load(&b->config, a->config, a->overrides.values, a->overrides.count, error);
 }
 
-/* With --members, once more with these. */
+/* Loads again with the members' override for --members. */
 static int load_all(struct bench *b, struct error *error) {
     struct arguments *a = b->arguments;
     if (load(b, error))
@@ -174,7 +176,7 @@ static int load_all(struct bench *b, struct error *error) {
     if (bench_members(&b->config, a->config, a->members, a->making, error))
         return -1;
     if (a->overrides.count == OPTION_LIST_MAX)
-        return error_set(error, EX_USAGE, "--members: there is no room beside so many of --set");
+        return error_set(error, EX_USAGE, "--members: too many --set options; remove some");
     a->overrides.values[a->overrides.count++] = a->making;
     return load(b, error);
 }
@@ -189,7 +191,7 @@ static int open_bench(struct bench *b, struct error *error) {
     return open_learner(b, error);
 }
 
-/* The first of the members, as if it were the only one. */
+/* The first member as a single network. */
 static int open_lone(struct bench *b, struct error *error) {
     b->lone_config = b->config;
     b->lone_config.member_count = 1;
@@ -197,14 +199,14 @@ static int open_lone(struct bench *b, struct error *error) {
                               b->arguments->plan, error);
 }
 
-/* CUDA's own libraries keep what they like in memory. */
+/* CUDA's libraries allocate memory themselves. */
 static size_t memory_bound(const struct bench *b) {
     return on_gpu(b) ? 0
                      : bench_memory_bound(&b->config, &b->model, STREAMS, b->arguments->members);
 }
 
-/* Learn, and see whether memory stays what it is after the first tenth. Before anything else is
-   opened, so that what is resident is the learner's. */
+/* Learns, and measures the memory growth after the first tenth. Runs before anything else is
+   opened, so that the resident memory is the learner's. */
 static int measure_memory(struct bench *b, struct error *error) {
     struct bench_memory *m = &b->report.memory;
     uint64_t first = b->arguments->examples / 10 + 1, others = b->arguments->examples;
@@ -296,7 +298,8 @@ static int measure_lone(struct bench *b, double slice, struct error *error) {
     return 0;
 }
 
-/* Everything once, one after the other, so that what disturbs the machine disturbs all alike. */
+/* Measures everything once, in turn, so that other load on the machine disturbs all measurements
+   equally. */
 static int measure_round(struct bench *b, struct error *error) {
     double single, queued, slice = b->socket ? LONG_SLICE : SLICE;
     if ((!on_gpu(b) && machine_round(&b->report.machine, error)) ||
@@ -314,7 +317,7 @@ static int measure_round(struct bench *b, struct error *error) {
     return b->socket ? measure_socket(b, error) : 0;
 }
 
-/* Learn what --examples says, and no more: what is written depends on nothing but the command. */
+/* Learns exactly --examples examples: the output depends only on the command. */
 static int export_parameters(struct bench *b, struct error *error) {
     const struct arguments *a = b->arguments;
     if (open_bench(b, error) || bench_learner_run(b->learner, a->examples, a->plan, error))
@@ -385,11 +388,10 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "runnel-bench",
         .operands = "",
-        .summary = "Measures how long a configuration takes to learn one example, and how long "
-                   "this machine would need at best.",
-        .ending =
-            "Exit status: 0 done, 64 usage, 69 unavailable, 70 internal, 71 out of memory, 74 a "
-            "file, 75 interrupted, 78 configuration.",
+        .summary = "Measures the time that a configuration takes to learn one example, and the "
+                   "least time that this machine needs.",
+        .ending = "Exit status: 0 success, 64 usage, 69 unavailable, 70 internal error, 71 out of "
+                  "memory, 74 I/O error, 75 interrupted, 78 configuration.",
         .groups = {{NULL, rows, &arguments}},
     };
     char **operands;

@@ -10,14 +10,14 @@ enum { DATA_EXAMPLES = 1024, DATA_BYTES = 1 << 20, DATA_EXAMPLES_MIN = 64 };
 
 static const double TAU = 6.283185307179586;
 
-/* Whole periods fit into the data, so that its end leads on to its beginning. */
+/* Whole periods fit into the data, so that it can be repeated. */
 static double signal(const struct bench_data *data, size_t step, size_t unit, uint64_t *state) {
     double periods = 1 + (double)(unit * 5 % 31);
     double phase = TAU * periods * (double)step / (double)data->count + (double)unit;
     return sin(phase) + 0.2 * (random_uniform(state, 0, 1) - 0.5);
 }
 
-/* Mostly one on from the symbol before. */
+/* Mostly the symbol after the previous one. */
 static uint32_t walk(uint32_t before, size_t alphabet, uint64_t *state) {
     if (random_uniform(state, 0, 1) < 0.2)
         return (uint32_t)(random_uniform(state, 0, 1) * (double)alphabet);
@@ -47,7 +47,7 @@ static void fill_ids(struct bench_data *data, union value *rows, size_t alphabet
         rows[step].id = id = walk(id, alphabet, state);
 }
 
-/* Columns: of a cycle its times, of a symbol ids; numbers are there. */
+/* Columns: times for a cycle, ids for a symbol; numbers are already set. */
 static void fill_columns(struct bench_data *data, const struct input *input, uint64_t *state) {
     for (size_t k = 0; k < input->column_count; k++) {
         const struct column *column = &input->columns[k];
@@ -62,7 +62,7 @@ static void fill_columns(struct bench_data *data, const struct input *input, uin
     }
 }
 
-/* What an engine's x of columns may be: numbers, and symbols of each alphabet. */
+/* An engine's x of columns: numbers, and symbols of each alphabet. */
 static int fill_rows(struct bench_data *data, const struct model *model, uint64_t *state) {
     data->features = model->features;
     data->rows = calloc(data->count, model->features * sizeof *data->rows);

@@ -6,24 +6,24 @@
 const char *const floor_phase_names[PHASES] = {"forward", "backward", "optimizer"};
 
 enum {
-    SQUARE_FLOPS = 2, /* a parameter: its gradient's square, summed */
+    SQUARE_FLOPS = 2, /* per parameter: the sum of its gradient's square */
 
-    COVARIANCE_FLOPS = 5, /* of least squares, a number of P: what the last step took off,
-                             forgetting, and the product with phi */
-    SOLVED_FLOPS = 2,     /* a number of W */
-    DOUBLE_FLOPS = 2,     /* a vector holds half as many */
+    /* per number of P of least squares: subtraction, forgetting, and the product with phi */
+    COVARIANCE_FLOPS = 5,
+    SOLVED_FLOPS = 2, /* per number of W */
+    DOUBLE_FLOPS = 2, /* a vector holds half as many doubles */
 
-    FUNCTION_FLOPS = 16, /* sigmoid or tanh: e^x to single precision and a division, at least */
+    FUNCTION_FLOPS = 16, /* sigmoid or tanh: e^x in single precision and a division, at least */
 };
 
-/* Numbers in the matrices, by what is done with them. */
+/* Numbers in the matrices, by use. */
 struct matrices {
     double first;     /* W_ih of the first layer; one-hot input: 0 */
-    double column;    /* one-hot input: a column of it, all that a step touches */
-    double upper;     /* W_ih of the others, and of the first one when an embedding lies below */
+    double column;    /* one-hot input: the column that a step reads */
+    double upper;     /* W_ih of the others, and of the first layer with an embedding */
     double recurrent; /* W_hh of all layers */
     double output;
-    double all; /* their sum, the one-hot first one's included */
+    double all; /* their sum, including a one-hot first layer */
 
     double forward, backward; /* flops of a step's elementwise work in all layers */
 };
@@ -66,8 +66,8 @@ static struct matrices count_matrices(const struct model *model) {
     return m;
 }
 
-/* One run over `steps` steps, of which `outputs` need the output layer and `together` are computed
-   at once. */
+/* One run over `steps` steps, of which `outputs` need the output layer and `together` are
+   computed at once. */
 static struct work forward(const struct matrices *m, double steps, double outputs,
                            double together) {
     double inputs = m->first + m->upper;
@@ -98,7 +98,7 @@ static struct work divide(struct work work, double count) {
     return (struct work){work.flops / count, work.weights_read / count, work.updated / count};
 }
 
-/* The least squares of an output that is solved, a step: P and W are read and written. */
+/* One step of the least squares of a solved output: reads and writes P and W. */
 static struct work solve(const struct model *model) {
     double inputs = (double)model->solved, weights = inputs * (double)model->outputs;
     return (struct work){
@@ -139,7 +139,7 @@ struct floor_work floor_of(struct floor_work work, size_t networks) {
     return work;
 }
 
-/* Seconds for `bytes` of a walk over a working set of `set` bytes. */
+/* Seconds for `bytes` of a pass over a working set of `set` bytes. */
 static double charge(double bytes, double set, const struct machine *machine,
                      const struct figure *bandwidth) {
     double left = set, seconds = 0;

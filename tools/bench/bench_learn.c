@@ -25,7 +25,7 @@ struct bench_learner {
     const char *digest;
     struct learner *learner;
     size_t stride;
-    uint64_t next; /* example */
+    uint64_t next; /* next example */
     struct bench_learned learned;
 };
 
@@ -142,18 +142,18 @@ void bench_learner_instructions(const struct bench_learner *learner, char *name,
     snprintf(name, size, "%.*s", (int)strcspn(begin, ","), begin);
 }
 
-/* ---- Where the time goes ---- */
+/* ---- Time of the engine's parts ---- */
 
 struct bench_split {
     const struct bench_data *data;
     const struct kernels *kernels;
-    struct threads *threads; /* that share the network; NULL: one */
+    struct threads *threads; /* threads that share the network; NULL: one */
     struct network network;
     struct optimizer optimizer;
     double clip;
     size_t window, stride;
     float *state;                /* (state,) before a window: zero */
-    float *kept;                 /* what the learning rule keeps */
+    float *kept;                 /* data of the learning rule */
     const union value **inputs;  /* (window,) */
     const union value **targets; /* (window, horizons) */
     uint64_t updates;
@@ -203,7 +203,8 @@ int bench_split_open(struct bench_split **split, const struct config *config,
     opened->clip = config->learning.clip;
     opened->window = config->learning.window;
     opened->stride = config->learning.stride;
-    bool lone = !config->members_given || config->member_count < 2; /* each of several has one */
+    /* each of several members has its own */
+    bool lone = !config->members_given || config->member_count < 2;
     if ((lone && engine_threads_open(&opened->threads, config, &cpu_engine, error)) ||
         network_open(&opened->network, model, config->learning.rule, opened->window,
                      optimizer_moments(&opened->optimizer), opened->threads, error) ||
@@ -235,7 +236,7 @@ void bench_split_close(struct bench_split **split) {
     *split = NULL;
 }
 
-/* The next window of the data. With `target: next` an x is also the target of steps before. */
+/* The next window of the data. With `target: next` an x is also the target of earlier steps. */
 static void choose_window(struct bench_split *split) {
     const struct bench_data *data = split->data;
     const struct output *output = &split->network.model->architecture.output;
@@ -259,8 +260,8 @@ static void forward(struct bench_split *split, size_t first, size_t count) {
     split->kernels->forward(&split->network, &steps, 0);
 }
 
-/* All that comes with `stride` examples and one update, added to `times`: forward step by step, or
-   all steps at once. */
+/* Plays `stride` examples and one update, and adds their times to `times`: forward step by step,
+   or all steps at once. */
 static void play_cycle(struct bench_split *split, bool alone, struct split_times *times) {
     size_t window = split->window, stride = split->stride;
     size_t terms = stride * split->network.model->horizons;

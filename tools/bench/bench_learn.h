@@ -1,4 +1,4 @@
-/* Learning in this process: the learner and the engine as the daemon has them, without sockets. */
+/* Learning in this process, with the daemon's learner and engine, without sockets. */
 #ifndef RUNNEL_BENCH_LEARN_H
 #define RUNNEL_BENCH_LEARN_H
 
@@ -11,46 +11,46 @@ struct config;
 struct error;
 struct latencies;
 
-/* `plan`: how many examples are taken before they are learned. Data and config must outlive it. */
+/* `plan`: number of examples in a plan. Data and config must outlive it. */
 int bench_learner_open(struct bench_learner **learner, const struct config *config,
                        const struct model *model, const struct engine_ops *engine,
                        const struct bench_data *data, size_t plan, struct error *error);
 void bench_learner_close(struct bench_learner **learner);
 
-/* Learn `count` examples, `together` (at most `plan`) of them in one plan. */
+/* Learns `count` examples, `together` (at most `plan`) of them in one plan. */
 int bench_learner_run(struct bench_learner *learner, uint64_t count, size_t together,
                       struct error *error);
 
-/* Learn for at least `seconds` and a whole number of updates, after a warm-up that is not timed.
-   The result is the seconds that an example took. */
+/* Learns for at least `seconds` and a whole number of updates, after a warm-up that is not
+   timed. Returns the seconds per example. */
 int bench_learner_time(struct bench_learner *learner, double seconds, size_t together,
                        double *example, struct error *error);
 
-/* Learn one example at a time for at least `seconds`, and add the seconds that each one took. */
+/* Learns one example at a time for at least `seconds`, and adds the seconds of each one. */
 int bench_learner_latency(struct bench_learner *learner, double seconds,
                           struct latencies *latencies, struct error *error);
 
-/* Write all parameters into a safetensors file, as `runnel-ctl export` does. */
+/* Writes all parameters to a safetensors file, like `runnel-ctl export`. */
 int bench_learner_export(struct bench_learner *learner, const char *path, struct error *error);
 
-/* What was learned so far. */
+/* Counts so far. */
 struct bench_learned {
     uint64_t examples, updates, skipped;
-    double loss; /* of the newest example that was scored */
+    double loss; /* loss of the newest scored example */
 };
 struct bench_learned bench_learner_learned(const struct bench_learner *learner);
 
-/* Threads that compute. */
+/* Number of computing threads. */
 size_t bench_engine_threads(const struct bench_learner *learner);
 
-/* What the engine says of itself, and of that the name of the instruction set it has chosen. */
+/* The engine's description of itself, and the name of its instruction set. */
 const char *bench_learner_device(const struct bench_learner *learner);
 void bench_learner_instructions(const struct bench_learner *learner, char *name, size_t size);
 
-/* ---- Where the time goes ----
+/* ---- Time of the engine's parts ----
 
-   The CPU engine's forward, backward and optimizer, called one after the other on a network of its
-   own, in the way in which the engine plays an update. */
+   Calls the CPU engine's forward, backward and optimizer in turn, on a separate network, as the
+   engine does in an update. */
 
 struct bench_split;
 
@@ -63,11 +63,11 @@ void bench_split_close(struct bench_split **split);
 struct split_times {
     double forward;  /* a step computed alone */
     double together; /* a step computed with all others up to the next update */
-    double backward; /* with the window's forward pass recomputed where stride < window */
+    double backward; /* including the window's recomputed forward pass if stride < window */
     double optimizer;
 };
 
-/* Measure for at least `seconds`, after a warm-up. */
+/* Measures for at least `seconds`, after a warm-up. */
 void bench_split_time(struct bench_split *split, double seconds, struct split_times *times);
 
 #endif

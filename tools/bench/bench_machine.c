@@ -15,15 +15,15 @@ const char *const machine_level_names[LEVELS] = {"L1", "L2", "L3", "memory"};
 
 enum {
     OPERATIONS_ROUNDS = 2000, /* about 0.3 ms */
-    SLICE_BYTES = 64 << 20,   /* read of a cache in one go, at least */
-    WARM_UP = 16,             /* passes before, while the cache still holds something else */
+    SLICE_BYTES = 64 << 20,   /* least bytes read of a cache in one slice */
+    WARM_UP = 16,             /* passes before timing, while the cache has other data */
     HUGE_PAGE = 2 << 20,
     CACHE_INDEXES = 16,
     CACHE_PATH_SIZE = 96,
     MEMORY_MAX = 128 << 20,
 };
 
-/* A number such as "512K" from a file of the kernel's; 0 when there is none. */
+/* A number such as "512K" from a file of the kernel; 0 if missing. */
 static size_t read_size(const char *path) {
     FILE *file = fopen(path, "r");
     if (!file)
@@ -52,7 +52,7 @@ static void cache_path(char path[CACHE_PATH_SIZE], int index, const char *file) 
     snprintf(path, CACHE_PATH_SIZE, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, file);
 }
 
-/* As Linux sees the caches of the first processor. */
+/* The caches of the first processor, from Linux. */
 static void read_capacities(struct machine *machine) {
     for (int index = 0; index < CACHE_INDEXES; index++) {
         char path[CACHE_PATH_SIZE];
@@ -88,7 +88,7 @@ static size_t round_down(size_t size) {
     return size / unit * unit;
 }
 
-/* Buffers that lie well inside their level and well outside the one before it. */
+/* Buffers well inside their level and well outside the previous one. */
 static void choose_buffers(struct machine *machine) {
     size_t memory = 4 * machine->capacity[LEVEL_L3];
     machine->buffer_size[LEVEL_L1] = round_down(machine->capacity[LEVEL_L1] / 2);
@@ -126,7 +126,7 @@ void machine_open(struct machine *machine, const char *instructions) {
     choose_buffers(machine);
 }
 
-/* Huge pages where there are any: a ceiling is what the machine can do at best. */
+/* Uses huge pages if available: a ceiling is the machine's best speed. */
 static int open_buffers(struct machine *machine, struct error *error) {
     for (int level = 0; level < LEVELS && !machine->buffers[LEVEL_MEMORY]; level++) {
         size_t size = machine->buffer_size[level];

@@ -1,5 +1,5 @@
-/* The machine's ceilings on one core, measured: how fast it multiplies and adds, and how fast it
-   reads and updates what lies in each cache and in memory. */
+/* Measures the ceilings of one core: multiply-adds, and reads and updates of data in each cache
+   and in memory. */
 #ifndef RUNNEL_BENCH_MACHINE_H
 #define RUNNEL_BENCH_MACHINE_H
 
@@ -17,21 +17,21 @@ enum { MACHINE_NAME_SIZE = 64 };
 
 struct machine {
     char processor[MACHINE_NAME_SIZE];
-    const struct ceilings *loops; /* of the instruction set that the engine uses */
+    const struct ceilings *loops; /* loops of the engine's instruction set */
     size_t capacity[LEVELS];      /* bytes; memory: SIZE_MAX */
     bool reported;                /* the machine reports its caches' sizes; else assumed */
-    size_t buffer_size[LEVELS];   /* bytes, of what is read to measure that level */
+    size_t buffer_size[LEVELS];   /* bytes read to measure that level */
     void *mapped[LEVELS];
-    float *buffers[LEVELS];       /* in `mapped`; NULL until the first round */
-    struct series multiply_add;   /* operations a second, two a multiply-add */
-    struct series read[LEVELS];   /* bytes a second */
-    struct series update[LEVELS]; /* bytes a second, read and written together */
+    float *buffers[LEVELS];       /* pointers into `mapped`; NULL until the first round */
+    struct series multiply_add;   /* operations per second, two per multiply-add */
+    struct series read[LEVELS];   /* bytes per second */
+    struct series update[LEVELS]; /* bytes per second, read and written together */
 };
 
-/* `instructions` is the name of an instruction set, as the engine says it. */
+/* `instructions`: the engine's name of an instruction set. */
 void machine_open(struct machine *machine, const char *instructions);
 
-/* Measure everything once, some 50 ms. -1 when out of memory. */
+/* Measures everything once, some 50 ms. -1 if out of memory. */
 int machine_round(struct machine *machine, struct error *error);
 void machine_close(struct machine *machine);
 

@@ -8,7 +8,7 @@
 #include "config/config.h"
 #include "model/rule.h"
 
-static const size_t OVERHEAD = 48000000; /* program, libraries, messages that wait in them */
+static const size_t OVERHEAD = 48000000; /* program, libraries, and their queued messages */
 
 static uint64_t allocations;
 

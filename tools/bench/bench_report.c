@@ -11,15 +11,15 @@
 #include "engine/cuda_module.h"
 #include "model/model.h"
 
-/* ---- Findings: medians, floors and ratios of what was measured ---- */
+/* ---- Findings: medians, floors and ratios ---- */
 
 struct findings {
-    struct machine_figures machine; /* of the CPU; all zero on a GPU */
+    struct machine_figures machine; /* ceilings of the CPU; all zero on a GPU */
     struct figure parts[PARTS];
     struct floor_work work[MODES];
-    double nodes[MODES][PHASES], launches[MODES]; /* on a GPU, for one example */
+    double nodes[MODES][PHASES], launches[MODES]; /* numbers per example on a GPU */
     struct floor_time phases[MODES][PHASES], floor[MODES];
-    double p50, p99; /* microseconds of one waiting example */
+    double p50, p99; /* microseconds of single examples */
 };
 
 static const double MICRO = 1e6, P50 = 0.5, P99 = 0.99, KILO = 1e3, MEGA = 1e6, GIGA = 1e9,
@@ -29,7 +29,7 @@ static size_t networks(const struct bench_report *report) {
     return report->members ? report->members : 1;
 }
 
-/* That play networks side by side. */
+/* Number of threads that play networks in parallel. */
 static size_t threads(const struct bench_report *report) {
     size_t most = networks(report);
     return report->threads > most ? most : report->threads ? report->threads : 1;
@@ -72,22 +72,22 @@ static void findings_make(struct bench_report *report, struct findings *f) {
     f->p99 = latencies_quantile(&report->latencies, P99) * MICRO;
 }
 
-/* What an example takes in that mode, in microseconds. */
+/* Microseconds per example in that mode. */
 static const struct figure *findings_whole(const struct findings *f, enum bench_mode mode) {
     return &f->parts[mode == MODE_SINGLE ? PART_SINGLE : PART_QUEUED];
 }
 
-/* With --members, what it takes where one of them learns alone. */
+/* Microseconds per example of one member alone, with --members. */
 static const struct figure *findings_lone(const struct findings *f, enum bench_mode mode) {
     return &f->parts[mode == MODE_SINGLE ? PART_LONE_SINGLE : PART_LONE_QUEUED];
 }
 
-/* Floor over measured: 1 is as fast as the machine can be. */
+/* Floor over measured time: 1 is the fastest possible. */
 static double findings_ratio(const struct findings *f, enum bench_mode mode) {
     return f->floor[mode].floor * MICRO / findings_whole(f, mode)->median;
 }
 
-/* What an example takes beside the engine's three parts: plan, copies, scoring, clocks. */
+/* Microseconds per example outside of the engine's three parts: plan, copies, scoring, clocks. */
 static double findings_rest(const struct findings *f, enum bench_mode mode) {
     const struct figure *p = f->parts;
     double forward = p[mode == MODE_SINGLE ? PART_FORWARD_SINGLE : PART_FORWARD_QUEUED].median;
@@ -97,9 +97,9 @@ static double findings_rest(const struct findings *f, enum bench_mode mode) {
 
 static const char *const mode_names[MODES] = {"one at a time", "queued"};
 
-static const double NOISY = 0.1; /* spread of times, from which a ratio of them is doubtful */
+static const double NOISY = 0.1; /* spread of times above which their ratio is doubtful */
 
-/* ---- For people ---- */
+/* ---- The text form ---- */
 
 static void print_head(const struct bench_report *r) {
     const struct config *c = r->config;
@@ -132,7 +132,9 @@ static void print_machine(const struct bench_report *r, const struct findings *f
     const struct figure *rate = &f->machine.multiply_add;
     printf("\nThis machine's ceilings, one core, %s, median of %zu rounds%s\n",
            r->machine.loops->name, r->rounds,
-           r->machine.reported ? "" : " (it does not report all cache sizes: assumed)");
+           r->machine.reported
+               ? ""
+               : " (cache sizes are partly assumed: this machine does not report all)");
     printf("  multiply-add        %6.1f (best %6.1f, spread %2.0f%%) GFLOP/s\n",
            rate->median / GIGA, rate->maximum / GIGA, rate->spread * PERCENT);
     for (int level = 0; level < LEVELS; level++)
@@ -165,8 +167,8 @@ static void print_floor_line(const char *name, const struct work *work,
 
 static void print_floor(const struct findings *f, enum bench_mode mode) {
     struct work sum = {0};
-    printf("\nWhat one example needs, %-14s%12s%12s%12s%10s%10s%10s%10s\n", mode_names[mode],
-           "kflop", "kB read", "kB updated", "flops us", "bytes us", "stages us", "floor us");
+    printf("\nCost of one example, %-17s%12s%12s%12s%10s%10s%10s%10s\n", mode_names[mode], "kflop",
+           "kB read", "kB updated", "flops us", "bytes us", "stages us", "floor us");
     for (int phase = 0; phase < PHASES; phase++) {
         const struct work *w = &f->work[mode].phases[phase];
         print_floor_line(floor_phase_names[phase], w, &f->phases[mode][phase]);
@@ -175,7 +177,7 @@ static void print_floor(const struct findings *f, enum bench_mode mode) {
         sum.updated += w->updated;
     }
     print_floor_line(f->launches[mode] > 0 ? "sum, and launches" : "sum", &sum, &f->floor[mode]);
-    printf("  working sets: weights %.0f kB; what is updated %.0f kB\n",
+    printf("  working sets: weights %.0f kB; updated memory %.0f kB\n",
            f->work[mode].weights_set / KILO, f->work[mode].updated_set / KILO);
     if (f->launches[mode] > 0)
         printf("  stages: %.2f forward, %.2f backward, %.2f optimizer; launches: %.3f\n",
@@ -212,7 +214,7 @@ static void print_mode(const struct bench_report *r, const struct findings *f,
 static void print_times(const struct bench_report *r, const struct findings *f) {
     const struct figure *socket = &f->parts[PART_SOCKET];
     printf("\nMicroseconds for an example%9s%10s%10s%10s%10s\n", "median", "best", "spread",
-           "floor", "of it");
+           "floor", "floor %");
     for (int mode = 0; mode < MODES; mode++)
         print_mode(r, f, mode);
     if (socket->median > 0) {
@@ -220,17 +222,17 @@ static void print_times(const struct bench_report *r, const struct findings *f) 
         printf("    %.0f examples/s, %.0f%% of the rate in-process (queued)\n",
                MICRO / socket->median, f->parts[PART_QUEUED].median / socket->median * PERCENT);
     }
-    printf("  (queued: %zu examples in one plan; %% of it: floor over median)\n", r->plan);
+    printf("  (queued: %zu examples in one plan; floor %%: floor over median)\n", r->plan);
 }
 
-/* A ratio of two times is no better known than these. */
+/* A ratio of two times is as uncertain as these times. */
 static void print_noise(const struct findings *f) {
     double most = 0;
     for (int mode = 0; mode < MODES; mode++)
         most = fmax(most, fmax(findings_whole(f, mode)->spread, findings_lone(f, mode)->spread));
     if (most > NOISY)
-        printf("  (noisy: the times spread by up to %.0f%%, and 'times as long' is as uncertain; "
-               "measure longer with --seconds, with nothing beside it)\n",
+        printf("  (noisy: the times spread by up to %.0f%%, and so does 'times as long'; use a "
+               "larger --seconds on an idle machine)\n",
                most * PERCENT);
 }
 
@@ -243,10 +245,9 @@ static void print_members(const struct bench_report *r, const struct findings *f
         printf("  %-58s%10.2f%10.2f%16.2f%14.2f\n", mode_names[mode], all / count,
                f->floor[mode].floor * MICRO / count, lone, all / lone);
     }
-    printf(
-        "  (%zu thread%s; one network: the first member alone; times as long: all members, beside "
-        "that)\n",
-        r->threads, text_s(r->threads));
+    printf("  (%zu thread%s; one network: the first member alone; times as long: all members over "
+           "one network)\n",
+           r->threads, text_s(r->threads));
     print_noise(f);
 }
 
@@ -374,7 +375,7 @@ static json_t *floor_json(const struct bench_report *r, const struct findings *f
     return object;
 }
 
-/* Of each of them, and beside one that learns alone. */
+/* Times per member, and of one member alone. */
 static json_t *members_json(const struct bench_report *r, const struct findings *f) {
     json_t *object =
         json_pack("{s:I, s:I}", "count", (json_int_t)r->members, "threads", (json_int_t)r->threads);

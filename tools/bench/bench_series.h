@@ -1,4 +1,4 @@
-/* Repeated measurements of one thing, and what they say together. */
+/* Repeated measurements of one quantity, and their summary. */
 #ifndef RUNNEL_BENCH_SERIES_H
 #define RUNNEL_BENCH_SERIES_H
 
@@ -11,21 +11,21 @@ struct series {
     size_t count;
 };
 
-/* What is beyond SERIES_MAX is left out. */
+/* Ignores values after SERIES_MAX. */
 void series_add(struct series *series, double value);
 
 struct figure {
     double median;
     double minimum, maximum;
-    double spread; /* distance of the quartiles, over the median */
+    double spread; /* distance of the quartiles / median */
 };
 
 /* All zero for an empty series. Sorts the values. */
 struct figure series_figure(struct series *series);
 
-/* ---- How long single examples take ----
+/* ---- Latencies of single examples ----
 
-   One by one: what a mean hides, such as the example that brings the update. */
+   Each value is kept: a mean would hide rare ones, such as examples with an update. */
 
 enum { LATENCIES_MAX = 1 << 17 };
 
@@ -34,14 +34,15 @@ struct latencies {
     size_t count;
 };
 
-/* -1 when out of memory. */
+/* -1 if out of memory. */
 int latencies_open(struct latencies *latencies);
 void latencies_close(struct latencies *latencies);
 
-/* What is beyond LATENCIES_MAX is left out. */
+/* Ignores values after LATENCIES_MAX. */
 void latencies_add(struct latencies *latencies, double value);
 
-/* The value that the share `part` lies at or below; 0 for none. Sorts the values. */
+/* The value at or below which the share `part` of all values is; 0 without values. Sorts the
+   values. */
 double latencies_quantile(struct latencies *latencies, double part);
 
 #endif

@@ -19,9 +19,9 @@
 #include "common/clock.h"
 #include "common/error.h"
 
-/* ---- The sender: a thread that pushes generated examples as fast as the socket takes them ---- */
+/* ---- The sender: a thread that sends generated examples at full speed ---- */
 
-enum { BLOCKED_MS = 50 }; /* how long a send may block before the thread looks up */
+enum { BLOCKED_MS = 50 }; /* longest block of a send before the thread checks its flags */
 
 static const char KEY[] = "bench";
 
@@ -34,11 +34,11 @@ struct bench_sender {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool wanted, flowing, ending; /* under the lock */
-    uint64_t sent;                /* the thread's while it flows, else under the lock */
+    uint64_t sent;                /* the thread's while it sends, else under the lock */
 };
 
-/* Say that nothing is being sent, and sleep until something is to be. False: the thread is to end.
- */
+/* Reports that the thread has stopped sending, and waits until it must send again. False: the
+   thread must end. */
 static bool await_flow(struct bench_sender *sender) {
     pthread_mutex_lock(&sender->lock);
     sender->flowing = false;
@@ -56,7 +56,7 @@ static bool is_wanted(struct bench_sender *sender) {
     return __atomic_load_n(&sender->wanted, __ATOMIC_RELAXED);
 }
 
-/* [key][x] or [key][x][y]. False: the socket was full for BLOCKED_MS, nothing was sent. */
+/* Sends [key][x] or [key][x][y]. False: the socket was full for BLOCKED_MS; nothing was sent. */
 static bool send_example(struct bench_sender *sender) {
     const struct bench_data *data = sender->data;
     struct example e = bench_data_example(data, sender->architecture, KEY, sender->sent);
@@ -118,13 +118,13 @@ static int bench_sender_open(struct bench_sender **sender, void *zmq_context, co
         s->started = true;
         return 0;
     } else {
-        error_set(error, EX_OSERR, "cannot start a thread to send from");
+        error_set(error, EX_OSERR, "cannot start a sender thread");
     }
     bench_sender_close(sender);
     return -1;
 }
 
-/* Send, or wait. Returns when the thread has begun or has stopped to send. */
+/* Starts or stops sending, and returns when the thread has done so. */
 static void bench_sender_flow(struct bench_sender *sender, bool flowing) {
     pthread_mutex_lock(&sender->lock);
     __atomic_store_n(&sender->wanted, flowing, __ATOMIC_RELAXED);
@@ -146,14 +146,15 @@ enum {
     START_TRIES = 600, /* of START_WAIT each */
     REPLY_MS = 10000,
     ENDPOINT_SIZE = 256,
-    OVERRIDES = 5, /* of the bench's own */
+    OVERRIDES = 5, /* of this program */
     LOG_TAIL = 400,
     OPEN_FILES = 8,
     DIRECTORY_SIZE = 64, /* the path of an ipc socket in it must fit 108 bytes */
 };
 
 static const double START_WAIT = 0.05, WARM_UP = 0.3, DRAIN = 2.0, DRAIN_WAIT = 0.02, STOP = 10.0,
-                    LEARN = 10.0; /* STOP: a daemon has so long to end, LEARN: to learn anything */
+                    /* limits: STOP for the daemon's end, LEARN for its first examples */
+    LEARN = 10.0;
 
 struct bench_socket {
     char directory[DIRECTORY_SIZE]; /* temporary: state, sockets and log */
@@ -164,7 +165,7 @@ struct bench_socket {
     uint64_t examples;
 };
 
-/* What the control socket says of the daemon. */
+/* Values from the control socket. */
 struct reading {
     uint64_t examples;
     double time;
@@ -176,7 +177,7 @@ static void sleep_for(double seconds) {
     nanosleep(&time, NULL);
 }
 
-/* ---- the daemon's process ---- */
+/* ---- The daemon's process ---- */
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *ftw) {
     (void)status, (void)type, (void)ftw;
@@ -187,13 +188,13 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 static int find_program(char *path, size_t size, struct error *error) {
     ssize_t length = readlink("/proc/self/exe", path, size - 1);
     if (length < 0)
-        return error_set(error, EX_OSERR, "runneld was not found: name it with --daemon");
+        return error_set(error, EX_OSERR, "runneld not found; pass its path with --daemon");
     path[length] = '\0';
     char *slash = strrchr(path, '/');
     snprintf(slash + 1, size - (size_t)(slash + 1 - path), "runneld");
     if (access(path, X_OK) == 0)
         return 0;
-    return error_set(error, EX_UNAVAILABLE, "%s: %s; name the daemon with --daemon", path,
+    return error_set(error, EX_UNAVAILABLE, "%s: %s; pass the path of runneld with --daemon", path,
                      strerror(errno));
 }
 
@@ -226,7 +227,7 @@ static int start_daemon(struct bench_socket *socket, const struct bench_socket_o
     char **arguments =
         calloc(2 * (options->override_count + OVERRIDES) + 4, sizeof(char *)); /* and NULL */
     if (!arguments)
-        return error_set(error, EX_OSERR, "out of memory to start %s", program);
+        return error_set(error, EX_OSERR, "out of memory: cannot start %s", program);
     size_t n = 0;
     arguments[n++] = program;
     arguments[n++] = "--config";
@@ -257,8 +258,8 @@ static void stop_daemon(struct bench_socket *socket) {
     waitpid(socket->daemon, NULL, 0);
 }
 
-/* What the daemon logged last, for an error's sentence. */
-static int tell_log(const struct bench_socket *socket, struct error *error) {
+/* Appends the daemon's last log lines to an error. */
+static int append_log(const struct bench_socket *socket, struct error *error) {
     char path[PATH_MAX], tail[LOG_TAIL + 1] = "";
     snprintf(path, sizeof path, "%s/log", socket->directory);
     FILE *file = fopen(path, "r");
@@ -268,10 +269,11 @@ static int tell_log(const struct bench_socket *socket, struct error *error) {
         fclose(file);
     for (char *c = tail; *c; c++)
         *c = *c == '\n' ? ' ' : *c;
-    return error_set(error, EX_UNAVAILABLE, "runneld does not answer; its log ends with: %s", tail);
+    return error_set(error, EX_UNAVAILABLE, "runneld does not respond; its log ends with: %s",
+                     tail);
 }
 
-/* ---- the control socket ---- */
+/* ---- The control socket ---- */
 
 static json_t *ask(struct bench_socket *socket, const char *command, struct error *error) {
     char request[64];
@@ -284,7 +286,7 @@ static json_t *ask(struct bench_socket *socket, const char *command, struct erro
         object = json_loadb(zmq_msg_data(&reply), zmq_msg_size(&reply), 0, NULL);
     zmq_msg_close(&reply);
     if (!object)
-        tell_log(socket, error);
+        append_log(socket, error);
     return object;
 }
 
@@ -305,10 +307,11 @@ static int read_status(struct bench_socket *socket, struct reading *reading, str
     reading->examples = socket->examples = (uint64_t)examples;
     snprintf(reading->endpoint, sizeof reading->endpoint, "%s", endpoint);
     json_decref(reply);
-    return bad ? error_set(error, EX_SOFTWARE, "runneld's status lacks what it should carry") : 0;
+    return bad ? error_set(error, EX_SOFTWARE, "invalid status reply from runneld: missing fields")
+               : 0;
 }
 
-/* Connect when the daemon has bound its sockets, or has ended. */
+/* Connects when the daemon has bound its sockets, unless it has ended. */
 static int await_daemon(struct bench_socket *socket, struct error *error) {
     char endpoint[ENDPOINT_SIZE];
     int wait = REPLY_MS, linger = 0;
@@ -316,10 +319,10 @@ static int await_daemon(struct bench_socket *socket, struct error *error) {
     for (int i = 0; access(endpoint + strlen("ipc://"), F_OK) != 0; i++) {
         if (waitpid(socket->daemon, NULL, WNOHANG) != 0) {
             socket->daemon = 0;
-            return tell_log(socket, error);
+            return append_log(socket, error);
         }
         if (i == START_TRIES)
-            return tell_log(socket, error);
+            return append_log(socket, error);
         sleep_for(START_WAIT);
     }
     socket->context = zmq_ctx_new();
@@ -339,7 +342,7 @@ static int make_directory(struct bench_socket *socket, struct error *error) {
         return 0;
     socket->directory[0] = '\0';
     return error_set(error, EX_UNAVAILABLE,
-                     "cannot make a directory in %s; let TMPDIR name one with a short path",
+                     "cannot create a directory in %s; set TMPDIR to a directory with a short path",
                      temporary && *temporary ? temporary : "/tmp");
 }
 
@@ -348,7 +351,7 @@ int bench_socket_open(struct bench_socket **socket, const struct bench_socket_op
                       struct error *error) {
     struct bench_socket *s = *socket = calloc(1, sizeof *s);
     if (!s)
-        return error_set(error, EX_OSERR, "out of memory to start a daemon");
+        return error_set(error, EX_OSERR, "out of memory: cannot start a daemon");
     struct reading reading;
     if (make_directory(s, error) == 0 && start_daemon(s, options, error) == 0 &&
         await_daemon(s, error) == 0 && read_status(s, &reading, error) == 0 &&
@@ -374,8 +377,8 @@ void bench_socket_close(struct bench_socket **socket) {
     *socket = NULL;
 }
 
-/* Wait until everything sent is learned. When that takes too long, have the daemon pause: what
-   waits then is more than a slice takes, and does not distort the next. */
+/* Waits until all sent examples are learned. If that takes too long, pauses the daemon: the
+   queue is longer than a slice, and must not distort the next one. */
 static int come_to_rest(struct bench_socket *socket, struct error *error) {
     struct reading reading;
     for (double begin = clock_seconds(); clock_seconds() < begin + DRAIN; sleep_for(DRAIN_WAIT)) {
@@ -398,7 +401,7 @@ int bench_socket_time(struct bench_socket *socket, double seconds, double *examp
     sleep_for(WARM_UP);
     if (read_status(socket, &begin, error))
         return -1;
-    do { /* longer where the machine does something else */
+    do { /* longer if the machine is busy */
         sleep_for(seconds);
         if (read_status(socket, &end, error))
             return -1;

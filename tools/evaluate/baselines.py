@@ -1,25 +1,25 @@
-# --- the baselines ---
+# --- Baselines ---
 #
-# What a prediction costs that needs no network, of classes and of pen strokes: the simplest honest rival on the
-# same targets. The build puts this file into runnel-evaluate.
+# The loss of simple predictions of classes and pen strokes without a network, on the same targets.
+# The build inserts this file into runnel-evaluate.
 #
-# Each baseline is online as the network is: it predicts a target from what came before it, is scored
-# in the network's own units, and only then takes the target in. `take(example)` gets one example of
-# one step, a dict as `runnel-feed --print` writes it, and returns its Score, or None when the example
-# brings no target.
+# Each baseline is online, like the network: it predicts a target from earlier ones, is scored in
+# the network's units, and then learns the target. `take(example)` gets an example of one step, a
+# dict as `runnel-feed --print` writes it, and returns its Score, or None if the example has no
+# target.
 import collections
 import math
 
-# loss in nats as the contract defines it; metric is what is averaged for the daemon's `metric`: the
-# squared error in original units, whether the class was right (1.0 or 0.0), or None.
+# loss in nats as in the contract; metric is averaged for the daemon's `metric`: the squared error
+# in original units, whether the class was right (1.0 or 0.0), or None.
 Score = collections.namedtuple("Score", "loss metric")
 
 
 class Moments:
-    """Running mean and population variance of one number; with the `memory` and `limit` of
+    """Running mean and population variance of one number, with the `memory` and `limit` of
     `scale: standard`."""
 
-    FIRST = 30  # values that are not limited
+    FIRST = 30  # values without limit
 
     def __init__(self, memory=0, limit=0):
         self.memory, self.limit = memory, limit
@@ -42,8 +42,8 @@ class Moments:
 
 
 class Frequencies:
-    """The classes seen so far, each as probable as it was frequent (one is added to every count),
-    whatever came just before; the most frequent one is the guess."""
+    """The probability of a class is its frequency so far (with one added to each count),
+    independent of the previous class; the most frequent class is the guess."""
 
     def __init__(self, classes, following):
         self.following = following  # the target is the stream's next x, not y
@@ -76,14 +76,14 @@ class Frequencies:
 
 
 class OneNormal:
-    """Pen strokes: one normal over (dx, dy) with the mean and covariance of all movements so far,
-    and the pen lifted as often as it was."""
+    """Pen strokes: one normal over (dx, dy) with the mean and covariance of all movements so
+    far, and the frequency of the end of a stroke."""
 
     def __init__(self):
         self.name = "one normal, running moments"
         self.dx, self.dy = Moments(), Moments()
-        self.products = 0.0  # sum of dx's and dy's common deviations
-        self.lifted, self.count = 1, 2  # one is added to either count
+        self.products = 0.0  # sum of products of dx's and dy's deviations
+        self.lifted, self.count = 1, 2  # one is added to each count
         self.begun = set()
 
     def take(self, example):
@@ -98,7 +98,7 @@ class OneNormal:
 
     def loss(self, dx, dy, end):
         n = self.dx.count
-        # Before there are moments: those of a standard normal, as strong as one observation.
+        # Prior of the moments: a standard normal, with the weight of one observation.
         a, b = ((m.squares + 1) / (n + 1) for m in (self.dx, self.dy))
         c = self.products / (n + 1)
         u, v = dx - self.dx.mean, dy - self.dy.mean
@@ -118,7 +118,7 @@ class OneNormal:
 
 
 def choose_baseline(output):
-    """The baseline for the `output` of a model, or None where the daemon's own is all there is."""
+    """The baseline for the `output` of a model; None: use only the daemon's own."""
     following = output.get("target", "given") == "next"
     if output["loss"] == "softmax":
         return Frequencies(output["size"], following)

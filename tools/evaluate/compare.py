@@ -1,24 +1,25 @@
-# --- the comparison ---
+# --- The comparison ---
 #
-# Forecasts of the network and of its rivals beside what came, number by number. The build puts this
-# file into runnel-evaluate.
+# Errors of the network's forecasts and of its rivals, number by number. The build inserts this file
+# into runnel-evaluate.
 import collections
 import math
 
 import numpy as np
 
-WILD = 1e9  # times the median change: no sensor means that
+WILD = 1e9  # times the median change: no real value
 
 
 class Comparison:
-    """newest: the examples of the stream of the last one; truth, last (examples, columns): what came, and what was there `ahead` steps before it, NaN where
-    there is no target; forecasts {method: (examples, columns)} of what came, said then."""
+    """newest: the examples of the last example's stream. truth, last (examples, columns): the
+    true values, and the values `ahead` steps before, NaN without a target. forecasts {method:
+    (examples, columns)}: the forecasts of the true values."""
 
-    TELL = 500  # examples
+    REPORT_EVERY = 500  # examples
 
-    def __init__(self, examples, rivals, told=lambda n: None, ahead=1):
-        """`rivals` as all_rivals gives it; examples as `runnel-feed --print` writes them, one step each;
-        told(n) is called now and then."""
+    def __init__(self, examples, rivals, report=lambda n: None, ahead=1):
+        """`rivals` from all_rivals; examples as `runnel-feed --print` writes them, one step
+        each; report(n) is called periodically."""
         columns = len(examples[0]["x"])
         self.truth = np.array([[math.nan if v is None else v for v in e["x"]] for e in examples])
         self.forecasts = {name: np.full(self.truth.shape, math.nan) for name in rivals}
@@ -34,26 +35,26 @@ class Comparison:
                 past.clear()
         lanes = {}
         for n, example in enumerate(examples):
-            if n % self.TELL == 0:
-                told(n)
+            if n % self.REPORT_EVERY == 0:
+                report(n)
             lane = lanes.pop(example["stream"], None) or Lane(columns, rivals, ahead)
             if self.before[n] >= 0:
-                x, known, all_said = lane.past[0]
+                x, known, forecasts = lane.past[0]
                 self.last[n] = np.where(known, x, math.nan)
-                for name, said in all_said.items():
-                    self.forecasts[name][n] = np.where(np.isfinite(said), said, x)
+                for name, forecast in forecasts.items():
+                    self.forecasts[name][n] = np.where(np.isfinite(forecast), forecast, x)
             lane.take(self.truth[n])
             if not example.get("end"):
                 lanes[example["stream"]] = lane
 
-    def add(self, name, said):
-        """What a method said after each example, {its number from 0: (columns,)}."""
+    def add(self, name, predicted):
+        """Adds the forecasts of a method after each example, {its number from 0: (columns,)}."""
         forecast = self.forecasts[name] = np.full(self.truth.shape, math.nan)
         for n in np.flatnonzero(self.before >= 0):
-            forecast[n] = said.get(self.before[n], math.nan)
+            forecast[n] = predicted.get(self.before[n], math.nan)
 
     def finish(self, main):
-        """Compare where the network, called `main`, has a forecast."""
+        """Compares the targets for which the network, called `main`, has a forecast."""
         self.errors = {"last value": self.truth - self.last}
         for name, forecast in self.forecasts.items():
             self.errors[name] = self.truth - forecast
@@ -82,19 +83,21 @@ class Comparison:
             return np.where(chosen, np.abs(self.errors[name][part]), 0).sum(axis=0) / chosen.sum(axis=0)
 
     def skills(self, against, part=slice(None)):
-        """1 - mean squared error / that of a rival, of each column; NaN where the rival is always right."""
+        """1 - mean squared error / that of a rival, of each column; NaN if the rival has no
+        error."""
         with np.errstate(invalid="ignore", divide="ignore"):
             skills = 1 - self.squares(self.main, part) / self.squares(against, part)
         return np.where(np.isfinite(skills), skills, math.nan)
 
     def skill(self, against, part=slice(None)):
-        """The mean over the columns that have one."""
+        """The mean over the columns with a skill."""
         skills = self.skills(against, part)
         return float(np.nanmean(skills)) if np.isfinite(skills).any() else math.nan
 
 
 class Lane:
-    """One stream: its rivals; and of the last `ahead` steps x, what of it was known, and what they said."""
+    """One stream: its rivals; and for the last `ahead` steps x, which numbers were known, and
+    the rivals' forecasts."""
 
     def __init__(self, columns, rivals, ahead):
         self.x, self.known = np.zeros(columns), np.zeros(columns, bool)
@@ -105,5 +108,5 @@ class Lane:
         seen = np.isfinite(x)
         self.x = np.where(seen, x, self.x)
         self.known = self.known | seen
-        said = {name: rival.take(self.x, seen) for name, rival in self.rivals.items()}
-        self.past.append((self.x, self.known, said))
+        forecasts = {name: rival.take(self.x, seen) for name, rival in self.rivals.items()}
+        self.past.append((self.x, self.known, forecasts))

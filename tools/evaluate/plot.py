@@ -1,13 +1,13 @@
-# --- the plot ---
+# --- The plot ---
 #
-# The build puts this file into runnel-evaluate.
+# The build inserts this file into runnel-evaluate.
 import math
 
 import numpy as np
 
-POINTS = 300        # of the end of the stream
+POINTS = 300        # last examples of the stream
 PANELS = 4
-MARGIN = 0.15       # of the range of the truth, above and below
+MARGIN = 0.15       # of the range of the true values, above and below
 TENTHS = 10
 LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 4, "fontsize": 8, "frameon": False,
           "borderaxespad": 0.2}
@@ -17,8 +17,9 @@ RIVAL_COLOURS = ["#0072B2", "#009E73", "#CC79A7", "#E69F00"]
 
 
 def draw(path, title, names, comparison, rivals, bands, times):
-    """The end of the newest stream, forecast beside truth, for the first columns; below, the skill by tenth.
-    bands (examples, columns, 2) or None; times (examples,) in Unix seconds or None."""
+    """Draws the end of the newest stream: forecasts and true values of the first columns, and
+    the skill by tenth below. bands (examples, columns, 2) or None; times (examples,) in Unix
+    seconds or None."""
     try:
         import matplotlib
         matplotlib.use("Agg")
@@ -50,18 +51,19 @@ def draw(path, title, names, comparison, rivals, bands, times):
     try:
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as problem:
-        give_up(f"the plot cannot be written: {problem}")
+        give_up(f"cannot write the plot: {problem}")
 
 
 def draw_column(panel, x, rows, k, comparison, bands):
-    truth, said = comparison.truth[rows, k], comparison.forecasts[comparison.main][rows, k]
+    truth, forecast = comparison.truth[rows, k], comparison.forecasts[comparison.main][rows, k]
     if bands is not None and np.isfinite(bands[rows, k]).any():
         low, high = bands[rows, k, 0], bands[rows, k, 1]
         panel.fill_between(x, low, high, color=BAND, alpha=0.35, linewidth=0, label="90% band")
         missed = (truth < low) | (truth > high)
-        panel.plot(x[missed], truth[missed], "o", color=MISS, markersize=3, label="outside of it")
+        panel.plot(x[missed], truth[missed], "o", color=MISS, markersize=3,
+                   label="outside the band")
     panel.plot(x, truth, color=TRUTH, linewidth=1.1, label="truth")
-    panel.plot(x, said, color=FORECAST, linewidth=1.1, label="forecast, one step before")
+    panel.plot(x, forecast, color=FORECAST, linewidth=1.1, label="forecast, one step before")
     calm = truth[np.isfinite(truth) & ~comparison.wild[rows, k]]
     if len(calm) and calm.max() > calm.min():
         room = MARGIN * (calm.max() - calm.min())
@@ -70,7 +72,7 @@ def draw_column(panel, x, rows, k, comparison, bands):
 
 
 def draw_skill(panel, comparison, rivals):
-    """By tenth of the stream, against each of the simple methods."""
+    """Draws the skill by tenth of the stream, against each of the simple methods."""
     edges = [len(comparison.truth) * n // TENTHS for n in range(TENTHS + 1)]
     for name, colour in zip(rivals, RIVAL_COLOURS):
         skills = [comparison.skill(name, slice(a, b)) for a, b in zip(edges, edges[1:])]

@@ -1,6 +1,6 @@
-# --- what is printed ---
+# --- Reports ---
 #
-# The build puts this file into runnel-evaluate.
+# The build inserts this file into runnel-evaluate.
 import collections
 import math
 
@@ -8,11 +8,11 @@ import numpy as np
 
 PARTS = 10
 WIDTH = 13
-LEAST = -1000  # skills below it are not worth their digits
-# Of one `loss` message: the examples it covers, its mean, that of the daemon's own baseline on the same
-# targets (None: it has none); metric as in Score.
+LEAST = -1000  # lower skills are printed as '< -1000'
+# One `loss` message: the examples it covers, its mean, that of the daemon's own baseline on the
+# same targets (None: no baseline); metric as in Score.
 Interval = collections.namedtuple("Interval", "first until loss metric baseline time")
-# Means over some examples, of network and baseline; metrics may be None.
+# Means of network and baseline over some examples; metrics may be None.
 Part = collections.namedtuple("Part", "targets loss metric baseline_loss baseline_metric")
 
 
@@ -38,7 +38,7 @@ def mean(pairs):
 
 
 def summarize(chosen, scores):
-    """Means over the targets of the chosen intervals, the same ones for network and baseline."""
+    """Means over the targets of the chosen intervals, the same targets for network and baseline."""
     weights = [sum(s is not None for s in scores[i.first:i.until]) for i in chosen]
     rival = [s for i in chosen for s in scores[i.first:i.until] if s is not None]
     return Part(sum(weights),
@@ -63,7 +63,7 @@ def row(label, width, values):
 
 
 def cut(parts):
-    """(label, intervals) of the whole, of each tenth, and of the last fifth."""
+    """(label, intervals) of the whole stream, each tenth, and the last fifth."""
     tenths = [parts[len(parts) * n // PARTS:len(parts) * (n + 1) // PARTS] for n in range(PARTS)]
     named = [(f"tenth {n}", tenth) for n, tenth in enumerate(tenths, start=1)]
     return [("whole", parts), *named, ("last fifth", tenths[-2] + tenths[-1])]
@@ -89,7 +89,7 @@ def report_losses(parts, scores, kind, name):
 
 
 def report_own(parts, kind):
-    """Losses beside the daemon's own baseline."""
+    """Losses compared with the daemon's own baseline."""
     scored = "rmse" if kind in ("squared", "gaussian") else "accuracy"
     print(f"{'':<12}" + "".join(f"{name:>{WIDTH}}" for name in ("loss", "baseline", "skill", scored)))
     for label, chosen in cut(parts):
@@ -105,7 +105,8 @@ def report_own(parts, kind):
 
 
 def report_parts(parts, comparison, losses):
-    """Root mean squared error of the whole and of its tenths, beside the last value; and losses, or not."""
+    """Root mean squared error of the whole stream and its tenths, with that of the last value;
+    and losses if requested."""
     named = ("loss", "baseline") * losses
     print(f"{'':<12}{'targets':>9}" + "".join(
         f"{name:>{WIDTH}}" for name in (*named, "rmse", "last value", "skill")))
@@ -119,7 +120,7 @@ def report_parts(parts, comparison, losses):
 
 
 def report_columns(names, comparison, rivals):
-    """The network's skill against each rival, a column each, and the errors over all of them."""
+    """The network's skill against each rival by column, and the errors over all columns."""
     width = max(12, *(len(name) + 2 for name in names))
     print(f"{'':<{width + WIDTH}}{'skill against':>{WIDTH + 3}}")
     print(f"{'':<{width}}{'rmse':>{WIDTH}}" + "".join(f"{rival:>{WIDTH}}" for rival in rivals))
@@ -141,7 +142,7 @@ def report_columns(names, comparison, rivals):
 
 
 def report_experts(comparison, experts):
-    """What each expert and member of the mixture would have reached by itself."""
+    """The errors of each expert and member of the mixture alone."""
     print(f"\n{'':<12}{'rmse':>{WIDTH}}{'skill':>{WIDTH}}   of the mixture against this one alone")
     for name in experts:
         label = name[len(EXPERT):]
@@ -150,7 +151,8 @@ def report_experts(comparison, experts):
 
 def report_coverage(comparison, bands):
     within = (comparison.truth >= bands[:, :, 0]) & (comparison.truth <= bands[:, :, 1])
-    changes = [len(np.unique(x[np.isfinite(x)])) > 1 for x in comparison.truth.T]  # else it is known
+    # otherwise it is known
+    changes = [len(np.unique(x[np.isfinite(x)])) > 1 for x in comparison.truth.T]
     known = comparison.targets & np.isfinite(bands).all(axis=2) & changes
     if known.any():
         print(f"{100 * (within & known).sum() / known.sum():.1f}% of the values lay within the 90% band "

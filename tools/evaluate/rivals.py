@@ -1,25 +1,26 @@
-# --- the rivals ---
+# --- Rivals ---
 #
-# Forecasts of the next x, or of that `ahead` steps later, that need no network, in original units. The
-# build puts this file into runnel-evaluate.
+# Forecasts of the next x, or of that `ahead` steps later, without a network, in original units. The
+# build inserts this file into runnel-evaluate.
 #
-# A rival belongs to one stream. `take(x, seen)` gets the next x (columns,), a missing number held at
-# its last value (0 before any), and which numbers were observed; it returns what it says of the x
-# after that, or of the one `ahead` steps after, (columns,). A number that is not finite counts as the last value.
+# A rival belongs to one stream. `take(x, seen)` gets the next x (columns,), with missing numbers
+# held at their last value (0 at first), and the mask of observed numbers. It returns its forecast
+# of the next x, or of the one `ahead` steps later, (columns,). A number that is not finite means
+# the last value.
 import collections
 import math
 
 import numpy as np
 
-LAGS = 12          # of an autoregression: so many last values
+LAGS = 12          # last values of an autoregression
 TOGETHER = 8       # columns at most that share a regression
-LONGEST = 400      # season, in steps, where none is given
-MEMORY, LIMIT = 1000, 30  # of running means, as those of `scale: forecast`
+LONGEST = 400      # longest season in steps, without --period
+MEMORY, LIMIT = 1000, 30  # of running means, as for `scale: forecast`
 
 
 class SeasonalNaive:
-    """What was one season ago. Where no period is given it is found as values come: the one, of 2 to
-    LONGEST steps, that would have made the smallest mean absolute error in at least two seasons."""
+    """The value one season ago. Without a period, the season is the one of 2 to LONGEST steps
+    with the smallest mean absolute error so far, over at least two seasons."""
 
     def __init__(self, columns, period=None, ahead=1):
         self.columns, self.period, self.ahead = columns, period, ahead
@@ -52,12 +53,13 @@ class SeasonalNaive:
 
 
 class Autoregression:
-    """The change over `ahead` steps by recursive least squares on the last LAGS values, relative to the
-    newest one and in units of the usual change over so many, and on the running mean; each column by itself, or all
-    of them `together`. Forgetting 0.999, prior 0 with precision 100: it begins as the last value does."""
+    """Forecasts the change over `ahead` steps by recursive least squares on the last LAGS
+    values, relative to the newest one and in units of the usual change, and on the running mean;
+    each column separately, or all of them `together`. Forgetting factor 0.999, prior 0 with
+    precision 100: the first forecasts equal the last value."""
     KEEP, PRIOR = 0.999, 100.0
     FAR, FAR_TARGET = 10, 5
-    TRACE = 1e4  # of P, a number: nothing is forgotten above it
+    TRACE = 1e4  # of P per number: it does not forget above this limit
     SINGULAR = 1e12
 
     def __init__(self, columns, together=False, ahead=1):
@@ -68,7 +70,8 @@ class Autoregression:
         self.levels = [Moments(MEMORY, LIMIT) for _ in range(columns)]
         self.changes = [Moments(MEMORY, LIMIT) for _ in range(columns)]
         self.known = np.zeros(columns, bool)
-        self.past, self.waiting = None, collections.deque(maxlen=ahead)  # what steps said, oldest first
+        # forecasts of earlier steps, oldest first
+        self.past, self.waiting = None, collections.deque(maxlen=ahead)
 
     def prior(self, groups):
         return np.tile(np.eye(self.inputs) / self.PRIOR, (groups, 1, 1))
@@ -96,14 +99,14 @@ class Autoregression:
         phi = np.clip(rows.T.reshape(groups, -1), -self.FAR, self.FAR)
         phi = np.concatenate([phi, np.ones((groups, 1))], axis=1)[:, :, None]
         self.waiting.append((x, unit, phi, self.known))
-        return x + unit * self.say(phi)
+        return x + unit * self.predict(phi)
 
-    def say(self, phi):
+    def predict(self, phi):
         return (self.weight.transpose(0, 2, 1) @ phi).reshape(-1)
 
     def learn(self, y, phi, seen):
         y = np.clip(y, -self.FAR_TARGET, self.FAR_TARGET)
-        error = np.where(seen, y - self.say(phi), 0).reshape(len(self.weight), 1, -1)
+        error = np.where(seen, y - self.predict(phi), 0).reshape(len(self.weight), 1, -1)
         gain = self.p @ phi
         q = phi.transpose(0, 2, 1) @ gain
         if not ((q >= 0) & (q < self.SINGULAR)).all():
@@ -118,13 +121,13 @@ class Autoregression:
 
 
 def usual_change(moments):
-    """The root mean square change, 1 while there was none."""
+    """The root mean square change; 1 without changes."""
     return math.sqrt(moments.variance + moments.mean**2) or 1.0
 
 
 class Guarded:
-    """Models of River, one a column. Theirs are learned by stochastic gradient descent and may diverge: what
-    lies more than FAR usual changes from the last value counts as that value."""
+    """Models of River, one per column. They use stochastic gradient descent and may diverge: a
+    forecast more than FAR usual changes from the last value is replaced by it."""
     FAR = 10
 
     def __init__(self, columns, make):
@@ -133,53 +136,54 @@ class Guarded:
         self.last = [None] * columns
 
     def take(self, x, seen):
-        said = np.full(len(x), np.nan)
+        forecast = np.full(len(x), np.nan)
         for k in np.flatnonzero(seen):
-            said[k] = self.step(k, float(x[k]))
-        return said
+            forecast[k] = self.step(k, float(x[k]))
+        return forecast
 
     def step(self, k, x):
         if self.last[k] is not None:
             self.changes[k].add(x - self.last[k])
         self.last[k] = x
         try:
-            said = self.ask(k, x)
-        except (ArithmeticError, ValueError, IndexError):  # too early, or its numbers overflow
+            forecast = self.predict(k, x)
+        except (ArithmeticError, ValueError, IndexError):  # too early, or an overflow
             return math.nan
-        return said if abs(said - x) <= self.FAR * usual_change(self.changes[k]) else math.nan
+        return forecast if abs(forecast - x) <= self.FAR * usual_change(self.changes[k]) else math.nan
 
 
 class Series(Guarded):
-    """One of its time_series."""
+    """A model of time_series."""
 
-    def ask(self, k, x):
+    def predict(self, k, x):
         self.models[k].learn_one(x)
         return self.models[k].forecast(horizon=1)[0]
 
 
 class Regression(Guarded):
-    """One of its regressors: the next change, from the last LAGS values relative to the newest one."""
+    """A regressor: forecasts the next change from the last LAGS values relative to the newest
+    one."""
 
     def __init__(self, columns, make):
         super().__init__(columns, make)
         self.past = [collections.deque(maxlen=LAGS) for _ in range(columns)]
-        self.asked = [None] * columns
+        self.features = [None] * columns
 
-    def ask(self, k, x):
+    def predict(self, k, x):
         past = self.past[k]
-        if self.asked[k]:
-            self.models[k].learn_one(self.asked[k], x - past[0])
+        if self.features[k]:
+            self.models[k].learn_one(self.features[k], x - past[0])
         past.appendleft(x)
-        self.asked[k] = {n: past[min(n, len(past) - 1)] - x for n in range(1, LAGS)}
-        return x + self.models[k].predict_one(self.asked[k])
+        self.features[k] = {n: past[min(n, len(past) - 1)] - x for n in range(1, LAGS)}
+        return x + self.models[k].predict_one(self.features[k])
 
 
-# What --rivals takes.
+# Values of --rivals.
 RIVALS = ("seasonal", "ar", "var", "snarimax", "holt-winters", "arf")
 
 
 def river_rivals(columns, period):
-    """Those of River, as its documentation sets them up; empty where it is not installed."""
+    """Models of River with the settings of its documentation; empty if it is not installed."""
     try:
         from river import forest, time_series
     except ImportError:
@@ -195,7 +199,7 @@ def river_rivals(columns, period):
 
 
 def all_rivals(columns, period, ahead=1):
-    """{name: a function that makes one for a stream}. Those of River say the next x alone."""
+    """{name: a function that makes one for a stream}. Those of River only forecast the next x."""
     rivals = {"seasonal": lambda: SeasonalNaive(columns, period, ahead),
               f"AR({LAGS})": lambda: Autoregression(columns, ahead=ahead)}
     if 1 < columns <= TOGETHER:

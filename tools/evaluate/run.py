@@ -1,6 +1,6 @@
-# --- the network ---
+# --- The network ---
 #
-# A daemon of its own that learns a stream, and what it publishes. The build puts this file into
+# A separate daemon that learns a stream, and its statistics. The build inserts this file into
 # runnel-evaluate.
 import contextlib
 import json
@@ -17,45 +17,45 @@ import time
 
 import numpy as np
 
-PATIENCE = 60  # seconds without progress after which the daemon is given up
-AHEAD_BYTES = 8 << 20  # of predictions that may be on their way: fewer than the daemon's socket keeps
+PATIENCE = 60  # longest time without progress, in seconds
+AHEAD_BYTES = 8 << 20  # of unread predictions: less than the daemon's socket keeps
 AHEAD_MOST, BYTES_A_NUMBER = 4000, 24
 
 
 def program(name):
-    """Beside this one, as installed or in the tree in which it was built, else in PATH."""
+    """The path of a program in the directory of this program (installed or built), else in PATH."""
     beside = pathlib.Path(__file__).resolve().parent / name
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which(name)
     if not found:
-        give_up(f"there is no {name}, neither beside this program nor in PATH; on Debian: "
+        give_up(f"{name} not found in the directory of this program or in PATH; on Debian: "
                 "apt-get install runnel runnel-tools")
     return found
 
 
 @contextlib.contextmanager
 def undisturbed():
-    """A signal ends this program only when what is started meanwhile is known, and so is ended, too."""
-    came = []
-    before = {number: signal.signal(number, lambda number, _: came.append(number))
+    """Delays signals until a started process is registered, so that it is ended, too."""
+    received = []
+    before = {number: signal.signal(number, lambda number, _: received.append(number))
               for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in came[:1]:
+        for number in received[:1]:
             signal.raise_signal(number)
 
 
 class Prediction:
-    """What is kept of a message, for one horizon of its list, or of the only one: forecasts (columns,), NaN
-    where there is none, of x after the example; intervals (columns, 2) or None; experts {name: forecasts};
-    and the loss of the example itself."""
+    """A prediction message, for one horizon of its list or the only one: forecasts (columns,) of
+    x after the example, NaN if missing; intervals (columns, 2) or None; experts {name:
+    forecasts}; and the loss of the example itself."""
 
     def __init__(self, message, horizon=None):
         of = lambda values: values if horizon is None or not values else values[horizon]
-        said = of(message["prediction"])
-        self.x = numbers(said["mean"] if isinstance(said, dict) else said)
+        mean = of(message["prediction"])
+        self.x = numbers(mean["mean"] if isinstance(mean, dict) else mean)
         self.loss = message.get("loss")
         interval = of(message.get("interval"))
         self.interval = np.array([p or (math.nan,) * 2 for p in interval]) if interval else None
@@ -67,8 +67,9 @@ def numbers(values):
 
 
 class Recorder(threading.Thread):
-    """Reads what the daemon publishes: its first `status`, `losses`, and for each horizon `predictions` by
-    the number of their example, from 0. `ahead` as in the configuration: a list, or not."""
+    """Reads the daemon's messages: its first `status`, `losses`, and for each horizon
+    `predictions` by the number of their example, from 0. `ahead` as in the configuration: a
+    number or a list."""
 
     def __init__(self, endpoint, topics, ahead):
         super().__init__(daemon=True)
@@ -77,7 +78,7 @@ class Recorder(threading.Thread):
         self.watch = subprocess.Popen([program("runnel-watch"), "--json", *words, "--connect", endpoint],
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.status, self.losses, self.predictions = None, [], [{} for _ in self.horizons]
-        self.newest = 0  # predictions: examples that are known
+        self.newest = 0  # predictions: number of examples with one
         self.refused = None  # why the daemon rejected examples
         self.start()
 
@@ -105,7 +106,7 @@ class Run:
     """A daemon with a recorder of its statistics; leaves no process or file."""
 
     def __init__(self, command, every, predictions, ahead=1):
-        self.predictions = predictions  # false, true or all, as the configuration has it
+        self.predictions = predictions  # false, true or all, as in the configuration
         self.directory = tempfile.TemporaryDirectory(prefix="evaluate.")
         self.daemon = self.recorder = None
         sockets = (f"{name}.bind={self.endpoint(name)}"
@@ -144,10 +145,10 @@ class Run:
         self.directory.cleanup()
 
     def wait_until(self, what, progress):
-        """Until `progress` returns None; what else it returns has to change once in a while."""
+        """Waits until `progress` returns None; its result must change within PATIENCE seconds."""
         known, since = object(), time.monotonic()
         while (value := progress()) is not None:
-            # A signal in the middle of it would leave a lock of its own taken, and wait() would never return.
+            # A signal during poll would leave its lock taken, and wait() would never return.
             with undisturbed():
                 ended = self.daemon.poll() is not None
             if ended:
@@ -156,7 +157,7 @@ class Run:
             if value != known:
                 known, since = value, time.monotonic()
             if time.monotonic() - since > PATIENCE:
-                give_up(f"{what} did not come; it stopped at {value}")
+                give_up(f"timed out waiting for {what}; it stopped at {value}")
             time.sleep(0.01)
 
     def status(self):
@@ -164,16 +165,16 @@ class Run:
             [program("runnel-ctl"), "status", "--json", "--connect",
              self.endpoint("control")], stdout=subprocess.PIPE, text=True, check=False)
         if reply.returncode != 0:
-            give_up("the daemon does not answer")
+            give_up("the daemon does not respond")
         return json.loads(reply.stdout)
 
-    def feed(self, lines, numbers, told):
-        """Send the examples, lines of JSON, and wait until all of them are learned and recorded. A
-        prediction has about so many `numbers`; told(n) is called now and then."""
+    def feed(self, lines, numbers, report):
+        """Sends the examples, lines of JSON, and waits until all are learned and recorded. A
+        prediction has about `numbers` numbers; report(n) is called periodically."""
         self.wait_until("the daemon's first status",
                         lambda: None if self.recorder.status else "start")
         command = [program("runnel-feed"), "json", "--quiet", "--connect", self.endpoint("examples")]
-        complaints = pathlib.Path(self.directory.name, "feeder")  # of no use after Ctrl-C
+        complaints = pathlib.Path(self.directory.name, "feeder")  # incomplete after Ctrl-C
         feeder = None
         ahead = max(1, min(AHEAD_MOST, AHEAD_BYTES // (BYTES_A_NUMBER * numbers)))
         try:
@@ -181,12 +182,12 @@ class Run:
                 feeder = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=file, text=True)
             for sent in range(0, len(lines), ahead):
                 self.keep_pace(sent - ahead)
-                told(max(0, sent - ahead))
+                report(max(0, sent - ahead))
                 feeder.stdin.write("".join(lines[sent:sent + ahead]))
                 feeder.stdin.flush()
             feeder.stdin.close()
         except BrokenPipeError:
-            pass  # it says why
+            pass  # the feeder printed its error
         except BaseException:
             if feeder:
                 feeder.kill()
@@ -204,7 +205,7 @@ class Run:
         return self.status()
 
     def keep_pace(self, examples):
-        """A subscriber that does not keep up loses messages: wait for the predictions of so many."""
+        """A slow subscriber loses messages: waits for the predictions of `examples`."""
         if self.predictions != "false":
             self.wait_until(f"the prediction of example {examples}",
                             lambda: None if self.recorder.newest >= examples else self.recorder.newest)

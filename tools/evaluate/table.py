@@ -1,8 +1,7 @@
-# --- a table ---
+# --- A table ---
 #
-# What is in a CSV file that nobody has described: where its fields end, whether its first line names
-# the columns, which of them are numbers worth a forecast, and which one is the time. The build puts
-# this file into runnel-evaluate.
+# Detects the structure of a CSV file: its delimiter, a header line, numeric columns to forecast,
+# and the time. The build inserts this file into runnel-evaluate.
 import collections
 import csv
 import fnmatch
@@ -17,44 +16,47 @@ import subprocess
 import tempfile
 import textwrap
 
-DELIMITERS = {";": ";", "\t": "tab", "|": "|", ",": ",", " ": " "}  # in this order; as runnel-feed has it
-SAMPLE = 200        # lines that decide on the delimiter
-FEW = 0.05          # of a column of numbers that may be something else
-ROWS_MIN = 30       # below that there is nothing to learn
+# in this order, as in runnel-feed
+DELIMITERS = {";": ";", "\t": "tab", "|": "|", ",": ",", " ": " "}
+SAMPLE = 200        # lines to detect the delimiter
+FEW = 0.05          # share of other cells in a numeric column
+ROWS_MIN = 30       # fewer rows cannot be evaluated
 COLUMNS_MAX = 32
-FOUND = 20          # characters of what is no number
+FOUND = 20          # characters of a quoted invalid cell
 WIDTH_OF_LINES = 100
 LISTED = 8          # columns in a sentence
-MISSING = "nan,null,NA,N/A,-"   # words of missing cells; as runnel-feed has them
+MISSING = "nan,null,NA,N/A,-"   # words of missing cells, as in runnel-feed
 BLANKS = " \t"
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 TIME_NAME = re.compile(r"(.*[^a-z])?(date|time|datetime|timestamp|ts|year|month|day|hour|epoch)([^a-z].*)?",
                        re.IGNORECASE)
 INDEX_NAME = re.compile(r"|id|index|row|no|nr|number|unnamed.*", re.IGNORECASE)
-ORDER_NAME = re.compile(r"t|step|tick|cycle|cycles|period", re.IGNORECASE)  # as well as a time or an index
+# besides times and indices
+ORDER_NAME = re.compile(r"t|step|tick|cycle|cycles|period", re.IGNORECASE)
 KEY_NAME = re.compile(r"(.*[^a-z])?(id|no|nr|number|key|sensor|device|station|unit|node|machine|host|site|item|store|"
                       r"series|channel)([^a-z].*)?", re.IGNORECASE)  # of numbers that name streams
-STREAM_ROWS = 10    # of a stream, on the mean
-DATE = re.compile(r"(\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{8}(?=[T ]))([T ,].*)?")  # of any kind
+STREAM_ROWS = 10    # of a stream, on average
+DATE = re.compile(r"(\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{8}(?=[T ]))([T ,].*)?")  # in any format
 CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?( ?[AaPp][Mm])?")
 THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
 GAP = 1.5           # times the usual step of time
 UNIX_LEAST = 1e8    # seconds: 1973
 UNIX_MILLISECONDS = 1e13
-NO_TIME = "is a time in an unknown form (see --time-format)"
+NO_TIME = "is a time in an unknown format (see --time-format)"
 LARGEST = 3.4028235e38    # of 32 bits
 
 Column = collections.namedtuple("Column", "name kind why")  # kind: number, index, time, stream, other, unused
 COUNTS, STILL = "only counts rows", "never changes"
-STREAMS_MAX = 1024  # learning.max_streams unless it is set
+STREAMS_MAX = 1024  # default of learning.max_streams
 
 
 class Unusable(Exception):
-    """With one sentence that says why."""
+    """An unusable table, with one sentence about the reason."""
 
 
 class Cells:
-    """How cells are read, as runnel-feed reads them; with decimal commas after its commas are points."""
+    """Reads cells like runnel-feed; with decimal commas as it does after commas are replaced by
+    points."""
 
     def __init__(self, words=None):
         self.words = words  # of --missing, or None
@@ -75,7 +77,7 @@ class Cells:
         return not self.is_missing(cell) and not self.is_number(cell)
 
     def are_numbers(self, cells):
-        """Whether all but a few of those that are there are numbers."""
+        """Whether almost all present cells are numbers."""
         good = len(self.values(cells))
         bad = len(cells) - good - sum(self.is_missing(cell) for cell in cells)
         return good > 0 and bad <= FEW * (good + bad)
@@ -85,9 +87,9 @@ class Cells:
 
 
 class Table:
-    """path, delimiter, header, rows (of the part that was read), columns; the indices `numbers`, `time` (or
-    None), `clock`, the time of day where that has a column of its own, and `stream`, the column that names
-    the streams where a table has the rows of several; `bad`: what is no number in columns of numbers."""
+    """path, delimiter, header, rows (of the part that was read), columns; the indices `numbers`,
+    `time` (or None), `clock` (a separate column for the time of day) and `stream` (the column
+    with the streams' names, if any); `bad`: invalid cells in numeric columns."""
 
     def __init__(self, path, most, time_format=None, columns=None, missing=None):
         self.path, self.time_format, self.chosen = pathlib.Path(path), time_format, columns
@@ -103,7 +105,8 @@ class Table:
         good = [row for row in rows if len(row) == len(first)][:most or None]
         if len(good) < (1 - FEW) * len(rows):
             raise Unusable(f"{path}: the first line has {len(first)} field{'s' * (len(first) != 1)}, "
-                           f"but {len(rows) - len(good)} of {len(rows)} rows have another number of them")
+                           f"but {len(rows) - len(good)} of {len(rows)} rows have a different "
+                           "number")
         self.ragged = 0 if len(good) == most else len(rows) - len(good)
         rows, self.rows = good, len(good)
         self.cut = len(good) == most
@@ -127,14 +130,15 @@ class Table:
 
     def read_lines(self):
         if not self.path.exists():
-            raise Unusable(f"there is no file {self.path}")
+            raise Unusable(f"{self.path}: file not found")
         if self.path.is_dir():
-            raise Unusable(f"{self.path} is a directory; name a CSV file in it")
+            raise Unusable(f"{self.path} is a directory; pass a CSV file")
         try:
             with (gzip.open if self.path.suffix == ".gz" else open)(self.path, "rb") as file:
                 content = file.read()
         except (OSError, EOFError) as problem:
-            raise Unusable(f"{self.path} cannot be read: {getattr(problem, 'strerror', None) or problem}")
+            raise Unusable(f"cannot read {self.path}: "
+                           f"{getattr(problem, 'strerror', None) or problem}")
         try:
             lines = content.decode("utf-8-sig").splitlines(keepends=True)
         except UnicodeDecodeError:
@@ -142,7 +146,7 @@ class Table:
         if not any(line.strip() for line in lines):
             raise Unusable(f"{self.path} is empty")
         if any("\0" in line for line in lines[:SAMPLE]):
-            raise Unusable(f"{self.path} is no text: a table is lines of fields, as CSV has them")
+            raise Unusable(f"{self.path} is not a text file; expected CSV")
         return lines
 
     def read_rows(self, lines, most):
@@ -158,13 +162,13 @@ class Table:
                     break
             return rows, begins
         except csv.Error as problem:
-            raise Unusable(f"{self.path} is no CSV file: {problem}")
+            raise Unusable(f"{self.path}: invalid CSV: {problem}")
 
     def find_time(self, cells):
-        """The first column that looks like a time and can be read."""
+        """The first column with readable times."""
         self.time = self.clock = None
         self.unread = []  # columns of times that cannot be read
-        self.found = []  # how times were read, where they can be read in several ways
+        self.found = []  # how ambiguous times were read
         for n in [n for n, c in enumerate(self.columns) if c.kind == "time"]:
             clock = next((m for m in (n + 1, n - 1) if 0 <= m < len(cells) and is_clock(cells[m])), None)
             if clock is not None and any(":" in cell for cell in cells[n]):
@@ -181,7 +185,8 @@ class Table:
                 self.unread.append(n)
 
     def find_streams(self, cells):
-        """The column that names streams: times repeat or begin again, but not within a value of it."""
+        """The column with the streams' names: times repeat or start again, but not within one of
+        its values."""
         self.stream = None
         order, n = self.moments, self.time
         if n is None and self.unread:
@@ -208,8 +213,9 @@ class Table:
         for a, b in itertools.combinations(few, 2):
             if is_ordered(order, list(zip(cells[a], cells[b]))):
                 first, second = self.columns[a].name, self.columns[b].name
-                raise Unusable(f"{self.path} has rows of several streams, which '{first}' and '{second}' name together: "
-                               f"make one column of both, as with mlr --csv put '$stream = ${{{first}}} . \"-\" . "
+                raise Unusable(f"{self.path} has rows of several streams, named by '{first}' and "
+                               f"'{second}' together: join both into one column, e.g. mlr --csv "
+                               f"put '$stream = ${{{first}}} . \"-\" . "
                                f"${{{second}}}'")
 
     def choose(self):
@@ -228,8 +234,8 @@ class Table:
             raise Unusable(f"{self.path} has no column of numbers to forecast: {found}")
 
     def find_bad(self, cells, begins):
-        """(column, how many, the first, its line) of what counts as missing; and words that the feeder has to
-        know as such, since they come before its column's first number."""
+        """(column, number, the first, its line) of cells that count as missing; and words that
+        the feeder must treat as missing, since they precede its column's first number."""
         self.bad, self.early = [], []
         for n in self.numbers:
             bad = [k for k, cell in enumerate(cells[n]) if self.reading.is_bad(cell)]
@@ -247,7 +253,7 @@ class Table:
         return [self.columns[n].name for n in self.numbers]
 
     def source(self):
-        """Arguments for runnel-feed, which reads what `decimal_point` gives where commas are decimal."""
+        """Arguments for runnel-feed; with decimal commas it reads the output of write_points."""
         words = ["csv", "-" if self.decimal_comma else str(self.path),
                  "--columns", self.listed(self.numbers)]
         if self.time is not None:
@@ -263,11 +269,11 @@ class Table:
         return words + ["--no-header"] * (not self.header) + ["--skip-bad"]
 
     def name(self):
-        """Of the stream, as a configuration takes one."""
+        """A stream's name that is valid in a configuration."""
         return re.sub(r"[^A-Za-z0-9_.-]+", "-", self.path.name.split(".")[0])[:40].strip("-") or "table"
 
     def inputs(self):
-        """Columns by their names where a configuration takes those, for who watches; else how many."""
+        """Columns by name if the names are valid in a configuration, else their number."""
         names = self.names()
         if (not self.header or len(set(names)) < len(names)
                 or not all(re.fullmatch("[A-Za-z0-9_-]{1,32}", name) for name in names)):
@@ -288,13 +294,13 @@ class Table:
         return f"learning: {{max_streams: {count}}}\n" if count > STREAMS_MAX else ""
 
     def describe(self):
-        """Sentences on what was found."""
+        """Sentences about the detected structure."""
         yield (f"{self.path}: {self.rows:,} rows; to forecast: {listing(self.names())}"
                + (f"; time: {listing(self.columns[n].name for n in self.times())}" if self.times() else ""))
         yield from self.found
         if self.stream is not None:
-            yield (f"{len(set(self.keys)):,} streams, which '{self.columns[self.stream].name}' names: each row is "
-                   "forecast from the rows of its stream")
+            yield (f"{len(set(self.keys)):,} streams, named by '{self.columns[self.stream].name}': "
+                   "each row is forecast from earlier rows of its stream")
         left = [f"'{c.name}' {c.why}" for n, c in enumerate(self.columns)
                 if c.kind in ("other", "index") and n not in self.numbers]
         if left:
@@ -302,7 +308,8 @@ class Table:
                 f"; and {len(left) - LISTED} more columns" if len(left) > LISTED else "")
         if self.left:
             yield (f"left out: {len(self.left)} of {len(self.left) + len(self.numbers)} columns of numbers: "
-                   "runnel-evaluate --columns chooses them, by name, number, range or pattern (a,b,4-6,c..f,'load*')")
+                   "runnel-evaluate --columns selects columns by name, number, range or pattern "
+                   "(a,b,4-6,c..f,'load*')")
         for name, count, cell, line in self.bad[:LISTED]:
             cells, what = (f"{count} cells are not numbers and count", "the first ") if count > 1 else (
                 "1 cell is not a number and counts", "")
@@ -310,13 +317,13 @@ class Table:
         if len(self.bad) > LISTED:
             yield f"{len(self.bad) - LISTED} more columns have cells that are not numbers and count as missing"
         if self.ragged:
-            yield (f"{self.ragged} row{' is' if self.ragged == 1 else 's are'} skipped: "
-                   "another number of fields than in the first line")
+            yield (f"{self.ragged} row{' is' if self.ragged == 1 else 's are'} skipped: their "
+                   "number of fields differs from the first line")
         yield from self.describe_time()
         if self.cut:
             yield f"only the first {self.rows:,} rows are read: --count 0 reads all"
         if self.decimal_comma:
-            yield "commas in numbers are taken for decimal points"
+            yield "commas in numbers are read as decimal points"
         still = [self.columns[n].name for n in self.numbers if self.columns[n].why == STILL]
         if still:
             yield f"never changes: {listing(still)}"
@@ -326,49 +333,51 @@ class Table:
         name = self.columns[self.time].name if steps else ""
         back, same = sum(step < 0 for step in steps), sum(step == 0 for step in steps)
         if same:
-            yield (f"WARNING: '{name}' has the time of the row before in {same:,} row{'s' * (same != 1)}: rows of "
-                   "several streams need a column that names them (runnel-feed csv --stream-column)")
+            yield (f"WARNING: '{name}' repeats the time of the previous row in {same:,} "
+                   f"row{'s' * (same != 1)}: rows of several streams need a column with the "
+                   "stream's name (runnel-feed csv --stream-column)")
         if back > len(steps) / 2:
-            yield (f"WARNING: '{name}' goes backwards, the newest row first: what is forecast here is the past; "
-                   f"sort the rows, the oldest first")
+            yield (f"WARNING: '{name}' goes backwards (newest row first): the forecasts are of "
+                   "the past; sort the rows from old to new")
         elif back:
-            yield (f"WARNING: '{name}' goes backwards {back} time{'s' * (back != 1)}: a forecast is of the next "
-                   "row, whatever its time; sort the rows, the oldest first")
+            yield (f"WARNING: '{name}' goes backwards {back} time{'s' * (back != 1)}: forecasts "
+                   "are for the next row, regardless of its time; sort the rows from old to new")
         elif steps and steps[-1] > GAP * (usual := steps[len(steps) // 2]) > 0:
             gaps = sum(step > GAP * usual for step in steps)
-            yield (f"'{name}' has {gaps} gap{'s' * (gaps != 1)}, the longest of {steps[-1] / usual:.0f} steps: "
-                   "a forecast is of the next row, whatever its time")
+            yield (f"'{name}' has {gaps} gap{'s' * (gaps != 1)}, the longest of "
+                   f"{steps[-1] / usual:.0f} steps: forecasts are for the next row, regardless of "
+                   "its time")
 
     def write_points(self, file):
-        """The file with points for commas; its reader may be satisfied before the end."""
+        """Writes the file with points for commas; its reader may stop before the end."""
         try:
             with file:
                 file.writelines(line.replace(",", ".") for line in self.read_lines())
         except BrokenPipeError:
             pass
 
-    def say_how_to_go_on(self, overrides):
+    def print_how_to_continue(self, overrides):
         words = shlex.join(self.source())
         sets = "".join(f" --set {shlex.quote(one)}" for one in overrides)
         stream = f"--stream {self.name()} " if self.stream is None else ""
         before = f"tr , . <{shlex.quote(str(self.path))} | " if self.decimal_comma else ""
         print(f"""
-To go on with a daemon that keeps what it learns, save this as {self.name()}.yaml:
+To continue with a daemon that saves its progress, save this as {self.name()}.yaml:
 
     {self.configuration().strip().replace(chr(10), chr(10) + "    ")}
 
-and run, each in a terminal of its own:
+and run each command in its own terminal:
 
     {shown("runneld")} --config {self.name()}.yaml{sets}
     {shown("runnel-watch")} -t prediction -t loss
     {before}{shown("runnel-feed")} {words} \\
         {stream}--socket router --producer 1
 
-When the file has grown, the last command again sends the new rows: each row is learned once, since the daemon
-knows the producer's numbers. runnel-web(1) shows forecasts and what came on a page.""")
+Repeat the last command when the file has grown: each row is learned once, since the daemon
+recognizes repeated rows by the producer's numbers. runnel-web(1) shows forecasts and values.""")
 
     def listed(self, indices):
-        """Names where they cannot be taken for something else, else numbers from 1."""
+        """Names if they are unambiguous, else numbers from 1."""
         names = [column.name for column in self.columns]
         plain = [n for n in indices if re.fullmatch(r"[A-Za-z_][\w.()%/-]*", names[n], re.ASCII)
                  and names.count(names[n]) == 1]
@@ -384,7 +393,7 @@ knows the producer's numbers. runnel-web(1) shows forecasts and what came on a p
 
 
 def shown(name):
-    """A program as a shell finds it."""
+    """The name of a program for a shell."""
     found = program(name)
     known = shutil.which(name)
     return name if known and pathlib.Path(known).samefile(found) else found
@@ -398,7 +407,7 @@ def listing(names):
 
 
 def select(items, names, path):
-    """Indices of a list of columns, as runnel-feed csv --columns has it."""
+    """Indices of a list of columns, as in runnel-feed csv --columns."""
     def number(text):
         return int(text) - 1 if re.fullmatch("[0-9]+", text) and 1 <= int(text) <= len(names) else None
 
@@ -415,13 +424,14 @@ def select(items, names, path):
         else:
             found = [n for n, name in enumerate(names) if fnmatch.fnmatchcase(name, item)]
         if not found:
-            raise Unusable(f"--columns: there is no column '{item}' in {path}; it has {listing(names)}")
+            raise Unusable(f"--columns: unknown column '{item}' in {path}; expected one of "
+                           f"{listing(names)}")
         chosen += [n for n in found if n not in chosen]
     return chosen
 
 
 def steps_of(order, keys=None):
-    """Differences between rows that follow each other, in their streams where `keys` names those."""
+    """Differences between consecutive rows, within their streams if `keys` names them."""
     newest = {}
     for moment, key in zip(order, keys or itertools.repeat(None)):
         if moment is not None:
@@ -431,7 +441,8 @@ def steps_of(order, keys=None):
 
 
 def begins_again(order):
-    """Whether one order cannot be that of all rows: times repeat often, or go back by half of all of them."""
+    """Whether times are not one order of all rows: they repeat often, or go back by half of the
+    range."""
     known = [moment for moment in order if moment is not None]
     steps = list(steps_of(known))
     forward = sum(step > 0 for step in steps) >= sum(step < 0 for step in steps)
@@ -440,13 +451,14 @@ def begins_again(order):
 
 
 def is_ordered(order, keys):
-    """Whether within each stream nearly all times rise, or nearly all fall."""
+    """Whether nearly all times rise, or nearly all fall, within each stream."""
     steps = list(steps_of(order, keys))
     return max(sum(step > 0 for step in steps), sum(step < 0 for step in steps)) >= (1 - FEW) * len(steps)
 
 
 def find_delimiter(lines):
-    """The first that cuts nearly all lines into the same number of fields, more than one."""
+    """The first delimiter that splits nearly all lines into the same number of fields, more than
+    one."""
     for delimiter in DELIMITERS:
         try:
             counts = collections.Counter(len(row) for row in csv.reader(lines, delimiter=delimiter) if row)
@@ -463,8 +475,8 @@ def is_clock(cells):
 
 
 def read_times(cells, time_format):
-    """Unix seconds of each cell, or None, as runnel-feed reads them; its notices; and why it reads none, or
-    None."""
+    """Unix seconds of each cell, or None, as read by runnel-feed; its notices; and the reason if
+    it reads none, or None."""
     with tempfile.NamedTemporaryFile("w", prefix="evaluate.", suffix=".csv", encoding="utf-8",
                                      newline="") as file:
         csv.writer(file).writerows([("t", "n"), *((cell, n) for n, cell in enumerate(cells))])
@@ -487,7 +499,7 @@ def why_no_number(name, cells, reading):
     if TIME_NAME.fullmatch(name):
         return NO_TIME
     way = ": write it without the commas" if THOUSANDS.fullmatch(found) else ""
-    return f"is no number (found '{found[:FOUND]}'){way}"
+    return f"is not a number (got '{found[:FOUND]}'){way}"
 
 
 def describe(number, name, cells, reading):

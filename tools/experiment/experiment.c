@@ -1,4 +1,5 @@
-/* runnel-experiment: one stream, many variants of a configuration, each with several seeds. */
+/* runnel-experiment: learns a stream with many variants of a configuration, each with several
+   seeds. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,14 +32,14 @@
 
 enum { JOBS_MAX = 1024, PATH_SIZE = EXPERIMENT_PATH_SIZE, NAME_SIZE = PATH_SIZE / 2 - 1 };
 
-/* ---- The directory that results are kept in ---- */
+/* ---- The directory of results ---- */
 
 static const char *path_in(const char *directory, const char *name, char path[PATH_SIZE]) {
     snprintf(path, PATH_SIZE, "%.*s/%.*s", NAME_SIZE, directory, NAME_SIZE, name);
     return path;
 }
 
-/* Base n of those that are written here: of a stream, or, after the last of them, of all. */
+/* Path of base n: of a stream, or after the last stream of all. */
 static const char *base_of(const char *directory, const struct experiment_spec *spec, size_t n,
                            char path[PATH_SIZE]) {
     char name[NAME_SIZE];
@@ -48,15 +49,15 @@ static const char *base_of(const char *directory, const struct experiment_spec *
     return path_in(directory, name, path);
 }
 
-/* Nothing of the user's is overwritten: before the first lock a base is none of ours. */
+/* Does not overwrite the user's files: before the first lock a base is not this program's. */
 static int check_bases(const char *directory, const struct experiment_spec *spec,
                        struct error *error) {
     char path[PATH_SIZE];
     for (size_t n = 0; n <= spec->stream_count; n++)
         if (access(base_of(directory, spec, n, path), F_OK) == 0)
             return error_set(error, EX_CANTCREAT,
-                             "%s is there already, and no experiment has written it: choose "
-                             "another directory with -o",
+                             "%s already exists, but is not an experiment's directory; choose "
+                             "another one with -o",
                              path);
     return 0;
 }
@@ -69,25 +70,25 @@ static int take_lock(const char *directory, bool *first, int *lock, struct error
     if (*lock < 0 && errno == EEXIST)
         *lock = open(path, O_RDWR | O_CLOEXEC);
     if (*lock < 0)
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+        return error_set(error, EX_CANTCREAT, "cannot create %s: %s", path, strerror(errno));
     if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
         return 0;
     return error_set(error, EX_TEMPFAIL,
-                     "%s is in use by another runnel-experiment: wait for it, or choose another "
-                     "directory with -o",
+                     "%s is in use by another runnel-experiment; wait until it ends, or choose "
+                     "another directory with -o",
                      directory);
 }
 
-/* Make it where it is not, and lock it until the process ends or `lock`, a descriptor, is closed.
-   -1: EX_CANTCREAT, also where it has files of somebody else that would be overwritten;
-   EX_TEMPFAIL when another process has it. */
+/* Creates the directory if missing, and locks it until the process ends or `lock`, a descriptor,
+   is closed. -1: EX_CANTCREAT, also if it has other files that would be overwritten; EX_TEMPFAIL
+   if another process uses it. */
 static int directory_take(const char *path, const struct experiment_spec *spec, bool *made,
                           int *lock, struct error *error) {
     char file[PATH_SIZE];
     bool first;
     *made = mkdir(path, 0777) == 0;
     if (!*made && errno != EEXIST)
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+        return error_set(error, EX_CANTCREAT, "cannot create %s: %s", path, strerror(errno));
     if (take_lock(path, &first, lock, error))
         return -1;
     if (!first || check_bases(path, spec, error) == 0)
@@ -96,7 +97,7 @@ static int directory_take(const char *path, const struct experiment_spec *spec, 
     return -1;
 }
 
-/* What never came to run leaves nothing. */
+/* If nothing was run, nothing is left. */
 static void directory_remove(const char *path, const struct experiment_spec *spec) {
     char file[PATH_SIZE];
     for (size_t n = 0; n <= spec->stream_count; n++)
@@ -105,13 +106,13 @@ static void directory_remove(const char *path, const struct experiment_spec *spe
     rmdir(path);
 }
 
-/* ---- Results that others are to replace ----
+/* ---- Replacing results ----
 
-   They and their streams are kept until the others have begun, with all streams recorded. Until
-   then a failure, a kill or a loss of power brings them back.
+   The old results and streams are kept until the new runs begin, with all streams recorded. Until
+   then a failure, a kill or a power loss restores them.
 
-   DIRECTORY/before has them. It is made whole under the name before.part, and given back or deleted
-   under another name, too: so each of these names says what is to be done with it. */
+   They are in DIRECTORY/before. It is created under the name before.part, and restored or
+   deleted under another name, so that each name shows what remains to be done. */
 
 static const char BEFORE[] = "before", PART[] = "before.part", GONE[] = "before.gone",
                   STREAMS[] = "streams";
@@ -119,14 +120,13 @@ static const char *const result_files[] = {"results.sqlite", "results.sqlite-wal
                                            "results.sqlite-shm", "results.sqlite-journal"};
 enum { RESULTS = sizeof result_files / sizeof *result_files };
 
-/* `name` of one directory into another one; what is not there stays so. */
+/* Moves `name` from one directory to another, if it exists. */
 static int move(const char *from, const char *to, const char *name, const char *as,
                 struct error *error) {
     char old[PATH_SIZE], target[PATH_SIZE];
     if (rename(path_in(from, name, old), path_in(to, as, target)) == 0 || errno == ENOENT)
         return 0;
-    return error_set(error, EX_IOERR, "%s cannot be renamed to %s: %s", old, target,
-                     strerror(errno));
+    return error_set(error, EX_IOERR, "cannot rename %s to %s: %s", old, target, strerror(errno));
 }
 
 static int move_all(const char *from, const char *to, struct error *error) {
@@ -136,7 +136,7 @@ static int move_all(const char *from, const char *to, struct error *error) {
     return move(from, to, STREAMS, STREAMS, error);
 }
 
-/* Of one level: a directory of files. */
+/* Deletes a directory of files. */
 static void delete_directory(const char *path) {
     char file[PATH_SIZE];
     DIR *directory = opendir(path);
@@ -166,9 +166,8 @@ static void clear_away(const char *directory) {
     rmdir(gone);
 }
 
-/* What is set aside takes its place again, and what took its place is deleted. Nothing happens
-   where nothing is. Also to be called before anything else is done in a directory. -1 (EX_IOERR).
- */
+/* Restores the old results, and deletes those that replaced them. Does nothing if there are
+   none. Call it before anything else in a directory. -1 (EX_IOERR). */
 static int again_restore(const char *directory, struct error *error) {
     char part[PATH_SIZE];
     if (is_there(directory, BEFORE)) {
@@ -186,11 +185,11 @@ static int again_restore(const char *directory, struct error *error) {
     return 0;
 }
 
-/* Set results.sqlite and streams/ aside. -1 (EX_IOERR): they are where they were. */
+/* Sets results.sqlite and streams/ aside. -1 (EX_IOERR): they stay in place. */
 static int again_set_aside(const char *directory, struct error *error) {
     char part[PATH_SIZE];
     if (mkdir(path_in(directory, PART, part), 0777))
-        return error_set(error, EX_IOERR, "%s cannot be made: %s", part, strerror(errno));
+        return error_set(error, EX_IOERR, "cannot create %s: %s", part, strerror(errno));
     if (move_all(directory, part, error) == 0 &&
         move(directory, directory, PART, BEFORE, error) == 0)
         return 0;
@@ -199,7 +198,7 @@ static int again_set_aside(const char *directory, struct error *error) {
     return -1;
 }
 
-/* It is not needed any more. */
+/* Deletes the old results. */
 static int again_drop(const char *directory, struct error *error) {
     if (move(directory, directory, BEFORE, GONE, error))
         return -1;
@@ -221,52 +220,51 @@ struct arguments {
 static char key_names[CONFIG_NAMES_SIZE];
 
 static const struct option_row rows[] = {
-    {"output", 'o', "DIRECTORY", "where results are kept (NAME.experiment)",
+    {"output", 'o', "DIRECTORY", "directory of the results (NAME.experiment)",
      OPTION_DIRECTORY(struct arguments, output)},
-    {"jobs", 0, "N", "runs at once (as many as CPUs that it may use)",
+    {"jobs", 0, "N", "parallel runs (number of available CPUs)",
      OPTION_COUNT(struct arguments, jobs, 1, JOBS_MAX)},
     {"set", 's', "KEY=VALUE", "override one key of all runs",
      OPTION_LIST(struct arguments, sets, OPTION_LIST_MAX), .complete = COMPLETE_WORDS,
      .words = key_names},
-    {"seeds", 0, "N", "seeds 1 to N (as the experiment says)",
+    {"seeds", 0, "N", "seeds 1 to N (as in the experiment)",
      OPTION_COUNT(struct arguments, seeds, 1, SPEC_SEEDS_MAX)},
-    {"only", 0, "PATTERN", "run only variants with such names: * and ? stand for anything",
+    {"only", 0, "PATTERN", "run only variants whose names match the pattern (* and ?)",
      OPTION_TEXT(struct arguments, only)},
-    {"check", 0, NULL, "say what would run, and end", OPTION_FLAG(struct arguments, check)},
-    {"live", 0, NULL,
-     "print the configuration of a daemon that has the variants as members, and end",
+    {"check", 0, NULL, "print the runs, and exit", OPTION_FLAG(struct arguments, check)},
+    {"live", 0, NULL, "print the configuration of a daemon with the variants as members, and exit",
      OPTION_FLAG(struct arguments, live)},
-    {"recording", 0, "FILE", "with --live: compare what was recorded of that daemon",
+    {"recording", 0, "FILE", "with --live: compare the variants in a recording of that daemon",
      OPTION_FILE(struct arguments, recording)},
-    {"again", 0, NULL, "throw away the results that are there, once others begin",
+    {"again", 0, NULL, "discard existing results when new runs start",
      OPTION_FLAG(struct arguments, again)},
     {"quiet", 'q', NULL, "report only errors", OPTION_FLAG(struct arguments, quiet)},
     OPTIONS_LAST,
 };
 
 static const struct option_row report_rows[] = {
-    {"csv", 0, "FILE", "write a row for each run; - = standard output",
+    {"csv", 0, "FILE", "write one row per run; - = standard output",
      OPTION_FILE(struct report_options, csv)},
     {"html", 0, "FILE", "write a page with tables and charts; - = standard output",
      OPTION_FILE(struct report_options, html)},
     {"tensorboard", 0, "DIRECTORY", "write event files for TensorBoard",
      OPTION_DIRECTORY(struct report_options, board)},
-    {"against", 0, "DIRECTORY", "compare with an earlier result",
+    {"against", 0, "DIRECTORY", "compare with earlier results",
      OPTION_DIRECTORY(struct report_options, against)},
-    {"measure", 0, "NAME", "compare this figure (as the experiment says)",
+    {"measure", 0, "NAME", "compare this measure (as in the experiment)",
      OPTION_TEXT(struct report_options, measure), .complete = COMPLETE_WORDS,
      .words = "mean recent skill skill_recent rmse mae accuracy bits"},
     {"json", 'j', NULL, "print JSON", OPTION_FLAG(struct report_options, json)},
     OPTIONS_END,
 };
 
-/* One call, open. */
+/* One call of the program. */
 struct experiment {
     const struct arguments *arguments;
     struct experiment_spec spec;
     struct experiment_plan plan;
     char directory[PATH_SIZE];
-    bool made; /* the directory, by this call */
+    bool made; /* this call created the directory */
     int lock;
     struct experiment_store *store;
     struct examples *examples; /* (streams,) */
@@ -275,14 +273,14 @@ struct experiment {
 
 static volatile sig_atomic_t interrupted;
 
-/* A second signal does what it does to any process. */
+/* A second signal has its default action. */
 static void interrupt(int signal_number) {
     (void)signal_number;
     interrupted = 1;
 }
 
 static void catch_signals(void) {
-    signal(SIGCHLD, SIG_DFL); /* who ignores it lets nobody know how a child has ended */
+    signal(SIGCHLD, SIG_DFL); /* if it is ignored, the exit status of a child is lost */
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -338,18 +336,17 @@ static int read_recorded(struct experiment *e, size_t stream, const struct exper
         return -1;
     return strcmp(e->examples[stream].digest, row->digest) == 0
                ? 0
-               : error_set(
-                     error, EX_DATAERR,
-                     "%s is not what was recorded (digest %s, results.sqlite has %s): restore "
-                     "it, or throw the results away with --again",
-                     path, e->examples[stream].digest, row->digest);
+               : error_set(error, EX_DATAERR,
+                           "%s was changed after recording (digest %s, results.sqlite has %s); "
+                           "restore it, or discard the results with --again",
+                           path, e->examples[stream].digest, row->digest);
 }
 
 static int open_streams(struct experiment *e, struct error *error) {
     struct experiment_results results;
     char path[PATH_SIZE];
     if (mkdir(path_in(e->directory, "streams", path), 0777) && errno != EEXIST)
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+        return error_set(error, EX_CANTCREAT, "cannot create %s: %s", path, strerror(errno));
     e->examples = calloc(e->spec.stream_count + 1, sizeof *e->examples);
     if (!e->examples)
         return error_no_memory(error);
@@ -369,7 +366,7 @@ static int open_streams(struct experiment *e, struct error *error) {
 
 /* ---- Running ---- */
 
-/* CPUs that this process may use, or has the time of: of one and a half there are two. */
+/* CPUs that this process may use, or its control group's quota, rounded up. */
 static size_t processors(void) {
     double quota = ceil(machine_cpus(machine_root()));
     return (size_t)fmax(1, fmin(quota, (double)threads_cpus(NULL)));
@@ -381,7 +378,7 @@ static size_t jobs_of(const struct experiment *e) {
     return jobs < left ? jobs : left;
 }
 
-static int say_finished(struct experiment *e, struct error *error) {
+static int store_finished(struct experiment *e, struct error *error) {
     struct experiment_progress progress;
     char finished[32];
     if (experiment_store_progress(e->store, &progress, error))
@@ -389,7 +386,7 @@ static int say_finished(struct experiment *e, struct error *error) {
     if (progress.over < progress.total)
         return 0;
     snprintf(finished, sizeof finished, "%.3f", clock_unix());
-    return experiment_store_say(e->store, "finished", finished, error);
+    return experiment_store_set(e->store, "finished", finished, error);
 }
 
 static int run_left(struct experiment *e, struct error *error) {
@@ -404,9 +401,9 @@ static int run_left(struct experiment *e, struct error *error) {
         return -1;
     if (interrupted)
         return error_set(error, EX_TEMPFAIL,
-                         "interrupted; %zu of %zu runs are left: the same command resumes",
+                         "interrupted with %zu of %zu runs left; run the same command to resume",
                          plan_left(&e->plan), e->plan.run_count);
-    return say_finished(e, error);
+    return store_finished(e, error);
 }
 
 static int make_plan(struct experiment *e, struct error *error) {
@@ -430,7 +427,7 @@ static int prepare(struct experiment *e, struct error *error) {
                : 0;
 }
 
-/* The results that are there are thrown away once others can take their place. */
+/* Discards existing results once new ones can replace them. */
 static int prepare_again(struct experiment *e, struct error *error) {
     struct error ignored;
     if (again_set_aside(e->directory, error))
@@ -453,7 +450,7 @@ static int run_experiment(struct experiment *e, struct error *error) {
                : 0;
 }
 
-/* ---- What would run ---- */
+/* ---- Planned runs ---- */
 
 static void print_plan(const struct experiment *e) {
     const struct experiment_spec *spec = &e->spec;
@@ -475,13 +472,13 @@ static void print_plan(const struct experiment *e) {
     }
 }
 
-/* In a directory that is gone afterwards. */
+/* In a temporary directory. */
 static int check_experiment(struct experiment *e, struct error *error) {
     const char *temporary = getenv("TMPDIR");
     snprintf(e->directory, PATH_SIZE / 2, "%s/runnel-experiment.XXXXXX",
              temporary ? temporary : "/tmp");
     if (!mkdtemp(e->directory))
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", e->directory,
+        return error_set(error, EX_CANTCREAT, "cannot create %s: %s", e->directory,
                          strerror(errno));
     e->made = true;
     if (make_plan(e, error))
@@ -534,12 +531,12 @@ static bool is_result(const char *path) {
     return is;
 }
 
-static int tell_failures(const struct experiment *e, struct error *error) {
+static int report_failures(const struct experiment *e, struct error *error) {
     const struct pool_failures *failures = &e->failures;
     return failures->count == 0
                ? 0
                : error_set(error, failures->first.status,
-                           "%zu run%s failed, the same command tries again; the first: %s",
+                           "%zu run%s failed, the first: %s; run the same command to retry",
                            failures->count, failures->count == 1 ? "" : "s", failures->first.text);
 }
 
@@ -548,9 +545,9 @@ static int call(struct experiment *e, struct error *error) {
     if (report_check(&a->report, error))
         return -1;
     if (a->recording && !a->live)
-        return error_set(error, EX_USAGE, "--recording is of --live: say both");
+        return error_set(error, EX_USAGE, "--recording requires --live");
     if (is_result(a->experiment) && a->live)
-        return error_set(error, EX_USAGE, "--live wants an experiment: %s is results",
+        return error_set(error, EX_USAGE, "--live: expected an experiment, got results in %s",
                          a->experiment);
     if (is_result(a->experiment))
         return report_make(a->experiment, &a->report, error);
@@ -561,7 +558,7 @@ static int call(struct experiment *e, struct error *error) {
     if (report_ready(&a->report, error) || run_experiment(e, error))
         return -1;
     experiment_store_close(&e->store);
-    return report_make(e->directory, &a->report, error) || tell_failures(e, error) ? -1 : 0;
+    return report_make(e->directory, &a->report, error) || report_failures(e, error) ? -1 : 0;
 }
 
 static int run(const struct arguments *arguments) {
@@ -581,12 +578,11 @@ int main(int argc, char **argv) {
         .name = "runnel-experiment",
         .operands = "EXPERIMENT",
         .summary = "Learns the same streams with many variants of a configuration, and compares "
-                   "them. EXPERIMENT is a file of YAML, or a directory of results, which is "
-                   "reported.",
-        .ending = "Exit status: 0 done, 64 usage, 65 results of another experiment or damaged, 66 "
-                  "no such file, 69 a feeder or runnel-plot, 70 internal, 71 out of memory, 73 "
-                  "cannot be made, 74 "
-                  "the disk, 75 interrupted or in use, 78 configuration.",
+                   "them. EXPERIMENT is a YAML file, or a directory of results to report.",
+        .ending = "Exit status: 0 success, 64 usage, 65 results damaged or of another experiment, "
+                  "66 file not found, 69 runnel-feed, runnel-replay or runnel-plot failed, 70 "
+                  "internal error, 71 out of memory, 73 cannot create, 74 I/O error, 75 "
+                  "interrupted or in use, 78 configuration.",
         .groups = {{NULL, rows, &arguments}, {"Reports:", report_rows, &arguments.report}},
         .complete = COMPLETE_FILE,
     };

@@ -30,7 +30,7 @@ static uint32_t number_at(const unsigned char *byte) {
     return byte[0] | (uint32_t)byte[1] << 8 | (uint32_t)byte[2] << 16 | (uint32_t)byte[3] << 24;
 }
 
-/* Where the message that begins at `at` ends; 0: it is not whole. */
+/* The end of the message that begins at `at`; 0: incomplete. */
 static size_t end_of(const struct examples *e, size_t at) {
     if (e->size - at < NUMBER)
         return 0;
@@ -53,8 +53,8 @@ static int find_messages(struct examples *e, const char *path, struct error *err
         end = end_of(e, at);
         if (end == 0)
             return error_set(error, EX_DATAERR,
-                             "%s ends in the middle of a message: restore it, or record the "
-                             "stream again with --again",
+                             "%s ends in the middle of a message; restore it, or record the stream "
+                             "again with --again",
                              path);
         if (e->count == room) {
             enum { FIRST = 1024 };
@@ -76,14 +76,15 @@ static int map(struct examples *e, int descriptor, const char *path, struct erro
     if (fstat(descriptor, &status))
         return error_set(error, EX_NOINPUT, "%s: %s", path, strerror(errno));
     if (status.st_size < HEADER)
-        return error_set(error, EX_DATAERR, "%s is no recorded stream: it is too short", path);
+        return error_set(error, EX_DATAERR, "%s is not a recorded stream: the file is too short",
+                         path);
     void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (bytes == MAP_FAILED)
-        return error_set(error, EX_NOINPUT, "%s: cannot be mapped: %s", path, strerror(errno));
+        return error_set(error, EX_NOINPUT, "cannot map %s: %s", path, strerror(errno));
     e->bytes = bytes;
     e->size = (size_t)status.st_size;
     if (memcmp(e->bytes, EXAMPLES_HEADER, HEADER) != 0)
-        return error_set(error, EX_DATAERR, "%s is no recorded stream", path);
+        return error_set(error, EX_DATAERR, "%s is not a recorded stream: invalid header", path);
     return find_messages(e, path, error);
 }
 
@@ -91,7 +92,7 @@ int examples_open(struct examples *examples, const char *path, struct error *err
     *examples = (struct examples){0};
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0)
-        return error_set(error, EX_NOINPUT, "%s: cannot be read: %s", path, strerror(errno));
+        return error_set(error, EX_NOINPUT, "cannot read %s: %s", path, strerror(errno));
     int result = map(examples, descriptor, path, error);
     close(descriptor);
     if (result)
@@ -122,12 +123,12 @@ enum {
     PATH_SIZE = 4096,
     ENDPOINT_SIZE = 128,
     POLL_MS = 50,
-    QUEUE = 10000, /* messages that wait */
+    QUEUE = 10000, /* queued messages */
     BUFFER = 1 << 20,
 };
 static const double SHOW_SECONDS = 0.2, CLOSE_SECONDS = 60, END_SECONDS = 1;
 
-/* One that is being recorded. */
+/* A stream that is being recorded. */
 struct recorder {
     const struct experiment_spec *spec;
     const struct spec_stream *stream;
@@ -136,9 +137,9 @@ struct recorder {
     void *zmq, *pull, *monitor;
     char directory[ENDPOINT_SIZE], endpoint[ENDPOINT_SIZE]; /* private: of the socket */
     char program[PATH_MAX];
-    bool shows;      /* how far it is, on a terminal */
-    pid_t child;     /* 0: there is none, or it has been waited for */
-    int connections; /* that the child has open */
+    bool shows;      /* shows progress on a terminal */
+    pid_t child;     /* 0: none, or already waited for */
+    int connections; /* open connections of the child */
     uint64_t examples;
 };
 
@@ -148,11 +149,12 @@ static const char *program_name(const struct recorder *r) {
 
 /* ---- The program ---- */
 
-/* In the child: only what is safe after fork. A parent that is killed takes it along. */
+/* Runs in the child: only functions that are safe after fork. A killed parent also kills the
+   child. */
 static void start(const struct recorder *r, char *const *arguments, pid_t parent) {
-    setpgid(0, 0); /* Ctrl-C is for the parent: a feeder that is interrupted ends well */
+    setpgid(0, 0); /* Ctrl-C goes to the parent: an interrupted feeder exits with success */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* it was killed before */
+    if (getppid() != parent) /* the parent was killed before */
         _exit(EX_UNAVAILABLE);
     if (chdir(r->spec->directory) == 0)
         execvp(arguments[0], arguments);
@@ -197,7 +199,7 @@ static int open_sockets(struct recorder *r, struct error *error) {
     if (!mkdtemp(r->directory)) {
         int reason = errno;
         *r->directory = 0;
-        return error_set(error, EX_IOERR, "cannot make a directory for a socket in %s: %s",
+        return error_set(error, EX_IOERR, "cannot create a directory for a socket in %s: %s",
                          temporary ? temporary : "/tmp", strerror(reason));
     }
     snprintf(r->endpoint, sizeof r->endpoint, "ipc://%.*s/s", ENDPOINT_SIZE / 2 + 32, r->directory);
@@ -231,7 +233,7 @@ static void close_sockets(struct recorder *r) {
     }
 }
 
-/* Take what the monitor has to say. Whether the listening socket has been closed. */
+/* Reads the monitor's events. Whether the listening socket was closed. */
 static bool take_events(struct recorder *r) {
     bool closed = false;
     zmq_msg_t message;
@@ -241,7 +243,7 @@ static bool take_events(struct recorder *r) {
         memcpy(&event, zmq_msg_data(&message), sizeof event);
         r->connections += (event == ZMQ_EVENT_ACCEPTED) - (event == ZMQ_EVENT_DISCONNECTED);
         closed |= event == ZMQ_EVENT_CLOSED;
-        zmq_msg_recv(&message, r->monitor, 0); /* where */
+        zmq_msg_recv(&message, r->monitor, 0); /* the address */
     }
     zmq_msg_close(&message);
     return closed;
@@ -251,8 +253,8 @@ static bool take_events(struct recorder *r) {
 
 static int disk_error(const struct recorder *r, const char *doing, struct error *error) {
     bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-    return error_set(error, EX_IOERR, "%s cannot be %s: %s%s", r->part, doing, strerror(errno),
-                     full ? "; make room, and the same command resumes" : "");
+    return error_set(error, EX_IOERR, "cannot %s %s: %s%s", doing, r->part, strerror(errno),
+                     full ? "; free disk space, and run the same command to resume" : "");
 }
 
 static bool put_number(FILE *file, uint32_t number) {
@@ -261,7 +263,7 @@ static bool put_number(FILE *file, uint32_t number) {
     return fwrite(bytes, sizeof bytes, 1, file) == 1;
 }
 
-enum { FRAMES_MAX = 64 /* of a message that is kept as it came: more than a daemon takes */ };
+enum { FRAMES_MAX = 64 /* frames of a stored message: more than a daemon accepts */ };
 
 /* Frames of one message. */
 struct message {
@@ -302,10 +304,10 @@ static int write_message(struct recorder *r, struct message *message, struct err
         zmq_msg_close(&message->frames[n]);
     }
     r->examples++;
-    return written ? 0 : disk_error(r, "written", error);
+    return written ? 0 : disk_error(r, "write", error);
 }
 
-/* All that wait, but so many that the caller looks at other things now and then. */
+/* Receives all waiting messages, up to a limit, so that the caller can check other things. */
 static int drain(struct recorder *r, bool *any, struct error *error) {
     enum { MOST = 4096 };
     struct message message;
@@ -323,39 +325,39 @@ static int open_file(struct recorder *r, const char *path, struct error *error) 
         return error_set(error, EX_USAGE, "the path %s is too long", path);
     r->file = fopen(r->part, "wbe");
     if (!r->file)
-        return disk_error(r, "made", error);
+        return disk_error(r, "create", error);
     setvbuf(r->file, NULL, _IOFBF, BUFFER);
-    return fputs(EXAMPLES_HEADER, r->file) >= 0 ? 0 : disk_error(r, "written", error);
+    return fputs(EXAMPLES_HEADER, r->file) >= 0 ? 0 : disk_error(r, "write", error);
 }
 
 static int finish_file(struct recorder *r, const char *path, struct error *error) {
     if (fflush(r->file) || fsync(fileno(r->file)))
-        return disk_error(r, "written", error);
+        return disk_error(r, "write", error);
     int closed = fclose(r->file);
     r->file = NULL;
     if (closed || rename(r->part, path) || sync_directory_of(path))
-        return disk_error(r, "written", error);
+        return disk_error(r, "write", error);
     return 0;
 }
 
-/* ---- The course of it ---- */
+/* ---- Sequence of a recording ---- */
 
-/* How the child has ended; `status` is what waitpid says. */
-static int judge(const struct recorder *r, int status, struct error *error) {
+/* The result of the child; `status` is from waitpid. */
+static int check_exit(const struct recorder *r, int status, struct error *error) {
     const char *name = r->stream->name;
     if (WIFSIGNALED(status))
         return error_set(error, EX_UNAVAILABLE,
-                         "streams.%s: %s was ended by signal %d; nothing of it is kept", name,
-                         program_name(r), WTERMSIG(status));
+                         "streams.%s: %s was killed by signal %d; its examples were discarded",
+                         name, program_name(r), WTERMSIG(status));
     int code = WEXITSTATUS(status);
     return code == 0 ? 0
                      : error_set(error, code,
-                                 "streams.%s: %s ended with status %d, its reason is above; "
-                                 "nothing of it is kept",
+                                 "streams.%s: %s failed with exit status %d (its error is above); "
+                                 "its examples were discarded",
                                  name, program_name(r), code);
 }
 
-/* Until the child has ended. */
+/* Receives messages until the child has ended. */
 static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop, struct error *error) {
     double shown = clock_seconds();
     for (;;) {
@@ -369,8 +371,7 @@ static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop, st
         if (*stop)
             return error_set(
                 error, EX_TEMPFAIL,
-                "interrupted while streams.%s was recorded: the same command begins it "
-                "again",
+                "interrupted while recording streams.%s; run the same command to record it again",
                 r->stream->name);
         double now = clock_seconds();
         if (r->shows && now > shown + SHOW_SECONDS) {
@@ -384,15 +385,15 @@ static int receive_all(struct recorder *r, const volatile sig_atomic_t *stop, st
             continue;
         r->child = 0;
         if (ended < 0)
-            return error_set(error, EX_OSERR, "streams.%s: how %s ended is not known: %s",
-                             r->stream->name, program_name(r), strerror(errno));
-        return judge(r, status, error);
+            return error_set(error, EX_OSERR, "streams.%s: cannot wait for %s: %s", r->stream->name,
+                             program_name(r), strerror(errno));
+        return check_exit(r, status, error);
     }
 }
 
-/* The child has ended: what it sent is in the kernel's buffers, or in libzmq's. A connection's end
-   is seen after all that came over it was read, and passed on before the listening socket is
-   closed, for one thread does all of it. */
+/* After the child's end: its messages are in the kernel's buffers, or in libzmq's. The end of a
+   connection is reported after all of its data was read, and passed on before the listening
+   socket is closed, since one thread does all of it. */
 static int receive_rest(struct recorder *r, struct error *error) {
     double deadline = clock_seconds() + CLOSE_SECONDS;
     bool closed = false, unbound = false, any = true;
@@ -401,7 +402,7 @@ static int receive_rest(struct recorder *r, struct error *error) {
                                   {.socket = r->monitor, .events = ZMQ_POLLIN}};
         if (!any)
             zmq_poll(items, sizeof items / sizeof *items, POLL_MS);
-        closed |= take_events(r); /* before the last look at what waits */
+        closed |= take_events(r); /* before the last check for messages */
         if (drain(r, &any, error))
             return -1;
         if (any)
@@ -409,11 +410,12 @@ static int receive_rest(struct recorder *r, struct error *error) {
         if (!unbound && r->connections <= 0)
             unbound = zmq_unbind(r->pull, r->endpoint) == 0;
         if (clock_seconds() > deadline)
-            return error_set(error, EX_SOFTWARE, "streams.%s: the connection of %s does not end",
+            return error_set(error, EX_SOFTWARE,
+                             "streams.%s: timed out waiting for %s to close its connection",
                              r->stream->name, program_name(r));
     }
     return r->examples ? 0
-                       : error_set(error, EX_DATAERR, "streams.%s: %s has sent no examples",
+                       : error_set(error, EX_DATAERR, "streams.%s: %s sent no examples",
                                    r->stream->name, program_name(r));
 }
 
@@ -425,7 +427,7 @@ static int record(struct recorder *r, const char *path, const volatile sig_atomi
     return finish_file(r, path, error);
 }
 
-/* It may wait for what it has sent to be taken, which nobody does any more. */
+/* The child may wait for its messages to be received, which nobody does any more. */
 static void end_child(struct recorder *r) {
     double deadline = clock_seconds() + END_SECONDS;
     if (r->child <= 0)

@@ -1,6 +1,7 @@
-/* The messages of a recorded stream, in memory once for all runs: any number of threads may read
-   them. A file is "runnel-examples 1\n", then of each message the number of its frames (u32le), and
-   of each frame its size (u32le) and its bytes. */
+/* The messages of a recorded stream, in memory once for all runs; any number of threads may read
+   them. A file is "runnel-examples 1
+   ", then for each message the number of its frames (u32le), and for each frame its size (u32le)
+   and its bytes. */
 #ifndef RUNNEL_EXPERIMENT_EXAMPLES_H
 #define RUNNEL_EXPERIMENT_EXAMPLES_H
 
@@ -21,30 +22,29 @@ struct error;
 struct examples {
     const unsigned char *bytes; /* (size,) mapped */
     size_t size;
-    uint64_t *at; /* (count,) where each message begins */
+    uint64_t *at; /* (count,) offset of each message */
     size_t count;
-    char digest[EXAMPLES_DIGEST_SIZE]; /* of all after the header, 16 hexadecimal digits */
+    char digest[EXAMPLES_DIGEST_SIZE]; /* digest of all after the header, 16 hexadecimal digits */
 };
 
-/* -1: EX_NOINPUT when it cannot be read, EX_DATAERR when it is no such file, or half of one. */
+/* -1: EX_NOINPUT if it cannot be read, EX_DATAERR if it is another or an incomplete file. */
 int examples_open(struct examples *examples, const char *path, struct error *error);
 void examples_close(struct examples *examples);
 
-/* How many frames message n has, and the first MESSAGE_FRAMES_MAX of them. */
+/* The number of frames of message n, and its first MESSAGE_FRAMES_MAX frames. */
 size_t examples_message(const struct examples *examples, size_t n,
                         struct frame frames[MESSAGE_FRAMES_MAX]);
 
-/* ---- Recording: the messages of runnel-feed or runnel-replay, as they would come to a daemon ----
- */
+/* ---- Recording: the messages of runnel-feed or runnel-replay, as sent to a daemon ---- */
 
-/* Record into PATH, written as PATH.part and renamed when it is whole and on the disk. The program
-   is the one beside this one, else of PATH; it runs in the experiment's directory. -1, and nothing
-   is left: EX_TEMPFAIL when *stop becomes true; the program's own status when it has failed, which
-   has said why on stderr; EX_IOERR for the disk. Unless `quiet`, a terminal shows how far it is. */
+/* Records to PATH: writes PATH.part, and renames it when it is complete and on disk. The program
+   is in this program's directory or in PATH; it runs in the experiment's directory. -1, with
+   nothing left: EX_TEMPFAIL if *stop became true; the program's own status if it failed, after
+   its error on stderr; EX_IOERR for the disk. Shows progress on a terminal unless `quiet`. */
 int record_stream(const struct experiment_spec *spec, size_t stream, const char *path,
                   const volatile sig_atomic_t *stop, bool quiet, struct error *error);
 
-/* What of a stream's arguments are files: as JSON, see experiment_store.h. NULL: out of memory. */
+/* The files among a stream's arguments, as JSON, see experiment_store.h. NULL: out of memory. */
 char *record_files(void **memory, const struct experiment_spec *spec, size_t stream);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* A piece, all zero; `*memory` is NULL at first. NULL: there is none left. */
+/* A piece, all zero; `*memory` is NULL at first. NULL: out of memory. */
 void *memory_take(void **memory, size_t size);
 char *memory_copy(void **memory, const char *text);
 char *memory_print(void **memory, const char *format, ...) __attribute__((format(printf, 2, 3)));

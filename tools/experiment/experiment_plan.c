@@ -27,7 +27,7 @@ size_t plan_left(const struct experiment_plan *plan) {
 
 /* ---- Bases ---- */
 
-/* A base that is a text becomes a file: "base.yaml", of a stream "base-STREAM.yaml". */
+/* Writes a base that is a text to a file: "base.yaml", or "base-STREAM.yaml" for a stream. */
 static const char *write_base(struct experiment_plan *plan, const struct spec_base *base,
                               const char *stream, const char *directory, struct error *error) {
     char *path = stream ? memory_print(&plan->memory, "%s/base-%s.yaml", directory, stream)
@@ -46,7 +46,7 @@ static const char *write_base(struct experiment_plan *plan, const struct spec_ba
         written &= fclose(file) == 0;
     }
     if (!written) {
-        error_set(error, EX_IOERR, "%s cannot be written: %s", path, strerror(errno));
+        error_set(error, EX_IOERR, "cannot write %s: %s", path, strerror(errno));
         return NULL;
     }
     return path;
@@ -77,8 +77,8 @@ static int write_bases(struct experiment_plan *plan, const char *directory, stru
 
 /* ---- Configurations ---- */
 
-/* "DIRECTORY/base.yaml:3:1: SENTENCE" of a base that is in the experiment itself: that file is none
-   that anybody has written, and goes when nothing is run. */
+/* Removes "DIRECTORY/base.yaml:3:1: " from an error about a base inside the experiment: the user
+   did not write that file, and it is temporary. */
 static void hide_file(const char *path, struct error *error) {
     size_t length = strlen(path);
     if (strncmp(error->text, path, length) != 0 || error->text[length] != ':')
@@ -114,9 +114,10 @@ int plan_load(const struct experiment_plan *plan, const struct planned_run *run,
         return -1;
     return strcmp(config->digest, run->digest) == 0
                ? 0
-               : error_set(error, EX_CONFIG,
-                           "%s has changed while the experiment runs: call it again",
-                           plan->bases[run->stream]);
+               : error_set(
+                     error, EX_CONFIG,
+                     "%s changed while the experiment was running; run the same command again",
+                     plan->bases[run->stream]);
 }
 
 static int load_all(struct experiment_plan *plan, struct error *error) {
@@ -147,8 +148,8 @@ static int list_runs(struct experiment_plan *plan, const char *only, struct erro
                 matching += !run->left_out;
             }
     return matching ? 0
-                    : error_set(error, EX_USAGE, "--only %s: no variant of %s has such a name",
-                                only, spec->path);
+                    : error_set(error, EX_USAGE, "--only %s: no variant of %s matches", only,
+                                spec->path);
 }
 
 int plan_make(struct experiment_plan *plan, struct experiment_spec *spec,
@@ -174,14 +175,14 @@ struct entering {
     struct error *error;
 };
 
-/* "RESULTS has ...", and the way out. */
+/* "RESULTS has ...; choose another directory ...". */
 #define REFUSE(e, what, ...)                                                                       \
     error_set((e)->error, EX_DATAERR,                                                              \
               "%s " what                                                                           \
-              ": choose another directory with -o, or throw the results away with --again",        \
+              "; choose another directory with -o, or discard the results with --again",           \
               experiment_store_path((e)->store), __VA_ARGS__)
 
-/* ---- What must be as it was ---- */
+/* ---- Checks against existing results ---- */
 
 static const char *kept_text(const struct experiment_spec *spec, char text[32]) {
     snprintf(text, 32, "%s%s%s", spec->keep & SPEC_LOSSES ? "losses " : "",
@@ -204,17 +205,16 @@ static int check_figures(const struct entering *e) {
     if (!any_over(e))
         return 0;
     if (found->version && strcmp(found->version, PACKAGE_VERSION) != 0)
-        return REFUSE(e, "is of version %.60s, this is %s, which may compute other bits",
+        return REFUSE(e, "has results of version %.60s; version %s may compute different bits",
                       found->version, PACKAGE_VERSION);
     if (found->recent != e->spec->recent || found->points != e->spec->points)
-        return REFUSE(
-            e,
-            "has runs with report.recent %g and points %llu, the experiment now says %g and "
-            "%llu",
-            found->recent, (unsigned long long)found->points, e->spec->recent,
-            (unsigned long long)e->spec->points);
+        return REFUSE(e,
+                      "has runs with report.recent %g and points %llu, but the experiment now has "
+                      "%g and %llu",
+                      found->recent, (unsigned long long)found->points, e->spec->recent,
+                      (unsigned long long)e->spec->points);
     if (strcmp(found->kept ? found->kept : "", kept_text(e->spec, kept)) != 0)
-        return REFUSE(e, "has runs that keep \"%.40s\", report.keep now says \"%s\"",
+        return REFUSE(e, "has runs with report.keep \"%.40s\", but the experiment now has \"%s\"",
                       found->kept ? found->kept : "", kept);
     return 0;
 }
@@ -236,19 +236,19 @@ static size_t next_stream(const struct entering *e) {
     return next;
 }
 
-/* One that was recorded must come from the same call and the same files; files that are gone say
-   nothing. */
+/* A recorded stream must have the same command and files; missing files are not compared. */
 static int check_stream(const struct entering *e, const struct experiment_stream *stream,
                         const char *command, const char *files) {
     if (!stream->digest)
         return 0;
     if (strcmp(stream->command, command) != 0)
-        return REFUSE(e, "has stream %s recorded by \"%.150s\", now it is \"%.150s\"", stream->name,
-                      stream->command, command);
+        return REFUSE(e,
+                      "has stream %s recorded by \"%.150s\", but the experiment now has \"%.150s\"",
+                      stream->name, stream->command, command);
     if (stream->files && strcmp(files, "[]") != 0 && strcmp(stream->files, files) != 0)
-        return REFUSE(
-            e, "has stream %s recorded from a file that has changed since (%.150s, now %.150s)",
-            stream->name, stream->files, files);
+        return REFUSE(e,
+                      "has stream %s recorded from a file that changed later (%.150s, now %.150s)",
+                      stream->name, stream->files, files);
     return 0;
 }
 
@@ -331,11 +331,10 @@ static int enter_run(const struct entering *e, struct planned_run *planned) {
                                      e->error);
     if (run->digest && strcmp(run->digest, planned->digest) == 0)
         return 0;
-    return REFUSE(
-        e,
-        "has results of variant \"%.150s\" on stream %.100s with another configuration than "
-        "now (a variant of another name would be beside it)",
-        e->spec->variants[planned->variant].name, e->spec->streams[planned->stream].name);
+    return REFUSE(e,
+                  "has results of variant \"%.150s\" on stream %.100s with a different "
+                  "configuration (give the new variant another name to keep both)",
+                  e->spec->variants[planned->variant].name, e->spec->streams[planned->stream].name);
 }
 
 static int enter_runs(const struct entering *e) {
@@ -347,7 +346,7 @@ static int enter_runs(const struct entering *e) {
     return 0;
 }
 
-/* Its text says what decides the last bits. */
+/* The device's text determines the last bits. */
 static int find_device(const struct entering *e) {
     for (size_t n = 0; n < e->found.run_count && !e->plan->device; n++) {
         const char *device = e->found.runs[n].device;
@@ -360,7 +359,7 @@ static int find_device(const struct entering *e) {
     return 0;
 }
 
-/* ---- All of it ---- */
+/* ---- The whole plan ---- */
 
 static char *seeds_text(struct experiment_plan *plan) {
     char *text = memory_copy(&plan->memory, "[");
@@ -370,8 +369,8 @@ static char *seeds_text(struct experiment_plan *plan) {
     return text ? memory_print(&plan->memory, "%s]", text) : NULL;
 }
 
-/* What is said of the experiment; numbers as text. */
-static int say(const struct entering *e) {
+/* Stores the experiment's properties; numbers as text. */
+static int store_properties(const struct entering *e) {
     const struct experiment_spec *spec = e->spec;
     char recent[32], points[32], started[32], kept[32];
     char *seeds = seeds_text(e->plan);
@@ -382,33 +381,34 @@ static int say(const struct entering *e) {
     snprintf(started, sizeof started, "%.3f", clock_unix());
     const struct {
         const char *key, *value;
-    } sayings[] = {{"format", "1"},
-                   {"name", spec->name},
-                   {"measure", spec->measure},
-                   {"recent", recent},
-                   {"points", points},
-                   {"keep", kept_text(spec, kept)},
-                   {"version", PACKAGE_VERSION},
-                   {"text", spec->text},
-                   {"yaml_path", spec->path},
-                   {"seeds", seeds},
-                   {"started", started},
-                   {"finished", NULL}};
-    for (size_t n = 0; n < sizeof sayings / sizeof *sayings; n++) {
-        bool begun = !strcmp(sayings[n].key, "started") && any_over(e);
-        if (!begun && experiment_store_say(e->store, sayings[n].key, sayings[n].value, e->error))
+    } properties[] = {{"format", "1"},
+                      {"name", spec->name},
+                      {"measure", spec->measure},
+                      {"recent", recent},
+                      {"points", points},
+                      {"keep", kept_text(spec, kept)},
+                      {"version", PACKAGE_VERSION},
+                      {"text", spec->text},
+                      {"yaml_path", spec->path},
+                      {"seeds", seeds},
+                      {"started", started},
+                      {"finished", NULL}};
+    for (size_t n = 0; n < sizeof properties / sizeof *properties; n++) {
+        bool begun = !strcmp(properties[n].key, "started") && any_over(e);
+        if (!begun &&
+            experiment_store_set(e->store, properties[n].key, properties[n].value, e->error))
             return -1;
     }
     return 0;
 }
 
-static int say_total(const struct entering *e) {
+static int store_total(const struct entering *e) {
     struct experiment_progress progress;
     char total[32];
     if (experiment_store_progress(e->store, &progress, e->error))
         return -1;
     snprintf(total, sizeof total, "%llu", (unsigned long long)progress.total);
-    return experiment_store_say(e->store, "total", total, e->error);
+    return experiment_store_set(e->store, "total", total, e->error);
 }
 
 int plan_enter(struct experiment_plan *plan, struct experiment_store *store, struct error *error) {
@@ -425,7 +425,7 @@ int plan_enter(struct experiment_plan *plan, struct experiment_store *store, str
     int result = experiment_store_read(store, &e.found, error);
     if (result == 0)
         result = check_figures(&e) || enter_streams(&e) || enter_variants(&e) || enter_runs(&e) ||
-                         find_device(&e) || say(&e) || say_total(&e) ||
+                         find_device(&e) || store_properties(&e) || store_total(&e) ||
                          experiment_store_commit(store, error)
                      ? -1
                      : 0;

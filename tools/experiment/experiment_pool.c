@@ -23,13 +23,13 @@
 #include "experiment_plan.h"
 #include "experiment_run.h"
 
-/* ---- Progress, for people: a line that is drawn again and again, else one for each run ---- */
+/* ---- Progress: a line that is redrawn, or one line per run ---- */
 
 enum { LINE_SIZE = 512, WIDTH = 80, TEXT_SIZE = 32 };
 static const double INTERVAL = 0.25;
 static const char PROGRAM[] = "runnel-experiment";
 
-/* What a message of a variant on a stream takes. */
+/* The cost of a message of a variant on a stream. */
 struct cost {
     double seconds;
     uint64_t messages;
@@ -49,7 +49,7 @@ struct progress {
     struct cost all;
     struct work *work;  /* (jobs,) */
     uint64_t *messages; /* (streams,) */
-    bool *told;         /* (streams,) that messages were rejected */
+    bool *reported;     /* (streams,) whether rejected messages were reported */
     size_t total, over, left, turn;
 };
 
@@ -70,7 +70,7 @@ static void progress_close(struct progress **progress) {
         return;
     clear_line(p);
     free(p->messages);
-    free(p->told);
+    free(p->reported);
     free(p->costs);
     free(p->work);
     free(p);
@@ -91,8 +91,8 @@ static struct progress *progress_open(const struct pool_options *options) {
     p->costs = calloc(spec->variant_count * spec->stream_count + 1, sizeof *p->costs);
     p->work = calloc(options->jobs + 1, sizeof *p->work);
     p->messages = calloc(spec->stream_count + 1, sizeof *p->messages);
-    p->told = calloc(spec->stream_count + 1, sizeof *p->told);
-    if (!p->costs || !p->work || !p->messages || !p->told)
+    p->reported = calloc(spec->stream_count + 1, sizeof *p->reported);
+    if (!p->costs || !p->work || !p->messages || !p->reported)
         progress_close(&p);
     for (size_t n = 0; p && n < spec->stream_count; n++)
         p->messages[n] = options->examples[n].count;
@@ -106,8 +106,8 @@ static void add_cost(struct cost *cost, double seconds, uint64_t messages) {
     cost->messages += messages;
 }
 
-/* Seconds that so many messages of the run take: as others of its variant did, else as all; NaN:
-   nobody knows. */
+/* Seconds for that many messages of the run: from other runs of its variant, or else from all;
+   NaN: unknown. */
 static double seconds_for(const struct progress *p, const struct planned_run *run,
                           const struct cost *now, double messages) {
     const struct cost *cost = cost_of(p, run);
@@ -148,9 +148,9 @@ static const char *duration(char text[TEXT_SIZE], double seconds) {
     return text;
 }
 
-/* ---- What is shown ---- */
+/* ---- Output ---- */
 
-/* "etth1, rate 1e-3, seed 2": of one stream without its name. */
+/* "etth1, rate 1e-3, seed 2": with one stream without its name. */
 static const char *name_of(const struct progress *p, const struct planned_run *run,
                            char text[LINE_SIZE]) {
     const struct experiment_spec *spec = p->options.plan->spec;
@@ -160,15 +160,14 @@ static const char *name_of(const struct progress *p, const struct planned_run *r
     return text;
 }
 
-/* A run has begun on that worker, `watch` says how far it is until it is over; NULL: it has been
-   given up. */
+/* A run has begun on that worker; `watch` has its progress until it ends. NULL: it was stopped. */
 static void progress_begin(struct progress *p, size_t worker, const struct planned_run *run,
                            const struct run_watch *watch) {
     p->work[worker] = (struct work){watch ? run : NULL, watch, clock_seconds()};
 }
 
-static void say_over(struct progress *p, const struct planned_run *run,
-                     const struct experiment_outcome *over) {
+static void report_end(struct progress *p, const struct planned_run *run,
+                       const struct experiment_outcome *over) {
     const struct experiment_run *outcome = &over->run;
     char name[LINE_SIZE], line[2 * LINE_SIZE], figure[LINE_SIZE] = "";
     const struct experiment_figures *f = &outcome->figures;
@@ -185,13 +184,13 @@ static void say_over(struct progress *p, const struct planned_run *run,
     fprintf(stderr, "%s\n", line);
 }
 
-/* Once of a stream. */
-static void say_rejected(struct progress *p, const struct planned_run *run,
-                         const struct experiment_outcome *outcome) {
+/* Once per stream. */
+static void report_rejected(struct progress *p, const struct planned_run *run,
+                            const struct experiment_outcome *outcome) {
     char line[2 * LINE_SIZE];
-    if (!outcome->run.rejected || p->told[run->stream])
+    if (!outcome->run.rejected || p->reported[run->stream])
         return;
-    p->told[run->stream] = true;
+    p->reported[run->stream] = true;
     snprintf(line, sizeof line,
              "%s: stream %s: %llu of %llu messages were rejected, the first as %s", PROGRAM,
              p->options.plan->spec->streams[run->stream].name,
@@ -212,8 +211,8 @@ static void progress_over(struct progress *p, size_t worker, const struct planne
     if (p->options.quiet)
         return;
     clear_line(p);
-    say_over(p, run, outcome);
-    say_rejected(p, run, outcome);
+    report_end(p, run, outcome);
+    report_rejected(p, run, outcome);
 }
 
 static size_t terminal_width(void) {
@@ -221,7 +220,7 @@ static size_t terminal_width(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : WIDTH;
 }
 
-/* One of those at work, another each time. */
+/* One of the active runs, another each time. */
 static const struct work *next_work(struct progress *p) {
     for (size_t n = 0; n < p->options.jobs; n++) {
         const struct work *work = &p->work[(p->turn + n) % p->options.jobs];
@@ -233,9 +232,9 @@ static const struct work *next_work(struct progress *p) {
     return NULL;
 }
 
-/* Draw the line, a few times a second. */
+/* Draws the line, a few times per second. */
 static void progress_show(struct progress *p) {
-    enum { SLOWLY = 8 }; /* a run at work is shown for a few redraws */
+    enum { SLOWLY = 8 }; /* redraws until another active run is shown */
     static size_t drawn;
     char line[2 * LINE_SIZE], name[LINE_SIZE], left[TEXT_SIZE];
     double now = clock_seconds();
@@ -265,14 +264,14 @@ static void progress_show(struct progress *p) {
     p->drawn = true;
 }
 
-enum { WAIT_MS = 100 /* between two looks at a signal, and at the progress */ };
+enum { WAIT_MS = 100 /* between two checks for signals, with progress */ };
 
-/* What a worker has for the thread that keeps the results. */
+/* Results of a worker for the thread that stores them. */
 struct done {
     struct experiment_outcome outcome;
     struct planned_run *run;
     char *configuration;
-    struct error error; /* of a run that has failed */
+    struct error error; /* of a failed run */
 };
 
 struct worker {
@@ -280,7 +279,7 @@ struct worker {
     size_t number;
     pthread_t thread;
     bool started;
-    bool ready; /* `done` is there to be taken */
+    bool ready; /* `done` is ready */
     struct run_watch watch;
     struct done done;
 };
@@ -288,12 +287,12 @@ struct worker {
 struct pool {
     const struct pool_options *options;
     struct progress *progress;
-    pthread_mutex_t lock;  /* of all that follows */
-    pthread_cond_t change; /* something is ready, or has been taken */
+    pthread_mutex_t lock;  /* protects all fields below */
+    pthread_cond_t change; /* something is ready, or was taken */
     size_t next;           /* run of the plan */
     size_t working;        /* threads */
     struct worker *workers;
-    pthread_mutex_t loading; /* configurations and engines */
+    pthread_mutex_t loading; /* protects configurations and engines */
     pthread_mutex_t device;  /* a GPU: one run at a time */
 };
 
@@ -310,7 +309,7 @@ static struct planned_run *next_run(struct pool *pool) {
     return run;
 }
 
-/* All of it, as YAML. */
+/* The whole configuration as YAML. */
 static int print_config(const struct config *config, char **text, struct error *error) {
     size_t size;
     FILE *out = open_memstream(text, &size);
@@ -360,7 +359,7 @@ static int play(struct worker *worker, struct planned_run *run) {
     return result;
 }
 
-/* Hand it over, and wait until it has been taken: its texts are the worker's. */
+/* Passes its results on, and waits until they are stored: the texts belong to the worker. */
 static void hand_over(struct worker *worker) {
     struct pool *pool = worker->pool;
     pthread_mutex_lock(&pool->lock);
@@ -401,14 +400,14 @@ static void *work(void *context) {
     return NULL;
 }
 
-/* ---- The thread that keeps the results ---- */
+/* ---- The thread that stores the results ---- */
 
 /* "cpu avx2, compiler 12.2.0, libc 2.36" */
 static bool is_processor(const char *device) {
     return device && strncmp(device, "cpu ", strlen("cpu ")) == 0;
 }
 
-/* The first run that is over says what computes; runs of another machine are not mixed. */
+/* The first finished run sets the device; runs of another machine are not mixed. */
 static int check_device(struct pool *pool, const struct experiment_run *row, struct error *error) {
     const struct pool_options *options = pool->options;
     struct experiment_plan *plan = options->plan;
@@ -416,16 +415,15 @@ static int check_device(struct pool *pool, const struct experiment_run *row, str
         return 0;
     if (plan->device && strcmp(plan->device, row->device) != 0)
         return error_set(error, EX_DATAERR,
-                         "%s has runs of \"%.100s\", and this is \"%.100s\", whose last bits are "
-                         "others: choose another directory with -o, or throw the results away with "
-                         "--again",
+                         "%s has runs of \"%.100s\", but \"%.100s\" computes different bits; "
+                         "choose another directory with -o, or discard the results with --again",
                          experiment_store_path(options->store), plan->device, row->device);
     char isa[32];
     const char *begin = row->device + strlen("cpu ");
     snprintf(isa, sizeof isa, "%.*s", (int)strcspn(begin, ","), begin);
     plan->checked = true;
-    return experiment_store_say(options->store, "device", row->device, error) ||
-                   experiment_store_say(options->store, "isa", isa, error)
+    return experiment_store_set(options->store, "device", row->device, error) ||
+                   experiment_store_set(options->store, "isa", isa, error)
                ? -1
                : 0;
 }
@@ -472,7 +470,7 @@ static void wait_for_change(struct pool *pool) {
     pthread_cond_timedwait(&pool->change, &pool->lock, &until);
 }
 
-/* Until all threads have ended. The lock is held while a run is put into the store: a few
+/* Stores results until all threads have ended. The lock is held while a run is stored: a few
    milliseconds in which only threads without work wait. */
 static int keep_all(struct pool *pool, struct error *error) {
     int result = 0;
@@ -497,7 +495,7 @@ static int keep_all(struct pool *pool, struct error *error) {
 
 /* ---- Opening and closing ---- */
 
-/* Signals are for the thread that keeps the results. */
+/* The thread that stores the results handles signals. */
 static int start(struct pool *pool, struct error *error) {
     sigset_t all, before;
     int reason = 0;

@@ -1,5 +1,5 @@
-/* The runs of a plan, each on one thread from its beginning to its end, as many at once as there
-   are jobs. What comes out does not depend on how many these are. */
+/* The runs of a plan, each on one thread, with as many in parallel as there are jobs. Results do
+   not depend on the number of jobs. */
 #ifndef RUNNEL_EXPERIMENT_POOL_H
 #define RUNNEL_EXPERIMENT_POOL_H
 
@@ -12,7 +12,7 @@
 #include "experiment_plan.h"
 #include "experiment_store.h"
 
-/* Runs that have failed: the others go on. */
+/* Runs that failed; the others continue. */
 struct pool_failures {
     size_t count;
     struct error first;
@@ -25,11 +25,11 @@ struct pool_options {
     size_t jobs;
     bool quiet;
     struct pool_failures *failures;
-    volatile sig_atomic_t *stop; /* set true: runs at work are given up */
+    volatile sig_atomic_t *stop; /* if true, active runs are stopped */
 };
 
-/* Do what is left, and put each run into the store when it is over. 0, also when *stop was set by
-   somebody else; -1: the store cannot be written, or the threads cannot be had. */
+/* Does the remaining runs, and stores each when it ends. 0, also if *stop was set elsewhere; -1:
+   the store cannot be written, or threads cannot be created. */
 int pool_run(const struct pool_options *options, struct error *error);
 
 #endif

@@ -31,26 +31,26 @@
 #include "parts/words.h"
 #include "sockets/decode.h"
 
-/* ---- The course: what is measured while a run learns, at next to no cost ---- */
+/* ---- The course: measurements during a run, at almost no cost ---- */
 
 enum {
     DIGEST_SIZE = 17,
-    SKIPPED_LEAST = 10, /* updates without one that was applied after them */
+    SKIPPED_LEAST = 10, /* skipped updates in a row at the end */
     CHEAP = 1000, /* messages between two readings of all parameters, unless weights are kept */
 };
 
-/* Over examples. */
+/* Sums over examples. */
 struct sums {
     double loss;
     uint64_t scored;
-    double judged_loss, baseline; /* of those whose baseline is known, too */
-    uint64_t judged;
-    double gradient_norm, update_ratio; /* of those that brought an update */
+    double compared_loss, baseline; /* sums of examples with a known baseline */
+    uint64_t compared;
+    double gradient_norm, update_ratio; /* sums of examples with an update */
     uint64_t updated;
 };
 
 struct course {
-    struct run_options options; /* with no more points than messages */
+    struct run_options options; /* options with at most one point per message */
     size_t messages;            /* of the stream */
     const struct model *model;
     struct learner *learner;
@@ -58,7 +58,7 @@ struct course {
     struct skill *skill;
     struct sums recent, point;
     bool is_recent, nonfinite;
-    uint64_t applied, skipped; /* updates; since the last that was applied */
+    uint64_t applied, skipped; /* updates; since the last applied one */
     size_t recent_from;        /* message */
     uint64_t examples;
 
@@ -69,7 +69,7 @@ struct course {
 
     struct experiment_weight *weights; /* (options.points, tensors) or NULL */
     size_t weight_count, tensors;      /* of all members */
-    size_t weighed;                    /* messages when parameters were read last */
+    size_t weighed;                    /* messages at the last reading of the parameters */
     float *before, *now;               /* (numbers,) of all tensors, NULL: not kept; (largest,) */
     size_t largest;
 };
@@ -136,7 +136,7 @@ static int open_course(struct course *course, struct error *error) {
     return open_weights(course, error) || read_starting_values(course, error) ? -1 : 0;
 }
 
-/* The learner has taken nothing yet; both must outlive the course. */
+/* The learner has no examples yet; both must outlive the course. */
 static int course_open(struct course **course, const struct run_options *options, size_t messages,
                        const struct model *model, struct learner *learner, struct error *error) {
     struct course *opened = *course = calloc(1, sizeof *opened);
@@ -182,12 +182,12 @@ static void add(struct sums *sums, const struct learned *learned) {
     sums->loss += learned->loss;
     if (!isfinite(learned->baseline))
         return;
-    sums->judged++;
-    sums->judged_loss += learned->loss;
+    sums->compared++;
+    sums->compared_loss += learned->loss;
     sums->baseline += learned->baseline;
 }
 
-/* One more example, as the learner's observer is told. */
+/* Takes one more example from the learner's observer. */
 static void course_add(struct course *c, const struct learned *learned) {
     double loss = learned->scored ? learned->loss : NAN;
     metrics_add(&c->metrics, learned, 0);
@@ -208,7 +208,7 @@ static const struct metrics_interval *interval(const struct course *c) {
     return &c->metrics.intervals[c->metrics.current];
 }
 
-/* Mean loss so far; NaN before one was scored. */
+/* Mean loss so far; NaN before the first score. */
 static double course_mean(const struct course *c) {
     return interval(c)->scored ? interval(c)->loss_sum / (double)interval(c)->scored : NAN;
 }
@@ -220,14 +220,14 @@ static size_t end_of_point(const struct course *c, size_t n) {
     return (size_t)((unsigned __int128)c->messages * (n + 1) / c->options.points);
 }
 
-/* After how many messages, more than `next`, course_reach is to be called: the learner has been
-   flushed then. */
+/* The number of messages, more than `next`, after which course_reach must be called, with the
+   learner flushed. */
 static size_t course_next(const struct course *c, size_t next) {
     size_t end = end_of_point(c, c->point_count);
     return c->recent_from > next && c->recent_from < end ? c->recent_from : end;
 }
 
-/* Norms of one tensor and of its change since the point before. */
+/* Norms of one tensor and of its change since the previous point. */
 static void weigh(struct course *c, const struct experiment_weight *about, float *before,
                   size_t size) {
     double squares = 0, changes = 0;
@@ -243,7 +243,7 @@ static void weigh(struct course *c, const struct experiment_weight *about, float
     weight->change = sqrt(changes);
 }
 
-/* What is read costs as much as some hundred examples. */
+/* Reading costs as much as some hundred examples. */
 static int read_weights(struct course *c, size_t messages, double *norm, struct error *error) {
     double squares = 0;
     float *before = c->before;
@@ -285,7 +285,7 @@ static int close_point(struct course *c, struct error *error) {
         .examples = c->examples,
         .scored = sums->scored,
         .mean = mean_of(sums->loss, sums->scored),
-        .baseline = mean_of(sums->baseline, sums->judged),
+        .baseline = mean_of(sums->baseline, sums->compared),
         .gradient_norm = mean_of(sums->gradient_norm, sums->updated),
         .update_ratio = mean_of(sums->update_ratio, sums->updated),
     };
@@ -345,8 +345,8 @@ static void put_figures(struct course *c, struct experiment_figures *figures,
     bool numbers = metrics & METRIC_RMSE;
     *figures = (struct experiment_figures){
         .recent = mean_of(recent->loss, recent->scored),
-        .baseline_recent = mean_of(recent->baseline, recent->judged),
-        .skill_recent = skill_over(loss, recent->judged_loss, recent->baseline, recent->judged),
+        .baseline_recent = mean_of(recent->baseline, recent->compared),
+        .skill_recent = skill_over(loss, recent->compared_loss, recent->baseline, recent->compared),
         .mae = numbers ? mean_absolute(c, c->model->target_size) : NAN,
     };
     metrics_close_interval(&c->metrics, 0, report);
@@ -359,7 +359,7 @@ static void put_figures(struct course *c, struct experiment_figures *figures,
     figures->bits = metrics & METRIC_BITS ? report->metric_bits : NAN;
 }
 
-/* Of number k of the targets. */
+/* The name of number k of the targets. */
 static void name_column(const struct course *c, size_t k, char name[EXPERIMENT_NAME_SIZE]) {
     const struct architecture *of = &c->model->architecture;
     char label[COLUMN_NAME_SIZE] = "";
@@ -407,13 +407,13 @@ static int put_experts(struct course *c, const struct loss_fields *report,
     return 0;
 }
 
-/* A loss was not, or at the end no gradient is any more: such a run learns nothing. */
+/* A loss was not finite, or at the end no gradient is any more: such a run learns nothing. */
 static bool is_nonfinite(const struct course *c) {
     return c->nonfinite || c->skipped >= SKIPPED_LEAST || (c->skipped && !c->applied);
 }
 
-/* Figures, points, columns, experts, digests, losses and weights; state done or nonfinite. What is
-   allocated is the outcome's. */
+/* Figures, points, columns, experts, digests, losses and weights; state done or nonfinite. The
+   outcome owns its memory. */
 static int course_finish(struct course *c, struct experiment_outcome *outcome,
                          struct error *error) {
     struct loss_fields report;
@@ -435,7 +435,7 @@ static int course_finish(struct course *c, struct experiment_outcome *outcome,
     return 0;
 }
 
-enum { LOOK = 64 /* messages between two looks at what others want */ };
+enum { LOOK = 64 /* messages between two checks of other threads' requests */ };
 
 struct run {
     struct config *config;
@@ -446,7 +446,7 @@ struct run {
     struct learner *learner;
     struct course *course;
     uint64_t rejected;
-    char why[EXPERIMENT_WHY_SIZE]; /* the first of them was */
+    char why[EXPERIMENT_WHY_SIZE]; /* reason of the first rejected message */
     double started, seconds, cpu_seconds;
 };
 
@@ -466,7 +466,7 @@ static void count_rejection(struct run *run, const char *reason, const char *why
         snprintf(run->why, sizeof run->why, "%s: %s", reason, why);
 }
 
-/* A label that changes nothing counts as one that was rejected, as in a daemon. */
+/* A label without effect counts as rejected, as in a daemon. */
 static void on_refused(void *context, const struct example *label, enum label_refusal reason,
                        const char *why) {
     (void)label;
@@ -485,7 +485,7 @@ static int open_learner(struct run *run, struct engines_choice *engine, struct e
     return 0;
 }
 
-/* Runs side by side would each take the machine, and pin their threads to the same CPUs. */
+/* Parallel runs would each use the whole machine, and pin their threads to the same CPUs. */
 static void share_machine(struct config *config) {
     if (!config->threads.count)
         config->threads.count = 1;
@@ -493,8 +493,8 @@ static void share_machine(struct config *config) {
 }
 
 static int open_run(struct run *run, struct engines_choice *engine, struct error *error) {
-    run->config->predictions = PREDICTIONS_NONE; /* nobody reads them, and no bit depends on it */
-    run->config->anomaly.enabled = false;        /* likewise */
+    run->config->predictions = PREDICTIONS_NONE; /* unused, and no bit depends on it */
+    run->config->anomaly.enabled = false;        /* unused */
     if (run->options->beside)
         share_machine(run->config);
     model_build(&run->model, &run->config->architecture);
@@ -515,7 +515,7 @@ static void close_run(struct run *run) {
 
 /* ---- Learning ---- */
 
-/* As a daemon's PULL socket takes it: ingest_take, then take_example. */
+/* Takes a message like a daemon's PULL socket: ingest_take, then take_example. */
 static int take_message(struct run *run, size_t n, struct error *error) {
     struct frame frames[MESSAGE_FRAMES_MAX];
     struct example example;
@@ -536,7 +536,7 @@ static int take_message(struct run *run, size_t n, struct error *error) {
     return 0;
 }
 
-/* The messages up to `end`. */
+/* Takes the messages up to `end`. */
 static int take_messages(struct run *run, size_t *next, size_t end, struct run_watch *watch,
                          struct error *error) {
     for (; *next < end; (*next)++) {
@@ -604,11 +604,10 @@ static int put_outcome(struct run *run, struct experiment_outcome *outcome, stru
     if (!row->device)
         return error_no_memory(error);
     if (row->examples == 0)
-        return error_set(
-            error, EX_DATAERR,
-            "all %zu messages are rejected, the first as %s: does the configuration fit "
-            "the stream?",
-            run->examples->count, run->why);
+        return error_set(error, EX_DATAERR,
+                         "all %zu messages were rejected, the first as %s; check that the "
+                         "configuration fits the stream",
+                         run->examples->count, run->why);
     return course_finish(run->course, outcome, error) || put_parameters(run, outcome, error) ? -1
                                                                                              : 0;
 }

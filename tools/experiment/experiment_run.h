@@ -1,5 +1,5 @@
 /* One run: a configuration learns a recorded stream from its first message to its last, on the
-   thread that calls, with the very bits that a daemon with that configuration gives. */
+   caller's thread, with the same bits as a daemon with that configuration. */
 #ifndef RUNNEL_EXPERIMENT_RUN_H
 #define RUNNEL_EXPERIMENT_RUN_H
 
@@ -15,22 +15,22 @@ struct config;
 struct engines_choice;
 struct error;
 
-/* What others may see of it meanwhile. */
+/* Progress for other threads. */
 struct run_watch {
-    _Atomic uint64_t messages; /* of the stream that have been taken */
-    _Atomic double mean;       /* loss over the scored examples so far; NaN before */
+    _Atomic uint64_t messages; /* messages taken from the stream */
+    _Atomic double mean;       /* loss over the scored examples so far; NaN before the first */
 };
 
 struct run_options {
-    double recent;   /* share of the messages that is recent */
-    uint64_t points; /* of the curve, at most */
+    double recent;   /* share of the messages that counts as recent */
+    uint64_t points; /* points of the curve, at most */
     unsigned keep;   /* a set of enum spec_keep */
-    bool beside;     /* other runs: it takes no more threads than it is told to, and pins none */
+    bool beside;     /* other runs are active: default threads are 1, without pinning */
     const volatile sig_atomic_t *stop;
 };
 
-/* Play the stream. 0: `outcome` has all but variant, stream, seed and texts of the configuration;
-   state done or nonfinite. 1: *stop has become true. -1: it has failed. run_clear frees what is in
+/* Plays the stream. 0: `outcome` has all but variant, stream, seed and texts of the
+   configuration; state done or nonfinite. 1: *stop became true. -1: it failed. run_clear frees
    the outcome, also after 1 and -1. */
 int run_play(struct config *config, struct engines_choice *engine, const struct examples *examples,
              const struct run_options *options, struct run_watch *watch,

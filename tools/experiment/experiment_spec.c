@@ -29,7 +29,7 @@ static int no_memory(const struct reading *reading) {
     return error_no_memory(reading->error);
 }
 
-/* For `count` things of that size, and one more; NULL after no_memory. */
+/* Room for `count` items of that size, and one more; NULL after no_memory. */
 static void *make_room(const struct reading *reading, size_t count, size_t size) {
     void *room = memory_take(&reading->spec->memory, (count + 1) * size);
     if (!room)
@@ -37,7 +37,7 @@ static void *make_room(const struct reading *reading, size_t count, size_t size)
     return room;
 }
 
-/* ---- Nodes of YAML ---- */
+/* ---- YAML nodes ---- */
 
 static yaml_node_t *yaml_at(struct reading *reading, int index) {
     return yaml_document_get_node(&reading->document, index);
@@ -66,11 +66,11 @@ yaml_fail(const struct reading *reading, const yaml_node_t *node, const char *ke
                      sentence);
 }
 
-/* A key that is none of `allowed`, "a, b or c". */
+/* A key that is not in `allowed`, "a, b or c". */
 static int yaml_fail_unknown(const struct reading *reading, const yaml_node_t *key, const char *in,
                              const char *allowed) {
-    return yaml_fail(reading, key, in, "unknown key \"%.*s\"; allowed %s: %s", SHOWN_MAX,
-                     (const char *)key->data.scalar.value, *in ? "there" : "here", allowed);
+    return yaml_fail(reading, key, in, "unknown key \"%.*s\"; expected %s", SHOWN_MAX,
+                     (const char *)key->data.scalar.value, allowed);
 }
 
 static const char *scalar(const yaml_node_t *node) {
@@ -80,7 +80,7 @@ static const char *scalar(const yaml_node_t *node) {
                : NULL;
 }
 
-/* Pair n of a mapping: a key that is a text, NULL after yaml_fail, and its value. */
+/* Pair n of a mapping: its key as text, NULL after yaml_fail, and its value. */
 static const char *yaml_pair(struct reading *reading, const yaml_node_t *mapping, size_t n,
                              yaml_node_t **key, yaml_node_t **value) {
     const yaml_node_pair_t *pair = &mapping->data.mapping.pairs.start[n];
@@ -88,13 +88,13 @@ static const char *yaml_pair(struct reading *reading, const yaml_node_t *mapping
     *value = yaml_at(reading, pair->value);
     const char *name = scalar(*key);
     if (!name || !*name) {
-        yaml_fail(reading, *key, "", "found no text where a key is allowed");
+        yaml_fail(reading, *key, "", "expected a text as the key");
         return NULL;
     }
     for (size_t before = 0; before < n; before++) {
         const yaml_node_t *other = yaml_at(reading, mapping->data.mapping.pairs.start[before].key);
         if (scalar(other) && !strcmp(scalar(other), name)) {
-            yaml_fail(reading, *key, name, "found twice, first in line %zu; once is allowed",
+            yaml_fail(reading, *key, name, "duplicate key, first in line %zu",
                       other->start_mark.line + 1);
             return NULL;
         }
@@ -108,12 +108,12 @@ static const char *kind_of(const yaml_node_t *node) {
                                               : NULL;
 }
 
-/* The node is such a thing; else yaml_fail. */
+/* Whether the node is a mapping, text or count; else yaml_fail. */
 static int yaml_want_mapping(const struct reading *reading, const yaml_node_t *node,
                              const char *key) {
     return node->type == YAML_MAPPING_NODE
                ? 0
-               : yaml_fail(reading, node, key, "found %s; allowed is a mapping, as in {a: 1}",
+               : yaml_fail(reading, node, key, "expected a mapping, e.g. {a: 1}, got %s",
                            kind_of(node) ? kind_of(node) : "a text");
 }
 
@@ -121,7 +121,7 @@ static int yaml_want_text(const struct reading *reading, const yaml_node_t *node
                           const char **text) {
     const char *found = scalar(node);
     if (!found || !*found)
-        return yaml_fail(reading, node, key, "found %s; allowed is a text",
+        return yaml_fail(reading, node, key, "expected a text, got %s",
                          kind_of(node) ? kind_of(node) : "nothing");
     *text = memory_copy(&reading->spec->memory, found);
     return *text ? 0 : error_no_memory(reading->error);
@@ -135,9 +135,9 @@ static int yaml_want_count(const struct reading *reading, const yaml_node_t *nod
     *count = found ? strtoll(found, &end, 10) : 0;
     if (!found || end == found || *end || errno || *count < least || *count > most)
         return yaml_fail(reading, node, key,
-                         "found %s%.*s%s; allowed is a whole number from %lld to %lld",
-                         found ? "\"" : "", SHOWN_MAX, found ? found : kind_of(node),
-                         found ? "\"" : "", (long long)least, (long long)most);
+                         "expected a whole number from %lld to %lld, got %s%.*s%s",
+                         (long long)least, (long long)most, found ? "\"" : "", SHOWN_MAX,
+                         found ? found : kind_of(node), found ? "\"" : "");
     return 0;
 }
 
@@ -155,7 +155,7 @@ static void print_quoted(FILE *out, const char *text) {
     putc('"', out);
 }
 
-/* A word that is a text without quotes, too: it is easier to read. */
+/* A word that is also a text without quotes, for readability. */
 static bool is_word(const char *text) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
                       others[] = "0123456789_-./";
@@ -176,7 +176,7 @@ static int print(struct reading *reading, FILE *out, const yaml_node_t *node, bo
     static const char special[] = ",[]{}:#&*!|>'\"%@`";
     const char *text = scalar(node);
     if (node->type == YAML_SCALAR_NODE && !text)
-        return yaml_fail(reading, node, "", "found a text with a zero byte");
+        return yaml_fail(reading, node, "", "invalid text: it contains a zero byte");
     if (node->type == YAML_SCALAR_NODE) {
         bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE || is_word(text);
         if (plain && (!inside || (*text && !strpbrk(text, special))))
@@ -225,7 +225,7 @@ static char *copy_text(const struct reading *reading, const char *text) {
     return copy ? strcpy(copy, text) : NULL;
 }
 
-/* A name of a file in the YAML is looked for from the YAML's directory. */
+/* File names in the YAML are relative to the YAML's directory. */
 static const char *relative_to(const struct reading *reading, const char *path) {
     const char *copy = *path == '/' ? memory_copy(&reading->spec->memory, path)
                                     : memory_print(&reading->spec->memory, "%s/%s",
@@ -237,7 +237,7 @@ static const char *relative_to(const struct reading *reading, const char *path) 
 
 /* ---- Settings ---- */
 
-/* A value that names a file, as a path that does not depend on where the command is called. */
+/* A value that is a file name, as a path that does not depend on the working directory. */
 static const char *value_of(struct reading *reading, const char *path, const yaml_node_t *value) {
     static const char initial[] = "model.initial";
     bool file = !strcmp(path, initial) && value->type == YAML_SCALAR_NODE;
@@ -245,7 +245,7 @@ static const char *value_of(struct reading *reading, const char *path, const yam
     return *name && *name != '~' ? relative_to(reading, name) : yaml_line(reading, value);
 }
 
-/* A key and its value; `of` says in errors what they belong to. */
+/* A key and its value; `of` is their owner in errors. */
 static int take_setting(struct reading *reading, const yaml_node_t *key, const char *name,
                         const yaml_node_t *value, const char *of, struct spec_setting *setting) {
     char path[CONFIG_KEY_NAME_SIZE];
@@ -260,7 +260,7 @@ static int take_setting(struct reading *reading, const yaml_node_t *key, const c
     return setting->brief && setting->key && setting->value ? 0 : -1;
 }
 
-/* All pairs of a mapping but that of the key `without`. */
+/* All pairs of a mapping except the key `without`. */
 static int take_settings(struct reading *reading, const yaml_node_t *node, const char *of,
                          const char *without, struct spec_settings *settings) {
     if (yaml_want_mapping(reading, node, of))
@@ -282,7 +282,7 @@ static int take_settings(struct reading *reading, const yaml_node_t *node, const
 
 /* ---- Bases ---- */
 
-/* A mapping in place, with a key a line. */
+/* A mapping in place, with one key per line. */
 static int take_base_text(struct reading *reading, const yaml_node_t *node,
                           struct spec_base *base) {
     base->text = "";
@@ -313,7 +313,7 @@ static int take_base(struct reading *reading, const yaml_node_t *node, const cha
 
 /* ---- Names ---- */
 
-/* What a name of a file has: letters, digits, '-', '_' and '.', which is not the first. */
+/* Characters of a file name: letters, digits, '-', '_' and '.', but not '.' first. */
 static const char allowed_in_names[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                        "0123456789-_.";
 
@@ -326,17 +326,16 @@ static int want_name(struct reading *reading, const yaml_node_t *node, const cha
                      const char *name) {
     return is_file_name(name)
                ? 0
-               : yaml_fail(
-                     reading, node, key,
-                     "found \"%.60s\"; allowed are a to z, A to Z, digits, '-', '_' and '.', at "
-                     "most %d and none '.' at first",
-                     name, SPEC_NAME_MAX);
+               : yaml_fail(reading, node, key,
+                           "invalid name \"%.60s\": expected at most %d of a to z, A to Z, digits, "
+                           "'-', '_' and '.', without '.' at the beginning",
+                           name, SPEC_NAME_MAX);
 }
 
 /* ---- Streams ---- */
 
-/* The next word as a shell splits them, without any expansion; NULL at the end, or with *bad where
-   a quote is not closed. */
+/* The next word, split like in a shell without any expansion; NULL at the end, or with *bad if a
+   quote is not closed. */
 static char *next_word(const char **text, bool *bad, char *word) {
     const char *c = *text + strspn(*text, " \t\n");
     char quote = 0, *end = word;
@@ -370,7 +369,7 @@ static int split(struct reading *reading, const yaml_node_t *node, const char *k
     while (next_word(&text, &bad, word))
         if (!((*words)[(*count)++] = copy_text(reading, word)))
             return -1;
-    return bad ? yaml_fail(reading, node, key, "a quote is not closed") : 0;
+    return bad ? yaml_fail(reading, node, key, "missing closing quote") : 0;
 }
 
 static int take_words(struct reading *reading, const yaml_node_t *node, const char *key,
@@ -391,11 +390,11 @@ static int take_words(struct reading *reading, const yaml_node_t *node, const ch
     stream->words = words;
     stream->word_count = count;
     return count ? 0
-                 : yaml_fail(reading, node, key,
-                             "found nothing; allowed are the arguments of runnel-%s", key);
+                 : yaml_fail(reading, node, key, "expected the arguments of runnel-%s, got nothing",
+                             key);
 }
 
-/* ${NAME} is what the environment has. */
+/* Replaces ${NAME} by the environment variable. */
 static const char *expand(struct reading *reading, const struct spec_stream *stream,
                           const char *word) {
     const char *begin = strstr(word, "${"), *end = begin ? strchr(begin, '}') : NULL;
@@ -409,10 +408,10 @@ static const char *expand(struct reading *reading, const struct spec_stream *str
     }
     const char *value = getenv(name);
     if (!value || !*value) {
-        error_set(reading->error, EX_CONFIG,
-                  "%s: streams.%s wants ${%s}, which is not set in the environment: call %s=VALUE "
-                  "runnel-experiment %s",
-                  reading->spec->path, stream->name, name, name, reading->spec->path);
+        error_set(
+            reading->error, EX_CONFIG,
+            "%s: streams.%s: environment variable %s is not set; run %s=VALUE runnel-experiment %s",
+            reading->spec->path, stream->name, name, name, reading->spec->path);
         return NULL;
     }
     const char *rest = expand(reading, stream, end + 1);
@@ -449,7 +448,8 @@ static int take_stream(struct reading *reading, const yaml_node_t *node,
             return -1;
         bool feed = !strcmp(name, "feed"), replay = !strcmp(name, "replay");
         if ((feed || replay) && stream->words)
-            return yaml_fail(reading, key, of, "found feed beside replay; allowed is one");
+            return yaml_fail(reading, key, of,
+                             "feed and replay cannot be combined; remove one of them");
         stream->replay |= replay;
         int result = feed || replay          ? take_words(reading, value, name, stream)
                      : !strcmp(name, "base") ? take_base(reading, value, "base", &stream->base)
@@ -461,7 +461,7 @@ static int take_stream(struct reading *reading, const yaml_node_t *node,
     }
     if (!stream->words)
         return yaml_fail(reading, node, of,
-                         "missing; needed is feed, the arguments of runnel-feed, or replay");
+                         "missing feed (the arguments of runnel-feed) or replay");
     return take_arguments(reading, stream);
 }
 
@@ -499,8 +499,7 @@ struct grid {
 static int take_axis(struct reading *reading, const yaml_node_t *key, const char *name,
                      const yaml_node_t *node, struct axis *axis) {
     if (node->type != YAML_SEQUENCE_NODE || yaml_items(node) == 0)
-        return yaml_fail(reading, node, "grid", "%s: allowed is a list of values, as in [1, 2]",
-                         name);
+        return yaml_fail(reading, node, "grid", "%s: expected a list of values, e.g. [1, 2]", name);
     axis->count = yaml_items(node);
     if (!(axis->values = make_room(reading, axis->count, sizeof *axis->values)))
         return -1;
@@ -519,19 +518,19 @@ static int take_grid(struct reading *reading, const yaml_node_t *node, struct gr
         if (!name)
             return -1;
         if (grid->count == AXES_MAX)
-            return yaml_fail(reading, key, "grid", "allowed are at most %d keys", AXES_MAX);
+            return yaml_fail(reading, key, "grid", "expected at most %d keys", AXES_MAX);
         struct axis *axis = &grid->axes[grid->count++];
         if (take_axis(reading, key, name, value, axis))
             return -1;
         grid->all *= axis->count;
         if (grid->all > SPEC_VARIANTS_MAX)
-            return yaml_fail(reading, node, "grid", "allowed are at most %d combinations",
+            return yaml_fail(reading, node, "grid", "expected at most %d combinations",
                              SPEC_VARIANTS_MAX);
     }
     return 0;
 }
 
-/* One of the list `variants`. */
+/* One entry of the list `variants`. */
 struct listed {
     const char *name; /* NULL: none */
     struct spec_settings set;
@@ -559,7 +558,7 @@ static int take_list(struct reading *reading, const yaml_node_t *node, struct li
                      size_t *count) {
     if (node->type != YAML_SEQUENCE_NODE || yaml_items(node) == 0)
         return yaml_fail(reading, node, "variants",
-                         "allowed is a list of mappings, as in [{name: small, size: 32}]");
+                         "expected a list of mappings, e.g. [{name: small, size: 32}]");
     *count = yaml_items(node);
     if (!(*list = make_room(reading, *count, sizeof **list)))
         return -1;
@@ -569,7 +568,7 @@ static int take_list(struct reading *reading, const yaml_node_t *node, struct li
     return 0;
 }
 
-/* "rate 1e-4, norm layer", after the name that is there. */
+/* "rate 1e-4, norm layer", after the given name. */
 static const char *name_of(struct reading *reading, const char *name, size_t named,
                            const struct spec_settings *set) {
     for (size_t n = named; n < set->count; n++)
@@ -587,8 +586,8 @@ static int check_variant(struct reading *reading, const struct spec_variant *var
     for (const struct spec_variant *other = spec->variants; other < variant; other++)
         if (!strcmp(other->name, variant->name))
             return error_set(reading->error, EX_CONFIG,
-                             "%s: two variants are called \"%s\": give them names of their own",
-                             path, variant->name);
+                             "%s: duplicate variant name \"%s\"; use different names", path,
+                             variant->name);
     for (size_t a = 1; a < variant->set.count; a++)
         for (size_t b = 0; b < a; b++)
             if (!strcmp(variant->set.rows[a].key, variant->set.rows[b].key))
@@ -599,7 +598,7 @@ static int check_variant(struct reading *reading, const struct spec_variant *var
     return 0;
 }
 
-/* One of the list, with combination `number` of the grid: the last key changes fastest. */
+/* One entry of the list, with combination `number` of the grid: the last key changes fastest. */
 static int combine(struct reading *reading, const struct listed *listed, const struct grid *grid,
                    size_t number, struct spec_variant *variant) {
     size_t own = listed->set.count;
@@ -621,8 +620,8 @@ static int make_variants(struct reading *reading, const struct listed *list, siz
     size_t lists = list ? listed : 1, all = lists * grid->all;
     if (all > SPEC_VARIANTS_MAX)
         return error_set(reading->error, EX_CONFIG,
-                         "%s: variants: found %zu with the grid; allowed are at most %d",
-                         reading->spec->path, all, SPEC_VARIANTS_MAX);
+                         "%s: variants: expected at most %d with the grid, got %zu",
+                         reading->spec->path, SPEC_VARIANTS_MAX, all);
     if (!(spec->variants = make_room(reading, all, sizeof *spec->variants)))
         return -1;
     for (size_t n = 0; n < lists; n++)
@@ -649,11 +648,11 @@ enum {
     FILE_SIZE_MAX = 1 << 20,
     SEED_MAX = 1000000000,
     POINTS_MAX = 100000,
-    POINTS = 200, /* of a curve, unless something else is said */
+    POINTS = 200, /* default number of points of a curve */
 };
 static const double RECENT = 0.1;
 
-/* "dir/rates.yaml" is "rates"; what a name may not have becomes '_'. */
+/* "dir/rates.yaml" is "rates"; '_' replaces characters that names must not have. */
 static int default_name(struct experiment_spec *spec, struct error *error) {
     static const char *const endings[] = {".yaml", ".yml"};
     const char *slash = strrchr(spec->path, '/');
@@ -683,14 +682,14 @@ static int take_seeds(struct reading *reading, const yaml_node_t *node) {
     if (!(spec->seeds = make_room(reading, spec->seed_count, sizeof *spec->seeds)))
         return -1;
     if (spec->seed_count == 0 || spec->seed_count > SPEC_SEEDS_MAX)
-        return yaml_fail(reading, node, "seeds", "allowed are 1 to %d of them", SPEC_SEEDS_MAX);
+        return yaml_fail(reading, node, "seeds", "expected 1 to %d seeds", SPEC_SEEDS_MAX);
     for (size_t n = 0; n < spec->seed_count; n++) {
         const yaml_node_t *item = yaml_item(reading, node, n);
         if (yaml_want_count(reading, item, "seeds", 0, SEED_MAX, &spec->seeds[n]))
             return -1;
         for (size_t b = 0; b < n; b++)
             if (spec->seeds[b] == spec->seeds[n])
-                return yaml_fail(reading, item, "seeds", "found %lld twice",
+                return yaml_fail(reading, item, "seeds", "duplicate seed %lld",
                                  (long long)spec->seeds[n]);
     }
     return 0;
@@ -704,8 +703,8 @@ static int take_measure(struct reading *reading, const yaml_node_t *node) {
     return experiment_measure_named(name) < EXPERIMENT_FIGURES
                ? 0
                : yaml_fail(reading, node, "report.measure",
-                           "found \"%.60s\"; allowed is mean, recent, skill, skill_recent, rmse, "
-                           "mae, accuracy or bits",
+                           "expected mean, recent, skill, skill_recent, rmse, mae, accuracy or "
+                           "bits, got \"%.60s\"",
                            name);
 }
 
@@ -719,8 +718,7 @@ static int take_recent(struct reading *reading, const yaml_node_t *node) {
     return !*end && recent > 0 && recent <= 1
                ? 0
                : yaml_fail(reading, node, "report.recent",
-                           "found \"%.60s\"; allowed is a number greater than 0 and at most 1",
-                           text);
+                           "expected a number greater than 0 and at most 1, got \"%.60s\"", text);
 }
 
 static int take_kept(struct reading *reading, const yaml_node_t *node) {
@@ -736,7 +734,7 @@ static int take_kept(struct reading *reading, const yaml_node_t *node) {
             w++;
         if (w == sizeof words / sizeof *words)
             return yaml_fail(reading, item, "report.keep",
-                             "found \"%.60s\"; allowed is losses, weights or parameters", word);
+                             "expected losses, weights or parameters, got \"%.60s\"", word);
         reading->spec->keep |= 1u << w;
     }
     return 0;
@@ -807,12 +805,12 @@ static int take_root(struct reading *reading, const yaml_node_t *root) {
     }
     if (!spec->streams || !spec->stream_count)
         return yaml_fail(reading, root, "streams",
-                         "missing; needed is what is learned, as in streams: {text: {feed: \"text "
-                         "FILE\"}}");
+                         "missing streams, e.g. streams: {text: {feed: \"text FILE\"}}");
     for (size_t n = 0; n < spec->stream_count; n++)
         if (!spec_base_of(spec, n)->path && !spec_base_of(spec, n)->text)
-            return yaml_fail(reading, root, "base",
-                             "missing; needed is a configuration of runneld, or one in place");
+            return yaml_fail(
+                reading, root, "base",
+                "missing base: the file name of a configuration, or the configuration itself");
     return take_variants(reading, grid, list);
 }
 
@@ -832,10 +830,11 @@ static int read_text(struct experiment_spec *spec, size_t *size, struct error *e
         return error_set(error, EX_NOINPUT, "%s: cannot read the experiment: %s", spec->path,
                          strerror(reason));
     if (*size > FILE_SIZE_MAX)
-        return error_set(error, EX_CONFIG, "%s: longer than %d bytes; is it an experiment?",
-                         spec->path, FILE_SIZE_MAX);
+        return error_set(error, EX_CONFIG,
+                         "%s: the file is longer than %d bytes; is it an experiment?", spec->path,
+                         FILE_SIZE_MAX);
     if (strspn(text, " \t\n") == *size)
-        return error_set(error, EX_CONFIG, "%s: empty; needed are at least base and streams",
+        return error_set(error, EX_CONFIG, "%s: empty experiment: base and streams are required",
                          spec->path);
     text[*size] = 0;
     spec->text = text;
@@ -889,8 +888,8 @@ int spec_check_seeds(const struct experiment_spec *spec, struct error *error) {
         for (size_t s = 0; s < set->count; s++)
             if (!strcmp(set->rows[s].key, "seed"))
                 return error_set(error, EX_CONFIG,
-                                 "%s:%zu: variant \"%s\": seed is none of a variant's keys: every "
-                                 "variant is run with all of `seeds`, as in `seeds: [1, 2, 3]`",
+                                 "%s:%zu: variant \"%s\": a variant must not set seed: every "
+                                 "variant runs with all `seeds`, e.g. `seeds: [1, 2, 3]`",
                                  spec->path, set->rows[s].line, spec->variants[n].name);
     }
     return 0;
@@ -901,8 +900,7 @@ int spec_resolve(struct experiment_spec *spec, const char *override, struct spec
     char path[CONFIG_KEY_NAME_SIZE];
     const char *equals = strchr(override, '=');
     if (!equals)
-        return error_set(error, EX_USAGE, "--set %s: a value is missing; write KEY=VALUE",
-                         override);
+        return error_set(error, EX_USAGE, "--set %s: missing value: expected KEY=VALUE", override);
     char *brief = memory_print(&spec->memory, "%.*s", (int)(equals - override), override);
     if (!brief)
         return error_no_memory(error);

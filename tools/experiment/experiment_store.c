@@ -1,4 +1,4 @@
-/* Which column of results.sqlite is which field. */
+/* The columns of results.sqlite and their fields. */
 #include "experiment_store.h"
 
 #include <errno.h>
@@ -23,12 +23,12 @@ struct experiment_store {
     bool writes;
 };
 
-/* A column of a table, and the field of a struct that it is. */
+/* A column of a table, and its field in a struct. */
 enum store_type {
     STORE_TEXT,  /* const char *, NULL = NULL */
     STORE_LABEL, /* const char *, never NULL */
     STORE_NAME,  /* char[EXPERIMENT_NAME_SIZE], "" = NULL */
-    STORE_STATE, /* enum experiment_state, as its name */
+    STORE_STATE, /* enum experiment_state, by its name */
     STORE_COUNT, /* uint64_t or size_t */
     STORE_WHOLE, /* int64_t */
     STORE_REAL,  /* double, NaN = NULL */
@@ -44,7 +44,7 @@ struct store_table {
     size_t count;
     size_t size;       /* of the struct */
     const char *order; /* of reading */
-    size_t most;       /* rows of one read; a file with more is refused */
+    size_t most;       /* rows of one read; a file with more is rejected */
 };
 
 #define OF(type, struct_name, name, field)                                                         \
@@ -143,9 +143,9 @@ static const struct store_table
     store_weights = TABLE(of_weights, experiment_weight, "weights", "point, place", MANY);
 
 enum {
-    APPLICATION = 0x72756e65, /* "rune": whose file it is */
+    APPLICATION = 0x72756e65, /* "rune": the file's application */
     FORMAT = 1,
-    BUSY_MS = 10000, /* that somebody else may be at it */
+    BUSY_MS = 10000, /* waiting time for another process */
 };
 static const char FILE_NAME[] = "results.sqlite";
 
@@ -211,27 +211,27 @@ static int store_error(struct experiment_store *store, const char *doing, struct
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB || (refused && !store->writes))
         return error_set(
             error, EX_DATAERR,
-            "%s is damaged, or no results of runnel-experiment (%s): restore a copy of "
-            "it, or run the experiment again into another directory with -o, or here "
-            "with --again",
+            "%s is damaged, or is not a result of runnel-experiment (%s); restore a copy of it, or "
+            "run the experiment again with -o into another directory, or here with --again",
             store->path, database_message(store->file));
     if (code == SQLITE_NOMEM)
         return error_set(error, EX_OSERR, "out of memory for %s", store->path);
     if (code == SQLITE_FULL || reason == ENOSPC || reason == EDQUOT || reason == EFBIG)
-        return error_set(error, EX_IOERR,
-                         "%s cannot be %s: the disk is full; make room, and the same command "
-                         "resumes",
-                         store->path, doing);
+        return error_set(
+            error, EX_IOERR,
+            "cannot %s %s: the disk is full; free disk space, and run the same command to resume",
+            doing, store->path);
     bool known = (code == SQLITE_IOERR || code == SQLITE_CANTOPEN) && reason;
     bool disk = code == SQLITE_IOERR && store->writes;
-    return error_set(error, EX_IOERR, "%s cannot be %s: %s%s%s%s%s", store->path, doing,
+    return error_set(error, EX_IOERR, "cannot %s %s: %s%s%s%s%s", doing, store->path,
                      database_message(store->file), known ? " (" : "",
                      known ? strerror(reason) : "", known ? ")" : "",
-                     disk ? "; once the disk works and has room, the same command resumes" : "");
+                     disk ? "; repair the disk or free space, and run the same command to resume"
+                          : "");
 }
 
 static int store_execute(struct experiment_store *store, const char *sql, struct error *error) {
-    return sqlite3_exec(store->file, sql, NULL, NULL, NULL) ? store_error(store, "written", error)
+    return sqlite3_exec(store->file, sql, NULL, NULL, NULL) ? store_error(store, "write", error)
                                                             : 0;
 }
 
@@ -255,7 +255,7 @@ static int number_of(struct experiment_store *store, const char *sql, int64_t *n
     return result;
 }
 
-/* In one transaction: whoever is killed here leaves an empty file, or all tables. */
+/* Creates all tables in one transaction: after a kill the file is empty or complete. */
 static int create(struct experiment_store *store, struct error *error) {
     char sql[128];
     snprintf(sql, sizeof sql, "PRAGMA application_id = %d; PRAGMA user_version = %d;", APPLICATION,
@@ -277,24 +277,23 @@ static int check_format(struct experiment_store *store, struct error *error) {
         number_of(store, "SELECT count(*) FROM sqlite_master", &tables, error))
         return -1;
     if (application == 0 && format == 0 && tables == 0)
-        return store->writes ? create(store, error)
-                             : error_set(error, EX_DATAERR,
-                                         "%s is empty: nothing has been run here yet", store->path);
+        return store->writes
+                   ? create(store, error)
+                   : error_set(error, EX_DATAERR, "%s is empty: the experiment has no runs yet",
+                               store->path);
     if (application != APPLICATION)
-        return error_set(error, EX_DATAERR,
-                         "%s is a database of something else, no results of runnel-experiment: %s",
-                         store->path,
+        return error_set(error, EX_DATAERR, "%s is a database of another program; %s", store->path,
                          store->writes ? "choose another directory with -o"
-                                       : "name the directory that it has made");
+                                       : "pass a directory that runnel-experiment created");
     if (format != FORMAT)
-        return error_set(error, EX_DATAERR,
-                         "%s has format %lld, and this runnel-experiment knows %d: use the version "
-                         "that wrote it",
-                         store->path, (long long)format, FORMAT);
+        return error_set(
+            error, EX_DATAERR,
+            "%s: expected format %d, got %lld; use the version of runnel-experiment that wrote it",
+            store->path, FORMAT, (long long)format);
     return 0;
 }
 
-/* Without a log beside it a file can be copied, and read where nobody may write. */
+/* The file can be copied without a log, and read in a read-only directory. */
 static int set_modes(struct experiment_store *store, struct error *error) {
     sqlite3_busy_timeout(store->file, BUSY_MS);
     sqlite3_extended_result_codes(store->file, 0);
@@ -311,12 +310,12 @@ static int open_file(struct experiment_store *store, const char *path, struct er
     if (length >= (int)sizeof store->path)
         return error_set(error, EX_NOINPUT, "the path %s is too long", path);
     if (!store->writes && stat(store->path, &status))
-        return error_set(error, EX_NOINPUT, "%s: %s: no results of an experiment are here",
-                         store->path, strerror(errno));
+        return error_set(error, EX_NOINPUT, "%s: results not found: %s", store->path,
+                         strerror(errno));
     int flags = store->writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     store->clock.limit = DATABASE_READ_SECONDS;
     if (database_open(&store->file, store->path, flags | SQLITE_OPEN_NOMUTEX, &store->clock))
-        return store->file ? store_error(store, "opened", error) : error_no_memory(error);
+        return store->file ? store_error(store, "open", error) : error_no_memory(error);
     return 0;
 }
 
@@ -327,7 +326,7 @@ int experiment_store_open(struct experiment_store **store, const char *path,
         return error_no_memory(error);
     opened->writes = access == EXPERIMENT_WRITE;
     if (open_file(opened, path, error) || set_modes(opened, error) || check_format(opened, error)) {
-        opened->writes = false; /* nothing is to be tidied */
+        opened->writes = false; /* nothing to clean up */
         experiment_store_close(store);
         return -1;
     }
@@ -338,7 +337,7 @@ void experiment_store_close(struct experiment_store **store) {
     struct experiment_store *s = *store;
     if (!s)
         return;
-    if (s->file && s->writes) { /* while somebody reads, the log stays: the next writer tidies */
+    if (s->file && s->writes) { /* the log stays if there is a reader: the next writer removes it */
         sqlite3_busy_timeout(s->file, 0);
         sqlite3_exec(s->file, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
     }
@@ -453,7 +452,7 @@ static bool grow(char **array, size_t used, size_t *room, size_t size) {
     return larger;
 }
 
-/* All rows, in an array that grows; `results` has their texts. */
+/* All rows, in a growing array; `results` owns their texts. */
 static int read_rows(struct experiment_store *store, const struct store_table *table,
                      const char *where, int64_t is, struct experiment_results *results, void **rows,
                      size_t *count, struct error *error) {
@@ -523,7 +522,7 @@ static int take_seeds(struct experiment_results *results, const char *text) {
 }
 
 /* -1: out of memory. */
-static int take_saying(struct experiment_results *results, const char *key, const char *value) {
+static int take_property(struct experiment_results *results, const char *key, const char *value) {
     const struct {
         const char *key;
         const char **text;
@@ -553,8 +552,8 @@ static int take_saying(struct experiment_results *results, const char *key, cons
     return 0;
 }
 
-static int read_sayings(struct experiment_store *store, struct experiment_results *results,
-                        struct error *error) {
+static int read_properties(struct experiment_store *store, struct experiment_results *results,
+                           struct error *error) {
     sqlite3_stmt *statement;
     results->started = results->finished = NAN;
     results->name = "";
@@ -566,7 +565,7 @@ static int read_sayings(struct experiment_store *store, struct experiment_result
         const char *value = (const char *)sqlite3_column_text(statement, 1);
         if (!texts_fit(store, statement))
             result = too_large(store, "experiment", error);
-        else if (key && value && take_saying(results, key, value))
+        else if (key && value && take_property(results, key, value))
             result = error_no_memory(error);
     }
     if (result == 0 && code != SQLITE_DONE)
@@ -578,7 +577,7 @@ static int read_sayings(struct experiment_store *store, struct experiment_result
 static int read_all(struct experiment_store *store, struct experiment_results *results,
                     struct error *error) {
     void *rows;
-    if (read_sayings(store, results, error) ||
+    if (read_properties(store, results, error) ||
         read_table(store, &store_streams, "", 0, results, &rows, &results->stream_count, error))
         return -1;
     results->streams = rows;
@@ -603,7 +602,7 @@ int experiment_store_read(struct experiment_store *store, struct experiment_resu
     memset(results, 0, sizeof *results);
     store->texts = 0;
     bool inside = !sqlite3_get_autocommit(store->file);
-    if (!inside && store_execute(store, "BEGIN", error)) /* all of one moment */
+    if (!inside && store_execute(store, "BEGIN", error)) /* a consistent snapshot */
         return -1;
     int result = read_all(store, results, error);
     if (!inside)
@@ -672,11 +671,10 @@ void experiment_store_undo(struct experiment_store *store) {
         sqlite3_exec(store->file, "ROLLBACK", NULL, NULL, NULL);
 }
 
-/* Run it to its end, and be done with it. */
+/* Runs the statement to its end, and finalizes it. */
 static int finish(struct experiment_store *store, sqlite3_stmt *statement, struct error *error) {
     int code = sqlite3_step(statement);
-    int result =
-        code == SQLITE_DONE || code == SQLITE_ROW ? 0 : store_error(store, "written", error);
+    int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : store_error(store, "write", error);
     sqlite3_finalize(statement);
     return result;
 }
@@ -715,7 +713,7 @@ static void bind(sqlite3_stmt *statement, int n, const struct store_column *colu
     }
 }
 
-/* Rows of a table that begin with `first`, and, with `place`, which row it is. */
+/* Inserts rows of a table that begin with `first` and, with `place`, the row's number. */
 static int put_rows(struct experiment_store *store, const struct store_table *table,
                     const char *first, int64_t is, const char *place, const void *rows,
                     size_t count, struct error *error) {
@@ -747,12 +745,12 @@ static int put_rows(struct experiment_store *store, const struct store_table *ta
         if (code == SQLITE_DONE)
             sqlite3_reset(statement);
     }
-    int result = code == SQLITE_DONE ? 0 : store_error(store, "written", error);
+    int result = code == SQLITE_DONE ? 0 : store_error(store, "write", error);
     sqlite3_finalize(statement);
     return result;
 }
 
-int experiment_store_say(struct experiment_store *store, const char *key, const char *value,
+int experiment_store_set(struct experiment_store *store, const char *key, const char *value,
                          struct error *error) {
     sqlite3_stmt *statement;
     if (store_prepare(store,
@@ -808,7 +806,7 @@ int experiment_store_unplan(struct experiment_store *store, struct error *error)
     return store_execute(store, "DELETE FROM runs WHERE state IN ('waiting', 'failed')", error);
 }
 
-/* The number of the run that waits in this place, or the next one. */
+/* The number of the waiting run in this place, or the next free one. */
 static int number_of_run(struct experiment_store *store, const struct experiment_run *run,
                          int64_t *number, struct error *error) {
     static const char sql[] =

@@ -1,7 +1,7 @@
-/* What a recording (tools/history/history.h, docs/reference/recordings.md) says of a daemon's members. A loss
-   message is a row of level 0; a row of level k stands for 10^k of them. Each level keeps its
-   newest rows only: what is older than those of one level is taken from the next. Each row weighs
-   as many examples as it is of, so that means are those over all examples. */
+/* The losses of a daemon's members from a recording (tools/history/history.h,
+   docs/reference/recordings.md). A loss message is a row of level 0; a row of level k stands for 10^k
+   of them. Each level keeps only its newest rows: older messages are read from the next level.
+   Rows are weighted by their examples, so that means are those over all examples. */
 #include "live.h"
 
 #include <ctype.h>
@@ -22,9 +22,9 @@ struct live {
     char names[CONFIG_MEMBERS_MAX][CONFIG_MEMBER_NAME_SIZE]; /* (variants,) of members */
 };
 
-/* ---- What members can be ---- */
+/* ---- Constraints of members ---- */
 
-/* Of all members there is one stream, one input, one horizon: as config_members.c has it. */
+/* All members have the same stream, input and horizon, as in config_members.c. */
 static bool can_differ(const char *key) {
     static const char *const own[] = {"model.layers.", "model.output.", "learning.", "seed"};
     static const char *const shared[] = {"learning.max_streams", "learning.threads", "learning.pin",
@@ -39,34 +39,34 @@ static bool can_differ(const char *key) {
 
 static int check_variants(const struct experiment_spec *spec, struct error *error) {
     if (spec->stream_count != 1)
+        return error_set(error, EX_CONFIG,
+                         "%s: --live: expected one stream, got %zu; remove the others", spec->path,
+                         spec->stream_count);
+    if (spec->variant_count > CONFIG_MEMBERS_MAX)
         return error_set(
             error, EX_CONFIG,
-            "%s: --live is of one stream, and there are %zu of them: leave the others out",
-            spec->path, spec->stream_count);
-    if (spec->variant_count > CONFIG_MEMBERS_MAX)
-        return error_set(error, EX_CONFIG,
-                         "%s: there are %zu variants, and a daemon has at most %d members: leave "
-                         "some out",
-                         spec->path, spec->variant_count, CONFIG_MEMBERS_MAX);
+            "%s: --live: expected at most %d variants (members of a daemon), got %zu; remove some",
+            spec->path, CONFIG_MEMBERS_MAX, spec->variant_count);
     for (size_t i = 0; i < spec->variant_count; i++) {
         const struct spec_variant *variant = &spec->variants[i];
         if (variant->set.count > CONFIG_SETS_MAX)
             return error_set(error, EX_CONFIG,
-                             "%s: variant %s sets %zu keys, and a member can set %d: put what all "
-                             "have into `set`",
+                             "%s: --live: variant %s sets %zu keys, but a member may set at most "
+                             "%d; move common keys into `set`",
                              spec->path, variant->name, variant->set.count, CONFIG_SETS_MAX);
         for (size_t k = 0; k < variant->set.count; k++)
             if (!can_differ(variant->set.rows[k].key))
-                return error_set(error, EX_CONFIG,
-                                 "%s: variant %s sets %s, in which the members of a daemon cannot "
-                                 "differ: allowed are keys of model.layers, model.output but ahead "
-                                 "and learning but max_streams, threads and pin, and seed",
-                                 spec->path, variant->name, variant->set.rows[k].key);
+                return error_set(
+                    error, EX_CONFIG,
+                    "%s: --live: variant %s sets %s, which must be the same in all members of a "
+                    "daemon; expected keys of model.layers, model.output (except ahead), learning "
+                    "(except max_streams, threads and pin), or seed",
+                    spec->path, variant->name, variant->set.rows[k].key);
     }
     return 0;
 }
 
-/* Letters, digits, '-' and '_'; another name than those before. */
+/* Letters, digits, '-' and '_'; differs from earlier names. */
 static void member_name(struct live *live, size_t place, const char *variant) {
     char *name = live->names[place];
     size_t used = 0;
@@ -108,7 +108,7 @@ static const char *members_text(void **memory, const struct experiment_spec *spe
 
 /* ---- The configuration ---- */
 
-/* What all variants have in common, on the one stream with the first seed. */
+/* The part common to all variants, on the one stream with the first seed. */
 static int load(const struct experiment_plan *plan, const char *members, struct config *config,
                 struct error *error) {
     struct spec_variant none = {.name = ""};
@@ -138,8 +138,8 @@ static int resolve(const struct experiment_plan *plan, struct live *live, struct
     int status = members ? load(plan, NULL, &live->config, error) : error_no_memory(error);
     if (!status && !input_has_experts(&live->config.architecture.input))
         status = error_set(error, EX_CONFIG,
-                           "%s: --live needs model.input.scale: forecast, for only then has a "
-                           "daemon members: say it in `set`, or begin with preset: forecast",
+                           "%s: --live requires model.input.scale: forecast; add it to `set`, or "
+                           "use preset: forecast",
                            plan->spec->path);
     if (!status)
         status = load(plan, members, &live->config, error);
@@ -147,7 +147,7 @@ static int resolve(const struct experiment_plan *plan, struct live *live, struct
     return status;
 }
 
-/* To be freed; NULL: as live_print says. */
+/* The caller frees the result; NULL: errors as for live_print. */
 static struct live *live_resolve(const struct experiment_plan *plan, struct error *error) {
     if (check_variants(plan->spec, error))
         return NULL;
@@ -171,11 +171,11 @@ static void print_head(const struct experiment_plan *plan, const struct live *li
     for (size_t i = 0; i < spec->variant_count; i++)
         fprintf(to, "#   %s: %s\n", live->names[i], spec->variants[i].name);
     fprintf(to,
-            "# With this in %s.daemon.yaml, each in a terminal of its own:\n"
+            "# With this in %s.daemon.yaml, run each command in its own terminal:\n"
             "#   runneld --config %s.daemon.yaml\n"
             "#   runnel-record --output %s.db\n"
             "#   %s\n"
-            "# and then, whenever you like:\n"
+            "# and then, at any time:\n"
             "#   runnel-experiment --live %s --recording %s.db\n",
             spec->name, spec->name, spec->name, feed ? feed : "runnel-feed ...", spec->path,
             spec->name);
@@ -199,14 +199,14 @@ struct recording {
     struct database_clock clock;
     const char *path;
     int64_t run;
-    int64_t messages; /* of loss, in the run */
-    double every;     /* examples between two of them, at most */
-    double start;     /* examples before those that the messages are of */
+    int64_t messages; /* number of loss messages in the run */
+    double every;     /* examples between two messages, at most */
+    double start;     /* examples before those of the messages */
     const struct output *output;
 };
 
 static int fail(const struct recording *r, struct error *error) {
-    return error_set(error, EX_DATAERR, "%s cannot be read as a recording: %s", r->path,
+    return error_set(error, EX_DATAERR, "cannot read the recording %s: %s", r->path,
                      database_message(r->file));
 }
 
@@ -217,9 +217,9 @@ static sqlite3_stmt *prepare(const struct recording *r, const char *sql, struct 
     return statement;
 }
 
-/* ---- Which run ---- */
+/* ---- The run ---- */
 
-/* The newest of that daemon. */
+/* The newest run of that daemon. */
 static int find_run(struct recording *r, const struct live *live, struct experiment_run *run,
                     struct experiment_results *results, struct error *error) {
     sqlite3_stmt *select =
@@ -277,12 +277,12 @@ static int find_run(struct recording *r, const struct live *live, struct experim
     return code == SQLITE_ROW ? 0
            : code == SQLITE_DONE
                ? error_set(error, EX_DATAERR,
-                           "%s has no run of a daemon with the name %s, which --live gives it",
-                           r->path, live->config.name)
+                           "%s has no run of daemon %s, the name that --live uses", r->path,
+                           live->config.name)
                : fail(r, error);
 }
 
-/* The number of a member among the run's experts; -1: there is none of that name. */
+/* The number of a member among the run's experts; -1: not found. */
 static int64_t find_expert(const struct recording *r, const char *name, struct error *error) {
     sqlite3_stmt *select =
         prepare(r, "SELECT expert FROM experts WHERE run = ? AND name = ?", error);
@@ -295,8 +295,8 @@ static int64_t find_expert(const struct recording *r, const char *name, struct e
         expert = sqlite3_column_int64(select, 0);
     else
         error_set(error, EX_DATAERR,
-                  "%s: the daemon has no member %s: it ran with another configuration than --live "
-                  "gives now",
+                  "%s: the daemon has no member %s: it ran with a configuration that differs from "
+                  "the one of --live",
                   r->path, name);
     sqlite3_finalize(select);
     return expert;
@@ -304,7 +304,7 @@ static int64_t find_expert(const struct recording *r, const char *name, struct e
 
 /* ---- Means ---- */
 
-/* What means are taken of: a column of a table, of one expert or of all (-1). */
+/* A column of a table, of one expert or of all (-1). */
 struct recorded {
     const char *table, *name;
     int64_t expert;
@@ -325,21 +325,22 @@ static double mean_of(const struct mean *mean) {
     return mean->weight > 0 ? mean->sum / mean->weight : NAN;
 }
 
-/* Rows are read from the newest back: of how many examples one is, the one before it says. */
+/* Rows are read from the newest back; the previous row determines the number of examples of a
+   row. */
 struct means {
     bool of_scores; /* see weight_up_to */
     struct mean whole, last;
-    int64_t recent; /* messages from here on are of `last`, too */
+    int64_t recent; /* later messages also count in `last` */
     struct row {
         double value, examples; /* up to here */
         double messages, known; /* messages with a value */
         bool recent;
-    } row; /* the one read last, which is still to be added */
+    } row; /* read last, to be added next */
 };
 
-/* What the first so many examples weigh. An example that nothing was forecast of has no loss: one
-   with some horizon has the mean over its horizons, and what is said of an expert is a mean over
-   the scores of all horizons. */
+/* The weight of the first `examples` examples. An example without a forecast has no loss. With
+   several horizons an example has the mean over its horizons, and an expert's value is a mean
+   over the scores of all horizons. */
 static double weight_up_to(const struct recording *r, bool of_scores, double examples) {
     size_t horizons = of_scores && r->output->ahead.count ? r->output->ahead.count : 1;
     double sum = 0;
@@ -359,8 +360,7 @@ static void add_row(const struct recording *r, struct means *means, double befor
         add(&means->last, row->value, weight);
 }
 
-/* The rows of one level that stand for messages before *`end`, which becomes the first that is
-   covered. */
+/* The rows of one level for messages before *`end`, which becomes the first covered one. */
 static int add_level(const struct recording *r, const struct recorded *of, int level, int64_t size,
                      int64_t *end, struct means *means, struct error *error) {
     char sql[SQL_SIZE];
@@ -422,14 +422,14 @@ static int count_messages(struct recording *r, struct error *error) {
     sqlite3_bind_int64(select, 1, r->run);
     r->messages = sqlite3_step(select) == SQLITE_ROW ? sqlite3_column_int64(select, 0) : 0;
     sqlite3_finalize(select);
-    return r->messages > 0
-               ? 0
-               : error_set(error, EX_DATAERR, "%s has no loss message of that daemon yet", r->path);
+    return r->messages > 0 ? 0
+                           : error_set(error, EX_DATAERR,
+                                       "%s has no loss messages of that daemon yet", r->path);
 }
 
 /* ---- Results ---- */
 
-/* The daemon's own forecast, which it makes of all members and experts, is the last variant. */
+/* The daemon's own forecast, from all members and experts, is the last variant. */
 static const char COMBINED[] = "all together";
 
 static int make_room(struct experiment_results *results, const struct experiment_plan *plan) {
@@ -475,7 +475,7 @@ static int fill_run(const struct recording *r, const struct live *live, size_t v
         column.expert = find_expert(r, live->names[variant], error);
         if (column.expert < 0)
             return -1;
-        run->parameters = EXPERIMENT_UNKNOWN; /* the daemon says how many all have together */
+        run->parameters = EXPERIMENT_UNKNOWN; /* the daemon only reports their total */
     }
     for (size_t n = 0; n < EXPERIMENT_FIGURES; n++)
         ((double *)f)[n] = NAN;
@@ -486,7 +486,7 @@ static int fill_run(const struct recording *r, const struct live *live, size_t v
     f->skill = 1 - f->mean / f->baseline;
     f->skill_recent = 1 - f->recent / f->baseline_recent;
     run->state = isfinite(f->mean) ? EXPERIMENT_DONE : EXPERIMENT_FAILED;
-    run->error = isfinite(f->mean) ? NULL : "nothing of it was recorded";
+    run->error = isfinite(f->mean) ? NULL : "no recorded data for this variant";
     return 0;
 }
 
@@ -524,7 +524,7 @@ int live_report(const struct experiment_plan *plan, const char *path,
         return -1;
     int status = 0;
     if (database_open(&r.file, path, SQLITE_OPEN_READONLY, &r.clock) != SQLITE_OK)
-        status = error_set(error, EX_NOINPUT, "%s cannot be opened: %s", path,
+        status = error_set(error, EX_NOINPUT, "cannot open %s: %s", path,
                            r.file ? sqlite3_errmsg(r.file) : "out of memory");
     if (!status) {
         sqlite3_busy_timeout(r.file, BUSY_MS);

@@ -16,9 +16,9 @@
 #include "report_summary.h"
 #include "report_table.h"
 
-/* ---- CSV: a row a run, all settings as columns, numbers in full ---- */
+/* ---- CSV: a row per run, all settings as columns, numbers at full precision ---- */
 
-/* A value as RFC 4180 has it, with the comma before it. */
+/* A value in the form of RFC 4180, with a comma before it. */
 static void put_text(FILE *to, const char *text) {
     fputc(',', to);
     if (!text)
@@ -147,24 +147,23 @@ int report_check(const struct report_options *o, struct error *error) {
                                      : n + 1 < EXPERIMENT_FIGURES ? ", "
                                                                   : " or ",
                                      experiment_measures[n].name);
-        return error_set(error, EX_USAGE, "--measure %s: there is no such measure; allowed is %s",
-                         o->measure, names);
+        return error_set(error, EX_USAGE, "--measure: expected %s, got %s", names, o->measure);
     }
     if (is_standard(o->csv) + is_standard(o->html) + o->json > 1)
         return error_set(error, EX_USAGE,
-                         "only one of --csv, --html and --json can go to standard output");
+                         "only one of --csv, --html and --json may write to standard output");
     struct experiment_store *store = NULL;
     int status = o->against ? experiment_store_open(&store, o->against, EXPERIMENT_READ, error) : 0;
     experiment_store_close(&store);
     return status;
 }
 
-/* What all parts of a report are made from. */
+/* Data for all parts of a report. */
 struct report {
     struct experiment_store *store;
     struct experiment_results *results;
     const struct summary *summary;
-    const struct against *against; /* NULL: not asked for */
+    const struct against *against; /* NULL: not requested */
 };
 
 /* ---- Files ---- */
@@ -174,20 +173,20 @@ static int write_csv(const struct report *report, const char *path, struct error
     const char *name = standard ? "standard output" : path;
     FILE *to = standard ? stdout : fopen(path, "w");
     if (!to)
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", name, strerror(errno));
+        return error_set(error, EX_CANTCREAT, "cannot create %s: %s", name, strerror(errno));
     int status = report_csv(report->results, to) ? error_no_memory(error) : 0;
     errno = 0;
     bool failed = fflush(to) || ferror(to);
     if (!standard && fclose(to))
         failed = true;
     if (!status && failed)
-        status = error_set(error, EX_IOERR, "%s cannot be written: %s", name, strerror(errno));
+        status = error_set(error, EX_IOERR, "cannot write %s: %s", name, strerror(errno));
     return status;
 }
 
-/* ---- What runnel-plot writes: the page and the event files ---- */
+/* ---- Output of runnel-plot: the page and the event files ---- */
 
-/* Its only sentence, without its name. */
+/* Its error, without its name. */
 static void read_sentence(int from, char text[ERROR_TEXT_SIZE]) {
     static const char NAME[] = "runnel-plot: ";
     FILE *file = fdopen(from, "r");
@@ -206,7 +205,7 @@ static int run_plot(const char *const *arguments, int output, struct error *erro
     char text[ERROR_TEXT_SIZE];
     int errors[2];
     if (pipe2(errors, O_CLOEXEC))
-        return error_set(error, EX_OSERR, "cannot make a pipe: %s", strerror(errno));
+        return error_set(error, EX_OSERR, "cannot create a pipe: %s", strerror(errno));
     fflush(stdout);
     pid_t child = program_start(arguments, -1, output, errors[1]);
     int reason = errno;
@@ -214,15 +213,15 @@ static int run_plot(const char *const *arguments, int output, struct error *erro
     read_sentence(errors[0], text);
     if (child < 0)
         return error_set(error, EX_UNAVAILABLE,
-                         "cannot start runnel-plot, which writes the page and event files: %s",
+                         "cannot start runnel-plot, which --html and --tensorboard require: %s",
                          strerror(reason));
     int status = program_wait(child);
     return status ? error_set(error, status < 0 ? EX_SOFTWARE : status, "%s",
-                              *text ? text : "runnel-plot died")
+                              *text ? text : "runnel-plot was killed")
                   : 0;
 }
 
-/* `path`: of results; NULL: only ask whether runnel-plot has all that it needs. */
+/* `path`: of results; NULL: only check that runnel-plot has all dependencies. */
 static int plot(const struct report_options *o, const char *path, struct error *error) {
     const char *const options[][2] = {
         {"--html=", o->html}, {"--tensorboard=", o->board}, {"--measure=", o->measure}};
@@ -282,7 +281,7 @@ static int make(const struct report *report, const struct report_options *o, str
     return print_tables(report, o->quiet, error);
 }
 
-/* The other results, read and compared; they have to be there until the report is made. */
+/* The other results, read and compared; they must outlive the report. */
 static int compare(struct report *report, const char *path, struct against *against,
                    struct experiment_results *there, struct error *error) {
     struct experiment_store *store = NULL;
@@ -319,11 +318,9 @@ int report_make(const char *path, const struct report_options *o, struct error *
     if (!status)
         status = make(&report, o, error);
     if (!status && report.against && !against.runs)
-        status =
-            error_set(error, EX_DATAERR,
-                      "nothing could be compared with %s: no run is on both sides, of the same "
-                      "data, variant and seed",
-                      o->against);
+        status = error_set(error, EX_DATAERR,
+                           "cannot compare with %s: no run with the same data, variant and seed",
+                           o->against);
     experiment_results_clear(&results);
     experiment_results_clear(&there);
     experiment_store_close(&store);
@@ -335,7 +332,8 @@ int report_results(struct experiment_results *results, const struct report_optio
     struct summary summary;
     struct report_options these = {.csv = o->csv, .json = o->json, .quiet = o->quiet};
     if (o->html || o->board || o->against)
-        return error_set(error, EX_USAGE, "of a recording there are a table, --csv and --json");
+        return error_set(error, EX_USAGE,
+                         "a recording can only be reported as a table, --csv or --json");
     if (summary_make(&summary, results, o->measure, error))
         return -1;
     return make(&(struct report){.results = results, .summary = &summary}, &these, error);

@@ -20,7 +20,7 @@ struct statistics_sample statistics_of(const double *values, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (!isnan(values[i]))
             squares += (values[i] - sample.mean) * (values[i] - sample.mean);
-    if (sample.least == sample.greatest) { /* equal ones: whatever the sum was rounded to */
+    if (sample.least == sample.greatest) { /* equal values: ignore rounding of the sum */
         sample.mean = sample.least;
         squares = 0;
     }
@@ -29,7 +29,7 @@ struct statistics_sample statistics_of(const double *values, size_t count) {
     return sample;
 }
 
-/* Whether a stands before b; neither of what ties. */
+/* Whether a ranks before b; false for ties. */
 static bool is_better(double a, double b, bool larger_better) {
     if (!isfinite(a) || !isfinite(b))
         return isfinite(a) && !isfinite(b);
@@ -58,9 +58,9 @@ static double away_from_zero(double x) {
 }
 
 /* The continued fraction of the incomplete beta function, DLMF 8.17.22
-   (https://dlmf.nist.gov/8.17), 1/(1 + d_1/(1 + d_2/(1 + ...))), d_2m = m (b - m) x / ((a + 2m - 1)
-   (a + 2m)), d_2m+1 = -(a + m) (a + b + m) x / ((a + 2m) (a + 2m + 1)), by the method of Lentz as
-   Thompson and Barnett (1986) have it: from the front, until a term changes nothing. */
+   (https://dlmf.nist.gov/8.17), 1/(1 + d_1/(1 + d_2/(1 + ...))), d_2m = m (b - m) x / ((a + 2m -
+   1) (a + 2m)), d_2m+1 = -(a + m) (a + b + m) x / ((a + 2m) (a + 2m + 1)), by the method of
+   Lentz in the form of Thompson and Barnett (1986): from the front, until a term has no effect. */
 static double beta_fraction(double a, double b, double x) {
     double c = 1, d = 1 / away_from_zero(1 - (a + b) * x / (a + 1)), f = d;
     for (int m = 1; m < FRACTION_TERMS; m++) {
@@ -78,8 +78,8 @@ static double beta_fraction(double a, double b, double x) {
     return f;
 }
 
-/* I_x(a, b); y = 1 - x, exact where x is near 1. Fast on the side of (a + 1) / (a + b + 2) on which
-   it is called: I_x(a, b) = 1 - I_y(b, a). */
+/* I_x(a, b); y = 1 - x, exact if x is near 1. Fast on one side of (a + 1) / (a + b + 2): I_x(a,
+   b) = 1 - I_y(b, a). */
 static double incomplete_beta(double a, double b, double x, double y) {
     if (x <= 0)
         return 0;
@@ -116,14 +116,14 @@ struct statistics_test statistics_paired(const double *differences, size_t count
 
 /* ---- Several tests ---- */
 
-/* In the order of their p, the k-th of m counts (m - k + 1) times, and never less than one before
-   it. Each finds its place by counting, so that nothing is sorted. */
+/* Multiplies the k-th smallest p of m by (m - k + 1), and keeps the order. Each finds its rank
+   by counting, without sorting. */
 void statistics_holm(double *p, size_t count) {
     double adjusted = 0;
     size_t tests = 0;
     for (size_t i = 0; i < count; i++)
         tests += !isnan(p[i]);
-    /* What is adjusted already is kept apart from what is not by its sign. */
+    /* Adjusted values are marked by their sign. */
     for (size_t done = 0; done < tests; done++) {
         size_t next = count;
         for (size_t i = 0; i < count; i++)

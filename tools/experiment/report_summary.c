@@ -16,7 +16,7 @@ const char *summary_setting(const struct experiment_variant *variant, const char
     return NULL;
 }
 
-/* Whether all variants have there what the first one has. */
+/* Whether all variants have the same value there as the first one. */
 static bool is_alike(const struct experiment_results *results, const char *key) {
     const char *first = summary_setting(&results->variants[0], key);
     for (size_t i = 1; i < results->variant_count; i++) {
@@ -34,7 +34,7 @@ static bool has_key(const struct summary *summary, const char *key) {
     return false;
 }
 
-/* In the order in which variants have them. */
+/* Finds keys in the order in which variants have them. */
 static int find_keys(struct summary *summary, struct experiment_results *results) {
     size_t most = 0;
     for (size_t i = 0; i < results->variant_count; i++)
@@ -50,7 +50,7 @@ static int find_keys(struct summary *summary, struct experiment_results *results
     return summary->keys ? 0 : -1;
 }
 
-/* Where "rate 1e-4, norm layer" names what it sets; NULL: it does not. */
+/* The position of the setting in a name such as "rate 1e-4, norm layer"; NULL: not found. */
 static const char *place_in_name(const struct experiment_variant *variant, const char *brief,
                                  const char *value) {
     for (const char *at = variant->name; value && *at && (at = strstr(at, brief)); at++) {
@@ -72,7 +72,7 @@ bool summary_named_by_settings(const struct summary *summary) {
     return summary->key_count > 0;
 }
 
-/* Settings are kept by key; names have them in the order in which they were written. */
+/* Settings are stored by key; names have them in the order of writing. */
 static void order_keys(struct summary *summary) {
     const struct experiment_variant *first = &summary->results->variants[0];
     if (!summary_named_by_settings(summary))
@@ -102,7 +102,7 @@ static bool is_over(const struct experiment_run *run) {
     return run->state != EXPERIMENT_WAITING;
 }
 
-/* The run of that seed; NULL: there is none. */
+/* The run of that seed; NULL: none. */
 static const struct experiment_run *run_of(const struct summary_cell *cell, int64_t seed) {
     for (size_t i = 0; i < cell->run_count; i++)
         if (cell->runs[i].seed == seed)
@@ -110,7 +110,7 @@ static const struct experiment_run *run_of(const struct summary_cell *cell, int6
     return NULL;
 }
 
-/* What is compared of a run; NaN where it is not done. */
+/* The compared value of a run; NaN if it is not done. */
 static double value_of(const struct experiment_run *run, size_t measure) {
     return run && run->state == EXPERIMENT_DONE ? experiment_figure(&run->figures, measure) : NAN;
 }
@@ -159,7 +159,7 @@ static void fill_cell(struct summary_cell *cell, size_t measure, struct numbers 
     cell->seconds = statistics_of(numbers->seconds, cell->run_count).mean;
 }
 
-/* The runs of a variant on a stream, which stand together. */
+/* The runs of a variant on a stream, which are contiguous. */
 static void find_runs(struct summary_cell *cell, const struct experiment_results *results,
                       size_t variant, size_t stream) {
     for (size_t i = 0; i < results->run_count; i++)
@@ -171,7 +171,7 @@ static void find_runs(struct summary_cell *cell, const struct experiment_results
 
 /* ---- Variants ---- */
 
-/* The ranks for one seed: false unless the runs of all variants are over. */
+/* The ranks for one seed: false unless the runs of all variants have ended. */
 static bool rank_seed(const struct summary *summary, const struct summary_stream *stream,
                       int64_t seed, struct numbers *numbers) {
     size_t count = summary->results->variant_count;
@@ -186,7 +186,7 @@ static bool rank_seed(const struct summary *summary, const struct summary_stream
     return true;
 }
 
-/* Whether runs are done, but none of them has what is to be compared. */
+/* Whether runs are done, but none of them has the measure. */
 static bool lacks_measure(const struct summary_stream *stream, size_t count) {
     size_t done = 0, known = 0;
     for (size_t i = 0; i < count; i++) {
@@ -196,7 +196,7 @@ static bool lacks_measure(const struct summary_stream *stream, size_t count) {
     return done && !known;
 }
 
-/* Adds the ranks of all seeds to `ranks`: how many seeds had any. */
+/* Adds the ranks of all seeds to `ranks`; returns the number of seeds with ranks. */
 static size_t rank_stream(const struct summary *summary, struct summary_stream *stream,
                           struct numbers *numbers) {
     size_t seeds = 0, count = summary->results->variant_count;
@@ -242,7 +242,7 @@ static void test_stream(const struct summary *summary, struct summary_stream *st
         stream->cells[i].holm = numbers->mean[i];
 }
 
-/* The variant with the best mean among those that lost no run; `count`: none. */
+/* The variant with the best mean among those without lost runs; `count`: none. */
 static size_t find_leader(const struct summary_stream *stream, size_t count) {
     double sign = experiment_measures[stream->measure].larger_better ? 1 : -1;
     size_t leader = count;
@@ -259,14 +259,14 @@ static size_t find_leader(const struct summary_stream *stream, size_t count) {
 
 static const char *find_verdict(const struct summary_stream *stream, size_t count) {
     if (stream->seeds < 2)
-        return "one seed: differences between variants are not tested";
+        return "one seed: cannot test differences between variants";
     for (size_t i = 1; i < count; i++)
         if (stream->cells[i].holm < STATISTICS_LIKELY)
             return "no variant differs from all others";
     return "no variant differs from the first";
 }
 
-/* The leader is the best where it differs from each other variant that has a run done. */
+/* The leader is the best if it differs from each other variant that has a finished run. */
 static void find_best(const struct summary *summary, struct summary_stream *stream,
                       struct numbers *numbers) {
     size_t count = summary->results->variant_count, others = 0, apart = 0;
@@ -287,7 +287,7 @@ static void find_best(const struct summary *summary, struct summary_stream *stre
 
 /* ---- Streams ---- */
 
-/* What is compared when nobody said what. */
+/* The default measure. */
 static size_t usual_measure(const struct experiment_results *results, size_t stream) {
     for (size_t i = 0; i < results->run_count; i++)
         if (results->runs[i].stream == stream && is_over(&results->runs[i]) &&
@@ -296,7 +296,7 @@ static size_t usual_measure(const struct experiment_results *results, size_t str
     return experiment_measure_named("mean");
 }
 
-/* Whether skill is baseline - mean rather than 1 - mean / baseline: by what stands there. */
+/* Whether skill is baseline - mean rather than 1 - mean / baseline, from the stored values. */
 static bool is_difference(const struct summary_stream *stream, size_t count) {
     double ratio = 0, difference = 0;
     for (size_t i = 0; i < count; i++)
@@ -310,7 +310,7 @@ static bool is_difference(const struct summary_stream *stream, size_t count) {
     return difference < ratio;
 }
 
-/* The baseline of all variants, where it is one: it depends on the data alone. */
+/* The baseline of all variants, if it is the same: it depends only on the data. */
 static double common_baseline(const struct summary_stream *stream, size_t count) {
     double baseline = NAN;
     for (size_t i = 0; i < count; i++) {
@@ -347,14 +347,14 @@ static int fill_stream(struct summary *summary, struct experiment_results *resul
     return 0;
 }
 
-/* The measure asked for; EXPERIMENT_FIGURES: by the rule. */
+/* The requested measure; EXPERIMENT_FIGURES: the default. */
 static int find_measure(const struct experiment_results *results, const char *name, size_t *measure,
                         struct error *error) {
     if (!name)
         name = results->measure;
     *measure = name ? experiment_measure_named(name) : EXPERIMENT_FIGURES;
     if (name && *measure == EXPERIMENT_FIGURES)
-        return error_set(error, EX_USAGE, "there is no measure \"%s\"", name);
+        return error_set(error, EX_USAGE, "unknown measure \"%s\"", name);
     return 0;
 }
 
@@ -365,7 +365,7 @@ static bool has_figure(const struct experiment_results *results, size_t figure) 
     return false;
 }
 
-/* No stream has the measure asked for: what there is. */
+/* No stream has the requested measure: lists those available. */
 static int refuse(const struct experiment_results *results, const char *measure,
                   struct error *error) {
     char names[ERROR_TEXT_SIZE / 2] = "";
@@ -374,7 +374,7 @@ static int refuse(const struct experiment_results *results, const char *measure,
         if (has_figure(results, n))
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
                                      experiment_measures[n].name);
-    return error_set(error, EX_DATAERR, "no run has the measure %s; there is %s", measure,
+    return error_set(error, EX_DATAERR, "no run has measure %s; expected %s", measure,
                      used ? names : "none");
 }
 
@@ -405,7 +405,7 @@ int summary_make(struct summary *summary, struct experiment_results *results, co
         test_stream(summary, stream, &numbers);
         find_best(summary, stream, &numbers);
     }
-    if (measure && lacking && !has_figure(results, chosen)) /* dashes are no answer */
+    if (measure && lacking && !has_figure(results, chosen)) /* avoid an empty table */
         return refuse(results, measure, error);
     for (size_t i = 0; i < variants; i++)
         summary->ranks[i] = ranked ? summary->ranks[i] / (double)ranked : NAN;

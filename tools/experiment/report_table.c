@@ -16,19 +16,19 @@
 #define SHARES_MOST 10
 
 enum { MARGIN = 2, SETTINGS_MOST = 4, SETTINGS_WIDTH = 36, SEEDS_NAMED = 5 };
-/* Which columns go first where not all fit. */
+/* Priorities of columns: which are dropped first if not all fit. */
 enum { ALWAYS = 0, LAST = 1, LATE = 2, EARLY = 3, FIRST = 4 };
 
 static const double MICRO = 1e6;
 
-/* The end of a difference whose test has that adjusted p: "**" below 0.01, "*" below 0.05. */
+/* The mark after a difference with that adjusted p: "**" below 0.01, "*" below 0.05. */
 static const char *report_mark(double p) {
     return isnan(p) || p >= STATISTICS_LIKELY ? "" : p >= VERY_LIKELY ? "*" : "**";
 }
 
 /* ---- One number ---- */
 
-/* Shares such as skill and accuracy are of about 1: there four decimals say all. */
+/* Shares such as skill and accuracy are about 1: four decimals are enough. */
 static void put(char *text, size_t measure, double value) {
     char number[FORMAT_SIZE];
     if (experiment_measures[measure].larger_better && fabs(value) < SHARES_MOST)
@@ -61,11 +61,11 @@ struct places {
     size_t measure, deviation, other, rank, difference, p, time, runs;
 };
 
-/* The columns of a stream's figures; of the mark of the best variant, and of the names of variants,
-   in place of which their settings may stand. */
+/* The columns of a stream's figures; of the mark of the best variant, and of the names of
+   variants, or their settings instead. */
 enum { FIGURE_COLUMNS = sizeof(struct places) / sizeof(size_t), NAME_COLUMN = 1 };
 
-/* Whether the settings stand in columns of their own, in place of names. */
+/* Whether settings have their own columns, instead of names. */
 static bool has_columns(const struct summary *s) {
     int width = 0;
     if (s->key_count > SETTINGS_MOST || !summary_named_by_settings(s))
@@ -81,7 +81,7 @@ static bool has_columns(const struct summary *s) {
     return width <= SETTINGS_WIDTH;
 }
 
-/* Which measure stands beside the one that is compared. */
+/* The second measure of the table. */
 static size_t other_measure(const struct summary_stream *stream) {
     size_t mean = experiment_measure_named("mean");
     return stream->measure == mean ? experiment_measure_named("skill") : mean;
@@ -117,7 +117,7 @@ static void put_names(struct grid *grid, const struct summary *s, bool columns) 
     }
 }
 
-/* The columns that one stream alone has nothing to say in are left out. */
+/* Leaves out columns that are empty for this stream. */
 static void add_columns(struct grid *grid, const struct summary *s,
                         const struct summary_stream *stream, struct places *at) {
     bool several = s->results->variant_count > 1, skill = has_skill(s, stream);
@@ -186,7 +186,7 @@ static void print_heading(const struct summary *s, const struct summary_stream *
     fputs(s->results->variant_count ? "\n" : "; no variants\n", to);
 }
 
-/* Runs that came to no good, with their seeds. */
+/* Lists failed and nonfinite runs, with their seeds. */
 static void print_losses(const struct summary *s, const struct summary_stream *stream, FILE *to) {
     for (size_t i = 0; i < s->results->variant_count; i++) {
         const struct summary_cell *cell = &stream->cells[i];
@@ -265,11 +265,11 @@ static int print_ranks(const struct summary *s, FILE *to, int width) {
 }
 
 static const char LIVE_MEANING[] =
-    "A variant's row is its network alone;\n"
-    "all together: the mixture of all of them with the experts. Not live, each variant is\n"
-    "mixed with the experts, so that table compares other things\n";
+    "A variant's row is its network alone; all together: the mixture of all networks\n"
+    "and experts. Without --live each variant is mixed with the experts, so do not\n"
+    "compare the two tables\n";
 
-/* What the columns mean, without those that are not there. */
+/* Explains the columns that the table has. */
 static void print_meaning(const struct summary *s, FILE *to) {
     size_t seeds = 0;
     bool ratio = false, difference = false;
@@ -280,20 +280,20 @@ static void print_meaning(const struct summary *s, FILE *to) {
     }
     fputs("\n", to);
     if (s->results->variant_count > 1)
-        fputs("> best, where it differs from all others. rank: mean place, 1 is the best\n"
+        fputs(">: best, if it differs from all others. rank: mean place, 1 is the best\n"
               "to 1st: difference to the first variant\n",
               to);
     if (s->results->variant_count > 1 && seeds > 1)
-        fputs("p: t-test of it, paired by seed, adjusted (Holm); * below 0.05, ** below 0.01"
-              "\n",
+        fputs("p: t-test of this difference, paired by seed, adjusted (Holm);\n"
+              "* below 0.05, ** below 0.01\n",
               to);
     if (ratio && difference)
-        fputs("skill: 1 - loss / baseline; of losses that are logarithms baseline - loss\n", to);
+        fputs("skill: 1 - loss / baseline; for logarithmic losses baseline - loss\n", to);
     else if (ratio || difference)
         fprintf(to, "skill: %s. ", ratio ? "1 - loss / baseline" : "baseline - loss");
     if (seeds > 1)
         fputs("dev: over seeds. ", to);
-    fputs(s->results->live ? LIVE_MEANING : "us/ex: processor time an example\n", to);
+    fputs(s->results->live ? LIVE_MEANING : "us/ex: processor time per example\n", to);
 }
 
 int report_table(const struct summary *s, FILE *to, int width) {
@@ -306,7 +306,7 @@ int report_table(const struct summary *s, FILE *to, int width) {
     if (results->live)
         fputs("live", to);
     else
-        fprintf(to, "%zu of %zu runs over", s->over, results->run_count);
+        fprintf(to, "%zu of %zu runs finished", s->over, results->run_count);
     if (s->nonfinite)
         fprintf(to, ", %zu nonfinite", s->nonfinite);
     if (s->failed)
@@ -321,7 +321,7 @@ int report_table(const struct summary *s, FILE *to, int width) {
     return 0;
 }
 
-/* ---- Earlier results: who is who ---- */
+/* ---- Matching with earlier results ---- */
 
 static bool same_text(const char *a, const char *b) {
     return a && b && !strcmp(a, b);
@@ -344,8 +344,8 @@ static bool same_settings(const struct experiment_variant *a, const struct exper
     return true;
 }
 
-/* The variant of `results` that is this one: by settings, or by name where there is none. A variant
-   that sets nothing is known by its name, or by being the only one. */
+/* The same variant in `results`: by settings, or else by name. A variant without settings is
+   found by its name, or if it is the only one. */
 static const struct experiment_variant *same_variant(const struct experiment_results *results,
                                                      const struct experiment_variant *variant) {
     const struct experiment_variant *found = NULL;
@@ -399,8 +399,8 @@ static struct against_cell *add(struct against *a, const struct experiment_varia
     return cell;
 }
 
-/* Whether a variant there is none of those here; `same` (variants here,) is what each of them is
-   there. */
+/* Whether no variant here matches a variant there; `same` (variants here,) are the matches of
+   those here. */
 static bool is_gone(const struct against *a, const struct experiment_variant *const *same,
                     const struct experiment_variant *variant) {
     for (size_t i = 0; i < a->here->variant_count; i++)
@@ -431,7 +431,7 @@ static void compare_stream(struct against *a, const struct summary_stream *strea
         a->cells[i].holm = numbers[i - first];
 }
 
-/* Nothing can be compared: what differs. */
+/* No stream matches: reports the difference. */
 static int refuse(const struct against *a, struct error *error) {
     const char *none = "none";
     for (size_t k = 0; k < a->here->stream_count; k++)
@@ -439,14 +439,11 @@ static int refuse(const struct against *a, struct error *error) {
             const struct experiment_stream *x = &a->here->streams[k], *y = &a->there->streams[i];
             if (same_text(x->name, y->name))
                 return error_set(error, EX_DATAERR,
-                                 "%s is of other data and cannot be compared: its stream %s has "
-                                 "the digest %s, here it has %s",
+                                 "cannot compare with %s: stream %s has digest %s there, %s here",
                                  a->path, x->name, y->digest ? y->digest : none,
                                  x->digest ? x->digest : none);
         }
-    return error_set(error, EX_DATAERR,
-                     "%s is of other data and cannot be compared: it has no stream with the data "
-                     "of %s",
+    return error_set(error, EX_DATAERR, "cannot compare with %s: no stream has the data of %s",
                      a->path, a->here->stream_count ? a->here->streams[0].name : none);
 }
 
@@ -476,7 +473,7 @@ int against_make(struct against *a, const struct summary *summary, struct experi
 
 /* ---- Printing ---- */
 
-/* "NAME: HERE here, THERE there" where they differ. */
+/* "NAME: HERE here, THERE there" if they differ. */
 static void print_change(FILE *to, const char *name, const char *here, const char *there) {
     char x[GRID_TEXT_SIZE], y[GRID_TEXT_SIZE];
     if (!same_text(here, there) && (here || there))
@@ -488,11 +485,11 @@ static void print_streams(const struct against *a, FILE *to) {
     char name[GRID_TEXT_SIZE];
     for (size_t k = 0; k < a->here->stream_count; k++)
         if (!same_data(a->there, &a->here->streams[k]))
-            fprintf(to, "stream %s: no such data there, not compared\n",
+            fprintf(to, "stream %s: not compared, its data is missing there\n",
                     text_copy(name, sizeof name, a->here->streams[k].name));
     for (size_t k = 0; k < a->there->stream_count; k++)
         if (!same_data(a->here, &a->there->streams[k]))
-            fprintf(to, "stream %s: there alone\n",
+            fprintf(to, "stream %s: only there\n",
                     text_copy(name, sizeof name, a->there->streams[k].name));
 }
 
@@ -508,7 +505,7 @@ static void put_note(char *text, const struct against_cell *cell) {
     else if (!cell->same_settings)
         snprintf(text, GRID_TEXT_SIZE, "other settings");
     else if (!cell->runs)
-        snprintf(text, GRID_TEXT_SIZE, "no run in common");
+        snprintf(text, GRID_TEXT_SIZE, "no common run");
 }
 
 static int print_compared(const struct against *a, const struct summary_stream *stream,
@@ -556,8 +553,8 @@ int against_print(const struct against *a, const struct summary *summary, FILE *
         if (next > first && print_compared(a, &summary->streams[k], first, next - first, to, width))
             return -1;
     }
-    fputs("\nchange: here - there on the same seeds; p: paired t-test of it, Holm-adjusted; bits: "
-          "runs with\nthe same losses, bit for bit\n",
+    fputs("\nchange: here - there on the same seeds; p: paired t-test of it, Holm-adjusted;\n"
+          "bits: runs with the same losses, bit for bit\n",
           to);
     if (a->runs && a->equal == a->runs)
         fprintf(to, "All bits are equal: the losses of %zu run%s.\n", a->runs, text_s(a->runs));

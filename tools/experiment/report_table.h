@@ -1,4 +1,4 @@
-/* A summary on the terminal, and the same as JSON. */
+/* A summary on the terminal, and as JSON. */
 #ifndef RUNNEL_REPORT_TABLE_H
 #define RUNNEL_REPORT_TABLE_H
 
@@ -7,24 +7,24 @@
 
 #include "report_summary.h"
 
-/* At most `width` columns wide where that can be had. -1: out of memory. */
+/* The table has at most `width` columns if possible. -1: out of memory. */
 int report_table(const struct summary *summary, FILE *to, int width);
 
 /* A new reference; NULL: out of memory. */
 json_t *report_json(const struct summary *summary);
 
-/* ---- Beside results of an earlier call, of the same data ---- */
+/* ---- Comparison with results of an earlier call, of the same data ---- */
 
-/* Of one variant on one stream, here and there. */
+/* One variant on one stream, here and there. */
 struct against_cell {
-    const struct experiment_variant *variant; /* here; there where it is gone */
+    const struct experiment_variant *variant; /* here; there if it is gone */
     const struct experiment_stream *stream;   /* here */
     enum { AGAINST_BOTH, AGAINST_NEW, AGAINST_GONE } where;
-    bool same_settings;          /* else they have the name alone in common */
-    double here, there;          /* mean of the measure over the seeds that both have done */
-    struct statistics_test test; /* of the differences, here - there */
+    bool same_settings;          /* else they only have the same name */
+    double here, there;          /* mean of the measure over the seeds that both have finished */
+    struct statistics_test test; /* test of the differences, here - there */
     double holm;
-    size_t runs, equal; /* seeds with losses on both sides; of them with the same bits */
+    size_t runs, equal; /* seeds with losses on both sides; those with the same bits */
 };
 
 struct against {
@@ -35,9 +35,8 @@ struct against {
     size_t runs, equal;
 };
 
-/* Streams are the same when their data are, variants when their settings are, or else their names.
-   -1: EX_DATAERR when no stream has the same data; out of memory. What is made is freed with
-   `here`. */
+/* Streams match by their data, variants by their settings or else by their names. -1: EX_DATAERR
+   if no stream has the same data; out of memory. The result is freed with `here`. */
 int against_make(struct against *against, const struct summary *summary,
                  struct experiment_results *here, const struct experiment_results *there,
                  const char *path, struct error *error);

@@ -1,6 +1,6 @@
-/* False alarms of the novelty score, on streams in which nothing ever happens: a table of how many
-   alarms each threshold gives (docs/explanation/anomalies.md). The daemon's own score and alarms, without a
-   daemon; streams without times. A function of the seed alone. */
+/* False alarms of the novelty score, on streams without events: a table of the number of alarms
+   by threshold (docs/explanation/anomalies.md). Uses the daemon's score and alarms without a
+   daemon, on streams without times. Results depend only on the seed. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ struct options {
     struct alarm_rule rule;
 };
 
-/* ---- The streams ---- */
+/* ---- Streams ---- */
 
 static double white(struct noise *noise, uint64_t t) {
     (void)t;
@@ -68,10 +68,10 @@ static const struct {
     {"heavy tails: Student's t, 3 degrees of freedom", heavy},
 };
 
-/* ---- Their alarms ---- */
+/* ---- Alarms ---- */
 
 struct alarms {
-    uint64_t early;             /* in the first EARLY steps, at the first threshold */
+    uint64_t early;             /* alarms in the first EARLY steps, at the first threshold */
     uint64_t later[THRESHOLDS]; /* after the first BEGIN */
 };
 
@@ -118,17 +118,17 @@ static int run(const struct options *o) {
 }
 
 static const struct option_row rows[] = {
-    {"seed", 0, "N", "of the streams and of the memory (default 1)",
+    {"seed", 0, "N", "seed of the streams and the memory (default 1)",
      OPTION_COUNT(struct options, seed, 1, UINT32_MAX)},
-    {"steps", 0, "N", "of each stream (default 1000000)",
+    {"steps", 0, "N", "steps of each stream (default 1000000)",
      OPTION_COUNT(struct options, steps, 1, STEPS_MAX)},
-    {"memory", 0, "N", "contexts (default 4000)",
+    {"memory", 0, "N", "contexts of the memory (default 4000)",
      OPTION_COUNT(struct options, memory, 1, UINT16_MAX)},
-    {"rest", 0, "STEPS", "after an alarm (default 100)",
+    {"rest", 0, "STEPS", "pause after an alarm in steps (default 100)",
      OPTION_REAL(struct options, rule.rest, 0, 1e9)},
-    {"fatigue", 0, "N", "that an alarm adds to the threshold (default 0.2)",
+    {"fatigue", 0, "N", "amount that an alarm adds to the threshold (default 0.2)",
      OPTION_REAL(struct options, rule.fatigue, 0, 1e9)},
-    {"recovery", 0, "STEPS", "in which fatigue goes (default 700)",
+    {"recovery", 0, "STEPS", "steps in which fatigue decays (default 700)",
      OPTION_REAL(struct options, rule.recovery, 1, 1e9)},
     OPTIONS_LAST,
 };
@@ -139,7 +139,7 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "false-alarms",
         .operands = "",
-        .summary = "Count the alarms on streams in which nothing ever happens, by threshold.",
+        .summary = "Count false alarms on streams without events, by threshold.",
         .groups = {{NULL, rows, &o}},
     };
     char **operands;

@@ -1,5 +1,5 @@
-"""What averages of parameters are worth on text (docs/explanation/fleets.md): four daemons with a part of a text each,
-beside one daemon with one part and one with all four. For tools/figures/fleet."""
+"""Compares averages of parameters on text (docs/explanation/fleets.md): four daemons with a part
+of a text each, one daemon with one part, and one with all four. For tools/figures/fleet."""
 import contextlib
 import dataclasses
 import json
@@ -25,12 +25,12 @@ import tensors
 
 PARTS = 4
 STEPS = 50      # bytes of a message: steps of an example
-POINTS = 5      # of a part: where parameters are measured
-LATER = 2, 3    # and, when one daemon has all parts, where it has this many of them, and all
-MOMENTS = 4     # of the last fifth, whose parameters have a mean
+POINTS = 5      # of a part: parameters are measured there
+LATER = 2, 3    # and for one daemon with all parts, after this many of them, and after all
+MOMENTS = 4     # of the last fifth, for the mean of parameters
 HELD_STEPS = 1024  # of an example that is only predicted
 DO_NOT_LEARN, END = 2, 1  # flags of a header: docs/reference/protocol.md
-LEASE = 600     # seconds: longer than any two daemons differ
+LEASE = 600     # seconds: longer than the distance between daemons
 
 CONFIG = """
 name: {name}
@@ -56,16 +56,16 @@ state: {{directory: {d}/state, journal: {{enabled: false}}}}
 
 
 class Text:
-    """Its quarters: of each so many bytes are a part, and the bytes after them are held out, whole examples of
-    them. A symbol is the byte's number among those that occur."""
+    """Quarters of a text: in each, `part` bytes are learned, and the following bytes are held
+    out, in whole examples. A symbol is the byte's number among the occurring bytes."""
 
     def __init__(self, path, part, held):
         data = path.read_bytes()
         quarter, held = len(data) // PARTS, held // PARTS // HELD_STEPS * HELD_STEPS
         if part % (PARTS * POINTS * STEPS) or part <= 0:
-            shared.fail(f"--part is to be a multiple of {PARTS * POINTS * STEPS}", os.EX_USAGE)
+            shared.fail(f"--part must be a multiple of {PARTS * POINTS * STEPS}", os.EX_USAGE)
         if held <= 0:
-            shared.fail(f"--held is to be {PARTS * HELD_STEPS} or more", os.EX_USAGE)
+            shared.fail(f"--held must be {PARTS * HELD_STEPS} or more", os.EX_USAGE)
         if part + held > quarter:
             shared.fail(f"{path} has {len(data)} bytes: too few for {PARTS} parts of {part}, and {held} after "
                         "each that are held out", os.EX_DATAERR)
@@ -86,9 +86,9 @@ class Text:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """kind: `parts`, four daemons without a fleet; `fleet`, which averages after `every` bytes each;
-    `turns`, one daemon that reads the four parts as four streams, a message of each in turn; `order`, one
-    that reads them one after the other."""
+    """kind: `parts`, four daemons without a fleet; `fleet`, which averages after `every` bytes
+    each; `turns`, one daemon that reads the four parts as four streams, a message of each in
+    turn; `order`, one that reads them one after the other."""
     kind: str
     every: int
     rate: float
@@ -110,7 +110,8 @@ class Run:
         return [point for point in points if not self.every or point % self.every == 0]
 
     def moments(self, part):
-        """Where in the last fifth parameters are kept for their mean, of daemons that do not average."""
+        """Positions in the last fifth whose parameters are kept for their mean, for daemons that
+        do not average."""
         if self.every:
             return []
         end = part * (PARTS if self.alone else 1)
@@ -142,19 +143,19 @@ class Daemon(running.Daemon):
 
 
 class Held(Daemon):
-    """A daemon that predicts what is held out with others' parameters, and does not learn."""
+    """A daemon that predicts held-out text with others' parameters, without learning."""
 
     def __init__(self, directory, text, options):
         super().__init__(directory, "held-out", CONFIG + MEASURES, seed=1, rate=0.001, watch=1,
                          symbols=text.symbols, units=options.units)
         self.ctl = shared.program(options.build, "runnel-ctl")
-        self.heard, self.sent = running.subscribe(self, (b"loss",)), 0
+        self.subscriber, self.sent = running.subscribe(self, (b"loss",)), 0
         self.examples = self.socket(running.zmq.PUSH, "examples")
         self.pieces = [[numpy.array(held[at:at + HELD_STEPS], "<u4").tobytes()
                         for at in range(0, len(held), HELD_STEPS)] for held in text.held]
 
     def measure(self, parameters):
-        """Bits per byte, of each text from a stream's beginning on."""
+        """Bits per byte of each text, from the start of a stream."""
         path = self.directory / "parameters.safetensors"
         path.write_bytes(parameters)
         subprocess.run([self.ctl, "-c", self.endpoint("control"), "import", path], check=True,
@@ -166,15 +167,15 @@ class Held(Daemon):
                 self.examples.send_multipart([b"held-out-%d" % part, piece, b"", struct.pack(
                     "<BBHIQd", 1, flags, 0, 0, self.sent, 0)])
                 self.sent += 1
-                weights.append(HELD_STEPS - (place == 0))  # nothing is said of a stream's first byte
-        losses = [message["loss"] for message in running.messages(self, self.heard, b"loss", len(weights))]
+                weights.append(HELD_STEPS - (place == 0))  # a stream's first byte is not predicted
+        losses = [message["loss"] for message in running.messages(self, self.subscriber, b"loss", len(weights))]
         return bits(numpy.average(losses, weights=weights))
 
 
 @contextlib.contextmanager
 def daemons(run, directory, redis, text, options):
-    """Those of a run. A fleet's come one after the other, so that who has which partition, and with it the
-    order of its sums, is always the same."""
+    """The daemons of a run. A fleet's start one after the other, so that the partitions, and so
+    the order of sums, are always the same."""
     config = CONFIG + READS + (SHARES if run.every else "")
     more = {"seed": run.seed, "rate": run.rate, "symbols": text.symbols, "units": options.units,
             "url": redis.url, "lease": LEASE, "every": run.every // STEPS,
@@ -194,7 +195,7 @@ def daemons(run, directory, redis, text, options):
 
 
 def all_have_some(redis, members):
-    """Until each has as many partitions as another, or one more, and reads them."""
+    """Waits until partitions are distributed evenly, and all members read theirs."""
     least, rest = divmod(PARTS, len(members))
     want = sorted([least + 1] * rest + [least] * (len(members) - rest))
     fleet.until(lambda: sorted(member.ask("status")["fleet"]["partitions"] for member in members) == want
@@ -202,13 +203,13 @@ def all_have_some(redis, members):
 
 
 def add(redis, streams):
-    """All messages at once, so that no daemon of a fleet has nothing to read while others have."""
+    """All messages at once, so that all daemons of a fleet have messages to read."""
     redis.pipeline([("MULTI",), *(("XADD", stream, "*", "example", message)
                                   for stream, messages in streams.items() for message in messages), ("EXEC",)])
 
 
 def await_learned(run, redis, members, point):
-    """Until all is learned; in a fleet, until each daemon has been in each round."""
+    """Waits until all is learned; in a fleet, until each daemon was in each round."""
     for member in members:
         running.wait_learned(member, point // STEPS)
     if not run.every:
@@ -219,12 +220,12 @@ def await_learned(run, redis, members, point):
                 f"{rounds} rounds", members)
     seen = fleet.look(redis)["round"] - 1, [member.ask("status")["fleet"]["averages"] for member in members]
     if seen != (rounds, [rounds] * len(members)):
-        shared.fail(f"{run}: {rounds} rounds of all daemons were to be, but rounds, and of each daemon, "
-                    f"are {seen}")
+        shared.fail(f"{run}: expected {rounds} rounds of all daemons, got {seen[0]}, and by "
+                    f"daemon {seen[1]}")
 
 
 def mean(exports):
-    """Of parameters, as a fleet makes it."""
+    """The mean of parameters, as a fleet computes it."""
     tensors_of = [tensors.loads(one) for one in exports]
     return tensors.dumps({name: numpy.mean([one[name].astype("f8") for one in tensors_of], axis=0)
                           for name in tensors_of[0]})
@@ -238,7 +239,7 @@ def play(run, text, held, options):
     with tempfile.TemporaryDirectory(prefix="runnel-text-", ignore_cleanup_errors=True) as directory, \
             brokers.Redis(directory, "--appendfsync", "no") as redis, \
             daemons(run, directory, redis, text, options) as members:
-        heard = [running.subscribe(member, (b"loss",)) for member in members]
+        subscribers = [running.subscribe(member, (b"loss",)) for member in members]
         for point in sorted({*points, *moments}):
             streams, started = run.streams(text, begin, point), time.monotonic()
             add(redis, streams)
@@ -246,7 +247,7 @@ def play(run, text, held, options):
             seconds += time.monotonic() - started
             exports = [member.export() for member in members]
             if run.every and len(set(exports)) > 1:
-                shared.fail(f"{run}: daemons differ after an average")
+                shared.fail(f"{run}: daemons differ after averaging")
             if point in points:
                 measured.append([point, [held.measure(one) for one in exports[:1 if run.every else None]]])
             if point in moments:
@@ -254,13 +255,13 @@ def play(run, text, held, options):
             begin = point
         windows = points[-1] * POINTS // text.part // (PARTS if run.kind == "turns" else 1)
         courses = [[bits(message["mean"]) for message in running.messages(member, its, b"loss", windows)]
-                   for member, its in zip(members, heard, strict=True)]
+                   for member, its in zip(members, subscribers, strict=True)]
     return {"held": measured, "course": [statistics.mean(window) for window in zip(*courses, strict=True)],
             "mean": [held.measure(mean(one)) for one in zip(*kept, strict=True)], "seconds": round(seconds, 1)}
 
 
 class Runs:
-    """Results, kept in a file as they come: what is there is not run again."""
+    """Results, stored in a file at once: existing ones are not run again."""
 
     def __init__(self, options):
         self.options, self.path, self.known = options, options.results, {}
@@ -269,7 +270,8 @@ class Runs:
         if self.path and self.path.exists():
             kept = json.loads(self.path.read_text(encoding="utf-8"))
             if kept["options"] != mine:
-                shared.fail(f"{self.path} has results of {kept['options']}: name another file with --results",
+                shared.fail(f"{self.path} has results of {kept['options']}; pass another file "
+                            "with --results",
                             os.EX_DATAERR)
             self.known = kept["runs"]
         self.mine, self.held = mine, None

@@ -11,7 +11,7 @@ from fleet_text import PARTS, POINTS, STEPS, Run, Runs
 PAGE = shared.SOURCE / "docs/measurements/fleets.md"
 CHART = shared.SOURCE / "docs" / "images" / "fleet-average.png"
 ENTRY = 2.6  # inches of a name in the chart's legend
-CHOOSES = 1  # the seed that chooses rates: those after it are reported
+CHOOSES = 1  # the seed that chooses rates; later seeds are reported
 NAMES = {"parts": "one daemon, one part", "order": "one daemon, all parts in order",
          "turns": "one daemon, all parts in turn"}
 
@@ -28,7 +28,7 @@ def name(kind, every, part):
 
 
 def short(kind, every, part):
-    """In the chart."""
+    """For the chart."""
     if not every:
         return {"parts": "one daemon, one part", "order": "one daemon, all in order",
                 "turns": "one daemon, all in turn"}[kind]
@@ -40,7 +40,7 @@ def last(found):
 
 
 def while_learning(kind, found):
-    """Over the last fifth of what was read: with `parts`, `fleet` and `turns` the same bytes."""
+    """Over the last fifth of the text: the same bytes for `parts`, `fleet` and `turns`."""
     return statistics.mean(found["course"][-PARTS if kind == "order" else -1:])
 
 
@@ -53,13 +53,13 @@ def spread(values, digits=3):
 def check(options):
     for every in options.every:
         if every <= 0 or every % STEPS or options.part % every:
-            shared.fail(f"--every is to be multiples of {STEPS} that divide --part", os.EX_USAGE)
+            shared.fail(f"--every must be multiples of {STEPS} that divide --part", os.EX_USAGE)
     if options.seeds < 2:
-        shared.fail("--seeds is to be 2 or more: the first one chooses rates", os.EX_USAGE)
+        shared.fail("--seeds must be 2 or more: the first one chooses rates", os.EX_USAGE)
 
 
 class Figure:
-    """All kinds of runs, the rate of each by the first seed, and the others' results."""
+    """All kinds of runs, the rate of each from the first seed, and the others' results."""
 
     def __init__(self, options):
         check(options)
@@ -79,8 +79,8 @@ class Figure:
                    if self.first else 0)
 
     def between(self, kind):
-        """Of how many seeds it is between one daemon with one part and one with all in turn: while learning,
-        and on the held-out text."""
+        """Number of seeds for which it is between one daemon with one part and one with all in
+        turn: while learning, and on held-out text."""
         rows = list(zip(self.found[kind], self.found["parts", 0], self.found["turns", 0], strict=True))
         learning = [(while_learning("turns", whole), while_learning("fleet", mine), while_learning("parts", one))
                     for mine, one, whole in rows]
@@ -124,7 +124,8 @@ class Figure:
             axes[0][1].plot(points, held, **style)
             course = [statistics.mean(values) for values in zip(*(one["course"] for one in found), strict=True)]
             fifth = self.part // POINTS * (PARTS if kind[0] == "turns" else 1)
-            if kind[0] != "order" and kind[1] != self.part:  # averaged at the end: as without
+            # averaged at the end: the same as without
+            if kind[0] != "order" and kind[1] != self.part:
                 axes[0][0].plot([fifth * (at + 1) for at in range(len(course))], course, **style)
         for axis, title in zip(axes[0], ("while learning, over a fifth of a part", "held-out text"), strict=True):
             axis.set_xscale("log")
@@ -149,7 +150,7 @@ def write(table):
 
 
 def report(options):
-    """0 when with some `every` all averages are between while learning, 1 otherwise."""
+    """0 if with some `every` all averages are between while learning, else 1."""
     figure = Figure(options)
     table = figure.results()
     print(f"{table}\n\nbits per byte; held out: {figure.held} bytes")

@@ -1,19 +1,19 @@
-"""Members on a GPU: K networks of a configuration, with seeds of their own, learn the same stream as forecasts do;
-beside K times what one takes alone, and what all take on the CPU."""
+"""Members on a GPU: K networks of a configuration with different seeds learn the same stream as
+forecasts. Compares them with K times the time of one, and with the CPU."""
 import re
 
 import gpu_table
 
 NAMES = ("gru64", "lstm128")
 COUNTS = (1, 4, 16, 64)
-# Only forecasts have members; the cheapest expert, for what experts take all members share.
+# Only forecasts have members; the cheapest expert, since members share the time of experts.
 FORECAST = ("model.input.scale=forecast", "model.output.target=next", "experts=[last]")
 TITLES = ("configuration", "members", "floor us", "us", "times floor", "us a member", "one alone us",
           "K times that, us", "of it", "one at a time us", "times one alone", "CPU us", "x")
 
 
 def measure(settings, name, count, device):
-    """What runnel-bench has found; gpu_table.Failure where it has not."""
+    """The output of runnel-bench; gpu_table.Failure if it fails."""
     command = [settings.bench, "--config", settings.configuration(name), "--device", device, "--members", str(count),
                "--json", "--seconds", str(settings.seconds), "--examples", str(settings.examples),
                "--plan", str(settings.plan)]
@@ -23,7 +23,7 @@ def measure(settings, name, count, device):
 
 
 def attempt(settings, name, count, device):
-    """It and what is said of it where it has not come about: (found, None), or (None, why)."""
+    """The output and the failure of a measurement: (found, None), or (None, why)."""
     try:
         return measure(settings, name, count, device), None
     except gpu_table.Failure as failure:
@@ -31,7 +31,7 @@ def attempt(settings, name, count, device):
 
 
 def measure_row(settings, name, count):
-    """One of the table. What does not fit into the GPU's memory is told, and no failure."""
+    """A row of the table. A network too large for the GPU's memory is listed, without failure."""
     row = {"name": name, "count": count, "failures": [], "notes": []}
     for key, device in (("gpu", settings.device), ("cpu", "cpu")):
         row[key], why = attempt(settings, name, count, device)
@@ -42,7 +42,7 @@ def measure_row(settings, name, count):
 
 
 def times_one(row):
-    """How many times as long as one network all members take, queued; None where it is not known."""
+    """Time of all members / time of one network, queued; None if unknown."""
     return row["gpu"]["members"]["queued"]["times_lone"] if row["gpu"] else None
 
 
@@ -64,10 +64,14 @@ def cells(row):
 
 def table(rows):
     """Lines of Markdown."""
-    lines = ["Microseconds for an example that all members learn, queued unless said otherwise: forecasts, the expert",
-             "`last` alone. *Of it*: of K times what the first member takes alone, measured in the same rounds; 100% is",
-             "as if they came one after the other. *x*: so many times as long the CPU takes for all of them.", "",
+    lines = ["Microseconds per example that all members learn, queued unless noted: forecasts, the",
+             "expert `last` alone. *Of it*: share of K times the time of the first member alone, "
+             "in the same",
+             "rounds; 100% is the time of members that learn one after another. *x*: the CPU's "
+             "time for all",
+             "members, divided by the GPU's.", "",
              "| " + " | ".join(TITLES) + " |", "| --- |" + " --: |" * (len(TITLES) - 1)]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
     notes = [note for row in rows for note in row["notes"]]
-    return lines + (["", "No room on this GPU:", ""] + [f"- {note}" for note in notes] if notes else [])
+    notes = [f"- {note}" for note in notes]
+    return lines + (["", "Too large for this GPU:", "", *notes] if notes else [])

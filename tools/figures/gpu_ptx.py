@@ -1,13 +1,15 @@
-"""The CUDA engine's kernels as one PTX file that GPGPU-Sim reads: what tools/figures/gpu-simulate plays."""
+"""Combines the CUDA engine's kernels into one PTX file for GPGPU-Sim, for
+tools/figures/gpu-simulate."""
 import re
 import subprocess
 
 BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
-# What GPGPU-Sim's parser does not know, and functional simulation does not need: bounds of a launch, and
-# which bytes of a load are used.
+# Unknown to GPGPU-Sim's parser, and not needed for functional simulation: bounds of a launch, and
+# the used bytes of a load.
 NOT_READ = re.compile(r"\s*(\.(maxntid|minnctapersm|maxnreg)\b|\.pragma\s+\"used_bytes_mask)")
 SHUFFLE = re.compile(r"(shfl\.sync\.\w+\.b32\s+%\w+)\|%\w+")
-# GPGPU-Sim has 1 for false, but a number in an instruction as it stands: "not", written in another way, is not done.
+# GPGPU-Sim represents false by 1, but not in constants of instructions: it does not execute this
+# form of "not".
 OPPOSITE = re.compile(r"\bxor\.pred(\s+%\w+,\s*%\w+),\s*-1;")
 STORE = re.compile(r"(?P<before>\s*(?:@!?%\w+\s+)?)st(?P<kinds>[.\w]*?)\.v[248]\.(?P<type>[a-z](?P<bits>\d+))\s+"
                    r"\[(?P<at>[^]+]+)(?:\+(?P<offset>-?\d+))?\],\s*\{(?P<values>[^}]*)\};")
@@ -32,7 +34,7 @@ def statements(text):
 
 
 def name_of(statement):
-    """Of a kernel, a function or a variable; None of a directive."""
+    """The name of a kernel, a function or a variable; None for a directive."""
     head = re.sub(r"^(\s*\.(visible|weak|extern))*", "", re.split(r"[{=]", statement)[0])
     found = (re.match(r"\s*\.entry\s+([\w$]+)", head) or re.match(r"\s*\.func\s*(?:\([^)]*\))?\s*([\w$]+)", head)
              or re.match(r"\s*\.(?:shared|global|const)\b.*?([\w$]+)\s*(?:\[[^]]*\])*\s*;?$", head, re.S))
@@ -40,7 +42,7 @@ def name_of(statement):
 
 
 def joined(texts):
-    """Several files as one. What has the same name in two of them must be the same."""
+    """Several files as one. Equal names must have equal definitions."""
     whole, known = [], {}
     for text in texts:
         for statement in statements(text):
@@ -55,12 +57,12 @@ def joined(texts):
 
 
 def kernels(text):
-    """The names of its kernels, as the compiler has made them."""
+    """The mangled names of its kernels."""
     return [name_of(part) for part in statements(text) if re.match(r"(\.(visible|weak)\s+)*\.entry\b", part)]
 
 
 def single_stores(line):
-    """A store of a vector in which a number stands: one by one, since GPGPU-Sim reads registers there."""
+    """Splits a vector store with a constant: GPGPU-Sim expects registers there."""
     found = STORE.match(line)
     if not found:
         return [line]
@@ -73,7 +75,7 @@ def single_stores(line):
 
 
 def readable(text):
-    """The same program in what GPGPU-Sim's parser knows."""
+    """The same program in the language of GPGPU-Sim's parser."""
     lines = []
     for line in text.splitlines():
         if not NOT_READ.match(line):
@@ -82,7 +84,7 @@ def readable(text):
 
 
 def plain_names(names):
-    """{mangled: as people write it}"""
+    """{mangled: readable name}"""
     done = subprocess.run(["c++filt", "-p", *names], stdout=subprocess.PIPE, text=True, check=False)
     found = done.stdout.splitlines() if done.returncode == 0 else names
     return {name: re.sub(r"(\d)ul\b", r"\1", plain.removeprefix("void ")) for name, plain in zip(names, found)}

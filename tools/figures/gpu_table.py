@@ -1,9 +1,10 @@
-"""The GPU's side of tools/figures/bench: one row for each configuration, window = stride and optimizer.
+"""The GPU's part of tools/figures/bench: one row for each configuration, window = stride and
+optimizer.
 
-In every row runnel-bench measures the CUDA engine and the CPU engine, and tools/figures/pytorch on the same GPU the
-eager loop, CUDA graphs, and cuDNN's layers without normalization, one after the other. A measurement that
-fails leaves a dash in the table, its sentence below it, and the exit status 1.
-"""
+In every row runnel-bench measures the CUDA engine and the CPU engine, and tools/figures/pytorch
+on the same GPU the eager loop, CUDA graphs, and cuDNN's layers without normalization, one after
+the other. A measurement that fails leaves a dash in the table, its error below it, and the exit
+status 1."""
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ NAMES = ("gru64", "lstm128", "lstm256", "lstm400x3", "gru1024", "gru2400")
 CONFIGURATIONS = [str(shared.SOURCE / "conf" / "bench" / f"{name}.yaml") for name in NAMES]
 OPTIMIZERS = {"adam": "{kind: adam, rate: 0.001}", "sgd": "{kind: sgd, rate: 0.001}"}
 VARIANTS = ("eager", "graphs", "reference")
-PATIENCE = 300  # seconds that a measurement may take beyond those asked for
+PATIENCE = 300  # seconds of a measurement beyond the requested time
 
 COLUMNS = [("configuration", "<14"), ("window", ">7"), ("optimizer", ">10"), ("kflop", ">9"),
            ("kB", ">9"), ("floor us", ">9"), ("queued us", ">10"), ("times floor", ">12"),
@@ -27,7 +28,7 @@ COLUMNS = [("configuration", "<14"), ("window", ">7"), ("optimizer", ">10"), ("k
 
 
 class Failure(Exception):
-    """A measurement that did not come about, in one sentence."""
+    """The error of a measurement, in one sentence."""
 
 
 def run(command, seconds):
@@ -38,7 +39,7 @@ def run(command, seconds):
     except subprocess.TimeoutExpired:
         raise Failure(f"took more than {seconds + PATIENCE:.0f} s") from None
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it says nothing"]
+        lines = done.stderr.strip().splitlines() or ["no output"]
         raise Failure(f"status {done.returncode}: {lines[-1]}")
     return json.loads(done.stdout)
 
@@ -54,8 +55,8 @@ def measure_runnel(options, case, device):
 
 
 def measure_peers(options, found):
-    """The same work in PyTorch on the same GPU, by what runnel-bench says of its model: what each
-    variant found, or {"failed": why}."""
+    """The same work in PyTorch on the same GPU, from runnel-bench's description of its model:
+    the result of each variant, or {"failed": why}."""
     model, learning, layer = found["model"], found["learning"], found["model"]["layers"][0]
     command = [options.python, PEER, "--json", "--device",
                options.device, "--variants", ",".join(VARIANTS), "--seconds", str(options.seconds),
@@ -74,7 +75,7 @@ def measure_peers(options, found):
 
 
 def attempt(row, what, measure, *arguments):
-    """What `measure` returns; None, and a line in the row's failures."""
+    """The result of `measure`; None, and a line in the row's failures, if it fails."""
     try:
         return measure(*arguments)
     except Failure as failure:
@@ -84,7 +85,7 @@ def attempt(row, what, measure, *arguments):
 
 
 def measure_row(options, case, torch):
-    """`case`: configuration, window and optimizer. `torch`: whether there is a peer to measure."""
+    """`case`: configuration, window and optimizer. `torch`: whether PyTorch is measured."""
     configuration, window, optimizer = case
     name = os.path.splitext(os.path.basename(configuration))[0]
     row = {"name": name, "window": window, "optimizer": optimizer, "failures": []}
@@ -105,14 +106,14 @@ def number(value):
 
 
 def work(mode):
-    """Thousands of operations, and of bytes, that an example needs."""
+    """Thousands of operations, and of bytes, per example."""
     phases = [mode[phase] for phase in ("forward", "backward", "optimizer")]
     return (sum(phase["flops"] for phase in phases) / 1e3,
             sum(phase["weights_read"] + phase["updated"] for phase in phases) / 1e3)
 
 
 def cells(row):
-    """Times floor: measured over floor. x: so many times as long as the GPU takes, queued."""
+    """Times floor: measured / floor. x: the CPU's time / the GPU's, queued."""
     texts, ours = [row["name"], str(row["window"]), row["optimizer"]], None
     if row["gpu"]:
         gpu, ours = row["gpu"], row["gpu"]["us"]["queued"]["median"]
@@ -139,7 +140,7 @@ def line(texts, markdown):
 
 
 def figures(gpu):
-    """What everything on the device rests on, the four basic ones first: lines of Markdown."""
+    """Speeds of the device, the four basic ones first: lines of Markdown."""
     cluster = f"{gpu['cluster_us']:.3f} us" if gpu["cluster_us"] else "none"
     return [f"| figure of {gpu['name']} | |", "| --- | --: |",
             f"| graph launch, until the host sees its end | {gpu['graph_launch_us']:.2f} us |",
@@ -166,7 +167,7 @@ def table(rows, markdown):
 
 
 def processor():
-    """The CPU's name, and how many there are."""
+    """The CPU's name and number."""
     with open("/proc/cpuinfo") as file:
         names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
     return f"{names[0] if names else 'unknown'}, {os.cpu_count()} CPUs"

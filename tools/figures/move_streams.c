@@ -1,6 +1,6 @@
-/* How long it takes to hand over streams: export of all of one learner's, their adoption by another
-   with a journal until that is durable, and their replay (docs/explanation/reliability.md). Without a broker.
- */
+/* Measures the handover of streams: the export of all of a learner's streams, their adoption by
+   another one with a journal until that is durable, and their replay
+   (docs/explanation/reliability.md). Without a broker. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ struct side {
     struct carry *carry;
 };
 
-/* Blobs, one after the other. */
+/* Blobs in one array. */
 struct blobs {
     unsigned char *bytes;
     size_t size, capacity, count, *sizes;
@@ -179,7 +179,7 @@ static int run(const struct options *options, const char *path, struct error *er
 }
 
 static const struct option_row rows[] = {
-    {"streams", 'n', "N", "so many streams (default 10000)",
+    {"streams", 'n', "N", "number of streams (default 10000)",
      OPTION_COUNT(struct options, streams, 1, STREAMS_MOST)},
     {"directory", 'd', "DIRECTORY", "a new state directory for the journal",
      OPTION_DIRECTORY(struct options, directory), .required = true},
@@ -191,7 +191,7 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "move-streams",
         .operands = "CONFIGURATION",
-        .summary = "How long it takes to hand over streams of real numbers.",
+        .summary = "Measure the time to hand over streams of real numbers.",
         .groups = {{NULL, rows, &options}},
     };
     struct error error;

@@ -1,4 +1,4 @@
-/* Noise of a seed, for streams in which nothing happens. */
+/* Noise from a seed, for streams without events. */
 #ifndef RUNNEL_NOISE_H
 #define RUNNEL_NOISE_H
 

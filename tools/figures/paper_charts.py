@@ -1,4 +1,5 @@
-"""How the charts of tools/figures/paper look: small PNGs in the colours of src/common/palette.def."""
+"""The style of the charts of tools/figures/paper: small PNGs in the colours of
+src/common/palette.def."""
 import re
 
 import matplotlib
@@ -10,28 +11,30 @@ matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402  pylint: disable=wrong-import-position
 
 COLOURS = re.findall(r'^COLOUR\("(#\w+)"', (shared.SOURCE / "src/common/palette.def").read_text("utf-8"), re.M)
-NORMS = "layer", "none", "weight", "batch", "recurrent_batch", "rms"  # each has its colour in all charts
-STYLES = {"rms": "--", "recurrent_batch": "-."}  # their curves lie on those of layer and batch
+# each has its colour in all charts
+NORMS = "layer", "none", "weight", "batch", "recurrent_batch", "rms"
+# their curves coincide with those of layer and batch
+STYLES = {"rms": "--", "recurrent_batch": "-."}
 DPI = 80
 PALETTE = 256     # colours of a file
 PANEL = 3.4, 2.6  # inches
 LEGEND = 0.22     # inches above the panels for each row of the legend
-ENTRY = 1.25      # inches that a curve's name has there
+ENTRY = 1.25      # inches for a curve's name there
 
 
 def colour(name, others=()):
-    """That of a norm, or of a name among others."""
+    """The colour of a norm, or of a name among others."""
     known = NORMS + tuple(name for name in others if name not in NORMS)
     return COLOURS[known.index(name) % len(COLOURS)]
 
 
 def style(name, others=()):
-    """How a norm's curve is drawn, or that of a name among others."""
+    """The line style of a norm, or of a name among others."""
     return {"color": colour(name, others), "linestyle": STYLES.get(name, "-"), "linewidth": 1.1}
 
 
 def panels(rows, columns, share=True):
-    """A figure with so many panels: figure, axes (rows, columns)."""
+    """A figure with panels: figure, axes (rows, columns)."""
     figure, axes = pyplot.subplots(rows, columns, squeeze=False, sharex="col" if share else False,
                                    figsize=(PANEL[0] * columns, PANEL[1] * rows + 2 * LEGEND))
     for axis in axes.flat:
@@ -43,7 +46,8 @@ def panels(rows, columns, share=True):
 
 
 def save(figure, path, axis, entry=ENTRY):
-    """With one legend above all panels, of the curves of one of them; `entry` inches for each name."""
+    """Saves a figure with one legend above all panels, of the curves of one of them; `entry`
+    inches for each name."""
     handles, labels = axis.get_legend_handles_labels()
     width, height = figure.get_size_inches()
     columns = max(1, min(len(labels), int(width / entry)))

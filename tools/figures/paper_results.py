@@ -1,16 +1,17 @@
-"""What runnel-experiment measured, as tools/figures/paper reads it: runs with their settings, and of each kind
-of them the one with the best rate."""
+"""Results of runnel-experiment for tools/figures/paper: runs with their settings, and for each
+kind of them the one with the best rate."""
 import contextlib
 import math
 import sqlite3
 import statistics
 
-CHOOSING = 1  # the seed whose losses choose the rate: it is not reported
+CHOOSING = 1  # the seed whose losses choose the rate; it is not reported
 
 
 class Results:
-    """results.sqlite of an experiment's directory. A run is a dict: the columns of the table runs, the names of
-    its stream and variant, and what the variant sets, by the last word of each key: norm, cell, rate."""
+    """results.sqlite of an experiment's directory. A run is a dict: the columns of the table
+    runs, the names of its stream and variant, and the variant's settings, by the last word of
+    each key: norm, cell, rate."""
 
     def __init__(self, directory):
         path = directory / "results.sqlite"
@@ -40,8 +41,8 @@ class Results:
 
 
 def kinds(results, *keys):
-    """{values of these keys: runs with the best rate} of several results, in the order of the variants. Where
-    there are several rates the first seed has chosen, and is not among the runs."""
+    """{values of these keys: runs with the best rate} of several results, in the order of the
+    variants. With several rates the first seed chooses, and is not among the runs."""
     found = {}
     for run in (run for one in results for run in one.runs):
         of = found.setdefault(tuple(run.get(key) for key in keys), {})
@@ -50,30 +51,30 @@ def kinds(results, *keys):
 
 
 def curve(run):
-    """[(examples, mean loss since the point before)]."""
+    """[(examples, mean loss since the previous point)]."""
     return [(row[0], row[1] if row[1] is not None else math.nan) for row in run["results"].database.execute(
         "SELECT examples, mean FROM curves WHERE run = ? ORDER BY point", (run["run"],))]
 
 
 def weights(run, tensor):
-    """[(norm, change since the point before)] of a tensor."""
+    """[(norm, change since the previous point)] of a tensor."""
     return list(map(tuple, run["results"].database.execute(
         "SELECT norm, change FROM weights WHERE run = ? AND tensor = ? ORDER BY point", (run["run"], tensor))))
 
 
 def loss(run):
-    """Its mean loss; one that was not finite is worse than any."""
+    """Its mean loss; one that is not finite is worse than any."""
     return run["mean"] if run and run["state"] == "done" and run["mean"] is not None else math.inf
 
 
 def chosen(rates):
-    """Of {rate: {seed: run}} the runs with the best rate, by seed."""
+    """The runs with the best rate, by seed, from {rate: {seed: run}}."""
     if len(rates) == 1:
         (seeds,) = rates.values()
         return [seeds[seed] for seed in sorted(seeds)]
     best = min(rates, key=lambda rate: loss(rates[rate].get(CHOOSING)))
     return ([run for seed, run in sorted(rates[best].items()) if seed != CHOOSING]
-            or list(rates[best].values()))  # where nothing else has been run yet
+            or list(rates[best].values()))  # if only these have been run
 
 
 def mean_std(values):
@@ -110,8 +111,9 @@ BEFORE, AFTER, SPAN, FACTOR = 2000, 1000, 500, 1.25
 
 
 def recovery(points, change, end):
-    """(level before a change, in the first examples after it, examples until it is back). Back is where the mean
-    over the SPAN that ends there is at most FACTOR times the level before; inf: not before the end."""
+    """(level before a change, in the first examples after it, examples until it is back). It is
+    back when the mean over the previous SPAN is at most FACTOR times the level before; inf: not
+    before the end."""
     before = between(points, change - BEFORE, change)
     after = between(points, change, change + AFTER)
     for examples, _ in points:

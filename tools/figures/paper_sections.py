@@ -1,4 +1,4 @@
-"""What tools/figures/paper makes of each experiment: a table in Markdown, and a chart."""
+"""Tables in Markdown and charts of each experiment, for tools/figures/paper."""
 import math
 import statistics
 
@@ -11,7 +11,7 @@ SPREAD = results_of.spread
 
 
 def bold_least(cells, values):
-    """Cells of a column, the least value's in bold."""
+    """Cells of a column, with the least value in bold."""
     finite = [value for value in values if math.isfinite(value)]
     return [f"**{cell}**" if finite and value == min(finite) and cell else cell
             for cell, value in zip(cells, values)]
@@ -34,14 +34,15 @@ def rows_of(kinds):
 
 
 def draw(axis, runs, label, smooth=0, **more):
-    """The mean curve: of each point the mean over the last `smooth` of them, 0: over all so far."""
+    """Draws the mean curve: for each point the mean over the last `smooth` of them, 0: over all
+    so far."""
     x, y = results_of.averaged(runs)
     y = [statistics.fmean(y[max(0, n + 1 - smooth) if smooth else 0:n + 1]) for n in range(len(y))]
     axis.plot(x, y, label=label, **more)
 
 
 def below_start(axis):
-    """Cut off what is above the curves but for their first twentieth."""
+    """Cuts off values above the curves except their first twentieth."""
     shown = [y for line in axis.get_lines() for y in line.get_ydata()[len(line.get_ydata()) // 20:]]
     if shown:
         axis.set_ylim(min(shown) - 0.05 * (max(shown) - min(shown)), max(shown))
@@ -103,7 +104,7 @@ def gain(results, chart):
 
 
 def recovered(counts):
-    """How many examples it took: the median, and how often it did not."""
+    """Number of examples until recovery: the median, and how often there was none."""
     late = sum(map(math.isinf, counts))
     if late * 2 > len(counts):
         return f"not in {late} of {len(counts)}"
@@ -132,11 +133,11 @@ def shift(results, chart):
 
 
 TENSORS = "layers.0.weight_ih", "layers.0.weight_hh"
-START = 1  # the point where an effective rate is first taken: the first one has the starting weights before it
+START = 1  # the first point with an effective rate: the point before it has the starting weights
 
 
 def course(runs, tensor):
-    """Of the mean over runs: norms, and movement between two points over the norm."""
+    """Mean over runs of norms, and of movement between two points divided by the norm."""
     curves = [results_of.weights(run, tensor) for run in runs if run["state"] == "done"]
     norms = [statistics.fmean(norm for norm, _ in points) for points in zip(*curves)]
     moved = [statistics.fmean(change / norm for norm, change in points if change is not None)
@@ -192,12 +193,13 @@ MICROSECONDS = 1e6
 
 
 def cost(runs):
-    """Processor time of an example in microseconds: the median, for other programs run beside."""
+    """Processor time per example in microseconds: the median, since other programs run at the
+    same time."""
     return statistics.median(MICROSECONDS * run["cpu_seconds"] / run["examples"] for run in runs)
 
 
 def costs_and_losses(results, chart, keys, label):
-    """Table and chart of loss against processor time, stream by stream."""
+    """Table and chart of loss by processor time, stream by stream."""
     kinds = results_of.kinds(results, *keys, "stream")
     rows = list(dict.fromkeys(kind[:-1] for kind in kinds))
     streams = list(dict.fromkeys(kind[-1] for kind in kinds))
@@ -234,11 +236,11 @@ def rules(results, chart):
 
 CHANGES = {"levels": [paper_streams.SHIFT_AT], "weights": [10000, 20000, 30000]}  # conf/experiments/drift.yaml
 DRIFT_END = 40000
-BETWEEN = 0.1  # norms of an optimizer, of the distance between optimizers
+BETWEEN = 0.1  # norms of an optimizer; distance between optimizers
 
 
 def recoveries(runs, stream):
-    """Examples until each change of each run is over."""
+    """Number of examples until the recovery from each change of each run."""
     changes = CHANGES[stream]
     return [results_of.recovery(results_of.curve(run), change, until)[2] for run in runs
             for change, until in zip(changes, [*changes[1:], DRIFT_END])]

@@ -1,7 +1,8 @@
-"""The streams of tools/figures/paper: what the user has, and what is generated with a fixed seed."""
+"""The streams of tools/figures/paper: data from the user, and streams generated with a fixed
+seed."""
 import numpy
 
-# What the user gives, and where it can be had
+# Data from the user, and its source
 GIVEN = {"tinyshakespeare.txt": "github.com/karpathy/char-rnn",
          "omniglot-strokes.csv.gz": "github.com/hardmaru/sketch-rnn-datasets",
          "ETTh1.csv": "github.com/zhouhaoyi/ETDataset",
@@ -16,7 +17,7 @@ LENGTH_STEPS = 40000            # conf/experiments/length.yaml
 
 
 def shift(path):
-    """Sums of two sines and noise, and in the middle other levels."""
+    """Sums of two sines and noise, with other levels from the middle on."""
     random = numpy.random.default_rng(1)
     time = numpy.arange(SHIFT_ROWS)[:, None]
     slow, fast = (2 * numpy.pi / numpy.array(periods) for periods in zip(*PERIODS))
@@ -26,14 +27,15 @@ def shift(path):
 
 
 def sequences(path, text, length):
-    """A text cut into sequences: number of the sequence, and the byte's number among those that occur."""
+    """A text cut into sequences: number of the sequence, and the byte's number among the
+    occurring bytes."""
     alphabet = {byte: number for number, byte in enumerate(sorted(set(text)))}
     lines = [f"{step // length},{alphabet[byte]}\n" for step, byte in enumerate(text[:LENGTH_STEPS])]
     path.write_text("sequence,symbol\n" + "".join(lines), encoding="ascii")
 
 
 def once(path, write):
-    """Write a file that is not there, and let nobody see half of it."""
+    """Writes a missing file atomically."""
     if not path.exists():
         part = path.with_suffix(".part")
         write(part)
@@ -41,7 +43,8 @@ def once(path, write):
 
 
 def make(directory, data):
-    """Everything that conf/experiments name, in a directory: links to what there is, and generated tables."""
+    """Makes all streams of conf/experiments in a directory: links to existing data, and
+    generated tables."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in GIVEN:
         link = directory / name

@@ -1,6 +1,5 @@
 /* Producers for tools/figures/reliability: threads that send examples of random numbers to a
-   runneld, as many as it takes or so many a second, and time the acknowledgements. Prints one line
-   of JSON. */
+   runneld, at full speed or at a rate, and time the acknowledgements. Prints one line of JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -17,16 +16,16 @@
 
 enum {
     NS_PER_MS = 1000000,
-    BIN_NS = 10000, /* latencies are counted in steps of this */
-    BINS = 100000,  /* the last one also has what is longer: a second */
+    BIN_NS = 10000, /* width of a bin of latencies */
+    BINS = 100000,  /* the last one also counts longer latencies: a second */
     PRODUCERS_MAX = 64,
     WINDOW_MAX = 1000000,
     KEY_SIZE = 32,
     VECTORS = 256,     /* different examples; more than fit into a first cache */
-    SENDS_A_TURN = 32, /* between two looks for acknowledgements */
+    SENDS_A_TURN = 32, /* between two checks for acknowledgements */
 };
 
-/* After the last example, however busy the machine is: what is not acknowledged then is lost. */
+/* Wait after the last example, also on a busy machine: unacknowledged examples are lost then. */
 #define STOP_SECONDS 30.0
 #define TURN_SECONDS 0.001
 
@@ -43,8 +42,8 @@ struct producer {
     size_t number;
     uint64_t end;        /* clock_ns */
     uint64_t *sequences; /* (streams,) */
-    uint64_t *sent_at;   /* (window,): when what is on its way was sent; ns */
-    uint64_t *expected;  /* (window,): and its sequence */
+    uint64_t *sent_at;   /* (window,): when unacknowledged examples were sent; ns */
+    uint64_t *expected;  /* (window,): and their sequences */
     float *numbers;      /* (VECTORS, inputs + targets) */
     uint32_t *bins;      /* (BINS,) latencies */
     uint64_t sent, acknowledged, wrong, longest;
@@ -56,8 +55,8 @@ static void count(struct producer *p, uint64_t latency) {
     p->longest = latency > p->longest ? latency : p->longest;
 }
 
-/* Acknowledgements are in the order of the examples. */
-static void tell(void *context, const struct runnel_report *report) {
+/* Acknowledgements have the order of the examples. */
+static void take_report(void *context, const struct runnel_report *report) {
     struct producer *p = context;
     size_t at = p->acknowledged % p->options->window;
     if (report->kind < RUNNEL_REPORT_ACKNOWLEDGED)
@@ -73,7 +72,7 @@ static bool tick(void *context, bool connected) {
     return clock_ns() < p->end + (uint64_t)(STOP_SECONDS * NS_PER_SECOND);
 }
 
-/* -1: the time is over, or the daemon is. */
+/* -1: the time is over, or the daemon has ended. */
 static int send_example(struct producer *p, struct runnel_sender *sender) {
     const struct options *o = p->options;
     size_t stream = p->sent % o->streams, vector = o->inputs + o->targets, at = p->sent % o->window;
@@ -90,7 +89,7 @@ static int send_example(struct producer *p, struct runnel_sender *sender) {
         .epoch = (uint32_t)o->epoch,
         .sequence = p->sequences[stream] + 1,
     };
-    /* The one before is answered by then: its place in the rings is free. */
+    /* waits until the previous example in this place of the rings is acknowledged */
     while (!o->push && p->sent - p->acknowledged >= o->window)
         if (runnel_sender_poll(sender, TURN_SECONDS, NULL) || !tick(p, true))
             return -1;
@@ -103,7 +102,7 @@ static int send_example(struct producer *p, struct runnel_sender *sender) {
     return 0;
 }
 
-/* How many examples should have been sent by now. */
+/* Number of examples due by now. */
 static uint64_t due(const struct options *options, uint64_t begin, uint64_t now) {
     if (options->rate <= 0)
         return UINT64_MAX;
@@ -134,7 +133,7 @@ static void *produce(void *context) {
     const struct runnel_peer peer = {.endpoint = o->connect};
     const struct runnel_sender_options options = {.kind = o->push ? RUNNEL_PUSH : RUNNEL_ROUTER,
                                                   .window = o->window,
-                                                  .tell = tell,
+                                                  .tell = take_report,
                                                   .tick = tick,
                                                   .context = p};
     struct runnel_sender *sender;
@@ -168,7 +167,7 @@ static bool allocate(struct producer *p, const struct options *o) {
     return true;
 }
 
-/* The latency, ms, that the share of all stayed below. */
+/* The latency, ms, at or below which that share of all is. */
 static double latency(const struct producer *sum, double share) {
     size_t bin = quantile_bin(sum->bins, BINS - 1, sum->acknowledged, share);
     return (double)(bin + 1) * BIN_NS / NS_PER_MS;
@@ -198,7 +197,7 @@ static int run(const struct options *o) {
         producers[n] = (struct producer){.options = o, .number = n};
         if (!allocate(&producers[n], o) ||
             pthread_create(&producers[n].thread, NULL, produce, &producers[n]))
-            return complain(EX_OSERR, "out of memory, or no thread can be started");
+            return complain(EX_OSERR, "out of memory, or cannot start a thread");
     }
     for (size_t n = 0; n < o->producers; n++)
         pthread_join(producers[n].thread, NULL);
@@ -208,20 +207,20 @@ static int run(const struct options *o) {
 static const struct option_row rows[] = {
     {"connect", 'c', "ENDPOINT", "the daemon's examples socket",
      OPTION_TEXT(struct options, connect), .required = true},
-    {"push", 0, NULL, "to a pull socket (default: router)", OPTION_FLAG(struct options, push)},
+    {"push", 0, NULL, "send to a pull socket (default: router)", OPTION_FLAG(struct options, push)},
     {"producers", 0, "N", "threads (default 4)",
      OPTION_COUNT(struct options, producers, 1, PRODUCERS_MAX)},
-    {"streams", 0, "N", "of each (default 1)",
+    {"streams", 0, "N", "streams of each thread (default 1)",
      OPTION_COUNT(struct options, streams, 1, UINT32_MAX)},
     {"inputs", 0, "N", "numbers in x (default 8)",
      OPTION_COUNT(struct options, inputs, 1, UINT16_MAX)},
     {"targets", 0, "N", "numbers in y (default 8)",
      OPTION_COUNT(struct options, targets, 0, UINT16_MAX)},
-    {"window", 0, "N", "examples of each that may wait for their answers (default 256)",
+    {"window", 0, "N", "unacknowledged examples per thread (default 256)",
      OPTION_COUNT(struct options, window, 1, WINDOW_MAX)},
-    {"rate", 0, "N", "examples per second of all; 0 = as many as it takes (default 0)",
+    {"rate", 0, "N", "examples per second in total; 0 = no limit (default 0)",
      OPTION_REAL(struct options, rate, 0, 1e9)},
-    {"seconds", 0, "S", "for so long (default 5)", OPTION_SECONDS(struct options, seconds)},
+    {"seconds", 0, "S", "duration (default 5)", OPTION_SECONDS(struct options, seconds)},
     {"epoch", 0, "N", "(default 0)", OPTION_COUNT(struct options, epoch, 0, UINT32_MAX)},
     OPTIONS_LAST,
 };

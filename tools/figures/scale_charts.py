@@ -8,8 +8,8 @@ import scale_model
 from scale_report import AVERAGES, EVENT, pause_curve
 
 DECADES = (10, 30, 100, 300, 1000, 3000, 10000)  # daemons
-LEAST = 1e-3   # seconds: a lag below is drawn there
-BEFORE = 20    # seconds of rest that are drawn
+LEAST = 1e-3   # seconds: smaller lags are drawn there
+BEFORE = 20    # seconds of rest in the chart
 GROWN = {"one thread: the hottest key": "hottest key", "Redis: processor, both": "64 servers: CPU",
          "Redis: memory, states": "their memory",
          "leases: all read once, of a lease": "all look once"}
@@ -41,7 +41,7 @@ def events(path, played):
 
 
 def growth(path, plan, cost):
-    """Use over limit, for fleets in which each daemon has the same load, streams and partitions."""
+    """Use / limit, for fleets in which each daemon has the same load, streams and partitions."""
     lines = {}
     for daemons in DECADES:
         share = daemons / plan.daemons

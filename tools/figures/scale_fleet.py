@@ -1,9 +1,10 @@
-"""A fleet by time, in steps of a quarter of a second: examples come to partitions, daemons learn them, die,
-join and are drained; partitions are freed when a lease is over, states are read, what came since they
-were published is learned again, and then what comes. docs/measurements/scale.md says what is assumed.
+"""A fleet over time, in steps of a quarter of a second: examples arrive in partitions, and daemons
+learn them, die, join and are drained. Partitions are freed when a lease ends, states are read,
+examples since their publication are learned again, then new ones. docs/measurements/scale.md has
+the assumptions.
 
-A partition is OWNED, FREE (nobody's, or not yet taken), LOADING (its states are read and adopted),
-REPLAYING, or RELEASING (its owner publishes its states before it gives it away)."""
+A partition is OWNED, FREE (without owner, or not yet taken), LOADING (its states are read and
+adopted), REPLAYING, or RELEASING (its owner publishes its states before it releases it)."""
 import heapq
 
 import numpy
@@ -11,8 +12,8 @@ import numpy
 import scale_model
 
 OWNED, FREE, LOADING, REPLAYING, RELEASING = range(5)
-RENEW, LOOK, TAKE = range(3)  # what a daemon asks
-TRIP = 0.001  # seconds between an answer and the next question
+RENEW, LOOK, TAKE = range(3)  # a daemon's requests
+TRIP = 0.001  # seconds between an answer and the next request
 STEP = 0.25  # seconds
 US = scale_model.US
 NEVER = numpy.inf
@@ -20,22 +21,22 @@ LITTLE = 1e-9
 
 
 class Fleet:
-    """Arrays: of daemons (size: those that are there, and those that may join), of partitions, of shards.
-    `noise`: whether arrivals are Poisson's, else they flow."""
+    """Arrays: of daemons (size: existing and joining ones), of partitions, of shards. `noise`:
+    arrivals are Poisson distributed, else continuous."""
 
     def __init__(self, plan, cost, load, keys, spare=0, noise=True):
         self.plan, self.cost, self.noise = plan, cost, noise
         self.random = numpy.random.default_rng(plan.seed)
         self.time = 0.0
-        self.rate = load * plan.rate             # of each partition, examples a second
+        self.rate = load * plan.rate             # of each partition, examples per second
         self.keys = keys.astype(float)           # streams of each partition
         self.shard = numpy.arange(len(load)) % plan.shards
         everyone = plan.daemons + spare
-        self.member = numpy.arange(everyone) < plan.daemons  # of the fleet, as the others see it
+        self.member = numpy.arange(everyone) < plan.daemons  # of the fleet, as seen by the others
         self.alive = self.member.copy()
         self.draining = numpy.zeros(everyone, dtype=bool)
         self.owner = scale_model.share_out(self.rate, plan.daemons, plan.assign)
-        self.target = self.owner.copy()          # who is to have it
+        self.target = self.owner.copy()          # the intended owner
         self.state = numpy.full(len(load), OWNED)
         self.stopped = numpy.zeros(everyone)     # microseconds that the learning thread owes
         self.frozen_until = numpy.zeros(everyone)
@@ -44,7 +45,7 @@ class Fleet:
         self.turn = scale_model.renewal(plan)
         self.lease = spread * self.turn + plan.lease - self.turn
         self.lease_first = 0.0
-        self.seen = numpy.zeros(everyone, dtype=numpy.int64)  # the version that each daemon knows
+        self.seen = numpy.zeros(everyone, dtype=numpy.int64)  # the version known to each daemon
         self.version = self.count = 0
         self.stale = False                       # targets are of an older version
         self.asked, self.answers_at, self.asking = [], 0.0, 0.0
@@ -63,15 +64,15 @@ class Fleet:
         ages = numpy.geomspace(STEP, 1e5, 200)
         some = [scale_model.changed(rates, number, age) / plan.keys for age in ages]
         self.changed_share = lambda age: numpy.interp(age, ages, some)
-                # At rest: published at the last turn of each daemon.
+                # The fleet is at rest: published at the last turn of each daemon.
         behind = plan.publish - self.next_publication[self.owner]
-        self.age = behind.copy()                 # seconds since it was published
+        self.age = behind.copy()                 # seconds since the last publication
         self.come[:] = self.learned[:] = self.rate * behind
         self.snapshot[:] = self.published[:]
         self.writing = scale_model.writing(plan, cost, self.changed_share(plan.publish))
         self.used = {}
 
-    # ---- What happens from outside ----
+    # ---- External events ----
 
     def kill(self, daemons):
         self.alive[daemons] = False
@@ -92,14 +93,14 @@ class Fleet:
             self.change()
 
     def freeze(self, daemons, seconds):
-        """The daemons learn nothing for so long, as when they are paused."""
+        """The daemons stop learning for `seconds`, as when paused."""
         self.frozen_until[daemons] = self.time + seconds
 
-    # ---- Who has what ----
+    # ---- Ownership ----
 
     def rebalance(self):
-        """Targets of partitions: those of nobody's, and what some have too many of, to those that have
-        least; as few as possible move."""
+        """Targets of partitions: those without owner, and surplus ones, go to the daemons with
+        the fewest; with as few moves as possible."""
         self.stale = False
         can = numpy.flatnonzero(self.member & ~self.draining)
         if not len(can):
@@ -112,7 +113,7 @@ class Fleet:
         homeless = ~able[self.target]
         has = numpy.bincount(self.target[~homeless], weight[~homeless], len(self.member))
         limit = weight.sum() / len(can)
-        # Lightest first: what is too much at the end of each daemon's list goes.
+        # Lightest first: surplus at the end of each daemon's list moves.
         order = numpy.flatnonzero(~homeless)
         order = order[numpy.lexsort((weight[order], self.target[order]))]
         most = numpy.ceil(limit) if self.plan.assign == "count" else limit * 1.05
@@ -131,8 +132,8 @@ class Fleet:
             self.target[partition] = daemon
 
     def expire(self, now):
-        """Leases that are over: others may take what these daemons have. One that lives is a member again
-        with its next renewal, and keeps what has not been taken."""
+        """Leases that have ended: others may take these daemons' partitions. A living daemon is
+        a member again with its next renewal, and keeps partitions that were not taken."""
         if now < self.lease_first:
             return
         over = self.member & (self.lease < now - LITTLE)
@@ -144,14 +145,14 @@ class Fleet:
         self.lease_first = self.lease[self.member].min() if self.member.any() else NEVER
 
     def takeable(self, daemon):
-        """Which partitions it may take that are to be its own."""
+        """The free partitions intended for it."""
         mine = numpy.flatnonzero(self.target == daemon)
         return mine[(self.state[mine] == FREE) | ~self.member[self.owner[mine]]]
 
     def ask_redis(self):
-        """The daemons' requests to the Redis that has the leases, one after the other, as many as it
-        answers in this step. A daemon renews its lease each turn; looks, if something has changed; and
-        then asks for what is free and its own."""
+        """The daemons' requests to the Redis with the leases, in order, as many as it can answer
+        in this step. A daemon renews its lease each turn; looks, if there are changes; and then
+        requests the free partitions intended for it."""
         end = self.time
         while self.asked and max(self.asked[0][0], self.answers_at) < end:
             at, _, kind, daemon, version = heapq.heappop(self.asked)
@@ -188,21 +189,22 @@ class Fleet:
             self.ask(max(at + self.turn, self.answers_at + TRIP), RENEW, daemon)
 
     def looked(self, daemon, _, began):
-        """`began`: when it asked for its lease."""
+        """`began`: when it requested its lease."""
         if self.stale:
             self.rebalance()
         self.seen[daemon] = self.version
         mine = numpy.flatnonzero(self.owner == daemon)
-        give = mine[(self.state[mine] == OWNED) & (self.target[mine] != daemon)]
-        if len(give):
-            self.release(give)
+        released = mine[(self.state[mine] == OWNED) & (self.target[mine] != daemon)]
+        if len(released):
+            self.release(released)
         if len(self.takeable(daemon)):
             self.ask(self.answers_at + TRIP, TAKE, daemon, self.version)
         else:
             self.ask(max(began + self.turn, self.answers_at + TRIP), RENEW, daemon)
 
     def took(self, daemon, _, version):
-        """With `all` a take of another since this one looked makes it fail, and it tries again at once."""
+        """A take of another daemon since the last look makes it fail with `all`; then it tries
+        again at once."""
         self.totals["takes"] += 1
         take = self.takeable(daemon)
         if (version == self.version or self.plan.read == "changes") and self.member[daemon]:
@@ -220,27 +222,28 @@ class Fleet:
         self.ask(self.answers_at + TRIP, RENEW, daemon)
 
     def change(self, places=1):
-        """With `all` one version for any change; with `changes` a number for each partition."""
+        """There is one version for any change with `all`, and a number for each partition with
+        `changes`."""
         self.version += places if self.plan.read == "changes" else 1
 
     COSTS = (lambda self, _: self.cost.renew, cost_of_look, lambda self, _: self.cost.take)
     ANSWERS = renewed, looked, took
 
-    def release(self, give):
-        """Give partitions away: their states are published first."""
-        self.state[give] = RELEASING
-        states = self.states_of(give)
-        self.to_release[give] = numpy.maximum(states * self.cost.blob, LITTLE)
-        self.stopped += numpy.bincount(self.owner[give], states * self.cost.export, len(self.member))
+    def release(self, released):
+        """Releases partitions: their states are published first."""
+        self.state[released] = RELEASING
+        states = self.states_of(released)
+        self.to_release[released] = numpy.maximum(states * self.cost.blob, LITTLE)
+        self.stopped += numpy.bincount(self.owner[released], states * self.cost.export, len(self.member))
 
     def states_of(self, which):
-        """How many streams of partitions are published."""
+        """Number of published streams of partitions."""
         share = self.changed_share(self.age[which])
         return self.keys[which] * numpy.where(scale_model.publishes_all(self.plan, share), 1.0, share)
 
     def publish(self):
-        """A checkpoint: the learning thread copies all, and publishes what changed. One that has not
-        published what it had waits."""
+        """A checkpoint: the learning thread copies all states, and publishes changed ones. A
+        daemon that is still publishing waits."""
         due = numpy.flatnonzero(self.alive & (self.next_publication <= self.time))
         if not len(due):
             return
@@ -270,7 +273,7 @@ class Fleet:
         self.come += self.random.poisson(flow) if self.noise else flow
         self.age += STEP
         living = self.alive & (self.frozen_until < self.time - LITTLE)
-        # The learning thread: what it owes, adopting, then examples of all its partitions alike.
+        # The learning thread: owed time, adoption, then examples of all its partitions equally.
         free = numpy.where(living, STEP * US, 0.0)
         paid = numpy.minimum(self.stopped, free)
         self.stopped -= paid
@@ -285,7 +288,7 @@ class Fleet:
         wanted = numpy.bincount(self.owner, (replay + learning) * cost.learn, size)
         part = numpy.minimum(1.0, free / numpy.maximum(wanted, LITTLE))[self.owner]
         replay, learning = replay * part, learning * part
-        # The shards: what is written comes first, then all the rest alike.
+        # The shards: writes first, then everything else equally.
         down = numpy.where((self.state == LOADING) & living[self.owner], self.to_load, 0.0)
         lines = numpy.bincount(self.owner, down, size)
         line = plan.daemon_bytes * STEP
@@ -312,13 +315,15 @@ class Fleet:
         self.used["learning"] = float(worked / max(living.sum() * STEP * US, 1))
 
     def share(self, free, wanted):
-        """Microseconds of daemons, to what its partitions want, alike. -> what is left, what each got"""
+        """Distributes microseconds of daemons equally to their partitions. -> what is left, what
+        each got"""
         total = numpy.bincount(self.owner, wanted, len(free))
         got = wanted * numpy.minimum(1.0, free / numpy.maximum(total, LITTLE))[self.owner]
         return free - numpy.bincount(self.owner, got, len(free)), got
 
     def serve(self, read, down, release, up, flow):
-        """What share of it the shard of each partition can do in this step. (partitions,)"""
+        """The share of the work that the shard of each partition can do in this step.
+        (partitions,)"""
         plan, cost = self.plan, self.cost
         spread = numpy.full(plan.shards, up.sum() / plan.shards)
 
@@ -359,10 +364,10 @@ class Fleet:
         mine = done[self.owner] & (self.state == OWNED)
         self.published[mine] = numpy.maximum(self.published[mine], self.snapshot[mine])
 
-    # ---- What is seen ----
+    # ---- Observations ----
 
     def lag(self):
-        """Seconds of each partition: what has come and is not learned, over its rate."""
+        """Seconds for each partition: examples that are not learned yet, divided by its rate."""
         return (self.come - self.learned) / numpy.maximum(self.rate, LITTLE)
 
     def look(self):
@@ -375,7 +380,7 @@ class Fleet:
                 "streams": float(numpy.bincount(self.owner, self.keys).max()), **self.used}
 
     def run(self, seconds, events=(), every=1.0):
-        """Looks at each second; events: (second, what to do with the fleet)."""
+        """Observations at each second; events: (second, function of the fleet)."""
         looks, events = [], sorted(events, key=lambda event: event[0])
         steps, apart = round(seconds / STEP), round(every / STEP)
         for n in range(1, steps + 1):

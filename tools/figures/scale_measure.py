@@ -1,6 +1,6 @@
-"""What tools/figures/scale --measure does: the costs of one daemon and one Redis on this machine, by the
-programs themselves. Times of the processor are those of the threads (schedstat, INFO cpu), so that others
-on the machine disturb them little; the fastest of some rounds counts."""
+"""tools/figures/scale --measure: measures the costs of one daemon and one Redis on this machine,
+with the real programs. Processor times are those of threads (schedstat, INFO cpu), so that other
+load disturbs them little; the fastest of some rounds counts."""
 import contextlib
 import datetime
 import json
@@ -26,13 +26,13 @@ EXAMPLES_A_STREAM = 40  # windows are full after 17
 WARM_UP = 0.5  # seconds
 LEARNED_AGAIN = r"replayed (\d+) entries of the journal in ([0-9.]+) s"
 PAUSE = 5.0  # seconds, in the real run
-SAMPLE = 0.1  # seconds between two looks at its lag
+SAMPLE = 0.1  # seconds between two measurements of its lag
 LOAD = 0.3  # of its highest rate
 BURST = 150 * BATCH
 
 
 def configuration(name, directory, streams, examples=None):
-    """examples: in place of a socket."""
+    """examples: instead of a socket."""
     base, size, _ = NETWORKS[name]
     text = (shared.SOURCE / f"conf/bench/{base}.yaml").read_text(encoding="utf-8")
     text = re.sub(r"size: (\d+), norm", f"size: {size}, norm", text)
@@ -62,14 +62,14 @@ def resident(process):
 
 
 def bench(build, name, directory):
-    """In-process, one stream: what runnel-bench --json says."""
+    """In-process, one stream: output of runnel-bench --json."""
     path = pathlib.Path(directory, "bench.yaml")
     path.write_text(configuration(name, directory, 1), encoding="utf-8")
     done = subprocess.run([shared.program(build, "runnel-bench"), "--config", path, "--seconds", "2",
                            "--json"], stdout=subprocess.PIPE, check=True)
-    told = json.loads(done.stdout)
-    return {"parameters": told["parameters"], "queued_us": told["us"]["queued"]["minimum"],
-            "forward_us": told["us"]["forward_queued"]["minimum"]}
+    output = json.loads(done.stdout)
+    return {"parameters": output["parameters"], "queued_us": output["us"]["queued"]["minimum"],
+            "forward_us": output["us"]["forward_queued"]["minimum"]}
 
 
 def producers(build):
@@ -92,9 +92,9 @@ def learn(build, daemon, model, streams):
         time.sleep(3)
         after = (daemon.ask("status")["examples"], processor(daemon.process),
                  written(daemon.process), time.monotonic())
-        told = process.communicate()[0]
+        output = process.communicate()[0]
         if process.returncode:
-            shared.fail(f"the producers have not had all acknowledged: {told.decode().strip()}")
+            shared.fail(f"not all examples were acknowledged: {output.decode().strip()}")
         examples = after[0] - before[0]
         used = {task: 1e6 * (after[1][task] - before[1].get(task, 0)) / examples for task in after[1]}
         if after[0] > EXAMPLES_A_STREAM * streams:
@@ -108,7 +108,7 @@ def learn(build, daemon, model, streams):
 
 
 def one_daemon(build, name, streams):
-    """A daemon with a journal and so many streams: its costs, and its state's."""
+    """A daemon with a journal and that many streams: its costs, and its state's."""
     with tempfile.TemporaryDirectory(prefix="scale-") as directory:
         made = bench(build, name, directory)
         model = (32, 32) if NETWORKS[name][0] == "lstm128" else (8, 8)
@@ -131,7 +131,7 @@ def one_daemon(build, name, streams):
             writing = processor(daemon.process)[str(daemon.process.pid)] - before
             made |= {"checkpoint_bytes_a_stream": (full["bytes"] - first["bytes"]) / streams,
                      "checkpoint_seconds": full["seconds"], "checkpoint_bytes": full["bytes"],
-                     # What stops learning: this thread copies into the file's pages.
+                     # The learning stops: this thread copies into the file's pages.
                      "checkpoint_thread_bytes_a_second": full["bytes"] / writing}
             assert daemon.end() == 0
             begin = time.monotonic()
@@ -144,7 +144,8 @@ def one_daemon(build, name, streams):
 
 @contextlib.contextmanager
 def adding(server, rate, before):
-    """A thread that adds so many entries a second; a list of one: how many there are, with those before."""
+    """A thread that adds `rate` entries per second; a list of one: their number, including those
+    before."""
     added, ended = [before], threading.Event()
 
     def add():
@@ -175,7 +176,7 @@ def rate_between(daemon, first, last):
 
 
 def watch(daemon, added, begin, curve, ready):
-    """Note the lag until it is time."""
+    """Records the lag until it is time."""
     while not ready(time.monotonic() - begin):
         known = added[0]
         curve.append([round(time.monotonic() - begin, 3), known - daemon.ask("status")["examples"]])
@@ -183,9 +184,9 @@ def watch(daemon, added, begin, curve, ready):
 
 
 def lag_of_a_pause():
-    """A daemon of gru64 reads a stream of Redis, and is paused for five seconds: the lag by time. A part
-    of its highest rate comes meanwhile, and its highest rate is that with which it catches up from a burst
-    while this part comes."""
+    """A daemon of gru64 reads a stream of Redis, and is paused for five seconds: the lag by
+    time. The arrival rate is a part of its highest rate, which is measured while it catches up
+    from an earlier burst."""
     with tempfile.TemporaryDirectory(prefix="scale-") as directory, \
             Redis(pathlib.Path(directory)) as server:
 
@@ -224,9 +225,9 @@ def machine():
 
 
 def measure(build, path, parts):
-    """Write the costs to a file of JSON; parts that are left out stay as they are."""
+    """Writes the costs to a JSON file; parts that are left out stay unchanged."""
     running.Daemon.program = shared.program(build, "runneld")
-    if "daemon" in parts:  # before anything is measured
+    if "daemon" in parts:  # before any measurement
         shared.program(build, "runnel-bench")
         producers(build)
     costs = json.loads(path.read_text()) if path.exists() else {}

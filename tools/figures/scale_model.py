@@ -1,8 +1,8 @@
-"""What of a fleet follows without simulating time: which keys a partition gets and how many examples,
-which streams are in memory, what the broker and the disks carry, what averaging costs.
+"""Properties of a fleet without simulating time: keys and examples of a partition, streams in
+memory, traffic of the broker and the disks, costs of averaging.
 
-Rates are examples a second, sizes bytes, costs microseconds of one thread. tools/figures/scale says what
-is made of it, scale_fleet.py simulates what happens when daemons come and go."""
+Rates are examples per second, sizes bytes, costs microseconds of one thread. tools/figures/scale
+makes the tables; scale_fleet.py simulates daemons that join and leave."""
 import dataclasses
 import heapq
 import json
@@ -16,27 +16,27 @@ HASH_BEGIN, HASH_PRIME = 0xCBF29CE484222325, 0x100000001B3  # FNV-1a, 64 bits: s
 HASH_MASK = 2**64 - 1
 BLOCK_DIGITS = 4
 BLOCK = 10**BLOCK_DIGITS
-KEY = "k%08d"  # how keys are written
+KEY = "k%08d"  # format of keys
 US = 1e6
-ENTRY_WORDS = 50  # bytes of XADD and XREAD about a message: id, names, lengths
-SERVER_MEMORY = 64e9  # of a server of Redis
+ENTRY_WORDS = 50  # bytes of XADD and XREAD for a message: id, names, lengths
+SERVER_MEMORY = 64e9  # of a Redis server
 RENEWALS_A_LEASE = 4  # at least: src/cluster/fleet_link.h
 DISK = 100e6  # bytes a second, a daemon's share
 MUCH = 0.25  # of a partition's states: src/cluster/shares.c
-STOPPED = 0.05  # of the time: what checkpoints may stop learning
+STOPPED = 0.05  # of the time: the limit for checkpoints that stop learning
 
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What the plan's network and broker cost, as measured."""
+    """The measured costs of the plan's network and broker."""
     learn: float         # of an example: of the daemon's busiest thread
-    adopt: float         # of a stream's state that is taken over
-    export: float        # of one that is published
+    adopt: float         # of a stream's adopted state
+    export: float        # of a published one
     blob: float          # bytes of a state
     memory: float        # bytes of a state in the learner
     blob_memory: float   # bytes of a blob in Redis
     hset: float          # of Redis, for a blob
-    merge: float         # of Redis, for one of those that have changed: laid over the one before
+    merge: float         # of Redis, for a changed one: merged with the previous one
     hmget: float
     xadd: float          # of Redis, for an example
     xread: float
@@ -45,19 +45,19 @@ class Cost:
     log: float           # bytes in Redis's log
     journal: float       # bytes of an example in a daemon's journal
     disk: float          # bytes that it writes to the disk for it
-    checkpoint: float    # bytes a second: what stops learning is the copy
+    checkpoint: float    # bytes per second: the copy stops learning
     parameters: float    # bytes
     renew: float         # of Redis, for a lease
-    look: float          # for the whole fleet, a partition of it
-    look_nothing: float  # at what has changed, where nothing has
-    look_change: float   # a partition that has changed
+    look: float          # of the whole fleet, per partition
+    look_nothing: float  # of changes, without any
+    look_change: float   # per changed partition
     take: float
     commit: float        # of a daemon's offsets
-    round: float         # for asking whether a round of averaging is closed
+    round: float         # of asking whether a round of averaging is closed
 
 
 def interpolate(measured, name, size):
-    """A cost of Redis that was measured for some sizes of blobs, for this one."""
+    """A cost of Redis, measured for some sizes of blobs, for this size."""
     sizes = sorted(int(key.rsplit("_", 1)[1]) for key in measured if key.startswith(f"{name}_"))
     return float(numpy.interp(size, sizes, [measured[f"{name}_{s}"] for s in sizes]))
 
@@ -93,7 +93,7 @@ def cost_of(costs, network):
 
 
 def fnv1a(text):
-    """FNV-1a of 64 bits, as src/common/hash.h has it."""
+    """FNV-1a of 64 bits, as in src/common/hash.h."""
     value = HASH_BEGIN
     for byte in text.encode() if isinstance(text, str) else text:
         value = (value ^ byte) * HASH_PRIME & HASH_MASK
@@ -101,7 +101,8 @@ def fnv1a(text):
 
 
 def blocks(keys):
-    """Hashes of KEY % 0, 1, ..., in arrays of BLOCK: what all of a block begin with is hashed once."""
+    """Hashes of KEY % 0, 1, ..., in arrays of BLOCK: the common beginning of a block is hashed
+    once."""
     digits = numpy.arange(BLOCK)
     last = [((digits // 10**place) % 10 + ord("0")).astype(numpy.uint64)
             for place in reversed(range(BLOCK_DIGITS))]
@@ -115,8 +116,8 @@ def blocks(keys):
 
 
 def shares(keys, exponents, partitions):
-    """Of each partition: how many keys hash to it, and for each exponent its share of the examples.
-    -> (partitions,) and {exponent: (partitions,)}"""
+    """The number of keys of each partition, and for each exponent its share of the examples. ->
+    (partitions,) and {exponent: (partitions,)}"""
     count = numpy.zeros(partitions, dtype=numpy.int64)
     weight = {exponent: numpy.zeros(partitions) for exponent in exponents}
     for first, value in blocks(keys):
@@ -129,7 +130,8 @@ def shares(keys, exponents, partitions):
 
 
 def ranks(keys, points=4000):
-    """Ranks 1 .. keys in groups: (first rank, how many), the first ones alone, the others by ratio."""
+    """Ranks 1 .. keys in groups: (first rank, number), the first ones separately, the others by
+    ratio."""
     edges = numpy.unique(numpy.concatenate([
         numpy.arange(1, min(keys, 1000) + 2),
         numpy.geomspace(min(keys, 1000) + 1, keys + 1, points).astype(numpy.int64)]))
@@ -138,15 +140,15 @@ def ranks(keys, points=4000):
 
 
 def key_rates(keys, exponent, rate):
-    """(rates, how many keys have each): descending, at the middle of each group of ranks."""
+    """(rates, number of keys of each): descending, at the middle of each group of ranks."""
     first, number = ranks(keys)
     weight = numpy.power(first + (number - 1) / 2, -exponent)
     return rate * weight / (weight * number).sum(), number
 
 
 def share_out(load, daemons, how):
-    """Owner of each partition, (partitions,): in turn (count), or the heaviest first to the daemon that
-    has least (load)."""
+    """Owner of each partition, (partitions,): in turn (count), or the heaviest first to the
+    daemon with the least load (load)."""
     if how == "count":
         return numpy.arange(len(load)) % daemons
     owner = numpy.empty(len(load), dtype=numpy.int64)
@@ -162,14 +164,14 @@ def share_out(load, daemons, how):
 
 
 def changed(rates, number, seconds):
-    """How many streams get an example in so many seconds."""
+    """Number of streams with an example in that many seconds."""
     return float((number * -numpy.expm1(-rates * seconds)).sum())
 
 
 def misses(rates, number, slots):
-    """Examples a second whose stream is not among the `slots` least recently forgotten (LRU), by Che's
+    """Examples per second whose stream is not among the `slots` most recent ones (LRU), by Che's
     approximation: a stream is in memory if it had an example in the last T seconds, T such that
-    sum (1 - exp(-rate T)) = slots. -> misses a second, T"""
+    sum (1 - exp(-rate T)) = slots. -> misses per second, T"""
     if slots >= number.sum():
         return 0.0, math.inf
     low, high = 0.0, 1.0
@@ -181,33 +183,33 @@ def misses(rates, number, slots):
     return float((number * rates * numpy.exp(-rates * high)).sum()), high
 
 
-# ---- What is carried ----
+# ---- Traffic ----
 
 
 def renewal(plan):
-    """Seconds from one renewal of a lease to the next: fleet_renewal of src/cluster/fleet_link.h."""
+    """Seconds between renewals of a lease: fleet_renewal of src/cluster/fleet_link.h."""
     return min(plan.lease / RENEWALS_A_LEASE, plan.renewal)
 
 
 def publishes_all(plan, share):
-    """Whether all states of a partition are published, where this share of them has changed."""
+    """Whether all states of a partition are published when this share of them has changed."""
     return (plan.states == "all") | (share > MUCH)
 
 
 def published(plan, rates, number):
-    """Streams whose state is published a second."""
+    """Streams published per second."""
     streams = changed(rates, number, plan.publish)
     return (plan.keys if publishes_all(plan, streams / plan.keys) else streams) / plan.publish
 
 
 def writing(plan, cost, share):
-    """What Redis spends on one of them."""
+    """Redis's cost of one of them."""
     return cost.hset if publishes_all(plan, share) else cost.hset + cost.merge
 
 
 def demands(plan, cost, busiest=1.0):
-    """What each resource is used for, at rest: {name: (use, limit, unit)}. `busiest`: the load of the busiest
-    daemon as a multiple of the mean."""
+    """Use of each resource at rest: {name: (use, limit, unit)}. `busiest`: the load of the
+    busiest daemon as a multiple of the mean."""
     rates, number = key_rates(plan.keys, plan.exponent, plan.rate)
     streams, mean = plan.keys / plan.daemons, plan.rate / plan.daemons
     fresh = published(plan, rates, number)
@@ -217,7 +219,8 @@ def demands(plan, cost, busiest=1.0):
     examples = plan.rate * (cost.xadd + cost.xread) / US / plan.shards
     share = changed(rates, number, plan.publish) / plan.keys
     states = fresh * writing(plan, cost, share) / US / plan.shards
-    copies = 2 if publishes_all(plan, share) else 1  # those before, until those after are complete
+    # the previous ones, until the new ones are complete
+    copies = 2 if publishes_all(plan, share) else 1
     look = cost.look * plan.partitions if plan.read == "all" else (
         cost.look_nothing + cost.look_change * plan.partitions / plan.daemons)
     return {
@@ -242,9 +245,10 @@ def demands(plan, cost, busiest=1.0):
 
 
 def averaging(plan, cost, rates, every):
-    """Rounds of averaging in which each daemon learns `every` examples and then waits for the others, at
-    most a lease from the first that waits. rates (daemons,). -> seconds of a round, the share of the
-    examples that come that is learned, how many daemons are in a round, bytes a second that Redis gives"""
+    """Rounds of averaging in which each daemon learns `every` examples and then waits for the
+    others, at most a lease from the first that waits. rates (daemons,). -> seconds of a round,
+    the learned share of the examples, number of daemons in a round, bytes per second sent by
+    Redis"""
     ready = every / numpy.minimum(rates, US / cost.learn)
     seconds = min(ready.max(), ready.min() + plan.lease)
     learned = numpy.minimum(rates, every / seconds).sum() / rates.sum()

@@ -1,6 +1,6 @@
-"""What tools/figures/scale measures of Redis: microseconds of the one thread that executes commands (INFO
-cpu) and bytes of memory and log, for what a fleet asks: entries of streams, states, and the scripts of
-src/cluster/fleet_scripts.c."""
+"""Measures Redis for tools/figures/scale: microseconds of the thread that executes commands
+(INFO cpu) and bytes of memory and log, for the requests of a fleet: entries of streams, states,
+and the scripts of src/cluster/fleet_scripts.c."""
 import pathlib
 import re
 import tempfile
@@ -15,26 +15,26 @@ BLOBS = (512, 4096, 32768)  # bytes
 
 
 def message(numbers):
-    """An example of so many numbers and as many targets, with a place for its stream's number."""
+    """An example with `numbers` numbers and targets, with a place for its stream's number."""
     text = ",".join(f"{(7 * n % 11 - 5) * 1.2345:.4f}" for n in range(numbers))
     return '{"x":[%s],"y":[%s],"stream":"k%%08d"}' % (text, text)
 
 
 MESSAGES = {"8": message(8), "32": message(32)}
 DAEMONS, PARTITIONS = 1000, 16384
-LEASE_MS = 10**9  # nobody's ends
+LEASE_MS = 10**9  # never ends
 SCRIPTS = "src/cluster/fleet_scripts.c"
 INFO = '{"address":"tcp://10.0.0.%d:5572","examples":123456789,"rate":10000.0,"streams":100000}'
 
 
 class Redis(brokers.Redis):
-    """With the default of those who have many messages: synced each second."""
+    """A server with a common setting for many messages: synced each second."""
 
     def __init__(self, directory):
         super().__init__(directory, "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0")
 
     def used(self):
-        """Seconds that the thread which executes commands has used."""
+        """Seconds used by the thread that executes commands."""
         text = self.ask("INFO", "cpu")
         return sum(float(re.search(rf"used_cpu_{kind}_main_thread:([\d.]+)", text)[1])
                    for kind in ("user", "sys"))
@@ -46,8 +46,8 @@ class Redis(brokers.Redis):
         return sum(path.stat().st_size for path in self.directory.rglob("*.aof"))
 
     def cost(self, commands, count, good=lambda reply: True):
-        """Microseconds of that thread for one of `count`: the cheapest of some rounds. good: whether a reply is
-        one of what was to be measured."""
+        """Microseconds of that thread per `count`: the cheapest of some rounds. good: whether a
+        reply is valid for the measurement."""
         rounds = []
         for _ in range(ROUNDS):
             before = self.used()
@@ -58,7 +58,7 @@ class Redis(brokers.Redis):
 
 
 def entries(server, text):
-    """Of examples in a stream of Redis."""
+    """Examples in a stream of Redis."""
     count, memory, log = 50 * BATCH, server.memory(), server.log_bytes()
     add = [("XADD", "s", "*", "payload", text % n) for n in range(count)]
     made = {"message_bytes": len(text % 0), "xadd_us": server.cost(add, count)}
@@ -70,7 +70,8 @@ def entries(server, text):
 
 
 def states(server):
-    """Of hashes with states of some sizes, written and read as src/cluster/fleet_redis.c does, 256 at once."""
+    """Hashes with states of some sizes, written and read like src/cluster/fleet_redis.c, 256 at
+    once."""
     made, at_once = {}, 256
     for size in BLOBS:
         number, before = at_once * max(8, 2**25 // size // at_once), server.memory()
@@ -83,7 +84,7 @@ def states(server):
         made[f"blob_memory_bytes_{size}"] = (server.memory() - before) / number
         made[f"hmget_us_{size}"] = server.cost(
             [("HMGET", *words[1::2][:1], *words[2::2]) for words in put[:8]], 8 * at_once)
-        # What a commit does with what was staged before: src/cluster/fleet_scripts.c.
+        # A commit with staged states: src/cluster/fleet_scripts.c.
         made[f"merge_us_{size}"] = server.cost(
             [("EVAL", MERGE, 2, f"states:{size}", "states")], number)
         server.ask("DEL", f"states:{size}", "states")
@@ -100,7 +101,7 @@ end"""
 
 
 def scripts():
-    """The texts of SCRIPTS by name, each with the words that they share."""
+    """The texts of SCRIPTS by name, each with the shared words."""
     text = (shared.SOURCE / SCRIPTS).read_text(encoding="utf-8")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
 
@@ -114,7 +115,7 @@ def scripts():
 
 
 def leases(server, daemons=DAEMONS, partitions=PARTITIONS):
-    """Of the scripts, in a fleet."""
+    """The scripts, in a fleet."""
     owned = partitions // daemons
     text, at = scripts(), "runnel:{fleet}:"
 
@@ -122,7 +123,7 @@ def leases(server, daemons=DAEMONS, partitions=PARTITIONS):
         return ("EVALSHA", server.ask("SCRIPT", "LOAD", text[name]), 1, at, *words)
 
     def names(n):
-        """Of a daemon, its directory, and its process."""
+        """The names of a daemon, its directory, and its process."""
         return f"daemon-{n:04}", f"{n:032x}", f"{n + 1:032x}"
     joined = server.pipeline([call("JOIN", *names(n), LEASE_MS, "examples", partitions, "0" * 64, 0, INFO % n)
                               for n in range(daemons)])
@@ -143,13 +144,13 @@ def leases(server, daemons=DAEMONS, partitions=PARTITIONS):
     made["renew_us"] = server.cost([call("RENEW", *names(n), LEASE_MS, INFO % n)
                                     for n in range(daemons)], daemons, lambda reply: int(reply) == newest)
     made["look_us"] = server.cost([call("LOOK", 0)] * 20, 20, lambda reply: len(reply[7]) == 2 * partitions)
-    # With nothing, and of each partition, where the last takes were those of so many daemons.
+    # Looks without a change, and per partition after the last takes of that many daemons.
     made["look_nothing_us"] = server.cost([call("LOOK", newest)] * 200, 200, lambda reply: not reply[7])
     made["look_change_us"] = server.cost([call("LOOK", newest - 20)] * 50, 50 * 20 * owned,
                                          lambda reply: len(reply[7]) >= 2 * 20 * owned)
     made["commit_us"] = server.cost([commit(0, p, claim) for p, claim in claims[0]] * 200, 200,
                                     lambda reply: reply == "ok")
-    # A take of what another has taken since it was seen.
+    # A take of a partition that another has taken since the last look.
     made["take_us"] = server.cost(
         [call("TAKE", *names(0), *[word for p in range(owned) for word in (p, 0)])] * 200, 200,
         lambda reply: reply == ["ok"])

@@ -1,4 +1,4 @@
-"""The tables and charts of tools/figures/scale: what it prints, and writes into docs/measurements/scale.md."""
+"""The tables and charts of tools/figures/scale, for output and for docs/measurements/scale.md."""
 import concurrent.futures
 import dataclasses
 
@@ -18,12 +18,12 @@ SHOWN = ("gru64", "lstm128")                # networks of most tables
 AVERAGES = (10**4, 10**5, 10**6)            # examples between two averages
 FLEETS = (10, 100, 300, 500, 1000)          # daemons
 PARTITIONS_EACH = 16
-APART = {"publish": 600.0, "states": "changed", "shards": 1000}  # so that leases alone can break
+APART = {"publish": 600.0, "states": "changed", "shards": 1000}  # so that only leases can fail
 REST, PATIENCE = 5.0, 300.0                 # seconds before daemons die, and after it
-EVENT = 60.0                                # seconds of rest before something happens
+EVENT = 60.0                                # seconds of rest before an event
 LATE = 1.0                                  # a second of lag: late
 REPAIRED = {"publish": 600.0, "assign": "load"}
-DATA_CENTRE = 3                             # the fleet is in so many
+DATA_CENTRE = 3                             # number of parts of the fleet
 
 
 def short(number, digits=2):
@@ -56,7 +56,7 @@ class Keys:
     def of(self, exponent, partitions):
         """(streams, share of the examples) of each partition."""
         if self.finest % partitions:
-            shared.fail(f"--partitions is to divide {self.finest}", 64)
+            shared.fail(f"--partitions must divide {self.finest}", 64)
         fold = (self.finest // partitions, partitions)
         return self.count.reshape(fold).sum(0), self.share[exponent].reshape(fold).sum(0)
 
@@ -144,7 +144,7 @@ def table_states(plan, costs):
 
 
 def table_intervals(plan, cost):
-    """What publishing states often costs, and seldom."""
+    """The cost of publishing states, by interval."""
     rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
     streams, mean = plan.keys / plan.daemons, plan.rate / plan.daemons
     rows = [["published each", "states, GB/s", "processors of Redis", "learning stopped",
@@ -179,7 +179,8 @@ def table_leases(plan, cost, processes):
 
 
 def deaths(plan, cost, daemons, dead, read):
-    """A fleet of so many, of which some die. -> seconds until all partitions have an owner, totals"""
+    """A fleet of `daemons`, of which `dead` die. -> seconds until all partitions have an owner,
+    totals"""
     share = daemons / plan.daemons
     made = dataclasses.replace(plan, daemons=daemons, partitions=daemons * PARTITIONS_EACH,
                                keys=round(plan.keys * share), rate=plan.rate * share, read=read, **APART)
@@ -199,7 +200,7 @@ def over(times):
 
 
 def table_broken(plan, costs, load):
-    """Use over limit of each resource, for the plan and its repairs."""
+    """Use / limit of each resource, for the plan and its repairs."""
     rows, columns, names = [[""]], [], []
     for which, one in steps(plan).items():
         for network in SHOWN:
@@ -228,7 +229,7 @@ def table_averages(plan, cost, load):
 
 
 def scenarios(plan):
-    """name -> (plan, daemons that may join, what happens)"""
+    """name -> (plan, daemons that may join, events)"""
     tenth, third = plan.daemons // 10, plan.daemons // DATA_CENTRE
     events = {"rest": (0, lambda fleet: None),
               "one dies": (0, lambda fleet: fleet.kill([plan.daemons // 2])),
@@ -242,7 +243,7 @@ def scenarios(plan):
 
 
 def play(plan, cost, load, keys, name, seconds):
-    """One of the scenarios. -> (its name, what was seen, its totals)"""
+    """One of the scenarios. -> (its name, observations, its totals)"""
     made, spare, act = scenarios(plan)[name]
     fleet = scale_fleet.Fleet(made, cost, load, keys, spare)
     looks = fleet.run(EVENT + seconds, [(EVENT, act)])
@@ -258,7 +259,7 @@ def play_all(plan, cost, load, keys, processes, seconds):
 
 
 def recovered(looks, key, limit):
-    """Seconds after the event until it stays below, or None."""
+    """Seconds after the event until the value stays below the limit, or None."""
     over = [look["time"] for look in looks if look["time"] > EVENT and look[key] > limit]
     if not over:
         return 0.0
@@ -280,7 +281,7 @@ def table_events(played):
 
 
 def pause_curve(costs):
-    """The run that was measured, and the same by simulation: (measured, simulated), lists of [s, examples]."""
+    """The measured run, and the simulated one: (measured, simulated), lists of [s, examples]."""
     real = costs["pause"]
     plan = scale_plan.Plan(daemons=1, partitions=1, keys=1, rate=real["rate"], shards=1, publish=1e9,
                             network="gru64")

@@ -1,10 +1,10 @@
-"""What the scripts of tools/figures share: how they are called, where the programs are, what they
-print. A daemon of their own they start as the tests do (tests/programs/running.py).
+"""Common code of the scripts of tools/figures: their command line, the paths of programs, their
+output. They start daemons like the tests (tests/programs/running.py).
 
-Each script is called as NAME [--build DIRECTORY] [options]; --help says the rest. DIRECTORY is a tree
-in which the programs have been built: default $builddir, which `make` sets, else build/plain.
+Each script is called as NAME [--build DIRECTORY] [options]; see --help. DIRECTORY is a tree with
+built programs: by default $builddir, which `make` sets, else build/plain.
 
-What a script has started ends with it, also when it is interrupted or fails."""
+Processes of a script end with it, also if it is interrupted or fails."""
 import argparse
 import atexit
 import contextlib
@@ -19,21 +19,21 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("builddir") or SOURCE / "build/plain")
 UNAVAILABLE = 69  # EX_UNAVAILABLE
 ENDS = signal.SIGHUP, signal.SIGINT, signal.SIGTERM
-PATIENCE = 10  # seconds that a script may take to end after one of them
+PATIENCE = 10  # seconds for a script to end after a signal
 PR_SET_CHILD_SUBREAPER = 36
 
-sys.dont_write_bytecode = True  # the sources may not be writable
+sys.dont_write_bytecode = True  # the sources may be read-only
 sys.path.insert(0, str(SOURCE / "tests" / "programs"))
 
 
 def fail(sentence, status=1):
-    """End the script with a sentence and without a traceback."""
+    """Ends the script with a sentence and without a traceback."""
     print(f"{pathlib.Path(sys.argv[0]).name}: {sentence}", file=sys.stderr)
     sys.exit(status)
 
 
 def descendants():
-    """The numbers of the processes that this one has started, and of those that they have."""
+    """The numbers of this process's descendants."""
     children, found = {}, [os.getpid()]
     for place in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended since
@@ -46,8 +46,8 @@ def descendants():
 
 
 def end_children():
-    """Kill them all, stopped or not, and wait until they are gone. Those whose parents are killed first
-    become this process's."""
+    """Kills them all, stopped or not, and waits until they are gone. Orphans become this
+    process's children."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     end = time.monotonic() + PATIENCE
     while (left := descendants()) and time.monotonic() < end:
@@ -58,8 +58,9 @@ def end_children():
 
 
 def end_children_with_script():
-    """From now on: at its end, with an exception, and when it is told to end. Then it unwinds without them,
-    which removes its temporary directories, or, where that waits for something, ends all the same."""
+    """Ends descendants with this script from now on: at its end, with an exception, and after a
+    signal. Then it unwinds without them, which removes its temporary directories; if unwinding
+    blocks, it ends anyway."""
     script, status = os.getpid(), []
 
     def end(number, _):
@@ -75,7 +76,8 @@ def end_children_with_script():
         end_children()
         sys.exit(128 + number)
 
-    # Where Python ignores that exit (in a destructor, say), the script fails without its children instead.
+    # If Python ignores that exit (e.g. in a destructor), the script fails without its children
+    # instead.
     atexit.register(lambda: status and os._exit(status[0]))
     for number in ENDS:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
@@ -83,10 +85,10 @@ def end_children_with_script():
     atexit.register(end_children)
 
 
-def parser(manual, build=BUILD, what="where the programs have been built (default: $builddir, else "
+def parser(manual, build=BUILD, what="directory of the built programs (default: $builddir, else "
                                      "build/plain)"):
-    """A parser of the command line, with --build; the script's docstring is its --help. From here on what
-    it starts ends with it."""
+    """A parser of the command line, with --build; the script's docstring is its --help.
+    Descendants end with the script from here on."""
     end_children_with_script()
     made = argparse.ArgumentParser(description=manual,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -95,26 +97,28 @@ def parser(manual, build=BUILD, what="where the programs have been built (defaul
 
 
 def names(known):
-    """The type of an option that is a list of such names: NAME,..."""
+    """The type of an option with a list of names: NAME,..."""
     def read(text):
         for name in text.split(","):
             if name not in known:
-                raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(known)}")
+                raise argparse.ArgumentTypeError(f"unknown name {name}; expected "
+                                                 f"{', '.join(known)}")
         return text.split(",")
     return read
 
 
 def program(build, name, how="make"):
-    """The path of a program, or of another file that is built."""
+    """The path of a program, or of another built file."""
     path = pathlib.Path(build, name)
     if not path.exists():
-        fail(f"there is no {path}: build it first ({how}), or name another tree with --build",
+        fail(f"{path} not found; build it first ({how}), or pass another tree with --build",
              UNAVAILABLE)
     return path.resolve()
 
 
 def table(rows, align=None):
-    """Rows of cells, the first one the heads, as a Markdown table: numbers to the right."""
+    """Rows of cells, the first one the heads, as a Markdown table, with numbers aligned to the
+    right."""
     heads, *rows = [[str(cell) for cell in row] for row in rows]
     align = align or "l" + "r" * (len(heads) - 1)
     rule = ["--:" if side == "r" else "---" for side in align]

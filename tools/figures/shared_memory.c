@@ -1,7 +1,8 @@
-/* What streams of one shape gain when they share what they remember (anomaly.share), on a fleet of
-   which some begin later: a table of false alarms, of when a new stream first has a score, and of
-   how many abnormal spans are found, with a memory each and with one for all (docs/explanation/anomalies.md).
-   The daemon's own score and alarms, without a daemon. A function of the seed alone. */
+/* The gain of streams of one shape that share a memory (anomaly.share), in a fleet of which some
+   begin later: a table of false alarms, of the first score of a new stream, and of the number of
+   abnormal spans found, with separate memories and with a shared one
+   (docs/explanation/anomalies.md). Uses the daemon's score and alarms without a daemon. Results
+   depend only on the seed. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,23 +17,23 @@
 
 enum {
     STREAMS = 50,
-    NEW = 10,     /* of them, which begin at */
-    BEGIN = 3000, /* steps, */
-    STEPS = 6000, /* of */
-    SEASON = 288, /* steps each */
-    EARLY = 1000, /* of a stream that begins with the others, */
-    FIRST = 300,  /* of one that begins later */
-    KINDS = 4,    /* of what is abnormal, once in each stream, */
-    SPAN = 60,    /* steps long */
-    AFTER = 62,   /* and so many later it is still in what recently was */
-    WITHIN = 400, /* steps it begins */
-    PHASES = 20,  /* steps that streams are apart */
+    NEW = 10,     /* streams that begin later, */
+    BEGIN = 3000, /* at this step, */
+    STEPS = 6000, /* steps of a stream */
+    SEASON = 288, /* steps */
+    EARLY = 1000, /* first steps of a stream that begins with the others, */
+    FIRST = 300,  /* first steps of a stream that begins later */
+    KINDS = 4,    /* kinds of abnormal spans, one of each in each stream */
+    SPAN = 60,    /* steps of a span */
+    AFTER = 62,   /* steps until it has left the recent values */
+    WITHIN = 400, /* steps in which it begins */
+    PHASES = 20,  /* steps between streams */
     FASTER = 36,  /* steps */
 };
 
 #define THRESHOLD 1.5
 #define LEVELS 1000.0 /* of streams, from 0 */
-#define SCALES 1.5    /* e to the power of so many normal deviations */
+#define SCALES 1.5    /* exponent of normal deviations */
 #define SWING 3.0
 #define SECOND_SWING 1.2
 #define NOISE 0.4
@@ -57,14 +58,13 @@ struct stream {
     bool found[KINDS];
 };
 
-/* Sums over seeds; [1]: of streams that begin later. */
+/* Sums over seeds; [1]: for streams that begin later. */
 struct counts {
     double early, first, first_score, streams[2];
     double others[2], others_steps[2], found[2][KINDS];
 };
 
-/* In half a season's place, higher, of another period, in half a season's place again; KINDS: as
-   ever. */
+/* A span moved by half a season, raised, of another period, moved again; KINDS: as usual. */
 static double next(struct stream *stream, unsigned t, unsigned kind) {
     double angle = 2 * M_PI * ((t + stream->phase) % SEASON) / SEASON;
     double noise = stream->noise.last =
@@ -182,9 +182,10 @@ static int run(const struct options *o) {
 }
 
 static const struct option_row rows[] = {
-    {"seed", 0, "N", "the first (default 1)", OPTION_COUNT(struct options, seed, 1, UINT32_MAX)},
-    {"seeds", 0, "N", "fleets (default 6)", OPTION_COUNT(struct options, seeds, 1, UINT16_MAX)},
-    {"memory", 0, "N", "contexts, of a stream or of all (default 4000)",
+    {"seed", 0, "N", "first seed (default 1)", OPTION_COUNT(struct options, seed, 1, UINT32_MAX)},
+    {"seeds", 0, "N", "number of fleets (default 6)",
+     OPTION_COUNT(struct options, seeds, 1, UINT16_MAX)},
+    {"memory", 0, "N", "contexts of one memory (default 4000)",
      OPTION_COUNT(struct options, memory, 1, UINT16_MAX)},
     OPTIONS_LAST,
 };
@@ -194,8 +195,8 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "shared-memory",
         .operands = "",
-        .summary = "Count the alarms of streams of one shape, with a memory each and with one for "
-                   "all.",
+        .summary = "Count the alarms of streams of one shape, with a memory each and with a shared "
+                   "memory.",
         .groups = {{NULL, rows, &o}},
     };
     char **operands;

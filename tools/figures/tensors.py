@@ -1,4 +1,4 @@
-"""Parameters as runneld exports and takes them: safetensors files of float32."""
+"""Parameters in runneld's format: safetensors files of float32."""
 import json
 import struct
 
