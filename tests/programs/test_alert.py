@@ -201,7 +201,7 @@ def test_conditions(directory):
         daemon.run = "00000000000000bb"
         daemon.send("status", **STATUS)
         alert.until("silence", "over")
-        assert "not been asked to end" in alert.until("restart")["text"]
+        assert "ended unexpectedly" in alert.until("restart")["text"]
         alert.end()
         for kind in "saturated", "dead", "rejected", "journal", "disk", "gap", "restart", \
                 "worse_than_baseline":
@@ -601,7 +601,7 @@ def test_daemon(directory):
         daemon.process.kill()
         daemon.process.wait()
         daemon.start()
-        assert "not been asked to end" in alert.until("restart")["text"]
+        assert "ended unexpectedly" in alert.until("restart")["text"]
         other.loss()
         other.loss(skipped=1)
         assert alert.until("non-finite")["daemon"] == "host", alert.said

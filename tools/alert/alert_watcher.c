@@ -49,7 +49,7 @@ void book_open(struct book *book, const bool watched[ALERT_KINDS], double interv
     }
 }
 
-/* Seconds, on the clock that has moved on further. */
+/* Seconds on the clock that has advanced further. */
 static double elapsed(const struct book *book, struct moment since, double now) {
     return fmax(now - since.now, book->data_time - since.data);
 }
@@ -74,7 +74,7 @@ static void say_beginning(struct book *book, struct condition *c, double now) {
     c->alert.times = 0;
 }
 
-/* What a stream holds back is told at its own time of data, whatever the others are at. */
+/* Reports what a stream has held back, with the stream's own data time. */
 static void say_held_back(struct book *book, struct condition *c, double now) {
     double newest = book->data_time;
     book->data_time = c->alert.data_since;
@@ -86,7 +86,7 @@ static bool may_say(const struct book *book, const struct condition *c, double n
     return elapsed(book, c->said_last, now) >= book->interval;
 }
 
-/* The time since the last report goes on. */
+/* Keeps the time of the last report. */
 static void say_continued(struct book *book, struct condition *c, double now) {
     const struct moment last = c->said_last;
     say_beginning(book, c, now);
@@ -121,8 +121,8 @@ static void book_begin(struct book *book, enum alert_kind kind, double now, doub
     va_end(arguments);
 }
 
-/* Something that has happened once: it is over when it has not happened again for `calm` seconds;
-   with 0 it is an instant that is never over. */
+/* An event: the condition ends when the event has not recurred for `calm` seconds. With 0 it is an
+   instant without an end. */
 static void book_happened(struct book *book, enum alert_kind kind, double now, double calm,
                           double value, const char *format, ...) {
     struct alert alert = {.kind = kind, .value = value, .limit = NAN, .now = now, .since = now};
@@ -162,8 +162,8 @@ static void begin_text(struct book *book, struct condition *c, const struct aler
     c->holds = c->said = false;
 }
 
-/* Something that has happened once in a stream, and is never over: each stream has a least time of
-   its own. Of one kind only. The event's kind, texts, value, limit and `now` are read. */
+/* An event in a stream, without an end. Each stream has its own minimum time between reports. All
+   events must have the same kind. Reads kind, texts, value, limit and `now` of the event. */
 static void book_event(struct book *book, const struct alert *event) {
     struct alert alert = *event;
     alert.since = alert.now;
@@ -171,8 +171,7 @@ static void book_event(struct book *book, const struct alert *event) {
         begin_text(book, find_stream(book, alert.stream, alert.now), &alert, "%s", event->text);
 }
 
-/* The condition of a kind holds now; the sentence is used only when it begins. book_over ends it,
-   with a sentence of its own; nothing happens when it does not hold. */
+/* Ends a condition with a text of its own. Does nothing if the condition does not hold. */
 static void book_over(struct book *book, enum alert_kind kind, double now, const char *format,
                       ...) {
     struct condition *c = &book->conditions[kind];
@@ -196,7 +195,7 @@ void book_tick(struct book *book, double now) {
         char calm[FORMAT_SIZE];
         const struct moment since = {c->alert.since, c->alert.data_since};
         if (c->holds && elapsed(book, c->renewed, now) >= c->calm)
-            book_over(book, (enum alert_kind)kind, now, "it has not happened again; over after %s",
+            book_over(book, (enum alert_kind)kind, now, "not repeated; over after %s",
                       format_duration(calm, elapsed(book, since, now)));
         if (is_held_back(c) && may_say(book, c, now))
             say_beginning(book, c, now);
@@ -205,7 +204,8 @@ void book_tick(struct book *book, double now) {
             say(book, c, ALERT_STILL, now);
         }
     }
-    /* Of a stream's own data nothing has come since; that of others says nothing. */
+    /* A stream does not advance its own data time, and the data time of others does not apply to
+       it. */
     for (size_t i = 0; i < book->stream_count; i++)
         if (is_held_back(&book->streams[i]) &&
             now - book->streams[i].said_last.now >= book->interval)
@@ -241,9 +241,9 @@ double book_next(const struct book *book, double now) {
 
 /* ---- Drift ---- */
 
-#define RISEN_LEAST 0.1 /* of a loss, or nats: less is not reported, however certain */
-#define SHARE 0.01      /* of the loss of the beginning */
-#define LOSS_MOST 1e100 /* sums of squares stay finite */
+#define RISEN_LEAST 0.1 /* smallest rise reported, of a loss or in nats */
+#define SHARE 0.01      /* of the initial loss */
+#define LOSS_MOST 1e100 /* keeps sums of squares finite */
 
 static void begin_anew(struct drift *d) {
     page_hinkley_open(&d->page_hinkley, d->limits.page_hinkley_delta,
@@ -256,7 +256,7 @@ void drift_open(struct drift *d, const struct drift_limits *limits) {
     begin_anew(d);
 }
 
-/* The loss is that of a density. If that was not known before, all values so far are forgotten. */
+/* The loss is a log density. If that was not known before, forgets all values so far. */
 static void drift_is_density(struct drift *d) {
     if (d->density)
         return;
@@ -293,8 +293,8 @@ static double median(const double values[DRIFT_MEDIAN]) {
     return quantile(sorted, DRIFT_MEDIAN, 0.5);
 }
 
-/* Where it has grown, what was seen until now was measured by another floor. A rise that has been
-   found is ended first. */
+/* A higher floor makes earlier values incomparable, so the detectors start again. A detected rise
+   must end first. */
 static void take_beginning(struct drift *d, double loss) {
     d->recent[d->count++ % DRIFT_MEDIAN] = loss;
     if (d->count % DRIFT_FORGOTTEN == 0)
@@ -314,8 +314,8 @@ static double logarithm(struct drift *d, double loss) {
     return log(fmax(loss, fmax(d->limits.floor, SHARE * d->beginning)));
 }
 
-/* Take the mean of a message, a finite one; a negative one makes it a density's. The changes have
-   losses in them, in their own unit. */
+/* Adds the mean loss of a message, which must be finite. A negative mean marks the loss as a log
+   density. The changes contain losses in their own unit. */
 static void drift_add(struct drift *d, double mean, struct change *page_hinkley,
                       struct change *adwin) {
     if (mean < 0)
@@ -345,13 +345,13 @@ static struct rising drift_rising(const struct drift *d) {
 
 /* ---- Layers ---- */
 
-#define NEWEST_WEIGHT 0.1 /* in the moving average */
+#define NEWEST_WEIGHT 0.1 /* weight in the moving average */
 #define OVER_SHARE 0.8    /* of the limit */
 #define BOUND 1.0001      /* of tanh, with room for rounding */
 
 enum { KIND_SIZE = 96 /* of a layer's kind and member in words */ };
 
-/* Of gates' cells there are two shares; the greater one counts. */
+/* Cells with gates have two shares; the greater one counts. */
 static double share_saturated(const struct layer *layer, const json_t *body) {
     double hidden = layer->unbounded ? NAN : layer_number(body, LAYER_hidden_saturated);
     return fmax(fmax(hidden, layer_number(body, LAYER_cell_saturated)), 0);
@@ -367,7 +367,7 @@ static void take_saturation(struct layer *layer, const json_t *body) {
     layer->saturated += weight * (share - layer->saturated);
 }
 
-/* One more message in a row, up to where it counts as many; or none. */
+/* The number of consecutive messages, up to LAYERS_DEAD_LEAST. */
 static int counted(int messages, bool again) {
     return !again ? 0 : messages < LAYERS_DEAD_LEAST ? messages + 1 : messages;
 }
@@ -383,7 +383,7 @@ static void take_life(struct layer *layer, const json_t *body) {
     layer->norm = norm;
 }
 
-/* "gru", or "gru of level". */
+/* For example "gru" or "gru of level". */
 static const char *kind_of(const json_t *body, char kind[KIND_SIZE]) {
     const char *text = member_string(body, "kind"), *member = state_member(body);
     char clean[KIND_SIZE / 4], name[KIND_SIZE / 2] = "";
@@ -420,21 +420,22 @@ static void tell_life(const struct layers *layers, const json_t *list, struct bo
         kind_of(json_array_get(list, i), kind);
         dead |= layer->alike > 0 || layer->same > 0;
         if (layer->alike >= LAYERS_DEAD_LEAST)
-            book_begin(book, ALERT_DEAD, now, layer->std, LAYERS_ALIKE,
-                       "all units of layer %zu (%s) have the same value: their deviation is %.2g",
-                       i, kind, layer->std);
+            book_begin(
+                book, ALERT_DEAD, now, layer->std, LAYERS_ALIKE,
+                "all units of layer %zu (%s) have the same value: the standard deviation is %.2g",
+                i, kind, layer->std);
         else if (layer->same >= LAYERS_DEAD_LEAST)
             book_begin(book, ALERT_DEAD, now, layer->same, LAYERS_DEAD_LEAST,
                        "no unit of layer %zu (%s) has changed for %d messages", i, kind,
                        layer->same);
     }
     if (!dead)
-        book_over(book, ALERT_DEAD, now, "the units of every layer move again");
+        book_over(book, ALERT_DEAD, now, "the units of every layer change again");
 }
 
-/* Take a message and enter in the book: saturated when the moving average of a layer's share
-   reaches `limit` (over below 4/5 of it), dead when all units of a layer are alike, or none of them
-   changes, LAYERS_DEAD_LEAST messages long. */
+/* Updates the book from a message. A layer is saturated when the moving average of its share
+   reaches `limit`, until it falls below 4/5 of that. It is dead when for LAYERS_DEAD_LEAST messages
+   all its units are alike or none changes. */
 static void layers_take(struct layers *layers, const json_t *body, double limit, struct book *book,
                         double now) {
     json_t *list = state_layers(body);
@@ -450,11 +451,11 @@ static void layers_take(struct layers *layers, const json_t *body, double limit,
     json_decref(list);
 }
 
-#define HALF 0.5          /* of a limit: below it the condition is over */
-#define DISK_OVER 1.1     /* of the limit: above it the condition is over */
+#define HALF 0.5          /* of a limit: the condition ends below it */
+#define DISK_OVER 1.1     /* of the limit: the condition ends above it */
 #define QUEUED_WEIGHT 0.1 /* of the newest number in the moving average */
-#define QUEUED_HELD 10.0  /* seconds over the limit until it counts */
-#define EVERY_MOST 20.0   /* examples in a message: with more a drift is found late, or not */
+#define QUEUED_HELD 10.0  /* minimum seconds over the limit */
+#define EVERY_MOST 20.0   /* examples a message: more delay the detection of a drift */
 
 enum { REASONS_SIZE = 160 };
 
@@ -475,15 +476,15 @@ void watcher_open(struct watcher *w, const char *endpoint, const struct limits *
     forget(w);
 }
 
-/* With the end of a run all of its conditions are over. */
+/* The end of a run ends all conditions of that run. */
 static void end_all(struct watcher *w, double now, const char *why) {
     for (int kind = 0; kind < ALERT_KINDS; kind++)
         if (kind != ALERT_SILENCE && kind != ALERT_DISK)
             book_over(&w->book, (enum alert_kind)kind, now, "%s", why);
 }
 
-/* Another run is a restart; fewer examples in the same run are a reset. Not in an event: one of a
-   checkpoint has the examples that are in it, fewer than have been learned meanwhile. */
+/* A new run is a restart; fewer examples in the same run are a reset. Events do not count: that of
+   a checkpoint has the number of examples in the checkpoint. */
 static void take_run(struct watcher *w, const struct message *message, double now) {
     const char *text = member_string(message->body, "run");
     char run[ALERT_RUN_SIZE];
@@ -497,13 +498,13 @@ static void take_run(struct watcher *w, const struct message *message, double no
         examples = fmax(examples, w->examples);
     if (another || examples < w->examples) {
         bool ended = w->ending;
-        end_all(w, now, another ? "the daemon was started again" : "learning was reset");
+        end_all(w, now, another ? "the daemon was restarted" : "learning was reset");
         forget(w);
         w->book.data_time = NAN;
         w->examples = examples;
         if (another)
-            book_happened(&w->book, ALERT_RESTART, now, 0, NAN, "the daemon was started again%s",
-                          ended ? "" : "; it had not been asked to end");
+            book_happened(&w->book, ALERT_RESTART, now, 0, NAN, "the daemon was restarted%s",
+                          ended ? "" : "; it had ended unexpectedly");
     }
     strcpy(w->run, run);
     w->examples = examples;
@@ -545,7 +546,7 @@ static void take_loss(struct watcher *w, const json_t *body, double now) {
                   format_number(to, rising.to));
 }
 
-/* The daemon says how it does over the last tenth of its examples, once that says something. */
+/* The recent skill is null until enough examples are scored. */
 static void take_skill(struct watcher *w, const json_t *body, double now) {
     double skill = loss_number(body, FIELD_skill_recent);
     char number[FORMAT_SIZE];
@@ -554,13 +555,12 @@ static void take_skill(struct watcher *w, const json_t *body, double now) {
     format_skill(number, skill);
     if (skill < 0)
         book_begin(&w->book, ALERT_WORSE_THAN_BASELINE, now, skill, 0,
-                   "the simplest forecast is better than what was learned: skill %s over the last "
-                   "tenth of the examples",
+                   "the baseline is better than the forecast: skill %s over the last tenth of the "
+                   "examples",
                    number);
     else
         book_over(&w->book, ALERT_WORSE_THAN_BASELINE, now,
-                  "what was learned is no longer worse than the simplest forecast: skill %s",
-                  number);
+                  "the forecast is no longer worse than the baseline: skill %s", number);
 }
 
 static void take_finite(struct watcher *w, const json_t *body, double now) {
@@ -570,7 +570,7 @@ static void take_finite(struct watcher *w, const json_t *body, double now) {
     if (member_number(body, "skipped", &skipped)) {
         if (skipped > w->skipped)
             book_happened(&w->book, ALERT_NON_FINITE, now, w->limits->calm, skipped - w->skipped,
-                          "%.0f update%s skipped: loss or gradient was not finite",
+                          "%.0f update%s skipped: the loss or gradient was not finite",
                           skipped - w->skipped, skipped - w->skipped == 1 ? " was" : "s were");
         w->skipped = skipped;
     }
@@ -621,7 +621,7 @@ static void take_queue(struct watcher *w, const json_t *body, double now) {
         w->queued_since = now;
     if (now - w->queued_since >= QUEUED_HELD)
         book_begin(&w->book, ALERT_QUEUE, now, w->queued, limit,
-                   "%.0f examples wait to be learned: they come faster than the daemon learns",
+                   "%.0f examples wait in the queue: they arrive faster than the daemon learns",
                    w->queued);
     else if (w->queued < HALF * limit)
         book_over(&w->book, ALERT_QUEUE, now, "the daemon keeps up again: %.0f examples wait",
@@ -634,7 +634,7 @@ static void take_journal(struct watcher *w, const json_t *journal, double now) {
     if (member_number(journal, "waiting", &waiting)) {
         if (waiting > w->limits->waiting)
             book_begin(&w->book, ALERT_JOURNAL, now, waiting, w->limits->waiting,
-                       "the journal's disk is slow: the oldest example waits for it since %s",
+                       "the journal's disk is slow: the oldest example has waited for %s",
                        format_duration(text, waiting));
         else if (waiting < HALF * w->limits->waiting)
             book_over(&w->book, ALERT_JOURNAL, now, "the journal is on disk again");
@@ -642,15 +642,15 @@ static void take_journal(struct watcher *w, const json_t *journal, double now) {
     if (member_number(journal, "free_bytes", &bytes)) {
         format_bytes(text, bytes);
         if (bytes < w->limits->disk)
-            book_begin(&w->book, ALERT_DISK, now, bytes, w->limits->disk,
-                       "%s are free for the journal", text);
+            book_begin(&w->book, ALERT_DISK, now, bytes, w->limits->disk, "%s free for the journal",
+                       text);
         else if (bytes > DISK_OVER * w->limits->disk)
-            book_over(&w->book, ALERT_DISK, now, "%s are free for the journal", text);
+            book_over(&w->book, ALERT_DISK, now, "%s free for the journal", text);
     }
     if (member_number(journal, "missing", &missing)) {
         if (missing > w->missing)
             book_happened(&w->book, ALERT_GAP, now, w->limits->calm, missing - w->missing,
-                          "%.0f numbered examples never came; in this run %.0f",
+                          "%.0f numbered examples are missing; in this run %.0f",
                           missing - w->missing, missing);
         w->missing = missing;
     }
@@ -667,14 +667,14 @@ static void take_status(struct watcher *w, const json_t *body, double now) {
     take_journal(w, json_object_get(body, "journal"), now);
 }
 
-/* A feeder that has died leaves a daemon that says that it is learning. */
+/* When a feeder dies, the daemon still reports its state as learning. */
 static void take_idle(struct watcher *w, double now) {
     char quiet[FORMAT_SIZE];
     double limit = w->limits->idle;
     if (isnan(w->learned) || w->examples > w->learned) {
         w->learned = w->examples;
         w->learned_at = now;
-        book_over(&w->book, ALERT_IDLE, now, "examples come again");
+        book_over(&w->book, ALERT_IDLE, now, "examples arrive again");
     } else if (limit > 0 && now - w->learned_at >= limit) {
         book_begin(&w->book, ALERT_IDLE, now, now - w->learned_at, limit,
                    "no example was learned for %s", format_duration(quiet, now - w->learned_at));
@@ -687,7 +687,7 @@ static double member_count(const json_t *body) {
     return count;
 }
 
-/* In its own stream's data, whatever the others are at. */
+/* Uses the data time of the event's own stream. */
 static void take_anomaly(struct watcher *w, const struct anomaly *anomaly, const char *text,
                          double now) {
     double newest = w->book.data_time;
@@ -736,10 +736,10 @@ void watcher_message(struct watcher *w, const struct message *message, double no
     const json_t *body = message->body;
     take_run(w, message, now);
     member_number(body, "data_time", &w->book.data_time);
-    book_tick(&w->book, now); /* what is over by now does not go on with this message */
-    book_over(&w->book, ALERT_SILENCE, now, "messages come again");
+    book_tick(&w->book, now); /* ends conditions before this message can renew them */
+    book_over(&w->book, ALERT_SILENCE, now, "messages arrive again");
     take_idle(w, now);
-    /* What is replayed after a crash has been judged before. */
+    /* Replayed messages were checked before the crash. */
     bool again = json_is_true(json_object_get(body, "replaying"));
     if (again && (message->topic == TOPIC_LOSS || message->topic == TOPIC_STATE))
         return;
@@ -766,14 +766,14 @@ void watcher_quiet(struct watcher *w, double seconds, bool connected, double now
     format_duration(quiet, seconds);
     if (w->ending)
         book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
-                   "nothing for %s: the daemon has ended, as it was asked to", quiet);
+                   "no message for %s: the daemon was shut down", quiet);
     else if (*w->run)
         book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
-                   "nothing for %s: the daemon %s", quiet,
-                   connected ? "is silent" : "or the connection is lost");
+                   "no message for %s: the daemon %s", quiet,
+                   connected ? "does not send" : "or its connection is down");
     else
         book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
-                   "no message from a daemon there for %s", quiet);
+                   "no message for %s: no daemon has answered at this address", quiet);
 }
 
 double watcher_slow_statistics(struct watcher *w, const struct message *message) {
