@@ -174,15 +174,14 @@ def test_it_is_told(directory):
             return done.returncode, done.stdout, done.stderr
 
         time_span = "of data from 2020-01-02 01:00:00 to 2020-01-02 03:35:00"
-        assert ctl("s", "--dry-run") == (0, f"it would be abnormal: stream 's', 32 examples {time_span}; the daemon "
-                                            "would go back to what was learned up to entry 400; nothing has "
-                                            "changed\n", "")
+        assert ctl("s", "--dry-run") == (0, f"dry run: would be abnormal: stream 's', 32 examples {time_span}; the "
+                                            "daemon would return to the state after entry 400\n", "")
         assert daemon.export() == before
         with running.subscribe(daemon, (b"event",)) as heard:
             status, out, err = ctl("s", "--at", f"@{time_of(600)}")
             assert (status, err) == (0, ""), (out, err)
-            assert out.startswith(f"abnormal: stream 's', 32 examples {time_span}; went back to what was learned up "
-                                  f"to entry 400, and learned {TOLD - 400 - 32} entries again in "), out
+            assert out.startswith(f"abnormal: stream 's', 32 examples {time_span}; returned to the state "
+                                  f"after entry 400 and relearned {TOLD - 400 - 32} entries in "), out
             event = {}
             while event.get("kind") != "abnormal":
                 event = json.loads(daemon.next_message(heard)[1])

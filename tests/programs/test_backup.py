@@ -166,8 +166,8 @@ def test_places():
             daemon.ask("checkpoint")
         copy = directory / "copy"
         backup(daemon, copy)
-        for name, status, text in ("copy", CANT_CREATE, "is there already"), \
-                ("no/where", CANT_CREATE, "cannot be made"):
+        for name, status, text in ("copy", CANT_CREATE, "already exists"), \
+                ("no/where", CANT_CREATE, "cannot create"):
             found = ctl("-c", daemon.endpoint("control"), "backup", directory / name)
             assert found[0] == status and text in found[2], found
         assert ctl("backup", "--state", directory / "none", directory / "x")[0] == NO_INPUT
@@ -198,7 +198,7 @@ def test_what_does_not_belong_together():
         mixed = directory / "mixed"
         shutil.copytree(directory / "old", mixed)
         shutil.copy(directory / "new" / "checkpoint.safetensors", mixed)
-        restored(mixed, directory, refused="do not belong together")
+        restored(mixed, directory, refused="not from the same backup")
         os.unlink(mixed / "checkpoint.safetensors")
         for path in mixed.glob("checkpoint*"):
             path.unlink()
@@ -215,7 +215,7 @@ def test_a_journal_that_was_moved_away():
         for path in state.glob("journal.sqlite*"):
             path.unlink()
         status, _, err = ctl("backup", "--state", state, directory / "copy")
-        assert status == IO and "journal.sqlite is missing" in err, (status, err)
+        assert status == IO and "journal.sqlite not found" in err, (status, err)
         assert "up to 40" in err and not (directory / "copy").exists(), err
         (state / "journal.mark").unlink()  # as the sentence says
         status, _, err = ctl("backup", "--state", state, directory / "copy")
@@ -231,7 +231,7 @@ def test_a_log_that_was_cut():
         shutil.copytree(state, directory / "whole")
         os.truncate(state / "journal.sqlite-wal", 0)
         status, out, err = ctl("backup", "--state", state, copy)
-        assert status == DATA and "entries up to 40 had been acknowledged" in err, (status, out, err)
+        assert status == DATA and "entries up to 40 were acknowledged" in err, (status, out, err)
         assert not copy.exists()
         status, out, err = ctl("backup", "--state", directory / "whole", copy)
         assert (status, err) == (OK, ""), (status, err)

@@ -149,13 +149,13 @@ def test_status_has_words_and_times(directory):
 
 
 def test_status_of_a_broker(directory):
-    """What waits there, what was no example, and whether it answers; `-` what is not known."""
+    """What waits there, what was no example, and whether connected; `-` what is not known."""
     consumer = {"group": "plant", "partitions": 8, "places": {"s": "1-0"}, "lag": 1234, "lags": {}, "dead": 1,
                 "lost": 0, "away": 0.0}
     (_, out, err), _ = ask(directory, [dict(STATUS, consumer=consumer, threads=3)], "status")
     shown = values(out)
     expected = {"threads": "3", "group": "plant", "partitions read": "8", "waiting": "1,234 messages",
-                "dead letters": "1", "broker away for": "it answers"}
+                "dead letters": "1", "broker away for": "connected"}
     assert err == "" and b"\nconsumer\n" in out, (err, out)
     assert {name: shown.get(name) for name in expected} == expected, out
     (_, out, _), _ = ask(directory, [dict(STATUS, consumer=dict(consumer, lag=None, away=75.0))], "status")
@@ -166,7 +166,7 @@ def test_status_of_a_broker(directory):
     (_, out, _), _ = ask(directory, [dict(STATUS, consumer=consumer, fleet=part)], "status")
     shown = values(out)
     expected = {"partitions here": "4", "of the fleet's": "8", "averages": "3", "round of averages": "4",
-                "fleet away for": "it answers"}
+                "fleet away for": "connected"}
     assert {name: shown.get(name) for name in expected} == expected, out
     (_, out, _), _ = ask(directory, [STATUS], "status")
     assert b"consumer" not in out and "waiting" not in values(out), out
@@ -249,8 +249,8 @@ def test_one_of_something(directory):
     reply = {"ok": True, "position": 131, "after": 3, "first": 121, "restored": 120, "replayed": 1,
              "left_out": 1, "commands_left_out": 0, "seconds": 0.5, "examples": 9}
     (status, out, _), _ = ask(directory, [reply], "rollback", "--without", "a")
-    assert b"left out 1 example and 0 commands" in out and b"learned 1 entry again" in out, out
-    assert b"what this stream taught up to entry 3 stays learned" in out, out
+    assert b"left out 1 example and 0 commands" in out and b"relearned 1 entry in" in out, out
+    assert b"entries of this stream up to entry 3 stay learned" in out, out
 
 
 def test_forget(directory):
@@ -270,10 +270,10 @@ def test_normal(directory):
         (status, out, err), requests = ask(directory, [reply], "normal", "東京 1", *arguments)
         assert (status, err) == (OK, ""), err
         assert requests == [{"command": "normal", "stream": "東京 1"} | wanted], requests
-        assert out.decode() == ("normal from now on: stream '東京 1', 2026-01-31 12:00:00, "
-                                "an alarm of score 1.88\n"), out
+        assert out.decode() == ("marked as normal: stream '東京 1', 2026-01-31 12:00:00, "
+                                "alarm score 1.88\n"), out
     (_, out, _), _ = ask(directory, [reply | {"data_time": None}], "normal", "東京 1")
-    assert out.decode() == "normal from now on: stream '東京 1', an alarm of score 1.88\n", out
+    assert out.decode() == "marked as normal: stream '東京 1', alarm score 1.88\n", out
     for arguments in ["normal"], ["normal", "s", "--at", "noon"], ["status", "--at", "@1"]:
         status, out, err = ctl(*arguments)
         assert (status, out) == (USAGE, b"") and "--help" in err, (arguments, err)
@@ -292,12 +292,12 @@ def test_abnormal(directory):
         assert (status, err) == (OK, ""), err
         assert requests == [{"command": "status"}, {"command": "abnormal", "stream": "東京 1"} | wanted], requests
         assert out.decode() == ("abnormal: stream '東京 1', 12 examples of data from 2026-01-31 12:00:00 to 2026-01-31 "
-                                "12:00:10; went back to what was learned up to entry 1,120, and learned 80 entries "
-                                "again in 0.5 s\n"), out
+                                "12:00:10; returned to the state after entry 1,120 and relearned 80 entries "
+                                "in 0.5 s\n"), out
     (_, out, _), requests = ask(directory, [reply | {"from": None, "to": None, "left_out": 1}], "abnormal", "s", "-n")
     assert requests[1] == {"command": "abnormal", "stream": "s", "dry_run": True}, requests
-    assert out.decode() == ("it would be abnormal: stream 's', 1 example; the daemon would go back to what was learned "
-                            "up to entry 1,120; nothing has changed\n"), out
+    assert out.decode() == ("dry run: would be abnormal: stream 's', 1 example; the daemon would return to the state "
+                            "after entry 1,120\n"), out
     for arguments in [["abnormal"], ["abnormal", "s", "--at", "noon"], ["abnormal", "s", "--to", "4711"],
                       ["abnormal", "s", "--from", "x"], ["abnormal", "s", "--span", "0"],
                       ["abnormal", "s", "--at", "@1", "--from", "@1"],

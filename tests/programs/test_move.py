@@ -462,26 +462,26 @@ def test_refused(directory):
             assert b.export() == before and state_of(b, "own") == own
 
         for at in range(16, len(blob), 97):
-            bad("its checksum does not fit", blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1:])
+            bad("checksum mismatch", blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1:])
         bad("damaged", blob[:-1])
         bad("damaged", blob[:12])
-        bad("is no state of a stream", b"x" * 100)
+        bad("is not a stream state", b"x" * 100)
         bad("is empty", b"")
-        bad("is no state of a stream", bytes(5 * len(blob)))
+        bad("is not a stream state", bytes(5 * len(blob)))
         larger = blob[16:] + bytes(5 * len(blob))
         refused("of another configuration", blob[:12] + struct.pack("<I", zlib.crc32(larger)) + larger)
         refused("of another configuration", blob, daemon=c)
-        bad("is the state of a stream, and has no parameters: runnel-ctl adopt takes it", blob, "import")
-        bad("has parameters, and no state of a stream: runnel-ctl import takes it", before)
-        bad("is no safetensors file", b"x" * 100, "import")
+        bad("does not contain parameters: this file is a stream state (use 'runnel-ctl adopt'", blob, "import")
+        bad("is not a stream state: this file contains parameters (use 'runnel-ctl import'", before)
+        bad("is not a safetensors file", b"x" * 100, "import")
         bad("damaged", before[:-1], "import")
         bad("damaged", before[:100], "import")
         refused("the model needs", c.export().replace(b"layers.0.weight_hh", b"layers.0.weight_xx"),
                 "import")
-        refused(f"the file that was sent: {path}", c.export().replace(b"layers.0.weight_hh", b"layers.0.weight_xx"),
+        refused(f"the daemon rejected the file {path}", c.export().replace(b"layers.0.weight_hh", b"layers.0.weight_xx"),
                 "import")
         refused("not finite", before[:-4] + struct.pack("<f", float("nan")), "import")
-        assert "cannot be read" in ctl(b, "adopt", str(directory / "nothing"))[2]
+        assert "cannot read" in ctl(b, "adopt", str(directory / "nothing"))[2]
         text = base64.b64encode(blob).decode()
         for words, request in {
                 "does not follow": {"part": 2, "parts": 3, "blob": text},

@@ -131,7 +131,7 @@ def test_keygen(directory):
     assert run("runnel-keygen", "--public", pair.file).stdout == pair.public.decode() + "\n"
     before = pair.file.read_text(), pair.public_file.read_text()
     again = run("runnel-keygen", directory / "a")
-    assert again.returncode == IO and "not overwritten" in again.stderr, again
+    assert again.returncode == IO and "already exists" in again.stderr, again
     pair.file.unlink()
     again = run("runnel-keygen", directory / "a")
     assert again.returncode == IO and not pair.file.exists(), again
