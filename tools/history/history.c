@@ -1,4 +1,4 @@
-/* Recording: messages become rows, and what is too much goes. */
+/* Recording: messages become rows, and old rows are deleted. */
 #include "build-config.h"
 
 #include "history_store.h"
@@ -19,28 +19,28 @@
 
 enum {
     COMMITS_BETWEEN_TRIMS = 60,
-    KEEP_MIN = 1000,   /* rows of a level, however small the file has to be */
-    COLUMNS_MOST = 64, /* of an anomaly; further ones are left out */
+    KEEP_MIN = 1000,   /* minimum rows of a level, whatever the size of the file */
+    COLUMNS_MOST = 64, /* columns of an anomaly; further ones are left out */
 };
 
-/* Where the messages of an endpoint go. */
+/* The run to which the messages of an endpoint belong. */
 struct history_feed {
     char *endpoint;
     int64_t run;    /* 0 = none yet */
-    char *run_text; /* the daemon's own, owned */
+    char *run_text; /* the daemon's own name of the run, owned */
     int part;
     double position[HISTORY_AXES]; /* of the newest message with numbers */
-    double first[HISTORY_AXES];    /* of the first one in this file */
+    double first[HISTORY_AXES];    /* of the first message in this file */
     double heard[HISTORY_AXES];    /* of the newest message of any kind */
     int64_t next[KINDS];           /* number of the next message */
-    int layers;                    /* whose kinds are written */
-    int experts;                   /* whose names are */
+    int layers;                    /* number of layers already described */
+    int experts;                   /* number of experts already named */
     struct runnel_gap gap;
-    double gap_said; /* see gap_say */
+    double gap_said; /* see gap_report */
     struct history_feed *following;
 };
 
-/* ---- Statements that are run now and then: prepared for the occasion ---- */
+/* ---- Statements that run rarely: prepared each time ---- */
 
 static void bind_number(sqlite3_stmt *statement, int at, const json_t *body, const char *key) {
     double value;
@@ -48,14 +48,14 @@ static void bind_number(sqlite3_stmt *statement, int at, const json_t *body, con
         sqlite3_bind_double(statement, at, value);
 }
 
-/* Clean, and cut, for it may be of any length; NULL stays NULL. */
+/* Cleaned and truncated text; NULL stays NULL. */
 static void bind_text(sqlite3_stmt *statement, int at, const char *text, size_t size) {
     char clean[HISTORY_TEXT_SIZE];
     if (text)
         sqlite3_bind_text(statement, at, text_copy(clean, size, text), -1, SQLITE_TRANSIENT);
 }
 
-/* A value of JSON as text, without what a terminal could not show; what is too long stays NULL. */
+/* A JSON value as text without control characters; NULL if it is too long. */
 static void bind_json(sqlite3_stmt *statement, int at, const json_t *value) {
     enum { DIGITS = 15 };
     char *text = json_is_object(value)
@@ -78,7 +78,7 @@ static int begin(struct history *h) {
     return 0;
 }
 
-/* ---- Which run a message belongs to ---- */
+/* ---- The run of a message ---- */
 
 static struct history_feed *find_feed(const struct history *h, const char *endpoint) {
     struct history_feed *feed = h->feeds;
@@ -108,7 +108,7 @@ static struct history_feed *get_feed(struct history *h, const char *endpoint) {
     return feed;
 }
 
-/* What the list of runs says of the feed's. */
+/* Updates the feed's row in the table of runs. */
 static int note_newest(struct history *h, const struct history_feed *feed) {
     if (!feed->next[KIND_LOSS] && !feed->next[KIND_STATE])
         return 0;
@@ -145,7 +145,7 @@ static int start_part(struct history *h, struct history_feed *feed, int part) {
     return 0;
 }
 
-/* Where counting continues for a run that is in the file already. */
+/* Continues the numbering of a run that the file contains already. */
 static int continue_counting(struct history *h, struct history_feed *feed) {
     memset(feed->position, 0, sizeof feed->position);
     for (int kind = 0; kind < KINDS; kind++) {
@@ -193,7 +193,7 @@ static int change_run(struct history *h, struct history_feed *feed, const char *
     return feed->run ? continue_counting(h, feed) : start_part(h, feed, 0);
 }
 
-/* ---- Columns and experts, of a `loss` message ---- */
+/* ---- Columns and experts of a `loss` message ---- */
 
 static int take_part(struct history *h, enum history_kind kind, int64_t run, int part,
                      const struct history_row *message, const json_t *object) {
@@ -213,8 +213,8 @@ static int name_expert(struct history *h, int64_t run, int expert, const char *n
     return history_done_once(h, replace);
 }
 
-/* Rows beside that of a `loss` message, which has their number and position; `named`: of how many
-   experts the names are written. */
+/* Adds the rows of columns or experts, with number and position of the `loss` row. `named` is the
+   number of experts already named. */
 static int take_parts(struct history *h, int64_t run, const struct history_row *row,
                       const json_t *body, int *named) {
     const json_t *columns = field_member(&fields_of_loss[FIELD_columns], body);
@@ -237,9 +237,9 @@ static int take_parts(struct history *h, int64_t run, const struct history_row *
     return 0;
 }
 
-/* ---- What was abnormal ---- */
+/* ---- Anomalies ---- */
 
-/* NaN becomes NULL. */
+/* SQLite stores NaN as NULL. */
 static int insert_anomaly(struct history *h, sqlite3_stmt *statement,
                           const double position[HISTORY_AXES], const struct anomaly *a,
                           const struct anomaly_column *column) {
@@ -258,7 +258,8 @@ static int insert_anomaly(struct history *h, sqlite3_stmt *statement,
     return history_done(h, statement);
 }
 
-/* Take an event, which is in the table `events` already; one of another kind makes no row. */
+/* Adds the rows of an anomaly event, which the table `events` contains already. Ignores other
+   kinds. */
 static int take_anomalies(struct history *h, int64_t run, int64_t event,
                           const double position[HISTORY_AXES], const json_t *body) {
     struct anomaly anomaly;
@@ -289,7 +290,7 @@ static int take_anomalies(struct history *h, int64_t run, int64_t event,
     return status;
 }
 
-/* ---- Predictions beside their truths ---- */
+/* ---- Predictions and truths ---- */
 
 struct inserting {
     struct history *history;
@@ -314,7 +315,7 @@ static void insert_prediction(void *context, const struct truth_row *row) {
     sqlite3_bind_double(statement, 4, row->ahead);
     for (int axis = 0; axis < HISTORY_AXES; axis++)
         sqlite3_bind_double(statement, PREDICTION_KEYS + axis, inserting->position[axis]);
-    /* NaN becomes NULL */
+    /* SQLite stores NaN as NULL */
     for (int n = 0; n < (int)(sizeof numbers / sizeof *numbers); n++)
         sqlite3_bind_double(statement, PREDICTION_KEYS + HISTORY_AXES + n, numbers[n]);
     inserting->status = history_done(h, statement);
@@ -440,7 +441,7 @@ static bool has_position(const json_t *body, double position[HISTORY_AXES]) {
     return known;
 }
 
-/* What `status` has said of a run counts for its next part, too. */
+/* The description from `status` also applies to the next part of the run. */
 static int copy_description(struct history *h, int64_t from, int64_t to) {
     sqlite3_str *sql = sqlite3_str_new(h->file);
     const char *before = "UPDATE runs SET";
@@ -455,7 +456,7 @@ static int copy_description(struct history *h, int64_t from, int64_t to) {
     return history_done_once(h, history_prepare_made(h, sql));
 }
 
-/* Learning that was reset has fewer examples than before. */
+/* After a reset a run has fewer examples than before. */
 static int check_part(struct history *h, struct history_feed *feed,
                       const double position[HISTORY_AXES]) {
     int64_t before = feed->run;
@@ -481,7 +482,7 @@ static int take_numbers(struct history *h, struct history_feed *feed, const stru
                              : take_state(h, feed, &row, message->body);
 }
 
-/* Two endpoints of one daemon give every message twice. */
+/* Two endpoints of one daemon would deliver every message twice. */
 static bool is_heard_elsewhere(const struct history *h, const struct history_feed *feed,
                                const char *run) {
     for (const struct history_feed *other = h->feeds; other; other = other->following)
@@ -530,7 +531,7 @@ int history_note(struct history *h, const char *endpoint, const char *kind, cons
 
 /* ---- Retention ---- */
 
-/* Those of a run whose events are kept stay. */
+/* Deletes the anomalies of a run whose events were deleted. */
 static int trim_anomalies(struct history *h, int64_t run) {
     sqlite3_stmt *trim = history_prepare(h, "DELETE FROM anomalies WHERE run = ?1 AND event <"
                                             " (SELECT min(id) FROM events WHERE run = ?1)");
@@ -540,7 +541,7 @@ static int trim_anomalies(struct history *h, int64_t run) {
     return history_done_once(h, trim);
 }
 
-/* The newest `keep` stay, of all runs together. */
+/* Keeps the newest `keep` rows of all runs together. */
 static int trim_predictions(struct history *h) {
     char sql[96];
     sqlite3_snprintf(sizeof sql, sql,
@@ -567,7 +568,7 @@ static int trim_place(struct history *h, const struct history_place *place) {
     if (history_row_last(h, place, &last, position))
         return -1;
     uint64_t keep = h->keep / history_tables[place->kind].share;
-    /* Those stay that are still to be put together to a row of the next level. */
+    /* Keeps the rows that are not part of a row of the next level yet. */
     int64_t below = last + 1 - (int64_t)(keep ? keep : 1);
     below -= below % HISTORY_FACTOR;
     return below > 0 ? history_row_trim(h, place, below) : 0;
@@ -584,7 +585,7 @@ static int trim_events(struct history *h, int64_t run) {
     return history_done_once(h, trim);
 }
 
-/* The levels of a kind, or of one of its parts; *there: whether it has any rows. */
+/* Trims the levels of a kind or of one of its parts; *there: whether it has rows. */
 static int trim_levels(struct history *h, struct history_place place, bool *there) {
     double position[HISTORY_AXES];
     int64_t last;
@@ -648,7 +649,7 @@ static int remove_run(struct history *h, int64_t run) {
     return delete_run(h, "runs", "", "id", run);
 }
 
-/* Delete the oldest run that is not being written; *removed says whether there was one. */
+/* Deletes the oldest run that is not being written; *removed: whether there was one. */
 static int remove_oldest(struct history *h, bool *removed) {
     struct history_runs runs;
     if (history_runs(h, &runs))
