@@ -118,7 +118,7 @@ def test_goes_on_elsewhere(directory):
         before, own = a.export(), state_of(b, "own")
         path = str(directory / "pump.state")
         out = good(a, "export", path, "pump")
-        assert "the state of stream 'pump'" in out and path in out, out
+        assert "state of stream 'pump'" in out and path in out, out
         assert good(b, "adopt", path) == "adopted stream 'pump'\n"
         assert state_of(b, "own") == own and b.export() == before
         assert b.ask("status")["streams"] == 2

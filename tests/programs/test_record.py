@@ -443,8 +443,8 @@ def test_several_daemons_that_come_and_go(directory):
     said = record.end(signal.SIGINT)
     second.close()
     first.close()
-    for text in ["is gone; waiting for its return", "is back after",
-                 "first: the daemon was started again: run 00000000000000cc",
+    for text in ["lost; waiting for it to return", "is back after",
+                 "first: the daemon was restarted: run 00000000000000cc",
                  "second: ", "is silent"]:
         assert text in said, (text, said)
     assert sorted(rows(directory, "SELECT name, part, newest_examples FROM runs")) == [
@@ -625,9 +625,9 @@ def test_what_was_not_heard(directory):
     record.end()
     daemon.close()
     assert rows(directory, "SELECT run, examples, text FROM events WHERE kind = 'gap'") == [
-        (1, 1300.0, "no message between 500 and 1,300 examples"),
-        (1, 2100.0, "no message between 1,400 and 2,100 examples"),
-        (2, 3100.0, "no message between 2,200 and 3,100 examples")]
+        (1, 1300.0, "no message between examples 500 and 1,300"),
+        (1, 2100.0, "no message between examples 1,400 and 2,100"),
+        (2, 3100.0, "no message between examples 2,200 and 3,100")]
 
 
 def test_one_writer_a_file(directory):

@@ -518,9 +518,9 @@ def test_nothing_to_print(directory):
     daemon.close()
     said = "\n".join(lines)
     for text in [said, err_json]:
-        assert text.count("nothing that is to be printed has come yet") == 1, text
+        assert text.count("no message of the selected topics yet") == 1, text
     assert f"{STATUS['name']} is there and has learned" in said and err == "", said
-    assert "nothing that is" not in "".join(printed)
+    assert "no message of the selected" not in "".join(printed)
 
 
 def test_a_daemon_that_comes_later(directory):

@@ -11,8 +11,8 @@
 #include "common/text.h"
 #include "common/wire.h"
 
-#define WAIT_QUIETLY 1.0 /* seconds to connect before that is reported */
-#define SAY_EVERY 1.0    /* seconds between two sentences about one thing */
+#define WAIT_QUIETLY 1.0 /* seconds to connect before the wait is reported */
+#define SAY_EVERY 1.0    /* minimum seconds between two reports of a kind */
 #define FAR_AWAY 3600.0
 
 enum { SENTENCE_SIZE = 512, RUN_SIZE = 64 };
@@ -50,14 +50,14 @@ void health_changed(struct health *h, enum runnel_kind change) {
             h->heard = clock_seconds();
     }
     if (change == RUNNEL_HINDERED || change == RUNNEL_REFUSED)
-        h->waiting_said = true; /* there is a daemon, and more to say of it than that */
+        h->waiting_said = true; /* link_refusal is reported instead */
     if (change != RUNNEL_DISCONNECTED)
         return;
     h->connected = false;
     if (h->presence == PRESENCE_GONE || !h->heard_ever)
         return;
     h->presence = PRESENCE_GONE;
-    say(h, "the connection to %s is gone; waiting for its return", h->endpoint);
+    say(h, "connection to %s lost; waiting for it to return", h->endpoint);
 }
 
 static void note_presence(struct health *h) {
@@ -70,14 +70,14 @@ static void note_presence(struct health *h) {
     h->heard_ever = true;
 }
 
-/* Two daemons at one endpoint take turns with every message. */
+/* Two daemons at one endpoint would cause a report with every message. */
 static void say_restart(struct health *h, const struct runnel_news *news) {
     char before[RUN_SIZE], after[RUN_SIZE];
     double now = clock_seconds();
     if (now - h->restart_said < SAY_EVERY)
         return;
     h->restart_said = now;
-    say(h, "the daemon was started again: run %s, before it %s",
+    say(h, "the daemon was restarted: run %s, previous run %s",
         text_copy(after, sizeof after, news->run),
         text_copy(before, sizeof before, news->run_before));
 }
@@ -115,7 +115,7 @@ static void say_held_back(struct health *h) {
         h->missed[topic] = 0;
     }
     if (h->not_understood > 0)
-        say(h, "%llu message%s not understood: %s", (unsigned long long)h->not_understood,
+        say(h, "ignored %llu invalid message%s: %s", (unsigned long long)h->not_understood,
             h->not_understood == 1 ? "" : "s", h->problem);
     h->not_understood = 0;
     h->said = clock_seconds();
@@ -156,7 +156,7 @@ double health_next(const struct health *h) {
 
 /* ---- Gap ---- */
 
-#define SAY_EVERY 1.0 /* seconds */
+#define SAY_EVERY 1.0
 
 bool gap_say(double *said, const double unheard[2], char text[GAP_TEXT]) {
     char before[FORMAT_SIZE], after[FORMAT_SIZE];
@@ -164,7 +164,7 @@ bool gap_say(double *said, const double unheard[2], char text[GAP_TEXT]) {
     if (now - *said < SAY_EVERY)
         return false;
     *said = now;
-    snprintf(text, GAP_TEXT, "no message between %s and %s examples",
+    snprintf(text, GAP_TEXT, "no message between examples %s and %s",
              format_grouped(before, unheard[0]), format_grouped(after, unheard[1]));
     return true;
 }

@@ -61,7 +61,7 @@ void link_wait(struct link *l, int wake, double seconds, bool *woken) {
     *woken = items[1].revents != 0;
 }
 
-/* JSON has no newline inside a string, so every one of them is white space between two tokens. */
+/* A newline in JSON is white space between two tokens, never part of a string. */
 static char *on_one_line(const char *text, size_t size) {
     char *line = malloc(size + 1);
     if (!line)
