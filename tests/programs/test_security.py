@@ -223,7 +223,7 @@ def test_watchers_with_a_wrong_key(directory):
             done = run("runnel-top", "--once", "--silence", 0, *words)
             assert done.returncode == UNAVAILABLE and reason in done.stderr, done
             assert "no message came" not in done.stderr and "waiting" not in done.stdout, done
-            assert "REFUSED: the daemon" in done.stdout or "NOT ADMITTED: the daemon" in done.stdout, done
+            assert "REFUSED: the daemon" in done.stdout or "ACCESS DENIED: the daemon" in done.stdout, done
 
 
 def test_the_reason_comes_first(directory):

@@ -245,22 +245,22 @@ def test_truths_beside_what_was_said(directory):
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
                                    "scored": said})
         daemon.send("status", dict(STATUS, predictions=True))
-        screen.until(r"forecast a\[0\] is 1.2500, said 1.5000, from 1.3750 to 2.0000: missed",
+        screen.until(r"newest a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed",
                      "89.75% held", before=lambda: publish(daemon, coverage={"total": 0.8975}))
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
                                    "interval": [[1.5, 2.5], None], "scored": dict(said, interval=None)})
-        screen.until(r"a\[0\] is 1.2500, said 1.5000; next 2.0000, from 1.5000 to 2.5000")
+        screen.until(r"a\[0\]: 1.2500, forecast 1.5000; next 2.0000, from 1.5000 to 2.5000")
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
                                    "interval": [[1.5, 2.5], None], "scored": said})
-        screen.until(r"a\[0\] is 1.2500, said 1.5000, from 1.3750 to 2.0000: missed; next 2.0000\n")
+        screen.until(r"a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed; next 2.0000\n")
         given = dict(said, example=10) # `target: given`: nothing is open
         daemon.send("prediction", {"stream": "a", "example": 10, "prediction": [2, 2], "loss": 0.1,
                                    "interval": [[1.5, 2.5], None], "scored": given})
-        screen.until(r"a\[0\] is 1.2500, said 1.5000, from 1.3750 to 2.0000: missed +89.75% held")
+        screen.until(r"a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed +89.75% held")
         wide = dict(said, prediction=[-1500, 7], target=[-1250.5, 3], interval=[[-2000, -1375.25], None])
         daemon.send("prediction", {"stream": "machine 12", "example": 9, "prediction": [-1234.5, 2], "loss": 0.1,
                                    "interval": [[-1300, -1200], None], "scored": wide})
-        screen.until(r"machine 12\[0\] is -1250.5, said -1500.0: missed; next -1234.5 *\n")
+        screen.until(r"machine 12\[0\]: -1250.5, forecast -1500.0: missed; next -1234.5 *\n")
 
 
 def test_anomalies_are_counted_where_they_are_looked_for(directory):
@@ -280,19 +280,19 @@ def test_the_forecast_of_a_chosen_column(directory):
         daemon.wait_for("prediction")
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2, 2], "loss": 0.1, "scored": said})
         publish(daemon, columns=skills, coverage={"total": 0.8975})
-        screen.until(r"forecast a\[0\] is 1.2500, said 1.5000, .*skill \+0.500, 89.75% held")
+        screen.until(r"newest a\[0\]: 1.2500, forecast 1.5000, .*skill \+0.500, 89.75% held")
         screen.keys("c")
-        screen.until(r"forecast a\[1\] is 3.0000, said 7.0000, from 2.0000 to 8.0000 .*skill -0.250, 89.75% held")
+        screen.until(r"newest a\[1\]: 3.0000, forecast 7.0000, from 2.0000 to 8.0000 .*skill -0.250, 89.75% held")
         screen.keys("c")
-        screen.until(r"forecast a\[2\] was not observed, said 5.0000 +89.75% held")
+        screen.until(r"newest a\[2\]: not observed, forecast 5.0000 +89.75% held")
         screen.keys("c")
-        screen.until(r"forecast a\[0\] is 1.2500")
+        screen.until(r"newest a\[0\]: 1.2500")
         screen.keys("w")
-        screen.until(r"worst a\[1\] is 3.0000")
+        screen.until(r"worst a\[1\]: 3.0000")
         publish(daemon, columns=[dict(skills[0], skill=-0.75), *skills[1:]])
-        screen.until(r"worst a\[0\] is 1.2500, .*skill -0.750")
+        screen.until(r"worst a\[0\]: 1.2500, .*skill -0.750")
         screen.keys("w")
-        screen.until(r"forecast a\[0\] is 1.2500")
+        screen.until(r"newest a\[0\]: 1.2500")
 
 
 def test_the_forecast_of_a_target_that_has_a_name(directory):
@@ -306,9 +306,9 @@ def test_the_forecast_of_a_target_that_has_a_name(directory):
             daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
                                        "interval": [[1.5, 2.5], [1, 3]], "scored": said})
             publish(daemon)
-            screen.until(r"forecast a\[load\] is 1.2500, said 1.5000")
+            screen.until(r"newest a\[load\]: 1.2500, forecast 1.5000")
             screen.keys("c")
-            screen.until(rf"forecast a\[{name}\] is 3.0000, said 7.0000.*; next 2.0000")
+            screen.until(rf"newest a\[{name}\]: 3.0000, forecast 7.0000.*; next 2.0000")
             assert len(name) <= columns // 5
 
 
@@ -358,9 +358,9 @@ def test_help_and_views(directory):
             publish(daemon)
         screen.until("number 29", "events: 2[0-9] older above")
         screen.keys("?")
-        screen.until("(?m)^ +q +quit", "set the learning rate", "any key goes back")
+        screen.until("(?m)^ +q +quit", "set the learning rate", "press any key to return")
         screen.keys("x")
-        screen.until("rmse", absent=["any key goes back"])
+        screen.until("rmse", absent=["press any key to return"])
         screen.keys("v")
         screen.until("rmse", "loss 0.0412", absent=["number 29", "0 lstm 128"])
         screen.keys("v")
@@ -451,7 +451,7 @@ def test_all_is_rejected(directory):
     """No loss comes then: the count is that of `status`."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", dict(STATUS, rejected=0, examples_per_second=None, every_seconds=10))
-        screen.until("rejected 0 ", "no loss has come yet: one comes every 100 examples or 10 s")
+        screen.until("rejected 0 ", "no loss yet: one every 100 examples or 10 s")
         daemon.send("event", {"kind": "rejected", "text": "rejected 7 examples (x_size), the last: 4 bytes"})
         daemon.send("status", dict(STATUS, rejected=7, examples_per_second=0))
         screen.until("rejected 7 ", "healthy: ! examples rejected")
@@ -468,7 +468,7 @@ def test_a_reset_begins_anew(directory):
         daemon.examples = 0
         for _ in range(3):
             publish(daemon)
-        screen.until(r"(?m)^ +100 .* 300 examples", "too early to say")
+        screen.until(r"(?m)^ +100 .* 300 examples", "not enough data")
 
 
 def test_silence_and_return(directory):
@@ -536,9 +536,9 @@ def test_several_daemons(directory):
         screen.keys("Tab")
         screen.until("(?m)^ right  learning", "loss 0.2000", absent=["loss 0.1000"])
         screen.keys("3")
-        screen.until("waiting for a daemon", "no loss has come yet")
+        screen.until("waiting for a daemon", "no loss yet")
         screen.keys("P")
-        screen.until("no message has come from ipc.* yet")
+        screen.until("no message from ipc.* yet")
         screen.keys("a", "1")
         screen.until("loss 0.1000, .*loss 0.2000")
         screen.resize(200, 60)
@@ -690,15 +690,15 @@ def test_a_real_daemon_and_keys_that_act(directory):
         screen.keys("P")
         screen.until("Pause real: .*y/N")
         screen.keys("n")
-        screen.until("nothing was done")
+        screen.until("cancelled")
         assert daemon.ask("status")["state"] == "learning"
         screen.keys("P", "y")
-        screen.until("real  paused", "done: it is paused now", "paused after 200 examples")
+        screen.until("real  paused", "done: the daemon is paused", "paused after 200 examples")
         assert daemon.ask("status")["state"] == "paused"
         screen.keys("P")
         screen.until("Resume real.*y/N")
         screen.keys("y")
-        screen.until("real  learning", "done: it is learning now")
+        screen.until("real  learning", "done: the daemon is learning")
         screen.keys("R")
         screen.until("Learning rate of real, now 0.001, new: _")
         screen.keys("0", ".", "5", "BSpace", "0", "2", "Enter")
@@ -709,7 +709,7 @@ def test_a_real_daemon_and_keys_that_act(directory):
         screen.keys("R", "-", "1", "Enter", "y")
         screen.until("(?s)learning.optimizer.rate: found.*allowed")
         screen.keys("R", "7", "Escape")
-        screen.until("nothing was done")
+        screen.until("cancelled")
         screen.keys("C")
         screen.until("Write a checkpoint of real now.*y/N")
         screen.keys("y")
@@ -726,7 +726,7 @@ def test_the_wrong_daemon_is_not_touched(directory):
         other.send("status", STATUS)
         screen.until("host-load  learning")
         screen.keys("P", "y")
-        screen.until(r"(?s)is not the one watched\s+here:\s+nothing was done; --control\s+names the right one")
+        screen.until(r"(?s)is not the one shown\s+here:\s+command not sent; pass its\s+control\s+socket\s+with\s+--control")
         assert daemon.ask("status")["state"] == "learning"
 
 
@@ -736,7 +736,7 @@ def test_a_daemon_that_lets_nobody_in(directory):
         daemon.ask("status")  # it listens
         stranger = Pair(directory, "stranger")
         connect = "-c", daemon.endpoint("statistics")
-        for key, said in ([], "REFUSED|NOT ADMITTED"), (["--server-key", stranger.public_file], "NOT ADMITTED"):
+        for key, said in ([], "REFUSED|ACCESS DENIED"), (["--server-key", stranger.public_file], "ACCESS DENIED"):
             own = pathlib.Path(directory, f"screen{len(key)}")
             own.mkdir()
             with Screen(own, 160, 24, *connect, *map(str, key)) as screen:
@@ -770,7 +770,7 @@ def test_once(directory):
 
 
 def test_once_without_a_daemon(directory):
-    reason = b"no message came from ipc:.*: there is no such socket"
+    reason = b"no message from ipc:.*: there is no such socket"
     for seconds in "0.2", "5", "30":  # a machine that is busy may not know the reason in a few
         done = subprocess.run([PROGRAM, "--once", "--wait", seconds, "-c", f"ipc://{directory}/none"],
                               capture_output=True, timeout=LIMIT)
@@ -789,7 +789,7 @@ def test_usage(directory):
         assert (done.returncode, done.stdout) == (USAGE, b""), (arguments, done)
         assert b"--help" in done.stderr, (arguments, done)
     with Screen(directory, 80, 24, kind="dumb") as screen:
-        screen.until("cannot draw on a terminal of the kind 'dumb'", f"ended {UNAVAILABLE}")
+        screen.until("terminal type 'dumb' is not supported", f"ended {UNAVAILABLE}")
 
 
 cases.run(globals())

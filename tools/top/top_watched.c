@@ -43,7 +43,7 @@ static struct sample merge_samples(const struct sample *a, const struct sample *
     return both;
 }
 
-/* Two of the older half become one. */
+/* Joins pairs of samples in the older half. */
 static void thin_samples(struct past *p) {
     size_t half = p->count / 4 * 2;
     for (size_t i = 0; i < half; i += 2)
@@ -59,7 +59,7 @@ static size_t state_bytes(const struct past *p) {
     return bytes;
 }
 
-/* Of the older half every other one goes. */
+/* Drops every other state of the older half. */
 static void thin_states(struct past *p) {
     size_t half = p->state_count / 4 * 2;
     for (size_t i = 0; i < half; i += 2) {
@@ -82,7 +82,7 @@ size_t past_after(const struct past *p, double examples) {
     return low;
 }
 
-/* States come after the `loss` of the same examples: that of just as many may stay. */
+/* A state follows the `loss` of the same examples, so one with equal examples may stay. */
 static void forget_from(struct past *p, double examples) {
     while (p->count > 0 && p->samples[p->count - 1].examples >= examples)
         p->count--;
@@ -90,8 +90,8 @@ static void forget_from(struct past *p, double examples) {
         drop_states(p, p->state_count - 1, 1);
 }
 
-/* Take in a `loss` message; `apart` goes with the sample. What was learned at or after its examples
-   is forgotten: either all of it was reset, or a restarted daemon learns it again. */
+/* Adds a `loss` message; `apart` goes into the sample. Drops samples at or after its examples:
+   learning was reset, or a restarted daemon relearns them. */
 static void past_loss(struct past *p, const json_t *body, bool apart) {
     struct sample sample = {.weight = 1, .time = (double)time(NULL), .apart = apart};
     if (!member_number(body, "examples", &sample.examples))
@@ -110,7 +110,7 @@ static void past_loss(struct past *p, const json_t *body, bool apart) {
     p->samples[p->count++] = sample;
 }
 
-/* Take in a `state` message as text from malloc, which becomes the past's. */
+/* Adds a `state` message as text from malloc, which the past then owns. */
 static void past_state(struct past *p, double examples, char *text) {
     while (p->state_count > 0 && p->states[p->state_count - 1].examples >= examples)
         drop_states(p, p->state_count - 1, 1);
@@ -126,7 +126,7 @@ static const struct sample *past_at(const struct past *p, double examples) {
     return after > 0 ? &p->samples[after - 1] : NULL;
 }
 
-/* The newest sample, and the newest state, of at most so many examples; NULL when there is none. */
+/* The newest sample or state with at most this number of examples; NULL if there is none. */
 static json_t *past_state_at(const struct past *p, double examples) {
     size_t i = p->state_count;
     while (i > 0 && p->states[i - 1].examples > examples)
@@ -170,7 +170,7 @@ static struct happening *new_event(struct watched *w) {
     if (w->event_count == WATCHED_EVENTS)
         memmove(w->events, w->events + 1, --w->event_count * sizeof *w->events);
     if (w->look.events > 0 && w->look.events < (int)w->event_count)
-        w->look.events++; /* what is shown stays where it is */
+        w->look.events++; /* keeps the visible events in place */
     return &w->events[w->event_count++];
 }
 
@@ -180,7 +180,7 @@ void watched_note(struct watched *w, enum style style, const char *text) {
     text_copy(event->text, sizeof event->text, text);
 }
 
-/* How an event is shown, and its letter on the axis. */
+/* Sets the style of an event and its letter on the axis. */
 static void dress_event(struct happening *event, const char *kind) {
     static const struct {
         const char *kind;
@@ -204,7 +204,7 @@ static void dress_event(struct happening *event, const char *kind) {
         }
 }
 
-/* "checkpoint of 100 examples" needs no "checkpoint: " before it. */
+/* "checkpoint of 100 examples" does not need "checkpoint: " before it. */
 static void take_event(struct watched *w, const json_t *body) {
     const char *kind = member_string(body, "kind"), *said = member_string(body, "text");
     char joined[2 * WATCHED_TEXT];
@@ -224,7 +224,7 @@ static void take_event(struct watched *w, const json_t *body) {
     text_copy(event->text, sizeof event->text, joined);
 }
 
-/* An event of our own at the end of the gap; returns whether there is one. */
+/* Adds an event at the end of a gap; returns whether there is a gap. */
 static bool take_gap(struct watched *w, const double unheard[2]) {
     char text[GAP_TEXT];
     if (isnan(unheard[1]))
@@ -272,8 +272,8 @@ static void restart(struct watched *w) {
     w->means.count = 0;
 }
 
-/* Subscribe to predictions where there are any: messages of them that are lost are nobody's loss.
- */
+/* Subscribes to predictions if the daemon publishes them. They have a separate link, so that lost
+   predictions do not count as missed messages. */
 static void take_status(struct watched *w, json_t *body) {
     static const bool topics[TOPICS] = {[TOPIC_PREDICTION] = true};
     struct runnel_peer peer = tool_peer(w->endpoint, &w->keys);
@@ -285,7 +285,7 @@ static void take_status(struct watched *w, json_t *body) {
         link_close(&w->predictions);
 }
 
-/* The newest of what waits. */
+/* Keeps the newest waiting prediction. */
 static bool take_predictions(struct watched *w) {
     struct message message;
     enum runnel_kind kind;
@@ -382,7 +382,7 @@ bool watched_settled(const struct watched *w) {
            !(p->states[p->state_count - 1].examples < watched_newest(w));
 }
 
-/* The part of tcp://HOST:PORT before the last colon, without the scheme; 0 when it is no tcp. */
+/* The length of HOST in tcp://HOST:PORT; 0 for other endpoints. */
 static int host_length(const char *endpoint) {
     static const char scheme[] = "tcp://";
     const char *colon = strrchr(endpoint, ':');
@@ -391,7 +391,7 @@ static int host_length(const char *endpoint) {
     return (int)(colon - endpoint - (long)strlen(scheme));
 }
 
-/* A socket bound to every address is reached where the statistics are. */
+/* A socket bound to every address has the host of the statistics socket. */
 static bool is_every_address(const char *host, int length) {
     static const char *const all[] = {"0.0.0.0", "*", "[::]"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -404,9 +404,7 @@ bool watched_control(const struct watched *w, char text[WATCHED_ENDPOINT]) {
     const char *reported = member_string(json_object_get(w->status, "sockets"), "control");
     const char *endpoint = w->control ? w->control : reported;
     if (!endpoint) {
-        snprintf(text, WATCHED_ENDPOINT,
-                 "%s has not said where its control socket is: --control "
-                 "names it",
+        snprintf(text, WATCHED_ENDPOINT, "control socket of %s unknown: pass it with --control",
                  watched_name(w));
         return false;
     }
