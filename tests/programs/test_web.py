@@ -661,7 +661,7 @@ def test_guessing_tokens(directory):
         unread, = re.findall(r"(?m)^runnel_web_refused_tokens_total (\d+)$", text)
         assert int(wrong) + int(unread) == asked + 50 + unheard, (wrong, unread, asked)
         assert web.end() == 0
-        lines = re.findall(r"(\d+) wrong tokens? and (\d+) not looked at, the newest from (\S+)",
+        lines = re.findall(r"(\d+) requests? with a wrong token and (\d+) rejected unchecked, the newest from (\S+)",
                            log.read_text(encoding="utf-8"))
         assert sum(int(a) + int(b) for a, b, _ in lines) == int(wrong) + int(unread), lines
         assert {address for _, _, address in lines} <= {guesser, stale}, lines

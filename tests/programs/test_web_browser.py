@@ -752,7 +752,7 @@ def test_anomalies(directory):
             page.until(ABNORMAL, lambda rows: len(rows) == 4)
             click_anomaly(page, 0)
             page.until("document.querySelector('#panel-forecast .empty').textContent", lambda text:
-                       text == "example 3 is older than the steps that are kept, and not recorded here")
+                       text == "example 3 not found: it is older than the steps in memory and in the history")
             daemon.anomaly(daemon.examples, "tank", None, [(0, 2.5, 5.0, 5.5)])
             page.until(ABNORMAL, lambda rows: rows[0] == ["tank", "novelty 2.5, column 0: 5.5 instead of 5"])
             web.until("api/anomalies?run=1&stream=tank", lambda answer: len(answer["anomalies"]) == 2)

@@ -20,10 +20,10 @@
 /* ---- Forecasts ---- */
 
 enum {
-    SERIES_BYTES = 256 << 10, /* of a stream, unless FEWEST rows take more */
+    SERIES_BYTES = 256 << 10, /* maximum bytes of a stream, or FEWEST rows */
     FEWEST = 60,
-    AHEAD_MAX = 1000000, /* messages are not trusted */
-    USUAL = 31,          /* steps that say how far ahead is usual */
+    AHEAD_MAX = 1000000, /* limit, since messages are not trusted */
+    USUAL = 31,          /* steps that determine the usual distance of a forecast */
 };
 
 static size_t row_numbers(size_t columns) {
@@ -39,7 +39,7 @@ const double *forecast_row(const struct forecast_series *series, size_t i) {
     return series->rows + i * row_numbers(series->columns);
 }
 
-/* Of what was said last. */
+/* The row of the forecast whose truth is not known. */
 static double *open_row(const struct forecast_series *series) {
     return series->rows + series->room * row_numbers(series->columns);
 }
@@ -80,7 +80,7 @@ static void forecasts_clear(struct forecasts *forecasts) {
     *forecasts = (struct forecasts){0};
 }
 
-/* Whether a stream that is silent made room. */
+/* Drops the stream that has been silent longest. Returns whether there was one. */
 static bool make_room(struct forecasts *forecasts, double now) {
     struct forecast_series **oldest = &forecasts->series;
     for (struct forecast_series **at = oldest; *at; at = &(*at)->following)
@@ -117,7 +117,7 @@ static struct forecast_series *make_series(struct forecasts *forecasts, const ch
     return NULL;
 }
 
-/* The series for steps of so many columns; NULL when there is no room. */
+/* The series for steps with so many columns; NULL if there is no room. */
 static struct forecast_series *open_series(struct forecasts *forecasts, const char *stream,
                                            size_t ahead, size_t columns) {
     double now = clock_seconds();
@@ -125,7 +125,7 @@ static struct forecast_series *open_series(struct forecasts *forecasts, const ch
     while (*at && ((*at)->ahead != ahead || strcmp((*at)->stream, stream) != 0))
         at = &(*at)->following;
     if (*at && (*at)->columns != columns)
-        drop(forecasts, at); /* the daemon was started again with another configuration */
+        drop(forecasts, at); /* the daemon was restarted with another configuration */
     else if (*at) {
         (*at)->touched = now;
         return *at;
@@ -141,8 +141,7 @@ static struct forecast_series *open_series(struct forecasts *forecasts, const ch
 
 /* ---- Steps ---- */
 
-/* A row at that position, from the oldest on: one that is there already, or a new one. Labels may
-   come in any order. */
+/* The row at this position, new or existing. Labels may arrive in any order. */
 static double *row_at(struct forecast_series *series, double position) {
     size_t numbers = row_numbers(series->columns), row = numbers * sizeof *series->rows;
     size_t at = series->count;
@@ -152,7 +151,7 @@ static double *row_at(struct forecast_series *series, double position) {
         return series->rows + (at - 1) * numbers;
     if (series->count == series->room) {
         if (at == 0)
-            return NULL; /* older than all that is kept */
+            return NULL; /* older than all rows */
         memmove(series->rows, series->rows + numbers, (series->count - 1) * row);
         series->count--;
         at--;
@@ -163,7 +162,7 @@ static double *row_at(struct forecast_series *series, double position) {
     return series->rows + at * numbers;
 }
 
-/* The row of a truth's step, begun; NULL: it is nowhere, or there is no room. */
+/* Starts the row of a truth; NULL without a position or without room. */
 static double *begin_step(struct forecasts *forecasts, const struct truth_row *truth) {
     size_t columns = truth->columns > FORECAST_COLUMNS ? FORECAST_COLUMNS : truth->columns;
     if (isnan(truth->place))
@@ -175,19 +174,19 @@ static double *begin_step(struct forecasts *forecasts, const struct truth_row *t
     if (!row)
         return NULL;
     row[FORECAST_POSITION] = truth->place;
-    /* Steps of one example have one time: they lie in a row by their numbers alone. */
+    /* The steps of one example share a time, so that only their numbers order them. */
     row[FORECAST_TIME] = truth->steps > 1 ? NAN : truth->data_time;
     row[FORECAST_SAID] = truth->example;
     row[FORECAST_SAID_TIME] = truth->said_time;
     row[FORECAST_SCORE] = truth->score;
     if (series->open && truth->example >= open_row(series)[FORECAST_SAID])
-        series->open = false; /* this is what came of it */
+        series->open = false; /* this is its truth */
     return row;
 }
 
 struct taking {
     struct forecasts *forecasts;
-    double *row; /* of the step whose columns come */
+    double *row; /* of the current step */
 };
 
 static void take_row(void *context, const struct truth_row *truth) {
@@ -205,9 +204,10 @@ static void take_row(void *context, const struct truth_row *truth) {
     values[FORECAST_BASELINE] = truth->baseline;
 }
 
-/* ---- What comes next ---- */
+/* ---- Next forecasts ---- */
 
-/* Where something is expected: as far after what said it as the median of the newest steps. */
+/* The expected position or time of a truth: the usual distance is the median over the newest
+   steps. */
 static double expected(const struct forecast_series *series, enum forecast_place at,
                        enum forecast_place said) {
     double ahead[USUAL];
@@ -246,7 +246,7 @@ static void take_next(void *context, const struct truth_row *next) {
     values[FORECAST_HIGH] = next->high;
 }
 
-/* Of a stream of which something was scored. */
+/* Takes the next forecast of a stream with scored steps. */
 static void open_next(struct forecasts *forecasts, const json_t *message) {
     struct forecast_series *series = find(forecasts, member_string(message, "stream"), 0);
     if (!series || !json_object_get(message, "prediction"))
@@ -255,8 +255,8 @@ static void open_next(struct forecasts *forecasts, const json_t *message) {
     truth_next(message, take_next, series);
 }
 
-/* The daemon went back, to a checkpoint or to its beginning: what it had said of later examples it
-   will say again. */
+/* The daemon returned to a checkpoint or to its beginning, and will repeat the forecasts of later
+   examples. */
 static void go_back(struct forecasts *forecasts, double examples) {
     for (struct forecast_series *series = forecasts->series; series; series = series->following) {
         series->open = false;
@@ -265,7 +265,7 @@ static void go_back(struct forecasts *forecasts, double examples) {
     }
 }
 
-/* Take a message. What is not as docs/reference/protocol.md has it is skipped. */
+/* Takes a message. Ignores parts that do not follow docs/reference/protocol.md. */
 static void forecasts_take(struct forecasts *forecasts, const json_t *message) {
     double examples = forecasts->examples;
     if (!member_string(message, "stream"))
@@ -285,7 +285,7 @@ static void forecasts_take(struct forecasts *forecasts, const json_t *message) {
 
 /* ---- Backlog ---- */
 
-/* Out of the ring; it is the caller's. */
+/* Takes the oldest text, which the caller then owns. */
 static char *take_oldest(struct backlog *b) {
     char *text = b->texts[b->first];
     b->bytes -= b->sizes[b->first];
@@ -307,7 +307,7 @@ static void backlog_add(struct backlog *b, char *text) {
     b->bytes += size;
 }
 
-/* The oldest that waits, a new reference; NULL: there is none, or not yet. */
+/* A new reference to the oldest waiting message; NULL if none is due. */
 static json_t *backlog_next(struct backlog *b, double now) {
     json_t *body = NULL;
     b->spent = fmax(0, b->spent - (now - b->since) * BACKLOG_RATE);
@@ -327,17 +327,17 @@ static void backlog_clear(struct backlog *b) {
     *b = (struct backlog){0};
 }
 
-#define SEND_EVERY 0.05  /* seconds between two messages of a topic to the pages */
-#define TELL_EVERY 0.25  /* seconds between two notes to the pages that there are predictions */
+#define SEND_EVERY 0.05  /* minimum seconds between two messages of a topic to the pages */
+#define TELL_EVERY 0.25  /* minimum seconds between two notes about predictions to the pages */
 #define COMMIT_EVERY 1.0 /* seconds */
-#define REST 0.02        /* seconds in which predictions gather, and in which as many are parsed */
-#define FOLLOW_EVERY 5.0 /* seconds between two looks at whether a recording has grown */
+#define REST 0.02        /* seconds to gather predictions before they are parsed */
+#define FOLLOW_EVERY 5.0 /* seconds between two checks of a recording */
 #define LOOK_EVERY                                                                                 \
-    1.0 /* the same at results of an experiment, of which the file's time is enough */
+    1.0 /* seconds between two checks of an experiment, which only reads the file's time */
 
 enum {
-    AT_ONCE = 500,              /* messages of one daemon between two looks at the others */
-    PREDICTIONS_AT_ONCE = 5000, /* likewise, which are not parsed yet */
+    AT_ONCE = 500,              /* messages of one daemon before the others are read */
+    PREDICTIONS_AT_ONCE = 5000, /* unparsed predictions of one daemon before the others are read */
     NAME_SIZE = 128,
 };
 
@@ -348,7 +348,7 @@ static const char *const presences[] = {
     [PRESENCE_GONE] = "gone",
 };
 
-/* Publish an object, and free it. */
+/* Publishes an object and frees it. */
 static void publish(struct feeds *feeds, const char *name, json_t *object) {
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     if (text)
@@ -398,12 +398,12 @@ json_t *feed_describe(const struct feed *feed, bool whole) {
 static void note_history(struct feeds *feeds, int failed) {
     if (failed && !feeds->complained)
         complain(EX_OK, "%s; %s", history_error(feeds->history),
-                 feeds->recording ? "what is in it now may not be shown"
-                                  : "what comes now is shown, but not kept");
+                 feeds->recording ? "newer content may be missing"
+                                  : "new messages are shown, but not recorded");
     feeds->complained = failed != 0;
 }
 
-/* By the kind as it is shown: cut short, without what a terminal would obey. */
+/* Counts the event by its kind as it is shown: truncated and without control characters. */
 static void count_event(struct feed *feed, const char *text) {
     static const char rest[] = "other";
     struct feed_events *events = feed->events, *last = events + FEED_EVENT_KINDS - 1;
@@ -417,7 +417,7 @@ static void count_event(struct feed *feed, const char *text) {
     events->count++;
 }
 
-/* A remark of health is an event for the pages and the history, and a line on stderr. */
+/* A remark about the health becomes an event for pages and history, and a line on stderr. */
 static void note(void *context, const char *text) {
     struct feed *feed = context;
     char name[NAME_SIZE];
@@ -442,8 +442,8 @@ static void clear_newest(struct feed *feed) {
     feed->merged = 0;
 }
 
-/* Two `loss` messages as one: the newer one, but of losses the minimum, maximum and mean are of
-   both; a new reference. */
+/* Joins two `loss` messages: the newer one, with the minimum, maximum and mean of both; a new
+   reference. */
 static json_t *merge(const json_t *older, uint64_t count, json_t *newer) {
     json_t *merged = json_copy(newer);
     if (!merged)
@@ -483,7 +483,7 @@ static bool is_due(const struct feed *feed, enum topic topic, double now) {
     return now - feed->sent[topic] >= SEND_EVERY;
 }
 
-/* Pages get events and status as they come, and the rest only as often as eyes can follow. */
+/* Sends events and status at once, other topics only as often as a reader can follow. */
 static void pass_on(struct feed *feed, enum topic topic, json_t *body) {
     if (topic == TOPIC_EVENT || topic == TOPIC_STATUS) {
         publish_body(feed, topic, body, 1);
@@ -501,7 +501,7 @@ static void tell_presence(struct feed *feed) {
     publish(feed->feeds, "daemon", feed_describe(feed, false));
 }
 
-/* As the newest status says. */
+/* Subscribes to predictions if the newest status reports them. */
 static void follow_predictions(struct feed *feed) {
     static const bool topics[TOPICS] = {[TOPIC_PREDICTION] = true};
     const json_t *published = json_object_get(feed->newest[TOPIC_STATUS], "predictions");
@@ -539,7 +539,7 @@ static void take_change(struct feed *feed, enum runnel_kind change) {
     }
 }
 
-/* Pages ask for what they show of them. */
+/* Notifies the pages, which then request the predictions that they show. */
 static void tell_predictions(struct feed *feed, double now) {
     if (!feed->predicted || now - feed->told < TELL_EVERY)
         return;
@@ -549,7 +549,7 @@ static void tell_predictions(struct feed *feed, double now) {
         publish(feed->feeds, "prediction", json_pack("{s:i}", "daemon", (int)feed_number(feed)));
 }
 
-/* Take all that have come, as texts. */
+/* Takes all waiting predictions as texts. */
 static void gather_predictions(struct feed *feed, double now) {
     struct message message;
     enum runnel_kind kind = RUNNEL_MESSAGE;
@@ -600,7 +600,7 @@ static double every(const struct feeds *feeds) {
     return feeds->experiment ? LOOK_EVERY : feeds->recording ? FOLLOW_EVERY : COMMIT_EVERY;
 }
 
-/* Pages that show a recording or an experiment read it again when it has grown. */
+/* Notifies the pages when a recording or an experiment has grown. */
 static void follow_file(struct feeds *feeds) {
     double now = clock_seconds();
     bool changed = false;

@@ -16,7 +16,7 @@
 
 enum { WRONG_FREE = 10, NETWORK_BYTES = 8 };
 
-/* What an IPv4 address begins with. */
+/* The beginning of an IPv4-mapped address. */
 static const unsigned char mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 
 static void take_address(unsigned char own[GUESSES_ADDRESS_SIZE], const struct sockaddr *address) {
@@ -32,7 +32,8 @@ static void take_address(unsigned char own[GUESSES_ADDRESS_SIZE], const struct s
     }
 }
 
-/* Whoever has not been wrong for long begins anew. NULL: it never was. */
+/* NULL for an unknown address. The count restarts after FORGOTTEN_AFTER seconds without a wrong
+   token. */
 static struct guesser *find(struct guesses *guesses, const unsigned char *address, double now) {
     for (size_t i = 0; i < guesses->count; i++) {
         struct guesser *guesser = &guesses->guessers[i];
@@ -96,8 +97,9 @@ void guesses_say(struct guesses *guesses) {
         return;
     inet_ntop(four ? AF_INET : AF_INET6, guesses->newest + (four ? sizeof mapped : 0), name,
               sizeof name);
-    complain(0, "%llu wrong token%s and %llu not looked at, the newest from %s%s", wrong,
-             wrong == 1 ? "" : "s", refused, name, four ? "" : "/64");
+    complain(0,
+             "%llu request%s with a wrong token and %llu rejected unchecked, the newest from %s%s",
+             wrong, wrong == 1 ? "" : "s", refused, name, four ? "" : "/64");
     guesses->said_wrong = guesses->wrong;
     guesses->said_refused = guesses->refused;
 }
