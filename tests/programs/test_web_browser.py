@@ -114,7 +114,7 @@ def zoom_in(page, runs):
     # Where there is nothing it says so, and no axis pretends otherwise.
     page.run("runnel.setRange(1e9, 2e9)")
     page.until("document.querySelector('#panel-loss .empty').textContent",
-               lambda text: text == "nothing between these two points")
+               lambda text: text == "no values in this range")
     page.until("getComputedStyle(document.querySelector('#panel-loss canvas')).visibility",
                lambda visibility: visibility == "hidden")
     page.keys("0")
@@ -162,7 +162,7 @@ def kill_and_bring_back(page, daemon, runs):
     assert newest not in runs.values()
     page.wait_for_newest(daemon, newest)
     page.until(f"runnel.store.runs.get({newest}).layers.length", lambda count: count == 1)
-    page.until("document.querySelector('#events').textContent", lambda text: "gone" in text)
+    page.until("document.querySelector('#events').textContent", lambda text: "lost" in text)
 
 
 def by_night_and_on_a_phone(page):
@@ -482,14 +482,14 @@ def test_fleet(directory):
             assert page.value(cells.format("owners")) == [
                 ["0", "one", "700", "3"], ["1", "one", "500", "4"], ["2", "two", "70", "–"],
                 ["3", "nobody", "0", "–"]]
-            assert page.text(".fleet .what") == "plant: 1 daemon is there, 4 partitions, at least 7 waiting"
+            assert page.text(".fleet .what") == "plant: 1 daemon, 4 partitions, at least 7 waiting"
             long = [f"{n}-" + 30 * "ab" for n in range(20)]  # no name is cut, and none makes the page wider
             one.status(fleet={"group": "plant", "daemons": 20, "of": 20, "round": 12,
                               "members": {name: members["one"] for name in long},
                               "owners": [{"daemon": name, "committed": 7000000, "lag": 12345} for name in long]})
             page.until("document.querySelectorAll('.fleet .owners tbody tr').length", lambda count: count == 20)
-            assert page.text(".fleet .what") == "plant: 20 daemons are there, 20 partitions, 246,900 waiting, " \
-                "round 12 of averages"
+            assert page.text(".fleet .what") == "plant: 20 daemons, 20 partitions, 246,900 waiting, " \
+                "averaging round 12"
             for width in 400, 800, 1400:
                 page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
                     "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
@@ -518,11 +518,11 @@ def test_fleets(directory):
             tell(daemon, at, 1)
         page.driver.get(web.url)
         page.until(names.format(".what"), lambda found: found == [
-            f"plant at {at}: 1 daemon is there, 1 partition, 0 waiting" for at in sorted(where)])
+            f"plant at {at}: 1 daemon, 1 partition, 0 waiting" for at in sorted(where)])
         assert page.value(names.format(".members tbody th")) == ["two", "one"]
         pair[0].examples = 10  # it is the newest
         tell(pair[0], where[1], 2)
-        page.until(names.format(".what"), lambda found: found == ["plant: 2 daemons are there, 1 partition, 0 waiting"])
+        page.until(names.format(".what"), lambda found: found == ["plant: 2 daemons, 1 partition, 0 waiting"])
         check_console(page, web)
 
 
@@ -594,7 +594,7 @@ def test_forecasts(directory):
         page.until("[...document.querySelector('#forecast-stream').options].map((one) => one.value)",
                    lambda streams: streams == ["pump", "tank"])
         summary = "document.querySelector('#forecast-summary').textContent"
-        page.until(summary, lambda text: "held 54 of 54 (100%)" in text and "rmse 0.5, of the baseline 1.5" in text)
+        page.until(summary, lambda text: "contains 54 of 54 truths (100%)" in text and "rmse 0.5, baseline 1.5" in text)
         # All columns are side by side, under their names; a click shows one large.
         small = "[...document.querySelectorAll('.multiples button')]"
         page.until(f"{small}.map((one) => [one.querySelector('span').textContent, one.getAttribute('aria-pressed')])",
@@ -700,8 +700,8 @@ def test_anomalies(directory):
         page.until("document.querySelector('#panel-anomalies')")
         page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
         page.until(ABNORMAL, lambda rows: rows == [
-            ["tank", "<i>line</i> [1m 7"], ["pump", "novelty 6.05, column 1: 9 instead of 1"],
-            ["pump", "novelty 3.65, column 1: 9 instead of 1"]])
+            ["tank", "<i>line</i> [1m 7"], ["pump", "novelty 6.05, column 1: 9, forecast 1"],
+            ["pump", "novelty 3.65, column 1: 9, forecast 1"]])
         marks = f"{PANEL}.plot.chart.events.map((event) => event.x)"
         score, commands = "document.querySelector('#panel-forecast .plot.low')", (
             "[...document.querySelectorAll('#verdict code')].map((one) => one.textContent)")
@@ -736,7 +736,7 @@ def test_anomalies(directory):
         page.until(f"{newest}.hidden")
         page.until("document.querySelector('#verdict').hidden")
         click_anomaly(page, 0)
-        page.until(summary, lambda text: "held 20 of 20" in text or "held 19 of 19" in text)
+        page.until(summary, lambda text: "contains 20 of 20" in text or "contains 19 of 19" in text)
         page.until("document.querySelector('#verdict').hidden") # it cannot be named
         check_console(page, web)
 
@@ -754,7 +754,7 @@ def test_anomalies(directory):
             page.until("document.querySelector('#panel-forecast .empty').textContent", lambda text:
                        text == "example 3 not found: it is older than the steps in memory and in the history")
             daemon.anomaly(daemon.examples, "tank", None, [(0, 2.5, 5.0, 5.5)])
-            page.until(ABNORMAL, lambda rows: rows[0] == ["tank", "novelty 2.5, column 0: 5.5 instead of 5"])
+            page.until(ABNORMAL, lambda rows: rows[0] == ["tank", "novelty 2.5, column 0: 5.5, forecast 5"])
             web.until("api/anomalies?run=1&stream=tank", lambda answer: len(answer["anomalies"]) == 2)
             found = web.get("api/anomalies?run=1&points=1")["anomalies"]
             assert found[0] | {"event": 0, "steps": 0, "time": 0} == {
@@ -797,7 +797,7 @@ def test_recorded_forecasts(directory):
             page.until("document.querySelector('#panel-forecast')")
             page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
             choose_soon(page, "column", 1)
-            page.until("document.querySelector('#forecast-summary').textContent", lambda text: "held 30 of 40" in text)
+            page.until("document.querySelector('#forecast-summary').textContent", lambda text: "contains 30 of 40" in text)
             page.until(f"{PANEL}.plot.axis", lambda axis: axis == "time")
             for panel, expected in [("columns", [["0", "1.5", "1.25", "−50.0%"], ["1", "7", "6", "+25.0%"]]),
                                     ("experts", [["ar12", "0.5", "62.5%"]])]:
