@@ -44,7 +44,7 @@
 
 enum { NAME_SIZE = 64 };
 
-static bool runs(const char *directory, size_t length, const char *program) {
+static bool is_program(const char *directory, size_t length, const char *program) {
     char path[4096];
     int size =
         snprintf(path, sizeof path, "%.*s/%s", (int)length, length ? directory : ".", program);
@@ -58,7 +58,7 @@ static bool command_exists(const char *program) {
         return access(program, X_OK) == 0;
     for (const char *at = path ? path : "/bin:/usr/bin"; at; at = strchr(at, ':')) {
         at += *at == ':';
-        if (runs(at, strcspn(at, ":"), program))
+        if (is_program(at, strcspn(at, ":"), program))
             return true;
     }
     return false;
@@ -215,14 +215,14 @@ static bool post_is_url(const char *text) {
     return good;
 }
 
-static size_t pass_over(char *bytes, size_t size, size_t count, void *context) {
+static size_t ignore_body(char *bytes, size_t size, size_t count, void *context) {
     size_t *total = context;
     (void)bytes;
     *total += size * count;
     return *total > ANSWER_MAX ? 0 : size * count;
 }
 
-static int judge(CURLcode result, long status, bool *again, struct error *error) {
+static int check_answer(CURLcode result, long status, bool *again, struct error *error) {
     bool answered = result == CURLE_OK || result == CURLE_WRITE_ERROR; /* the answer was cut off */
     *again = !answered || status >= STATUS_SERVER || status == STATUS_BUSY;
     if (!answered)
@@ -255,11 +255,11 @@ static int post_send(const char *url, const json_t *alert, double seconds, bool 
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "runnel-alert/" PACKAGE_VERSION);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(seconds * 1e3) + 1);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, pass_over);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, ignore_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answered);
     CURLcode result = curl_easy_perform(curl);
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    done = judge(result, status, again, error);
+    done = check_answer(result, status, again, error);
 end:
     curl_slist_free_all(headers);
     curl_easy_cleanup(curl);
@@ -329,7 +329,7 @@ static void handle(struct deliver *d, const json_t *alert) {
 }
 
 /* The oldest alert; NULL if the thread must end and no alert waits. */
-static json_t *take_next(struct deliver *d, size_t *lost) {
+static json_t *next_alert(struct deliver *d, size_t *lost) {
     pthread_mutex_lock(&d->mutex);
     while (d->count == 0 && !d->ending)
         pthread_cond_wait(&d->changed, &d->mutex);
@@ -348,7 +348,7 @@ static void *work(void *context) {
     struct deliver *d = context;
     json_t *alert;
     size_t lost;
-    while ((alert = take_next(d, &lost))) {
+    while ((alert = next_alert(d, &lost))) {
         if (lost > 0)
             complain(EX_OK, "%zu alerts are not delivered: the queue was full", lost);
         handle(d, alert);
@@ -447,8 +447,8 @@ static const char *parse_number(const char *text, char end, double most, double 
     return after + (end != '\0');
 }
 
-static int take_page_hinkley(void *values, const struct option_row *row, const char *text,
-                             struct error *error) {
+static int parse_page_hinkley(void *values, const struct option_row *row, const char *text,
+                              struct error *error) {
     const double most = 1e6;
     struct drift_limits *limits = &((struct options *)values)->limits.drift;
     const char *delta = parse_number(text, ',', most, &limits->page_hinkley_lambda);
@@ -461,8 +461,8 @@ static int take_page_hinkley(void *values, const struct option_row *row, const c
 }
 
 /* --only disables all other kinds, --except the listed ones. */
-static int take_kinds(void *values, const struct option_row *row, const char *list,
-                      struct error *error) {
+static int parse_kinds(void *values, const struct option_row *row, const char *list,
+                       struct error *error) {
     struct options *o = values;
     bool only = row->letter == 'o';
     if (only)
@@ -498,8 +498,8 @@ static char *read_url(const char *path, struct error *error) {
     return line;
 }
 
-static int take_url(void *values, const struct option_row *row, const char *text,
-                    struct error *error) {
+static int parse_url(void *values, const struct option_row *row, const char *text,
+                     struct error *error) {
     struct options *o = values;
     free(o->url);
     o->url = NULL;
@@ -524,12 +524,12 @@ static const struct option_row rows[] = {
      OPTION_LIST(struct options, endpoints, ALERT_DAEMONS), .unique = true},
     KEY_OPTIONS(struct options, keys),
     {"post", 0, "URL", "post each alert to URL as JSON; @FILE reads the URL from FILE",
-     OPTION_TAKE(take_url)},
+     OPTION_TAKE(parse_url)},
     {"timeout", 0, "SECONDS", "time limit for one command or post (default 30)",
      OPTION_POSITIVE(struct options, deliver.seconds, TIMEOUT_MAX)},
-    {"only", 'o', "KINDS", "report only these alerts (comma-separated)", OPTION_TAKE(take_kinds),
+    {"only", 'o', "KINDS", "report only these alerts (comma-separated)", OPTION_TAKE(parse_kinds),
      .complete = COMPLETE_WORDS, .words = KINDS},
-    {"except", 'x', "KINDS", "do not report these alerts: " KINDS, OPTION_TAKE(take_kinds),
+    {"except", 'x', "KINDS", "do not report these alerts: " KINDS, OPTION_TAKE(parse_kinds),
      .complete = COMPLETE_WORDS, .words = KINDS},
     {"interval", 'i', "SECONDS", "minimum time between two alerts of a kind (default 60)",
      OPTION_SECONDS(struct options, interval)},
@@ -565,7 +565,7 @@ static const struct option_row limits[] = {
      OPTION_GIVEN(struct options, limits.drift.fixed)},
     {"page-hinkley", 0, "LAMBDA[,DELTA]",
      "threshold and offset of the Page-Hinkley test, in standard deviations (default 15,0.5)",
-     OPTION_TAKE(take_page_hinkley)},
+     OPTION_TAKE(parse_page_hinkley)},
     {"adwin", 0, "DELTA", "confidence of the ADWIN test (default 0.002)",
      OPTION_POSITIVE(struct options, limits.drift.adwin_delta, 1)},
     OPTIONS_END,
@@ -588,7 +588,7 @@ static int settle(struct options *o, char **words) {
 }
 
 /* Returns OPTIONS_GO_ON or the exit status. */
-static int options_take(struct options *o, int argc, char **argv) {
+static int options_read(struct options *o, int argc, char **argv) {
     const struct command_line line = {
         .name = "runnel-alert",
         .operands = "[COMMAND [ARGUMENT]...]",
@@ -675,7 +675,7 @@ static int replay(const char *path,
 
    An alert as a line of text and as JSON. */
 
-enum { SAY_LINE_SIZE = ALERT_TEXT_SIZE + 2 * ALERT_NAME_SIZE + ALERT_NOTE_SIZE };
+enum { LINE_SIZE = ALERT_TEXT_SIZE + 2 * ALERT_NAME_SIZE + ALERT_NOTE_SIZE };
 
 enum { WHERE_SIZE = 3 * FORMAT_SIZE };
 
@@ -707,8 +707,8 @@ static const char *name_of(const struct watcher *w) {
 
 /* The alert as JSON (docs/how-to/watching.md, "Alerts"). `unix_offset` converts its times to Unix
    times. NULL when out of memory. */
-static json_t *say_json(const struct watcher *w, const struct alert *alert, double unix_offset,
-                        double since) {
+static json_t *format_json(const struct watcher *w, const struct alert *alert, double unix_offset,
+                           double since) {
     return json_pack(
         "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "kind",
         alert_names[alert->kind], "state", alert_states[alert->state], "daemon", string(name_of(w)),
@@ -722,7 +722,8 @@ static json_t *say_json(const struct watcher *w, const struct alert *alert, doub
 }
 
 /* For example "at example 50,090, in data of 2014-12-31 23:30:00"; unknown parts are left out. */
-static void say_where(char where[WHERE_SIZE], const struct watcher *w, const struct alert *alert) {
+static void format_where(char where[WHERE_SIZE], const struct watcher *w,
+                         const struct alert *alert) {
     char examples[FORMAT_SIZE], date[FORMAT_SIZE];
     bool newest = alert->state == ALERT_OVER || alert->state == ALERT_STILL;
     double data = newest ? alert->data_time : alert->data_since;
@@ -734,22 +735,21 @@ static void say_where(char where[WHERE_SIZE], const struct watcher *w, const str
 
 /* For example "2026-01-31 14:03:59 ALERT host adwin: the loss has risen ... (at example 50,090, in
    data of 2014-12-31 23:30:00)". */
-static char *say_line(char line[SAY_LINE_SIZE], const struct watcher *w, const struct alert *alert,
-                      double unix_offset) {
+static char *format_line(char line[LINE_SIZE], const struct watcher *w, const struct alert *alert,
+                         double unix_offset) {
     static const char *const words[] = {"ALERT", "STILL", "over ", "passed"};
     char date[FORMAT_SIZE], where[WHERE_SIZE];
-    int length = snprintf(line, SAY_LINE_SIZE, "%s %s %s %s: %s",
-                          format_date(date, alert->now + unix_offset), words[alert->state],
-                          name_of(w), alert_names[alert->kind], alert->text);
-    if (*alert->note && length < SAY_LINE_SIZE)
-        length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, "; \"%s\"", alert->note);
-    say_where(where, w, alert);
-    if (*where && length < SAY_LINE_SIZE)
-        length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, " (%s)", where);
-    if (alert->times > (alert->state != ALERT_PASSED) && length < SAY_LINE_SIZE)
-        snprintf(line + length, SAY_LINE_SIZE - (size_t)length,
-                 "; %llu time%s since it was reported", (unsigned long long)alert->times,
-                 alert->times == 1 ? "" : "s");
+    int length =
+        snprintf(line, LINE_SIZE, "%s %s %s %s: %s", format_date(date, alert->now + unix_offset),
+                 words[alert->state], name_of(w), alert_names[alert->kind], alert->text);
+    if (*alert->note && length < LINE_SIZE)
+        length += snprintf(line + length, LINE_SIZE - (size_t)length, "; \"%s\"", alert->note);
+    format_where(where, w, alert);
+    if (*where && length < LINE_SIZE)
+        length += snprintf(line + length, LINE_SIZE - (size_t)length, " (%s)", where);
+    if (alert->times > (alert->state != ALERT_PASSED) && length < LINE_SIZE)
+        snprintf(line + length, LINE_SIZE - (size_t)length, "; %llu time%s since it was reported",
+                 (unsigned long long)alert->times, alert->times == 1 ? "" : "s");
     return line;
 }
 
@@ -766,7 +766,7 @@ struct daemon {
     struct beginning {
         double since, unix_time;
     } beginnings[ALERT_KINDS]; /* of the last reports */
-    bool hindrance_said, refused;
+    bool hindrance_reported, refused;
 };
 
 struct alerts {
@@ -784,11 +784,11 @@ static double unix_offset(const struct alerts *a) {
 
 static void print(struct alerts *a, const struct watcher *watcher, const struct alert *alert,
                   const json_t *json, double offset) {
-    char line[SAY_LINE_SIZE];
+    char line[LINE_SIZE];
     if (a->options.json)
         a->broken |= json_dumpf(json, stdout, JSON_COMPACT) < 0 || putchar('\n') < 0;
     else
-        a->broken |= puts(say_line(line, watcher, alert, offset)) < 0;
+        a->broken |= puts(format_line(line, watcher, alert, offset)) < 0;
     a->broken |= fflush(stdout) != 0;
 }
 
@@ -801,11 +801,11 @@ static double unix_since(struct daemon *daemon, const struct alert *alert, doubl
     return beginning->unix_time;
 }
 
-static void say(void *context, const struct alert *alert) {
+static void report(void *context, const struct alert *alert) {
     struct daemon *daemon = context;
     struct alerts *a = daemon->alerts;
     double offset = unix_offset(a);
-    json_t *json = say_json(&daemon->watcher, alert, offset, unix_since(daemon, alert, offset));
+    json_t *json = format_json(&daemon->watcher, alert, offset, unix_since(daemon, alert, offset));
     if (!a->options.quiet && (json || !a->options.json))
         print(a, &daemon->watcher, alert, json, offset);
     if (a->deliver && json)
@@ -824,7 +824,7 @@ static void open_daemon(struct alerts *a, struct daemon *daemon, const char *end
     const struct options *o = &a->options;
     *daemon = (struct daemon){.alerts = a, .endpoint = endpoint};
     watcher_open(&daemon->watcher, endpoint, &o->limits);
-    book_open(&daemon->watcher.book, o->watched, o->interval, o->again, say, daemon);
+    book_open(&daemon->watcher.book, o->watched, o->interval, o->again, report, daemon);
     health_open(&daemon->health, endpoint, 0, note, daemon);
 }
 
@@ -832,7 +832,7 @@ static void close_daemon(struct daemon *daemon) {
     link_close(&daemon->link);
 }
 
-static void take_message(struct daemon *daemon, const struct message *message) {
+static void handle_message(struct daemon *daemon, const struct message *message) {
     health_message(&daemon->health, message);
     if (message->problem)
         return;
@@ -845,12 +845,12 @@ static void take_message(struct daemon *daemon, const struct message *message) {
                  daemon->endpoint, every);
 }
 
-static void take_change(struct daemon *daemon, enum runnel_kind change) {
+static void handle_change(struct daemon *daemon, enum runnel_kind change) {
     health_changed(&daemon->health, change);
     bool new_refusal = change == RUNNEL_REFUSED && !daemon->refused;
-    bool new_hindrance = change == RUNNEL_HINDERED && !daemon->hindrance_said;
+    bool new_hindrance = change == RUNNEL_HINDERED && !daemon->hindrance_reported;
     daemon->refused |= change == RUNNEL_REFUSED;
-    daemon->hindrance_said |= change == RUNNEL_HINDERED;
+    daemon->hindrance_reported |= change == RUNNEL_HINDERED;
     if (new_refusal || new_hindrance)
         complain(EX_OK, "%s: %s", daemon->endpoint, link_refusal(daemon->link));
 }
@@ -862,9 +862,9 @@ static void look_at(struct daemon *daemon) {
                     (kind = link_next(daemon->link, &message)) != RUNNEL_NOTHING;
          i++) {
         if (kind == RUNNEL_MESSAGE)
-            take_message(daemon, &message);
+            handle_message(daemon, &message);
         else
-            take_change(daemon, kind);
+            handle_change(daemon, kind);
         message_clear(&message);
     }
     health_tick(&daemon->health, false);
@@ -922,7 +922,7 @@ static int watch(struct alerts *a) {
     return EX_OK;
 }
 
-static bool take_recorded(void *context, const struct message *message, double now) {
+static bool handle_recorded(void *context, const struct message *message, double now) {
     struct alerts *a = context;
     struct watcher *watcher = &a->daemons[0].watcher;
     watcher_message(watcher, message, now);
@@ -942,7 +942,7 @@ static int run(struct alerts *a) {
     if (o->deliver.command || o->deliver.url)
         status = deliver_open(&a->deliver, &o->deliver);
     if (status == EX_OK)
-        status = o->recording ? replay(o->recording, take_recorded, a) : watch(a);
+        status = o->recording ? replay(o->recording, handle_recorded, a) : watch(a);
     for (size_t i = 0; i < a->count; i++)
         book_end(&a->daemons[i].watcher.book);
     deliver_close(&a->deliver);
@@ -956,7 +956,7 @@ static int run(struct alerts *a) {
 
 int main(int argc, char **argv) {
     struct alerts alerts = {0};
-    int status = options_take(&alerts.options, argc, argv);
+    int status = options_read(&alerts.options, argc, argv);
     signal(SIGCHLD, SIG_DFL); /* if it were ignored, commands would have no status */
     if (status == OPTIONS_GO_ON && (status = ending_catch_signals()) == EX_OK)
         status = run(&alerts);

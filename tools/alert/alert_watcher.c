@@ -36,16 +36,16 @@ enum alert_kind alert_find(const char *name, size_t size) {
 }
 
 void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
-               void (*say)(void *context, const struct alert *alert), void *context) {
+               void (*report)(void *context, const struct alert *alert), void *context) {
     memset(book, 0, sizeof *book);
     book->data_time = NAN;
     book->interval = interval;
     book->again = again;
-    book->say = say;
+    book->report = report;
     book->context = context;
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         book->watched[kind] = watched[kind];
-        book->conditions[kind].said_last = (struct moment){-INFINITY, NAN};
+        book->conditions[kind].last_report = (struct moment){-INFINITY, NAN};
     }
 }
 
@@ -54,43 +54,43 @@ static double elapsed(const struct book *book, struct moment since, double now) 
     return fmax(now - since.now, book->data_time - since.data);
 }
 
-static void say(struct book *book, struct condition *c, enum alert_state state, double now) {
+static void report(struct book *book, struct condition *c, enum alert_state state, double now) {
     c->alert.state = state;
     c->alert.now = now;
     c->alert.data_time = book->data_time;
-    book->say(book->context, &c->alert);
+    book->report(book->context, &c->alert);
 }
 
 static bool is_held_back(const struct condition *c) {
     return c->alert.times > 0;
 }
 
-static void say_beginning(struct book *book, struct condition *c, double now) {
-    c->said = c->holds;
+static void report_beginning(struct book *book, struct condition *c, double now) {
+    c->reported = c->holds;
     c->continued = false;
-    c->said_last = (struct moment){now, book->data_time};
+    c->last_report = (struct moment){now, book->data_time};
     c->reminded = now;
-    say(book, c, c->holds ? ALERT_BEGAN : ALERT_PASSED, now);
+    report(book, c, c->holds ? ALERT_BEGAN : ALERT_PASSED, now);
     c->alert.times = 0;
 }
 
 /* Reports what a stream has held back, with the stream's own data time. */
-static void say_held_back(struct book *book, struct condition *c, double now) {
+static void report_held_back(struct book *book, struct condition *c, double now) {
     double newest = book->data_time;
     book->data_time = c->alert.data_since;
-    say_beginning(book, c, now);
+    report_beginning(book, c, now);
     book->data_time = newest;
 }
 
-static bool may_say(const struct book *book, const struct condition *c, double now) {
-    return elapsed(book, c->said_last, now) >= book->interval;
+static bool may_report(const struct book *book, const struct condition *c, double now) {
+    return elapsed(book, c->last_report, now) >= book->interval;
 }
 
 /* Keeps the time of the last report. */
-static void say_continued(struct book *book, struct condition *c, double now) {
-    const struct moment last = c->said_last;
-    say_beginning(book, c, now);
-    c->said_last = last;
+static void report_continued(struct book *book, struct condition *c, double now) {
+    const struct moment last = c->last_report;
+    report_beginning(book, c, now);
+    c->last_report = last;
     c->continued = true;
 }
 
@@ -108,8 +108,8 @@ static void begin(struct book *book, struct condition *c, const struct alert *al
         text_copy(c->alert.stream, sizeof c->alert.stream, book->stream);
     c->alert.data_since = book->data_time;
     vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
-    if (may_say(book, c, alert->now))
-        say_beginning(book, c, alert->now);
+    if (may_report(book, c, alert->now))
+        report_beginning(book, c, alert->now);
 }
 
 static void book_begin(struct book *book, enum alert_kind kind, double now, double value,
@@ -131,7 +131,7 @@ static void book_happened(struct book *book, enum alert_kind kind, double now, d
     begin(book, &book->conditions[kind], &alert, calm, format, arguments);
     va_end(arguments);
     if (calm <= 0)
-        book->conditions[kind].holds = book->conditions[kind].said = false;
+        book->conditions[kind].holds = book->conditions[kind].reported = false;
 }
 
 static struct condition *find_stream(struct book *book, const char *stream, double now) {
@@ -139,13 +139,13 @@ static struct condition *find_stream(struct book *book, const char *stream, doub
     for (; c < end; c++) {
         if (strcmp(c->alert.stream, stream) == 0)
             return c;
-        oldest = c->said_last.now < oldest->said_last.now ? c : oldest;
+        oldest = c->last_report.now < oldest->last_report.now ? c : oldest;
     }
     if (book->stream_count < ALERT_STREAMS)
         oldest = &book->streams[book->stream_count++];
     else if (is_held_back(oldest))
-        say_held_back(book, oldest, now);
-    *oldest = (struct condition){.said_last = {-INFINITY, NAN}};
+        report_held_back(book, oldest, now);
+    *oldest = (struct condition){.last_report = {-INFINITY, NAN}};
     return oldest;
 }
 
@@ -158,8 +158,8 @@ static void begin_text(struct book *book, struct condition *c, const struct aler
     begin(book, c, alert, 0, format, arguments);
     va_end(arguments);
     if (is_held_back(c) && !c->continued)
-        say_continued(book, c, alert->now);
-    c->holds = c->said = false;
+        report_continued(book, c, alert->now);
+    c->holds = c->reported = false;
 }
 
 /* An event in a stream, without an end. Each stream has its own minimum time between reports. All
@@ -178,14 +178,14 @@ static void book_over(struct book *book, enum alert_kind kind, double now, const
     if (!c->holds)
         return;
     c->holds = false;
-    if (!c->said)
+    if (!c->reported)
         return;
-    c->said = false;
+    c->reported = false;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
     va_end(arguments);
-    say(book, c, ALERT_OVER, now);
+    report(book, c, ALERT_OVER, now);
 }
 
 void book_tick(struct book *book, double now) {
@@ -197,28 +197,28 @@ void book_tick(struct book *book, double now) {
         if (c->holds && elapsed(book, c->renewed, now) >= c->calm)
             book_over(book, (enum alert_kind)kind, now, "not repeated; over after %s",
                       format_duration(calm, elapsed(book, since, now)));
-        if (is_held_back(c) && may_say(book, c, now))
-            say_beginning(book, c, now);
-        if (c->holds && c->said && book->again > 0 && now - c->reminded >= book->again) {
+        if (is_held_back(c) && may_report(book, c, now))
+            report_beginning(book, c, now);
+        if (c->holds && c->reported && book->again > 0 && now - c->reminded >= book->again) {
             c->reminded = now;
-            say(book, c, ALERT_STILL, now);
+            report(book, c, ALERT_STILL, now);
         }
     }
     /* A stream does not advance its own data time, and the data time of others does not apply to
        it. */
     for (size_t i = 0; i < book->stream_count; i++)
         if (is_held_back(&book->streams[i]) &&
-            now - book->streams[i].said_last.now >= book->interval)
-            say_held_back(book, &book->streams[i], now);
+            now - book->streams[i].last_report.now >= book->interval)
+            report_held_back(book, &book->streams[i], now);
 }
 
 void book_end(struct book *book) {
     for (int kind = 0; kind < ALERT_KINDS; kind++)
         if (is_held_back(&book->conditions[kind]))
-            say_beginning(book, &book->conditions[kind], book->ticked);
+            report_beginning(book, &book->conditions[kind], book->ticked);
     for (size_t i = 0; i < book->stream_count; i++)
         if (is_held_back(&book->streams[i]))
-            say_held_back(book, &book->streams[i], book->ticked);
+            report_held_back(book, &book->streams[i], book->ticked);
 }
 
 double book_next(const struct book *book, double now) {
@@ -226,16 +226,16 @@ double book_next(const struct book *book, double now) {
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         const struct condition *c = &book->conditions[kind];
         if (is_held_back(c))
-            next = fmin(next, c->said_last.now + book->interval - now);
+            next = fmin(next, c->last_report.now + book->interval - now);
         if (!c->holds)
             continue;
         next = fmin(next, c->renewed.now + c->calm - now);
-        if (c->said && book->again > 0)
+        if (c->reported && book->again > 0)
             next = fmin(next, c->reminded + book->again - now);
     }
     for (size_t i = 0; i < book->stream_count; i++)
         if (is_held_back(&book->streams[i]))
-            next = fmin(next, book->streams[i].said_last.now + book->interval - now);
+            next = fmin(next, book->streams[i].last_report.now + book->interval - now);
     return fmax(next, 0);
 }
 
@@ -245,7 +245,7 @@ double book_next(const struct book *book, double now) {
 #define SHARE 0.01      /* of the initial loss */
 #define LOSS_MOST 1e100 /* keeps sums of squares finite */
 
-static void begin_anew(struct drift *d) {
+static void restart(struct drift *d) {
     page_hinkley_open(&d->page_hinkley, d->limits.page_hinkley_delta,
                       d->limits.page_hinkley_lambda);
     adwin_open(&d->adwin, d->limits.adwin_delta);
@@ -253,7 +253,7 @@ static void begin_anew(struct drift *d) {
 
 void drift_open(struct drift *d, const struct drift_limits *limits) {
     *d = (struct drift){.limits = *limits};
-    begin_anew(d);
+    restart(d);
 }
 
 /* The loss is a log density. If that was not known before, forgets all values so far. */
@@ -295,7 +295,7 @@ static double median(const double values[DRIFT_MEDIAN]) {
 
 /* A higher floor makes earlier values incomparable, so the detectors start again. A detected rise
    must end first. */
-static void take_beginning(struct drift *d, double loss) {
+static void add_beginning(struct drift *d, double loss) {
     d->recent[d->count++ % DRIFT_MEDIAN] = loss;
     if (d->count % DRIFT_FORGOTTEN == 0)
         d->beginning /= 2;
@@ -304,13 +304,13 @@ static void take_beginning(struct drift *d, double loss) {
     double usual = median(d->recent);
     if (usual > d->beginning && d->page_hinkley.away == 0 && d->adwin.since == 0) {
         d->beginning = usual;
-        begin_anew(d);
+        restart(d);
     }
 }
 
 static double logarithm(struct drift *d, double loss) {
     if (!d->limits.fixed)
-        take_beginning(d, loss);
+        add_beginning(d, loss);
     return log(fmax(loss, fmax(d->limits.floor, SHARE * d->beginning)));
 }
 
@@ -357,7 +357,7 @@ static double share_saturated(const struct layer *layer, const json_t *body) {
     return fmax(fmax(hidden, layer_number(body, LAYER_cell_saturated)), 0);
 }
 
-static void take_saturation(struct layer *layer, const json_t *body) {
+static void add_saturation(struct layer *layer, const json_t *body) {
     double minimum = layer_number(body, LAYER_hidden_minimum);
     double maximum = layer_number(body, LAYER_hidden_maximum);
     layer->unbounded |= minimum < -BOUND || maximum > BOUND;
@@ -372,7 +372,7 @@ static int counted(int messages, bool again) {
     return !again ? 0 : messages < LAYERS_DEAD_LEAST ? messages + 1 : messages;
 }
 
-static void take_life(struct layer *layer, const json_t *body) {
+static void add_life(struct layer *layer, const json_t *body) {
     double size = layer_number(body, LAYER_size), mean = layer_number(body, LAYER_hidden_mean);
     double std = layer_number(body, LAYER_hidden_std), norm = layer_number(body, LAYER_hidden_norm);
     bool same = mean == layer->mean && std == layer->std && norm == layer->norm;
@@ -394,8 +394,8 @@ static const char *kind_of(const json_t *body, char kind[KIND_SIZE]) {
     return kind;
 }
 
-static void tell_saturation(const struct layers *layers, const json_t *list, double limit,
-                            struct book *book, double now) {
+static void report_saturation(const struct layers *layers, const json_t *list, double limit,
+                              struct book *book, double now) {
     size_t count = json_array_size(list), worst = 0;
     for (size_t i = 1; i < count && i < LAYERS_MAX; i++)
         if (layers->layers[i].saturated > layers->layers[worst].saturated)
@@ -411,8 +411,8 @@ static void tell_saturation(const struct layers *layers, const json_t *list, dou
                   100 * layer->saturated);
 }
 
-static void tell_life(const struct layers *layers, const json_t *list, struct book *book,
-                      double now) {
+static void report_life(const struct layers *layers, const json_t *list, struct book *book,
+                        double now) {
     bool dead = false;
     for (size_t i = 0; i < json_array_size(list) && i < LAYERS_MAX; i++) {
         const struct layer *layer = &layers->layers[i];
@@ -436,17 +436,17 @@ static void tell_life(const struct layers *layers, const json_t *list, struct bo
 /* Updates the book from a message. A layer is saturated when the moving average of its share
    reaches `limit`, until it falls below 4/5 of that. It is dead when for LAYERS_DEAD_LEAST messages
    all its units are alike or none changes. */
-static void layers_take(struct layers *layers, const json_t *body, double limit, struct book *book,
-                        double now) {
+static void layers_add(struct layers *layers, const json_t *body, double limit, struct book *book,
+                       double now) {
     json_t *list = state_layers(body);
     size_t count = json_array_size(list);
     for (size_t i = 0; i < count && i < LAYERS_MAX; i++) {
-        take_saturation(&layers->layers[i], json_array_get(list, i));
-        take_life(&layers->layers[i], json_array_get(list, i));
+        add_saturation(&layers->layers[i], json_array_get(list, i));
+        add_life(&layers->layers[i], json_array_get(list, i));
     }
     if (count > 0) {
-        tell_saturation(layers, list, limit, book, now);
-        tell_life(layers, list, book, now);
+        report_saturation(layers, list, limit, book, now);
+        report_life(layers, list, book, now);
     }
     json_decref(list);
 }
@@ -472,7 +472,7 @@ void watcher_open(struct watcher *w, const char *endpoint, const struct limits *
     text_copy(w->endpoint, sizeof w->endpoint, endpoint);
     strcpy(w->name, "");
     strcpy(w->run, "");
-    w->every_said = false;
+    w->every_reported = false;
     forget(w);
 }
 
@@ -485,7 +485,7 @@ static void end_all(struct watcher *w, double now, const char *why) {
 
 /* A new run is a restart; fewer examples in the same run are a reset. Events do not count: that of
    a checkpoint has the number of examples in the checkpoint. */
-static void take_run(struct watcher *w, const struct message *message, double now) {
+static void handle_run(struct watcher *w, const struct message *message, double now) {
     const char *text = member_string(message->body, "run");
     char run[ALERT_RUN_SIZE];
     double examples = w->examples;
@@ -510,8 +510,8 @@ static void take_run(struct watcher *w, const struct message *message, double no
     w->examples = examples;
 }
 
-static void take_change(struct watcher *w, enum alert_kind kind, const char *test,
-                        struct change change, double now) {
+static void report_change(struct watcher *w, enum alert_kind kind, const char *test,
+                          struct change change, double now) {
     char before[FORMAT_SIZE], after[FORMAT_SIZE];
     format_number(before, change.before);
     format_number(after, change.after);
@@ -526,14 +526,14 @@ static void take_change(struct watcher *w, enum alert_kind kind, const char *tes
                   after, before);
 }
 
-static void take_loss(struct watcher *w, const json_t *body, double now) {
+static void handle_loss(struct watcher *w, const json_t *body, double now) {
     double mean;
     if (!member_number(body, "mean", &mean))
         return;
     struct change page_hinkley, adwin;
     drift_add(&w->drift, mean, &page_hinkley, &adwin);
-    take_change(w, ALERT_PAGE_HINKLEY, "Page-Hinkley", page_hinkley, now);
-    take_change(w, ALERT_ADWIN, "ADWIN", adwin, now);
+    report_change(w, ALERT_PAGE_HINKLEY, "Page-Hinkley", page_hinkley, now);
+    report_change(w, ALERT_ADWIN, "ADWIN", adwin, now);
     struct rising rising = drift_rising(&w->drift);
     char from[FORMAT_SIZE], to[FORMAT_SIZE];
     if (rising.rises)
@@ -547,7 +547,7 @@ static void take_loss(struct watcher *w, const json_t *body, double now) {
 }
 
 /* The recent skill is null until enough examples are scored. */
-static void take_skill(struct watcher *w, const json_t *body, double now) {
+static void check_skill(struct watcher *w, const json_t *body, double now) {
     double skill = loss_number(body, FIELD_skill_recent);
     char number[FORMAT_SIZE];
     if (isnan(skill))
@@ -563,7 +563,7 @@ static void take_skill(struct watcher *w, const json_t *body, double now) {
                   "the forecast is no longer worse than the baseline: skill %s", number);
 }
 
-static void take_finite(struct watcher *w, const json_t *body, double now) {
+static void check_finite(struct watcher *w, const json_t *body, double now) {
     double loss, gradient, skipped;
     bool has_loss = member_number(body, "loss", &loss);
     bool has_gradient = member_number(body, "gradient_norm", &gradient);
@@ -597,7 +597,7 @@ static const char *reasons(const json_t *body, char text[REASONS_SIZE]) {
     return text;
 }
 
-static void take_rejected(struct watcher *w, const json_t *body, double now) {
+static void check_rejected(struct watcher *w, const json_t *body, double now) {
     double rejected;
     char by[REASONS_SIZE];
     if (!member_number(body, "rejected", &rejected))
@@ -609,7 +609,7 @@ static void take_rejected(struct watcher *w, const json_t *body, double now) {
     w->rejected = rejected;
 }
 
-static void take_queue(struct watcher *w, const json_t *body, double now) {
+static void check_queue(struct watcher *w, const json_t *body, double now) {
     double queued;
     if (!member_number(body, "queued", &queued))
         return;
@@ -628,7 +628,7 @@ static void take_queue(struct watcher *w, const json_t *body, double now) {
                   w->queued);
 }
 
-static void take_journal(struct watcher *w, const json_t *journal, double now) {
+static void check_journal(struct watcher *w, const json_t *journal, double now) {
     double waiting, bytes, missing;
     char text[FORMAT_SIZE];
     if (member_number(journal, "waiting", &waiting)) {
@@ -656,7 +656,7 @@ static void take_journal(struct watcher *w, const json_t *journal, double now) {
     }
 }
 
-static void take_status(struct watcher *w, const json_t *body, double now) {
+static void handle_status(struct watcher *w, const json_t *body, double now) {
     const char *name = member_string(body, "name"), *state = member_string(body, "state");
     const char *model = member_string(body, "model");
     if (name)
@@ -664,11 +664,11 @@ static void take_status(struct watcher *w, const json_t *body, double now) {
     w->ending = state && strcmp(state, "draining") == 0;
     if (model && (strstr(model, "> gaussian ") || strstr(model, "> mixture ")))
         drift_is_density(&w->drift);
-    take_journal(w, json_object_get(body, "journal"), now);
+    check_journal(w, json_object_get(body, "journal"), now);
 }
 
 /* When a feeder dies, the daemon still reports its state as learning. */
-static void take_idle(struct watcher *w, double now) {
+static void check_idle(struct watcher *w, double now) {
     char quiet[FORMAT_SIZE];
     double limit = w->limits->idle;
     if (isnan(w->learned) || w->examples > w->learned) {
@@ -688,8 +688,8 @@ static double member_count(const json_t *body) {
 }
 
 /* Uses the data time of the event's own stream. */
-static void take_anomaly(struct watcher *w, const struct anomaly *anomaly, const char *text,
-                         double now) {
+static void handle_anomaly(struct watcher *w, const struct anomaly *anomaly, const char *text,
+                           double now) {
     double newest = w->book.data_time;
     struct alert event = {
         .kind = ALERT_ANOMALY, .value = anomaly->score, .limit = anomaly->threshold, .now = now};
@@ -702,7 +702,7 @@ static void take_anomaly(struct watcher *w, const struct anomaly *anomaly, const
         w->book.data_time = newest;
 }
 
-static void take_kind(struct watcher *w, const json_t *body, double now) {
+static void handle_kind(struct watcher *w, const json_t *body, double now) {
     const char *kind = member_string(body, "kind"), *text = member_string(body, "text");
     char clean[ALERT_TEXT_SIZE];
     struct anomaly anomaly;
@@ -721,41 +721,41 @@ static void take_kind(struct watcher *w, const json_t *body, double now) {
         book_happened(&w->book, ALERT_INPUT_SCALE, now, w->limits->calm, member_count(body), "%s",
                       clean);
     else if (anomaly_of(body, &anomaly))
-        take_anomaly(w, &anomaly, clean, now);
+        handle_anomaly(w, &anomaly, clean, now);
     else if (strcmp(kind, "disk") == 0)
         book_begin(&w->book, ALERT_DISK, now, NAN, w->limits->disk, "%s", clean);
 }
 
-static void take_event(struct watcher *w, const json_t *body, double now) {
+static void handle_event(struct watcher *w, const json_t *body, double now) {
     w->book.stream = member_string(body, "stream");
-    take_kind(w, body, now);
+    handle_kind(w, body, now);
     w->book.stream = NULL;
 }
 
 void watcher_message(struct watcher *w, const struct message *message, double now) {
     const json_t *body = message->body;
-    take_run(w, message, now);
+    handle_run(w, message, now);
     member_number(body, "data_time", &w->book.data_time);
     book_tick(&w->book, now); /* ends conditions before this message can renew them */
     book_over(&w->book, ALERT_SILENCE, now, "messages arrive again");
-    take_idle(w, now);
+    check_idle(w, now);
     /* Replayed messages were checked before the crash. */
     bool again = json_is_true(json_object_get(body, "replaying"));
     if (again && (message->topic == TOPIC_LOSS || message->topic == TOPIC_STATE))
         return;
     if (message->topic == TOPIC_LOSS) {
-        take_finite(w, body, now);
-        take_loss(w, body, now);
-        take_skill(w, body, now);
-        take_queue(w, body, now);
-        take_rejected(w, body, now);
+        check_finite(w, body, now);
+        handle_loss(w, body, now);
+        check_skill(w, body, now);
+        check_queue(w, body, now);
+        check_rejected(w, body, now);
     } else if (message->topic == TOPIC_STATE) {
-        layers_take(&w->layers, body, w->limits->saturated, &w->book, now);
+        layers_add(&w->layers, body, w->limits->saturated, &w->book, now);
     } else if (message->topic == TOPIC_STATUS) {
-        take_status(w, body, now);
-        take_rejected(w, body, now);
+        handle_status(w, body, now);
+        check_rejected(w, body, now);
     } else if (message->topic == TOPIC_EVENT) {
-        take_event(w, body, now);
+        handle_event(w, body, now);
     }
 }
 
@@ -778,9 +778,9 @@ void watcher_quiet(struct watcher *w, double seconds, bool connected, double now
 
 double watcher_slow_statistics(struct watcher *w, const struct message *message) {
     double every;
-    if (w->every_said || message->topic != TOPIC_STATUS ||
+    if (w->every_reported || message->topic != TOPIC_STATUS ||
         !member_number(message->body, "every", &every) || every <= EVERY_MOST)
         return 0;
-    w->every_said = true;
+    w->every_reported = true;
     return every;
 }

@@ -92,15 +92,15 @@ struct book {
     double interval;    /* minimum seconds between two beginnings of a kind */
     double again;       /* seconds until a condition that holds is reported again; 0 = never */
     double ticked;      /* time of the last tick */
-    void (*say)(void *context, const struct alert *alert);
+    void (*report)(void *context, const struct alert *alert);
     void *context;
     struct condition {
-        bool holds, said;
+        bool holds, reported;
         bool continued; /* reported a second time within the interval */
         double calm;    /* seconds until the condition ends; INFINITY = until book_over */
         struct moment {
             double now, data;
-        } renewed, said_last; /* last and last reported beginning; -INFINITY = never */
+        } renewed, last_report; /* last and last reported beginning; -INFINITY = never */
         double reminded;
         struct alert alert;                            /* newest beginning */
     } conditions[ALERT_KINDS], streams[ALERT_STREAMS]; /* one a stream, for book_event */
@@ -108,7 +108,7 @@ struct book {
 };
 
 void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
-               void (*say)(void *context, const struct alert *alert), void *context);
+               void (*report)(void *context, const struct alert *alert), void *context);
 
 /* Reports what was held back, reminders and ends. book_next: seconds until the next tick is due. */
 void book_tick(struct book *book, double now);
@@ -212,7 +212,7 @@ struct watcher {
     double skipped, rejected, missing; /* counts of the newest message; NAN = none yet */
     double queued;                     /* moving average; NAN = none yet */
     double queued_since;               /* when it exceeded the limit; INFINITY = below */
-    bool every_said;
+    bool every_reported;
 };
 
 /* Does not open the book. `limits` must outlive the watcher. */

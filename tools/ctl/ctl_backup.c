@@ -68,7 +68,7 @@ static int finish(const char *partial, const char *directory, struct error *erro
     return state_sync_directory(slash ? parent : ".", error);
 }
 
-static void say(const char *directory, const struct state *state) {
+static void print_contents(const char *directory, const struct state *state) {
     char bytes[FORMAT_SIZE], oldest[FORMAT_SIZE], newest[FORMAT_SIZE], position[FORMAT_SIZE];
     printf("%s: ", directory);
     if (state->has_journal)
@@ -214,7 +214,7 @@ int backup_make(const char *state, const char *directory) {
         rmdir(partial);
         return fail(&error);
     }
-    say(directory, &contents);
+    print_contents(directory, &contents);
     return EX_OK;
 }
 
@@ -273,7 +273,7 @@ int backup_restore(const char *directory, const char *state, const json_t *rollb
         rmdir(partial);
         return fail(&error);
     }
-    say(state, &contents);
+    print_contents(state, &contents);
     if (rollback)
         printf("the daemon rolls back when it starts\n");
     return EX_OK;

@@ -29,14 +29,14 @@ struct history_feed {
     int64_t run;    /* 0 = none yet */
     char *run_text; /* the daemon's own name of the run, owned */
     int part;
-    double position[HISTORY_AXES]; /* of the newest message with numbers */
-    double first[HISTORY_AXES];    /* of the first message in this file */
-    double heard[HISTORY_AXES];    /* of the newest message of any kind */
-    int64_t next[KINDS];           /* number of the next message */
-    int layers;                    /* number of layers already described */
-    int experts;                   /* number of experts already named */
+    double position[HISTORY_AXES];        /* of the newest message with numbers */
+    double first[HISTORY_AXES];           /* of the first message in this file */
+    double newest_position[HISTORY_AXES]; /* of the newest message of any kind */
+    int64_t next[KINDS];                  /* number of the next message */
+    int layers;                           /* number of layers already described */
+    int experts;                          /* number of experts already named */
     struct runnel_gap gap;
-    double gap_said; /* see gap_report */
+    double gap_reported; /* see gap_report */
     struct history_feed *following;
 };
 
@@ -97,7 +97,7 @@ static struct history_feed *get_feed(struct history *h, const char *endpoint) {
     if (feed || !(feed = calloc(1, sizeof *feed)))
         return feed;
     feed->gap = (struct runnel_gap){NAN, NAN};
-    feed->gap_said = -INFINITY;
+    feed->gap_reported = -INFINITY;
     feed->endpoint = strdup(endpoint);
     if (!feed->endpoint) {
         free(feed);
@@ -183,7 +183,7 @@ static int change_run(struct history *h, struct history_feed *feed, const char *
     if (code == SQLITE_ROW)
         feed->gap.every = history_column_number(select, 2);
     feed->layers = feed->experts = 0;
-    feed->gap_said = -INFINITY;
+    feed->gap_reported = -INFINITY;
     memset(feed->next, 0, sizeof feed->next);
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         status = history_fail(h);
@@ -195,7 +195,7 @@ static int change_run(struct history *h, struct history_feed *feed, const char *
 
 /* ---- Columns and experts of a `loss` message ---- */
 
-static int take_part(struct history *h, enum history_kind kind, int64_t run, int part,
+static int read_part(struct history *h, enum history_kind kind, int64_t run, int part,
                      const struct history_row *message, const json_t *object) {
     struct history_row row = {.number = message->number, .at = message->at};
     history_row_fill(&row, &history_tables[kind], object);
@@ -215,14 +215,14 @@ static int name_expert(struct history *h, int64_t run, int expert, const char *n
 
 /* Adds the rows of columns or experts, with number and position of the `loss` row. `named` is the
    number of experts already named. */
-static int take_parts(struct history *h, int64_t run, const struct history_row *row,
-                      const json_t *body, int *named) {
+static int add_parts(struct history *h, int64_t run, const struct history_row *row,
+                     const json_t *body, int *named) {
     const json_t *columns = field_member(&fields_of_loss[FIELD_columns], body);
     json_t *experts = (json_t *)field_member(&fields_of_loss[FIELD_experts], body), *object;
     const char *name;
     int part = 0;
     for (; part < HISTORY_PARTS && part < (int)json_array_size(columns); part++)
-        if (take_part(h, KIND_COLUMNS, run, part, row, json_array_get(columns, (size_t)part)))
+        if (read_part(h, KIND_COLUMNS, run, part, row, json_array_get(columns, (size_t)part)))
             return -1;
     part = 0;
     json_object_foreach(experts, name, object) {
@@ -230,7 +230,7 @@ static int take_parts(struct history *h, int64_t run, const struct history_row *
             break;
         if (part >= *named && name_expert(h, run, part, name))
             return -1;
-        if (take_part(h, KIND_EXPERTS, run, part++, row, object))
+        if (read_part(h, KIND_EXPERTS, run, part++, row, object))
             return -1;
     }
     *named = part > *named ? part : *named;
@@ -260,8 +260,8 @@ static int insert_anomaly(struct history *h, sqlite3_stmt *statement,
 
 /* Adds the rows of an anomaly event, which the table `events` contains already. Ignores other
    kinds. */
-static int take_anomalies(struct history *h, int64_t run, int64_t event,
-                          const double position[HISTORY_AXES], const json_t *body) {
+static int add_anomalies(struct history *h, int64_t run, int64_t event,
+                         const double position[HISTORY_AXES], const json_t *body) {
     struct anomaly anomaly;
     char stream[HISTORY_STREAM_SIZE], reason[HISTORY_KIND_SIZE], note[WIRE_NOTE_MAX + 1];
     if (!anomaly_of(body, &anomaly))
@@ -321,8 +321,8 @@ static void insert_prediction(void *context, const struct truth_row *row) {
     inserting->status = history_done(h, statement);
 }
 
-static int take_predictions(struct history *h, int64_t run, const double position[HISTORY_AXES],
-                            const json_t *body) {
+static int add_predictions(struct history *h, int64_t run, const double position[HISTORY_AXES],
+                           const json_t *body) {
     struct inserting inserting = {h, run, position, 0};
     if (!h->add_prediction)
         h->add_prediction = history_prepare(
@@ -336,7 +336,7 @@ static int take_predictions(struct history *h, int64_t run, const double positio
 
 /* ---- Messages ---- */
 
-static int take_status(struct history *h, struct history_feed *feed, const json_t *body) {
+static int add_status(struct history *h, struct history_feed *feed, const json_t *body) {
     double every, examples;
     if (member_number(body, "every", &every) && member_number(body, "examples", &examples))
         runnel_gap_status(&feed->gap, every, examples);
@@ -377,26 +377,26 @@ static int add_event(struct history *h, int64_t run, const double position[HISTO
     return history_done_once(h, insert);
 }
 
-static int take_event(struct history *h, int64_t run, const double position[HISTORY_AXES],
-                      const json_t *body) {
+static int handle_event(struct history *h, int64_t run, const double position[HISTORY_AXES],
+                        const json_t *body) {
     return add_event(h, run, position, member_string(body, "kind"), member_string(body, "text")) ||
-                   take_anomalies(h, run, sqlite3_last_insert_rowid(h->file), position, body)
+                   add_anomalies(h, run, sqlite3_last_insert_rowid(h->file), position, body)
                ? -1
                : 0;
 }
 
-static int take_loss(struct history *h, struct history_feed *feed, struct history_row *row,
-                     const json_t *body) {
+static int add_loss(struct history *h, struct history_feed *feed, struct history_row *row,
+                    const json_t *body) {
     char text[GAP_TEXT];
     double unheard[2];
     if (runnel_gap_loss(&feed->gap, row->at.position[HISTORY_EXAMPLES], unheard) &&
-        gap_say(&feed->gap_said, unheard, text) &&
+        gap_report(&feed->gap_reported, unheard, text) &&
         add_event(h, feed->run, row->at.position, "gap", text))
         return -1;
     history_row_fill(row, &history_tables[KIND_LOSS], body);
     return history_row_insert(h, (struct history_place){.kind = KIND_LOSS, .run = feed->run},
                               row) ||
-                   take_parts(h, feed->run, row, body, &feed->experts)
+                   add_parts(h, feed->run, row, body, &feed->experts)
                ? -1
                : 0;
 }
@@ -415,8 +415,8 @@ static int describe_layer(struct history *h, const struct history_feed *feed, in
     return history_done_once(h, replace);
 }
 
-static int take_state(struct history *h, struct history_feed *feed, struct history_row *row,
-                      const json_t *body) {
+static int add_state(struct history *h, struct history_feed *feed, struct history_row *row,
+                     const json_t *body) {
     json_t *layers = state_layers(body);
     int count = (int)json_array_size(layers), status = 0;
     for (int layer = 0; !status && layer < count; layer++) {
@@ -468,8 +468,8 @@ static int check_part(struct history *h, struct history_feed *feed,
                : 0;
 }
 
-static int take_numbers(struct history *h, struct history_feed *feed, const struct message *message,
-                        const double position[HISTORY_AXES]) {
+static int add_numbers(struct history *h, struct history_feed *feed, const struct message *message,
+                       const double position[HISTORY_AXES]) {
     enum history_kind kind = message->topic == TOPIC_LOSS ? KIND_LOSS : KIND_STATE;
     if (check_part(h, feed, position))
         return -1;
@@ -478,13 +478,13 @@ static int take_numbers(struct history *h, struct history_feed *feed, const stru
         memcpy(feed->first, position, sizeof feed->first);
     struct history_row row = {.number = feed->next[kind]++, .at = {.messages = 1}};
     memcpy(row.at.position, position, sizeof row.at.position);
-    return kind == KIND_LOSS ? take_loss(h, feed, &row, message->body)
-                             : take_state(h, feed, &row, message->body);
+    return kind == KIND_LOSS ? add_loss(h, feed, &row, message->body)
+                             : add_state(h, feed, &row, message->body);
 }
 
 /* Two endpoints of one daemon would deliver every message twice. */
-static bool is_heard_elsewhere(const struct history *h, const struct history_feed *feed,
-                               const char *run) {
+static bool is_received_elsewhere(const struct history *h, const struct history_feed *feed,
+                                  const char *run) {
     for (const struct history_feed *other = h->feeds; other; other = other->following)
         if (other != feed && other->run_text && strcmp(other->run_text, run) == 0)
             return true;
@@ -494,29 +494,29 @@ static bool is_heard_elsewhere(const struct history *h, const struct history_fee
 int history_take(struct history *h, const char *endpoint, const struct message *message) {
     double position[HISTORY_AXES];
     char run[HISTORY_RUN_SIZE];
-    const char *said = member_string(message->body, "run");
-    if (message->problem || !said || !has_position(message->body, position))
+    const char *run_text = member_string(message->body, "run");
+    if (message->problem || !run_text || !has_position(message->body, position))
         return 0;
-    text_copy(run, sizeof run, said);
+    text_copy(run, sizeof run, run_text);
     struct history_feed *feed = get_feed(h, endpoint);
     if (!feed)
         return history_memory(h);
-    if (is_heard_elsewhere(h, feed, run))
+    if (is_received_elsewhere(h, feed, run))
         return 0;
     if (begin(h))
         return -1;
     if ((!feed->run_text || strcmp(feed->run_text, run) != 0) && change_run(h, feed, run))
         return -1;
-    memcpy(feed->heard, position, sizeof feed->heard);
+    memcpy(feed->newest_position, position, sizeof feed->newest_position);
     if (message->topic == TOPIC_STATUS)
-        return take_status(h, feed, message->body);
+        return add_status(h, feed, message->body);
     if (message->topic == TOPIC_EVENT)
-        return take_event(h, feed->run, position, message->body);
+        return handle_event(h, feed->run, position, message->body);
     if (message->topic == TOPIC_PREDICTION)
         return check_part(h, feed, position)
                    ? -1
-                   : take_predictions(h, feed->run, position, message->body);
-    return take_numbers(h, feed, message, position);
+                   : add_predictions(h, feed->run, position, message->body);
+    return add_numbers(h, feed, message, position);
 }
 
 int history_note(struct history *h, const char *endpoint, const char *kind, const char *text) {
@@ -524,7 +524,7 @@ int history_note(struct history *h, const char *endpoint, const char *kind, cons
     if (!feed || !feed->run)
         return 0;
     double position[HISTORY_AXES];
-    memcpy(position, feed->heard, sizeof position);
+    memcpy(position, feed->newest_position, sizeof position);
     position[HISTORY_TIME] = clock_unix();
     return begin(h) ? -1 : add_event(h, feed->run, position, kind, text);
 }

@@ -414,12 +414,12 @@ void history_events_clear(struct history_events *events) {
 /* ---- Columns, experts and members ---- */
 
 struct reading_part {
-    struct history_part *part; /* filled by take_part */
+    struct history_part *part; /* filled by read_part */
     int columns;
     bool found;
 };
 
-static bool take_part(void *context, const struct history_row *row) {
+static bool read_part(void *context, const struct history_row *row) {
     struct reading_part *reading = context;
     for (int i = 0; i < reading->columns; i++)
         reading->part->numbers[i] = row->values[i].mean;
@@ -449,7 +449,7 @@ static int read_parts(struct history *h, enum history_kind kind, int64_t run, in
     for (; place.part < HISTORY_PARTS; place.part++) {
         reading.part = &list[place.part];
         reading.found = false;
-        if (history_rows(h, &place, number, number, take_part, &reading))
+        if (history_rows(h, &place, number, number, read_part, &reading))
             return -1;
         if (!reading.found)
             break;

@@ -39,7 +39,7 @@ struct source {
     struct health health;
     char name[SOURCE_NAME_SIZE]; /* "" = unknown */
     bool named;                  /* whether the recording of this run was reported */
-    bool refused, hindrance_said;
+    bool refused, hindrance_reported;
     void (*note)(struct source *source, const char *text);
     void *context;
 };
@@ -67,7 +67,7 @@ static void source_close(struct source *s) {
     link_close(&s->link);
 }
 
-static void take_status(struct source *s, const json_t *body) {
+static void handle_status(struct source *s, const json_t *body) {
     const char *name = member_string(body, "name"), *device = member_string(body, "device");
     const char *model = member_string(body, "model");
     char clean_device[65], clean_model[257];
@@ -79,10 +79,10 @@ static void take_status(struct source *s, const json_t *body) {
              text_copy(clean_device, sizeof clean_device, device ? device : ""));
 }
 
-static void take_change(struct source *s, enum runnel_kind change) {
-    bool hindered = change == RUNNEL_HINDERED && !s->hindrance_said;
+static void handle_change(struct source *s, enum runnel_kind change) {
+    bool hindered = change == RUNNEL_HINDERED && !s->hindrance_reported;
     s->refused |= change == RUNNEL_REFUSED;
-    s->hindrance_said |= hindered;
+    s->hindrance_reported |= hindered;
     if (hindered || change == RUNNEL_REFUSED)
         s->note(s, link_refusal(s->link));
     health_changed(&s->health, change);
@@ -95,12 +95,12 @@ static bool source_receive(struct source *s, struct message *message) {
     while ((kind = link_next(s->link, message)) != RUNNEL_MESSAGE) {
         if (kind == RUNNEL_NOTHING)
             return false;
-        take_change(s, kind);
+        handle_change(s, kind);
     }
     if (health_message(&s->health, message))
         s->named = false;
     if (!message->problem && message->topic == TOPIC_STATUS)
-        take_status(s, message->body);
+        handle_status(s, message->body);
     return true;
 }
 
@@ -130,10 +130,10 @@ struct csv {
     FILE *file;
     char *path;
     enum csv_kind kind;
-    json_t *experts; /* predictions: an object with the experts that have a column */
-    json_t *said;    /* settings: the last reported configuration by run */
-    bool begun;      /* the first line is written */
-    int status;      /* of the first line, if it waits for the first row */
+    json_t *experts;  /* predictions: an object with the experts that have a column */
+    json_t *settings; /* settings: the last reported configuration by run */
+    bool begun;       /* the first line is written */
+    int status;       /* of the first line, if it waits for the first row */
 };
 
 /* The option of runnel-record for each table. */
@@ -293,7 +293,7 @@ static int csv_close(struct csv **csv) {
     if (c->file && c->file != stdout && fclose(c->file) && status == EX_OK)
         status = complain(EX_IOERR, "cannot write %s: %s", c->path, strerror(errno));
     json_decref(c->experts);
-    json_decref(c->said);
+    json_decref(c->settings);
     free(c->path);
     free(c);
     *csv = NULL;
@@ -398,12 +398,12 @@ static void put_setting(struct csv *c, const char *name, const json_t *body, con
 static void put_settings(struct csv *c, const char *name, const json_t *body) {
     json_t *keys = (json_t *)field_member(&fields_of_status[STATUS_configuration], body), *value;
     const char *run = member_string(body, "run"), *key;
-    if (!c->said)
-        c->said = json_object();
-    json_t *before = json_object_get(c->said, run ? run : "");
+    if (!c->settings)
+        c->settings = json_object();
+    json_t *before = json_object_get(c->settings, run ? run : "");
     json_object_foreach(keys, key, value)
         put_setting(c, name, body, key, value, json_object_get(before, key));
-    json_object_set(c->said, run ? run : "", keys);
+    json_object_set(c->settings, run ? run : "", keys);
 }
 
 struct predicted {
@@ -441,7 +441,7 @@ static void put_prediction(void *context, const struct truth_row *row) {
 }
 
 /* Adds a message of any topic from the daemon called `name` ("" = unknown). */
-static void csv_take(struct csv *c, const char *name, const struct message *message) {
+static void csv_add(struct csv *c, const char *name, const struct message *message) {
     const json_t *body = message->body;
     if (message->topic != contents[c->kind].topic || ferror(c->file))
         return;
@@ -574,14 +574,14 @@ static void note(struct source *source, const char *text) {
         r->failed = complain(EX_IOERR, "%s", history_error(r->history));
 }
 
-static void take_message(struct record *r, struct source *source, const struct message *message) {
+static void handle_message(struct record *r, struct source *source, const struct message *message) {
     if (message->problem)
         return;
     if (r->history && history_take(r->history, source->endpoint, message))
         r->failed = complain(EX_IOERR, "%s", history_error(r->history));
     for (int kind = 0; kind < CSV_KINDS; kind++)
         if (r->csv[kind])
-            csv_take(r->csv[kind], source->name, message);
+            csv_add(r->csv[kind], source->name, message);
     if (r->board && r->failed == EX_OK)
         r->failed = board_take(r->board, (size_t)(source - r->sources), source->name, message);
     r->written += message->topic == TOPIC_LOSS;
@@ -591,10 +591,10 @@ static bool is_done(const struct record *r) {
     return r->failed != EX_OK || (r->options.messages && r->written >= r->options.messages);
 }
 
-static void take_messages(struct record *r, struct source *source) {
+static void handle_messages(struct record *r, struct source *source) {
     struct message message;
     for (int i = 0; i < MESSAGES_AT_ONCE && !is_done(r) && source_receive(source, &message); i++) {
-        take_message(r, source, &message);
+        handle_message(r, source, &message);
         message_clear(&message);
     }
 }
@@ -632,7 +632,7 @@ static int run(struct record *r) {
             wait = fmin(wait, health_next(&r->sources[i].health));
         wait_for_something(r, wait);
         for (size_t i = 0; i < r->options.endpoints.count; i++) {
-            take_messages(r, &r->sources[i]);
+            handle_messages(r, &r->sources[i]);
             source_tick(&r->sources[i], false);
         }
         if (clock_seconds() - flushed >= FLUSH_EVERY) {

@@ -28,17 +28,17 @@ struct health {
 
     enum presence presence;
     bool connected;
-    double heard;        /* time of the last message, or of the start */
-    bool heard_ever;     /* whether a message has arrived */
-    double status_heard; /* time of the last `status` */
-    bool waiting_said;   /* whether the wait for a daemon was reported */
+    double last_message; /* time of the last message, or of the start */
+    bool has_message;    /* whether a message has arrived */
+    double last_status;  /* time of the last `status` */
+    bool wait_reported;  /* whether the wait for a daemon was reported */
 
     uint64_t missed[TOPICS]; /* lost messages that are not reported yet */
     uint64_t missed_total;   /* since the start */
     uint64_t not_understood; /* invalid messages that are not reported yet */
     const char *problem;     /* of the newest of them */
-    double said;             /* time of the last report of either */
-    double restart_said;     /* time of the last report of a restart */
+    double reported;         /* time of the last report of either */
+    double restart_reported; /* time of the last report of a restart */
 };
 
 void health_open(struct health *health, const char *endpoint, double silence,
@@ -73,6 +73,6 @@ enum { GAP_TEXT = 120 };
 
 /* `*reported` is the time of the last report (clock_seconds), -INFINITY = never. Returns true with
    `text`, or false if the last report is less than a second ago. */
-bool gap_say(double *said, const double unheard[2], char text[GAP_TEXT]);
+bool gap_report(double *reported, const double unheard[2], char text[GAP_TEXT]);
 
 #endif

@@ -65,10 +65,10 @@ static void take_column(const struct taking *taking, const json_t *scored, struc
 static bool take_word(const struct taking *taking, const json_t *scored, struct truth_row row) {
     const json_t *target = json_object_get(scored, "target");
     const json_t *prediction = json_object_get(scored, "prediction");
-    row.words[TRUTH_SAID] = first_word(prediction);
-    if (!row.words[TRUTH_SAID] || !target)
+    row.words[TRUTH_FORECAST] = first_word(prediction);
+    if (!row.words[TRUTH_FORECAST] || !target)
         return false;
-    row.words[TRUTH_CAME] = json_is_string(target) ? json_string_value(target) : "";
+    row.words[TRUTH_ACTUAL] = json_is_string(target) ? json_string_value(target) : "";
     row.words[TRUTH_BASELINE] = first_word(json_object_get(scored, "baseline"));
     row.probability = first_probability(prediction);
     row.target = row.prediction = row.baseline = row.low = row.high = NAN;
@@ -118,7 +118,7 @@ static size_t take_rows(const struct taking *taking, const json_t *body) {
         if (row.steps > 1)
             row.place += (double)n / (double)row.steps;
         row.example = member(one, "example", NAN);
-        row.said_time = member(one, "data_time", NAN);
+        row.forecast_time = member(one, "data_time", NAN);
         row.step = member(one, "step", 0);
         row.ahead = member(one, "ahead", 1);
         row.score = predicts ? member(json_object_get(body, "anomaly"), "score", NAN) : NAN;
@@ -147,7 +147,7 @@ static bool begin_next(const json_t *body, struct truth_row *row) {
                               .ahead = 1,
                               .steps = 1,
                               .example = member(body, "example", NAN),
-                              .said_time = member(body, "data_time", NAN),
+                              .forecast_time = member(body, "data_time", NAN),
                               .place = NAN,
                               .data_time = NAN,
                               .target = NAN,
@@ -160,7 +160,7 @@ void truth_next_word(const json_t *body, truth_take *take, void *context) {
     struct truth_row row;
     if (!begin_next(body, &row) || !first_word(prediction))
         return;
-    row.words[TRUTH_SAID] = first_word(prediction);
+    row.words[TRUTH_FORECAST] = first_word(prediction);
     row.probability = first_probability(prediction);
     row.prediction = row.low = row.high = NAN;
     take(context, &row);

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-enum { TRUTH_CAME, TRUTH_SAID, TRUTH_BASELINE, TRUTH_WORDS };
+enum { TRUTH_ACTUAL, TRUTH_FORECAST, TRUTH_BASELINE, TRUTH_WORDS };
 
 struct truth_row {
     const char *stream;
@@ -18,7 +18,7 @@ struct truth_row {
     double ahead; /* steps between the prediction and its truth; 1 if the message has no horizons */
     bool horizons;        /* whether the message has several horizons */
     double example, step; /* of the prediction */
-    double said_time;     /* data time of the prediction; NaN = none */
+    double forecast_time; /* data time of the prediction; NaN = none */
     size_t steps;         /* steps of one example in this message; 1 with horizons */
     /* number of the truth's example in its stream, with a fraction for examples of several steps;
        NaN = unknown */

@@ -50,9 +50,9 @@ struct control {
     bool acts; /* the identity is checked and the command is sent */
 };
 
-static void say(char text[CONTROL_TEXT], const char *format, ...)
+static void set_text(char text[CONTROL_TEXT], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static void say(char text[CONTROL_TEXT], const char *format, ...) {
+static void set_text(char text[CONTROL_TEXT], const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, CONTROL_TEXT, format, arguments);
@@ -87,7 +87,7 @@ static struct control *control_open(const struct runnel_peer *peer, const char *
         runnel_request_open(&c->request, peer, "{\"command\":\"status\"}", ANSWER_WITHIN, &error) ==
             0)
         return c;
-    say(text, "%s", error.text);
+    set_text(text, "%s", error.text);
     control_close(&c);
     return NULL;
 }
@@ -107,14 +107,15 @@ static enum control_end begin_act(struct control *c, const json_t *status,
     const char *run = member_string(status, "run");
     struct runnel_error error;
     if (!run || strcmp(run, c->run) != 0) {
-        say(text,
+        set_text(
+            text,
             "the daemon at %s is not the one shown here: command not sent; pass its control socket "
             "with --control",
             c->endpoint);
         return CONTROL_FAILED;
     }
     if (runnel_request_again(c->request, c->command, CHECKPOINT_WITHIN, &error)) {
-        say(text, "%s", error.text);
+        set_text(text, "%s", error.text);
         return CONTROL_FAILED;
     }
     c->acts = true;
@@ -127,22 +128,22 @@ static enum control_end describe(const json_t *body, char text[CONTROL_TEXT]) {
     double value;
     char number[FORMAT_SIZE];
     if (path)
-        say(text, "done: checkpoint %s", path);
+        set_text(text, "done: checkpoint %s", path);
     else if (key && member_number(body, "value", &value))
-        say(text, "done: %s is now %s", key, format_setting(number, value));
+        set_text(text, "done: %s is now %s", key, format_setting(number, value));
     else
-        say(text, "done: the daemon is %s", state ? state : "in an unknown state");
+        set_text(text, "done: the daemon is %s", state ? state : "in an unknown state");
     return CONTROL_DONE;
 }
 
 static enum control_end fail(const struct control *c, const struct runnel_error *error,
                              char text[CONTROL_TEXT]) {
     if (control_left(c) > 0)
-        say(text, "%s", error->text);
+        set_text(text, "%s", error->text);
     else if (c->acts && runnel_request_sent(c->request))
-        say(text, "%s has not answered yet: it may still execute the command", c->endpoint);
+        set_text(text, "%s has not answered yet: it may still execute the command", c->endpoint);
     else
-        say(text, "no daemon answers at %s: command not sent", c->endpoint);
+        set_text(text, "no daemon answers at %s: command not sent", c->endpoint);
     return CONTROL_FAILED;
 }
 
@@ -271,7 +272,7 @@ static void act(struct session *s) {
 }
 
 /* Takes the typed number; the daemon checks its range. */
-static void take_rate(struct session *s) {
+static void enter_rate(struct session *s) {
     struct question *q = &s->question;
     char *end;
     double rate = strtod(q->input, &end);
@@ -288,7 +289,7 @@ static void enter(struct session *s, int key) {
     struct question *q = &s->question;
     size_t length = strlen(q->input);
     if (key == KEY_RETURN)
-        take_rate(s);
+        enter_rate(s);
     else if (key == KEY_ERASE && length > 0)
         q->input[length - 1] = '\0';
     else if (key > ' ' && key < 127 && strchr("0123456789.eE+-", key) &&
@@ -668,7 +669,7 @@ static void show_key(struct session *s, int key) {
 }
 
 /* Handles a key of terminal_key. */
-static void keys_take(struct session *s, int key) {
+static void handle_key(struct session *s, int key) {
     if (s->question.act != ACT_NONE)
         act_answer(s, key);
     else if (s->help)
@@ -843,19 +844,19 @@ static void wait_for_news(struct top *t, double seconds) {
         ending = 1;
 }
 
-static bool take_keys(struct top *t) {
+static bool handle_keys(struct top *t) {
     bool any = false;
     for (int key; t->terminal && (key = terminal_key(t->terminal)) != KEY_NONE; any = true)
-        keys_take(&t->session, key);
+        handle_key(&t->session, key);
     return any;
 }
 
 /* Returns whether a key was pressed, which needs a frame at once. */
-static bool take_news(struct top *t) {
+static bool receive_news(struct top *t) {
     struct session *s = &t->session;
-    bool news = act_step(s), pressed = take_keys(t);
+    bool news = act_step(s), pressed = handle_keys(t);
     for (size_t i = 0; i < s->count; i++)
-        news |= watched_take(s->watched[i]);
+        news |= watched_receive(s->watched[i]);
     if (news || pressed)
         t->news = fmin(t->news, clock_seconds());
     return pressed;
@@ -893,7 +894,7 @@ static int run(struct top *t) {
     int status = draw(t);
     while (status == EX_OK && !ending && !t->session.ending) {
         wait_for_news(t, fmax(0, frame_due(t) - clock_seconds()));
-        bool pressed = take_news(t);
+        bool pressed = receive_news(t);
         if (pressed || resized || clock_seconds() >= frame_due(t))
             status = draw(t);
     }
@@ -941,7 +942,7 @@ static int print_frame(struct top *t) {
     canvas_write(&t->canvas, stdout);
     int status = EX_OK;
     for (size_t i = 0; i < s->count; i++)
-        if (!s->watched[i]->health.heard_ever)
+        if (!s->watched[i]->health.has_message)
             status = explain(s->watched[i]);
     return status == EX_OK ? complain_output() : status;
 }
@@ -950,7 +951,7 @@ static int run_once(struct top *t, double wait) {
     double end = clock_seconds() + (isnan(wait) ? WAIT_MOST : wait);
     while (!ending && clock_seconds() < end && is_worth_waiting(&t->session, !isnan(wait))) {
         wait_for_news(t, fmin(CLOCK_EVERY, end - clock_seconds()));
-        take_news(t);
+        receive_news(t);
     }
     return print_frame(t);
 }

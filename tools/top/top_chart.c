@@ -217,7 +217,7 @@ struct column {
 };
 
 /* Joins the samples from *i on that share a column, and moves *i behind them. */
-static struct column take_column(const struct window *window, int width, size_t *i,
+static struct column next_column(const struct window *window, int width, size_t *i,
                                  enum loss_field low, enum loss_field high, enum loss_field curve) {
     struct column column = {.dot = dot_of(window, width, window->samples[*i].examples),
                             .band = {INFINITY, -INFINITY},
@@ -253,7 +253,7 @@ static void draw_loss(struct plot *p, const struct window *window) {
     int before = -1;
     for (size_t i = 0; i < window->count;) {
         struct column column =
-            take_column(window, p->width, &i, FIELD_minimum, FIELD_maximum, FIELD_smoothed);
+            next_column(window, p->width, &i, FIELD_minimum, FIELD_maximum, FIELD_smoothed);
         int from = before < 0 || column.apart ? column.dot : before + 1;
         if (column.dot >= 0 && column.band.low <= column.band.high)
             plot_band(p, from, column.dot, column.band.low, column.band.high);
@@ -307,7 +307,7 @@ static void label_examples(struct canvas *c, const struct area *row, const struc
 }
 
 /* Reports that there is no loss yet, and the interval of losses if known. */
-static void say_none(struct canvas *c, const struct area *area, const json_t *status) {
+static void draw_none(struct canvas *c, const struct area *area, const json_t *status) {
     char every[FORMAT_SIZE], seconds[FORMAT_SIZE];
     double count = status_number(status, STATUS_every);
     double time = status_number(status, STATUS_every_seconds);
@@ -329,7 +329,7 @@ void chart_loss(struct canvas *c, const struct area *area, const struct watched 
     if (inside.rows < 1 || inside.columns < 1)
         return;
     if (window.count == 0) {
-        say_none(c, &upper, w->status);
+        draw_none(c, &upper, w->status);
         return;
     }
     struct range range;
@@ -361,7 +361,7 @@ void chart_field(struct canvas *c, const struct area *area, const struct watched
     if (plot_open(&plot, c, area, range.low, range.high, false))
         return;
     for (size_t i = 0; i < window.count;) {
-        struct column column = take_column(&window, plot.width, &i, field, field, field);
+        struct column column = next_column(&window, plot.width, &i, field, field, field);
         plot_column(&plot, &column);
     }
     plot_close(&plot, STYLE_LINE, STYLE_BAND);

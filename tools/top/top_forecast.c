@@ -26,7 +26,7 @@ struct finding {
     bool found;
 };
 
-static void take_row(void *context, const struct truth_row *row) {
+static void find_row(void *context, const struct truth_row *row) {
     struct finding *finding = context;
     bool instead = finding->column >= row->columns && row->column == 0;
     if (finding->found || (row->column != finding->column && !instead))
@@ -65,12 +65,12 @@ static void format_truth(char text[TEXT_SIZE], const struct truth_row *row, cons
 
 /* The same for a class that is a word. */
 static void format_word(char text[TEXT_SIZE], const struct truth_row *row) {
-    char stream[STREAM_SIZE], came[STREAM_SIZE], said[STREAM_SIZE], share[FORMAT_SIZE];
-    const char *words[] = {row->words[TRUTH_CAME], row->words[TRUTH_SAID]};
+    char stream[STREAM_SIZE], came[STREAM_SIZE], forecast[STREAM_SIZE], share[FORMAT_SIZE];
+    const char *words[] = {row->words[TRUTH_ACTUAL], row->words[TRUTH_FORECAST]};
     for (size_t n = 0; n < 2; n++)
-        text_copy(n ? said : came, STREAM_SIZE, *words[n] ? words[n] : "unknown");
+        text_copy(n ? forecast : came, STREAM_SIZE, *words[n] ? words[n] : "unknown");
     snprintf(text, TEXT_SIZE, "%s: %s, forecast %s (%s)",
-             text_copy(stream, sizeof stream, row->stream), came, said,
+             text_copy(stream, sizeof stream, row->stream), came, forecast,
              format_percent(share, row->probability));
 }
 
@@ -78,20 +78,20 @@ static void format_word(char text[TEXT_SIZE], const struct truth_row *row) {
 static void draw_word(struct canvas *c, const struct area *area, struct watched *w) {
     struct finding finding = {0};
     char text[TEXT_SIZE];
-    truth_words(w->truth, take_row, &finding);
+    truth_words(w->truth, find_row, &finding);
     if (!finding.found)
         return;
     const char *const *words = finding.row.words;
-    bool wrong = strcmp(words[TRUTH_CAME], words[TRUTH_SAID]) != 0;
+    bool wrong = strcmp(words[TRUTH_ACTUAL], words[TRUTH_FORECAST]) != 0;
     format_word(text, &finding.row);
     int at = canvas_print(c, area, 0, 0, STYLE_DIM, "newest ");
     at = canvas_print(c, area, 0, at, wrong ? STYLE_WARN : STYLE_PLAIN, "%s", text);
     finding.found = false;
-    truth_next_word(w->truth, take_row, &finding);
+    truth_next_word(w->truth, find_row, &finding);
     if (finding.found)
-        canvas_print(
-            c, area, 0, at, STYLE_STRONG, "; next %s",
-            text_copy(text, STREAM_SIZE, *words[TRUTH_SAID] ? words[TRUTH_SAID] : "unknown"));
+        canvas_print(c, area, 0, at, STYLE_STRONG, "; next %s",
+                     text_copy(text, STREAM_SIZE,
+                               *words[TRUTH_FORECAST] ? words[TRUTH_FORECAST] : "unknown"));
 }
 
 /* Formats the next forecast with its interval; "" = none. Returns the length without the
@@ -100,7 +100,7 @@ static int format_next(char text[TEXT_SIZE], const struct watched *w, size_t col
     struct finding next = {.column = column};
     char number[3][FORMAT_SIZE];
     *text = '\0';
-    truth_next(w->truth, take_row, &next);
+    truth_next(w->truth, find_row, &next);
     if (!next.found || next.row.column != column)
         return 0;
     int brief =
@@ -129,7 +129,7 @@ void forecast_draw(struct canvas *c, const struct area *area, struct watched *w)
     bool worst = w->look.column == FORECAST_WORST;
     struct finding finding = {.column = worst ? worst_column(w) : (size_t)w->look.column};
     char text[TEXT_SIZE], next[TEXT_SIZE], name[NAME_SIZE];
-    truth_rows_all(w->truth, take_row, &finding);
+    truth_rows_all(w->truth, find_row, &finding);
     if (!finding.found) {
         draw_word(c, area, w);
         return;

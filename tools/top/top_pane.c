@@ -213,7 +213,7 @@ static const struct column {
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 /* Whether the next column shows the same in more detail, and replaces this one. */
-static bool gives_way(int i) {
+static bool is_replaced(int i) {
     return i + 1 < COLUMNS && strcmp(columns[i].title, columns[i + 1].title) == 0;
 }
 
@@ -223,7 +223,7 @@ static void fit_columns(bool taken[COLUMNS], int used, int width) {
         for (int i = 0; i < COLUMNS; i++) {
             if (columns[i].rank != rank)
                 continue;
-            bool instead = i > 0 && gives_way(i - 1) && taken[i - 1];
+            bool instead = i > 0 && is_replaced(i - 1) && taken[i - 1];
             int needed = columns[i].width + 1 - (instead ? columns[i - 1].width + 1 : 0);
             if (used + needed > width)
                 continue;
@@ -836,7 +836,7 @@ static void draw_events(struct canvas *c, const struct area *area, struct watche
 
 /* The rows of a pane's parts, from top to bottom; 0 = left out. */
 struct layout {
-    int verdicts, chart, said, broker, meters, layers, events;
+    int verdicts, chart, forecast, broker, meters, layers, events;
 };
 
 /* The rows of this number of panels. */
@@ -850,9 +850,9 @@ static struct layout lay_out(const struct area *area, int layers, const struct w
     struct layout l = {.verdicts = wide ? 1 : VERDICTS};
     int height = area->rows >= VERY_TALL ? 3 : area->rows >= TALL ? 2 : 1;
     int rest = area->rows - l.verdicts;
-    l.said = w->truth && area->rows >= LOW;
+    l.forecast = w->truth && area->rows >= LOW;
     l.broker = area->rows >= LOW ? broker_rows(w) : 0;
-    rest -= l.said + l.broker;
+    rest -= l.forecast + l.broker;
     l.meters = wide ? METERS_SLOTS * height : METERS_ROWS;
     int most = wide ? rest / 2 : rest / 3;
     l.meters = l.meters > most ? most : l.meters;
@@ -882,7 +882,7 @@ static void draw_layers(struct canvas *c, const struct area *area, const json_t 
 }
 
 /* Cuts the next rows from the area. */
-static struct area take_rows(struct area *rest, int rows) {
+static struct area cut_rows(struct area *rest, int rows) {
     struct area taken = area_rows(rest, 0, rows);
     *rest = area_rows(rest, rows, rest->rows - rows);
     return taken;
@@ -891,22 +891,22 @@ static struct area take_rows(struct area *rest, int rows) {
 static void draw_overview(struct canvas *c, struct area rest, struct watched *w,
                           const json_t *layers, bool log) {
     struct layout layout = lay_out(&rest, (int)json_array_size(layers), w);
-    struct area part = take_rows(&rest, layout.verdicts);
+    struct area part = cut_rows(&rest, layout.verdicts);
     draw_verdicts(c, &part, w, layers);
-    part = take_rows(&rest, layout.chart);
+    part = cut_rows(&rest, layout.chart);
     if (part.rows > 0)
         draw_chart(c, &part, w, log);
-    part = take_rows(&rest, layout.said);
+    part = cut_rows(&rest, layout.forecast);
     if (part.rows > 0)
         forecast_draw(c, &part, w);
-    part = take_rows(&rest, layout.broker);
+    part = cut_rows(&rest, layout.broker);
     if (part.rows > 0)
         broker_draw(c, &part, w);
-    part = take_rows(&rest, layout.meters);
+    part = cut_rows(&rest, layout.meters);
     meters_draw(c, &part, w);
-    part = take_rows(&rest, layout.layers);
+    part = cut_rows(&rest, layout.layers);
     draw_layers(c, &part, layers, &w->look.layers, false);
-    part = take_rows(&rest, layout.events);
+    part = cut_rows(&rest, layout.events);
     if (part.rows > 1)
         draw_events(c, &part, w, false);
 }
@@ -914,15 +914,15 @@ static void draw_overview(struct canvas *c, struct area rest, struct watched *w,
 void pane_draw(struct canvas *c, const struct area *area, struct watched *w,
                const struct pane_settings *settings) {
     json_t *layers = watched_layers(w);
-    struct area rest = *area, part = take_rows(&rest, 1);
+    struct area rest = *area, part = cut_rows(&rest, 1);
     draw_bar(c, &part, w, settings);
     if (area->rows >= LOW && (area->columns >= METERS_WIDE || area->rows >= TALL)) {
-        part = take_rows(&rest, 1);
+        part = cut_rows(&rest, 1);
         draw_model(c, &part, w);
     }
     if (settings->view == VIEW_LOSS) {
-        part = take_rows(&rest,
-                         rest.rows - (area->columns < METERS_WIDE ? METERS_ROWS : METERS_SLOTS));
+        part =
+            cut_rows(&rest, rest.rows - (area->columns < METERS_WIDE ? METERS_ROWS : METERS_SLOTS));
         draw_chart(c, &part, w, settings->log);
         meters_draw(c, &rest, w);
     } else if (settings->view == VIEW_LAYERS) {

@@ -82,13 +82,13 @@ struct watched {
 
     json_t *status; /* newest message of the topic; owned, NULL = none yet */
     char run[WATCHED_TEXT];
-    bool replaying, state_heard;
-    double loss_heard,
+    bool replaying, has_state;
+    double last_loss,
         loss_gap; /* clock_seconds() of the last `loss`; average seconds between two */
     struct trend means;
-    double gap_said;        /* see gap_report */
-    double scale_said;      /* clock_seconds() of the last event `input_scale` */
-    double rejected_said;   /* of the last event `rejected` */
+    double gap_reported;    /* see gap_report */
+    double last_scale;      /* clock_seconds() of the last event `input_scale` */
+    double last_rejected;   /* of the last event `rejected` */
     double speed, rejected; /* of the newest `loss` or `status` with them; NAN = unknown */
     struct past past;
     struct happening events[WATCHED_EVENTS]; /* oldest first */
@@ -102,7 +102,7 @@ int watched_open(struct watched *watched, double silence);
 void watched_close(struct watched *watched);
 
 /* Takes the waiting messages, at most some thousand at once. Returns whether there were any. */
-bool watched_take(struct watched *watched);
+bool watched_receive(struct watched *watched);
 
 /* Adds a remark to the events, with the current time. */
 void watched_note(struct watched *watched, enum style style, const char *text);

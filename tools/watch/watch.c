@@ -125,7 +125,7 @@ static size_t find(const struct next *next, const char *stream) {
 }
 
 /* Takes a message of the topic `prediction`. */
-static void next_take(struct next *next, json_t *body) {
+static void next_add(struct next *next, json_t *body) {
     const char *stream = member_string(body, "stream");
     if (!stream || !json_object_get(body, "prediction"))
         return;
@@ -200,7 +200,7 @@ static bool pace_holds(struct pace *pace, const struct message *message) {
 
 /* Takes a row that has waited long enough, or with `all` any row. Returns true with `row` filled,
    which the caller clears with message_clear. */
-static bool pace_take(struct pace *pace, bool all, struct message *row) {
+static bool pace_pop(struct pace *pace, bool all, struct message *row) {
     double now = clock_seconds();
     for (int topic = 0; topic < TOPICS; topic++) {
         if (!pace->waits[topic] || (!all && now - pace->shown[topic] < PERIOD))
@@ -213,7 +213,7 @@ static bool pace_take(struct pace *pace, bool all, struct message *row) {
     return false;
 }
 
-/* Seconds until pace_take returns a row; INFINITY when none waits. */
+/* Seconds until pace_pop returns a row; INFINITY when none waits. */
 static double pace_next(const struct pace *pace) {
     double next = INFINITY, now = clock_seconds();
     for (int topic = 0; topic < TOPICS; topic++)
@@ -245,7 +245,7 @@ struct watch {
     struct abnormal abnormal;
     struct pace pace;
     struct next next;
-    bool pace_said, predictions_said, hindrance_said;
+    bool pace_reported, predictions_reported, hindrance_reported;
     unsigned statuses; /* status messages before anything was printed */
     bool refused;      /* access denied */
     uint64_t printed;
@@ -287,8 +287,8 @@ static int catch_signals(void) {
 
 /* ---- Options ---- */
 
-static int take_topic(void *values, const struct option_row *row, const char *name,
-                      struct error *error) {
+static int parse_topic(void *values, const struct option_row *row, const char *name,
+                       struct error *error) {
     struct options *o = values;
     enum topic topic = topic_find(name, strlen(name));
     if (strcmp(name, "anomaly") == 0) {
@@ -303,8 +303,8 @@ static int take_topic(void *values, const struct option_row *row, const char *na
     return 0;
 }
 
-static int take_columns(void *values, const struct option_row *row, const char *list,
-                        struct error *error) {
+static int parse_columns(void *values, const struct option_row *row, const char *list,
+                         struct error *error) {
     struct options *o = values;
     const char *wrong = table_choose(&o->table, list);
     if (!wrong)
@@ -321,10 +321,10 @@ static const struct option_row rows[] = {
      "print only this topic; may be repeated:" TOPIC_WORDS
      ", or anomaly for events of this kind (default: loss, event and changes of status; with "
      "--json: all)",
-     OPTION_TAKE(take_topic), .complete = COMPLETE_WORDS, .words = TOPIC_WORDS " anomaly"},
+     OPTION_TAKE(parse_topic), .complete = COMPLETE_WORDS, .words = TOPIC_WORDS " anomaly"},
     {"columns", 'C', "LIST",
      "columns of the table (comma-separated), or all (default: those that fit)",
-     OPTION_TAKE(take_columns)},
+     OPTION_TAKE(parse_columns)},
     {"json", 'j', NULL, "print each message as one line of JSON with its topic",
      OPTION_FLAG(struct options, json)},
     {"count", 'n', "N", "end after N messages", OPTION_COUNT(struct options, count, 1, UINT64_MAX)},
@@ -402,13 +402,13 @@ static void print_message(struct watch *w, const struct message *message) {
 /* Prints the rows that have waited; with `all` also those that should wait longer. */
 static void print_rows(struct watch *w, bool all) {
     struct message row;
-    while (pace_take(&w->pace, all, &row)) {
+    while (pace_pop(&w->pace, all, &row)) {
         print_message(w, &row);
         message_clear(&row);
     }
-    if (!w->pace.replaced || w->pace_said)
+    if (!w->pace.replaced || w->pace_reported)
         return;
-    w->pace_said = true;
+    w->pace_reported = true;
     note(w,
          "more than 10 rows a second: showing the newest 10 a second; use --all to show all rows");
 }
@@ -416,9 +416,9 @@ static void print_rows(struct watch *w, bool all) {
 /* Reports that the daemon does not publish the requested predictions. */
 static void check_predictions(struct watch *w, const struct message *message) {
     if (message->topic != TOPIC_STATUS || !w->options.chosen[TOPIC_PREDICTION] ||
-        w->predictions_said || !json_is_false(json_object_get(message->body, "predictions")))
+        w->predictions_reported || !json_is_false(json_object_get(message->body, "predictions")))
         return;
-    w->predictions_said = true;
+    w->predictions_reported = true;
     note(w, "this daemon does not publish predictions; start it with --set "
             "statistics.predictions=true, or set 'predictions: true' under 'statistics:' in its "
             "configuration");
@@ -439,21 +439,21 @@ static void check_nothing(struct watch *w, const struct message *message) {
     note(w, text);
 }
 
-static void take_message(struct watch *w, const struct message *message) {
+static void handle_message(struct watch *w, const struct message *message) {
     if (health_message(&w->health, message)) {
         table_restart(&w->table);
-        w->predictions_said = false;
+        w->predictions_reported = false;
     }
     if (message->problem)
         return;
     check_predictions(w, message);
     check_nothing(w, message);
     if (message->topic == TOPIC_STATUS)
-        table_names_take(&w->table, message->body);
+        table_read_names(&w->table, message->body);
     if (!is_printed(&w->options, message->topic))
         return;
     if (message->topic == TOPIC_PREDICTION && !w->options.json)
-        next_take(&w->next, message->body);
+        next_add(&w->next, message->body);
     if (pace_holds(&w->pace, message))
         return;
     if (message->topic == TOPIC_STATUS || message->topic == TOPIC_EVENT)
@@ -465,25 +465,25 @@ static bool is_done(const struct watch *w) {
     return ending || w->refused || (w->options.count > 0 && w->printed >= w->options.count);
 }
 
-static void take_change(struct watch *w, enum runnel_kind change) {
+static void handle_change(struct watch *w, enum runnel_kind change) {
     w->refused |= change == RUNNEL_REFUSED;
     health_changed(&w->health, change);
-    if (change == RUNNEL_HINDERED && !w->hindrance_said) {
-        w->hindrance_said = true;
+    if (change == RUNNEL_HINDERED && !w->hindrance_reported) {
+        w->hindrance_reported = true;
         note(w, link_refusal(w->link));
     }
 }
 
-static void take_messages(struct watch *w) {
+static void handle_messages(struct watch *w) {
     struct message message;
     enum runnel_kind kind;
     for (int i = 0; i < MESSAGES_AT_ONCE && !is_done(w) &&
                     (kind = link_next(w->link, &message)) != RUNNEL_NOTHING;
          i++) {
         if (kind == RUNNEL_MESSAGE)
-            take_message(w, &message);
+            handle_message(w, &message);
         else
-            take_change(w, kind);
+            handle_change(w, kind);
         message_clear(&message);
     }
     health_tick(&w->health, false);
@@ -493,7 +493,7 @@ static void take_messages(struct watch *w) {
     next_print(&w->next, &w->table, w->lines);
 }
 
-static void take_signals(struct watch *w) {
+static void handle_signals(struct watch *w) {
     uint64_t signals;
     if (read(wake, &signals, sizeof signals) < 0)
         return;
@@ -505,7 +505,7 @@ static void take_signals(struct watch *w) {
 static int run(struct watch *w) {
     bool woken = false;
     while (!is_done(w)) {
-        take_messages(w);
+        handle_messages(w);
         if (lines_flush(w->lines))
             return complain(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
         if (is_done(w))
@@ -514,7 +514,7 @@ static int run(struct watch *w) {
         wait = fmin(wait, next_due(&w->next));
         link_wait(w->link, wake, wait, &woken);
         if (woken)
-            take_signals(w);
+            handle_signals(w);
     }
     if (ending)
         print_rows(w, true);

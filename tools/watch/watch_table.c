@@ -351,15 +351,15 @@ void table_note(struct lines *lines, const char *sentence) {
 }
 
 static void print_event(struct lines *lines, const json_t *body) {
-    const char *kind = member_string(body, "kind"), *said = member_string(body, "text");
+    const char *kind = member_string(body, "kind"), *sentence = member_string(body, "text");
     char joined[TEXT_SIZE], clean[TEXT_SIZE];
     /* "checkpoint of 100 examples" does not need "checkpoint: " before it. */
-    bool said_twice = kind && said && strncmp(said, kind, strlen(kind)) == 0;
+    bool repeats_kind = kind && sentence && strncmp(sentence, kind, strlen(kind)) == 0;
     snprintf(joined, sizeof joined, "%s%s%s",
-             said_twice ? ""
-             : kind     ? kind
-                        : "event",
-             said && !said_twice ? ": " : "", said ? said : "");
+             repeats_kind ? ""
+             : kind       ? kind
+                          : "event",
+             sentence && !repeats_kind ? ": " : "", sentence ? sentence : "");
     print_timed(lines, body_time(body), text_copy(clean, sizeof clean, joined));
 }
 
@@ -407,7 +407,7 @@ void table_restart(struct table *table) {
     table->truth_header = 0;
 }
 
-void table_names_take(struct table *table, const json_t *status) {
+void table_read_names(struct table *table, const json_t *status) {
     const char *names = member_string(status, fields_of_status[STATUS_target_names].key);
     if (strcmp(names ? names : "", table->names ? table->names : "") == 0)
         return;
@@ -581,15 +581,15 @@ static void print_word(void *context, const struct truth_row *row) {
     static const int widths[] = {-TIME_COLUMNS, -STREAM_COLUMNS, WORD_COLUMNS,
                                  WORD_COLUMNS,  NUMBER_COLUMNS,  WORD_COLUMNS};
     static const struct lines_table table = {titles, widths, sizeof widths / sizeof *widths};
-    const char *came = row->words[TRUTH_CAME], *said = row->words[TRUTH_SAID];
+    const char *came = row->words[TRUTH_ACTUAL], *sentence = row->words[TRUTH_FORECAST];
     char words[3][WORD_SIZE], share[FORMAT_SIZE];
     const char *texts[] = {NULL,
                            NULL,
                            word_text(words[0], came),
-                           word_text(words[1], said),
+                           word_text(words[1], sentence),
                            format_number(share, row->probability),
                            word_text(words[2], row->words[TRUTH_BASELINE])};
-    print_row(context, row, &table, texts, came && strcmp(came, said) != 0);
+    print_row(context, row, &table, texts, came && strcmp(came, sentence) != 0);
 }
 
 /* Prints a row for each column of each truth in the message. `when` (Unix time) replaces an unknown

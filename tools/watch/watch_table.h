@@ -84,7 +84,7 @@ bool table_print(struct table *table, struct lines *lines, const struct message 
 void table_restart(struct table *table);
 
 /* Takes the target names from a `status`. */
-void table_names_take(struct table *table, const json_t *status);
+void table_read_names(struct table *table, const json_t *status);
 void table_close(struct table *table);
 
 /* Prints a sentence with the time of day. */

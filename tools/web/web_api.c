@@ -160,8 +160,8 @@ struct forecast_query {
 };
 
 /* Returns NULL, or the error. */
-static const char *take_forecast_query(struct forecast_query *query, const struct feeds *feeds,
-                                       struct MHD_Connection *connection) {
+static const char *parse_forecast_query(struct forecast_query *query, const struct feeds *feeds,
+                                        struct MHD_Connection *connection) {
     *query = (struct forecast_query){.points = FORECAST_STEPS, .around = INFINITY};
     query->stream = query_text(connection, "stream");
     if (feeds->recording && (!query_count(connection, "run", 1, 1e15, &query->run) || !query->run))
@@ -193,9 +193,9 @@ static struct reply no_memory(void) {
 
 /* Writes the newest class and its forecast if classes are words, which have no chart. */
 static void write_words(FILE *stream, const json_t *message) {
-    const json_t *said = json_object_get(message, "prediction");
+    const json_t *prediction = json_object_get(message, "prediction");
     const json_t *came = json_object_get(json_object_get(message, "scored"), "target");
-    if (!json_is_array(json_object_get(said, "words")))
+    if (!json_is_array(json_object_get(prediction, "words")))
         return;
     fputs("\"said\":{\"stream\":", stream);
     json_dumpf(json_object_get(message, "stream"), stream, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -204,7 +204,7 @@ static void write_words(FILE *stream, const json_t *message) {
         json_dumpf(came, stream, JSON_ENCODE_ANY | JSON_COMPACT);
     }
     fputs(",\"prediction\":", stream);
-    json_dumpf(said, stream, JSON_COMPACT);
+    json_dumpf(prediction, stream, JSON_COMPACT);
     fputs("},", stream);
 }
 
@@ -219,7 +219,7 @@ static void write_list(FILE *stream, const struct feed *feed) {
                                       : "false",
             feed->forecasts.wordless ? "true" : "false",
             (unsigned long long)feed->forecasts.left_out, (unsigned long long)feed->backlog.passed);
-    write_words(stream, feed->forecasts.said);
+    write_words(stream, feed->forecasts.classes);
     fputs("\"series\":[", stream);
     for (const struct forecast_series *series = feed->forecasts.series; series;
          series = series->following) {
@@ -430,7 +430,7 @@ static struct reply steps_recorded(const struct feeds *feeds, const struct forec
 static bool is_gone(const struct forecast_series *series, const struct forecast_query *query) {
     const double *oldest = series->count ? forecast_row(series, 0) : NULL;
     return oldest && isfinite(query->around) &&
-           query->around < fmin(oldest[FORECAST_POSITION], oldest[FORECAST_SAID]);
+           query->around < fmin(oldest[FORECAST_POSITION], oldest[FORECAST_MADE]);
 }
 
 /* Reads steps from the history that are no longer in memory. */
@@ -444,7 +444,7 @@ static struct reply steps_gone(const struct feeds *feeds, struct forecast_query 
 static struct reply forecast_answer(const struct feeds *feeds, struct MHD_Connection *connection) {
     struct forecast_query query;
     struct reply_text text;
-    const char *wrong = take_forecast_query(&query, feeds, connection);
+    const char *wrong = parse_forecast_query(&query, feeds, connection);
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
     if (feeds->recording)
@@ -481,7 +481,7 @@ struct query {
     const char *columns; /* "a,b"; NULL = all */
 };
 
-static bool take_axis(struct MHD_Connection *connection, enum history_axis *axis) {
+static bool parse_axis(struct MHD_Connection *connection, enum history_axis *axis) {
     const char *text = query_text(connection, "axis");
     for (int i = 0; text && i < HISTORY_AXES; i++)
         if (strcmp(text, history_axes[i]->name) == 0) {
@@ -492,7 +492,7 @@ static bool take_axis(struct MHD_Connection *connection, enum history_axis *axis
 }
 
 /* Returns NULL, or the error. */
-static const char *take_query(struct query *query, struct MHD_Connection *connection) {
+static const char *parse_query(struct query *query, struct MHD_Connection *connection) {
     double run = 0, layer = -1, points = POINTS, from = -INFINITY, to = INFINITY;
     enum history_axis axis = HISTORY_EXAMPLES;
     if (!query_number(connection, "run", 1, 1e15, &run) || run != floor(run) || run < 1)
@@ -504,7 +504,7 @@ static const char *take_query(struct query *query, struct MHD_Connection *connec
     if (!query_number(connection, "from", -1e300, 1e300, &from) ||
         !query_number(connection, "to", -1e300, 1e300, &to))
         return "from and to must be numbers";
-    if (!take_axis(connection, &axis))
+    if (!parse_axis(connection, &axis))
         return "axis must be examples, steps or time";
     *query = (struct query){.run = (int64_t)run,
                             .layer = (int)layer,
@@ -686,7 +686,7 @@ static struct reply answer_series(const struct feeds *feeds, struct MHD_Connecti
     struct reply_text text;
     struct history_series series;
     struct reply refusal;
-    const char *wrong = take_query(&query, connection);
+    const char *wrong = parse_query(&query, connection);
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
     if (!check_columns(&query, &refusal) || !check_place(feeds, &query, &refusal))
@@ -706,7 +706,7 @@ static struct reply answer_events(const struct feeds *feeds, struct MHD_Connecti
     struct query query;
     struct reply_text text;
     struct history_events events;
-    const char *wrong = take_query(&query, connection);
+    const char *wrong = parse_query(&query, connection);
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
     if (history_events(feeds->history, query.run, &query.range, &events))
@@ -804,7 +804,7 @@ static struct reply answer_configuration(const struct feeds *feeds,
     struct reply refusal;
     struct reply_text text;
     char *json;
-    const char *wrong = take_query(&query, connection);
+    const char *wrong = parse_query(&query, connection);
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
     query.layer = -1;

@@ -285,7 +285,7 @@ static void write_curve(FILE *stream, int64_t run, const struct experiment_point
 }
 
 /* Parses "1,2,3". Returns the count, or -1 on error. */
-static int take_runs(const char *text, int64_t ids[CURVES_MAX]) {
+static int parse_runs(const char *text, int64_t ids[CURVES_MAX]) {
     int count = 0;
     while (text && isdigit((unsigned char)*text) && count < CURVES_MAX) {
         char *end;
@@ -328,7 +328,7 @@ static struct reply answer_curves(const struct experiment *experiment,
     struct experiment_store *store;
     int64_t ids[CURVES_MAX];
     struct error error;
-    int count = take_runs(query_text(connection, "runs"), ids);
+    int count = parse_runs(query_text(connection, "runs"), ids);
     if (count < 0)
         return reply_error(
             MHD_HTTP_BAD_REQUEST,

@@ -76,7 +76,7 @@ static void drop(struct forecasts *forecasts, struct forecast_series **at) {
 static void forecasts_clear(struct forecasts *forecasts) {
     while (forecasts->series)
         drop(forecasts, &forecasts->series);
-    json_decref(forecasts->said);
+    json_decref(forecasts->classes);
     *forecasts = (struct forecasts){0};
 }
 
@@ -176,10 +176,10 @@ static double *begin_step(struct forecasts *forecasts, const struct truth_row *t
     row[FORECAST_POSITION] = truth->place;
     /* The steps of one example share a time, so that only their numbers order them. */
     row[FORECAST_TIME] = truth->steps > 1 ? NAN : truth->data_time;
-    row[FORECAST_SAID] = truth->example;
-    row[FORECAST_SAID_TIME] = truth->said_time;
+    row[FORECAST_MADE] = truth->example;
+    row[FORECAST_MADE_TIME] = truth->forecast_time;
     row[FORECAST_SCORE] = truth->score;
-    if (series->open && truth->example >= open_row(series)[FORECAST_SAID])
+    if (series->open && truth->example >= open_row(series)[FORECAST_MADE])
         series->open = false; /* this is its truth */
     return row;
 }
@@ -189,7 +189,7 @@ struct taking {
     double *row; /* of the current step */
 };
 
-static void take_row(void *context, const struct truth_row *truth) {
+static void add_row(void *context, const struct truth_row *truth) {
     struct taking *taking = context;
     taking->forecasts->wordless |= truth->columns == 0;
     if (truth->columns && truth->column == 0)
@@ -209,28 +209,28 @@ static void take_row(void *context, const struct truth_row *truth) {
 /* The expected position or time of a truth: the usual distance is the median over the newest
    steps. */
 static double expected(const struct forecast_series *series, enum forecast_place at,
-                       enum forecast_place said) {
+                       enum forecast_place made) {
     double ahead[USUAL];
     size_t count = 0;
     for (size_t i = series->count; i-- > 0 && count < USUAL;) {
         const double *row = forecast_row(series, i);
-        if (!isnan(row[at] - row[said]))
-            ahead[count++] = row[at] - row[said];
+        if (!isnan(row[at] - row[made]))
+            ahead[count++] = row[at] - row[made];
     }
     quantile_sort(ahead, count);
-    return count ? open_row(series)[said] + ahead[count / 2] : NAN;
+    return count ? open_row(series)[made] + ahead[count / 2] : NAN;
 }
 
 const double *forecast_next(const struct forecast_series *series) {
     double *row = open_row(series);
     if (!series->open)
         return NULL;
-    row[FORECAST_POSITION] = expected(series, FORECAST_POSITION, FORECAST_SAID);
-    row[FORECAST_TIME] = expected(series, FORECAST_TIME, FORECAST_SAID_TIME);
+    row[FORECAST_POSITION] = expected(series, FORECAST_POSITION, FORECAST_MADE);
+    row[FORECAST_TIME] = expected(series, FORECAST_TIME, FORECAST_MADE_TIME);
     return row;
 }
 
-static void take_next(void *context, const struct truth_row *next) {
+static void add_next(void *context, const struct truth_row *next) {
     struct forecast_series *series = context;
     double *row = open_row(series);
     if (next->column >= series->columns || isnan(next->example))
@@ -238,8 +238,8 @@ static void take_next(void *context, const struct truth_row *next) {
     for (size_t i = 0; !series->open && i < row_numbers(series->columns); i++)
         row[i] = NAN;
     series->open = true;
-    row[FORECAST_SAID] = next->example;
-    row[FORECAST_SAID_TIME] = next->said_time;
+    row[FORECAST_MADE] = next->example;
+    row[FORECAST_MADE_TIME] = next->forecast_time;
     double *values = row + FORECAST_PLACES + next->column * FORECAST_VALUES;
     values[FORECAST_PREDICTION] = next->prediction;
     values[FORECAST_LOW] = next->low;
@@ -252,7 +252,7 @@ static void open_next(struct forecasts *forecasts, const json_t *message) {
     if (!series || !json_object_get(message, "prediction"))
         return;
     series->open = false;
-    truth_next(message, take_next, series);
+    truth_next(message, add_next, series);
 }
 
 /* The daemon returned to a checkpoint or to its beginning, and will repeat the forecasts of later
@@ -266,7 +266,7 @@ static void go_back(struct forecasts *forecasts, double examples) {
 }
 
 /* Takes a message. Ignores parts that do not follow docs/reference/protocol.md. */
-static void forecasts_take(struct forecasts *forecasts, const json_t *message) {
+static void forecasts_add(struct forecasts *forecasts, const json_t *message) {
     double examples = forecasts->examples;
     if (!member_string(message, "stream"))
         return;
@@ -275,10 +275,10 @@ static void forecasts_take(struct forecasts *forecasts, const json_t *message) {
         go_back(forecasts, examples);
     forecasts->examples = examples;
     if (json_is_array(json_object_get(json_object_get(message, "prediction"), "words"))) {
-        json_decref(forecasts->said);
-        forecasts->said = json_incref((json_t *)message);
+        json_decref(forecasts->classes);
+        forecasts->classes = json_incref((json_t *)message);
     }
-    if (truth_rows_all(message, take_row, &(struct taking){forecasts, NULL}) > 0)
+    if (truth_rows_all(message, add_row, &(struct taking){forecasts, NULL}) > 0)
         forecasts->wordless = true;
     open_next(forecasts, message);
 }
@@ -286,7 +286,7 @@ static void forecasts_take(struct forecasts *forecasts, const json_t *message) {
 /* ---- Backlog ---- */
 
 /* Takes the oldest text, which the caller then owns. */
-static char *take_oldest(struct backlog *b) {
+static char *pop_oldest(struct backlog *b) {
     char *text = b->texts[b->first];
     b->bytes -= b->sizes[b->first];
     b->first = (b->first + 1) % BACKLOG_MESSAGES;
@@ -298,7 +298,7 @@ static char *take_oldest(struct backlog *b) {
 static void backlog_add(struct backlog *b, char *text) {
     size_t size = strlen(text);
     while (b->count == BACKLOG_MESSAGES || (b->count && b->bytes + size > BACKLOG_BYTES)) {
-        free(take_oldest(b));
+        free(pop_oldest(b));
         b->passed++;
     }
     size_t last = (b->first + b->count++) % BACKLOG_MESSAGES;
@@ -314,7 +314,7 @@ static json_t *backlog_next(struct backlog *b, double now) {
     b->since = now;
     while (!body && b->count && b->spent < BACKLOG_BURST) {
         b->spent += (double)b->sizes[b->first];
-        char *text = take_oldest(b);
+        char *text = pop_oldest(b);
         body = json_loads(text, 0, NULL);
         free(text);
     }
@@ -323,12 +323,12 @@ static json_t *backlog_next(struct backlog *b, double now) {
 
 static void backlog_clear(struct backlog *b) {
     while (b->count)
-        free(take_oldest(b));
+        free(pop_oldest(b));
     *b = (struct backlog){0};
 }
 
 #define SEND_EVERY 0.05  /* minimum seconds between two messages of a topic to the pages */
-#define TELL_EVERY 0.25  /* minimum seconds between two notes about predictions to the pages */
+#define NOTE_EVERY 0.25  /* minimum seconds between two notes about predictions to the pages */
 #define COMMIT_EVERY 1.0 /* seconds */
 #define REST 0.02        /* seconds to gather predictions before they are parsed */
 #define FOLLOW_EVERY 5.0 /* seconds between two checks of a recording */
@@ -494,7 +494,7 @@ static void pass_on(struct feed *feed, enum topic topic, json_t *body) {
         send_held(feed, topic);
 }
 
-static void tell_presence(struct feed *feed) {
+static void send_presence(struct feed *feed) {
     if (feed->shown == feed->health.presence)
         return;
     feed->shown = feed->health.presence;
@@ -512,10 +512,10 @@ static void follow_predictions(struct feed *feed) {
         link_close(&feed->predictions);
 }
 
-static void take_message(struct feed *feed, const struct message *message) {
+static void handle_message(struct feed *feed, const struct message *message) {
     if (health_message(&feed->health, message))
         clear_newest(feed);
-    tell_presence(feed);
+    send_presence(feed);
     if (message->problem)
         return;
     enum topic topic = message->topic;
@@ -531,7 +531,7 @@ static void take_message(struct feed *feed, const struct message *message) {
     pass_on(feed, topic, message->body);
 }
 
-static void take_change(struct feed *feed, enum runnel_kind change) {
+static void handle_change(struct feed *feed, enum runnel_kind change) {
     health_changed(&feed->health, change);
     if ((change == RUNNEL_HINDERED || change == RUNNEL_REFUSED) && !feed->refused) {
         feed->refused = true;
@@ -540,11 +540,11 @@ static void take_change(struct feed *feed, enum runnel_kind change) {
 }
 
 /* Notifies the pages, which then request the predictions that they show. */
-static void tell_predictions(struct feed *feed, double now) {
-    if (!feed->predicted || now - feed->told < TELL_EVERY)
+static void send_predictions(struct feed *feed, double now) {
+    if (!feed->predicted || now - feed->noted < NOTE_EVERY)
         return;
     feed->predicted = false;
-    feed->told = now;
+    feed->noted = now;
     if (live_clients(feed->feeds->live))
         publish(feed->feeds, "prediction", json_pack("{s:i}", "daemon", (int)feed_number(feed)));
 }
@@ -569,11 +569,11 @@ static void run_predictions(struct feed *feed, double now) {
     if (feed->predictions && now >= feed->rests)
         gather_predictions(feed, now);
     while ((body = backlog_next(&feed->backlog, now))) {
-        forecasts_take(&feed->forecasts, body);
+        forecasts_add(&feed->forecasts, body);
         feed->predicted = true;
         json_decref(body);
     }
-    tell_predictions(feed, now);
+    send_predictions(feed, now);
 }
 
 static void run_feed(struct feed *feed) {
@@ -582,13 +582,13 @@ static void run_feed(struct feed *feed) {
     for (int i = 0; i < AT_ONCE && (kind = link_next(feed->link, &message)) != RUNNEL_NOTHING;
          i++) {
         if (kind == RUNNEL_MESSAGE)
-            take_message(feed, &message);
+            handle_message(feed, &message);
         else
-            take_change(feed, kind);
+            handle_change(feed, kind);
         message_clear(&message);
     }
     health_tick(&feed->health, false);
-    tell_presence(feed);
+    send_presence(feed);
     double now = clock_seconds();
     for (int topic = 0; topic < TOPICS; topic++)
         if (feed->held[topic] && is_due(feed, (enum topic)topic, now))
@@ -639,7 +639,7 @@ double feeds_next(const struct feeds *feeds) {
             if (feed->held[topic])
                 next = fmin(next, feed->sent[topic] + SEND_EVERY - now);
         if (feed->predicted)
-            next = fmin(next, feed->told + TELL_EVERY - now);
+            next = fmin(next, feed->noted + NOTE_EVERY - now);
         if (feed->rests > now)
             next = fmin(next, feed->rests - now);
         else if (feed->backlog.count)

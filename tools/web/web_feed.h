@@ -57,8 +57,8 @@ struct forecast_series {
 enum forecast_place {
     FORECAST_POSITION, /* number of the example with the target */
     FORECAST_TIME,     /* data time of the target */
-    FORECAST_SAID,     /* number of the example that made the forecast */
-    FORECAST_SAID_TIME,
+    FORECAST_MADE,     /* number of the example that made the forecast */
+    FORECAST_MADE_TIME,
     FORECAST_SCORE, /* anomaly score of the target */
     FORECAST_PLACES,
 };
@@ -69,7 +69,7 @@ struct forecasts {
     double examples;   /* examples learned at the newest message */
     uint64_t left_out; /* steps of streams without room */
     bool wordless;     /* whether predictions are not lists of numbers (classes, strokes) */
-    json_t *said;      /* the newest message with classes by name; NULL = none */
+    json_t *classes;   /* the newest message with classes by name; NULL = none */
 };
 
 /* NULL if there is none. */
@@ -139,7 +139,7 @@ struct feed {
     struct backlog backlog;
     struct forecasts forecasts;
     bool predicted; /* new predictions since the last note to the pages */
-    double told;    /* time of the last note, clock_seconds() */
+    double noted;   /* time of the last note, clock_seconds() */
 
     struct runnel_peer peer;
     struct feeds *feeds;

@@ -22,8 +22,8 @@ struct guesses {
         char last[GUESSES_TOKEN_SIZE];
     } guessers[GUESSES_ADDRESSES]; /* (count,); the oldest one is replaced */
     size_t count;
-    unsigned char newest[GUESSES_ADDRESS_SIZE];  /* address of the last wrong or refused request */
-    unsigned long long said_wrong, said_refused; /* counts at the last report */
+    unsigned char newest[GUESSES_ADDRESS_SIZE]; /* address of the last wrong or refused request */
+    unsigned long long reported_wrong, reported_refused; /* counts at the last report */
 };
 
 /* Seconds until the address is no longer blocked; 0 = not blocked. A blocked request is counted as
@@ -35,6 +35,6 @@ void guesses_add(struct guesses *guesses, const struct sockaddr *address, const 
                  double now);
 
 /* Prints a line if there were wrong or refused requests since the last one. */
-void guesses_say(struct guesses *guesses);
+void guesses_report(struct guesses *guesses);
 
 #endif

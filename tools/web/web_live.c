@@ -133,7 +133,7 @@ static struct entry *hold(struct entry *entry) {
 }
 
 /* Takes the client's next event; false if there is none. */
-static bool take_entry(struct client *client) {
+static bool next_entry(struct client *client) {
     struct live *live = client->live;
     client->sent = 0;
     if (client->place < live->first) {
@@ -152,7 +152,7 @@ static ssize_t read_events(void *context, uint64_t position, char *buffer, size_
     if (client->stopping || client->live->stopped)
         return MHD_CONTENT_READER_END_OF_STREAM;
     client->took = clock_seconds();
-    while (used < size && (client->entry || take_entry(client))) {
+    while (used < size && (client->entry || next_entry(client))) {
         size_t part = client->entry->size - client->sent;
         if (part > size - used)
             part = size - used;

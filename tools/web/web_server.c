@@ -72,7 +72,7 @@ static int make_session(struct access *access) {
     return EX_OK;
 }
 
-static int take_token(struct access *access, const char *line, const char *path) {
+static int parse_token(struct access *access, const char *line, const char *path) {
     size_t length = strcspn(line, "\r\n");
     if (length < ACCESS_TOKEN_LEAST || length > ACCESS_TOKEN_MOST ||
         strspn(line, token_characters) < length)
@@ -101,7 +101,7 @@ static int access_read(struct access *access, const char *path) {
     fclose(file);
     if (shared)
         return complain(EX_USAGE, "%s is readable by other users: run chmod 600 %s", path, path);
-    return take_token(access, line, path);
+    return parse_token(access, line, path);
 }
 
 /* Compares in constant time, which does not reveal a correct beginning. */
@@ -790,7 +790,7 @@ void server_close(struct server **server) {
         MHD_run(s->daemon);
         MHD_stop_daemon(s->daemon);
     }
-    guesses_say(&s->access.guesses);
+    guesses_report(&s->access.guesses);
     pages_close(&s->pages);
     free(s);
     *server = NULL;
@@ -821,5 +821,5 @@ void server_run(struct server *server) {
         return;
     server->swept = now;
     sweep(server, now);
-    guesses_say(&server->access.guesses);
+    guesses_report(&server->access.guesses);
 }
