@@ -70,10 +70,10 @@ def test_to_its_end(directory):
     for seconds in SECONDS:
         status = finish(directory, start(directory, seconds))
         assert status == 0, (said(directory), said(directory, "err"))
-        if "Too little was measured" not in said(directory) and INTRODUCED.search(said(directory)):
+        if "Not enough readings" not in said(directory) and INTRODUCED.search(said(directory)):
             break
     sentence = re.search(r"^In (\d+) s the network learned from (\d+) readings .* in the first tenth and is "
-                         r"-?[\d.]+ in the last: it is (now|not yet) better than that\.$",
+                         r"-?[\d.]+ in the last: the network is (now|not yet) better than the last value\.$",
                          said(directory), re.MULTILINE)
     assert sentence and int(sentence[1]) == seconds and int(sentence[2]) > 0, said(directory)
     assert said(directory).index("To continue") > sentence.end()
@@ -89,7 +89,7 @@ def test_interrupted(directory):
     assert {name for _, name in session(demo.pid)} >= {"runneld", "runnel-feed", "runnel-watch"}
     os.killpg(demo.pid, signal.SIGINT)
     assert finish(directory, demo) == INTERRUPTED, said(directory, "err")
-    assert "\nStopped; nothing is left running.\n" in said(directory), said(directory)
+    assert "\nStopped: all programs have ended.\n" in said(directory), said(directory)
     assert "runnel-feed:" not in said(directory, "err"), said(directory, "err")
 
 
@@ -105,7 +105,7 @@ def test_a_program_that_fails(directory):
     (programs / "runnel-feed").chmod(0o700)
     assert finish(directory, start(directory, ENDLESS, programs)) == FAILED
     complaints = said(directory, "err")
-    assert "demo: one of the programs has ended early\n" in complaints, complaints
+    assert "demo: the daemon or the feeder ended early\n" in complaints, complaints
     assert "a reason\n" in complaints, complaints
 
 
@@ -138,7 +138,7 @@ def test_table(directory):
     demo = start(directory, 1, arguments=[table, "--columns", "oil"])
     assert finish(directory, demo) == 65 and "no column 'oil'" in said(directory, "err"), said(directory, "err")
     demo = start(directory, 1, arguments=[table, table])
-    assert finish(directory, demo) == FAILED and "one table at a time" in said(directory, "err")
+    assert finish(directory, demo) == FAILED and "expected one table" in said(directory, "err")
 
 
 def test_table_interrupted(directory):
@@ -157,8 +157,8 @@ def test_table_interrupted(directory):
 def test_no_table(directory):
     empty = pathlib.Path(directory, "empty.csv")
     empty.touch()
-    for argument, status, sentence in ((directory, FAILED, "is a directory"), ("none.csv", FAILED, "no file"),
-                                       ("-x", FAILED, "unexpected argument"), (empty, 65, "is empty")):
+    for argument, status, sentence in ((directory, FAILED, "is a directory"), ("none.csv", FAILED, "not found"),
+                                       ("-x", FAILED, "unknown option"), (empty, 65, "is empty")):
         if argument == empty and not has("numpy", "yaml"):
             continue
         assert finish(directory, start(directory, 1, arguments=[argument])) == status
@@ -168,7 +168,7 @@ def test_no_table(directory):
 
 def test_no_programs(directory):
     assert finish(directory, start(directory, 1, pathlib.Path(directory, "none"))) == FAILED
-    assert "RUNNEL_BIN is no directory" in said(directory, "err")
+    assert "RUNNEL_BIN: directory" in said(directory, "err")
 
 
 def test_path_with_a_blank(directory):

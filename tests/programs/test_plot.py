@@ -138,7 +138,7 @@ def test_options(directory):
     drawing = Drawing(directory, "b.svg")
     drawing.has("One & only", "What was run", "smoothed loss (squared error)",
                 "time since the run began (minutes)",
-                "band: least and greatest; mean over the last 5 messages")
+                "band: minimum and maximum; mean over the last 5 messages")
     assert "first" not in drawing.texts and not drawing.curves(RED)
     thin, thick = drawing.curves(BLUE)
     assert len(thin) == len(thick) == 20
@@ -318,7 +318,7 @@ def test_predictions(directory):
     recorder.until(lambda: recording.rows(directory, "SELECT count(*) FROM predictions") == [(300,)],
                    "300 truths")
     plot(directory, "-y", "prediction", "-o", "early.png")  # no loss has come yet
-    assert "nothing is recorded yet" in plot(directory, status=DATA)
+    assert "no recorded runs yet" in plot(directory, status=DATA)
     daemon.learn(0, 1)
     for fields in (recording.anomaly_fields(50), recording.anomaly_fields(150), recording.anomaly_fields(250),
                    recording.anomaly_fields(160, columns=[{"column": 1, "score": 2, "truth": 1}]),
@@ -334,7 +334,7 @@ def test_predictions(directory):
     missed = [n for n in numbers if recording.truth(n) > recording.bounds(n)[1]]
     held = f"{100 - len(missed) / 2:.1f}%"
     drawing.has("waves: stream 'a,b', column 0", "time of the data (UTC)", "truth",
-                f"90% interval: held {held}", f"missed: {len(missed)} of 200", "abnormal: 3")
+                f"90% interval: contains {held}", f"missed: {len(missed)} of 200", "abnormal: 3")
     bars = [curve for curve in drawing.curves(PINK) if len(curve) == 2]
     line = drawing.curves("#000000")[0]
     assert [bar[0][0] for bar in bars] == [line[n - 102][0] for n in (150, 170, 250)], bars
@@ -398,7 +398,7 @@ def test_what_cannot_be_drawn(directory):
         file.execute("DROP TABLE loss")
         file.execute(f"CREATE VIEW loss ({', '.join(columns)}) AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1"
                      f" FROM n) SELECT {', '.join(['i'] * len(columns))} FROM n")
-    assert "cannot be read" in plot(directory, status=DATA)
+    assert "cannot read" in plot(directory, status=DATA)
     assert subprocess.run([PROGRAM, "--version"], capture_output=True, timeout=2 * LIMIT,
                           check=True).stdout.startswith(b"runnel-plot 0.")
     assert "--histogram" in plot(directory, "--help")

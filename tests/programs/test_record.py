@@ -514,7 +514,7 @@ def test_files_that_cannot_be_written(directory):
     pathlib.Path(directory, "other").write_text("somebody's\n" * 1000)
     for status, arguments, text in [
             (IO, ["-o", "other"], "no database"), (IO, ["-o", "no/where"], "no/where"),
-            (DATA, ["--csv=other"], "other columns"), (DATA, ["--csv-layers=other"], "other"),
+            (DATA, ["--csv=other"], "different columns"), (DATA, ["--csv-layers=other"], "other"),
             (CANNOT_MAKE, ["--csv=no/where"], "no/where"),
             (CANNOT_MAKE, ["--tensorboard=no/where"], "no/where")]:
         found, said = run(directory, *arguments)
@@ -636,7 +636,7 @@ def test_one_writer_a_file(directory):
     daemon.learn(0, 1)
     record.until_rows(1)
     status, said = run(directory)
-    assert status == IO and "being written by another runnel-web or runnel-record" in said, (status, said)
+    assert status == IO and "in use by another runnel-web or runnel-record" in said, (status, said)
     record.end()
     daemon.close()
 

@@ -117,7 +117,7 @@ FACTS = [r"^ host-load  learning .* up \d.* s", r"69,130 parameters on cpu \(avx
          r"rejected 3  skipped 2", r"2,000 examples", r"0 lstm 128 ", r"1 dense 3 ", r"12\.5%",
          r"0\.500 ±1\.250", r"-0\.012 ±0\.456",
          r"22:13:20 checkpoint of 900 examples", r"learning: ", r"healthy: yes",
-         r"keeps up: ! barely: 7 wait", r"saved +none yet in this run"]
+         r"keeps up: ! barely: 7 wait", r"saved +not yet in this run"]
 
 
 def facts(directory, columns, rows, *more):
@@ -484,7 +484,7 @@ def test_silence_and_return(directory):
             second.wait_for(*HEARD)
             status = dict(STATUS, name="again")
             second.send("status", status)
-            screen.until("started again")
+            screen.until("was restarted")
             screen.until("again  learning", before=lambda: second.send("status", status))
 
 
@@ -571,7 +571,7 @@ def test_what_nobody_can_understand(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         for frames in [[b"loss"], [b"loss", b"x"], [b"state", b"[1]"], [b"loss"] + [b"x"] * 9]:
             daemon.socket.send_multipart(frames)
-        screen.until("not understood")
+        screen.until("invalid message")
         for value in [None, "x\ty\033", -1, 1e308, -1e308, 1e-308, True, [], {}, [1, {}], 10**18,
                       {"mean": "a", "rmse": [], "p50": {}}, "\u00e9" * 5000]:
             for topic, fields in [("loss", LOSS), ("status", STATUS), ("state", STATE),

@@ -473,7 +473,7 @@ def test_a_restarted_daemon(directory):
         first.send("loss", LOSS)
     watch.until(" 1100 ")
     first.close()
-    watch.until("is gone; waiting")
+    watch.until("lost; waiting")
     second = Daemon(directory, run="00000000000000bb")
     second.wait_for("status", "loss", "event")
     second.send("status", STATUS)
@@ -484,7 +484,7 @@ def test_a_restarted_daemon(directory):
     assert (status, err) == (OK, "")
     text = "\n".join(lines)
     assert "is back after" in text
-    assert "started again: run 00000000000000bb, before it 00000000000000aa" in text, text
+    assert "restarted: run 00000000000000bb, previous run 00000000000000aa" in text, text
     assert "host-load is learning" in text, "the new daemon is not introduced"
     assert "missed" not in text + "\n".join(rest)
 
@@ -519,7 +519,7 @@ def test_nothing_to_print(directory):
     said = "\n".join(lines)
     for text in [said, err_json]:
         assert text.count("no message of the selected topics yet") == 1, text
-    assert f"{STATUS['name']} is there and has learned" in said and err == "", said
+    assert f"{STATUS['name']} is running and has learned" in said and err == "", said
     assert "no message of the selected" not in "".join(printed)
 
 
@@ -573,7 +573,7 @@ def test_what_nobody_can_understand(directory):
     status, rest, err = stop(watch)
     daemon.close()
     assert (status, err) == (OK, "")
-    said = [re.search(r"(\d+) messages? not understood", line) for line in lines + rest]
+    said = [re.search(r"ignored (\d+) invalid messages?", line) for line in lines + rest]
     assert sum(int(match.group(1)) for match in said if match) == len(garbage)
 
 
@@ -681,7 +681,7 @@ def on_terminal(directory, rows, columns):
     impatient.until(lambda lines: "is silent" in "".join(lines))
     daemon.close()
     for one in terminal, impatient:
-        one.until(lambda lines: "for its return" in "".join(lines))  # to its end, however it wraps
+        one.until(lambda lines: "for it to return" in "".join(lines))  # to its end, however it wraps
         status, lines = one.end()
         assert status == OK and lines[-1] == "^C" and b"\033" not in one.bytes, lines
 
@@ -713,7 +713,7 @@ def rows_at_full_speed(directory, *arguments):
 def test_full_speed(directory):
     """A reader gets few rows and a note about it, unless all are asked for."""
     rows, screen = rows_at_full_speed(directory)
-    assert 1 < len(rows) < 900 and screen.count("--all shows all") == 1, (len(rows), screen[-1000:])
+    assert 1 < len(rows) < 900 and screen.count("use --all to show all") == 1, (len(rows), screen[-1000:])
     rows, screen = rows_at_full_speed(directory, "--all")
     assert len(rows) == 1000 and "--all" not in screen, len(rows)
 

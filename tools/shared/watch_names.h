@@ -12,7 +12,7 @@ enum { NAME_SIZE = 132 /* bytes of a printed name, with '\0' */ };
    names differ there. `names`: `target_names` of a `status`, or NULL. Returns `name`. */
 const char *names_target(char name[NAME_SIZE], const char *names, size_t target, int width);
 
-/* The unchanged name: `length` bytes without '\0'; NULL if there is none. */
+/* The unchanged name: `length` bytes without '\0'; NULL without a name. */
 const char *names_find(const char *names, size_t target, size_t *length);
 
 /* The bytes of the longest printed name, at most `most`; 0 without names. */

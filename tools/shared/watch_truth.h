@@ -61,7 +61,7 @@ void truth_next(const json_t *body, truth_take *take, void *context);
 /* The same for a class that is a word: the most probable one. */
 void truth_next_word(const json_t *body, truth_take *take, void *context);
 
-/* An expert's forecast for a row's column; NaN if there is none. */
+/* An expert's forecast for a row's column; NaN if unknown. */
 double truth_expert(const struct truth_row *row, const char *name);
 
 #endif

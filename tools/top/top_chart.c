@@ -306,7 +306,7 @@ static void label_examples(struct canvas *c, const struct area *row, const struc
         canvas_print(c, row, 0, (int)strlen(first) + (room - width) / 2, STYLE_DIM, "%s", middle);
 }
 
-/* Reports that there is no loss yet, and the interval of losses if known. */
+/* Text for an empty chart, with the interval of losses if known. */
 static void draw_none(struct canvas *c, const struct area *area, const json_t *status) {
     char every[FORMAT_SIZE], seconds[FORMAT_SIZE];
     double count = status_number(status, STATUS_every);

@@ -140,7 +140,7 @@ void forecast_draw(struct canvas *c, const struct area *area, struct watched *w)
                  finding.row.column, area->columns / NAME_SHARE);
     int brief = format_next(next, w, finding.row.column);
     int at = canvas_print(c, area, 0, 0, STYLE_DIM, worst ? "worst " : "newest ");
-    /* If there is no room for both, the next value is more important than the newest interval. */
+    /* On a narrow line the next value is more important than the newest interval. */
     format_truth(text, &finding.row, name, true);
     if (at + (int)strlen(text) + brief > area->columns)
         format_truth(text, &finding.row, name, false);

@@ -593,7 +593,7 @@ static bool draw_journal(struct canvas *c, const struct area *area, const struct
     return true;
 }
 
-/* Draws one line; returns false if there is none to draw. */
+/* Draws one line; returns false without one. */
 typedef bool draw_line(struct canvas *c, const struct area *area, const struct watched *w);
 
 static bool draw_kept(struct canvas *c, const struct area *area, const struct watched *w) {

@@ -126,7 +126,7 @@ static const struct sample *past_at(const struct past *p, double examples) {
     return after > 0 ? &p->samples[after - 1] : NULL;
 }
 
-/* The newest sample or state with at most this number of examples; NULL if there is none. */
+/* The newest sample or state with at most this number of examples; NULL if it does not exist. */
 static json_t *past_state_at(const struct past *p, double examples) {
     size_t i = p->state_count;
     while (i > 0 && p->states[i - 1].examples > examples)

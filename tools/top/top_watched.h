@@ -73,7 +73,7 @@ struct watched {
     const char *control; /* as the user gave it, or NULL */
     struct key_options keys;
     struct link *link;
-    /* a separate link, since predictions may be many; NULL if there are none */
+    /* a separate link, since predictions may be many; NULL without predictions */
     struct link *predictions;
     json_t *truth;   /* the newest one with a truth; owned, NULL = none yet */
     json_t *columns; /* of the newest `loss`; owned, NULL = none */

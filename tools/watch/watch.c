@@ -70,7 +70,7 @@ static void abnormal_print(struct abnormal *a, struct lines *lines, const struct
     if (!isnan(anomaly->data_time) || !isnan(anomaly->time))
         format_date(date, isnan(anomaly->data_time) ? anomaly->time : anomaly->data_time);
     if (columns > 1)
-        snprintf(more, sizeof more, ", %zu more", columns - 1);
+        snprintf(more, sizeof more, " and %zu more", columns - 1);
     text_copy(note, sizeof note, anomaly->note);
     snprintf(rest, sizeof rest, "%s%s%s", more, *note ? "  " : "", note);
     static const char *const titles[] = {"time",  "stream", "reason", "score",
@@ -409,8 +409,7 @@ static void print_rows(struct watch *w, bool all) {
     if (!w->pace.replaced || w->pace_reported)
         return;
     w->pace_reported = true;
-    note(w,
-         "more than 10 rows a second: showing the newest 10 a second; use --all to show all rows");
+    note(w, "more than 10 rows a second: some are skipped; use --all to show all");
 }
 
 /* Reports that the daemon does not publish the requested predictions. */
@@ -424,7 +423,7 @@ static void check_predictions(struct watch *w, const struct message *message) {
             "configuration");
 }
 
-/* Reports at the second `status` that the daemon runs, although there is nothing to print. */
+/* Reports at the second `status` that the daemon runs, although it prints nothing. */
 static void check_nothing(struct watch *w, const struct message *message) {
     const char *name = json_string_value(json_object_get(message->body, "name"));
     json_t *examples = json_object_get(message->body, "examples");

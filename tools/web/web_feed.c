@@ -80,7 +80,7 @@ static void forecasts_clear(struct forecasts *forecasts) {
     *forecasts = (struct forecasts){0};
 }
 
-/* Drops the stream that has been silent longest. Returns whether there was one. */
+/* Drops the stream with the oldest step, if it is old enough. Returns whether it did. */
 static bool make_room(struct forecasts *forecasts, double now) {
     struct forecast_series **oldest = &forecasts->series;
     for (struct forecast_series **at = oldest; *at; at = &(*at)->following)
@@ -117,7 +117,7 @@ static struct forecast_series *make_series(struct forecasts *forecasts, const ch
     return NULL;
 }
 
-/* The series for steps with so many columns; NULL if there is no room. */
+/* The series for steps with so many columns; NULL without room. */
 static struct forecast_series *open_series(struct forecasts *forecasts, const char *stream,
                                            size_t ahead, size_t columns) {
     double now = clock_seconds();

@@ -72,7 +72,7 @@ struct forecasts {
     json_t *classes;   /* the newest message with classes by name; NULL = none */
 };
 
-/* NULL if there is none. */
+/* NULL if it does not exist. */
 const struct forecast_series *forecasts_find(const struct forecasts *forecasts, const char *stream,
                                              size_t ahead);
 

@@ -132,7 +132,7 @@ static struct entry *hold(struct entry *entry) {
     return entry;
 }
 
-/* Takes the client's next event; false if there is none. */
+/* Takes the client's next event; false without a waiting event. */
 static bool next_entry(struct client *client) {
     struct live *live = client->live;
     client->sent = 0;

@@ -75,7 +75,7 @@ export class Series {
     return true;
   }
 
-  // The index of the last point at or before a position; -1 if there is none.
+  // The index of the last point at or before a position; -1 if it does not exist.
   at(positions, position) {
     let low = -1, high = positions.length;
     while (high - low > 1) {
@@ -107,7 +107,7 @@ export class Store {
     return [...this.columns.loss, ...this.columns.layer].find((column) => column.name === name);
   }
 
-  // The `daemons`, and the name of a `recording` or null.
+  // The `daemons`, and the file name of a `recording` or null.
   fetchDaemons() {
     return get("api/daemons");
   }
@@ -171,7 +171,7 @@ export class Store {
     return run && run.first_time !== null ? run.first_time : 0;
   }
 
-  // The position of a run's first message on an axis; null if there is none yet.
+  // The position of a run's first message on an axis; null before the first message.
   start(id, axis) {
     return axis === "elapsed" ? 0 : this.runs.get(id)?.[`first_${axis}`] ?? null;
   }

@@ -21,7 +21,7 @@ const SHOWN = ["target", "prediction", "low", "high", "baseline", "score"];
 export const chosen = { daemon: null, stream: null, ahead: 0, column: 0, points: 200, around: null, byHand: false };
 let known = null; // the newest list of streams
 let steps = null; // the newest steps of the selection
-let gone = "";    // why there are no steps around the selected example
+let gone = "";    // the reason if the steps around the selected example are missing
 let all = [];     // the newest steps of all columns in order; empty if there is only one
 const score = new Score();
 const multiples = new Multiples((column) => choose("column", column));
