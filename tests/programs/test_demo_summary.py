@@ -96,12 +96,12 @@ def test_table_and_sentence():
 
 
 def test_too_little():
-    """A message that was lost makes it say nothing, and so do few of them and readings without numbers."""
+    """A lost message, few messages, or readings without numbers give no summary."""
     rows = make_readings()
     everything = list(messages(rows))
     blind = [([None] * len(COLUMNS), said, band) for _, said, band in rows]
     for lines in ([m for m in everything if m.get("sequence") != 7], everything[:20], [], list(messages(blind))):
-        assert say(lines).startswith("Too little was measured"), say(lines)
+        assert say(lines).startswith("Not enough readings"), say(lines)
 
 
 cases.run(globals())

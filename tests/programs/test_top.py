@@ -688,7 +688,7 @@ def test_a_real_daemon_and_keys_that_act(directory):
         learn(daemon)
         screen.until("0 gru 8 ", "rmse +0", "200 examples", "healthy: yes")
         screen.keys("P")
-        screen.until("Pause real: .*y/N")
+        screen.until("Pause real until it is resumed.*y/N")
         screen.keys("n")
         screen.until("cancelled")
         assert daemon.ask("status")["state"] == "learning"

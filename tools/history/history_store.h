@@ -144,8 +144,8 @@ typedef bool history_take_row(void *context, const struct history_row *row);
 int history_rows(struct history *history, const struct history_place *place, int64_t first,
                  int64_t last, history_take_row *take, void *context);
 
-/* The number of the first row with number >= `from`, or of the last row; -1 if there is no such
-   row. */
+/* The number of the first row with number >= `from`, or of the last row; -1 if neither
+   exists. */
 int history_row_first(struct history *history, const struct history_place *place, int64_t from,
                       int64_t *number, double position[HISTORY_AXES]);
 int history_row_last(struct history *history, const struct history_place *place, int64_t *number,

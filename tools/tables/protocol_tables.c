@@ -1,11 +1,11 @@
-/* Puts the tables of fields (common/fields.def) into docs/reference/protocol.md, and lists of them into
-   docs/man/runneld.8: reads a page on standard input and writes it with what stands between
+/* Updates the tables of fields (common/fields.def) in docs/reference/protocol.md and docs/man/runneld.8.
+   Copies a page from standard input to standard output and replaces the text between
 
      <!-- fields of NAME: written by `make documents` -->
      <!-- end of fields -->
 
-   or, in a manual, the same lines as comments of mdoc, brought up to date. Exit status: 0, or 65
-   when a table is not known or has no end. */
+   In a manual these lines are comments of mdoc. Exit status: 0, or 65 if a table is unknown or has no
+   end line. */
 #include "build-config.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct page {
     void (*put)(const struct field_table *table);
 };
 
-/* What a table has in any of its rows gets a column. */
+/* The optional columns of a table: those with a value in any row. */
 struct columns {
     bool need, unit, null;
 };
@@ -68,8 +68,8 @@ static void put_table(const struct field_table *table) {
     }
 }
 
-/* Markdown as running text of mdoc, each sentence on a line: of links only the text is left, of
-   code what is quoted. */
+/* Prints Markdown as plain text for mdoc, one sentence per line: without the targets of links and without
+   backquotes. */
 static void put_plain(const char *text) {
     if (*text == '.' || *text == '\'')
         fputs("\\&", stdout);
@@ -78,7 +78,7 @@ static void put_plain(const char *text) {
             fputs("\\e", stdout);
         else if (!strncmp(text, "](", 2))
             text +=
-                strcspn(text, ")") - !strchr(text, ')'); /* not beyond the end of an open link */
+                strcspn(text, ")") - !strchr(text, ')'); /* stops at the end of an unclosed link */
         else if (!strncmp(text, ". ", 2))
             puts("."), text++;
         else if (!strchr("`[", *text))
@@ -107,7 +107,7 @@ static const struct page *find_page(const char *line) {
     return NULL;
 }
 
-/* The table of that name, which ends with a colon. */
+/* `name` ends with a colon. */
 static const struct field_table *find_table(const char *name) {
     size_t size = strcspn(name, ":");
     for (int i = 0; i < FIELD_TABLES; i++)
@@ -116,7 +116,6 @@ static const struct field_table *find_table(const char *name) {
     return NULL;
 }
 
-/* Skip the old table. */
 static bool skip_table(const struct page *page, char **line, size_t *size) {
     while (getline(line, size, stdin) >= 0)
         if (strcmp(*line, page->end) == 0)
@@ -140,7 +139,7 @@ int main(void) {
             fputs(page->end, stdout);
             continue;
         }
-        fprintf(stderr, "protocol_tables: no such table, or it has no end: %s", line);
+        fprintf(stderr, "protocol_tables: unknown table, or no end line: %s", line);
         status = EX_DATAERR;
     }
     free(line);

@@ -33,8 +33,7 @@
 
 /* ---- Anomalies ----
 
-   Events `anomaly` as a separate table, by data time, or by the time of the message if there is
-   none. */
+   Events `anomaly` as a separate table, by data time, or else by the time of the message. */
 
 /* Initialize with zeros. */
 struct abnormal {

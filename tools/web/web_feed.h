@@ -20,9 +20,9 @@
 
    Recent predictions of a daemon with their truths: the newest scored steps of each stream and
    horizon, from messages of the topic `prediction`, and the forecast of the next value. Memory is
-   bounded: a stream has at most FORECAST_STEPS steps, fewer if it has many columns. If there is no
-   room for a new stream, the one that has been silent longest is dropped, if it has been silent for
-   FORECAST_SILENCE seconds; else the new one is left out. */
+   bounded: a stream has at most FORECAST_STEPS steps, fewer if it has many columns. A new stream
+   beyond the limit replaces the stream with the oldest message, if that is older than
+   FORECAST_SILENCE seconds; else the new stream is ignored. */
 
 enum {
     FORECAST_STEPS = 1000,
