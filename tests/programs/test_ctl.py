@@ -122,9 +122,9 @@ def test_status(directory):
                 "speed": "12.3k examples/s", "latency p99": "1.23ms",
                 "rejected": "4 examples", "written at": "2023-11-14 22:13:20",
                 "rejected by": "x_size 3", "on disk up to": "1,234,567",
-                "duplicates": "7 examples, learned once",
+                "duplicates": "7 examples, ignored",
                 "conflicts": "2 examples, not learned", "out of scale": "5 inputs",
-                "synced": "full", "kept": "10.0 GB at most",
+                "synced": "full", "keep": "10.0 GB at most",
                 "encrypted by": "A" * 40, "refused": "3 connections and requests in this run",
                 "refused by": "no_key 2"}
     for name, value in expected.items():
@@ -133,15 +133,15 @@ def test_status(directory):
 
 
 def test_status_has_words_and_times(directory):
-    """A row a vocabulary; `backwards` where a time ran so."""
+    """A row for each vocabulary, and `out of order` if a time decreased."""
     words = {"host": {"size": 10, "capacity": 1000, "newest": ["web-9", "web-8"]},
              "output": {"size": 0, "capacity": 3, "newest": []}}
     (_, out, err), _ = ask(directory, [dict(STATUS, vocabulary=words, backwards=2)], "status")
     shown = values(out)
     assert (err, shown.get("host")) == ("", "10 of 1,000, newest web-9, web-8"), (err, out)
-    assert shown.get("output") == "0 of 3" and shown.get("backwards", "").startswith("2 examples"), out
+    assert shown.get("output") == "0 of 3" and shown.get("out of order", "").startswith("2 examples"), out
     (_, out, _), _ = ask(directory, [dict(STATUS, backwards=0)], "status")
-    assert "backwards" not in values(out) and b"words" not in out, out
+    assert "out of order" not in values(out) and b"words" not in out, out
     # what no daemon sends
     for odd in ([], "a", {"a": 1}, {"a": {"newest": [1, None]}}, {"b": {"newest": ["x" * 255] * 9}}):
         (status, _, err), _ = ask(directory, [dict(STATUS, vocabulary=odd)], "status")
@@ -149,27 +149,27 @@ def test_status_has_words_and_times(directory):
 
 
 def test_status_of_a_broker(directory):
-    """What waits there, what was no example, and whether connected; `-` what is not known."""
+    """The lag, dead letters and connection; `-` is unknown."""
     consumer = {"group": "plant", "partitions": 8, "places": {"s": "1-0"}, "lag": 1234, "lags": {}, "dead": 1,
                 "lost": 0, "away": 0.0}
     (_, out, err), _ = ask(directory, [dict(STATUS, consumer=consumer, threads=3)], "status")
     shown = values(out)
-    expected = {"threads": "3", "group": "plant", "partitions read": "8", "waiting": "1,234 messages",
-                "dead letters": "1", "broker away for": "connected"}
+    expected = {"threads": "3", "group": "plant", "partitions": "8", "lag": "1,234 messages",
+                "dead letters": "1", "broker": "connected"}
     assert err == "" and b"\nconsumer\n" in out, (err, out)
     assert {name: shown.get(name) for name in expected} == expected, out
     (_, out, _), _ = ask(directory, [dict(STATUS, consumer=dict(consumer, lag=None, away=75.0))], "status")
     shown = values(out)
-    assert shown["waiting"] == "-" and shown["broker away for"].startswith("1 min"), out
+    assert shown["lag"] == "-" and shown["broker"].startswith("disconnected for 1 min"), out
     part = {"group": "plant", "daemons": 2, "partitions": 4, "of": 8, "taken": 4, "released": 0, "lost": 0, "adopted": 0,
             "replayed": 0, "averages": 3, "round": 4, "members": {}, "owners": [], "away": 0.0}
     (_, out, _), _ = ask(directory, [dict(STATUS, consumer=consumer, fleet=part)], "status")
     shown = values(out)
-    expected = {"partitions here": "4", "of the fleet's": "8", "averages": "3", "round of averages": "4",
-                "fleet away for": "connected"}
+    expected = {"partitions here": "4", "partitions in all": "8", "averages": "3", "round of averages": "4",
+                "fleet's broker": "connected"}
     assert {name: shown.get(name) for name in expected} == expected, out
     (_, out, _), _ = ask(directory, [STATUS], "status")
-    assert b"consumer" not in out and "waiting" not in values(out), out
+    assert b"consumer" not in out and "lag" not in values(out), out
 
 
 def test_status_before_the_first_score(directory):

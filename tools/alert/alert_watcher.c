@@ -74,7 +74,7 @@ static void report_beginning(struct book *book, struct condition *c, double now)
     c->alert.times = 0;
 }
 
-/* Reports what a stream has held back, with the stream's own data time. */
+/* Reports a stream's pending problem, with the stream's own data time. */
 static void report_held_back(struct book *book, struct condition *c, double now) {
     double newest = book->data_time;
     book->data_time = c->alert.data_since;
@@ -621,10 +621,9 @@ static void check_queue(struct watcher *w, const json_t *body, double now) {
         w->queued_since = now;
     if (now - w->queued_since >= QUEUED_HELD)
         book_begin(&w->book, ALERT_QUEUE, now, w->queued, limit,
-                   "%.0f examples wait in the queue: they arrive faster than the daemon learns",
-                   w->queued);
+                   "%.0f examples queued: they arrive faster than the daemon learns", w->queued);
     else if (w->queued < HALF * limit)
-        book_over(&w->book, ALERT_QUEUE, now, "the daemon keeps up again: %.0f examples wait",
+        book_over(&w->book, ALERT_QUEUE, now, "the daemon keeps up again: %.0f examples queued",
                   w->queued);
 }
 

@@ -110,10 +110,10 @@ struct book {
 void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
                void (*report)(void *context, const struct alert *alert), void *context);
 
-/* Reports what was held back, reminders and ends. book_next: seconds until the next tick is due. */
+/* Reports pending problems, reminders and ends. book_next: seconds until the next tick is due. */
 void book_tick(struct book *book, double now);
 
-/* Reports what is still held back, with the time of the last tick. */
+/* Reports problems that are still pending, with the time of the last tick. */
 void book_end(struct book *book);
 double book_next(const struct book *book, double now);
 

@@ -731,7 +731,7 @@ static int check_export(const struct options *o, char **arguments) {
     if (strcmp(arguments[0], "-") != 0)
         return OPTIONS_GO_ON;
     if (o->json)
-        return complain_usage("--json cannot be used when the export goes to standard output");
+        return complain_usage("--json cannot be used with an export to standard output");
     if (isatty(STDOUT_FILENO))
         return complain_usage("cannot write parameters to a terminal: they are binary");
     return OPTIONS_GO_ON;
@@ -869,8 +869,7 @@ static const struct command commands[] = {
      .print = print_state},
     {{"resume", "", .summary = "read examples again"}, .print = print_state},
     {{"reset", "[MEMBER]",
-      .summary = "forget everything learned, or what one member has learned; does not ask for "
-                 "confirmation"},
+      .summary = "forget everything learned, or only by one member; does not ask for confirmation"},
      .print = print_reset,
      .build = build_reset},
     {{"forget", "STREAM",

@@ -31,7 +31,7 @@ struct line {
 static char *format_waiting(char text[FORMAT_SIZE], double seconds) {
     char number[FORMAT_SIZE];
     if (seconds > 0)
-        snprintf(text, FORMAT_SIZE, "%.20s old", format_duration(number, seconds));
+        snprintf(text, FORMAT_SIZE, "for %.20s", format_duration(number, seconds));
     else
         snprintf(text, FORMAT_SIZE, "none");
     return text;
@@ -39,9 +39,11 @@ static char *format_waiting(char text[FORMAT_SIZE], double seconds) {
 
 /* Time without an answer from the broker; 0 = connected. */
 static char *format_away(char text[FORMAT_SIZE], double seconds) {
+    char since[FORMAT_SIZE];
     if (seconds > 0)
-        return format_duration(text, seconds);
-    snprintf(text, FORMAT_SIZE, "connected");
+        snprintf(text, FORMAT_SIZE, "disconnected for %s", format_duration(since, seconds));
+    else
+        snprintf(text, FORMAT_SIZE, "connected");
     return text;
 }
 
@@ -72,7 +74,7 @@ static const struct line lines[] = {
     {"skipped", LOSS(skipped), " updates", NULL},
     {"streams", LOSS(streams), " in memory", NULL},
     {"forgotten", STATUS(forgotten), " streams", NULL},
-    {"backwards", STATUS(backwards), " examples, older than the previous one", NULL},
+    {"out of order", STATUS(backwards), " examples, older than the previous one", NULL},
     {"rate", LOSS(rate), NULL, NULL},
     {"clip", STATUS(clip), NULL, NULL},
     {"gradient norm", LOSS(gradient_norm), " of the last update, before clipping", NULL},
@@ -86,12 +88,12 @@ static const struct line lines[] = {
     {"rmse", LOSS(metric_rmse), NULL, NULL},
     {"accuracy", LOSS(metric_accuracy), NULL, NULL},
     {"bits", LOSS(metric_bits), NULL, NULL},
-    {"baseline", LOSS(baseline), " of the baseline", NULL},
+    {"baseline", LOSS(baseline), " mean loss", NULL},
     {"skill", LOSS(skill), NULL, NULL},
     {"recent skill", LOSS(skill_recent), " over the last tenth", NULL},
     {"coverage", LOSS(coverage_total), " of 90% intervals", NULL},
     {"recent coverage", LOSS(coverage_recent), NULL, NULL},
-    {"anomalies", LOSS(anomaly_alarms), " announced in this run", NULL},
+    {"anomalies", LOSS(anomaly_alarms), " alarms in this run", NULL},
     {"flow", NULL, NULL, NULL},
     {"speed", LOSS(examples_per_second), " examples/s", NULL},
     {"latency p50", LOSS(latency_us_p50), NULL, NULL},
@@ -103,39 +105,39 @@ static const struct line lines[] = {
     {"labels", STATUS(labels_taken), NULL, NULL},
     {"label age", STATUS(labels_age), NULL, NULL},
     {"label delay", STATUS(labels_delay), NULL, NULL},
-    {"refused", STATUS(labels_refused), NULL, NULL},
+    {"rejected labels", STATUS(labels_refused), NULL, NULL},
     {"out of scale", STATUS(input_scale), " inputs", NULL},
     {"statistics every", STATUS(every), " examples", NULL},
     {"consumer", NULL, NULL, NULL},
     {"group", STATUS(consumer_group), NULL, NULL},
-    {"partitions read", STATUS(consumer_partitions), NULL, NULL},
-    {"waiting", STATUS(consumer_lag), " messages", format_grouped},
+    {"partitions", STATUS(consumer_partitions), NULL, NULL},
+    {"lag", STATUS(consumer_lag), " messages", format_grouped},
     {"dead letters", STATUS(consumer_dead), NULL, NULL},
     {"lost", STATUS(consumer_lost), " messages, deleted before they were read", NULL},
-    {"broker away for", STATUS(consumer_away), NULL, format_away},
+    {"broker", STATUS(consumer_away), NULL, format_away},
     {"fleet", NULL, NULL, NULL},
     {"group", STATUS(fleet_group), NULL, NULL},
     {"daemons", STATUS(fleet_daemons), NULL, NULL},
     {"partitions here", STATUS(fleet_partitions), NULL, NULL},
-    {"of the fleet's", STATUS(fleet_of), NULL, NULL},
-    {"streams taken over", STATUS(fleet_adopted), NULL, NULL},
-    {"partitions lost", STATUS(fleet_lost), " while it was away", NULL},
-    {"learned again", STATUS(fleet_replayed), " examples, elsewhere", NULL},
+    {"partitions in all", STATUS(fleet_of), NULL, NULL},
+    {"adopted streams", STATUS(fleet_adopted), NULL, NULL},
+    {"lost partitions", STATUS(fleet_lost), " while disconnected", NULL},
+    {"learned elsewhere", STATUS(fleet_replayed), " examples, removed here", NULL},
     {"averages", STATUS(fleet_averages), NULL, NULL},
     {"round of averages", STATUS(fleet_round), NULL, format_grouped},
-    {"fleet away for", STATUS(fleet_away), NULL, format_away},
+    {"fleet's broker", STATUS(fleet_away), NULL, format_away},
     {"journal", NULL, NULL, NULL},
     {"newest entry", STATUS(journal_position), NULL, NULL},
     {"on disk up to", STATUS(journal_durable), NULL, NULL},
-    {"oldest not on disk", STATUS(journal_waiting), NULL, format_waiting},
-    {"entries kept", STATUS(journal_entries), NULL, NULL},
+    {"not on disk", STATUS(journal_waiting), NULL, format_waiting},
+    {"entries", STATUS(journal_entries), NULL, NULL},
     {"size", STATUS(journal_bytes), NULL, NULL},
-    {"free on its disk", STATUS(journal_free_bytes), NULL, NULL},
+    {"free disk space", STATUS(journal_free_bytes), NULL, NULL},
     {"synced", STATUS(journal_sync), NULL, NULL},
-    {"kept", STATUS(journal_keep), " at most", NULL},
-    {"duplicates", STATUS(journal_duplicates), " examples, learned once", NULL},
+    {"keep", STATUS(journal_keep), " at most", NULL},
+    {"duplicates", STATUS(journal_duplicates), " examples, ignored", NULL},
     {"conflicts", STATUS(journal_conflicts), " examples, not learned", NULL},
-    {"missing", STATUS(journal_missing), " numbers of numbered examples", NULL},
+    {"missing", STATUS(journal_missing), " numbers, not received", NULL},
     {"security", NULL, NULL, NULL},
     {"encrypted by", STATUS(security_key), NULL, NULL},
     {"refused", STATUS(security_refused), " connections and requests in this run", NULL},
@@ -167,7 +169,7 @@ static const json_t *object_of(const struct field *field, const json_t *reply) {
     return *field->group ? json_object_get(reply, field->group) : reply;
 }
 
-/* For 1, " examples, learned once" becomes " example, learned once". */
+/* For 1, " examples, ignored" becomes " example, ignored". */
 static void write_after(char after[AFTER_SIZE], const char *words, double number) {
     size_t first = strspn(words, " ");
     first += strcspn(words + first, " ,/");
@@ -247,6 +249,6 @@ void print_status(const json_t *reply) {
     print_vocabularies(json_object_get(reply, "vocabulary"));
     if (!json_object_get(reply, "security")) {
         printf("security\n");
-        print_value("encrypted by", "nothing: no keys are set (security.secret)", "");
+        print_value("encryption", "off: no keys are set (security.secret)", "");
     }
 }

@@ -104,7 +104,7 @@ static bool source_receive(struct source *s, struct message *message) {
     return true;
 }
 
-/* Checks the clock; with `last` reports what is held back. */
+/* Checks the clock; with `last` also makes pending reports. */
 static void source_tick(struct source *s, bool last) {
     health_tick(&s->health, last);
 }

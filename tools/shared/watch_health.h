@@ -51,7 +51,7 @@ void health_changed(struct health *health, enum runnel_kind change);
    known about the daemon is out of date. */
 bool health_message(struct health *health, const struct message *message);
 
-/* Call regularly; with `last` reports everything that is held back. */
+/* Call regularly; with `last` also makes pending reports. */
 void health_tick(struct health *health, bool last);
 
 /* Seconds until health_tick is due. */

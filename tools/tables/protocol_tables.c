@@ -1,11 +1,12 @@
-/* Updates the tables of fields (common/fields.def) in docs/reference/protocol.md and docs/man/runneld.8.
-   Copies a page from standard input to standard output and replaces the text between
+/* Updates the tables of fields (common/fields.def) in docs/reference/protocol.md and
+   docs/man/runneld.8. Copies a page from standard input to standard output and replaces the text
+   between
 
      <!-- fields of NAME: written by `make documents` -->
      <!-- end of fields -->
 
-   In a manual these lines are comments of mdoc. Exit status: 0, or 65 if a table is unknown or has no
-   end line. */
+   In a manual these lines are comments of mdoc. Exit status: 0, or 65 if a table is unknown or has
+   no end line. */
 #include "build-config.h"
 
 #include <stdio.h>
@@ -68,8 +69,8 @@ static void put_table(const struct field_table *table) {
     }
 }
 
-/* Prints Markdown as plain text for mdoc, one sentence per line: without the targets of links and without
-   backquotes. */
+/* Prints Markdown as plain text for mdoc, one sentence per line: without the targets of links and
+   without backquotes. */
 static void put_plain(const char *text) {
     if (*text == '.' || *text == '\'')
         fputs("\\&", stdout);

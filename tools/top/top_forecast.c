@@ -16,7 +16,7 @@
 enum {
     STREAM_SIZE = 60,
     TEXT_SIZE = 240,
-    NAME_SHARE = 6 /* a name takes at most this part of the line */
+    NAME_SHARE = 6 /* maximum share of the line for a name */
 };
 
 /* The first row of the column; others are of later horizons or steps. */
@@ -121,7 +121,7 @@ static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t c
     if (!isnan(skill))
         used = snprintf(text, TEXT_SIZE, "skill %s", format_skill(number, skill));
     if (sample && isfinite(sample->values[FIELD_coverage_total]))
-        snprintf(text + used, TEXT_SIZE - (size_t)used, "%s%s held", used ? ", " : "",
+        snprintf(text + used, TEXT_SIZE - (size_t)used, "%scoverage %s", used ? ", " : "",
                  format_percent(number, sample->values[FIELD_coverage_total]));
 }
 

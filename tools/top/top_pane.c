@@ -50,7 +50,7 @@ static int draw_count(struct canvas *c, const struct area *area, int row, int at
            GAP;
 }
 
-/* A lost connection comes first. */
+/* A lost connection has priority. */
 static int draw_away(struct canvas *c, const struct area *area, int row, int at, double seconds) {
     char text[FORMAT_SIZE];
     if (!(seconds > 0))

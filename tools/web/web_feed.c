@@ -285,7 +285,7 @@ static void forecasts_add(struct forecasts *forecasts, const json_t *message) {
 
 /* ---- Backlog ---- */
 
-/* Takes the oldest text, which the caller then owns. */
+/* Removes and returns the oldest text; the caller frees it. */
 static char *pop_oldest(struct backlog *b) {
     char *text = b->texts[b->first];
     b->bytes -= b->sizes[b->first];

@@ -103,8 +103,8 @@ function schedule() {
   else requestAnimationFrame(drawFrame);
 }
 
-// Draws the loss first, then the panels that have waited longest. A new panel takes a frame of its
-// own, since creating a chart takes longer than drawing it.
+// Draws the loss first, then the panels that have waited longest. A new panel has a separate
+// frame, since creating a chart is slower than drawing it.
 function drawFrame() {
   const begun = performance.now();
   scheduled = false;

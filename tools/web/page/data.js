@@ -1,5 +1,5 @@
-// The data of the page: runs, their series at the resolution of the view, and events. They come
-// from /api/ and grow with messages from /api/live.
+// The data of the page: runs, their series at the resolution of the view, and events. The
+// server sends them from /api/ and adds new ones from /api/live.
 
 export const POINTS = 600; // points of a fetched series: lines of one or two pixels
 const LIVE_POINTS = 300;   // new points of a series until it is fetched again

@@ -12,7 +12,7 @@ function columnOf(name, columns) {
     columns.find(({ key }) => key.toLowerCase().endsWith(`.${lower}`));
 }
 
-// Whether a text matches the pattern, in which * stands for any text.
+// Whether a text matches the pattern, where * matches any text.
 function isLike(text, pattern) {
   const parts = pattern.split("*").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   return new RegExp(`^${parts.join(".*")}$`, "i").test(text);

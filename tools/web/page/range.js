@@ -7,7 +7,6 @@ const NEWEST = 5; // last points of a line, whose median is always visible
 const REACH = 9;  // chart heights beyond the range, to which a line is drawn
 const EVEN = 0.05; // minimum width of nearly equal values, as a share of their size
 
-// The value below which a share of the others lies.
 function quantile(values, share) {
   const sorted = Float64Array.from(values).sort();
   return sorted[Math.round(share * (sorted.length - 1))];
