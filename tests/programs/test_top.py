@@ -246,7 +246,7 @@ def test_truths_beside_what_was_said(directory):
                                    "scored": said})
         daemon.send("status", dict(STATUS, predictions=True))
         screen.until(r"newest a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed",
-                     "coverage 89.75%", before=lambda: publish(daemon, coverage={"total": 0.8975}))
+                     "hits 89.75%", before=lambda: publish(daemon, coverage={"total": 0.8975}))
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
                                    "interval": [[1.5, 2.5], None], "scored": dict(said, interval=None)})
         screen.until(r"a\[0\]: 1.2500, forecast 1.5000; next 2.0000, from 1.5000 to 2.5000")
@@ -256,7 +256,7 @@ def test_truths_beside_what_was_said(directory):
         given = dict(said, example=10) # `target: given`: nothing is open
         daemon.send("prediction", {"stream": "a", "example": 10, "prediction": [2, 2], "loss": 0.1,
                                    "interval": [[1.5, 2.5], None], "scored": given})
-        screen.until(r"a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed +coverage 89.75%")
+        screen.until(r"a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed +hits 89.75%")
         wide = dict(said, prediction=[-1500, 7], target=[-1250.5, 3], interval=[[-2000, -1375.25], None])
         daemon.send("prediction", {"stream": "machine 12", "example": 9, "prediction": [-1234.5, 2], "loss": 0.1,
                                    "interval": [[-1300, -1200], None], "scored": wide})
@@ -280,11 +280,11 @@ def test_the_forecast_of_a_chosen_column(directory):
         daemon.wait_for("prediction")
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2, 2], "loss": 0.1, "scored": said})
         publish(daemon, columns=skills, coverage={"total": 0.8975})
-        screen.until(r"newest a\[0\]: 1.2500, forecast 1.5000, .*skill \+0.500, coverage 89.75%")
+        screen.until(r"newest a\[0\]: 1.2500, forecast 1.5000, .*skill \+0.500, hits 89.75%")
         screen.keys("c")
-        screen.until(r"newest a\[1\]: 3.0000, forecast 7.0000, from 2.0000 to 8.0000 .*skill -0.250, coverage 89.75%")
+        screen.until(r"newest a\[1\]: 3.0000, forecast 7.0000, from 2.0000 to 8.0000 .*skill -0.250, hits 89.75%")
         screen.keys("c")
-        screen.until(r"newest a\[2\]: not observed, forecast 5.0000 +coverage 89.75%")
+        screen.until(r"newest a\[2\]: not observed, forecast 5.0000 +hits 89.75%")
         screen.keys("c")
         screen.until(r"newest a\[0\]: 1.2500")
         screen.keys("w")

@@ -121,7 +121,7 @@ static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t c
     if (!isnan(skill))
         used = snprintf(text, TEXT_SIZE, "skill %s", format_skill(number, skill));
     if (sample && isfinite(sample->values[FIELD_coverage_total]))
-        snprintf(text + used, TEXT_SIZE - (size_t)used, "%scoverage %s", used ? ", " : "",
+        snprintf(text + used, TEXT_SIZE - (size_t)used, "%shits %s", used ? ", " : "",
                  format_percent(number, sample->values[FIELD_coverage_total]));
 }
 
