@@ -414,8 +414,8 @@ static int check_file(struct history *h) {
         return complete_tables(h);
     snprintf(h->error, sizeof h->error,
              application == HISTORY_APPLICATION
-                 ? "%s was written by another version of runnel: name another file"
-                 : "%s is not a recording of runnel-web or runnel-record: name another file",
+                 ? "%s was written by another version of runnel: use another file"
+                 : "%s is not a recording of runnel-web or runnel-record: use another file",
              h->path);
     return -1;
 }
@@ -449,7 +449,7 @@ static int lock_file(struct history *h) {
                  strerror(errno));
     else if (flock(h->lock, LOCK_EX | LOCK_NB))
         snprintf(h->error, sizeof h->error,
-                 "%s is in use by another runnel-web or runnel-record: name another file", h->path);
+                 "%s is in use by another runnel-web or runnel-record: use another file", h->path);
     else
         return 0;
     return -1;

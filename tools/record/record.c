@@ -228,7 +228,7 @@ static int check_header(struct csv *c) {
         fputs(expected, c->file);
     else if (read != size || memcmp(found, expected, size) != 0)
         status =
-            complain(EX_DATAERR, "%s has different columns than %s writes%s: name another file",
+            complain(EX_DATAERR, "%s has different columns than %s writes%s: use another file",
                      c->path, csv_options[c->kind], c->kind == CSV_PREDICTIONS ? " now" : "");
     fseek(c->file, 0, SEEK_END);
     if (status == EX_OK && read > 0)

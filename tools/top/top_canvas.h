@@ -50,7 +50,7 @@ struct area canvas_all(const struct canvas *canvas);
 struct area area_rows(const struct area *area, int row, int rows);
 struct area area_columns(const struct area *area, int column, int columns);
 
-/* Puts a printable character that takes one column. */
+/* Writes a printable character that is one column wide. */
 void canvas_put(struct canvas *canvas, const struct area *area, int row, int column,
                 enum style style, wchar_t character);
 

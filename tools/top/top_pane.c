@@ -809,7 +809,7 @@ static void head_events(struct canvas *c, const struct area *area, int above, in
     canvas_heading(c, area, 0, title);
 }
 
-/* With `whole` each event takes the rows that it needs, else one. */
+/* With `whole` an event may have several rows, else one. */
 static void draw_events(struct canvas *c, const struct area *area, struct watched *w, bool whole) {
     char clock[FORMAT_SIZE];
     int count = (int)w->event_count, row = 1;

@@ -246,7 +246,7 @@ static void add_next(void *context, const struct truth_row *next) {
     values[FORECAST_HIGH] = next->high;
 }
 
-/* Takes the next forecast of a stream with scored steps. */
+/* Stores the next forecast of a stream with scored steps. */
 static void open_next(struct forecasts *forecasts, const json_t *message) {
     struct forecast_series *series = find(forecasts, member_string(message, "stream"), 0);
     if (!series || !json_object_get(message, "prediction"))

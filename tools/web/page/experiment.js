@@ -181,7 +181,7 @@ function offerStreams() {
     make("option", { value: name, textContent: name || "all", selected: name === view.stream })));
 }
 
-// ---- The address contains the view ----
+// ---- View in the address ----
 
 function keepView() {
   const query = new URLSearchParams();
