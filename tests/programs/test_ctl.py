@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-ctl against a daemon that is played here: what it asks, prints and writes, and its exit
-status, whatever answers."""
+"""Tests runnel-ctl with a simulated daemon: requests, output, files and exit status for all kinds of
+replies."""
 import contextlib
 import json
 import os
@@ -67,8 +67,8 @@ model:
 
 @contextlib.contextmanager
 def daemon(directory, frames):
-    """A REP socket that answers every request with the frames (objects become JSON); yields its
-    endpoint and the list of requests."""
+    """A REP socket that answers every request with the frames (objects become JSON); yields its endpoint and
+    the list of requests."""
     context, requests = zmq.Context(), []
     socket, stop = context.socket(zmq.REP), threading.Event()
     socket.linger = 0
@@ -99,7 +99,7 @@ def ctl(*arguments):
 
 
 def ask(directory, frames, *arguments):
-    """Run one command against a daemon that answers with `frames`."""
+    """Runs a command with a daemon that answers with `frames`."""
     with daemon(directory, frames) as (endpoint, requests):
         patience = () if PATIENT & set(arguments) else ("--timeout", str(LIMIT))
         return ctl("--connect", endpoint, *patience, *arguments), requests
@@ -142,7 +142,7 @@ def test_status_has_words_and_times(directory):
     assert shown.get("output") == "0 of 3" and shown.get("out of order", "").startswith("2 examples"), out
     (_, out, _), _ = ask(directory, [dict(STATUS, backwards=0)], "status")
     assert "out of order" not in values(out) and b"words" not in out, out
-    # what no daemon sends
+    # Invalid values.
     for odd in ([], "a", {"a": 1}, {"a": {"newest": [1, None]}}, {"b": {"newest": ["x" * 255] * 9}}):
         (status, _, err), _ = ask(directory, [dict(STATUS, vocabulary=odd)], "status")
         assert (status, err) == (OK, ""), (odd, status, err)
@@ -211,7 +211,7 @@ def test_plain_commands(directory):
 
 
 def test_shutdown_is_answered(directory):
-    """Also when the program is held up while the daemon ends."""
+    """Interrupts the program while the daemon ends."""
     for turn in range(5):
         (directory / str(turn)).mkdir()
         sockets = "".join(f"{name}: {{bind: 'ipc://{directory}/{turn}/{name}'}}\n" for name in ("statistics", "control"))
@@ -238,7 +238,7 @@ def test_reset_of_a_member(directory):
 
 
 def test_one_of_something(directory):
-    """Nothing says `1 examples`."""
+    """The singular has no s."""
     one = dict(STATUS, rejected=1, input_scale=1)
     (status, out, _), _ = ask(directory, [one], "status")
     shown = values(out)
@@ -338,7 +338,7 @@ def test_rollback(directory):
 
 
 def test_a_daemon_that_dies(directory):
-    """It took the request, and no answer will come: nobody waits for it."""
+    """A daemon that receives the request and dies: the program does not wait."""
     endpoint = f"ipc://{directory}/control"
     context = zmq.Context()
     socket = context.socket(zmq.REP)
@@ -439,7 +439,7 @@ def test_answers_that_no_daemon_gives(directory):
         (status, out, err), _ = ask(directory, frames, "status")
         assert (status, out) == (UNAVAILABLE, b""), (frames[0][:20], status, out)
         assert "not runneld's control socket" in err
-    # Every member of another type, or absurd, must not bring it down.
+    # Members of every other type, or with absurd values, do not crash the program.
     for value in ["x\ty", -1, 1e308, -1e308, True, [], {}, [1, {}], 10**18]:
         strange = {key: value for key in STATUS}
         (status, _, _), _ = ask(directory, [dict(strange, ok=True)], "status")
@@ -454,13 +454,13 @@ def test_no_daemon(directory):
         if "there is no such socket" in err:
             break
     assert "there is no such socket" in err, err
-    # One of another kind, such as the daemon's own for examples.
+    # An endpoint of another kind, such as the socket for examples.
     with zmq.Context() as context, context.socket(zmq.PULL) as socket:
         socket.bind(f"ipc://{directory}/examples")
         status, out, err = ctl("-c", f"ipc://{directory}/examples", "status")
         assert (status, out) == (UNAVAILABLE, b""), (status, out)
         assert "/examples" in err and "not runneld's control socket" in err, err
-    # One that takes the connection and never answers.
+    # A server that accepts the connection and never answers.
     context = zmq.Context()
     socket = context.socket(zmq.REP)
     socket.linger = 0

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""tools/demo: it says at its end what was learned, shows why it fails when it does, refuses a path
-that cannot be built in, and leaves neither processes nor files, also when it is interrupted; with a table
-it ends with skill and a plot."""
+"""Tests tools/demo: its summary, its errors, a path without support for builds, and that no processes or
+files remain, even after an interrupt. With a table it prints skill and draws a plot."""
 import importlib.util
 import math
 import os
@@ -25,8 +24,8 @@ STARTED = []
 
 
 def start(directory, seconds, programs=BUILD, script=SOURCE / "tools/demo", arguments=()):
-    """The demo in a session of its own, which is how its processes are known. A shell cannot catch a
-    signal that it was started without."""
+    """Runs the demo in a separate session, which identifies its processes. A shell cannot catch a signal that
+    was ignored at its start."""
     temporary = pathlib.Path(directory, "tmp")
     temporary.mkdir(exist_ok=True)
     env = {**os.environ, "RUNNEL_DEMO_SECONDS": str(seconds), "TMPDIR": str(temporary)}
@@ -47,7 +46,7 @@ def said(directory, name="out"):
 
 
 def session(leader):
-    """Who lives in the session of `leader`: (process, command)."""
+    """The processes in the session of `leader`: (process, command)."""
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             name, rest = (entry / "stat").read_text(errors="replace").rsplit(")", 1)
@@ -59,7 +58,7 @@ def session(leader):
 
 
 def finish(directory, demo):
-    """Its exit status, once nothing of it is left."""
+    """Waits for the end of all processes; returns the exit status."""
     status = demo.wait(LIMIT)
     assert not list(session(demo.pid)), (list(session(demo.pid)), said(directory, "err"))
     assert not os.listdir(pathlib.Path(directory, "tmp")), said(directory, "err")
@@ -94,7 +93,7 @@ def test_interrupted(directory):
 
 
 def test_a_program_that_fails(directory):
-    """What the programs had to say is shown then."""
+    """The output contains the errors of its programs."""
     programs = pathlib.Path(directory, "bin")
     programs.mkdir()
     for name in PROGRAMS:
@@ -110,7 +109,7 @@ def test_a_program_that_fails(directory):
 
 
 def write_table(directory, rows):
-    """Days and hours, a wave with a gap, a town."""
+    """A table with time, two numbers with gaps, and a category."""
     path = pathlib.Path(directory, "a table.csv")
     lines = [f"2024-{1 + t // 720:02d}-{1 + t // 24 % 30:02d} {t % 24:02d}:00;"
              f"{'' if t == 50 else round(math.sin(0.7 * t), 3)};Osaka" for t in range(rows)]
@@ -172,7 +171,7 @@ def test_no_programs(directory):
 
 
 def test_path_with_a_blank(directory):
-    """Said before anything is installed or built."""
+    """The error occurs before anything is installed or built."""
     tools = pathlib.Path(directory, "a clone", "tools")
     tools.mkdir(parents=True)
     for name in "demo", "setup.sh":

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the demo says at its end (tools/demo.awk), against the same sums made a second time."""
+"""Compares the demo's summary (tools/demo.awk) with an independent calculation."""
 import json
 import math
 import os
@@ -17,7 +17,7 @@ READINGS, LATE, STILL = 400, 3, 5  # a column that comes late, and one that neve
 
 
 def make_readings():
-    """Random walks, some numbers missing; and what is said of each: the last value, and something."""
+    """Random walks with missing values, and forecasts with noise."""
     r = random.Random(3)
     walk, rows = [0.0] * len(COLUMNS), []
     for n in range(READINGS):
@@ -52,7 +52,7 @@ def say(lines):
 
 
 def errors(rows):
-    """{column: [(reading, squared error, that of the last value, whether it lay in the band or None)]}"""
+    """{column: [(reading, squared error, that of the last value, whether it was in the interval or None)]}"""
     found = {k: [] for k in range(len(COLUMNS))}
     last = dict(enumerate([None] * len(COLUMNS)))
     for n in range(1, len(rows)):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-top on a terminal that tmux plays: what the screen says of a daemon that is played here, at
-80 x 24 and 200 x 60, and what its keys do to a real one."""
+"""Tests runnel-top in tmux at 80 x 24 and 200 x 60: the screen for a simulated daemon, and the effect of keys
+on a real one."""
 import contextlib
 import json
 import os
@@ -34,7 +34,7 @@ if not shutil.which("tmux"):
 
 
 class Screen:
-    """A terminal of that size with a runnel-top on it."""
+    """A terminal of this size that runs runnel-top."""
 
     def __init__(self, directory, columns, rows, *arguments, kind="screen-256color",
                  locale="C.UTF-8"):
@@ -64,8 +64,8 @@ class Screen:
         return self.ask("capture-pane", "-p", *options).rstrip("\n").split("\n")
 
     def until(self, *patterns, absent=(), holds=lambda text: True, before=lambda: None):
-        """The screen as soon as it has a match of all patterns and of none that must be absent, and
-        holds(screen): one that is looked at may be half drawn. `before` each look something is done."""
+        """Waits for a screen that matches all patterns, none of `absent`, and holds(screen): a screen may be
+        half drawn. Calls `before` at each try."""
         end = time.monotonic() + LIMIT
         while True:
             before()
@@ -80,13 +80,13 @@ class Screen:
         self.ask("send-keys", *keys)
 
     def program(self):
-        """The process of runnel-top."""
+        """The process number of runnel-top."""
         shell = int(self.ask("display-message", "-p", "#{pane_pid}"))
         return int(pathlib.Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
 
     def modes(self):
-        """Whether the cursor is shown, whether the screen is one that a program takes, and whether
-        cursor keys are a program's."""
+        """Whether the cursor is visible, the alternate screen is active, and cursor keys are in application
+        mode."""
         return self.ask("display-message", "-p",
                         "#{cursor_flag} #{alternate_on} #{keypad_cursor_flag}").strip()
 
@@ -96,7 +96,7 @@ class Screen:
 
 @contextlib.contextmanager
 def watched(directory, columns, rows, *arguments, **options):
-    """A played daemon and a screen that has heard its first messages."""
+    """A simulated daemon and a screen that has received its first messages."""
     with Publisher(directory) as daemon, \
             Screen(directory, columns, rows, "-c", daemon.endpoint, *arguments,
                    **options) as screen:
@@ -105,7 +105,7 @@ def watched(directory, columns, rows, *arguments, **options):
 
 
 def publish(daemon, **loss):
-    """A loss and its state, 100 examples later."""
+    """Sends `loss` and `state`, 100 examples later."""
     daemon.send("loss", dict(LOSS, **loss), examples=100)
     daemon.send("state", STATE)
 
@@ -143,7 +143,7 @@ FLEET = {"group": "plant", "daemons": 2, "partitions": 4, "of": 8, "taken": 4, "
 
 
 def test_broker(directory):
-    """What waits at the broker, and the daemon's part of its fleet; nothing of either without them."""
+    """A line shows lag and fleet only for daemons that read a broker."""
     sockets = {"examples": "redis://127.0.0.1:6379 sensors"}
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)
@@ -163,14 +163,14 @@ def test_broker(directory):
 
 
 def test_facts_at_200(directory):
-    """The layers have panels with everything that is known of them."""
+    """Each layer has a panel with all known values."""
     facts(directory, 200, 60, r"layer 0 lstm 128", r"recurrent +-0\.750 ±2\.500",
           r"range +-1\.000\.\.1\.000", r"cell +0\.333 ±0\.456", r"gain +1\.050 ±0\.200",
           r"bias +-0\.100 ±0\.300", r"updates +62  steps 4,000", "real 8 > lstm 128 norm")
 
 
 def test_state_by_member(directory):
-    """The layers of each network, by its name, also where there are only lines for them."""
+    """The layers of each network have its name, in panels and in lines."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("loss", LOSS, examples=100)
         daemon.send("state", MEMBERS)
@@ -184,7 +184,7 @@ def test_state_by_member(directory):
 
 
 def test_state_of_many_members(directory):
-    """Each line says whose it is: of a long name beginning and end."""
+    """Each line contains the beginning and end of a long layer name."""
     with watched(directory, 80, 60) as (daemon, screen):
         daemon.send("loss", LOSS, examples=100)
         daemon.send("state", {"layers": [LSTM], "members": {name: {"layers": [LSTM]} for name in MANY}})
@@ -207,7 +207,7 @@ def curve(text):
 
 
 def falls(text):
-    """From the chart's top to its bottom, and the chart is as wide as the screen."""
+    """The chart is as wide as the screen, and the curve extends from top to bottom."""
     rows, line = curve(text)
     return len(line) == 72 and line[0] == 0 and line[-1] == rows - 1 and line == sorted(line)
 
@@ -233,7 +233,7 @@ def test_the_chart_falls_with_the_loss(directory):
 
 
 def test_truths_beside_what_was_said(directory):
-    """Nobody asks for predictions before the daemon says that there are any."""
+    """Subscribes to predictions only if the daemon publishes them."""
     said = {"example": 8, "data_time": None, "prediction": [1.5, 7], "target": [1.25, 3],
             "interval": [[1.375, 2], None], "loss": 0.1}
     with watched(directory, 80, 24) as (daemon, screen):
@@ -296,7 +296,7 @@ def test_the_forecast_of_a_chosen_column(directory):
 
 
 def test_the_forecast_of_a_target_that_has_a_name(directory):
-    """At 80 columns beginning and end of a long one, and what is said of the next value has its place."""
+    """At 80 columns a long name is shortened, and the next value remains visible."""
     said = {"example": 8, "data_time": None, "prediction": [1.5, 7], "target": [1.25, 3],
             "interval": [[1.375, 2], [2, 8]], "loss": 0.1}
     for columns, name in [(80, "temper~earing"), (120, "temperatu~of_bearing")]:
@@ -383,7 +383,7 @@ def test_inputs_out_of_scale_are_not_healthy(directory):
 
 
 def test_inputs_out_of_scale_of_an_idle_daemon(directory):
-    """The event was before anybody listened; status counts them."""
+    """The skip happened before the subscription, but status contains the count."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", dict(STATUS, input_scale=3))
         screen.until("healthy: ! inputs out of scale")
@@ -448,7 +448,7 @@ def test_what_matters_is_said(directory):
 
 
 def test_all_is_rejected(directory):
-    """No loss comes then: the count is that of `status`."""
+    """Without a loss, the count of `status` is shown."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", dict(STATUS, rejected=0, examples_per_second=None, every_seconds=10))
         screen.until("rejected 0 ", "no loss yet: one every 100 examples or 10 s")
@@ -489,13 +489,13 @@ def test_silence_and_return(directory):
 
 
 def has_gap(text):
-    """Whether the curve is in two parts, nearly as long as the gap between them."""
+    """Whether the curve has two parts with a gap of nearly their length."""
     rows = [line[8:] for line in text.split("\n") if re.search("[\u2801-\u28ff]{20}", line)]
     return bool(rows) and bool(re.search("^[^ ]{20,} {20,}[^ ]{20,}$", rows[0]))
 
 
 def test_what_was_not_heard(directory):
-    """The curve leaves out examples that nobody listened to, here and after a restart."""
+    """The curve has a gap for examples without a subscriber, here and after a restart."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)
         for _ in range(10):
@@ -503,7 +503,7 @@ def test_what_was_not_heard(directory):
         daemon.examples += 1000
         for _ in range(10):
             publish(daemon, smoothed=1)
-        screen.until("3,000 examples", "no message between 1,000 and 2,100 examples",
+        screen.until("3,000 examples", "no message between examples 1,000 and 2,100",
                      "(?m)^ +[─g]+$|^ +─+g─+ *$", holds=has_gap)
         daemon.close()
         with Publisher(directory, run="00000000000000bb") as second:
@@ -593,8 +593,8 @@ def test_what_nobody_can_understand(directory):
 
 
 def test_words_of_any_length(directory):
-    """Text that no line can be broken at, after a character that no terminal knows; numbers of
-    layers and names that no network has; and all else is still understood."""
+    """Unbreakable text after an unknown character, invalid layer numbers, and unknown network names do not
+    affect other messages."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("event", {"kind": "set", "text": "\u0378" + 500 * "y"})
         daemon.send("status", dict(STATUS, name=100000 * "\u6f22", model=100000 * "x"))
@@ -611,18 +611,18 @@ def test_words_of_any_length(directory):
 
 
 def test_events_are_found_again(directory):
-    """Also when their keys were pressed where none are shown."""
+    """Keys of events also work on views without events."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("event", {"kind": "set", "text": "the only one"})
         screen.until("the only one")
         screen.keys("v", *["Up"] * 9)
-        screen.until("loss 0|no loss has", absent=["the only one"])
+        screen.until("loss 0|no loss yet", absent=["the only one"])
         screen.keys("v", "v", "v")
         screen.until("the only one", absent=["-\\d older"])
 
 
 def test_the_terminal_comes_back(directory):
-    """As it was, however the program ends."""
+    """The terminal is restored at every kind of end."""
     for number, status in [("INT", 0), ("TERM", 0), ("HUP", 0), ("SEGV", 139), ("ABRT", 134),
                            ("QUIT", 131)]:
         own = pathlib.Path(directory, number)
@@ -637,7 +637,7 @@ def test_the_terminal_comes_back(directory):
 
 
 def test_a_terminal_that_takes_no_more(directory):
-    """Whose output is stopped: the second signal ends it."""
+    """The output is blocked: a second signal ends the program."""
     with Publisher(directory) as daemon:
         master, slave = pty.openpty()
         process = subprocess.Popen([PROGRAM, "-c", daemon.endpoint], stdin=slave, stdout=slave,
@@ -731,7 +731,7 @@ def test_the_wrong_daemon_is_not_touched(directory):
 
 
 def test_a_daemon_that_lets_nobody_in(directory):
-    """The reason stands where the state would, and nothing is said of waiting for a daemon."""
+    """The line of the state contains the reason; the screen does not wait for a daemon."""
     with Guarded(directory, statistics=(), control=()) as daemon:
         daemon.ask("status")  # it listens
         stranger = Pair(directory, "stranger")

@@ -336,7 +336,7 @@ def test_daemon_is_killed_and_comes_back(directory):
         assert (first["run"], second["run"]) == ("00000000000000aa", "00000000000000bb")
         assert second["resumed"] == "/state/checkpoint"
         watched = [e for e in web.get("api/events?run=1")["events"] if e["kind"] == "watch"]
-        assert any("gone" in e["text"] for e in watched), watched
+        assert any("lost" in e["text"] for e in watched), watched
         live.close()
         assert web.end() == 0
 
