@@ -180,7 +180,7 @@ def test_status_before_the_first_score(directory):
     assert "nan" not in out.decode().lower() and "journal" not in out.decode()
 
 
-def test_json_is_the_reply_as_it_came(directory):
+def test_json_is_the_unchanged_reply(directory):
     raw = json.dumps(STATUS, indent=None).encode().replace(b"0.0312", b"0.031200000000000003")
     (status, out, err), _ = ask(directory, [raw], "--json", "status")
     assert (status, out, err) == (OK, raw + b"\n", "")
@@ -195,7 +195,7 @@ def test_set_sends_numbers_as_numbers(directory):
         assert type(requests[0]["value"]) is type(value)
 
 
-def test_a_negative_value_is_no_option(directory):
+def test_a_negative_value_is_not_an_option(directory):
     (status, _, _), requests = ask(directory, [{"ok": True}], "set", "--", "learning.clip", "-1")
     assert status == OK and requests[0]["value"] == -1
 
@@ -360,7 +360,7 @@ def test_checkpoint(directory):
     assert out == b"/var/lib/runnel/a/checkpoint.safetensors: 5,000 examples, 1.23 MB\n", out
 
 
-def test_refusal(directory):
+def test_rejection(directory):
     refusal = {"ok": False, "error": "learning.window: cannot change in flight"}
     (status, out, err), _ = ask(directory, [refusal], "set", "learning.window", "3")
     assert (status, out) == (REFUSED, b"")
@@ -421,7 +421,7 @@ def test_export_that_cannot_be_written(directory):
     assert done.returncode == IO and b"standard output" in done.stderr
 
 
-def test_a_bad_export_overwrites_nothing(directory):
+def test_a_bad_export_does_not_overwrite(directory):
     path = pathlib.Path(directory, "out.safetensors")
     path.write_bytes(b"before")
     reply = {"ok": True, "examples": 1}
@@ -433,7 +433,7 @@ def test_a_bad_export_overwrites_nothing(directory):
     assert status == REFUSED and path.read_bytes() == b"before"
 
 
-def test_answers_that_no_daemon_gives(directory):
+def test_malformed_replies(directory):
     for frames in [[b""], [b"garbage\xff\0"], [b"[]"], [b"{}"], [b'{"ok": "yes"}'], [b"null"],
                    [b'{"ok": true, "name": "\\u0000"}'], [b"{" * 100000], [b"1", b"2", b"3", b"4"]]:
         (status, out, err), _ = ask(directory, frames, "status")

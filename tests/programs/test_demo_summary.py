@@ -41,7 +41,7 @@ def messages(rows):
         yield {"topic": "loss", "sequence": n + 1, "mean": 1.0, "prediction": "none"}
 
 
-def say(lines):
+def summarize(lines):
     with tempfile.NamedTemporaryFile("w") as file:
         file.write("".join(json.dumps(m) + "\n" for m in lines))
         file.flush()
@@ -78,7 +78,7 @@ def skill(found, first, until):
 def test_table_and_sentence():
     rows = make_readings()
     found = errors(rows)
-    said = say(messages(rows))
+    said = summarize(messages(rows))
     lines = {line[:18].strip(): line[18:].split() for line in said.splitlines()}
     for k, name in enumerate(COLUMNS):
         own, rival = (math.sqrt(sum(row[i] for row in found[k]) / len(found[k])) for i in (1, 2))
@@ -101,7 +101,7 @@ def test_too_little():
     everything = list(messages(rows))
     blind = [([None] * len(COLUMNS), said, band) for _, said, band in rows]
     for lines in ([m for m in everything if m.get("sequence") != 7], everything[:20], [], list(messages(blind))):
-        assert say(lines).startswith("Not enough readings"), say(lines)
+        assert summarize(lines).startswith("Not enough readings"), summarize(lines)
 
 
 cases.run(globals())

@@ -380,7 +380,7 @@ def test_scores(directory):
     assert not Drawing(directory, "older.svg").curves("#a65b00")
 
 
-def test_what_cannot_be_drawn(directory):
+def test_errors(directory):
     pathlib.Path(directory, "text").write_text("no recording\n" * 1000)
     assert "no recording" in plot(directory, "text", status=DATA)
     assert "runnel.db" in plot(directory, status=NO_INPUT)

@@ -422,7 +422,7 @@ def test_few_predictions_are_kept(directory):
     assert count <= 502, count
 
 
-def test_several_daemons_that_come_and_go(directory):
+def test_restarted_and_reset_daemons(directory):
     """A daemon restarts with a new run, another one is reset; the recording keeps both."""
     first, second = Daemon(directory, "first"), Daemon(directory, "second", "00000000000000bb")
     record = Record(directory, [first, second], "-o", "runnel.db", "--tensorboard=board",
@@ -457,7 +457,7 @@ def test_several_daemons_that_come_and_go(directory):
     check_board(board / "second-00000000000000bb-2", 0, 3)
 
 
-def test_going_on(directory):
+def test_continued_files(directory):
     """A restarted recorder appends to its files."""
     daemon = Daemon(directory)
     arguments = ["-o", "runnel.db", "--csv=loss.csv", "--tensorboard=board"]
@@ -486,7 +486,7 @@ def test_counting(directory):
     assert rows(directory, "SELECT count(*) FROM loss") == [(7,)]
 
 
-def test_names_that_are_no_names(directory):
+def test_names_that_are_not_names(directory):
     """A daemon's name does not change the directory of its files."""
     daemon = Daemon(directory, run="../../x")
     record = Record(directory, [daemon], "--tensorboard=board", "--count=1", "--csv=loss.csv")
@@ -604,7 +604,7 @@ def test_two_names_of_one_daemon(directory):
     assert rows(directory, "SELECT run, newest_examples FROM runs") == [(daemon.run, 2000.0)]
 
 
-def test_what_was_not_heard(directory):
+def test_missed_messages(directory):
     """Examples without a subscriber are distinguished from lost messages."""
     daemon = Daemon(directory)
     record = Record(directory, [daemon])

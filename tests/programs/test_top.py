@@ -232,7 +232,7 @@ def test_the_chart_falls_with_the_loss(directory):
         screen.until("no log: not all > 0")
 
 
-def test_truths_beside_what_was_said(directory):
+def test_truths_with_forecasts(directory):
     """Subscribes to predictions only if the daemon publishes them."""
     said = {"example": 8, "data_time": None, "prediction": [1.5, 7], "target": [1.25, 3],
             "interval": [[1.375, 2], None], "loss": 0.1}
@@ -263,7 +263,7 @@ def test_truths_beside_what_was_said(directory):
         screen.until(r"machine 12\[0\]: -1250.5, forecast -1500.0: missed; next -1234.5 *\n")
 
 
-def test_anomalies_are_counted_where_they_are_looked_for(directory):
+def test_anomalies_are_counted(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         publish(daemon)
         screen.until("skipped 2", absent=["anomalies"])
@@ -402,7 +402,7 @@ def test_worse_than_the_simplest_forecast(directory):
         assert re.search(r"\033\[[\d;]*38;5;\d+m\+0\.062", shown.replace(" ", "")), repr(shown[:3000])
 
 
-def test_what_matters_is_said(directory):
+def test_important_reports(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)
         for _ in range(12):
@@ -460,7 +460,7 @@ def test_all_is_rejected(directory):
         screen.until("rejected 9 ", "speed +2.50")
 
 
-def test_a_reset_begins_anew(directory):
+def test_a_reset_starts_again(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         for _ in range(30):
             publish(daemon)
@@ -494,7 +494,7 @@ def has_gap(text):
     return bool(rows) and bool(re.search("^[^ ]{20,} {20,}[^ ]{20,}$", rows[0]))
 
 
-def test_what_was_not_heard(directory):
+def test_missed_messages(directory):
     """The curve has a gap for examples without a subscriber, here and after a restart."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)
@@ -567,7 +567,7 @@ def test_colours(directory):
         assert re.search(r"\033\[[\d;]*38;5;\d+m! rejects", shown), repr(shown[:3000])
 
 
-def test_what_nobody_can_understand(directory):
+def test_invalid_messages(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         for frames in [[b"loss"], [b"loss", b"x"], [b"state", b"[1]"], [b"loss"] + [b"x"] * 9]:
             daemon.socket.send_multipart(frames)
@@ -621,7 +621,7 @@ def test_events_are_found_again(directory):
         screen.until("the only one", absent=["-\\d older"])
 
 
-def test_the_terminal_comes_back(directory):
+def test_the_terminal_is_restored(directory):
     """The terminal is restored at every kind of end."""
     for number, status in [("INT", 0), ("TERM", 0), ("HUP", 0), ("SEGV", 139), ("ABRT", 134),
                            ("QUIT", 131)]:
@@ -636,7 +636,7 @@ def test_the_terminal_comes_back(directory):
             assert screen.modes() == "1 0 0", number
 
 
-def test_a_terminal_that_takes_no_more(directory):
+def test_a_blocked_terminal(directory):
     """The output is blocked: a second signal ends the program."""
     with Publisher(directory) as daemon:
         master, slave = pty.openpty()
@@ -730,7 +730,7 @@ def test_the_wrong_daemon_is_not_touched(directory):
         assert daemon.ask("status")["state"] == "learning"
 
 
-def test_a_daemon_that_lets_nobody_in(directory):
+def test_access_denied(directory):
     """The line of the state contains the reason; the screen does not wait for a daemon."""
     with Guarded(directory, statistics=(), control=()) as daemon:
         daemon.ask("status")  # it listens

@@ -115,7 +115,7 @@ def test_table(directory):
     assert cells(lines[0], lines[2])["examples"] == "200"
 
 
-def test_header_stays_in_sight(directory):
+def test_header_is_repeated(directory):
     """Lines of all kinds count for the repetition of the header."""
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "loss", "-t", "state", "-n", "60")
@@ -129,7 +129,7 @@ def test_header_stays_in_sight(directory):
     assert status == OK and headers == [0, 22, 44, 66, 88], headers
 
 
-def test_status_is_said_when_it_changes(directory):
+def test_status_is_printed_when_it_changes(directory):
     """Also with --topic status."""
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "--topic", "status", "--topic", "event", "-n", "5")
@@ -196,7 +196,7 @@ def test_predictions_that_are_off(directory):
     assert "predictions" not in "".join(others)
 
 
-def test_metrics_and_what_is_not_there_yet(directory):
+def test_metrics_and_missing_values(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "--topic", "loss", "--count", "4")
     daemon.wait_for("status", "loss")
@@ -316,7 +316,7 @@ def test_state_of_many_members(directory):
     assert [line.split()[:2] for line in lines] == [[str(n), name] for n, name in enumerate(MANY)], lines
 
 
-def test_truths_beside_what_was_said(directory):
+def test_truths_with_forecasts(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "prediction", "-n", "4")
     daemon.wait_for("status", "prediction")
@@ -384,7 +384,7 @@ def test_a_name_of_any_length(directory):
         os.close(screen.master)
 
 
-def test_what_comes_next(directory):
+def test_next_forecast(directory):
     """Prints the open forecast of each stream after a moment without predictions."""
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "prediction")
@@ -430,7 +430,7 @@ def test_json(directory):
     assert json.loads(lines[6]) == {"topic": "event"}
 
 
-def test_json_keeps_remarks_apart(directory):
+def test_json_separates_reports(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "--json", "-t", "loss", "-n", "2")
     daemon.wait_for("status", "loss")
@@ -523,7 +523,7 @@ def test_nothing_to_print(directory):
     assert "no message of the selected" not in "".join(printed)
 
 
-def test_a_daemon_that_comes_later(directory):
+def test_a_daemon_that_starts_later(directory):
     watch = Watch(f"ipc://{directory}/statistics")
     lines = watch.until("waiting for a daemon at ipc://")
     assert len(lines) == 1
@@ -536,7 +536,7 @@ def test_a_daemon_that_comes_later(directory):
     assert (status, err) == (OK, "")
 
 
-def test_what_is_no_daemon(directory):
+def test_not_a_daemon(directory):
     """The endpoint is another kind of socket, such as the control socket, or does not exist."""
     endpoint = f"ipc://{directory}/control"
     with zmq.Context() as context, context.socket(zmq.REP) as socket:
@@ -549,7 +549,7 @@ def test_what_is_no_daemon(directory):
     stop(watch)
 
 
-def test_what_nobody_can_understand(directory):
+def test_invalid_messages(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "loss", "-t", "state", "-t", "event", "-t", "prediction")
     daemon.wait_for("status", "loss", "state", "event", "prediction")
@@ -577,7 +577,7 @@ def test_what_nobody_can_understand(directory):
     assert sum(int(match.group(1)) for match in said if match) == len(garbage)
 
 
-def test_output_that_takes_no_more(directory):
+def test_blocked_output(directory):
     daemon = Daemon(directory)
     with open("/dev/full", "wb") as full:
         process = subprocess.Popen([PROGRAM, "-c", daemon.endpoint], stdout=full,
@@ -733,7 +733,7 @@ def test_two_signals(directory):
     assert status in (-signal.SIGINT, -signal.SIGTERM), (status, lines)
 
 
-def test_text_that_would_act(directory):
+def test_control_characters(directory):
     """Control characters and characters for the direction of writing are displayed without effect."""
     text = "a\u009b2Jb\u007fc\u202ed \u00fc"
     daemon = Daemon(directory)
