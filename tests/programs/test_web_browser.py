@@ -603,7 +603,7 @@ def test_forecasts(directory):
             page.until_colored(rgb(page.value(f"runnel.colors().{name}")), "multiples")
         page.run(f"{small}[1].click()")
         page.until("document.querySelector('#panel-forecast h3 span').textContent", lambda text: text == "pump · 1")
-        page.until(summary, lambda text: "held 54 of 60 (90%)" in text)
+        page.until(summary, lambda text: "contains 54 of 60 truths (90%)" in text)
         places = page.value("['forecasts', 'panel-skill', 'panel-loss'].map((id) => "
                             "document.getElementById(id).getBoundingClientRect().top)")
         assert places == sorted(places), places # forecasts, then skill, then learning
@@ -622,9 +622,9 @@ def test_forecasts(directory):
         page.until(SKILL, lambda line: line == [[-0.5, -0.25], True]) # zero is in sight
         choose(page, "stream", "tank")
         page.until(f"{PANEL}.plot.axis", lambda axis: axis == "examples")
-        page.until(summary, lambda text: "held 20 of 20" in text)
+        page.until(summary, lambda text: "contains 20 of 20" in text)
         daemon.predict([5.0], [5.5], stream="tank")
-        page.until(summary, lambda text: "held 21 of 21" in text)
+        page.until(summary, lambda text: "contains 21 of 21" in text)
         rows = ("[...document.querySelectorAll('{} tbody tr')].map((row) => "
                 "[...row.children].map((one) => one.textContent))")
         page.until(rows.format("#panel-columns"), lambda cells: cells == [
@@ -645,7 +645,7 @@ def test_forecasts(directory):
         page.driver.get("about:blank")
         page.driver.get(address)
         page.until("document.querySelector('#forecast-summary')?.textContent",
-                   lambda text: text and "held 21 of 21" in text)
+                   lambda text: text and "contains 21 of 21" in text)
         choose(page, "daemon", 1)
         page.until("document.querySelector('#panel-forecast .empty').textContent",
                    lambda text: "statistics.predictions: true" in text)
@@ -707,7 +707,7 @@ def test_anomalies(directory):
             "[...document.querySelectorAll('#verdict code')].map((one) => one.textContent)")
         shown = f"{PANEL}.shown[0].data.map((point) => point.x)"
         choose_soon(page, "column", 1)
-        page.until(summary, lambda text: "held 199 of 200" in text)
+        page.until(summary, lambda text: "contains 199 of 200" in text)
         page.until(marks, lambda places: places == [START + 60 * 280])
         page.until_colored(rgb(page.value("runnel.colors().warn")), "forecast")
         # The panel below shows the score of the stream and the alarm limit.
@@ -732,7 +732,7 @@ def test_anomalies(directory):
         newest = "document.querySelector('#forecast-newest')"
         page.until(f"!{newest}.hidden")
         page.run(f"{newest}.click()")
-        page.until(summary, lambda text: "held 199 of 200" in text)
+        page.until(summary, lambda text: "contains 199 of 200" in text)
         page.until(f"{newest}.hidden")
         page.until("document.querySelector('#verdict').hidden")
         click_anomaly(page, 0)
