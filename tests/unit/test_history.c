@@ -173,7 +173,7 @@ static int check_points(const struct history_series *series, int first, int end)
     return largest;
 }
 
-static void every_number_comes_back(void **unused) {
+static void every_number_is_read_back(void **unused) {
     struct history *history = open_history(&DEFAULTS);
     take_losses(history, RUN, 0, 30);
     struct history_series series = losses(history, history_current(history, ENDPOINT), ALL);
@@ -191,7 +191,7 @@ static void every_number_comes_back(void **unused) {
     history_close(&history);
 }
 
-static void every_resolution_is_right(void **unused) {
+static void every_resolution_is_correct(void **unused) {
     enum { MESSAGES = 12345 };
     struct history *history = open_history(&DEFAULTS);
     take_losses(history, RUN, 0, MESSAGES);
@@ -310,7 +310,7 @@ static int64_t count_rows(const char *query) {
     return count;
 }
 
-/* The runs survive a restart of the writer; a tenth of their rows is kept. */
+/* Their rows continue after a restart of the writer; a tenth of the limit is kept. */
 static void columns_and_experts(void **unused) {
     struct history *history = open_history(&(struct history_options){.keep = 1000});
     for (int i = 0; i < 1203; i++)
@@ -369,7 +369,7 @@ static void runs_and_their_names(void **unused) {
     history_close(&history);
 }
 
-static void events_come_back(void **unused) {
+static void events_are_read_back(void **unused) {
     struct history *history = open_history(&DEFAULTS);
     assert_int_equal(history_note(history, ENDPOINT, "silence", "not yet"), 0);
     for (int i = 0; i < 100; i++) {
@@ -398,7 +398,7 @@ static void events_come_back(void **unused) {
 
 /* ---- Several processes ---- */
 
-static void others_read_meanwhile(void **unused) {
+static void other_processes_can_read(void **unused) {
     struct history *writer = open_history(&DEFAULTS);
     take_losses(writer, RUN, 0, 50);
     assert_int_equal(history_commit(writer), 0);
@@ -421,7 +421,7 @@ static void others_read_meanwhile(void **unused) {
     history_close(&writer);
 }
 
-static void a_run_goes_on_after_a_new_start_of_the_writer(void **unused) {
+static void a_run_continues_after_a_restart_of_the_writer(void **unused) {
     for (int end = 0, step = 1; end < 2500; step = step * 2 + 1) {
         struct history *history = open_history(&DEFAULTS);
         take_losses(history, RUN, end, end + step);
@@ -438,7 +438,7 @@ static void a_run_goes_on_after_a_new_start_of_the_writer(void **unused) {
 }
 
 /* Old rows are deleted; rows of coarser levels still contain the whole run. */
-static void the_past_gets_coarser(void **unused) {
+static void old_rows_are_summarized(void **unused) {
     enum { MESSAGES = 20000, KEEP = 500 };
     struct history *history = open_history(&(struct history_options){.keep = KEEP});
     take_losses(history, RUN, 0, MESSAGES);
@@ -458,7 +458,7 @@ static void the_past_gets_coarser(void **unused) {
 }
 
 /* Rows that are not summarized yet are kept, even with a small limit. */
-static void little_is_kept(void **unused) {
+static void small_limit(void **unused) {
     for (int end = 0; end < 137; end += 17) {
         struct history *history = open_history(&(struct history_options){.keep = 1});
         take_losses(history, RUN, end, end + 5);
@@ -478,7 +478,7 @@ static void little_is_kept(void **unused) {
 
 /* A tenth of a small number is one. A restarted writer continues at the end of the previous
    one. */
-static void little_is_kept_of_columns(void **unused) {
+static void small_limit_for_columns(void **unused) {
     for (int end = 0; end < 60; end += 10) {
         struct history *history = open_history(&(struct history_options){.keep = 1});
         for (int i = end; i < end + 10; i++)
@@ -489,7 +489,7 @@ static void little_is_kept_of_columns(void **unused) {
     }
 }
 
-static void files_stay_within_their_bytes(void **unused) {
+static void files_have_a_size_limit(void **unused) {
     enum { RUNS = 6, MESSAGES = 5000, BYTES = 3 << 20 };
     struct stat file;
     for (int i = 0; i < RUNS; i++) {
@@ -569,7 +569,7 @@ static void check_layers(struct history *history, int expected, const char *memb
     assert_string_equal(layers[count - 1].member, member);
 }
 
-static void tables_come(void **unused) {
+static void new_tables_are_added(void **unused) {
     struct history *history = open_history(&DEFAULTS);
     struct history_part *parts;
     size_t count;
@@ -607,7 +607,7 @@ static struct history_value *read_bits(struct history *history, size_t points,
     return values;
 }
 
-static void columns_come_and_go(void **unused) {
+static void columns_are_added_and_ignored(void **unused) {
     enum { BEFORE = 1000, MESSAGES = 2000, POINTS = 20 };
     struct history *history = open_history(&DEFAULTS);
     struct history_series series;
@@ -665,7 +665,7 @@ static void record(int messages) {
 
 #define ENDLESS "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
 
-static void endless_views_are_refused(void **unused) {
+static void endless_views_are_rejected(void **unused) {
     struct history_runs runs;
     record(10);
     execute("DROP TABLE runs; CREATE VIEW runs (id, part, name) AS " ENDLESS
@@ -714,7 +714,7 @@ static void reading_has_a_time_limit(void **unused) {
     sqlite3_close(file);
 }
 
-static void other_files_are_left_alone(void **unused) {
+static void other_files_are_not_changed(void **unused) {
     struct history *history = NULL;
     assert_int_equal(history_open(&history, path, NULL), EX_IOERR);
     FILE *file = fopen(path, "w");
@@ -729,7 +729,7 @@ static void other_files_are_left_alone(void **unused) {
     assert_null(history);
 }
 
-static void odd_messages_do_no_harm(void **unused) {
+static void invalid_messages_are_ignored(void **unused) {
     static const char *const values[] = {
         "null",     "true", "-1", "1e308",
         "\"text\"", "[]",   "{}", "[1, {\"hidden\": 3, \"histogram\": [1]}, null]"};
@@ -755,7 +755,7 @@ static void odd_messages_do_no_harm(void **unused) {
     history_close(&history);
 }
 
-static void words_of_any_length_are_cut(void **unused) {
+static void long_texts_are_cut(void **unused) {
     enum { LENGTH = 100000 };
     char *words = malloc(LENGTH + 1);
     assert_non_null(words);
@@ -816,28 +816,28 @@ static void a_run_is_recorded_once(void **unused) {
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(every_number_comes_back),
-        TEST(every_resolution_is_right),
+        TEST(every_number_is_read_back),
+        TEST(every_resolution_is_correct),
         TEST(ranges_on_every_axis),
         TEST(layers_and_histograms),
         TEST(runs_and_their_names),
-        TEST(events_come_back),
-        TEST(others_read_meanwhile),
-        TEST(a_run_goes_on_after_a_new_start_of_the_writer),
-        TEST(the_past_gets_coarser),
-        TEST(files_stay_within_their_bytes),
-        TEST(columns_come_and_go),
-        TEST(endless_views_are_refused),
+        TEST(events_are_read_back),
+        TEST(other_processes_can_read),
+        TEST(a_run_continues_after_a_restart_of_the_writer),
+        TEST(old_rows_are_summarized),
+        TEST(files_have_a_size_limit),
+        TEST(columns_are_added_and_ignored),
+        TEST(endless_views_are_rejected),
         TEST(numbers_out_of_range_are_ignored),
         TEST(reading_has_a_time_limit),
-        TEST(other_files_are_left_alone),
-        TEST(odd_messages_do_no_harm),
-        TEST(words_of_any_length_are_cut),
+        TEST(other_files_are_not_changed),
+        TEST(invalid_messages_are_ignored),
+        TEST(long_texts_are_cut),
         TEST(a_run_is_recorded_once),
-        TEST(little_is_kept),
-        TEST(little_is_kept_of_columns),
+        TEST(small_limit),
+        TEST(small_limit_for_columns),
         TEST(columns_and_experts),
-        TEST(tables_come),
+        TEST(new_tables_are_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
