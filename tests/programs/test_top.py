@@ -511,7 +511,7 @@ def test_missed_messages(directory):
             second.send("status", STATUS)
             second.examples = 4000
             publish(second)
-            screen.until("no message between 3,000 and 4,100 examples")
+            screen.until("no message between examples 3,000 and 4,100")
             second.send("status", dict(STATUS, every=200), examples=50)
             second.send("loss", LOSS, examples=150)
             second.send("status", dict(STATUS, every=100), examples=150)
