@@ -96,8 +96,8 @@ def never(directory, messages, rest, **options):
         daemon.ask("status")
         recovery.feed(daemon, messages)
         exported = daemon.export()
-        said = fed(daemon, rest)
-        return exported, said, daemon.export(), daemon.ask("status")["steps"]
+        found = fed(daemon, rest)
+        return exported, found, daemon.export(), daemon.ask("status")["steps"]
 
 
 def taken_back(directory, given, request, leaves, before=lambda daemon: None, **options):

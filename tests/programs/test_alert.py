@@ -429,9 +429,9 @@ def test_a_note_is_shown(directory):
     call = [PROGRAM, "--replay", path, "--only=anomaly"]
     lines = subprocess.run(call, check=True, text=True, stdout=subprocess.PIPE, timeout=LIMIT).stdout
     assert "stream 'taxi' is abnormal; \"disk [2J full `id`\" (" in lines, lines
-    told = subprocess.run([*call, "--quiet", "--", "sh", "-c", f'printf %s "$RUNNEL_ALERT_NOTE" >{directory}/note'],
+    done = subprocess.run([*call, "--quiet", "--", "sh", "-c", f'printf %s "$RUNNEL_ALERT_NOTE" >{directory}/note'],
                           check=True, timeout=LIMIT)
-    assert told.returncode == 0 and pathlib.Path(directory, "note").read_text(encoding="utf-8") == "disk [2J full `id`"
+    assert done.returncode == 0 and pathlib.Path(directory, "note").read_text(encoding="utf-8") == "disk [2J full `id`"
 
 
 def test_held_back_live(directory):

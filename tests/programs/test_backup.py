@@ -223,7 +223,7 @@ def test_a_journal_that_was_moved_away():
 
 
 def test_a_log_that_was_cut():
-    """Acknowledged entries are missing in the journal, so there is no backup."""
+    """Acknowledged entries are missing in the journal, so the backup is rejected."""
     with fresh() as directory, start(directory, checkpoint=0) as daemon:
         feed(daemon, some(40))
         daemon.end(signal.SIGKILL)

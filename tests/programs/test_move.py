@@ -103,10 +103,10 @@ def killed(daemon):
 
 def said(daemon, messages):
     """Predictions and scores of these messages, which depend on state and parameters."""
-    with running.subscribe(daemon) as heard:
+    with running.subscribe(daemon) as subscriber:
         feed(daemon, messages)
         return [(p["prediction"], p["interval"], p.get("scored", {}).get("loss"))
-                for p in running.predictions(daemon, heard, len(messages))]
+                for p in running.predictions(daemon, subscriber, len(messages))]
 
 
 def test_goes_on_elsewhere(directory):

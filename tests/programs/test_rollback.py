@@ -204,7 +204,7 @@ def test_without_a_journal():
         assert "journal" in refused(daemon, to=0)
 
 
-def test_it_is_told():
+def test_event():
     with fresh() as directory, start(directory, **FEW) as daemon, \
             daemon.socket(zmq.SUB, "statistics") as events:
         events.subscribe(b"event")
