@@ -1,14 +1,14 @@
-# What a demo of conf/host.yaml has come to: awk -f demo.awk STATISTICS
-# STATISTICS: from `runnel-watch --json`, with predictions. Each of them that scores the one before it has
-# what was said, the band, and what came; the last value is what came before that.
+# Prints the results of a demo of conf/host.yaml: awk -f demo.awk STATISTICS
+# STATISTICS: from `runnel-watch --json`, with predictions. A prediction that scores the previous one has
+# its forecast, band and truth; the baseline repeats the previous truth.
 
 BEGIN {
     names = "CPU busy|CPU system|memory used|load average|context switches|received|sent|disks"
     columns = split(names, name, "|")
-    least = 1e-6 # of what is worth its digits
+    least = 1e-6 # smaller values are printed as 0
 }
 
-# The numbers of "key": [1, null, ..] in the text, or of "key": [[1, 2], null, ..], in pairs.
+# The numbers of "key": [1, null, ..] in the text, or pairs of "key": [[1, 2], null, ..].
 function numbers(text, key, into, list) {
     if (!match(text, "\"" key "\": *\\[(\\[[^]]*\\]|[^]\\[])*\\]"))
         return 0
@@ -49,7 +49,7 @@ function numbers(text, key, into, list) {
     }
 }
 
-# Over readings from .. to: sums of one column.
+# Sums of one column over the readings from .. to.
 function sums(k, from, to, r) {
     of_error = of_rival = targets = 0
     for (r = from; r <= to; r++)
@@ -61,7 +61,7 @@ function sums(k, from, to, r) {
     return targets > 0
 }
 
-# The mean over columns of 1 - squared error / that of the last value; "-" where nothing changed.
+# The mean over columns of 1 - squared error / squared error of the last value; "-" if nothing changed.
 function skill(from, to, k, sum, count) {
     for (k = 1; k <= columns; k++)
         if (sums(k, from, to) && of_rival > 0) {
@@ -82,7 +82,7 @@ END {
     first = skill(1, tenth)
     newest = skill(readings - tenth + 1, readings)
     if (lost || readings < 20 || first == "-" || newest == "-") {
-        print "Too little was measured for a comparison; let the demo run longer."
+        print "Not enough readings for a comparison: set a greater RUNNEL_DEMO_SECONDS."
         exit
     }
     printf "%-18s %9s %10s %20s %8s %10s %11s %7s\n", "", "reading", "forecast", "90% band", "in band", "rmse",
@@ -100,8 +100,8 @@ END {
     }
     print "The last four are log(1 + rate a second)."
     verdict = newest > 0 ? "now better" : "not yet better"
-    printf "\nIn %d s the network learned from %d readings of this machine's load, and forecast each before it came. " \
-        "Beside repeating the last value its skill, 1 - its squared error / that of the last value, was %.2f " \
-        "in the first tenth and is %.2f in the last: it is %s than that.\n",
+    printf "\nIn %d s the network learned from %d readings of this machine's load, and forecast each of them. " \
+        "The skill compares its squared error with that of repeating the last value. It was %.2f in the first " \
+        "tenth and is %.2f in the last: the network is %s than the last value.\n",
         seconds, readings, first, newest, verdict
 }

@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2015,SC2034 # sourced; A && B || C dies in C
-# What tools/demo and tools/check share; to be sourced, with $source set to the project's directory.
-# POSIX sh; works from a checkout that cannot be written by building from a copy of it.
+# Functions for tools/demo and tools/check, to be sourced with $source set to the project's directory.
+# POSIX sh. Builds a read-only checkout from a copy.
 
 say() {
     printf '%s\n' "$*"
@@ -11,9 +11,9 @@ die() {
     exit 69
 }
 
-# One list each of Debian packages: what the build needs, what tools/demo needs beside it (for a table), what
-# tools/docs needs, and what tools/check does. `sh tools/demo --packages` and `sh tools/check --packages` print them;
-# tests/programs/test_structure.sh refuses a test that starts a program of no listed package.
+# Debian packages for the build, for tools/demo with a table, for tools/docs, and for tools/check.
+# `sh tools/demo --packages` and `sh tools/check --packages` print them. tests/programs/test_structure.sh
+# refuses a test that needs a program of any other package.
 BUILD_PACKAGES='gcc libc6-dev make autoconf automake pkg-config libzmq3-dev libyaml-dev
     libjansson-dev zlib1g-dev libdeflate-dev libsqlite3-dev
     libncurses-dev libmicrohttpd-dev libjs-chart.js libcurl4-openssl-dev
@@ -26,17 +26,17 @@ CHECK_PACKAGES="$TABLE_PACKAGES $DOCS_PACKAGES binutils ccache g++ git libcmocka
     chromium chromium-driver python3-selenium
     mypy python3-pandas python3-pip python3-prometheus-client python3-setuptools python3-venv python3-wheel"
 
-# print_packages LIST...: one line of names, separated by blanks.
+# print_packages LIST...: prints the names on one line.
 print_packages() {
     # shellcheck disable=SC2086 # lists of words
     echo $*
 }
 
-# Install the Debian packages among the arguments that are missing, with sudo when not root. Servers among
-# them are installed but not started: Debian asks policy-rc.d, which is in place for that long.
+# Installs missing Debian packages among the arguments, with sudo unless root. A temporary policy-rc.d
+# prevents servers among them from starting.
 install_packages() {
     if ! command -v dpkg-query >/dev/null 2>&1; then
-        say "This is not Debian; required are the contents of these packages: $*"
+        say "Not a Debian system: the contents of these packages are required: $*"
         return 0
     fi
     missing=
@@ -67,21 +67,21 @@ install_packages() {
         export DEBIAN_FRONTEND=noninteractive
         apt-get update -q >/dev/null && apt-get install -q -y --no-install-recommends "$@" >/dev/null' \
         install $missing || {
-        say "apt-get could not install$missing"
+        say "apt-get failed to install$missing"
         return 1
     }
 }
 
-# Choose $build, the directory of all builds: build/ in the checkout, or $RUNNEL_BUILD; when the
-# checkout cannot be written, one below the temporary directory, and $source becomes a copy there.
-# autoconf's configure refuses sources whose path has a blank in it.
+# Chooses $build, the directory of all builds: build/ in the checkout, or $RUNNEL_BUILD. For a read-only
+# checkout it is below the temporary directory, and $source becomes a copy there. autoconf's configure
+# refuses a path that contains a blank.
 choose_build() {
     build=${RUNNEL_BUILD:-$source/build}
     if [ ! -w "$source" ]; then
         build=${RUNNEL_BUILD:-${TMPDIR:-/tmp}/runnel-build-$(id -u)}
-        mkdir -p "$build" || die "cannot make $build; set RUNNEL_BUILD to a directory that can be written"
+        mkdir -p "$build" || die "cannot create $build: set RUNNEL_BUILD to a writable directory"
         [ -n "$(find "$build" -prune -user "$(id -u)")" ] ||
-            die "$build belongs to somebody else; set RUNNEL_BUILD to another directory"
+            die "$build belongs to another user: set RUNNEL_BUILD to another directory"
         rm -rf "$build/source"
         cp -Rp "$source" "$build/source" && chmod -R u+w "$build/source" ||
             die "cannot copy $source to $build/source"
@@ -90,20 +90,20 @@ choose_build() {
     case $source in
     *[[:space:]]*) die "autoconf cannot build in '$source': move the checkout to a path without blanks" ;;
     esac
-    mkdir -p "$build" || die "cannot make $build; set RUNNEL_BUILD to a directory that can be written"
+    mkdir -p "$build" || die "cannot create $build: set RUNNEL_BUILD to a writable directory"
 }
 
-# run_logged LOG COMMAND...: quietly, but with the end of its output when it fails.
+# run_logged LOG COMMAND...: runs it quietly; prints the end of its output if it fails.
 run_logged() {
     log=$1
     shift
     "$@" >"$log" 2>&1 && return 0
-    say "failed: $* (all of it: $log)" >&2
+    say "failed: $* (full output: $log)" >&2
     tail -n 30 "$log" >&2
     return 1
 }
 
-# configured_with TREE CONFIGURE-ARGUMENT...: whether all of these were given to it.
+# configured_with TREE CONFIGURE-ARGUMENT...: whether the tree was configured with these arguments.
 configured_with() {
     given=$("$1/config.status" --config 2>/dev/null)
     shift
@@ -115,8 +115,8 @@ configured_with() {
     done
 }
 
-# build_tree NAME TARGETS [CONFIGURE-ARGUMENT...]: build those of make's targets in $build/NAME,
-# by $lower, a command that runs another one, where it is set.
+# build_tree NAME TARGETS [CONFIGURE-ARGUMENT...]: builds the make targets in $build/NAME. $lower may be a
+# command that runs make.
 build_tree() {
     tree=$build/$1 targets=$2
     shift 2

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""runnel-ctl abnormal: what a stream sent at an alarm is taken back. Then the daemon has, bit for bit, what one has that
-never got it, through a kill; and nobody sends it again."""
+"""Tests runnel-ctl abnormal, which unlearns the examples of a stream at an alarm. The daemon then equals, bit
+for bit, one that never received them, even after a kill."""
 import json
 import math
 import os
@@ -43,7 +43,7 @@ state: {{directory: {directory}/state, checkpoint: {{examples: 0, seconds: 0}}, 
 
 
 def row(n, x, timed=True, flags=0):
-    """Number n of all; streams s and t in turn, 5 minutes between two of one stream."""
+    """The time of example n. Streams s and t alternate; examples of one stream are 5 minutes apart."""
     header = struct.pack("<BBHIQd", 1, flags, 0, 0, n // 2 + 1, time_of(n) if timed else 0)
     return [b"st"[n % 2:n % 2 + 1], struct.pack(f"<{len(x)}f", *x), b"", header]
 
@@ -53,7 +53,7 @@ def time_of(n):
 
 
 def rows(timed=True, steps=1, count=ROWS):
-    """A wave with deterministic noise; that of s is elsewhere for a while."""
+    """A wave with deterministic noise; stream s has another level for some time."""
     found, state = [], 12345
     for n in range(count):
         x = []
@@ -66,7 +66,7 @@ def rows(timed=True, steps=1, count=ROWS):
 
 
 def feed(daemon, messages):
-    """With two checkpoints on the way: what is taken back is in the newer one."""
+    """With two checkpoints; the abnormal examples are in the newer one."""
     for begin, end in (0, OLDER), (OLDER, NEWER), (NEWER, len(messages)):
         recovery.feed(daemon, messages[begin:end])
         if end < len(messages):
@@ -74,11 +74,11 @@ def feed(daemon, messages):
 
 
 def fed(daemon, messages):
-    """What is said of these, as far as it is the data's alone."""
-    with running.subscribe(daemon) as heard:
+    """The predictions and scores for these messages."""
+    with running.subscribe(daemon) as subscriber:
         recovery.feed(daemon, messages)
-        said = running.predictions(daemon, heard, len(messages))
-    return [(m["stream"], m["example"], m["prediction"], m.get("anomaly")) for m in said]
+        found = running.predictions(daemon, subscriber, len(messages))
+    return [(m["stream"], m["example"], m["prediction"], m.get("anomaly")) for m in found]
 
 
 def killed(daemon):
@@ -89,32 +89,33 @@ def killed(daemon):
 
 
 def never(directory, messages, rest, **options):
-    """Export and what is said of the rest, of a daemon that saw just these."""
+    """Exports and predictions of a daemon that received only these messages."""
     place = directory / "never"
     place.mkdir()
     with Daemon(place, configuration(place, **options)) as daemon:
         daemon.ask("status")
         recovery.feed(daemon, messages)
         exported = daemon.export()
-        said = fed(daemon, rest)
-        return exported, said, daemon.export(), daemon.ask("status")["steps"]
+        found = fed(daemon, rest)
+        return exported, found, daemon.export(), daemon.ask("status")["steps"]
 
 
 def taken_back(directory, given, request, leaves, before=lambda daemon: None, **options):
-    """Exactly the rows `leaves` have never been learned: now, after a kill, and in what follows. The reply."""
-    told, rest = given[:TOLD], given[TOLD:]
-    wanted = never(directory, [m for n, m in enumerate(told) if n not in leaves], rest, **options)
+    """Checks that the examples `leaves` are unlearned: now, after a kill, and in later predictions. Returns
+    the reply."""
+    learned, rest = given[:TOLD], given[TOLD:]
+    wanted = never(directory, [m for n, m in enumerate(learned) if n not in leaves], rest, **options)
     with Daemon(directory, configuration(directory, **options)) as daemon:
         daemon.ask("status")
-        feed(daemon, told)
+        feed(daemon, learned)
         before(daemon)
         poisoned = daemon.export()
         reply = daemon.ask("abnormal", **request)
         assert daemon.export() == wanted[0] != poisoned
         killed(daemon)
         assert daemon.export() == wanted[0]
-        # They are known: learned neither now nor later.
-        recovery.feed(daemon, [told[n] for n in leaves], DUPLICATE)
+        # The examples remain known as duplicates.
+        recovery.feed(daemon, [learned[n] for n in leaves], DUPLICATE)
         assert fed(daemon, rest) == wanted[1]
         killed(daemon)
         assert daemon.export() == wanted[2] and daemon.ask("status")["steps"] == wanted[3]
@@ -123,12 +124,12 @@ def taken_back(directory, given, request, leaves, before=lambda daemon: None, **
 
 
 def of_s(first, count):
-    """So many rows of s."""
+    """The numbers of `count` examples of s."""
     return range(first, first + 2 * count, 2)
 
 
 def test_the_newest_alarm_with_what_followed(directory):
-    """32 examples of its stream, those of the other in between stay."""
+    """32 examples of its stream are unlearned; those of the other stream remain."""
     reply = taken_back(directory, rows(), {"stream": "s"}, of_s(600, 32))
     assert (reply["left_out"], reply["commands_left_out"]) == (32, 0), reply
     assert reply["stream"] == "s" and reply["data_time"] == time_of(600) and reply["score"] >= 1.5, reply
@@ -136,7 +137,7 @@ def test_the_newest_alarm_with_what_followed(directory):
     assert (reply["first"], reply["restored"], reply["examples"]) == (601, 400, TOLD - 32), reply
 
 
-def test_as_many_as_are_said(directory):
+def test_a_given_count(directory):
     reply = taken_back(directory, rows(), {"stream": "s", "at": time_of(600) + 0.4, "count": 10}, of_s(600, 10))
     assert reply["left_out"] == 10 and reply["to"] == time_of(618), reply
 
@@ -147,22 +148,22 @@ def test_up_to_a_time(directory):
 
 
 def test_from_a_time_without_an_alarm(directory):
-    """Which nobody needs to look for."""
+    """A given time span needs no alarm."""
     reply = taken_back(directory, rows(), {"stream": "t", "from": time_of(581), "to": time_of(599) + 0.5},
                        [n + 1 for n in of_s(580, 10)], anomaly="{enabled: false}")
     assert reply["left_out"] == 10 and reply["data_time"] is None and reply["score"] is None, reply
 
 
 def test_data_without_times_and_of_several_steps(directory):
-    """The alarm is found by the steps that came since, also where others were taken back meanwhile."""
+    """The alarm is found by the number of later steps, also after another rollback."""
     reply = taken_back(directory, rows(timed=False, steps=3), {"stream": "s"},
                        sorted([*of_s(600, 32), *of_s(700, 10)]),
                        lambda daemon: daemon.ask("rollback", spans=[[701, 720, "s"]]))
     assert reply["left_out"] == 32 and reply["data_time"] is None and reply["from"] is None, reply
 
 
-def test_it_is_told(directory):
-    """By an event, and by runnel-ctl, which may only ask first."""
+def test_event_and_command(directory):
+    """The daemon sends an event, and runnel-ctl has a dry run."""
     with Daemon(directory, configuration(directory)) as daemon:
         daemon.ask("status")
         feed(daemon, rows()[:TOLD])
@@ -174,29 +175,28 @@ def test_it_is_told(directory):
             return done.returncode, done.stdout, done.stderr
 
         time_span = "of data from 2020-01-02 01:00:00 to 2020-01-02 03:35:00"
-        assert ctl("s", "--dry-run") == (0, f"it would be abnormal: stream 's', 32 examples {time_span}; the daemon "
-                                            "would go back to what was learned up to entry 400; nothing has "
-                                            "changed\n", "")
+        assert ctl("s", "--dry-run") == (0, f"dry run: would be abnormal: stream 's', 32 examples {time_span}; the "
+                                            "daemon would return to the state after entry 400\n", "")
         assert daemon.export() == before
-        with running.subscribe(daemon, (b"event",)) as heard:
+        with running.subscribe(daemon, (b"event",)) as subscriber:
             status, out, err = ctl("s", "--at", f"@{time_of(600)}")
             assert (status, err) == (0, ""), (out, err)
-            assert out.startswith(f"abnormal: stream 's', 32 examples {time_span}; went back to what was learned up "
-                                  f"to entry 400, and learned {TOLD - 400 - 32} entries again in "), out
+            assert out.startswith(f"abnormal: stream 's', 32 examples {time_span}; returned to the state "
+                                  f"after entry 400 and relearned {TOLD - 400 - 32} entries in "), out
             event = {}
             while event.get("kind") != "abnormal":
-                event = json.loads(daemon.next_message(heard)[1])
+                event = json.loads(daemon.next_message(subscriber)[1])
         assert "32 examples of stream 's', 2020-01-0" in event["text"], event
         for name, value in ("stream", "s"), ("left_out", 32), ("from", time_of(600)), ("to", time_of(662)):
             assert event[name] == value, event
-        # It was an alarm of what has never been.
+        # This alarm was unlearned.
         status, out, err = ctl("s", "--at", f"@{time_of(600)}")
         assert (status, out) == (70, "") and "no alarm of novelty" in err and "(from, to)" in err, err
         assert daemon.end() == 0
 
 
 def test_labels_are_not_taken_back(directory):
-    """One for an earlier example may come in the span, and one for what is taken back changes nothing."""
+    """A label for an earlier example may be in the span; a label for an unlearned example has no effect."""
     model = """
 model:
   input: {kind: real, size: 1}
@@ -248,7 +248,7 @@ def test_what_cannot_be_taken_back(directory):
         assert daemon.end() == 0
     place = directory / "short"
     place.mkdir()
-    # The oldest checkpoint to go back to came after the alarm.
+    # The oldest available checkpoint is newer than the alarm.
     with Daemon(place, configuration(place, journal="journal: {}")) as daemon:
         daemon.ask("status")
         recovery.feed(daemon, rows()[:TOLD])

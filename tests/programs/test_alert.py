@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-alert: what it says of a daemon that is played here and of a real one, once each; that it
-runs commands without a shell, and posts."""
+"""Tests runnel-alert with simulated daemons and a real one: its reports, commands without a shell, and HTTP
+posts."""
 import http.server
 import json
 import math
@@ -40,7 +40,7 @@ STATUS = {"name": "host", "state": "learning", "every": 10, "journal": JOURNAL,
 
 
 class Publisher:
-    """An XPUB socket that speaks as docs/reference/protocol.md says."""
+    """An XPUB socket with the protocol of docs/reference/protocol.md."""
 
     def __init__(self, directory, name="statistics"):
         self.endpoint, self.run = f"ipc://{directory}/{name}", "00000000000000aa"
@@ -78,7 +78,7 @@ class Publisher:
 
 
 class Alert:
-    """runnel-alert --json, and what it has said so far."""
+    """runnel-alert --json and its output so far."""
 
     def __init__(self, directory, *arguments):
         self.errors = pathlib.Path(directory, "errors")
@@ -97,7 +97,7 @@ class Alert:
                 self.changed.notify_all()
 
     def until(self, kind, state="began", count=1):
-        """The `count`-th alert of that kind and state, when it has been said."""
+        """Waits for the `count`-th alert of this kind and state."""
         def those():
             return [one for one in self.said if (one["kind"], one["state"]) == (kind, state)]
         with self.changed:
@@ -134,7 +134,7 @@ class Alert:
 
 
 def test_idle(directory):
-    """A feeder that has died: only where it is asked for."""
+    """This alert for a dead feeder requires --idle."""
     daemon = Publisher(directory)
     with Alert(directory, "-c", daemon.endpoint, "--silence=0", "--idle=0.2") as alert:
         daemon.wait()
@@ -149,7 +149,7 @@ def test_idle(directory):
 
 
 def test_conditions(directory):
-    """Each is said once when it begins and once when it is over, however often it is seen."""
+    """Reports each problem once at its beginning and once at its end."""
     daemon = Publisher(directory)
     with Alert(directory, "-c", daemon.endpoint, "--interval=1", "--silence=3") as alert:
         daemon.wait()
@@ -201,20 +201,20 @@ def test_conditions(directory):
         daemon.run = "00000000000000bb"
         daemon.send("status", **STATUS)
         alert.until("silence", "over")
-        assert "not been asked to end" in alert.until("restart")["text"]
+        assert "ended unexpectedly" in alert.until("restart")["text"]
         alert.end()
         for kind in "saturated", "dead", "rejected", "journal", "disk", "gap", "restart", \
                 "worse_than_baseline":
             assert alert.count(kind) == 1, (kind, alert.said)
         assert alert.count("page-hinkley") == alert.count("adwin") == alert.count("rising") == 0
-        # On a machine that is busy it may be silent before it has said its name.
+        # On a busy machine silence may be reported before the name is known.
         assert all(one["endpoint"] == daemon.endpoint and (
             one["daemon"] == "host" or one["kind"] == "silence") for one in alert.said)
     daemon.close()
 
 
 def test_members(directory):
-    """The layers of each network are judged, and named by it."""
+    """Checks the layers of each network separately, and names the network."""
     daemon = Publisher(directory)
     with Alert(directory, "-c", daemon.endpoint, "--interval=1") as alert:
         daemon.wait()
@@ -230,7 +230,7 @@ def test_members(directory):
 
 
 def recording(path, losses, topic="loss", **fields):
-    """As runnel-watch --json writes it: a message a second."""
+    """Writes a recording in the format of runnel-watch --json, one message per second."""
     with open(path, "w", encoding="utf-8") as file:
         for i, loss in enumerate(losses):
             body = {"topic": topic, "run": "00000000000000aa", "sequence": i + 1,
@@ -252,7 +252,7 @@ def noisy(level, count, seed):
 
 
 def test_drift(directory):
-    """Two rises, learned away; both tests find both, say so once, and say that it is over."""
+    """Both tests find both rises, report each once, and report the ends."""
     quiet, high = noisy(0.01, 400, 1), noisy(0.1, 30, 2)
     path = recording(pathlib.Path(directory, "drift"), quiet + high + quiet + high + quiet)
     said = replay(path)
@@ -261,14 +261,14 @@ def test_drift(directory):
         assert [state for state, _ in examples] == ["began", "over"] * 2, examples
         for (_, found), change in zip(examples[::2], (4000, 8300)):
             assert change < found <= change + 200, examples
-    # The same with a least time between two alerts that is longer than the recording: one each.
+    # Now the minimum time between two alerts is longer than the recording: one alert each.
     patient = replay(path, "--interval=10000")
     assert sum(one["state"] == "began" for one in patient) == 2, patient
-    # Slowly: no jump, but it continues to rise.
+    # The loss rises slowly and continuously, without a step.
     rising = [loss * (1 + i / 200) for i, loss in enumerate(noisy(0.01, 400, 3))]
     said = replay(recording(pathlib.Path(directory, "rising"), rising), "--only=rising")
     assert [one["state"] for one in said] == ["began"], said
-    # Another run, or a reset, starts again; an event with fewer examples does not.
+    # A new run or a reset restarts the detectors; an event with fewer examples does not.
     with open(path, "a+", encoding="utf-8") as file:
         file.seek(0)
         lines = file.read().splitlines()
@@ -279,15 +279,15 @@ def test_drift(directory):
         mixed.write_text("\n".join(lines[:400] + [json.dumps(odd)] + lines[400:]), encoding="utf-8")
         found = [one for one in replay(mixed, "--only=adwin") if one["state"] == "began"]
         assert len(found) == began, (topic, found)
-    # A queue that stays long.
+    # The queue remains long.
     waits = replay(recording(pathlib.Path(directory, "queue"), noisy(1, 60, 4), queued=250))
     assert [(one["kind"], one["value"]) for one in waits] == [("queue", 250)], waits
-    # Nothing happens.
+    # A normal recording.
     assert not replay(recording(pathlib.Path(directory, "quiet"), noisy(0.01, 2000, 5)))
 
 
 def test_noiseless(directory):
-    """A loss close to 0 varies over powers of ten, which is no alert."""
+    """A loss near 0 varies over powers of ten; this is not an alert."""
     source, log, losses = random.Random(6), -9.0, [0.8 ** i for i in range(40)]
     for _ in range(3000):
         log += 0.2 * source.gauss(0, 1) - 0.02 * (log + 9)
@@ -304,14 +304,14 @@ def test_noiseless(directory):
 
 
 def test_reminder(directory):
-    """--again reminds of what still holds."""
+    """--again repeats an alert that has not ended."""
     path = recording(pathlib.Path(directory, "queue"), noisy(1, 100, 4), queued=250)
     said = replay(path, "--again=30", "--only=queue")
     assert [one["state"] for one in said] == ["began", "still", "still"], said
 
 
 def test_held_back(directory):
-    """What comes within --interval is counted and said when that has passed, or at the end."""
+    """Alerts within --interval are counted and reported after it, or at the end of the program."""
     path = pathlib.Path(directory, "queue")
     busy, idle = ([250] * 30, [0] * 30)
     queued = (busy + idle) * 5 + [0] * 300
@@ -322,29 +322,29 @@ def test_held_back(directory):
     def states(*arguments):
         return [(one["state"], one["times"]) for one in replay(path, "--only=queue", *arguments)]
     assert states("--interval=1") == [("began", 1), ("over", 0)] * 5
-    # The others when the time has passed, and none of them afterwards.
+    # The others are reported after the interval, but none of the later ones.
     assert states("--interval=400") == [("began", 1), ("over", 0), ("passed", 4)]
     said = replay(path, "--only=queue", "--interval=400")
     assert said[2]["time"] >= said[0]["time"] + 400 and said[2]["since"] < said[2]["time"], said
-    # At the end, if it comes before.
+    # The recording ends before the interval.
     assert states("--interval=10000") == [("began", 1), ("over", 0), ("passed", 4)]
     done = subprocess.run([PROGRAM, "--replay", path, "--only=queue", "--interval=10000"], text=True,
                           check=True, stdout=subprocess.PIPE, timeout=LIMIT)
     assert re.search("passed .* queue: .*; 4 times since it was reported\n$", done.stdout), done.stdout
-    # One that still holds, begins.
+    # A problem that continues begins after the interval.
     assert states("--interval=150") == [("began", 1), ("over", 0), ("began", 2), ("over", 0),
                                         ("passed", 2)]
 
 
 def test_data_time(directory):
-    """A year that is replayed within a minute has the alerts of a year, and each says when in the data it
-    was. Without data time the clock counts alone, as it does where data time stands still or jumps back."""
+    """A year replayed within a minute gives the alerts of a year, each with its data time. Without data time
+    only the clock counts, also if data time stops or decreases."""
     year, spans = 365 * 86400, 12
     begin = 1388534400  # 2014-01-01
     path = pathlib.Path(directory, "year")
 
     def states(times, *arguments):
-        """Of a message a tenth of a second; some updates are skipped in the middle of each span."""
+        """A message covers a tenth of a second; the middle of each span contains skipped updates."""
         lines = []
         for i, at in enumerate(times):
             body = {"topic": "loss", "run": "00000000000000aa", "sequence": i + 1, "examples": i + 1,
@@ -371,7 +371,7 @@ def test_data_time(directory):
 
 
 def abnormal(stream="taxi", data_time=1420068600, score=2.5, **fields):
-    """An event of an abnormal example."""
+    """An event `anomaly`."""
     columns = [{"column": 0, "score": score, "forecast": 10.5, "truth": 25.0}]
     return {"kind": "anomaly", "text": f"stream '{stream}' is abnormal", "stream": stream, "example": 100,
             "data_time": data_time, "reason": "novelty", "score": score, "threshold": 1.5,
@@ -379,7 +379,8 @@ def abnormal(stream="taxi", data_time=1420068600, score=2.5, **fields):
 
 
 def test_anomaly(directory):
-    """Each is reported with its score; within the interval of its data time the second at once, and then none."""
+    """Each anomaly is reported with its score. Within the interval of its data time a second one is reported
+    at once, and further ones are not."""
     daemon = Publisher(directory)
     hour, begin = 3600, 1420068600
     with Alert(directory, "-c", daemon.endpoint, f"--interval={hour}", "--silence=0") as alert:
@@ -390,7 +391,8 @@ def test_anomaly(directory):
         assert (first["stream"], first["value"], first["limit"]) == ("taxi", 2.5, 1.5), first
         assert first["data_time"] == first["data_since"] == begin, first
         assert first["text"] == "stream 'taxi' is abnormal" and first["times"] == 1, first
-        # Another stream, though its data is older; that it continues, at once; a later hour; not within an hour.
+        # Reported: another stream with older data, a second anomaly at once, and one after the interval, but
+        # none within it.
         daemon.send("event", **abnormal("cpu", begin - 10 * hour))
         daemon.send("event", **abnormal(data_time=begin + hour / 4, score=2))
         continued = alert.until("anomaly", count=3)
@@ -419,7 +421,7 @@ def test_anomaly(directory):
 
 
 def test_a_note_is_shown(directory):
-    """In the line of an alarm, and to a command; nothing of it reaches the terminal as more than text."""
+    """The line of an alarm and the command's environment contain the note, without control characters."""
     path = pathlib.Path(directory, "alarms")
     body = {"topic": "event", "run": "00000000000000aa", "sequence": 1, "examples": 1, "steps": 1, "time": 1767225600,
             **abnormal(note="disk\x1b[2J full `id`")}
@@ -427,13 +429,13 @@ def test_a_note_is_shown(directory):
     call = [PROGRAM, "--replay", path, "--only=anomaly"]
     lines = subprocess.run(call, check=True, text=True, stdout=subprocess.PIPE, timeout=LIMIT).stdout
     assert "stream 'taxi' is abnormal; \"disk [2J full `id`\" (" in lines, lines
-    told = subprocess.run([*call, "--quiet", "--", "sh", "-c", f'printf %s "$RUNNEL_ALERT_NOTE" >{directory}/note'],
+    done = subprocess.run([*call, "--quiet", "--", "sh", "-c", f'printf %s "$RUNNEL_ALERT_NOTE" >{directory}/note'],
                           check=True, timeout=LIMIT)
-    assert told.returncode == 0 and pathlib.Path(directory, "note").read_text(encoding="utf-8") == "disk [2J full `id`"
+    assert done.returncode == 0 and pathlib.Path(directory, "note").read_text(encoding="utf-8") == "disk [2J full `id`"
 
 
 def test_held_back_live(directory):
-    """With nothing else to wake it up; and an alert has one `since`, from beginning to end."""
+    """A pending alert is reported without another message; `since` is the same at its beginning and end."""
     daemon = Publisher(directory)
     with Alert(directory, "-c", daemon.endpoint, "--interval=3", "--silence=0") as alert:
         daemon.wait()
@@ -466,7 +468,7 @@ def lives(process):
 
 
 def test_command(directory):
-    """It gets the alert twice, as JSON and in its environment, and nothing of it is run."""
+    """The command gets the alert as JSON and in its environment, and executes nothing of its text."""
     directory = pathlib.Path(directory)
     (directory / "work").mkdir()
     command = [sys.executable, "-c", "import json, os, sys; json.dump([json.load(sys.stdin), "
@@ -495,7 +497,7 @@ def test_command(directory):
         return done.returncode, done.stderr
     assert "exit status 3" in complaint("sh", "-c", "exit 3")[1]
     assert "did not end within 1 s" in complaint("sh", "-c", "sleep 1000 & wait", seconds=1)[1]
-    # Not even a process that ignores signals is left over.
+    # Processes that ignore signals are ended, too.
     script, number = directory / "stubborn.sh", directory / "number"
     script.write_text(f"trap '' TERM; echo $$ > {number}; while :; do sleep 1; done\n", encoding="utf-8")
     for seconds in 1, 5, 25:  # on a machine that is busy it may be ended before it can refuse
@@ -506,7 +508,7 @@ def test_command(directory):
     while lives(int(number.read_text(encoding="ascii"))):
         assert time.monotonic() < deadline, "it lives on"
         time.sleep(0.05)
-    # Its parent may have told the system not to keep the exit status of children.
+    # The parent may have set SIGCHLD to be ignored.
     done = subprocess.run([PROGRAM, "--replay", path, "--", "sh", "-c", "exit 3"], check=True, text=True,
                           capture_output=True, timeout=LIMIT,
                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
@@ -516,7 +518,7 @@ def test_command(directory):
 
 
 class Hook(http.server.BaseHTTPRequestHandler):
-    """Fails once, then takes what comes."""
+    """An HTTP server that fails once and then accepts."""
     got, failures = [], 1
 
     def do_POST(self):
@@ -532,7 +534,7 @@ class Hook(http.server.BaseHTTPRequestHandler):
 
 
 def test_post(directory):
-    """Live, so that there is time for another try; the URL from a file."""
+    """Uses a live daemon, so that there is time for a second try; the URL is in a file."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = pathlib.Path(directory, "url")
@@ -576,14 +578,14 @@ state: {{directory: "{0}/state"}}
 
 
 def test_daemon(directory):
-    """A concept that changes, two daemons at once, and one of them is killed."""
+    """Drift of a real daemon while a second one is killed."""
     other = Publisher(directory, "other")
     with running.Daemon(directory, CONFIG.format(directory)) as daemon, \
             Alert(directory, "-c", daemon.endpoint("statistics"), "-c", other.endpoint,
                   "--interval=0", "--silence=20") as alert:
         other.wait()
         other.send("status", **STATUS)
-        # Until it hears the real one: a rejected example is an event.
+        # Rejected examples are events: waits until one arrives.
         with daemon.socket(zmq.PUSH, "examples") as socket:
             deadline = time.monotonic() + LIMIT
             while not alert.count("rejected"):
@@ -601,7 +603,7 @@ def test_daemon(directory):
         daemon.process.kill()
         daemon.process.wait()
         daemon.start()
-        assert "not been asked to end" in alert.until("restart")["text"]
+        assert "ended unexpectedly" in alert.until("restart")["text"]
         other.loss()
         other.loss(skipped=1)
         assert alert.until("non-finite")["daemon"] == "host", alert.said
@@ -617,7 +619,7 @@ def test_usage(_):
         assert done.returncode == 64 and done.stderr, (words, done)
     assert subprocess.run([PROGRAM, "--replay=/no/such"], stderr=subprocess.DEVNULL,
                           timeout=LIMIT).returncode == 66
-    # A recording from a pipe ends with a signal as everything does.
+    # A signal ends the replay of a pipe.
     with subprocess.Popen([PROGRAM, "--replay=-"], stdin=subprocess.PIPE, text=True,
                           stdout=subprocess.PIPE) as process:
         for rejected in 0, 1:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-ctl backup and restore: what is copied from a daemon that is fed leads to the same bits
-elsewhere, up to where one wants, and nothing is copied that does not belong together."""
+"""Tests runnel-ctl backup and restore: a copy of a busy daemon gives the same bits elsewhere, up to any
+point, and inconsistent files are rejected."""
 import os
 import pathlib
 import resource
@@ -33,7 +33,7 @@ def backup(daemon, directory):
 
 
 def entries_of(state):
-    """What the journal of a copy has, in order: examples alone."""
+    """The examples in the journal of a copy, in order."""
     with fresh() as copy:
         shutil.copytree(state, copy / "state")
         found = read_journal(copy)
@@ -58,7 +58,7 @@ def learns_the_same(directory, entries, **options):
 
 
 def test_a_full_disk():
-    """To a process, a limit of what its files may have is one: a sentence, and nothing is left."""
+    """A limit of file sizes acts like a full disk: an error, and no files remain."""
     with fresh() as directory, start(directory, checkpoint=0) as daemon:
         feed(daemon, [recovery.message(b"k", bytes(4 * recovery.INPUTS), n) for n in range(100)])
         done = subprocess.run([PROGRAM, "-c", daemon.endpoint("control"), "backup", directory / "copy"], timeout=running.LIMIT,
@@ -70,7 +70,7 @@ def test_a_full_disk():
 
 
 def test_while_it_is_fed():
-    """With a checkpoint again and again, so that the journal drops what the copies might need."""
+    """Frequent checkpoints, so that the journal may drop entries during the copy."""
     for journal in "{}", "{keep: all}":
         with fresh() as directory, start(directory, journal=journal, checkpoint=150) as daemon:
             producers = [Producer(directory, n) for n in range(2)]
@@ -106,7 +106,7 @@ def test_while_it_is_fed():
 
 
 def check_pruned(copy, **options):
-    """Its journal does not begin at the beginning: a daemon starts with it, and has learned all."""
+    """The journal does not contain its first entries: a daemon starts with it and has learned everything."""
     with fresh() as directory:
         restored(copy, directory)
         with sqlite3.connect(copy / "journal.sqlite") as base:
@@ -123,7 +123,7 @@ def some(count, first=0):
 
 
 def test_a_point_in_time():
-    """Of a daemon that was killed: its write-ahead log is part of what is copied."""
+    """The daemon was killed: its write-ahead log is part of the copy."""
     with fresh() as directory, start(directory, checkpoint=0) as daemon:
         feed(daemon, some(60))
         daemon.ask("checkpoint")
@@ -153,7 +153,7 @@ def test_a_point_in_time():
 
 
 def change(path, what):
-    """A bit in each place where these bytes are: some may be of pages that are free."""
+    """Changes a bit in all places with these bytes, since some may be in unused pages."""
     found = path.read_bytes()
     assert what in found
     path.write_bytes(found.replace(what, what[:-1] + bytes([what[-1] ^ 16])))
@@ -166,8 +166,8 @@ def test_places():
             daemon.ask("checkpoint")
         copy = directory / "copy"
         backup(daemon, copy)
-        for name, status, text in ("copy", CANT_CREATE, "is there already"), \
-                ("no/where", CANT_CREATE, "cannot be made"):
+        for name, status, text in ("copy", CANT_CREATE, "already exists"), \
+                ("no/where", CANT_CREATE, "cannot create"):
             found = ctl("-c", daemon.endpoint("control"), "backup", directory / name)
             assert found[0] == status and text in found[2], found
         assert ctl("backup", "--state", directory / "none", directory / "x")[0] == NO_INPUT
@@ -198,7 +198,7 @@ def test_what_does_not_belong_together():
         mixed = directory / "mixed"
         shutil.copytree(directory / "old", mixed)
         shutil.copy(directory / "new" / "checkpoint.safetensors", mixed)
-        restored(mixed, directory, refused="do not belong together")
+        restored(mixed, directory, refused="not from the same backup")
         os.unlink(mixed / "checkpoint.safetensors")
         for path in mixed.glob("checkpoint*"):
             path.unlink()
@@ -206,7 +206,7 @@ def test_what_does_not_belong_together():
 
 
 def test_a_journal_that_was_moved_away():
-    """What came after the checkpoint is not there: a backup without it would lose that in silence."""
+    """Entries after the checkpoint are missing: a backup would lose them without a message."""
     with fresh() as directory, start(directory, checkpoint=0, journal="{}") as daemon:
         state = directory / "state"
         feed(daemon, some(40))
@@ -215,7 +215,7 @@ def test_a_journal_that_was_moved_away():
         for path in state.glob("journal.sqlite*"):
             path.unlink()
         status, _, err = ctl("backup", "--state", state, directory / "copy")
-        assert status == IO and "journal.sqlite is missing" in err, (status, err)
+        assert status == IO and "journal.sqlite not found" in err, (status, err)
         assert "up to 40" in err and not (directory / "copy").exists(), err
         (state / "journal.mark").unlink()  # as the sentence says
         status, _, err = ctl("backup", "--state", state, directory / "copy")
@@ -223,7 +223,7 @@ def test_a_journal_that_was_moved_away():
 
 
 def test_a_log_that_was_cut():
-    """What was acknowledged is not in the journal any more: that is no backup of it."""
+    """Acknowledged entries are missing in the journal, so the backup is rejected."""
     with fresh() as directory, start(directory, checkpoint=0) as daemon:
         feed(daemon, some(40))
         daemon.end(signal.SIGKILL)
@@ -231,7 +231,7 @@ def test_a_log_that_was_cut():
         shutil.copytree(state, directory / "whole")
         os.truncate(state / "journal.sqlite-wal", 0)
         status, out, err = ctl("backup", "--state", state, copy)
-        assert status == DATA and "entries up to 40 had been acknowledged" in err, (status, out, err)
+        assert status == DATA and "entries up to 40 were acknowledged" in err, (status, out, err)
         assert not copy.exists()
         status, out, err = ctl("backup", "--state", directory / "whole", copy)
         assert (status, err) == (OK, ""), (status, err)

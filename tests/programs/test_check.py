@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""tools/check: its packages, its lists of tests, and that a case that cannot run is skipped, not failed."""
+"""Tests tools/check: its packages, its lists of tests, and that a case without its requirements is
+skipped."""
 import fnmatch
 import os
 import pathlib
@@ -21,7 +22,7 @@ def run(*words):
 
 
 def test_packages(_):
-    """One line each that apt-get takes; the check needs all that the demo does."""
+    """Each file is a list of packages for apt-get. The check requires all packages of the demo."""
     demo, check = (set(run("sh", f"tools/{name}", "--packages").stdout.split()) for name in ("demo", "check"))
     assert {"gcc", "libzmq3-dev"} < demo < check and {"mosquitto-clients", "redis-server"} < check, (demo, check)
     assert all(re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", name) for name in check), check
@@ -30,7 +31,7 @@ def test_packages(_):
 
 
 def test_lists(_):
-    """Folders and tests that tests/rooms and tests/longest name exist."""
+    """The folders and tests in tests/rooms and tests/longest exist."""
     for line in (SOURCE / "tests/rooms").read_text().splitlines():
         if not line.startswith("#"):
             folder, *patterns = line.split()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Journals and backups that somebody else has made, with checksums that are right: they end in a
-sentence, run nothing that they bring along, and hold nobody up."""
+"""Malicious journals and backups with valid checksums are rejected with an error. They run no code of theirs
+and cause no delay."""
 import contextlib
 import os
 import signal
@@ -20,7 +20,7 @@ NUMBERS = struct.pack("<3f", 1, 2, 3)
 
 
 def killed(directory, messages):
-    """A daemon that has this in its journal, after its only checkpoint."""
+    """A killed daemon with these messages in its journal, after its only checkpoint."""
     daemon = start(directory, checkpoint=0)
     feed(daemon, messages)
     daemon.end(signal.SIGKILL)
@@ -35,7 +35,7 @@ def change(directory, *statements):
 
 
 def block(about, data, last=1, count=1):
-    """The statement that makes it the journal's only block."""
+    """The statement that makes this the only block of the journal."""
     about = about.encode()
     crc = zlib.crc32(struct.pack("<4Q", last, count, len(about), len(data)) + about + data)
     return "UPDATE blocks SET about = ?, data = ?, crc = ?", about.decode(), data, crc
@@ -71,7 +71,7 @@ def test_examples_that_no_daemon_took(directory):
 
 
 def test_triggers_of_a_journal(directory):
-    """Whatever is written would call them."""
+    """Every write to the journal would run these triggers."""
     daemon = killed(directory, [recovery.message(b"k", NUMBERS, 1)])
     change(directory, ("CREATE TABLE kept (i)",),
            *((f"CREATE TRIGGER {table} AFTER {act} ON {table} BEGIN INSERT INTO kept {ENDLESS} i FROM n; END",)
@@ -110,7 +110,7 @@ def test_views_in_a_backup(directory):
                            ("blocks", "i AS last, 1 AS count, 'a' AS about, 'b' AS data, 2 AS crc FROM n WHERE i < 0")):
         change(directory, (f"ALTER TABLE {table} RENAME TO {table}_before",),
                (f"CREATE VIEW {table} AS {ENDLESS} {columns}",))
-        assert "cannot be read" in restore(directory)
+        assert "cannot read" in restore(directory)
         change(directory, (f"DROP VIEW {table}",), (f"ALTER TABLE {table}_before RENAME TO {table}",))
     (directory / "state/checkpoint.safetensors").unlink()
     os.mkfifo(directory / "state/checkpoint.safetensors")

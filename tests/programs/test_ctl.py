@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-ctl against a daemon that is played here: what it asks, prints and writes, and its exit
-status, whatever answers."""
+"""Tests runnel-ctl with a simulated daemon: requests, output, files and exit status for all kinds of
+replies."""
 import contextlib
 import json
 import os
@@ -67,8 +67,8 @@ model:
 
 @contextlib.contextmanager
 def daemon(directory, frames):
-    """A REP socket that answers every request with the frames (objects become JSON); yields its
-    endpoint and the list of requests."""
+    """A REP socket that answers every request with the frames (objects become JSON); yields its endpoint and
+    the list of requests."""
     context, requests = zmq.Context(), []
     socket, stop = context.socket(zmq.REP), threading.Event()
     socket.linger = 0
@@ -99,7 +99,7 @@ def ctl(*arguments):
 
 
 def ask(directory, frames, *arguments):
-    """Run one command against a daemon that answers with `frames`."""
+    """Runs a command with a daemon that answers with `frames`."""
     with daemon(directory, frames) as (endpoint, requests):
         patience = () if PATIENT & set(arguments) else ("--timeout", str(LIMIT))
         return ctl("--connect", endpoint, *patience, *arguments), requests
@@ -122,9 +122,9 @@ def test_status(directory):
                 "speed": "12.3k examples/s", "latency p99": "1.23ms",
                 "rejected": "4 examples", "written at": "2023-11-14 22:13:20",
                 "rejected by": "x_size 3", "on disk up to": "1,234,567",
-                "duplicates": "7 examples, learned once",
+                "duplicates": "7 examples, ignored",
                 "conflicts": "2 examples, not learned", "out of scale": "5 inputs",
-                "synced": "full", "kept": "10.0 GB at most",
+                "synced": "full", "keep": "10.0 GB at most",
                 "encrypted by": "A" * 40, "refused": "3 connections and requests in this run",
                 "refused by": "no_key 2"}
     for name, value in expected.items():
@@ -133,43 +133,43 @@ def test_status(directory):
 
 
 def test_status_has_words_and_times(directory):
-    """A row a vocabulary; `backwards` where a time ran so."""
+    """A row for each vocabulary, and `out of order` if a time decreased."""
     words = {"host": {"size": 10, "capacity": 1000, "newest": ["web-9", "web-8"]},
              "output": {"size": 0, "capacity": 3, "newest": []}}
     (_, out, err), _ = ask(directory, [dict(STATUS, vocabulary=words, backwards=2)], "status")
     shown = values(out)
     assert (err, shown.get("host")) == ("", "10 of 1,000, newest web-9, web-8"), (err, out)
-    assert shown.get("output") == "0 of 3" and shown.get("backwards", "").startswith("2 examples"), out
+    assert shown.get("output") == "0 of 3" and shown.get("out of order", "").startswith("2 examples"), out
     (_, out, _), _ = ask(directory, [dict(STATUS, backwards=0)], "status")
-    assert "backwards" not in values(out) and b"words" not in out, out
-    # what no daemon sends
+    assert "out of order" not in values(out) and b"words" not in out, out
+    # Invalid values.
     for odd in ([], "a", {"a": 1}, {"a": {"newest": [1, None]}}, {"b": {"newest": ["x" * 255] * 9}}):
         (status, _, err), _ = ask(directory, [dict(STATUS, vocabulary=odd)], "status")
         assert (status, err) == (OK, ""), (odd, status, err)
 
 
 def test_status_of_a_broker(directory):
-    """What waits there, what was no example, and whether it answers; `-` what is not known."""
+    """The lag, dead letters and connection; `-` is unknown."""
     consumer = {"group": "plant", "partitions": 8, "places": {"s": "1-0"}, "lag": 1234, "lags": {}, "dead": 1,
                 "lost": 0, "away": 0.0}
     (_, out, err), _ = ask(directory, [dict(STATUS, consumer=consumer, threads=3)], "status")
     shown = values(out)
-    expected = {"threads": "3", "group": "plant", "partitions read": "8", "waiting": "1,234 messages",
-                "dead letters": "1", "broker away for": "it answers"}
+    expected = {"threads": "3", "group": "plant", "partitions": "8", "lag": "1,234 messages",
+                "dead letters": "1", "broker": "connected"}
     assert err == "" and b"\nconsumer\n" in out, (err, out)
     assert {name: shown.get(name) for name in expected} == expected, out
     (_, out, _), _ = ask(directory, [dict(STATUS, consumer=dict(consumer, lag=None, away=75.0))], "status")
     shown = values(out)
-    assert shown["waiting"] == "-" and shown["broker away for"].startswith("1 min"), out
+    assert shown["lag"] == "-" and shown["broker"].startswith("disconnected for 1 min"), out
     part = {"group": "plant", "daemons": 2, "partitions": 4, "of": 8, "taken": 4, "released": 0, "lost": 0, "adopted": 0,
             "replayed": 0, "averages": 3, "round": 4, "members": {}, "owners": [], "away": 0.0}
     (_, out, _), _ = ask(directory, [dict(STATUS, consumer=consumer, fleet=part)], "status")
     shown = values(out)
-    expected = {"partitions here": "4", "of the fleet's": "8", "averages": "3", "round of averages": "4",
-                "fleet away for": "it answers"}
+    expected = {"partitions here": "4", "partitions in all": "8", "averages": "3", "round of averages": "4",
+                "fleet's broker": "connected"}
     assert {name: shown.get(name) for name in expected} == expected, out
     (_, out, _), _ = ask(directory, [STATUS], "status")
-    assert b"consumer" not in out and "waiting" not in values(out), out
+    assert b"consumer" not in out and "lag" not in values(out), out
 
 
 def test_status_before_the_first_score(directory):
@@ -180,7 +180,7 @@ def test_status_before_the_first_score(directory):
     assert "nan" not in out.decode().lower() and "journal" not in out.decode()
 
 
-def test_json_is_the_reply_as_it_came(directory):
+def test_json_is_the_unchanged_reply(directory):
     raw = json.dumps(STATUS, indent=None).encode().replace(b"0.0312", b"0.031200000000000003")
     (status, out, err), _ = ask(directory, [raw], "--json", "status")
     assert (status, out, err) == (OK, raw + b"\n", "")
@@ -195,7 +195,7 @@ def test_set_sends_numbers_as_numbers(directory):
         assert type(requests[0]["value"]) is type(value)
 
 
-def test_a_negative_value_is_no_option(directory):
+def test_a_negative_value_is_not_an_option(directory):
     (status, _, _), requests = ask(directory, [{"ok": True}], "set", "--", "learning.clip", "-1")
     assert status == OK and requests[0]["value"] == -1
 
@@ -211,7 +211,7 @@ def test_plain_commands(directory):
 
 
 def test_shutdown_is_answered(directory):
-    """Also when the program is held up while the daemon ends."""
+    """Interrupts the program while the daemon ends."""
     for turn in range(5):
         (directory / str(turn)).mkdir()
         sockets = "".join(f"{name}: {{bind: 'ipc://{directory}/{turn}/{name}'}}\n" for name in ("statistics", "control"))
@@ -238,7 +238,7 @@ def test_reset_of_a_member(directory):
 
 
 def test_one_of_something(directory):
-    """Nothing says `1 examples`."""
+    """The singular has no s."""
     one = dict(STATUS, rejected=1, input_scale=1)
     (status, out, _), _ = ask(directory, [one], "status")
     shown = values(out)
@@ -249,8 +249,8 @@ def test_one_of_something(directory):
     reply = {"ok": True, "position": 131, "after": 3, "first": 121, "restored": 120, "replayed": 1,
              "left_out": 1, "commands_left_out": 0, "seconds": 0.5, "examples": 9}
     (status, out, _), _ = ask(directory, [reply], "rollback", "--without", "a")
-    assert b"left out 1 example and 0 commands" in out and b"learned 1 entry again" in out, out
-    assert b"what this stream taught up to entry 3 stays learned" in out, out
+    assert b"left out 1 example and 0 commands" in out and b"relearned 1 entry in" in out, out
+    assert b"entries of this stream up to entry 3 stay learned" in out, out
 
 
 def test_forget(directory):
@@ -270,10 +270,10 @@ def test_normal(directory):
         (status, out, err), requests = ask(directory, [reply], "normal", "東京 1", *arguments)
         assert (status, err) == (OK, ""), err
         assert requests == [{"command": "normal", "stream": "東京 1"} | wanted], requests
-        assert out.decode() == ("normal from now on: stream '東京 1', 2026-01-31 12:00:00, "
-                                "an alarm of score 1.88\n"), out
+        assert out.decode() == ("marked as normal: stream '東京 1', 2026-01-31 12:00:00, "
+                                "alarm score 1.88\n"), out
     (_, out, _), _ = ask(directory, [reply | {"data_time": None}], "normal", "東京 1")
-    assert out.decode() == "normal from now on: stream '東京 1', an alarm of score 1.88\n", out
+    assert out.decode() == "marked as normal: stream '東京 1', alarm score 1.88\n", out
     for arguments in ["normal"], ["normal", "s", "--at", "noon"], ["status", "--at", "@1"]:
         status, out, err = ctl(*arguments)
         assert (status, out) == (USAGE, b"") and "--help" in err, (arguments, err)
@@ -292,12 +292,12 @@ def test_abnormal(directory):
         assert (status, err) == (OK, ""), err
         assert requests == [{"command": "status"}, {"command": "abnormal", "stream": "東京 1"} | wanted], requests
         assert out.decode() == ("abnormal: stream '東京 1', 12 examples of data from 2026-01-31 12:00:00 to 2026-01-31 "
-                                "12:00:10; went back to what was learned up to entry 1,120, and learned 80 entries "
-                                "again in 0.5 s\n"), out
+                                "12:00:10; returned to the state after entry 1,120 and relearned 80 entries "
+                                "in 0.5 s\n"), out
     (_, out, _), requests = ask(directory, [reply | {"from": None, "to": None, "left_out": 1}], "abnormal", "s", "-n")
     assert requests[1] == {"command": "abnormal", "stream": "s", "dry_run": True}, requests
-    assert out.decode() == ("it would be abnormal: stream 's', 1 example; the daemon would go back to what was learned "
-                            "up to entry 1,120; nothing has changed\n"), out
+    assert out.decode() == ("dry run: would be abnormal: stream 's', 1 example; the daemon would return to the state "
+                            "after entry 1,120\n"), out
     for arguments in [["abnormal"], ["abnormal", "s", "--at", "noon"], ["abnormal", "s", "--to", "4711"],
                       ["abnormal", "s", "--from", "x"], ["abnormal", "s", "--span", "0"],
                       ["abnormal", "s", "--at", "@1", "--from", "@1"],
@@ -326,7 +326,7 @@ def test_rollback(directory):
         assert requests == [{"command": "status"},
                             {"command": "rollback", "without": [], "spans": [], **wanted}], requests
         assert b"121" in out and b"1,120" in out, out
-        assert ("dry_run" in wanted) == (b"nothing has changed" in out), out
+        assert ("dry_run" in wanted) == (b"dry run" in out), out
     for arguments in [[], ["--to", "yesterday"], ["--to", "2026-13-01T12:00"], ["--to", "-1"],
                       ["--to", "2026-01-31"], ["--to", "2026-01-31T12:00+"], ["--to", "@"],
                       ["--without-span", "7-5"], ["--without-span", "0-5"],
@@ -338,7 +338,7 @@ def test_rollback(directory):
 
 
 def test_a_daemon_that_dies(directory):
-    """It took the request, and no answer will come: nobody waits for it."""
+    """A daemon that receives the request and dies: the program does not wait."""
     endpoint = f"ipc://{directory}/control"
     context = zmq.Context()
     socket = context.socket(zmq.REP)
@@ -360,7 +360,7 @@ def test_checkpoint(directory):
     assert out == b"/var/lib/runnel/a/checkpoint.safetensors: 5,000 examples, 1.23 MB\n", out
 
 
-def test_refusal(directory):
+def test_rejection(directory):
     refusal = {"ok": False, "error": "learning.window: cannot change in flight"}
     (status, out, err), _ = ask(directory, [refusal], "set", "learning.window", "3")
     assert (status, out) == (REFUSED, b"")
@@ -413,7 +413,7 @@ def test_export_that_cannot_be_written(directory):
     pipe = pathlib.Path(directory, "pipe")
     os.mkfifo(pipe)
     (status, out, err), _ = ask(directory, [reply, PARAMETERS], "export", str(pipe))
-    assert (status, out) == (IO, b"") and "no regular file" in err and pipe.is_fifo()
+    assert (status, out) == (IO, b"") and "not a regular file" in err and pipe.is_fifo()
     assert leftovers(directory) == ["directory", "pipe"]
     with open("/dev/full", "wb") as full, daemon(directory, [STATUS]) as (endpoint, _):
         done = subprocess.run([PROGRAM, "-c", endpoint, "--timeout", str(LIMIT), "status"], stdout=full,
@@ -421,7 +421,7 @@ def test_export_that_cannot_be_written(directory):
     assert done.returncode == IO and b"standard output" in done.stderr
 
 
-def test_a_bad_export_overwrites_nothing(directory):
+def test_a_bad_export_does_not_overwrite(directory):
     path = pathlib.Path(directory, "out.safetensors")
     path.write_bytes(b"before")
     reply = {"ok": True, "examples": 1}
@@ -433,13 +433,13 @@ def test_a_bad_export_overwrites_nothing(directory):
     assert status == REFUSED and path.read_bytes() == b"before"
 
 
-def test_answers_that_no_daemon_gives(directory):
+def test_malformed_replies(directory):
     for frames in [[b""], [b"garbage\xff\0"], [b"[]"], [b"{}"], [b'{"ok": "yes"}'], [b"null"],
                    [b'{"ok": true, "name": "\\u0000"}'], [b"{" * 100000], [b"1", b"2", b"3", b"4"]]:
         (status, out, err), _ = ask(directory, frames, "status")
         assert (status, out) == (UNAVAILABLE, b""), (frames[0][:20], status, out)
         assert "not runneld's control socket" in err
-    # Every member of another type, or absurd, must not bring it down.
+    # Members of every other type, or with absurd values, do not crash the program.
     for value in ["x\ty", -1, 1e308, -1e308, True, [], {}, [1, {}], 10**18]:
         strange = {key: value for key in STATUS}
         (status, _, _), _ = ask(directory, [dict(strange, ok=True)], "status")
@@ -454,13 +454,13 @@ def test_no_daemon(directory):
         if "there is no such socket" in err:
             break
     assert "there is no such socket" in err, err
-    # One of another kind, such as the daemon's own for examples.
+    # An endpoint of another kind, such as the socket for examples.
     with zmq.Context() as context, context.socket(zmq.PULL) as socket:
         socket.bind(f"ipc://{directory}/examples")
         status, out, err = ctl("-c", f"ipc://{directory}/examples", "status")
         assert (status, out) == (UNAVAILABLE, b""), (status, out)
         assert "/examples" in err and "not runneld's control socket" in err, err
-    # One that takes the connection and never answers.
+    # A server that accepts the connection and never answers.
     context = zmq.Context()
     socket = context.socket(zmq.REP)
     socket.linger = 0

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""tools/demo: it says at its end what was learned, shows why it fails when it does, refuses a path
-that cannot be built in, and leaves neither processes nor files, also when it is interrupted; with a table
-it ends with skill and a plot."""
+"""Tests tools/demo: its summary, its errors, a path without support for builds, and that no processes or
+files remain, even after an interrupt. With a table it prints skill and draws a plot."""
 import importlib.util
 import math
 import os
@@ -25,8 +24,8 @@ STARTED = []
 
 
 def start(directory, seconds, programs=BUILD, script=SOURCE / "tools/demo", arguments=()):
-    """The demo in a session of its own, which is how its processes are known. A shell cannot catch a
-    signal that it was started without."""
+    """Runs the demo in a separate session, which identifies its processes. A shell cannot catch a signal that
+    was ignored at its start."""
     temporary = pathlib.Path(directory, "tmp")
     temporary.mkdir(exist_ok=True)
     env = {**os.environ, "RUNNEL_DEMO_SECONDS": str(seconds), "TMPDIR": str(temporary)}
@@ -47,7 +46,7 @@ def said(directory, name="out"):
 
 
 def session(leader):
-    """Who lives in the session of `leader`: (process, command)."""
+    """The processes in the session of `leader`: (process, command)."""
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             name, rest = (entry / "stat").read_text(errors="replace").rsplit(")", 1)
@@ -59,7 +58,7 @@ def session(leader):
 
 
 def finish(directory, demo):
-    """Its exit status, once nothing of it is left."""
+    """Waits for the end of all processes; returns the exit status."""
     status = demo.wait(LIMIT)
     assert not list(session(demo.pid)), (list(session(demo.pid)), said(directory, "err"))
     assert not os.listdir(pathlib.Path(directory, "tmp")), said(directory, "err")
@@ -70,10 +69,10 @@ def test_to_its_end(directory):
     for seconds in SECONDS:
         status = finish(directory, start(directory, seconds))
         assert status == 0, (said(directory), said(directory, "err"))
-        if "Too little was measured" not in said(directory) and INTRODUCED.search(said(directory)):
+        if "Not enough readings" not in said(directory) and INTRODUCED.search(said(directory)):
             break
     sentence = re.search(r"^In (\d+) s the network learned from (\d+) readings .* in the first tenth and is "
-                         r"-?[\d.]+ in the last: it is (now|not yet) better than that\.$",
+                         r"-?[\d.]+ in the last: the network is (now|not yet) better than the last value\.$",
                          said(directory), re.MULTILINE)
     assert sentence and int(sentence[1]) == seconds and int(sentence[2]) > 0, said(directory)
     assert said(directory).index("To continue") > sentence.end()
@@ -89,12 +88,12 @@ def test_interrupted(directory):
     assert {name for _, name in session(demo.pid)} >= {"runneld", "runnel-feed", "runnel-watch"}
     os.killpg(demo.pid, signal.SIGINT)
     assert finish(directory, demo) == INTERRUPTED, said(directory, "err")
-    assert "\nStopped; nothing is left running.\n" in said(directory), said(directory)
+    assert "\nStopped: all programs have ended.\n" in said(directory), said(directory)
     assert "runnel-feed:" not in said(directory, "err"), said(directory, "err")
 
 
 def test_a_program_that_fails(directory):
-    """What the programs had to say is shown then."""
+    """The output contains the errors of its programs."""
     programs = pathlib.Path(directory, "bin")
     programs.mkdir()
     for name in PROGRAMS:
@@ -105,12 +104,12 @@ def test_a_program_that_fails(directory):
     (programs / "runnel-feed").chmod(0o700)
     assert finish(directory, start(directory, ENDLESS, programs)) == FAILED
     complaints = said(directory, "err")
-    assert "demo: one of the programs has ended early\n" in complaints, complaints
+    assert "demo: the daemon or the feeder ended early\n" in complaints, complaints
     assert "a reason\n" in complaints, complaints
 
 
 def write_table(directory, rows):
-    """Days and hours, a wave with a gap, a town."""
+    """A table with time, two numbers with gaps, and a category."""
     path = pathlib.Path(directory, "a table.csv")
     lines = [f"2024-{1 + t // 720:02d}-{1 + t // 24 % 30:02d} {t % 24:02d}:00;"
              f"{'' if t == 50 else round(math.sin(0.7 * t), 3)};Osaka" for t in range(rows)]
@@ -138,7 +137,7 @@ def test_table(directory):
     demo = start(directory, 1, arguments=[table, "--columns", "oil"])
     assert finish(directory, demo) == 65 and "no column 'oil'" in said(directory, "err"), said(directory, "err")
     demo = start(directory, 1, arguments=[table, table])
-    assert finish(directory, demo) == FAILED and "one table at a time" in said(directory, "err")
+    assert finish(directory, demo) == FAILED and "expected one table" in said(directory, "err")
 
 
 def test_table_interrupted(directory):
@@ -157,8 +156,8 @@ def test_table_interrupted(directory):
 def test_no_table(directory):
     empty = pathlib.Path(directory, "empty.csv")
     empty.touch()
-    for argument, status, sentence in ((directory, FAILED, "is a directory"), ("none.csv", FAILED, "no file"),
-                                       ("-x", FAILED, "unexpected argument"), (empty, 65, "is empty")):
+    for argument, status, sentence in ((directory, FAILED, "is a directory"), ("none.csv", FAILED, "not found"),
+                                       ("-x", FAILED, "unknown option"), (empty, 65, "is empty")):
         if argument == empty and not has("numpy", "yaml"):
             continue
         assert finish(directory, start(directory, 1, arguments=[argument])) == status
@@ -168,11 +167,11 @@ def test_no_table(directory):
 
 def test_no_programs(directory):
     assert finish(directory, start(directory, 1, pathlib.Path(directory, "none"))) == FAILED
-    assert "RUNNEL_BIN is no directory" in said(directory, "err")
+    assert "RUNNEL_BIN: directory" in said(directory, "err")
 
 
 def test_path_with_a_blank(directory):
-    """Said before anything is installed or built."""
+    """The error occurs before anything is installed or built."""
     tools = pathlib.Path(directory, "a clone", "tools")
     tools.mkdir(parents=True)
     for name in "demo", "setup.sh":

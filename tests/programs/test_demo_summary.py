@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the demo says at its end (tools/demo.awk), against the same sums made a second time."""
+"""Compares the demo's summary (tools/demo.awk) with an independent calculation."""
 import json
 import math
 import os
@@ -17,7 +17,7 @@ READINGS, LATE, STILL = 400, 3, 5  # a column that comes late, and one that neve
 
 
 def make_readings():
-    """Random walks, some numbers missing; and what is said of each: the last value, and something."""
+    """Random walks with missing values, and forecasts with noise."""
     r = random.Random(3)
     walk, rows = [0.0] * len(COLUMNS), []
     for n in range(READINGS):
@@ -41,7 +41,7 @@ def messages(rows):
         yield {"topic": "loss", "sequence": n + 1, "mean": 1.0, "prediction": "none"}
 
 
-def say(lines):
+def summarize(lines):
     with tempfile.NamedTemporaryFile("w") as file:
         file.write("".join(json.dumps(m) + "\n" for m in lines))
         file.flush()
@@ -52,7 +52,7 @@ def say(lines):
 
 
 def errors(rows):
-    """{column: [(reading, squared error, that of the last value, whether it lay in the band or None)]}"""
+    """{column: [(reading, squared error, that of the last value, whether it was in the interval or None)]}"""
     found = {k: [] for k in range(len(COLUMNS))}
     last = dict(enumerate([None] * len(COLUMNS)))
     for n in range(1, len(rows)):
@@ -78,7 +78,7 @@ def skill(found, first, until):
 def test_table_and_sentence():
     rows = make_readings()
     found = errors(rows)
-    said = say(messages(rows))
+    said = summarize(messages(rows))
     lines = {line[:18].strip(): line[18:].split() for line in said.splitlines()}
     for k, name in enumerate(COLUMNS):
         own, rival = (math.sqrt(sum(row[i] for row in found[k]) / len(found[k])) for i in (1, 2))
@@ -96,12 +96,12 @@ def test_table_and_sentence():
 
 
 def test_too_little():
-    """A message that was lost makes it say nothing, and so do few of them and readings without numbers."""
+    """A lost message, few messages, or readings without numbers give no summary."""
     rows = make_readings()
     everything = list(messages(rows))
     blind = [([None] * len(COLUMNS), said, band) for _, said, band in rows]
     for lines in ([m for m in everything if m.get("sequence") != 7], everything[:20], [], list(messages(blind))):
-        assert say(lines).startswith("Too little was measured"), say(lines)
+        assert summarize(lines).startswith("Not enough readings"), summarize(lines)
 
 
 cases.run(globals())

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A stream goes from one daemon to another with all that is kept of it, and parameters do: what is
-said there is what the first would have said, and a replay after a kill has the same bits."""
+"""Tests moving a stream or parameters from one daemon to another: the predictions are the same as in the
+first daemon, and a replay after a kill gives the same bits."""
 import base64
 import json
 import os
@@ -25,7 +25,7 @@ MAGIC = b"RNSTREAM"
 
 
 def configuration(directory, rate=0.01, learning="", extra="", keep="all", seed=3):
-    """Scaled by each stream's own numbers, so that nothing but parameters is the daemon's."""
+    """Inputs are scaled by the stream's own values, so that only parameters are shared."""
     return f"""
 name: move
 seed: {seed}
@@ -64,7 +64,7 @@ def start(directory, text=None, **options):
 
 
 def examples(stream, count, first=0):
-    """Messages of a stream, always the same."""
+    """Messages of a stream with constant content."""
     r = random.Random(stream)
     made = [struct.pack("<2f", np.sin(0.3 * n) + r.gauss(0, 0.1), r.gauss(0, 1))
             for n in range(first + count)]
@@ -102,23 +102,23 @@ def killed(daemon):
 
 
 def said(daemon, messages):
-    """What is said of them: all that depends on state and parameters."""
-    with running.subscribe(daemon) as heard:
+    """Predictions and scores of these messages, which depend on state and parameters."""
+    with running.subscribe(daemon) as subscriber:
         feed(daemon, messages)
         return [(p["prediction"], p["interval"], p.get("scored", {}).get("loss"))
-                for p in running.predictions(daemon, heard, len(messages))]
+                for p in running.predictions(daemon, subscriber, len(messages))]
 
 
 def test_goes_on_elsewhere(directory):
-    """Equal parameters that do not change: B says what A says, bit for bit, from the stream's middle
-    on; what B knows of its own streams stays."""
+    """With equal, constant parameters B predicts the same as A, bit for bit, from the middle of the stream.
+    The other streams of B do not change."""
     with start(directory / "a", rate=0) as a, start(directory / "b", rate=0) as b:
         feed(a, examples("pump", 40) + examples("fan", 10))
         feed(b, examples("own", 20))
         before, own = a.export(), state_of(b, "own")
         path = str(directory / "pump.state")
         out = good(a, "export", path, "pump")
-        assert "the state of stream 'pump'" in out and path in out, out
+        assert "state of stream 'pump'" in out and path in out, out
         assert good(b, "adopt", path) == "adopted stream 'pump'\n"
         assert state_of(b, "own") == own and b.export() == before
         assert b.ask("status")["streams"] == 2
@@ -135,7 +135,7 @@ def test_goes_on_elsewhere(directory):
 
 
 def test_other_parameters(directory):
-    """What B says is what its own parameters make of A's state."""
+    """B combines its own parameters with the state from A."""
     with start(directory / "a", rate=0) as a, start(directory / "b", rate=0, seed=3) as b:
         feed(b, examples("own", 8))
         b.ask("set", key="learning.optimizer.rate", value=0.05)
@@ -154,8 +154,8 @@ def test_other_parameters(directory):
 
 
 def test_kills(directory):
-    """What an adoption has made of the daemon is there after a kill: what it learns from then on is
-    the same, with a checkpoint before it, after it, or none."""
+    """An adoption survives a kill, with a checkpoint before it, after it, or without one: later learning is
+    the same."""
     with start(directory / "a") as a, start(directory / "b") as b:
         feed(a, examples("pump", 50))
         (directory / "pump").write_bytes(state_of(a, "pump"))
@@ -180,7 +180,7 @@ def test_kills(directory):
 
 
 def test_without_room(directory):
-    """The least recently used stream makes room, as for an example."""
+    """The least recently used stream is dropped, as for an example."""
     with start(directory / "a") as a, start(directory / "b") as b:
         feed(a, examples("pump", 10))
         (directory / "pump").write_bytes(state_of(a, "pump"))
@@ -196,8 +196,8 @@ def test_without_room(directory):
 
 
 def test_large_states(directory):
-    """One that is larger than a request: memories of anomalies. It goes in pieces; a kill, and a
-    rollback to before a piece of it."""
+    """A state with anomalies is larger than a request and is sent in pieces. Kills, and a rollback to a
+    position between two pieces."""
     with start(directory / "a", FORECAST) as a, start(directory / "b", FORECAST) as b:
         feed(a, examples("pump", 700))
         blob = state_of(a, "pump")
@@ -212,7 +212,7 @@ def test_large_states(directory):
         assert len(adopted) == len(blob)
         killed(b)
         assert state_of(b, "pump") == adopted
-        # Its first piece alone is no stream.
+        # The first piece alone is not a stream.
         entries = recovery.read_journal(directory / "b")
         commands = [p for p, e in entries.items() if e.command]
         assert commands == list(range(last + 1, last + 1 + -(-len(blob) // PIECE)))
@@ -225,7 +225,7 @@ def test_large_states(directory):
 
 
 def test_rollback(directory):
-    """What was adopted or imported after an entry is as if it had never been."""
+    """A rollback removes later adoptions and imports."""
     with start(directory / "a") as a, start(directory / "b") as b:
         feed(a, examples("pump", 20))
         (directory / "pump").write_bytes(state_of(a, "pump"))
@@ -249,8 +249,8 @@ def test_rollback(directory):
 
 
 def test_kept_without_a_journal(directory):
-    """Neither an example nor an entry of a journal tells of them: who changes the configuration
-    before the first example is told where they are."""
+    """Imported parameters are not in a journal entry here. If the configuration then changes before the first
+    example, the error contains their file."""
     without = configuration(directory).replace("keep: all", "enabled: false") \
         .replace(", socket: router", "")
     with running.Daemon(directory, without) as daemon:
@@ -267,8 +267,8 @@ def files(directory):
 
 
 def test_files_of_parameters(directory):
-    """They are there as long as an entry needs them; a backup has them; without one the daemon says
-    so."""
+    """Files of parameters exist as long as an entry needs them, and are part of a backup. If one is missing,
+    the daemon reports it."""
     with start(directory / "a", keep="checkpoint") as a:
         feed(a, examples("own", 20))
         a.ask("checkpoint")
@@ -315,7 +315,7 @@ def test_files_of_parameters(directory):
 
 
 def test_replayed_elsewhere(directory):
-    """runnel-replay sends adoptions and imported parameters, too."""
+    """runnel-replay also sends adoptions and imported parameters."""
     with start(directory / "a") as a, start(directory / "b") as b, start(directory / "c") as c:
         feed(a, examples("pump", 20))
         (directory / "pump").write_bytes(state_of(a, "pump"))
@@ -336,7 +336,8 @@ def test_replayed_elsewhere(directory):
 
 
 def test_forgets_several(directory):
-    """Their states, not their numbers: another daemon has them now. A kill, and what is no list."""
+    """Forgets states, but not sequence numbers, since another daemon has the streams now. Also with a kill,
+    and with invalid lists."""
     with start(directory / "a") as a:
         for name in ("one", "two", "three"):
             feed(a, examples(name, 12))
@@ -351,15 +352,14 @@ def test_forgets_several(directory):
             assert not reply["ok"] and "streams: expected a list" in reply["error"], reply
         assert not a.request("forget", streams="three")[0]["ok"]
         assert state_of(a, "three") == kept
-        # The numbers are known: what comes again is a duplicate.
+        # Repeated sequence numbers are duplicates.
         before = a.export()
         feed_again(a, examples("one", 3))
         assert a.export() == before
 
 
 def test_part_of_two_adoptions(directory):
-    """Of two adoptions a rollback leaves out the end of one and the beginning of the other: what remains is
-    none."""
+    """A rollback removes the end of one adoption and the beginning of another: no adoption remains."""
     with start(directory / "a", FORECAST) as a, start(directory / "b", FORECAST) as b:
         feed(a, examples("pump", 700))
         (directory / "first").write_bytes(state_of(a, "pump"))
@@ -389,7 +389,7 @@ KILL = 6  # DISK_KILL
 
 
 def hurt(directory, file, **environment):
-    """The daemon is killed while it imports the file, or when it has answered: whether it has."""
+    """Kills the daemon during the import or after its reply; returns whether it replied."""
     HurtDaemon.environment = {**os.environ, **{k: str(v) for k, v in environment.items()}}
     daemon = HurtDaemon(directory, configuration(directory))
     daemon.ask("status")
@@ -409,8 +409,8 @@ def hurt(directory, file, **environment):
 
 
 def test_kills_of_an_import(directory):
-    """At every step of it: before its entry is in the journal nothing has happened, and nothing is left of
-    it; after it, all of it has."""
+    """A kill at every step: before the journal entry the import has no effect and leaves no files, after it
+    the import is complete."""
     with start(directory / "a") as a, start(directory / "b") as b:
         feed(a, examples("pump", 30))
         other = a.export()
@@ -439,7 +439,7 @@ def test_kills_of_an_import(directory):
 
 
 def test_refused(directory):
-    """Each in a sentence, and nothing is changed."""
+    """Each is rejected with an error and changes nothing."""
     with start(directory / "a") as a, start(directory / "b") as b, \
             start(directory / "c", learning=", clip: 2", seed=4) as c:
         feed(a, examples("pump", 20))
@@ -455,33 +455,33 @@ def test_refused(directory):
             assert b.export() == before and state_of(b, "own") == own
 
         def bad(words, content, command="adopt"):
-            """What runnel-ctl finds itself, as the daemon does for others who send it."""
+            """runnel-ctl finds this error itself; the daemon finds it for other clients."""
             refused(words, content, command, code=65)
             reply = b.request(command, blob=base64.b64encode(content).decode())[0]
             assert not reply["ok"], reply
             assert b.export() == before and state_of(b, "own") == own
 
         for at in range(16, len(blob), 97):
-            bad("its checksum does not fit", blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1:])
+            bad("checksum mismatch", blob[:at] + bytes([blob[at] ^ 1]) + blob[at + 1:])
         bad("damaged", blob[:-1])
         bad("damaged", blob[:12])
-        bad("is no state of a stream", b"x" * 100)
+        bad("not a stream state", b"x" * 100)
         bad("is empty", b"")
-        bad("is no state of a stream", bytes(5 * len(blob)))
+        bad("not a stream state", bytes(5 * len(blob)))
         larger = blob[16:] + bytes(5 * len(blob))
         refused("another configuration", blob[:12] + struct.pack("<I", zlib.crc32(larger)) + larger)
         refused("another configuration", blob, daemon=c)
-        bad("is the state of a stream, and has no parameters: runnel-ctl adopt takes it", blob, "import")
-        bad("has parameters, and no state of a stream: runnel-ctl import takes it", before)
-        bad("is no safetensors file", b"x" * 100, "import")
+        bad("does not contain parameters: this file is a stream state (use", blob, "import")
+        bad("not a stream state: this file contains parameters (use", before)
+        bad("not a safetensors file", b"x" * 100, "import")
         bad("damaged", before[:-1], "import")
         bad("damaged", before[:100], "import")
         refused("the model needs", c.export().replace(b"layers.0.weight_hh", b"layers.0.weight_xx"),
                 "import")
-        refused(f"the file that was sent: {path}", c.export().replace(b"layers.0.weight_hh", b"layers.0.weight_xx"),
+        refused(f"the daemon rejected the file {path}", c.export().replace(b"layers.0.weight_hh", b"layers.0.weight_xx"),
                 "import")
         refused("not finite", before[:-4] + struct.pack("<f", float("nan")), "import")
-        assert "cannot be read" in ctl(b, "adopt", str(directory / "nothing"))[2]
+        assert "cannot read" in ctl(b, "adopt", str(directory / "nothing"))[2]
         text = base64.b64encode(blob).decode()
         for words, request in {
                 "does not follow": {"part": 2, "parts": 3, "blob": text},
@@ -498,7 +498,7 @@ def test_refused(directory):
 
 
 def rows_of(blob):
-    """Where the numbers of each row are."""
+    """The position of the numbers of each row."""
     at = 16 + 17 + 17 + 8
     at += 1 + blob[at] + 2
     while at < len(blob):
@@ -511,7 +511,7 @@ def rows_of(blob):
 
 
 def test_huge_numbers(directory):
-    """A state with numbers that no daemon has changes nothing: the checkpoint after it can be read."""
+    """A state with absurd numbers is rejected, and the next checkpoint is valid."""
     with start(directory / "a", FORECAST) as a:
         feed(a, examples("pump", 60))
         blob, path = state_of(a, "pump"), directory / "pump"
@@ -537,7 +537,7 @@ def test_huge_numbers(directory):
 
 
 def test_vocabularies():
-    """A word's number is a daemon's own."""
+    """Each daemon has its own numbers for words."""
     with tempfile.TemporaryDirectory(prefix="move-") as name:
         text = configuration(name).replace("kind: real, size: 2, missing: hold",
                                            "kind: symbol, vocabulary: {capacity: 9}").replace(

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-plot draws what runnel-record has written: the curves' own points, in the SVG's paths, the
-texts around them, and pictures that are not blank."""
+"""Tests runnel-plot with recordings of runnel-record: points and texts in the SVG, and images that are not
+blank."""
 import contextlib
 import io
 import itertools
@@ -34,7 +34,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def record(directory, *runs, arguments=(), events=()):
-    """A recording of played daemons: each (name, digits, first, end) learns messages first..end-1."""
+    """A recording of simulated daemons: each (name, digits, first, end) learns messages first..end-1."""
     daemons = {}
     for name, digits, *_ in runs:
         if name not in daemons:
@@ -62,7 +62,7 @@ def record(directory, *runs, arguments=(), events=()):
 
 
 def plot(directory, *arguments, status=OK):
-    """What it writes; played in this process, which has loaded matplotlib already."""
+    """Runs in this process, which has already loaded matplotlib, and returns the output."""
     before, sys.argv = sys.argv, [PROGRAM, *arguments]
     out, err, found = io.StringIO(), io.StringIO(), OK
     try:
@@ -88,7 +88,7 @@ class Drawing:
         self.texts = ["".join(text.itertext()).strip() for text in self.root.iter(f"{SVG}text")]
 
     def curves(self, colour):
-        """Lines of that colour in the order drawn, each a list of (x, y), but for the legend's."""
+        """Lines of this colour in the order drawn, each a list of (x, y), without the legend's."""
         found = []
         for path in self.root.iter(f"{SVG}path"):
             style = path.get("style", "")
@@ -105,7 +105,7 @@ class Drawing:
 
 
 def same_line(points, x, y):
-    """The points drawn are those at x and y but for place and scale."""
+    """The points of a curve are those of x and y, apart from position and scale."""
     assert len(points) == len(x), (len(points), len(x))
     for drawn, values in zip(zip(*points), (x, y)):
         low, high = values.index(min(values)), values.index(max(values))
@@ -138,7 +138,7 @@ def test_options(directory):
     drawing = Drawing(directory, "b.svg")
     drawing.has("One & only", "What was run", "smoothed loss (squared error)",
                 "time since the run began (minutes)",
-                "band: least and greatest; mean over the last 5 messages")
+                "band: minimum and maximum; mean over the last 5 messages")
     assert "first" not in drawing.texts and not drawing.curves(RED)
     thin, thick = drawing.curves(BLUE)
     assert len(thin) == len(thick) == 20
@@ -152,7 +152,8 @@ def test_options(directory):
 
 
 def many_runs(directory, count, messages=40):
-    """A recording of so many runs, each a little above the one before; copied from one, by SQL."""
+    """A recording with this number of runs, each slightly higher than the previous one; SQL copies of one
+    run."""
     record(directory, ("run 00", "a", 0, messages))
     with contextlib.closing(sqlite3.connect(f"{directory}/runnel.db")) as file:
         for table, key in [("runs", "id"), ("loss", "run")]:
@@ -172,7 +173,7 @@ def change(directory, sql):
 
 
 def smoothed(directory, over=5):
-    """The points of the smoothed curve, {x: y}, y NaN where there is none."""
+    """The points of the smoothed curve as {x: y}; y is NaN for a missing value."""
     plot(directory, "-o", "smoothed.png", f"--smooth={over}")
     pale, line = plot.figure.axes[0].get_lines()[:2]
     assert len(pale.get_xdata()) == len(line.get_xdata())
@@ -180,14 +181,14 @@ def smoothed(directory, over=5):
 
 
 def last_mean(values, count):
-    """Of the last `count` values those that are there."""
+    """The finite ones of the last `count` values."""
     known = [value for value in values[-count:] if value is not None]
     return sum(known) / len(known)
 
 
 def test_smoothing_looks_back_only(directory):
-    """No point moves when later values change; at first it is the mean of what there is; a gap is one; a wild value is
-    gone from the line when it is gone from the messages."""
+    """Later values do not move points. The first points are means of the available values, gaps remain gaps,
+    and an outlier disappears after its window."""
     record(directory, ("first", "a", 0, 40))
     losses = [loss_fields(i)["mean"] for i in range(40)]
     before = smoothed(directory)
@@ -203,7 +204,7 @@ def test_smoothing_looks_back_only(directory):
 
 
 def boxes(figure):
-    """Of the axes with what is written beside them, and of the legend, in pixels."""
+    """Extents of the axes with their labels, and of the legend, in pixels."""
     figure.draw_without_rendering()
     axes, = figure.axes
     return axes.get_window_extent(), axes.xaxis.get_tightbbox(figure.canvas.get_renderer()), \
@@ -215,8 +216,8 @@ def inside(outer, inner):
 
 
 def test_many_runs(directory):
-    """Twenty runs have twenty colours, further ones dashes; their legend lies below axes and curves, within the
-    picture."""
+    """Twenty runs have twenty colours, further runs have dashes. The legend is below axes and curves, within
+    the picture."""
     many_runs(directory, 24)
     for arguments in [], ["--size=7x5", "--smooth=3", "--band"], ["--events", "--log"]:
         plot(directory, "-o", "many.png", *arguments)
@@ -231,7 +232,7 @@ def test_many_runs(directory):
 
 
 def test_legend_of_few(directory):
-    """It is within the axes where that covers no curve, else below."""
+    """The legend is inside the axes if it covers no curve there, else below."""
     record(directory, ("first", "a", 0, 40), ("second", "b", 0, 20))
     plot(directory, "-o", "free.png")
     axes, _, legend = boxes(plot.figure)
@@ -245,7 +246,7 @@ def test_legend_of_few(directory):
 
 
 def contrast(one, other):
-    """As WCAG 2 has it, of two colours."""
+    """The contrast of two colours by WCAG 2."""
     lights = [sum(share * (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4)
                   for share, v in zip((0.2126, 0.7152, 0.0722), matplotlib.colors.to_rgb(colour)))
               for colour in (one, other)]
@@ -253,7 +254,7 @@ def contrast(one, other):
 
 
 def test_palette():
-    """As many colours on white as on the dark page, each readable there, no two alike."""
+    """Light and dark pages have the same number of colours; all are readable and different."""
     source = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]), "src/common/palette.def")
     rows = re.findall(r'^COLOUR\("(#\w{6})", "(#\w{6})"\)$', source.read_text(), re.MULTILINE)
     assert len(rows) == 20
@@ -285,7 +286,7 @@ def test_gaps_and_pieces(directory):
 
 
 def test_coarse_rows(directory):
-    """Where single messages are kept no more, rows of ten and of a hundred are drawn."""
+    """Rows of ten and of a hundred are drawn if single messages were deleted."""
     record(directory, ("first", "a", 0, 1234), arguments=["--keep=50"])
     record(directory, ("first", "b", 1234, 1235), arguments=["--keep=50"])  # it lets go
     plot(directory, "-o", "loss.svg", "-y", "updates", "-r", "aaaa")
@@ -318,7 +319,7 @@ def test_predictions(directory):
     recorder.until(lambda: recording.rows(directory, "SELECT count(*) FROM predictions") == [(300,)],
                    "300 truths")
     plot(directory, "-y", "prediction", "-o", "early.png")  # no loss has come yet
-    assert "nothing is recorded yet" in plot(directory, status=DATA)
+    assert "no recorded runs yet" in plot(directory, status=DATA)
     daemon.learn(0, 1)
     for fields in (recording.anomaly_fields(50), recording.anomaly_fields(150), recording.anomaly_fields(250),
                    recording.anomaly_fields(160, columns=[{"column": 1, "score": 2, "truth": 1}]),
@@ -334,7 +335,7 @@ def test_predictions(directory):
     missed = [n for n in numbers if recording.truth(n) > recording.bounds(n)[1]]
     held = f"{100 - len(missed) / 2:.1f}%"
     drawing.has("waves: stream 'a,b', column 0", "time of the data (UTC)", "truth",
-                f"90% interval: held {held}", f"missed: {len(missed)} of 200", "abnormal: 3")
+                f"90% interval: contains {held}", f"missed: {len(missed)} of 200", "abnormal: 3")
     bars = [curve for curve in drawing.curves(PINK) if len(curve) == 2]
     line = drawing.curves("#000000")[0]
     assert [bar[0][0] for bar in bars] == [line[n - 102][0] for n in (150, 170, 250)], bars
@@ -359,7 +360,7 @@ def test_predictions(directory):
 
 
 def test_scores(directory):
-    """Below its truths, with what is an alarm; a recording of before has none."""
+    """A panel below the truths shows the score and the alarm limit; older recordings have no score."""
     daemon = Daemon(directory)
     recorder = Record(directory, [daemon], "-o", "runnel.db")
     for n in range(1, 62):
@@ -379,7 +380,7 @@ def test_scores(directory):
     assert not Drawing(directory, "older.svg").curves("#a65b00")
 
 
-def test_what_cannot_be_drawn(directory):
+def test_errors(directory):
     pathlib.Path(directory, "text").write_text("no recording\n" * 1000)
     assert "no recording" in plot(directory, "text", status=DATA)
     assert "runnel.db" in plot(directory, status=NO_INPUT)
@@ -398,7 +399,7 @@ def test_what_cannot_be_drawn(directory):
         file.execute("DROP TABLE loss")
         file.execute(f"CREATE VIEW loss ({', '.join(columns)}) AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1"
                      f" FROM n) SELECT {', '.join(['i'] * len(columns))} FROM n")
-    assert "cannot be read" in plot(directory, status=DATA)
+    assert "cannot read" in plot(directory, status=DATA)
     assert subprocess.run([PROGRAM, "--version"], capture_output=True, timeout=2 * LIMIT,
                           check=True).stdout.startswith(b"runnel-plot 0.")
     assert "--histogram" in plot(directory, "--help")

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""runnel-record against daemons that are played here: what is in its files, read back with SQLite,
-csv, a reader of TensorBoard's event files that is written here, and TensorBoard itself where there
-is one: importable here, or by the Python that $TENSORBOARD_PYTHON names."""
+"""Tests runnel-record with simulated daemons. Reads its files with SQLite, csv, a reader of event files in
+this test, and TensorBoard, if this Python or that of $TENSORBOARD_PYTHON can import it."""
 import collections
 import contextlib
 import csv
@@ -87,7 +86,7 @@ def prediction_fields(n, timed=True, score=None):
 
 
 class Daemon:
-    """An XPUB socket that speaks as docs/reference/protocol.md says."""
+    """An XPUB socket with the protocol of docs/reference/protocol.md."""
 
     def __init__(self, directory, name="waves", run="00000000000000aa"):
         self.endpoint, self.run, self.name = f"ipc://{directory}/{name}", run, name
@@ -121,8 +120,8 @@ class Daemon:
             self.send("state", state_fields(i))
 
     def predict(self, n, timed=True, score=None):
-        """Example n brings the truth of what example n - 1 had said, of two columns; every fifth
-        truth of the first lies outside of its interval."""
+        """Example n contains the truth of the prediction of example n - 1, with two columns. Every fifth
+        truth of the first column is outside its interval."""
         self.examples = 100 + n
         self.send("prediction", prediction_fields(n, timed, score))
 
@@ -131,7 +130,7 @@ class Daemon:
 
 
 class Record:
-    """A running runnel-record, in `directory`."""
+    """A running runnel-record in `directory`."""
 
     def __init__(self, directory, daemons, *arguments, in_order=False, subscribers=1, **options):
         self.directory = directory
@@ -145,7 +144,7 @@ class Record:
                                         f"'{daemon.run}'") == [(1,)], f"the run of {daemon.name}")
 
     def until(self, holds, what):
-        """Wait until `holds()`: files are written at least once a second."""
+        """Waits until holds(); files are written at least once a second."""
         end = time.monotonic() + LIMIT
         while not holds():
             assert time.monotonic() < end, f"it never came: {what}"
@@ -153,14 +152,13 @@ class Record:
             time.sleep(0.05)
 
     def until_rows(self, count):
-        """Until there are so many messages of `loss`, and of `state`, which comes after it: of two
-        layers."""
+        """Waits for this number of `loss` messages and of the following `state` messages with two layers."""
         self.until(lambda: rows(self.directory, "SELECT (SELECT count(*) FROM loss),"
                                 " (SELECT count(*) FROM state)") == [(count, 2 * count)],
                    f"{count} rows")
 
     def end(self, number=signal.SIGTERM):
-        """End it; what it said."""
+        """Ends the program and returns its standard error."""
         self.process.send_signal(number)
         _, said = self.process.communicate(timeout=LIMIT)
         assert self.process.returncode == OK, (self.process.returncode, said)
@@ -168,7 +166,7 @@ class Record:
 
 
 def rows(directory, sql, name="runnel.db"):
-    """What a query gives; None as long as there is no such table."""
+    """The result of a query; None if the table does not exist yet."""
     path = pathlib.Path(directory, name)
     if not path.exists():
         return None
@@ -188,7 +186,7 @@ def test_crc():
 
 
 def check_board(directory, first, end):
-    """The numbers of messages first..end-1 in the event files of a run."""
+    """The values of messages first..end-1 in the event files of a run."""
     found = events(directory)
     expected = range(first, end)
     for tag, of in [("loss/loss", lambda i: loss_fields(i)["loss"]),
@@ -275,7 +273,7 @@ def test_all_files(directory):
 
 
 def test_members(directory):
-    """The layers of each network have rows of their own."""
+    """The layers of each network have separate rows."""
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "-o", "runnel.db", "--csv-layers=layers.csv", "--tensorboard=board")
     one, two = state_fields(0)["layers"]
@@ -333,7 +331,7 @@ def test_predictions(directory):
 
 
 def anomaly_fields(example, stream="a,b", **fields):
-    """An event of an abnormal example, of two columns."""
+    """An event `anomaly` with two columns."""
     columns = [{"column": 1, "score": 3, "forecast": 10.5, "truth": 25},
                {"column": 0, "score": 2, "forecast": None, "truth": 0.25}]
     return {"kind": "anomaly", "text": f"abnormal {example}", "stream": stream, "example": example,
@@ -342,7 +340,8 @@ def anomaly_fields(example, stream="a,b", **fields):
 
 
 def test_anomalies(directory):
-    """A row for each column of each; they go with their events, and come to a file of before."""
+    """There is a row for each column of each anomaly. Rows are deleted with their events, and added to older
+    files."""
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "-o", "runnel.db")
     daemon.learn(0, 1)
@@ -384,7 +383,7 @@ def test_anomalies(directory):
 
 
 def test_scores_of_predictions(directory):
-    """How abnormal what came was; in a recording of before there is the column once it is continued."""
+    """The anomaly score is recorded; an older recording gets the column when it is continued."""
     scores = "SELECT examples, score FROM predictions ORDER BY id"
     for begin, dropped in (1, True), (11, False):
         daemon = Daemon(directory)
@@ -406,7 +405,7 @@ def test_scores_of_predictions(directory):
 
 
 def test_few_predictions_are_kept(directory):
-    """Of 3,000 the newest 500 or a few more, which came since the last look."""
+    """Keeps the newest 500 of 3,000, and rows since the last cleanup."""
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "-o", "runnel.db", "--keep=500")
     daemon.learn(0, 1)
@@ -423,8 +422,8 @@ def test_few_predictions_are_kept(directory):
     assert count <= 502, count
 
 
-def test_several_daemons_that_come_and_go(directory):
-    """One is started again as another run, another one is reset, and what was recorded stays."""
+def test_restarted_and_reset_daemons(directory):
+    """A daemon restarts with a new run, another one is reset; the recording keeps both."""
     first, second = Daemon(directory, "first"), Daemon(directory, "second", "00000000000000bb")
     record = Record(directory, [first, second], "-o", "runnel.db", "--tensorboard=board",
                     "--silence=1")
@@ -443,8 +442,8 @@ def test_several_daemons_that_come_and_go(directory):
     said = record.end(signal.SIGINT)
     second.close()
     first.close()
-    for text in ["is gone; waiting for its return", "is back after",
-                 "first: the daemon was started again: run 00000000000000cc",
+    for text in ["lost; waiting for it to return", "is back after",
+                 "first: the daemon was restarted: run 00000000000000cc",
                  "second: ", "is silent"]:
         assert text in said, (text, said)
     assert sorted(rows(directory, "SELECT name, part, newest_examples FROM runs")) == [
@@ -458,8 +457,8 @@ def test_several_daemons_that_come_and_go(directory):
     check_board(board / "second-00000000000000bb-2", 0, 3)
 
 
-def test_going_on(directory):
-    """A recorder that is started again appends to its files."""
+def test_continued_files(directory):
+    """A restarted recorder appends to its files."""
     daemon = Daemon(directory)
     arguments = ["-o", "runnel.db", "--csv=loss.csv", "--tensorboard=board"]
     for first, end in [(0, 8), (8, 30)]:
@@ -477,7 +476,7 @@ def test_going_on(directory):
 
 
 def test_counting(directory):
-    """--count ends it by itself, and without options there is one file."""
+    """--count ends the program; without options there is one file."""
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "--count=7")
     daemon.learn(0, 20)
@@ -487,8 +486,8 @@ def test_counting(directory):
     assert rows(directory, "SELECT count(*) FROM loss") == [(7,)]
 
 
-def test_names_that_are_no_names(directory):
-    """What a daemon calls itself leads nowhere else."""
+def test_names_that_are_not_names(directory):
+    """A daemon's name does not change the directory of its files."""
     daemon = Daemon(directory, run="../../x")
     record = Record(directory, [daemon], "--tensorboard=board", "--count=1", "--csv=loss.csv")
     daemon.send("status", dict(STATUS, name="../a,\"b\"\n\x1b[31m"))
@@ -514,7 +513,7 @@ def test_files_that_cannot_be_written(directory):
     pathlib.Path(directory, "other").write_text("somebody's\n" * 1000)
     for status, arguments, text in [
             (IO, ["-o", "other"], "no database"), (IO, ["-o", "no/where"], "no/where"),
-            (DATA, ["--csv=other"], "other columns"), (DATA, ["--csv-layers=other"], "other"),
+            (DATA, ["--csv=other"], "different columns"), (DATA, ["--csv-layers=other"], "other"),
             (CANNOT_MAKE, ["--csv=no/where"], "no/where"),
             (CANNOT_MAKE, ["--tensorboard=no/where"], "no/where")]:
         found, said = run(directory, *arguments)
@@ -530,7 +529,7 @@ def test_files_that_cannot_be_written(directory):
 
 
 def test_full_disk(directory):
-    """What was written before stays whole, and is continued when there is room again."""
+    """Written rows remain complete, and recording continues when the disk has space again."""
     daemon = Daemon(directory)
     arguments = ["-o", "runnel.db", "--csv=loss.csv"]
     limit = (400000, 400000)
@@ -562,7 +561,7 @@ def test_full_disk(directory):
 
 
 def wait_until_delivered(process):
-    """Two signals of a kind that wait for the process are one."""
+    """Two pending signals of the same kind count as one."""
     status, end = pathlib.Path(f"/proc/{process.pid}/status"), time.monotonic() + LIMIT
     while process.poll() is None and re.search(r"^(Sig|Shd)Pnd:\s*0*[1-9a-f]", status.read_text(),
                                                re.MULTILINE):
@@ -571,7 +570,7 @@ def wait_until_delivered(process):
 
 
 def test_a_reader_that_does_not_read(directory):
-    """It holds up the table, but neither the recording nor the end."""
+    """A blocked CSV file delays neither the recording nor the end."""
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "-o", "runnel.db", "--csv=-", stdout=subprocess.PIPE)
     daemon.learn(0, 20)
@@ -592,7 +591,7 @@ def test_a_reader_that_does_not_read(directory):
 
 
 def test_two_names_of_one_daemon(directory):
-    """What is heard twice is recorded once."""
+    """Duplicate messages are recorded once."""
     daemon = Daemon(directory)
     pathlib.Path(directory, "link").symlink_to(directory)
     other = f"ipc://{directory}/link/{daemon.name}"
@@ -605,8 +604,8 @@ def test_two_names_of_one_daemon(directory):
     assert rows(directory, "SELECT run, newest_examples FROM runs") == [(daemon.run, 2000.0)]
 
 
-def test_what_was_not_heard(directory):
-    """Examples that were learned while nobody listened are distinguished from those that were not."""
+def test_missed_messages(directory):
+    """Examples without a subscriber are distinguished from lost messages."""
     daemon = Daemon(directory)
     record = Record(directory, [daemon])
     daemon.learn(0, 5)
@@ -625,9 +624,9 @@ def test_what_was_not_heard(directory):
     record.end()
     daemon.close()
     assert rows(directory, "SELECT run, examples, text FROM events WHERE kind = 'gap'") == [
-        (1, 1300.0, "no message between 500 and 1,300 examples"),
-        (1, 2100.0, "no message between 1,400 and 2,100 examples"),
-        (2, 3100.0, "no message between 2,200 and 3,100 examples")]
+        (1, 1300.0, "no message between examples 500 and 1,300"),
+        (1, 2100.0, "no message between examples 1,400 and 2,100"),
+        (2, 3100.0, "no message between examples 2,200 and 3,100")]
 
 
 def test_one_writer_a_file(directory):
@@ -636,7 +635,7 @@ def test_one_writer_a_file(directory):
     daemon.learn(0, 1)
     record.until_rows(1)
     status, said = run(directory)
-    assert status == IO and "being written by another runnel-web or runnel-record" in said, (status, said)
+    assert status == IO and "in use by another runnel-web or runnel-record" in said, (status, said)
     record.end()
     daemon.close()
 
@@ -653,7 +652,7 @@ def test_usage(directory):
 
 
 def test_messages_of_any_kind_become_event_files(directory):
-    """What a daemon may send is of any type; what is there is written."""
+    """Messages may contain values of any type; valid ones are recorded."""
     fields = {"loss": [["loss/mean", ["mean"]]], "column": [["mae", ["mae"]]], "expert": [["mean", ["mean"]]],
               "layer": [["hidden/std", ["hidden", "std"]]]}
     wild = [None, True, 1e300, "x", [], [[]], [{}], {}, {"a": None}, {"a": []}, {"a": {"mean": "x"}}]
@@ -671,7 +670,7 @@ def test_messages_of_any_kind_become_event_files(directory):
 
 
 def test_no_program_to_write_event_files(directory):
-    """A sentence when runnel-plot ends while it is needed, or is not there."""
+    """Prints an error if runnel-plot ends early or is not found."""
     for script, status, text in [("import sys; sys.exit('runnel-plot: it cannot')", 1, "it cannot"), (None, 69, "runnel-plot")]:
         place = pathlib.Path(directory, "bin")
         place.mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What was learned is taken back: after a rollback the daemon has, bit for bit, what one has that
-never saw what is left out, whatever kills it meanwhile, and nobody sends anything again."""
+"""After a rollback the daemon equals, bit for bit, one that never received the removed examples, even with
+kills at any time. No example is sent again."""
 import json
 import random
 import signal
@@ -18,14 +18,14 @@ FEW = dict(checkpoint=0, journal="{keep: all}")
 
 
 def good(stream, count, first=0):
-    """Messages of a stream, always the same."""
+    """Messages of a stream with constant content."""
     r = random.Random(stream)
     made = [recovery.make_example(r) for _ in range(first + count)]
     return [message(stream.encode(), x, n, flags) for n, (x, flags) in enumerate(made)][first:]
 
 
 def poison(stream, count, first=0):
-    """What a producer of float64 sends to a daemon of float32 may look like this."""
+    """Values that are valid as float64 and too large for a daemon of float32."""
     r = random.Random(1)
     return [message(stream.encode(),
                     np.array([r.choice((-1e18, 3e17)) for _ in range(recovery.INPUTS)],
@@ -38,7 +38,7 @@ def entries_of(messages):
 
 
 def same(daemon, messages, **options):
-    """The parameters are those of a daemon that saw just these messages."""
+    """The parameters equal those of a daemon that received only these messages."""
     assert daemon.ask("status")["examples"] == len(messages)
     assert daemon.export() == undisturbed(entries_of(messages), **options)[1]
 
@@ -51,7 +51,7 @@ def restarted(daemon, number=signal.SIGKILL):
 
 
 def poisoned(daemon):
-    """120 good examples, among them 50 that are poison, and 80 more: the good ones, and the span."""
+    """120 good examples with 50 bad ones among them, and 80 more: the good ones, and the span."""
     first, rest = good("sensor", 120), good("sensor", 80, 120)
     feed(daemon, first)
     daemon.ask("checkpoint")
@@ -71,21 +71,21 @@ def test_poison_without_its_span():
         assert reply["restored"] == 120 and reply["replayed"] == 80, reply
         assert daemon.export() != before
         same(daemon, messages)
-        # Nothing is lost: it goes on, and what was left out stays so after a kill.
+        # The daemon continues, and the rollback remains after a kill.
         more = good("sensor", 30, 200)
         feed(daemon, more[:10])
         restarted(daemon)
         feed(daemon, more[10:])
         restarted(daemon, signal.SIGTERM)
         same(daemon, messages + more)
-        # What was left out is in the journal, and known: nobody needs to send it again.
+        # The removed examples remain known as duplicates.
         feed(daemon, poison("mad", 50), recovery.DUPLICATE)
         assert len(read_journal(directory)) == 281
         assert daemon.end() == 0
 
 
 def refused(daemon, **request):
-    """The sentence; nothing has changed."""
+    """Returns the error; nothing has changed."""
     before, status = daemon.export(), daemon.ask("status")
     reply = daemon.request("rollback", **request)[0]
     assert not reply["ok"], reply
@@ -97,7 +97,7 @@ def refused(daemon, **request):
 
 
 def test_back_to_a_position():
-    """Commands after it are left out as well; what the configuration says is in force again."""
+    """Later commands are removed, too; the configured values are valid again."""
     with fresh() as directory, start(directory, **FEW) as daemon:
         first, rest = good("sensor", 100), good("sensor", 20, 100)
         feed(daemon, first)
@@ -149,7 +149,7 @@ def test_without_a_stream_and_since_a_time():
 
 
 def test_one_rollback_after_another():
-    """What an earlier one left out stays out when a later one goes back further."""
+    """A rollback to an earlier position keeps the effect of previous ones."""
     with fresh() as directory, start(directory, **FEW) as daemon:
         feed(daemon, good("a", 40))
         early = feed(daemon, poison("mad", 5))
@@ -204,7 +204,7 @@ def test_without_a_journal():
         assert "journal" in refused(daemon, to=0)
 
 
-def test_it_is_told():
+def test_event():
     with fresh() as directory, start(directory, **FEW) as daemon, \
             daemon.socket(zmq.SUB, "statistics") as events:
         events.subscribe(b"event")
@@ -218,7 +218,8 @@ def test_it_is_told():
 
 
 def test_killed_again_and_again():
-    """In the middle of a rollback, and of the start that follows: it was done or it was not."""
+    """After a kill during a rollback or the following start, the rollback is either complete or has no
+    effect."""
     r = random.Random(5)
     blocks, poisons, count = [], [], 7
     with fresh() as directory, start(directory, checkpoint=700, journal="{keep: all}") as daemon:

@@ -1,5 +1,5 @@
-"""CURVE from outside: who comes in with which key, who does not and what is said of it, keys that are
-taken back while the daemon runs, and the files that are refused."""
+"""Tests CURVE: access by key, errors and events for rejected clients, revoked keys in a running daemon, and
+rejected files."""
 import contextlib
 import json
 import os
@@ -43,7 +43,7 @@ def run(program, *words):
 
 
 class Pair:
-    """A pair of keys as runnel-keygen draws it."""
+    """A key pair from runnel-keygen."""
 
     def __init__(self, directory, name):
         done = run("runnel-keygen", pathlib.Path(directory, name))
@@ -55,8 +55,8 @@ class Pair:
 
 
 class Guarded(Daemon):
-    """A daemon with keys: `mine` may do everything, `yours` what its lists say. Sockets that are asked
-    for are those of `mine`."""
+    """A daemon with keys: `mine` has full access, `yours` has access by the lists. Sockets use `mine` unless
+    another key is given."""
 
     def __init__(self, directory, bind=None, socket="pull", quota=None, **lists):
         self.server, self.mine, self.yours = (Pair(directory, name)
@@ -71,7 +71,7 @@ class Guarded(Daemon):
               for word in ("--set", f"security.quota.{name}={value}")))
 
     def write_list(self, directory, name, pairs, streams=""):
-        """What follows `streams=`, where it is given, is of `yours`."""
+        """`streams` applies to the key `yours`."""
         lines = ["# who may use the socket", ""] + [
             f"{p.public.decode()} {p.file.stem}" + (
                 f"  streams={streams}" if streams and p is self.yours else "") for p in pairs]
@@ -94,20 +94,20 @@ class Guarded(Daemon):
                    *(words[1:] if program == "runnel-feed" else words))
 
     def event(self, subscriber, wanted):
-        """The next event that `wanted` (a function) takes; all before it are passed over."""
+        """The next event for which `wanted` is true; skips others."""
         while True:
             event = json.loads(self.next_message(subscriber)[1])
             if wanted(event):
                 return event
 
     def listen(self):
-        """A subscriber whose subscription has arrived: an event says so."""
+        """A subscriber after its subscription has arrived, which an event confirms."""
         subscriber = self.socket(zmq.SUB, "statistics")
         self.until(lambda: subscriber.poll(100), self.stir)
         return subscriber
 
     def stir(self):
-        """Have it publish an event."""
+        """Causes an event."""
         self.ask("set", key="statistics.every", value=1)
 
     def hang_up(self):
@@ -131,7 +131,7 @@ def test_keygen(directory):
     assert run("runnel-keygen", "--public", pair.file).stdout == pair.public.decode() + "\n"
     before = pair.file.read_text(), pair.public_file.read_text()
     again = run("runnel-keygen", directory / "a")
-    assert again.returncode == IO and "not overwritten" in again.stderr, again
+    assert again.returncode == IO and "already exists" in again.stderr, again
     pair.file.unlink()
     again = run("runnel-keygen", directory / "a")
     assert again.returncode == IO and not pair.file.exists(), again
@@ -195,7 +195,7 @@ def test_programs_that_are_refused(directory):
 
 
 def test_watchers_with_a_wrong_key(directory):
-    """They do not fill the daemon's log, and say why nothing comes."""
+    """They do not fill the daemon's log, and report the reason."""
     with Guarded(directory, statistics=(), control=()) as daemon:
         wrong = ["--connect", daemon.endpoint("statistics"), "--server-key",
                  Pair(directory, "stranger").public_file]
@@ -214,7 +214,7 @@ def test_watchers_with_a_wrong_key(directory):
             watch.terminate()
             watch.wait(LIMIT)
         text = path.read_text(encoding="utf-8")
-        # Before, it waits when its connection takes a second.
+        # A slow connection may cause this report before the reason.
         assert "waiting for" not in text[text.index(reason):], text
         if not (BUILD / "runnel-top").exists():
             return
@@ -223,12 +223,12 @@ def test_watchers_with_a_wrong_key(directory):
             done = run("runnel-top", "--once", "--silence", 0, *words)
             assert done.returncode == UNAVAILABLE and reason in done.stderr, done
             assert "no message came" not in done.stderr and "waiting" not in done.stdout, done
-            assert "REFUSED: the daemon" in done.stdout or "NOT ADMITTED: the daemon" in done.stdout, done
+            assert "REFUSED: the daemon" in done.stdout or "ACCESS DENIED: the daemon" in done.stdout, done
 
 
 def test_the_reason_comes_first(directory):
-    """Nothing is guessed of kinds of sockets when it is the key that is missing or taken back. Without
-    a key libzmq often ends the connection without its reason."""
+    """A missing or revoked key is not reported as a wrong kind of socket. Without a key libzmq often ends the
+    connection without a reason."""
     for kind, option in ("pull", "push"), ("router", "router"):
         below = pathlib.Path(directory, kind)
         below.mkdir()
@@ -256,7 +256,7 @@ def test_the_reason_comes_first(directory):
             assert daemon.ask("status")["security"]["refused_by"]["unknown_key"] >= 1
 
 
-def test_a_daemon_without_keys_says_so(directory):
+def test_a_daemon_without_keys(directory):
     config = CONFIG.format(directory, allow="", examples=f"ipc://{directory}/examples")
     pair = Pair(directory, "pair")
     with Daemon(directory, config.replace("security:", "#")) as daemon:
@@ -291,7 +291,7 @@ def test_revoked(directory):
         daemon.hang_up()
         told = daemon.event(events, lambda e: e["kind"] == "reloaded")
         assert told["cut_off"] >= 3, told
-        # Each comes back by itself and finds the door closed.
+        # All of them reconnect and are rejected.
         shut = set()
         while shut != set(everything):
             shut.add(daemon.event(events, lambda e: e["kind"] == "refused"
@@ -311,7 +311,7 @@ def test_revoked(directory):
         daemon.until(lambda: daemon.ask("status")["examples"] > taken)
         assert daemon.ask("status")["examples"] == taken + 1
         assert not subscriber.poll(0) and not control.poll(0)
-        # And admitted again.
+        # The client is allowed again.
         daemon.write_list(directory, "control", [daemon.mine, daemon.yours])
         daemon.hang_up()
         assert daemon.event(events, lambda e: e["kind"] == "reloaded")["cut_off"] == 0
@@ -320,7 +320,7 @@ def test_revoked(directory):
 
 
 def test_streams_of_a_client(directory):
-    """A key sends the streams that its line names: on every kind of socket, binary and JSON."""
+    """A key may send only the streams in its line, on every kind of socket, in binary and JSON."""
     for kind in "pull", "router":
         below = pathlib.Path(directory, kind)
         below.mkdir()
@@ -359,7 +359,7 @@ def test_streams_of_a_client(directory):
             assert "not_allowed" in told["text"] and "its client 'yours'" in told["text"], told
             assert daemon.yours.public.decode() in told["text"], told
             assert "may send only 'host-*,pump-7'" in told["text"], told
-            # Another line, and the same connection may send another.
+            # After a change of the line the same connection may send another stream.
             daemon.write_list(below, "examples", [daemon.mine, daemon.yours], "pump-70")
             daemon.hang_up()
             told = daemon.event(events, lambda e: e["kind"] == "reloaded")
@@ -401,7 +401,7 @@ def test_lists_that_others_could_replace(directory):
         done = run("runneld", "--check-config", "--config", config)
         assert done.returncode == (CONFIGURATION if mode & 0o22 else 0), (oct(mode), done)
         assert not mode & 0o22 or f"chmod go-w {room}'" in done.stderr and str(keys) in done.stderr, done
-    # So might a directory above be moved away, unless its sticky bit forbids that.
+    # The directory above could be moved, too, unless it has the sticky bit.
     room.chmod(0o755)
     for mode in 0o1777, 0o777, 0o775, 0o755:
         directory.chmod(mode)
@@ -409,7 +409,7 @@ def test_lists_that_others_could_replace(directory):
         assert done.returncode == (CONFIGURATION if mode in (0o777, 0o775) else 0), (oct(mode), done)
         assert not done.returncode or f"chmod go-w {directory}'" in done.stderr, done
     room.chmod(0o777)
-    # A link in a good directory leads to it.
+    # A link in a protected directory to the keys.
     link.symlink_to(keys)
     done = run("runneld", "--check-config", "--config", config, "--set",
                f"security.allow.control={link}")
@@ -417,7 +417,8 @@ def test_lists_that_others_could_replace(directory):
 
 
 def ask_often(daemon, pair, count, at_once=50):
-    """The replies to requests that one connection makes, many at a time: fewer than may wait."""
+    """The replies to `count` requests on one connection, `at_once` of them in parallel, fewer than the limit
+    of waiting ones."""
     replies = []
     with daemon.socket(zmq.DEALER, "control", pair) as socket:
         for _ in range(count // at_once):
@@ -428,7 +429,7 @@ def ask_often(daemon, pair, count, at_once=50):
 
 
 def test_quota_of_requests(directory):
-    """Who asks too often gets an error, the others are answered, and learning goes on."""
+    """Too many requests get an error; other clients are answered, and learning continues."""
     with Guarded(directory, control=("yours",), examples=(), quota={"requests": 20}) as daemon:
         events = daemon.listen()
         replies = ask_often(daemon, daemon.yours, 150)  # 40 at once, and a few more meanwhile
@@ -443,7 +444,7 @@ def test_quota_of_requests(directory):
         assert answered <= 20 * (2 + time.monotonic() - begin), answered
         status = daemon.ask("status")  # by another key
         assert status["security"]["refused_by"]["quota_requests"] >= len(refusals), status["security"]
-        # Who goes on and on is not even refused.
+        # A client that continues is disconnected without replies.
         with daemon.socket(zmq.DEALER, "control", daemon.yours) as flood:
             monitor = flood.get_monitor_socket(zmq.EVENT_DISCONNECTED)
             daemon.until(lambda: monitor.poll(0), lambda: [
@@ -454,13 +455,13 @@ def test_quota_of_requests(directory):
 
 
 def test_quota_of_connections(directory):
-    """One key's connections to all sockets count together; another key has its own."""
+    """The connections of a key to all sockets count together; each key has its own limit."""
     with Guarded(directory, control=("yours",), examples=("yours",), quota={"connections": 12, "requests": 0}) as daemon:
         events = daemon.listen()
         control = daemon.socket(zmq.REQ, "control")
 
         def status():
-            """Over one connection: those that were closed may still count for a while."""
+            """Uses one connection, since closed ones may count for a while."""
             control.send_json({"command": "status"})
             return json.loads(daemon.next_message(control)[0])
         held = []
@@ -482,7 +483,7 @@ def test_quota_of_connections(directory):
 
 
 def test_idle_strangers_take_no_quota(directory):
-    """Who says nothing has no key, and does not count for one that comes from the same address."""
+    """A silent connection has no key, and does not count for a key from the same address."""
     most = 3
     with Guarded(directory, bind="tcp://127.0.0.1:*", control=(), examples=("yours",),
                  quota={"connections": most, "requests": 0}) as daemon:
@@ -510,7 +511,8 @@ def test_idle_strangers_take_no_quota(directory):
 
 
 def test_who_has_shown_a_key_is_no_stranger(directory):
-    """Of too many that begin no handshake the longest there is ended, and not who only says nothing."""
+    """If too many connections have no handshake, the oldest of them is closed, but not an authenticated
+    silent one."""
     with Guarded(directory, control=("yours",)) as daemon:
         control = daemon.socket(zmq.REQ, "control", daemon.yours)
         monitor = control.get_monitor_socket(zmq.EVENT_DISCONNECTED)
@@ -527,7 +529,7 @@ def test_who_has_shown_a_key_is_no_stranger(directory):
 
 
 def test_quota_of_bytes(directory):
-    """Who sends too much is disconnected, at a rate that another key does not have to share."""
+    """A client that sends too much is disconnected; another key has its own limit."""
     with Guarded(directory, bind="tcp://127.0.0.1:*", control=(), examples=("yours",),
                  quota={"bytes": 4000}) as daemon:
         events = daemon.listen()
@@ -555,7 +557,8 @@ def test_quota_of_bytes(directory):
 
 
 def test_quota_of_what_waits(directory):
-    """The connections of a key share what may wait while the daemon is paused; another key has its own."""
+    """The connections of a key share the limit of waiting bytes in a paused daemon; each key has its own
+    limit."""
     with Guarded(directory, bind="tcp://127.0.0.1:*", control=(), examples=("yours",),
                  quota={"waiting": 4 << 20, "bytes": 0}) as daemon:
         events = daemon.listen()
@@ -581,7 +584,7 @@ def test_quota_of_what_waits(directory):
 
 
 def test_no_quota_of_bytes_over_ipc(directory):
-    """The system does not count them there: nobody is ended for a guess."""
+    """The system does not count bytes of ipc sockets: no client is disconnected."""
     with Guarded(directory, control=(), examples=("yours",), quota={"bytes": 4000}) as daemon:
         sender = daemon.socket(zmq.PUSH, "examples", daemon.yours)
         for _ in range(300):
@@ -591,7 +594,7 @@ def test_no_quota_of_bytes_over_ipc(directory):
 
 
 def test_quota_of_subscriptions(directory):
-    """All connections of a key count together."""
+    """The connections of a key count together."""
     with Guarded(directory, control=(), statistics=("yours",), quota={"subscriptions": 12}) as daemon:
         events = daemon.listen()  # by another key
         subscribers = []
@@ -658,8 +661,8 @@ def test_a_bad_secret_changes_nothing(directory):
 
 
 def test_the_daemons_key_is_rotated(directory):
-    """SIGHUP takes a new secret on all sockets: whoever has the old public key does not come in any
-    more, not even over a connection that is there. What was received before is learned."""
+    """SIGHUP loads a new secret for all sockets. Clients with the old public key are disconnected and
+    rejected. Received examples are learned."""
     for number, endpoint in enumerate(("tcp://127.0.0.1:*", None)):
         below = pathlib.Path(directory, str(number))
         below.mkdir()
@@ -679,7 +682,7 @@ def test_the_daemons_key_is_rotated(directory):
             told = daemon.event(events, lambda e: e["kind"] == "reloaded")
             assert told["key"] == new.public.decode() and told["key"] in told["text"], told
             assert told["cut_off"] >= 3, told
-            # By its new name alone, at the same endpoints.
+            # Only the new key is valid, at the same endpoints.
             daemon.server = new
             status = daemon.ask("status")
             assert status["security"]["key"] == new.public.decode()
@@ -696,7 +699,7 @@ def test_the_daemons_key_is_rotated(directory):
                                key=daemon.mine.file, server=old.public.decode())
             assert done.returncode == UNAVAILABLE, done
             assert daemon.ask("status")["examples"] == 2
-            # Lists are still in force, and connections are known.
+            # The lists are still valid, and clients are identified.
             daemon.write_list(below, "examples", [daemon.yours])
             daemon.hang_up()
             again.send(b'{"stream": "a", "x": [3]}')
@@ -706,7 +709,7 @@ def test_the_daemons_key_is_rotated(directory):
 
 
 def test_a_socket_that_cannot_be_bound_again(directory):
-    """The daemon ends, and says which."""
+    """The daemon ends and reports the socket."""
     for name in "statistics", "control", "examples":
         room = pathlib.Path(directory, name, "room")
         room.mkdir(parents=True)
@@ -729,7 +732,7 @@ def test_a_socket_that_cannot_be_bound_again(directory):
 
 
 def test_what_waits_of_a_revoked_key(directory):
-    """Is not learned."""
+    """Waiting examples of a revoked key are not learned."""
     with Guarded(directory, control=(), examples=("yours",)) as daemon:
         events = daemon.listen()
         feeder, own = (daemon.socket(zmq.PUSH, "examples", p) for p in (daemon.yours, daemon.mine))
@@ -772,7 +775,7 @@ def test_a_list_comes_and_goes(directory):
 
 
 def null_greeting():
-    """A whole greeting of ZMTP 3.0 without keys (RFC 23)."""
+    """A complete greeting of ZMTP 3.0 without keys (RFC 23)."""
     return b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 
 
@@ -784,8 +787,8 @@ def test_failures_are_announced(directory):
                                   else local(name)), daemon.endpoint
         for reason, greeting in [("no_key", null_greeting()), ("broken_off", null_greeting()[:10])]:
             with sockets.create_connection(("127.0.0.1", port), LIMIT) as peer:
-                # What is gone at once has no address any more. It has been admitted when it hears
-                # something, and who answers for the key of the question has heard of it.
+                # A connection that is closed at once has no address. After it receives a byte and the daemon
+                # replies to a request, the daemon has its address.
                 peer.recv(1)
                 daemon.ask("status")
                 peer.sendall(greeting)
@@ -811,7 +814,7 @@ def test_failures_are_announced(directory):
 
 
 def test_largest_request(directory):
-    """Encryption makes frames longer, but not the requests that are taken shorter."""
+    """Encryption makes frames longer, but does not change the limit of requests."""
     with Guarded(directory) as daemon:
         text = b'{"command": "status"}'
         assert daemon.frames(text.ljust(REQUEST_MAX))[0]["ok"]
@@ -823,7 +826,7 @@ def test_largest_request(directory):
 
 
 def dumps_core(process):
-    """Whether a program that is made to crash leaves its memory in a file."""
+    """Whether a crash of the program writes a core file."""
     hard = resource.prlimit(process.pid, resource.RLIMIT_CORE)[1]
     resource.prlimit(process.pid, resource.RLIMIT_CORE, (hard, hard))
     process.send_signal(signal.SIGABRT)

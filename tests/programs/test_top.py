@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-top on a terminal that tmux plays: what the screen says of a daemon that is played here, at
-80 x 24 and 200 x 60, and what its keys do to a real one."""
+"""Tests runnel-top in tmux at 80 x 24 and 200 x 60: the screen for a simulated daemon, and the effect of keys
+on a real one."""
 import contextlib
 import json
 import os
@@ -34,7 +34,7 @@ if not shutil.which("tmux"):
 
 
 class Screen:
-    """A terminal of that size with a runnel-top on it."""
+    """A terminal of this size that runs runnel-top."""
 
     def __init__(self, directory, columns, rows, *arguments, kind="screen-256color",
                  locale="C.UTF-8"):
@@ -64,8 +64,8 @@ class Screen:
         return self.ask("capture-pane", "-p", *options).rstrip("\n").split("\n")
 
     def until(self, *patterns, absent=(), holds=lambda text: True, before=lambda: None):
-        """The screen as soon as it has a match of all patterns and of none that must be absent, and
-        holds(screen): one that is looked at may be half drawn. `before` each look something is done."""
+        """Waits for a screen that matches all patterns, none of `absent`, and holds(screen): a screen may be
+        half drawn. Calls `before` at each try."""
         end = time.monotonic() + LIMIT
         while True:
             before()
@@ -80,13 +80,13 @@ class Screen:
         self.ask("send-keys", *keys)
 
     def program(self):
-        """The process of runnel-top."""
+        """The process number of runnel-top."""
         shell = int(self.ask("display-message", "-p", "#{pane_pid}"))
         return int(pathlib.Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
 
     def modes(self):
-        """Whether the cursor is shown, whether the screen is one that a program takes, and whether
-        cursor keys are a program's."""
+        """Whether the cursor is visible, the alternate screen is active, and cursor keys are in application
+        mode."""
         return self.ask("display-message", "-p",
                         "#{cursor_flag} #{alternate_on} #{keypad_cursor_flag}").strip()
 
@@ -96,7 +96,7 @@ class Screen:
 
 @contextlib.contextmanager
 def watched(directory, columns, rows, *arguments, **options):
-    """A played daemon and a screen that has heard its first messages."""
+    """A simulated daemon and a screen that has received its first messages."""
     with Publisher(directory) as daemon, \
             Screen(directory, columns, rows, "-c", daemon.endpoint, *arguments,
                    **options) as screen:
@@ -105,7 +105,7 @@ def watched(directory, columns, rows, *arguments, **options):
 
 
 def publish(daemon, **loss):
-    """A loss and its state, 100 examples later."""
+    """Sends `loss` and `state`, 100 examples later."""
     daemon.send("loss", dict(LOSS, **loss), examples=100)
     daemon.send("state", STATE)
 
@@ -117,7 +117,7 @@ FACTS = [r"^ host-load  learning .* up \d.* s", r"69,130 parameters on cpu \(avx
          r"rejected 3  skipped 2", r"2,000 examples", r"0 lstm 128 ", r"1 dense 3 ", r"12\.5%",
          r"0\.500 ±1\.250", r"-0\.012 ±0\.456",
          r"22:13:20 checkpoint of 900 examples", r"learning: ", r"healthy: yes",
-         r"keeps up: ! barely: 7 wait", r"saved +none yet in this run"]
+         r"keeps up: ! barely: 7 wait", r"saved +not yet in this run"]
 
 
 def facts(directory, columns, rows, *more):
@@ -143,7 +143,7 @@ FLEET = {"group": "plant", "daemons": 2, "partitions": 4, "of": 8, "taken": 4, "
 
 
 def test_broker(directory):
-    """What waits at the broker, and the daemon's part of its fleet; nothing of either without them."""
+    """A line shows lag and fleet only for daemons that read a broker."""
     sockets = {"examples": "redis://127.0.0.1:6379 sensors"}
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)
@@ -163,14 +163,14 @@ def test_broker(directory):
 
 
 def test_facts_at_200(directory):
-    """The layers have panels with everything that is known of them."""
+    """Each layer has a panel with all known values."""
     facts(directory, 200, 60, r"layer 0 lstm 128", r"recurrent +-0\.750 ±2\.500",
           r"range +-1\.000\.\.1\.000", r"cell +0\.333 ±0\.456", r"gain +1\.050 ±0\.200",
           r"bias +-0\.100 ±0\.300", r"updates +62  steps 4,000", "real 8 > lstm 128 norm")
 
 
 def test_state_by_member(directory):
-    """The layers of each network, by its name, also where there are only lines for them."""
+    """The layers of each network have its name, in panels and in lines."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("loss", LOSS, examples=100)
         daemon.send("state", MEMBERS)
@@ -184,7 +184,7 @@ def test_state_by_member(directory):
 
 
 def test_state_of_many_members(directory):
-    """Each line says whose it is: of a long name beginning and end."""
+    """Each line contains the beginning and end of a long layer name."""
     with watched(directory, 80, 60) as (daemon, screen):
         daemon.send("loss", LOSS, examples=100)
         daemon.send("state", {"layers": [LSTM], "members": {name: {"layers": [LSTM]} for name in MANY}})
@@ -207,7 +207,7 @@ def curve(text):
 
 
 def falls(text):
-    """From the chart's top to its bottom, and the chart is as wide as the screen."""
+    """The chart is as wide as the screen, and the curve extends from top to bottom."""
     rows, line = curve(text)
     return len(line) == 72 and line[0] == 0 and line[-1] == rows - 1 and line == sorted(line)
 
@@ -232,8 +232,8 @@ def test_the_chart_falls_with_the_loss(directory):
         screen.until("no log: not all > 0")
 
 
-def test_truths_beside_what_was_said(directory):
-    """Nobody asks for predictions before the daemon says that there are any."""
+def test_truths_with_forecasts(directory):
+    """Subscribes to predictions only if the daemon publishes them."""
     said = {"example": 8, "data_time": None, "prediction": [1.5, 7], "target": [1.25, 3],
             "interval": [[1.375, 2], None], "loss": 0.1}
     with watched(directory, 80, 24) as (daemon, screen):
@@ -245,25 +245,25 @@ def test_truths_beside_what_was_said(directory):
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
                                    "scored": said})
         daemon.send("status", dict(STATUS, predictions=True))
-        screen.until(r"forecast a\[0\] is 1.2500, said 1.5000, from 1.3750 to 2.0000: missed",
-                     "89.75% held", before=lambda: publish(daemon, coverage={"total": 0.8975}))
+        screen.until(r"newest a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed",
+                     "hits 89.75%", before=lambda: publish(daemon, coverage={"total": 0.8975}))
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
                                    "interval": [[1.5, 2.5], None], "scored": dict(said, interval=None)})
-        screen.until(r"a\[0\] is 1.2500, said 1.5000; next 2.0000, from 1.5000 to 2.5000")
+        screen.until(r"a\[0\]: 1.2500, forecast 1.5000; next 2.0000, from 1.5000 to 2.5000")
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
                                    "interval": [[1.5, 2.5], None], "scored": said})
-        screen.until(r"a\[0\] is 1.2500, said 1.5000, from 1.3750 to 2.0000: missed; next 2.0000\n")
+        screen.until(r"a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed; next 2.0000\n")
         given = dict(said, example=10) # `target: given`: nothing is open
         daemon.send("prediction", {"stream": "a", "example": 10, "prediction": [2, 2], "loss": 0.1,
                                    "interval": [[1.5, 2.5], None], "scored": given})
-        screen.until(r"a\[0\] is 1.2500, said 1.5000, from 1.3750 to 2.0000: missed +89.75% held")
+        screen.until(r"a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed +hits 89.75%")
         wide = dict(said, prediction=[-1500, 7], target=[-1250.5, 3], interval=[[-2000, -1375.25], None])
         daemon.send("prediction", {"stream": "machine 12", "example": 9, "prediction": [-1234.5, 2], "loss": 0.1,
                                    "interval": [[-1300, -1200], None], "scored": wide})
-        screen.until(r"machine 12\[0\] is -1250.5, said -1500.0: missed; next -1234.5 *\n")
+        screen.until(r"machine 12\[0\]: -1250.5, forecast -1500.0: missed; next -1234.5 *\n")
 
 
-def test_anomalies_are_counted_where_they_are_looked_for(directory):
+def test_anomalies_are_counted(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         publish(daemon)
         screen.until("skipped 2", absent=["anomalies"])
@@ -280,23 +280,23 @@ def test_the_forecast_of_a_chosen_column(directory):
         daemon.wait_for("prediction")
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2, 2], "loss": 0.1, "scored": said})
         publish(daemon, columns=skills, coverage={"total": 0.8975})
-        screen.until(r"forecast a\[0\] is 1.2500, said 1.5000, .*skill \+0.500, 89.75% held")
+        screen.until(r"newest a\[0\]: 1.2500, forecast 1.5000, .*skill \+0.500, hits 89.75%")
         screen.keys("c")
-        screen.until(r"forecast a\[1\] is 3.0000, said 7.0000, from 2.0000 to 8.0000 .*skill -0.250, 89.75% held")
+        screen.until(r"newest a\[1\]: 3.0000, forecast 7.0000, from 2.0000 to 8.0000 .*skill -0.250, hits 89.75%")
         screen.keys("c")
-        screen.until(r"forecast a\[2\] was not observed, said 5.0000 +89.75% held")
+        screen.until(r"newest a\[2\]: not observed, forecast 5.0000 +hits 89.75%")
         screen.keys("c")
-        screen.until(r"forecast a\[0\] is 1.2500")
+        screen.until(r"newest a\[0\]: 1.2500")
         screen.keys("w")
-        screen.until(r"worst a\[1\] is 3.0000")
+        screen.until(r"worst a\[1\]: 3.0000")
         publish(daemon, columns=[dict(skills[0], skill=-0.75), *skills[1:]])
-        screen.until(r"worst a\[0\] is 1.2500, .*skill -0.750")
+        screen.until(r"worst a\[0\]: 1.2500, .*skill -0.750")
         screen.keys("w")
-        screen.until(r"forecast a\[0\] is 1.2500")
+        screen.until(r"newest a\[0\]: 1.2500")
 
 
 def test_the_forecast_of_a_target_that_has_a_name(directory):
-    """At 80 columns beginning and end of a long one, and what is said of the next value has its place."""
+    """At 80 columns a long name is shortened, and the next value remains visible."""
     said = {"example": 8, "data_time": None, "prediction": [1.5, 7], "target": [1.25, 3],
             "interval": [[1.375, 2], [2, 8]], "loss": 0.1}
     for columns, name in [(80, "temper~earing"), (120, "temperatu~of_bearing")]:
@@ -306,9 +306,9 @@ def test_the_forecast_of_a_target_that_has_a_name(directory):
             daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
                                        "interval": [[1.5, 2.5], [1, 3]], "scored": said})
             publish(daemon)
-            screen.until(r"forecast a\[load\] is 1.2500, said 1.5000")
+            screen.until(r"newest a\[load\]: 1.2500, forecast 1.5000")
             screen.keys("c")
-            screen.until(rf"forecast a\[{name}\] is 3.0000, said 7.0000.*; next 2.0000")
+            screen.until(rf"newest a\[{name}\]: 3.0000, forecast 7.0000.*; next 2.0000")
             assert len(name) <= columns // 5
 
 
@@ -358,9 +358,9 @@ def test_help_and_views(directory):
             publish(daemon)
         screen.until("number 29", "events: 2[0-9] older above")
         screen.keys("?")
-        screen.until("(?m)^ +q +quit", "set the learning rate", "any key goes back")
+        screen.until("(?m)^ +q +quit", "set the learning rate", "press any key to return")
         screen.keys("x")
-        screen.until("rmse", absent=["any key goes back"])
+        screen.until("rmse", absent=["press any key to return"])
         screen.keys("v")
         screen.until("rmse", "loss 0.0412", absent=["number 29", "0 lstm 128"])
         screen.keys("v")
@@ -383,7 +383,7 @@ def test_inputs_out_of_scale_are_not_healthy(directory):
 
 
 def test_inputs_out_of_scale_of_an_idle_daemon(directory):
-    """The event was before anybody listened; status counts them."""
+    """The skip happened before the subscription, but status contains the count."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", dict(STATUS, input_scale=3))
         screen.until("healthy: ! inputs out of scale")
@@ -402,7 +402,7 @@ def test_worse_than_the_simplest_forecast(directory):
         assert re.search(r"\033\[[\d;]*38;5;\d+m\+0\.062", shown.replace(" ", "")), repr(shown[:3000])
 
 
-def test_what_matters_is_said(directory):
+def test_important_reports(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)
         for _ in range(12):
@@ -448,10 +448,10 @@ def test_what_matters_is_said(directory):
 
 
 def test_all_is_rejected(directory):
-    """No loss comes then: the count is that of `status`."""
+    """Without a loss, the count of `status` is shown."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", dict(STATUS, rejected=0, examples_per_second=None, every_seconds=10))
-        screen.until("rejected 0 ", "no loss has come yet: one comes every 100 examples or 10 s")
+        screen.until("rejected 0 ", "no loss yet: one every 100 examples or 10 s")
         daemon.send("event", {"kind": "rejected", "text": "rejected 7 examples (x_size), the last: 4 bytes"})
         daemon.send("status", dict(STATUS, rejected=7, examples_per_second=0))
         screen.until("rejected 7 ", "healthy: ! examples rejected")
@@ -460,7 +460,7 @@ def test_all_is_rejected(directory):
         screen.until("rejected 9 ", "speed +2.50")
 
 
-def test_a_reset_begins_anew(directory):
+def test_a_reset_starts_again(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         for _ in range(30):
             publish(daemon)
@@ -468,7 +468,7 @@ def test_a_reset_begins_anew(directory):
         daemon.examples = 0
         for _ in range(3):
             publish(daemon)
-        screen.until(r"(?m)^ +100 .* 300 examples", "too early to say")
+        screen.until(r"(?m)^ +100 .* 300 examples", "not enough data")
 
 
 def test_silence_and_return(directory):
@@ -484,18 +484,18 @@ def test_silence_and_return(directory):
             second.wait_for(*HEARD)
             status = dict(STATUS, name="again")
             second.send("status", status)
-            screen.until("started again")
+            screen.until("was restarted")
             screen.until("again  learning", before=lambda: second.send("status", status))
 
 
 def has_gap(text):
-    """Whether the curve is in two parts, nearly as long as the gap between them."""
+    """Whether the curve has two parts with a gap of nearly their length."""
     rows = [line[8:] for line in text.split("\n") if re.search("[\u2801-\u28ff]{20}", line)]
     return bool(rows) and bool(re.search("^[^ ]{20,} {20,}[^ ]{20,}$", rows[0]))
 
 
-def test_what_was_not_heard(directory):
-    """The curve leaves out examples that nobody listened to, here and after a restart."""
+def test_missed_messages(directory):
+    """The curve has a gap for examples without a subscriber, here and after a restart."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)
         for _ in range(10):
@@ -503,7 +503,7 @@ def test_what_was_not_heard(directory):
         daemon.examples += 1000
         for _ in range(10):
             publish(daemon, smoothed=1)
-        screen.until("3,000 examples", "no message between 1,000 and 2,100 examples",
+        screen.until("3,000 examples", "no message between examples 1,000 and 2,100",
                      "(?m)^ +[─g]+$|^ +─+g─+ *$", holds=has_gap)
         daemon.close()
         with Publisher(directory, run="00000000000000bb") as second:
@@ -511,7 +511,7 @@ def test_what_was_not_heard(directory):
             second.send("status", STATUS)
             second.examples = 4000
             publish(second)
-            screen.until("no message between 3,000 and 4,100 examples")
+            screen.until("no message between examples 3,000 and 4,100")
             second.send("status", dict(STATUS, every=200), examples=50)
             second.send("loss", LOSS, examples=150)
             second.send("status", dict(STATUS, every=100), examples=150)
@@ -536,9 +536,9 @@ def test_several_daemons(directory):
         screen.keys("Tab")
         screen.until("(?m)^ right  learning", "loss 0.2000", absent=["loss 0.1000"])
         screen.keys("3")
-        screen.until("waiting for a daemon", "no loss has come yet")
+        screen.until("waiting for a daemon", "no loss yet")
         screen.keys("P")
-        screen.until("no message has come from ipc.* yet")
+        screen.until("no message from ipc.* yet")
         screen.keys("a", "1")
         screen.until("loss 0.1000, .*loss 0.2000")
         screen.resize(200, 60)
@@ -567,11 +567,11 @@ def test_colours(directory):
         assert re.search(r"\033\[[\d;]*38;5;\d+m! rejects", shown), repr(shown[:3000])
 
 
-def test_what_nobody_can_understand(directory):
+def test_invalid_messages(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         for frames in [[b"loss"], [b"loss", b"x"], [b"state", b"[1]"], [b"loss"] + [b"x"] * 9]:
             daemon.socket.send_multipart(frames)
-        screen.until("not understood")
+        screen.until("invalid message")
         for value in [None, "x\ty\033", -1, 1e308, -1e308, 1e-308, True, [], {}, [1, {}], 10**18,
                       {"mean": "a", "rmse": [], "p50": {}}, "\u00e9" * 5000]:
             for topic, fields in [("loss", LOSS), ("status", STATUS), ("state", STATE),
@@ -593,8 +593,8 @@ def test_what_nobody_can_understand(directory):
 
 
 def test_words_of_any_length(directory):
-    """Text that no line can be broken at, after a character that no terminal knows; numbers of
-    layers and names that no network has; and all else is still understood."""
+    """Unbreakable text after an unknown character, invalid layer numbers, and unknown network names do not
+    affect other messages."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("event", {"kind": "set", "text": "\u0378" + 500 * "y"})
         daemon.send("status", dict(STATUS, name=100000 * "\u6f22", model=100000 * "x"))
@@ -605,24 +605,24 @@ def test_words_of_any_length(directory):
             daemon.send("state", {"layers": layers})
         screen.keys("v")
         daemon.send("status", dict(STATUS, name=2 ** 20 * "z"))
-        screen.until("not understood: it is larger than 1 MiB", "0 lstm 128", "\u6f22{10}")
+        screen.until("ignored 1 invalid message: it is larger than 1 MiB", "0 lstm 128", "\u6f22{10}")
         screen.keys("q")
         screen.until("ended 0")
 
 
 def test_events_are_found_again(directory):
-    """Also when their keys were pressed where none are shown."""
+    """Keys of events also work on views without events."""
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("event", {"kind": "set", "text": "the only one"})
         screen.until("the only one")
         screen.keys("v", *["Up"] * 9)
-        screen.until("loss 0|no loss has", absent=["the only one"])
+        screen.until("loss 0|no loss yet", absent=["the only one"])
         screen.keys("v", "v", "v")
         screen.until("the only one", absent=["-\\d older"])
 
 
-def test_the_terminal_comes_back(directory):
-    """As it was, however the program ends."""
+def test_the_terminal_is_restored(directory):
+    """The terminal is restored at every kind of end."""
     for number, status in [("INT", 0), ("TERM", 0), ("HUP", 0), ("SEGV", 139), ("ABRT", 134),
                            ("QUIT", 131)]:
         own = pathlib.Path(directory, number)
@@ -636,8 +636,8 @@ def test_the_terminal_comes_back(directory):
             assert screen.modes() == "1 0 0", number
 
 
-def test_a_terminal_that_takes_no_more(directory):
-    """Whose output is stopped: the second signal ends it."""
+def test_a_blocked_terminal(directory):
+    """The output is blocked: a second signal ends the program."""
     with Publisher(directory) as daemon:
         master, slave = pty.openpty()
         process = subprocess.Popen([PROGRAM, "-c", daemon.endpoint], stdin=slave, stdout=slave,
@@ -688,17 +688,17 @@ def test_a_real_daemon_and_keys_that_act(directory):
         learn(daemon)
         screen.until("0 gru 8 ", "rmse +0", "200 examples", "healthy: yes")
         screen.keys("P")
-        screen.until("Pause real: .*y/N")
+        screen.until("Pause real until it is resumed.*y/N")
         screen.keys("n")
-        screen.until("nothing was done")
+        screen.until("cancelled")
         assert daemon.ask("status")["state"] == "learning"
         screen.keys("P", "y")
-        screen.until("real  paused", "done: it is paused now", "paused after 200 examples")
+        screen.until("real  paused", "done: the daemon is paused", "paused after 200 examples")
         assert daemon.ask("status")["state"] == "paused"
         screen.keys("P")
         screen.until("Resume real.*y/N")
         screen.keys("y")
-        screen.until("real  learning", "done: it is learning now")
+        screen.until("real  learning", "done: the daemon is learning")
         screen.keys("R")
         screen.until("Learning rate of real, now 0.001, new: _")
         screen.keys("0", ".", "5", "BSpace", "0", "2", "Enter")
@@ -709,7 +709,7 @@ def test_a_real_daemon_and_keys_that_act(directory):
         screen.keys("R", "-", "1", "Enter", "y")
         screen.until("(?s)learning.optimizer.rate: found.*allowed")
         screen.keys("R", "7", "Escape")
-        screen.until("nothing was done")
+        screen.until("cancelled")
         screen.keys("C")
         screen.until("Write a checkpoint of real now.*y/N")
         screen.keys("y")
@@ -726,17 +726,17 @@ def test_the_wrong_daemon_is_not_touched(directory):
         other.send("status", STATUS)
         screen.until("host-load  learning")
         screen.keys("P", "y")
-        screen.until(r"(?s)is not the one watched\s+here:\s+nothing was done; --control\s+names the right one")
+        screen.until(r"(?s)is not the one shown\s+here:\s+command not sent; pass its\s+control\s+socket\s+with\s+--control")
         assert daemon.ask("status")["state"] == "learning"
 
 
-def test_a_daemon_that_lets_nobody_in(directory):
-    """The reason stands where the state would, and nothing is said of waiting for a daemon."""
+def test_access_denied(directory):
+    """The line of the state contains the reason; the screen does not wait for a daemon."""
     with Guarded(directory, statistics=(), control=()) as daemon:
         daemon.ask("status")  # it listens
         stranger = Pair(directory, "stranger")
         connect = "-c", daemon.endpoint("statistics")
-        for key, said in ([], "REFUSED|NOT ADMITTED"), (["--server-key", stranger.public_file], "NOT ADMITTED"):
+        for key, said in ([], "REFUSED|ACCESS DENIED"), (["--server-key", stranger.public_file], "ACCESS DENIED"):
             own = pathlib.Path(directory, f"screen{len(key)}")
             own.mkdir()
             with Screen(own, 160, 24, *connect, *map(str, key)) as screen:
@@ -770,7 +770,7 @@ def test_once(directory):
 
 
 def test_once_without_a_daemon(directory):
-    reason = b"no message came from ipc:.*: there is no such socket"
+    reason = b"no message from ipc:.*: there is no such socket"
     for seconds in "0.2", "5", "30":  # a machine that is busy may not know the reason in a few
         done = subprocess.run([PROGRAM, "--once", "--wait", seconds, "-c", f"ipc://{directory}/none"],
                               capture_output=True, timeout=LIMIT)
@@ -789,7 +789,7 @@ def test_usage(directory):
         assert (done.returncode, done.stdout) == (USAGE, b""), (arguments, done)
         assert b"--help" in done.stderr, (arguments, done)
     with Screen(directory, 80, 24, kind="dumb") as screen:
-        screen.until("cannot draw on a terminal of the kind 'dumb'", f"ended {UNAVAILABLE}")
+        screen.until("terminal type 'dumb' is not supported", f"ended {UNAVAILABLE}")
 
 
 cases.run(globals())

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-watch against a daemon that is played here: what it prints of what arrives, what it says
-when something is wrong, and what a terminal shows."""
+"""Tests runnel-watch with a simulated daemon: its output for each message, its errors, and the display on a
+terminal."""
 import fcntl
 import json
 import os
@@ -42,7 +42,7 @@ STATE = {"layers": [{"kind": "lstm", "size": 128, "summed_inputs": {"mean": 0.5,
 
 
 class Daemon(Publisher):
-    """It has learned a hundred examples more with each message."""
+    """Each message contains a hundred more examples."""
 
     def send(self, topic, fields, lost=0):
         super().send(topic, fields, lost, examples=100)
@@ -57,12 +57,12 @@ class Watch:
             stderr=subprocess.PIPE, env=dict(os.environ, TZ="UTC"), bufsize=0, **options)
 
     def line(self):
-        """The next line; "" when it has ended."""
+        """The next line; "" at the end."""
         assert select.select([self.process.stdout], [], [], LIMIT)[0], "nothing is printed"
         return self.process.stdout.readline().decode().rstrip("\n")
 
     def until(self, pattern):
-        """The lines up to the first that matches, that one included."""
+        """The lines up to and including the first match."""
         lines = []
         while not (lines and re.search(pattern, lines[-1])):
             lines.append(self.line())
@@ -70,8 +70,8 @@ class Watch:
         return lines
 
     def end(self):
-        """Wait for its end; the exit status, the lines not yet read, and what it complained of. That it
-        waits for the daemon is left out: on a machine that is busy it may for a while."""
+        """Waits for the end; returns the exit status, the remaining lines, and errors. "Waiting for a daemon"
+        is left out, since it depends on the load."""
         waits = r"(-- [\d:]{8} |runnel-watch: )waiting for a daemon at ipc://"
         out, err = ([line for line in text.decode().splitlines(keepends=True)
                      if not re.match(waits, line)]
@@ -85,7 +85,7 @@ def stop(watch, number=signal.SIGINT):
 
 
 def cells(header, row):
-    """A row of the table as {title: text}; every cell ends where its title ends."""
+    """A row of the table as {title: text}; every cell ends below its title's end."""
     assert len(header) == len(row), (header, row)
     found, begin = {}, 0
     for title in re.finditer(r"\S+", header):
@@ -115,8 +115,8 @@ def test_table(directory):
     assert cells(lines[0], lines[2])["examples"] == "200"
 
 
-def test_header_stays_in_sight(directory):
-    """Lines of all kinds push it up, not rows alone."""
+def test_header_is_repeated(directory):
+    """Lines of all kinds count for the repetition of the header."""
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "loss", "-t", "state", "-n", "60")
     daemon.wait_for("status", "loss", "state")
@@ -129,8 +129,8 @@ def test_header_stays_in_sight(directory):
     assert status == OK and headers == [0, 22, 44, 66, 88], headers
 
 
-def test_status_is_said_when_it_changes(directory):
-    """Also when it was asked for."""
+def test_status_is_printed_when_it_changes(directory):
+    """Also with --topic status."""
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "--topic", "status", "--topic", "event", "-n", "5")
     daemon.wait_for("status", "event")
@@ -147,7 +147,7 @@ def test_status_is_said_when_it_changes(directory):
 
 
 def test_anomalies(directory):
-    """Of all events these alone, a line each, with the time of their data."""
+    """Prints only anomaly events, one line each, with their data time."""
     daemon = Publisher(directory)
     columns = [{"column": 3, "score": 2.75, "forecast": 10.5, "truth": 25}, {"column": 0, "score": 2}]
     event = {"kind": "anomaly", "text": "it is abnormal", "stream": "taxi\033[31m", "example": 7,
@@ -196,7 +196,7 @@ def test_predictions_that_are_off(directory):
     assert "predictions" not in "".join(others)
 
 
-def test_metrics_and_what_is_not_there_yet(directory):
+def test_metrics_and_missing_values(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "--topic", "loss", "--count", "4")
     daemon.wait_for("status", "loss")
@@ -217,7 +217,7 @@ def test_metrics_and_what_is_not_there_yet(directory):
 
 
 def test_skill(directory):
-    """On a terminal it is red while the simplest forecast has been better of late."""
+    """On a terminal the skill is red while the baseline is better."""
     daemon = Daemon(directory)
     terminal = Terminal(daemon.endpoint, 24, 120, "xterm")
     daemon.wait_for("status", "loss", "event")
@@ -305,7 +305,7 @@ def test_state_by_member(directory):
 
 
 def test_state_of_many_members(directory):
-    """Each line says whose it is, and all begin in the same column."""
+    """Each line contains the name of its network, with aligned columns."""
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "state", "-n", "1")
     daemon.wait_for("status", "state")
@@ -316,7 +316,7 @@ def test_state_of_many_members(directory):
     assert [line.split()[:2] for line in lines] == [[str(n), name] for n, name in enumerate(MANY)], lines
 
 
-def test_truths_beside_what_was_said(directory):
+def test_truths_with_forecasts(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "prediction", "-n", "4")
     daemon.wait_for("status", "prediction")
@@ -347,7 +347,7 @@ def test_truths_beside_what_was_said(directory):
 
 
 def test_targets_that_have_names(directory):
-    """Each line says which, beginning and end of a name that has no room, and none is longer than the terminal."""
+    """Each line contains the beginning and end of a long name, and fits the terminal."""
     names = "load, a, temperature_of_bearing_upper, temperature_of_bearing_lower"
     said = {"example": 8, "prediction": [1.5, 2, 3, 4, 5], "target": [1.25, 3, 4, 5, 6], "baseline": [0.5] * 5,
             "interval": [[1, 2]] * 5}
@@ -369,7 +369,7 @@ def test_targets_that_have_names(directory):
 
 
 def test_a_name_of_any_length(directory):
-    """On a terminal of any width."""
+    """Works on a terminal of any width."""
     said = {"example": 8, "prediction": [1.5], "target": [1.25], "baseline": [0.5], "interval": [[1, 2]]}
     with Publisher(directory) as daemon:
         screen = Terminal(daemon.endpoint, 24, 3000, "xterm", "-t", "prediction")
@@ -384,8 +384,8 @@ def test_a_name_of_any_length(directory):
         os.close(screen.master)
 
 
-def test_what_comes_next(directory):
-    """The open forecast of each stream, once no other has come for a moment."""
+def test_next_forecast(directory):
+    """Prints the open forecast of each stream after a moment without predictions."""
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "prediction")
     daemon.wait_for("status", "prediction")
@@ -430,7 +430,7 @@ def test_json(directory):
     assert json.loads(lines[6]) == {"topic": "event"}
 
 
-def test_json_keeps_remarks_apart(directory):
+def test_json_separates_reports(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "--json", "-t", "loss", "-n", "2")
     daemon.wait_for("status", "loss")
@@ -473,7 +473,7 @@ def test_a_restarted_daemon(directory):
         first.send("loss", LOSS)
     watch.until(" 1100 ")
     first.close()
-    watch.until("is gone; waiting")
+    watch.until("lost; waiting")
     second = Daemon(directory, run="00000000000000bb")
     second.wait_for("status", "loss", "event")
     second.send("status", STATUS)
@@ -484,7 +484,7 @@ def test_a_restarted_daemon(directory):
     assert (status, err) == (OK, "")
     text = "\n".join(lines)
     assert "is back after" in text
-    assert "started again: run 00000000000000bb, before it 00000000000000aa" in text, text
+    assert "restarted: run 00000000000000bb, previous run 00000000000000aa" in text, text
     assert "host-load is learning" in text, "the new daemon is not introduced"
     assert "missed" not in text + "\n".join(rest)
 
@@ -506,7 +506,7 @@ def test_silence(directory):
 
 
 def test_nothing_to_print(directory):
-    """Who waits for messages that do not come is told once that somebody is there."""
+    """Reports once that the daemon runs, although no message of the topic arrives."""
     daemon = Daemon(directory)
     watches = [Watch(daemon.endpoint, *arguments, "-n", "1")
                for arguments in [["-t", "loss"], ["-t", "loss", "--json"], ["-t", "loss", "-t", "status"]]]
@@ -518,12 +518,12 @@ def test_nothing_to_print(directory):
     daemon.close()
     said = "\n".join(lines)
     for text in [said, err_json]:
-        assert text.count("nothing that is to be printed has come yet") == 1, text
-    assert f"{STATUS['name']} is there and has learned" in said and err == "", said
-    assert "nothing that is" not in "".join(printed)
+        assert text.count("no message of the selected topics yet") == 1, text
+    assert f"{STATUS['name']} is running and has learned" in said and err == "", said
+    assert "no message of the selected" not in "".join(printed)
 
 
-def test_a_daemon_that_comes_later(directory):
+def test_a_daemon_that_starts_later(directory):
     watch = Watch(f"ipc://{directory}/statistics")
     lines = watch.until("waiting for a daemon at ipc://")
     assert len(lines) == 1
@@ -536,8 +536,8 @@ def test_a_daemon_that_comes_later(directory):
     assert (status, err) == (OK, "")
 
 
-def test_what_is_no_daemon(directory):
-    """A socket of another kind, such as the daemon's own for control; or none at all."""
+def test_not_a_daemon(directory):
+    """The endpoint is another kind of socket, such as the control socket, or does not exist."""
     endpoint = f"ipc://{directory}/control"
     with zmq.Context() as context, context.socket(zmq.REP) as socket:
         socket.bind(endpoint)
@@ -549,7 +549,7 @@ def test_what_is_no_daemon(directory):
     stop(watch)
 
 
-def test_what_nobody_can_understand(directory):
+def test_invalid_messages(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "loss", "-t", "state", "-t", "event", "-t", "prediction")
     daemon.wait_for("status", "loss", "state", "event", "prediction")
@@ -573,11 +573,11 @@ def test_what_nobody_can_understand(directory):
     status, rest, err = stop(watch)
     daemon.close()
     assert (status, err) == (OK, "")
-    said = [re.search(r"(\d+) messages? not understood", line) for line in lines + rest]
+    said = [re.search(r"ignored (\d+) invalid messages?", line) for line in lines + rest]
     assert sum(int(match.group(1)) for match in said if match) == len(garbage)
 
 
-def test_output_that_takes_no_more(directory):
+def test_blocked_output(directory):
     daemon = Daemon(directory)
     with open("/dev/full", "wb") as full:
         process = subprocess.Popen([PROGRAM, "-c", daemon.endpoint], stdout=full,
@@ -590,12 +590,12 @@ def test_output_that_takes_no_more(directory):
 
 
 def own_terminal():
-    """Make standard input the controlling terminal, so that Ctrl-C is a signal."""
+    """Makes standard input the controlling terminal, so that Ctrl-C is a signal."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class Terminal:
-    """A runnel-watch on a pseudo-terminal, and what that shows: enough of a terminal to know."""
+    """runnel-watch on a pseudo-terminal, and a simple emulation of its screen."""
 
     def __init__(self, endpoint, rows, columns, kind, *arguments, locale="C.UTF-8"):
         self.columns, self.bytes = columns, b""
@@ -611,7 +611,8 @@ class Terminal:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
 
     def screen(self):
-        """The lines shown; the escapes used are erase to the end, one line up, and colours."""
+        """The visible lines. The program uses only three escapes: erase to the end, one line up, and
+        colours."""
         lines, row, column = [""], 0, 0
         text = self.bytes.decode(errors="ignore")
         for token in re.findall(r"\033\[[0-9]*[A-Za-z]|.", text, re.DOTALL):
@@ -633,7 +634,7 @@ class Terminal:
         return lines
 
     def until(self, holds):
-        """Read until holds(screen); the screen."""
+        """Reads until holds(screen), and returns the screen."""
         end = time.monotonic() + LIMIT
         while not holds(self.screen()):
             assert select.select([self.master], [], [], max(0, end - time.monotonic()))[0], (
@@ -642,12 +643,12 @@ class Terminal:
         return self.screen()
 
     def end(self):
-        """End it with Ctrl-C, echo and all; the exit status and the last screen."""
+        """Ends the program with Ctrl-C; returns the exit status and the last screen."""
         os.write(self.master, b"\x03")
         return self.rest()
 
     def rest(self):
-        """Its exit status, and the last screen."""
+        """Returns the exit status and the last screen."""
         try:
             while True:
                 piece = os.read(self.master, 65536)
@@ -662,7 +663,7 @@ class Terminal:
 
 
 def on_terminal(directory, rows, columns):
-    """Lines that scroll, as wide as the terminal takes, and nothing else."""
+    """Prints only scrolling lines, as wide as the terminal."""
     daemon = Daemon(directory)
     terminal = Terminal(daemon.endpoint, rows, columns, "xterm")
     daemon.wait_for("status", "loss", "event")
@@ -681,7 +682,7 @@ def on_terminal(directory, rows, columns):
     impatient.until(lambda lines: "is silent" in "".join(lines))
     daemon.close()
     for one in terminal, impatient:
-        one.until(lambda lines: "for its return" in "".join(lines))  # to its end, however it wraps
+        one.until(lambda lines: "for it to return" in "".join(lines))  # to its end, however it wraps
         status, lines = one.end()
         assert status == OK and lines[-1] == "^C" and b"\033" not in one.bytes, lines
 
@@ -695,7 +696,7 @@ def test_terminal_of_120(directory):
 
 
 def rows_at_full_speed(directory, *arguments):
-    """What a terminal shows of 1000 rows at once, in the end with the newest: (rows, screen)."""
+    """The terminal's output for 1000 rows at once, until the newest: (rows, screen)."""
     daemon = Daemon(directory)
     terminal = Terminal(daemon.endpoint, 24, 80, "xterm", *arguments)
     daemon.wait_for("status", "loss", "event")
@@ -711,15 +712,15 @@ def rows_at_full_speed(directory, *arguments):
 
 
 def test_full_speed(directory):
-    """A reader gets few rows and a note about it, unless all are asked for."""
+    """A reader gets few rows and a note, unless --all is given."""
     rows, screen = rows_at_full_speed(directory)
-    assert 1 < len(rows) < 900 and screen.count("--all shows all") == 1, (len(rows), screen[-1000:])
+    assert 1 < len(rows) < 900 and screen.count("use --all to show all") == 1, (len(rows), screen[-1000:])
     rows, screen = rows_at_full_speed(directory, "--all")
     assert len(rows) == 1000 and "--all" not in screen, len(rows)
 
 
 def test_two_signals(directory):
-    """A forwarded signal comes twice, and the second one ends it at once."""
+    """A forwarded signal arrives twice; the second one ends the program at once."""
     daemon = Daemon(directory)
     terminal = Terminal(daemon.endpoint, 24, 80, "xterm")
     daemon.wait_for("status", "loss", "event")
@@ -732,8 +733,8 @@ def test_two_signals(directory):
     assert status in (-signal.SIGINT, -signal.SIGTERM), (status, lines)
 
 
-def test_text_that_would_act(directory):
-    """Control characters, and what turns the direction of writing, are shown and do nothing."""
+def test_control_characters(directory):
+    """Control characters and characters for the direction of writing are displayed without effect."""
     text = "a\u009b2Jb\u007fc\u202ed \u00fc"
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "--json", "--count", "1")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""runnel-web against daemons that are played here: its pages, its JSON, its server-sent events, its
-metrics, what it keeps, whom it admits, and what malicious clients can do to it."""
+"""Tests runnel-web with simulated daemons: pages, JSON, server-sent events, metrics, history, access control,
+and malicious clients."""
 import contextlib
 import http.client
 import importlib.util
@@ -32,7 +32,7 @@ def run(*arguments):
 
 
 def start(directory, *arguments):
-    """A daemon that is heard of, and the program."""
+    """A daemon that the program has received messages of, and the program."""
     daemon = Daemon(directory)
     web = Web(directory, daemon.endpoint, arguments=arguments)
     daemon.await_subscriber()
@@ -41,7 +41,7 @@ def start(directory, *arguments):
 
 
 def test_page(directory):
-    """Everything that the page names is served with its type, and nothing comes from outside."""
+    """Every file that the page contains is served with its type, and no file is external."""
     daemon, web = start(directory)
     with web:
         status, headers, body = web.open("/")
@@ -180,7 +180,7 @@ def test_api(directory):
 
 
 def test_forecasts(directory):
-    """What was predicted beside what came, by stream and column; bounded; taken back with the daemon."""
+    """Truths with their forecasts by stream and column: bounded, and removed with the daemon."""
     daemon, web = start(directory)
     with web:
         web.until("api/forecasts", lambda answer: answer["published"] is False)
@@ -263,8 +263,9 @@ def test_forecasts(directory):
         assert web.end() == 0
 
 
-def test_more_predictions_than_can_be_read(directory):
-    """What comes too fast is passed over, the last thousand never; all other topics are whole."""
+def test_too_many_predictions(directory):
+    """Predictions beyond the limit are dropped except for the newest thousand; all other topics are
+    complete."""
     many = 30000 # 27 MB: at the rate at which they are read that takes longer than to send them
     daemon, web = start(directory)
     with web:
@@ -286,7 +287,7 @@ def test_more_predictions_than_can_be_read(directory):
 
 
 def test_live(directory):
-    """Each message reaches those who listen; where they come too fast, nothing of the band is lost."""
+    """All subscribers get each message. At a high rate no minimum or maximum is lost."""
     daemon, web = start(directory)
     with web:
         listeners = [Live(web), Live(web)]
@@ -317,7 +318,7 @@ def test_live(directory):
         assert web.end() == 0
 
 
-def test_daemon_is_killed_and_comes_back(directory):
+def test_daemon_is_killed_and_restarts(directory):
     daemon, web = start(directory)
     with web:
         live = Live(web)
@@ -336,7 +337,7 @@ def test_daemon_is_killed_and_comes_back(directory):
         assert (first["run"], second["run"]) == ("00000000000000aa", "00000000000000bb")
         assert second["resumed"] == "/state/checkpoint"
         watched = [e for e in web.get("api/events?run=1")["events"] if e["kind"] == "watch"]
-        assert any("gone" in e["text"] for e in watched), watched
+        assert any("lost" in e["text"] for e in watched), watched
         live.close()
         assert web.end() == 0
 
@@ -355,8 +356,8 @@ def test_history_survives(directory):
         assert web.end() == 0
 
 
-def test_steps_that_are_kept_no_longer(directory):
-    """They come from the history, where a recording has them; else the answer is that they are gone."""
+def test_older_steps(directory):
+    """Older steps come from the history if the recording contains them; else the reply is 410."""
     daemon = Daemon(directory)
     record = pathlib.Path(os.environ.get("builddir", "."), "runnel-record").resolve()
     recorder = subprocess.Popen([record, "-c", daemon.endpoint, "-o", f"{directory}/history"], stderr=subprocess.DEVNULL)
@@ -402,7 +403,7 @@ def test_steps_that_are_kept_no_longer(directory):
 
 
 def test_metrics_have_checkers(_):
-    """The cases below check what /metrics sends with both where they are installed."""
+    """The following cases require both programs for checks of /metrics."""
     if not shutil.which("promtool") or not importlib.util.find_spec("prometheus_client"):
         cases.skip("needs promtool and prometheus_client (Debian: prometheus, python3-prometheus-client)")
 
@@ -434,7 +435,7 @@ def check_open(text):
 
 
 def test_all_is_rejected(directory):
-    """No loss comes then, and what was learned before grows old: `status` has the newest figures."""
+    """Without a loss message, `status` contains the newest figures."""
     daemon, web = start(directory)
     with web:
         for count, loss in (5, False), (7, True):
@@ -530,7 +531,7 @@ def test_metrics(directory):
         assert web.end() == 0
 
 
-def test_forecasts_are_exported_when_asked_for(directory):
+def test_forecasts_in_metrics(directory):
     daemon, web = start(directory)
     with web:
         daemon.status(predictions=True)
@@ -542,7 +543,7 @@ def test_forecasts_are_exported_when_asked_for(directory):
 
 
 def test_odd_statistics(directory):
-    """What no daemon should say neither ends the program nor spoils what it says of others."""
+    """Invalid values of a daemon neither end the program nor affect other daemons."""
     daemon, web = start(directory)
     with web:
         for kind in ["k" * 100, "k" * 100, "", "other", "é" * 20, "a\x1b[31m\n\"b", None, 7, ["x"]]:
@@ -570,7 +571,7 @@ def test_odd_statistics(directory):
         assert web.end() == 0
 
 
-def test_who_may_read(directory):
+def test_access(directory):
     daemon, web = start(directory)
     with web:
         for host, status in [("localhost", 200), (f"127.0.0.1:{web.port}", 200), ("[::1]:1", 200),
@@ -579,7 +580,7 @@ def test_who_may_read(directory):
                              ("evillocalhost", 403), ("[::2]", 403), ("[::1", 403),
                              ("a" * 300 + ".localhost", 403), ("", 403)]:
             assert web.open("/api/daemons", Host=host)[0] == status, host
-        # What a page of another site makes a browser ask for; a link from there is followed.
+        # Requests of a page of another site are rejected; a link to this page works.
         for site, mode, status in [("same-origin", "cors", 200), ("none", "navigate", 200),
                                    ("cross-site", "navigate", 200), ("cross-site", "no-cors", 403),
                                    ("same-site", "cors", 403)]:
@@ -606,7 +607,7 @@ def test_who_may_read(directory):
 
 
 def ask_from(address, port, path, **headers):
-    """(status, headers) of a GET from an address of loopback: a client of its own."""
+    """(status, headers) of a GET from a loopback address: a separate client."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT,
                                             source_address=(address, 0))
     with contextlib.closing(connection):
@@ -616,7 +617,7 @@ def ask_from(address, port, path, **headers):
 
 
 def test_guessing_tokens(directory):
-    """Whoever tries tokens is refused for longer and longer; whoever has the right one is let in."""
+    """Repeated wrong tokens block an address for an increasing time; the correct token is accepted."""
     token, guesser, stale, honest = "0123456789abcdef", "127.0.0.2", "127.0.0.3", "127.0.0.4"
     right = {"Authorization": f"Bearer {token}"}
     path = pathlib.Path(directory, "token")
@@ -661,7 +662,7 @@ def test_guessing_tokens(directory):
         unread, = re.findall(r"(?m)^runnel_web_refused_tokens_total (\d+)$", text)
         assert int(wrong) + int(unread) == asked + 50 + unheard, (wrong, unread, asked)
         assert web.end() == 0
-        lines = re.findall(r"(\d+) wrong tokens? and (\d+) not looked at, the newest from (\S+)",
+        lines = re.findall(r"(\d+) requests? with a wrong token and (\d+) rejected unchecked, the newest from (\S+)",
                            log.read_text(encoding="utf-8"))
         assert sum(int(a) + int(b) for a, b, _ in lines) == int(wrong) + int(unread), lines
         assert {address for _, _, address in lines} <= {guesser, stale}, lines
@@ -674,7 +675,7 @@ def memory_kib(process):
 
 
 def answer_to(port, request):
-    """All that comes back for these bytes, until the server closes or has said something."""
+    """Everything received for these bytes, until the server closes the connection or has sent something."""
     with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as connection:
         try:
             connection.sendall(request)
@@ -724,8 +725,8 @@ def check_refusals(web):
 
 
 def test_bad_clients(directory):
-    """Five hundred connections that say nothing, one that says a byte a second and one that reads
-    nothing: others are served meanwhile, and the first two kinds are closed in time."""
+    """Of 500 silent connections, one at a byte a second and one that does not read, the silent and slow ones
+    are closed in time. Other clients are not delayed."""
     daemon, web = start(directory)
     sanitized = "define RUNNEL_SANITIZERS 1" in (BUILD / "build-config.h").read_text()
     with web:
@@ -758,10 +759,10 @@ def test_bad_clients(directory):
         assert web.end() == 0
 
 
-run_tests([test_page, test_options, test_api, test_forecasts, test_steps_that_are_kept_no_longer,
+run_tests([test_page, test_options, test_api, test_forecasts, test_older_steps,
            test_metrics_have_checkers,
-           test_more_predictions_than_can_be_read, test_live,
-           test_daemon_is_killed_and_comes_back, test_history_survives, test_all_is_rejected, test_metrics,
-           test_forecasts_are_exported_when_asked_for,
-           test_odd_statistics, test_who_may_read,
+           test_too_many_predictions, test_live,
+           test_daemon_is_killed_and_restarts, test_history_survives, test_all_is_rejected, test_metrics,
+           test_forecasts_in_metrics,
+           test_odd_statistics, test_access,
            test_guessing_tokens, test_bad_clients])

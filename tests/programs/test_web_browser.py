@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""The page of runnel-web in Chromium, fed by daemons that are played here: what is drawn, how it grows,
-zooms, lays runs over one another, looks by night and on a phone, what it says of a daemon that was
-killed, what a wild value does to it, and what moves. With test_figures as its argument it measures instead how fast it is
+"""Tests the page of runnel-web in Chromium with simulated daemons: charts, growth, zoom, several runs, dark
+mode, phones, killed daemons, outliers and motion. With the argument test_figures it measures speed
 (docs/reference/web-api.md)."""
 import contextlib
 import json
@@ -42,7 +41,7 @@ def test_page_in_a_browser(directory):
         runs = {r["name"]: r["id"] for r in web.get("api/runs")["runs"]}
         with Page(directory) as page:
             page.driver.get(web.url)
-            # Two daemons share time; each counts examples of its own.
+            # Two daemons share a time axis; each has separate numbers of examples.
             page.until("runnel.view.axis", lambda axis: axis == "time")
             page.run("const list = document.querySelector('#axis'); list.value = 'examples';"
                      "list.dispatchEvent(new Event('change'))")
@@ -111,10 +110,10 @@ def zoom_in(page, runs):
     page.until(f"[{LOSS}.plot.chart.scales.x.min, {LOSS}.plot.chart.scales.x.max]",
                lambda seen: seen == [low, high])
     page.until("location.hash", lambda text: "from=" in text)
-    # Where there is nothing it says so, and no axis pretends otherwise.
+    # Empty charts contain the reason and no axis.
     page.run("runnel.setRange(1e9, 2e9)")
     page.until("document.querySelector('#panel-loss .empty').textContent",
-               lambda text: text == "nothing between these two points")
+               lambda text: text == "no values in this range")
     page.until("getComputedStyle(document.querySelector('#panel-loss canvas')).visibility",
                lambda visibility: visibility == "hidden")
     page.keys("0")
@@ -123,7 +122,7 @@ def zoom_in(page, runs):
 
 
 def lay_over(page, runs):
-    """Runs of different days lie on one axis from their starts; each can be put away."""
+    """Runs of different days share an axis of time since start; each can be hidden."""
     page.keys("aaa")
     assert page.value("document.querySelector('#axis').value") == "elapsed"
     page.until(f"{LOSS}.shown.map((line) => line.data.length ? line.data[0].x : 1e9)",
@@ -150,7 +149,7 @@ def kill_and_bring_back(page, daemon, runs):
     daemon.open("00000000000000bb")
     daemon.await_subscriber()
     daemon.status(resumed="/state/checkpoint")
-    # The page knows the run before it has learned anything, and still draws what comes.
+    # The page shows a run before its first loss, and then draws new values.
     page.until("runnel.store.runs.size", lambda count: count == len(runs) + 1)
     feed(daemon, 5)
     page.until("runnel.bounds()[1]", lambda newest: newest == daemon.examples)
@@ -162,7 +161,7 @@ def kill_and_bring_back(page, daemon, runs):
     assert newest not in runs.values()
     page.wait_for_newest(daemon, newest)
     page.until(f"runnel.store.runs.get({newest}).layers.length", lambda count: count == 1)
-    page.until("document.querySelector('#events').textContent", lambda text: "gone" in text)
+    page.until("document.querySelector('#events').textContent", lambda text: "lost" in text)
 
 
 def by_night_and_on_a_phone(page):
@@ -196,12 +195,12 @@ def open_page(page, web, daemon, run=1):
 
 
 def points_of(page, run=1):
-    """{x: y} of the loss chart's line."""
+    """{x: y} of the line in the loss chart."""
     return dict(page.value(f"{LOSS}.shown.find((line) => line.run.id === {run}).data.map(({{x, y}}) => [x, y])"))
 
 
 def test_wild_values(directory):
-    """One wild value is marked, and leaves range and line to all others; a new level is in sight."""
+    """An outlier is marked and does not affect range and line; a new level remains visible."""
     daemon = Daemon(directory)
     with Web(directory, daemon.endpoint) as web, Page(directory) as page:
         daemon.await_subscriber()
@@ -229,7 +228,7 @@ def test_wild_values(directory):
 
 
 def test_smoothing_looks_back_only(directory):
-    """No point moves when later ones come."""
+    """Later values do not move points."""
     daemon = Daemon(directory)
     with Web(directory, daemon.endpoint) as web, Page(directory) as page:
         daemon.await_subscriber()
@@ -250,8 +249,8 @@ def test_smoothing_looks_back_only(directory):
         assert len(after) > 300 and not moved, moved # six digits
 
 
-def test_old_trouble_is_grey(directory):
-    """What was rejected is marked for an hour, and again when there is more."""
+def test_old_counts_are_grey(directory):
+    """Rejected examples are marked for an hour, and again when the count increases."""
     daemon = Daemon(directory)
     with Web(directory, daemon.endpoint) as web, Page(directory) as page:
         daemon.await_subscriber()
@@ -277,7 +276,7 @@ LONG = "production-hall-north-assembly-line-7-"
 
 
 def test_card_without_a_loss(directory):
-    """A daemon that rejects everything says so in `status` alone; what nobody has said is not 0."""
+    """If a daemon rejects everything, only `status` contains the count. Unknown values are not 0."""
     daemon = Daemon(directory)
     with Web(directory, daemon.endpoint) as web, Page(directory) as page:
         daemon.await_subscriber()
@@ -290,7 +289,7 @@ def test_card_without_a_loss(directory):
 
 
 def test_cards(directory):
-    """A card shows what tells its daemon from others, and nothing moves when numbers grow."""
+    """A card shows the differences to other daemons, and does not move when numbers grow."""
     names = [LONG + "temperature", LONG + "pressure", LONG + "pressure-2"]
     daemons = [Daemon(directory, str(i), run=f"{i:016x}") for i in range(4)]
     with Web(directory, *(daemon.endpoint for daemon in daemons)) as web, Page(directory) as page:
@@ -309,7 +308,7 @@ def test_cards(directory):
                        lambda own: own == [[name[len(LONG):], True] for name in names + names[:1]])
             page.until("[...document.querySelectorAll('.daemon .place')].map((one) => one.textContent)",
                        lambda places: places == [" 0", "", "", " 3"])
-            # What a daemon is called, its network and when it began come one after the other.
+            # Daemon name, network and start time are in this order.
             page.until("document.querySelector('#daemons').textContent",
                        lambda text: text.count(f"examples{daemons[0].examples:,}") == 4)
             page.until("[...document.querySelectorAll('#runs tbody tr')].map((row) => "
@@ -333,7 +332,7 @@ def test_cards(directory):
 
 
 def settled(page):
-    """Where everything is, once it stays there for as long as the page takes to look again."""
+    """The positions of all elements, once they are stable between two polls of the page."""
     before, since = None, time.monotonic()
     while time.monotonic() - since < 1:
         places = page.until(PLACES, lambda places: len(places) > 100)
@@ -350,7 +349,7 @@ PLACES = """[...document.querySelectorAll(
 
 
 def test_recording_alone(directory):
-    """A recording is shown without any daemon, and follows who writes it."""
+    """A recording is shown without a daemon, and follows its writer."""
     daemon = Daemon(directory)
     with Web(directory, daemon.endpoint) as writer:
         daemon.await_subscriber()
@@ -372,7 +371,7 @@ def test_recording_alone(directory):
 
 
 def copy_run(path, count):
-    """So many runs of daemons of their own, each a copy of the first, by SQL."""
+    """This number of runs with separate daemons, SQL copies of the first."""
     with contextlib.closing(sqlite3.connect(path)) as file:
         for table, key in [("runs", "id"), ("loss", "run")]:
             names = [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
@@ -385,7 +384,7 @@ def copy_run(path, count):
 
 
 def test_many_runs(directory):
-    """Twenty runs have twenty colours, by day and by night, further ones dashes."""
+    """Twenty runs have twenty colours in light and dark mode, further runs have dashes."""
     daemon = Daemon(directory)
     with Web(directory, daemon.endpoint) as web:
         daemon.await_subscriber()
@@ -415,13 +414,13 @@ def test_many_runs(directory):
 
 
 def test_settings(directory):
-    """Of several runs the settings in which they differ, live and recorded, and what is searched for."""
+    """Shows and searches the different settings of several runs, live and recorded."""
     rows = ("[...document.querySelectorAll('#settings tbody tr')].map((row) =>"
             "[...row.children].map((cell) => cell.textContent))")
     daemons = [Daemon(directory, "one"), Daemon(directory, "two", run="00000000000000cc")]
     rates = [0.001, 0.0003]
 
-    def tell(rate, daemon):
+    def send_status(rate, daemon):
         configuration = {"seed": 1, "model.layers.0.cell": "gru", "learning.optimizer.rate": rate,
                          "tags": {"site": daemon.name}}
         daemon.status(tags=configuration["tags"], configuration=configuration, digest=f"{int(rate * 1e5):016x}")
@@ -429,7 +428,7 @@ def test_settings(directory):
     with Web(directory, *(daemon.endpoint for daemon in daemons)) as web:
         for rate, daemon in zip(rates, daemons, strict=True):
             daemon.await_subscriber()
-            tell(rate, daemon)
+            send_status(rate, daemon)
             feed(daemon, 20)
         web.until("api/runs", lambda answer: len(answer["runs"]) == 2 and all(run["tags"] for run in answer["runs"]))
         with Page(directory) as page:
@@ -438,7 +437,7 @@ def test_settings(directory):
             page.run("document.querySelector('#settings').open = true")
             found = page.until(rows, lambda found: len(found) == 2 and found[1][0] == "tags.site")
             assert sorted(found[0]) == ["0.0003", "0.001", "learning.optimizer.rate"], found
-            tell(0.02, daemons[1])  # was set in flight
+            send_status(0.02, daemons[1])  # was set in flight
             page.until(rows, lambda found: "0.02" in found[0])
             page.run("document.querySelector('#settings-differences').click()")
             page.until(rows, lambda found: len(found) == 4)
@@ -459,7 +458,7 @@ def test_settings(directory):
 
 
 def test_fleet(directory):
-    """Who is in the fleet of a daemon, who has what, and what waits; nothing of it without one."""
+    """Shows members, partitions and lag of a daemon's fleet, if it has one."""
     cells = ("[...document.querySelectorAll('.fleet .{} tbody tr')].map((row) =>"
              "[...row.children].map((cell) => cell.textContent))")
     one = Daemon(directory, "one")
@@ -481,15 +480,15 @@ def test_fleet(directory):
                 ["one", "learning", "2", "1,200", "20.5", "7"], ["two", "gone", "1", "70", "0", "–"]]
             assert page.value(cells.format("owners")) == [
                 ["0", "one", "700", "3"], ["1", "one", "500", "4"], ["2", "two", "70", "–"],
-                ["3", "nobody", "0", "–"]]
-            assert page.text(".fleet .what") == "plant: 1 daemon is there, 4 partitions, at least 7 waiting"
+                ["3", "unassigned", "0", "–"]]
+            assert page.text(".fleet .what") == "plant: 1 daemon, 4 partitions, at least 7 waiting"
             long = [f"{n}-" + 30 * "ab" for n in range(20)]  # no name is cut, and none makes the page wider
             one.status(fleet={"group": "plant", "daemons": 20, "of": 20, "round": 12,
                               "members": {name: members["one"] for name in long},
                               "owners": [{"daemon": name, "committed": 7000000, "lag": 12345} for name in long]})
             page.until("document.querySelectorAll('.fleet .owners tbody tr').length", lambda count: count == 20)
-            assert page.text(".fleet .what") == "plant: 20 daemons are there, 20 partitions, 246,900 waiting, " \
-                "round 12 of averages"
+            assert page.text(".fleet .what") == "plant: 20 daemons, 20 partitions, 246,900 waiting, " \
+                "averaging round 12"
             for width in 400, 800, 1400:
                 page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
                     "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
@@ -501,12 +500,12 @@ def test_fleet(directory):
 
 
 def test_fleets(directory):
-    """Groups of one name at two brokers are two fleets; one daemon of each tells of all that are in it."""
+    """Groups of the same name at two brokers are two fleets; one daemon of each reports all members."""
     pair = [Daemon(directory, name) for name in ("one", "two")]
     where = ["redis://127.0.0.1:6379 sensors", "127.0.0.1:9092 sensors"]
     names = "[...document.querySelectorAll('.fleet {}')].map((cell) => cell.textContent)"
 
-    def tell(daemon, at, there):
+    def send_status(daemon, at, there):
         daemon.status(sockets={"examples": at}, fleet={
             "group": "plant", "daemons": there, "of": 1,
             "members": {daemon.name: {"state": "learning", "partitions": 1, "examples": 1, "rate": 1.0}},
@@ -515,19 +514,19 @@ def test_fleets(directory):
     with Web(directory, *[daemon.endpoint for daemon in pair]) as web, Page(directory) as page:
         for daemon, at in zip(pair, where, strict=True):
             daemon.await_subscriber()
-            tell(daemon, at, 1)
+            send_status(daemon, at, 1)
         page.driver.get(web.url)
         page.until(names.format(".what"), lambda found: found == [
-            f"plant at {at}: 1 daemon is there, 1 partition, 0 waiting" for at in sorted(where)])
+            f"plant at {at}: 1 daemon, 1 partition, 0 waiting" for at in sorted(where)])
         assert page.value(names.format(".members tbody th")) == ["two", "one"]
         pair[0].examples = 10  # it is the newest
-        tell(pair[0], where[1], 2)
-        page.until(names.format(".what"), lambda found: found == ["plant: 2 daemons are there, 1 partition, 0 waiting"])
+        send_status(pair[0], where[1], 2)
+        page.until(names.format(".what"), lambda found: found == ["plant: 2 daemons, 1 partition, 0 waiting"])
         check_console(page, web)
 
 
 def test_members(directory):
-    """The layers of each network can be looked at, live and recorded."""
+    """The layers of each network can be shown, live and recorded."""
     daemon = Daemon(directory)
     with Web(directory, daemon.endpoint) as web, Page(directory) as page:
         daemon.await_subscriber()
@@ -554,7 +553,7 @@ SKILL = """(() => { const { shown, plot } = runnel.panels.find((panel) => panel.
 
 
 def choose_soon(page, what, value):
-    """As soon as it can be chosen."""
+    """Waits until it can be selected."""
     page.until(f"[...document.querySelector('#forecast-{what}').options]"
                f".some((one) => one.value == {json.dumps(value)})")
     choose(page, what, value)
@@ -566,7 +565,8 @@ def choose(page, what, value):
 
 
 def test_forecasts(directory):
-    """Truth, forecast and band of a chosen stream and column, with what fell outside; skill in tables."""
+    """Shows truth, forecast and band of a selected stream and column, values outside the band, and tables of
+    skill."""
     daemon, silent = Daemon(directory), Daemon(directory, "silent", run="00000000000000cc")
     with Web(directory, daemon.endpoint, silent.endpoint) as web, Page(directory) as page:
         for one in daemon, silent:
@@ -575,7 +575,7 @@ def test_forecasts(directory):
         daemon.await_predictions()
         weights = {"last": 0.25, "ar12": 0.75}
         for i in range(60):
-            # Every tenth value of column 1 is outside of the band; that of column 0 was not observed.
+            # Every tenth value of column 1 is outside the band; column 0 was not observed.
             wave = 10 + i % 4
             daemon.predict([wave, wave + 100], [None if i % 10 == 5 else wave + 0.5,
                                                 1e30 if i == 35 else wave + (103 if i % 10 == 5 else 100.5)],
@@ -594,8 +594,8 @@ def test_forecasts(directory):
         page.until("[...document.querySelector('#forecast-stream').options].map((one) => one.value)",
                    lambda streams: streams == ["pump", "tank"])
         summary = "document.querySelector('#forecast-summary').textContent"
-        page.until(summary, lambda text: "held 54 of 54 (100%)" in text and "rmse 0.5, of the baseline 1.5" in text)
-        # All columns are side by side, under their names; a click shows one large.
+        page.until(summary, lambda text: "contains 54 of 54 truths (100%)" in text and "rmse 0.5, baseline 1.5" in text)
+        # All columns are side by side with their names; a click enlarges one.
         small = "[...document.querySelectorAll('.multiples button')]"
         page.until(f"{small}.map((one) => [one.querySelector('span').textContent, one.getAttribute('aria-pressed')])",
                    lambda found: found == [["0", "true"], ["1", "false"]])
@@ -603,7 +603,7 @@ def test_forecasts(directory):
             page.until_colored(rgb(page.value(f"runnel.colors().{name}")), "multiples")
         page.run(f"{small}[1].click()")
         page.until("document.querySelector('#panel-forecast h3 span').textContent", lambda text: text == "pump · 1")
-        page.until(summary, lambda text: "held 54 of 60 (90%)" in text)
+        page.until(summary, lambda text: "contains 54 of 60 truths (90%)" in text)
         places = page.value("['forecasts', 'panel-skill', 'panel-loss'].map((id) => "
                             "document.getElementById(id).getBoundingClientRect().top)")
         assert places == sorted(places), places # forecasts, then skill, then learning
@@ -615,16 +615,16 @@ def test_forecasts(directory):
         assert page.value(f"[{PANEL}.shown[3].low, {PANEL}.shown[3].high]") == [[None, 112], [None, 114]]
         page.until(f"{PANEL}.plot.chart.scales.x.max", lambda most: after < most < after + 3600)
         page.until(summary, lambda text: text.endswith("Next: forecast 113, 112 … 114."))
-        # In spite of the wild value.
+        # Despite the outlier.
         page.until(f"{PANEL}.plot.chart.scales.y.max", lambda top: 110 < top < 1000)
         for color in "accent", "bad", "text":
             page.until_colored(rgb(page.value(f"runnel.colors().{color}")), "forecast")
         page.until(SKILL, lambda line: line == [[-0.5, -0.25], True]) # zero is in sight
         choose(page, "stream", "tank")
         page.until(f"{PANEL}.plot.axis", lambda axis: axis == "examples")
-        page.until(summary, lambda text: "held 20 of 20" in text)
+        page.until(summary, lambda text: "contains 20 of 20" in text)
         daemon.predict([5.0], [5.5], stream="tank")
-        page.until(summary, lambda text: "held 21 of 21" in text)
+        page.until(summary, lambda text: "contains 21 of 21" in text)
         rows = ("[...document.querySelectorAll('{} tbody tr')].map((row) => "
                 "[...row.children].map((one) => one.textContent))")
         page.until(rows.format("#panel-columns"), lambda cells: cells == [
@@ -632,7 +632,7 @@ def test_forecasts(directory):
         assert page.text("#panel-columns .bad") == "−50.0%"
         page.until(rows.format("#panel-experts"), lambda cells: cells == [
             ["last", "0.9", "25.0%"], ["ar12", "0.9", "75.0%"]])
-        # Columns that have names are called by them.
+        # Columns with names are shown by name.
         choose(page, "stream", "pump")
         columns_to_choose = "[...document.querySelector('#forecast-column').options].map((one) => one.textContent)"
         page.until(columns_to_choose, lambda said: said == ["0", "1"])
@@ -645,7 +645,7 @@ def test_forecasts(directory):
         page.driver.get("about:blank")
         page.driver.get(address)
         page.until("document.querySelector('#forecast-summary')?.textContent",
-                   lambda text: text and "held 21 of 21" in text)
+                   lambda text: text and "contains 21 of 21" in text)
         choose(page, "daemon", 1)
         page.until("document.querySelector('#panel-forecast .empty').textContent",
                    lambda text: "statistics.predictions: true" in text)
@@ -663,7 +663,7 @@ def click_anomaly(page, number):
 
 
 def wait_for_anomalies(path, count):
-    """Until the recording has so many."""
+    """Waits until the recording has this number of predictions."""
     deadline = time.monotonic() + LIMIT
     while True:
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as file:
@@ -675,8 +675,8 @@ def wait_for_anomalies(path, count):
 
 
 def test_anomalies(directory):
-    """A list of what was abnormal, marks in the chart of its stream and column, and what is clicked is shown
-    among the steps around it: of a daemon and of a recording."""
+    """A list of anomalies with marks in the chart of their stream and column. A click shows the steps around
+    one, of a daemon or a recording."""
     daemon = Daemon(directory)
     recorder = subprocess.Popen([RECORD, "-c", daemon.endpoint, "-o", f"{directory}/runs.db"],
                                 stderr=subprocess.DEVNULL)
@@ -700,17 +700,17 @@ def test_anomalies(directory):
         page.until("document.querySelector('#panel-anomalies')")
         page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
         page.until(ABNORMAL, lambda rows: rows == [
-            ["tank", "<i>line</i> [1m 7"], ["pump", "novelty 6.05, column 1: 9 instead of 1"],
-            ["pump", "novelty 3.65, column 1: 9 instead of 1"]])
+            ["tank", "<i>line</i> [1m 7"], ["pump", "novelty 6.05, column 1: 9, forecast 1"],
+            ["pump", "novelty 3.65, column 1: 9, forecast 1"]])
         marks = f"{PANEL}.plot.chart.events.map((event) => event.x)"
         score, commands = "document.querySelector('#panel-forecast .plot.low')", (
             "[...document.querySelectorAll('#verdict code')].map((one) => one.textContent)")
         shown = f"{PANEL}.shown[0].data.map((point) => point.x)"
         choose_soon(page, "column", 1)
-        page.until(summary, lambda text: "held 199 of 200" in text)
+        page.until(summary, lambda text: "contains 199 of 200" in text)
         page.until(marks, lambda places: places == [START + 60 * 280])
         page.until_colored(rgb(page.value("runnel.colors().warn")), "forecast")
-        # Below it the score of the stream, and what is an alarm.
+        # The panel below shows the score of the stream and the alarm limit.
         page.until(f"{score}.querySelector('canvas')?.ariaLabel", lambda text:
                    text == "Anomaly score: at most 2.5, alarm at 1.5")
         web.until(f"api/forecasts?{first}&stream=pump&column=1&points=200", lambda answer:
@@ -732,11 +732,11 @@ def test_anomalies(directory):
         newest = "document.querySelector('#forecast-newest')"
         page.until(f"!{newest}.hidden")
         page.run(f"{newest}.click()")
-        page.until(summary, lambda text: "held 199 of 200" in text)
+        page.until(summary, lambda text: "contains 199 of 200" in text)
         page.until(f"{newest}.hidden")
         page.until("document.querySelector('#verdict').hidden")
         click_anomaly(page, 0)
-        page.until(summary, lambda text: "held 20 of 20" in text or "held 19 of 19" in text)
+        page.until(summary, lambda text: "contains 20 of 20" in text or "contains 19 of 19" in text)
         page.until("document.querySelector('#verdict').hidden") # it cannot be named
         check_console(page, web)
 
@@ -752,9 +752,9 @@ def test_anomalies(directory):
             page.until(ABNORMAL, lambda rows: len(rows) == 4)
             click_anomaly(page, 0)
             page.until("document.querySelector('#panel-forecast .empty').textContent", lambda text:
-                       text == "example 3 is older than the steps that are kept, and not recorded here")
+                       text == "example 3 not found: it is older than the steps in memory and in the history")
             daemon.anomaly(daemon.examples, "tank", None, [(0, 2.5, 5.0, 5.5)])
-            page.until(ABNORMAL, lambda rows: rows[0] == ["tank", "novelty 2.5, column 0: 5.5 instead of 5"])
+            page.until(ABNORMAL, lambda rows: rows[0] == ["tank", "novelty 2.5, column 0: 5.5, forecast 5"])
             web.until("api/anomalies?run=1&stream=tank", lambda answer: len(answer["anomalies"]) == 2)
             found = web.get("api/anomalies?run=1&points=1")["anomalies"]
             assert found[0] | {"event": 0, "steps": 0, "time": 0} == {
@@ -779,7 +779,7 @@ def test_anomalies(directory):
 
 
 def test_recorded_forecasts(directory):
-    """A recording's predictions are shown like a daemon's."""
+    """Shows the predictions of a recording like those of a daemon."""
     daemon = Daemon(directory)
     recorder = subprocess.Popen([RECORD, "-c", daemon.endpoint, "-o", f"{directory}/runs.db"],
                                 stderr=subprocess.DEVNULL)
@@ -797,7 +797,7 @@ def test_recorded_forecasts(directory):
             page.until("document.querySelector('#panel-forecast')")
             page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
             choose_soon(page, "column", 1)
-            page.until("document.querySelector('#forecast-summary').textContent", lambda text: "held 30 of 40" in text)
+            page.until("document.querySelector('#forecast-summary').textContent", lambda text: "contains 30 of 40" in text)
             page.until(f"{PANEL}.plot.axis", lambda axis: axis == "time")
             for panel, expected in [("columns", [["0", "1.5", "1.25", "−50.0%"], ["1", "7", "6", "+25.0%"]]),
                                     ("experts", [["ar12", "0.5", "62.5%"]])]:
@@ -910,5 +910,5 @@ def test_figures(directory):
 
 run_tests([test_figures] if "test_figures" in sys.argv else [
     test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_card_without_a_loss,
-    test_old_trouble_is_grey, test_cards, test_recording_alone,
+    test_old_counts_are_grey, test_cards, test_recording_alone,
     test_many_runs, test_settings, test_fleet, test_fleets, test_members, test_forecasts, test_anomalies, test_recorded_forecasts])

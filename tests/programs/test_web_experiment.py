@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""runnel-web shows the results of an experiment: what /api/experiment says is what the file has, it follows
-a file that is being written, what is no results is refused; in Chromium the table sorts, filters and groups, the
-chart has mean and band over seeds, and two configurations are compared."""
+"""Tests the results of an experiment in runnel-web. /api/experiment contains the data of the file, also while
+it is written, and invalid files are rejected. In Chromium: sorting, filters, groups, charts with mean and
+band over seeds, and the comparison of two configurations."""
 import contextlib
 import functools
 import math
@@ -27,14 +27,14 @@ def make(directory, *arguments, **options):
 
 @contextlib.contextmanager
 def database(path):
-    """What is changed in it is committed at the end."""
+    """Changes are committed at the end."""
     file = sqlite3.connect(path / "results.sqlite", timeout=LIMIT)
     file.row_factory = sqlite3.Row
     with contextlib.closing(file), file:
         yield file
 
 
-# ---- What programs read ----
+# ---- API ----
 
 def test_api(directory):
     path = make(directory, states={(0, 0, 2): "nonfinite", (1, 0, 1): "failed", (3, 0, 3): "waiting"})
@@ -70,7 +70,7 @@ def test_api(directory):
 
 
 def test_follows(directory):
-    """While it is written, in WAL, and when it is begun again."""
+    """The file is being written in WAL mode, and then replaced."""
     path = make(directory, states={(3, 0, 3): "waiting"})
     writer = sqlite3.connect(path / "results.sqlite")
     with contextlib.closing(writer):
@@ -96,7 +96,7 @@ def test_follows(directory):
 
 
 def refused(*arguments):
-    """(exit status, what it says) of a call that ends at once."""
+    """(exit status, output) of a call that ends at once."""
     done = subprocess.run([PROGRAM, "--listen", "127.0.0.1:0", *arguments], capture_output=True, text=True, timeout=LIMIT,
                           check=False)
     assert done.stdout == "" and done.stderr.startswith("runnel-web: ") and done.stderr.count("\n") <= 2, done
@@ -125,7 +125,7 @@ def test_refusals(directory):
 
 
 def make_endless(file, table):
-    """A view in the place of a table, whose rows do not end."""
+    """A view with endless rows in place of a table."""
     columns = [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
     file.execute(f"DROP TABLE {table}")
     file.execute(f"CREATE VIEW {table} ({', '.join(columns)}) AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1"
@@ -133,8 +133,8 @@ def make_endless(file, table):
 
 
 def test_crafted(directory):
-    """Files that were made to do harm: an endless view is refused; lists that are longer than they look, names
-    that are NULL and numbers out of range are read within their bounds."""
+    """Malicious files: an endless view is rejected; too long lists, NULL names and numbers out of range are
+    read within limits."""
     for table in ["runs", "experiment", "settings"]:
         path = results.make(f"{directory}/{table}", VARIANTS)
         with database(path) as file:
@@ -166,10 +166,10 @@ def test_without_an_experiment(directory):
         assert web.end() == 0
 
 
-# ---- The page ----
+# ---- Page ----
 
 def cells(page, row=None):
-    """The texts of the rows, without the first cell; of one row where it is given."""
+    """The texts of the rows, or of one row, without the first cell."""
     rows = page.value("[...document.querySelectorAll('#results-body tr')].map((row) =>"
                       " [...row.cells].slice(1).map((cell) => cell.textContent))")
     return rows if row is None else rows[row]
@@ -202,7 +202,7 @@ BROWSER = contextlib.ExitStack()
 
 @functools.cache
 def browser():
-    """One for all tests: each has an address of its own."""
+    """Shared by all tests; each opens another address."""
     return BROWSER.enter_context(Page(BROWSER.enter_context(tempfile.TemporaryDirectory())))
 
 
@@ -220,7 +220,7 @@ def opened(directory, path, shows="runnel.chart()?.lines.length"):
 
 
 def test_table(directory):
-    """It sorts, filters and groups."""
+    """Sorts, filters and groups rows."""
     path = make(directory, states={(0, 0, 2): "nonfinite", (1, 0, 1): "failed", (3, 0, 3): "waiting"})
     with database(path) as file:
         file.execute("UPDATE runs SET mae = 0.1")
@@ -267,7 +267,8 @@ def test_table(directory):
 
 
 def test_best_is_marked_where_it_differs(directory):
-    """As the report has it: by the paired test, adjusted, from each other variant; the first is mean[0]."""
+    """Significance as in the report, from the adjusted paired test with each other variant; the first is
+    mean[0]."""
     def marked(name, means, spread, seeds=(1, 2, 3, 4, 5)):
         path = results.make(pathlib.Path(directory, name), VARIANTS[:len(means)], seeds=seeds,
                             change=lambda variant, seed: means[variant] + spread * results.noise(variant, seed) -
@@ -289,7 +290,7 @@ def test_best_is_marked_where_it_differs(directory):
 
 
 def test_curves(directory):
-    """Mean and band over seeds, smoothing that looks back only, logarithms, zoom, baseline, legend."""
+    """The chart has mean and band over seeds, smoothing, logarithms, zoom, baseline and legend."""
     path = make(directory)
     with opened(directory, path) as page:
         page.until(f"{LINES}.length", lambda count: count == 4)
@@ -318,7 +319,7 @@ def test_curves(directory):
 
 
 def look_back(page, path):
-    """Smoothed, no point moves when later values change."""
+    """Later values do not move points of a smoothed curve."""
     page.run("const slider = document.querySelector('#smooth'); slider.value = 20; slider.dispatchEvent(new Event('input'))")
     page.until("runnel.view.smooth", lambda share: share == 0.2)
     points = f"{LINES}.find((line) => line.group.runs[0].variant === 0).data.map((point) => point.value)"
@@ -338,7 +339,7 @@ def look_back(page, path):
 
 
 def measured_now_and_then(page, path):
-    """Between two norms of the weights there is no gap."""
+    """The line between two norms of the weights has no gap."""
     with database(path) as file:
         file.execute("UPDATE curves SET weight_norm = NULL WHERE point % 10")
         file.execute("UPDATE runs SET started = started + 1000")
@@ -361,7 +362,7 @@ def zoom(page):
 
 
 def test_choosing(directory):
-    """Rows that are chosen are drawn, and the configurations of two are compared."""
+    """Selected rows are drawn, and the configurations of two are compared."""
     path = make(directory)
     common = [f"key{i}: {i}" for i in range(20)]
     with database(path) as file:
@@ -384,7 +385,7 @@ def test_choosing(directory):
 
 
 def test_while_it_runs(directory):
-    """The page follows: progress, rows, curves, and the best is first."""
+    """Progress, rows and curves are updated, and the best row is first."""
     waiting = {(variant, 0, seed): "waiting" for variant in range(4) for seed in (1, 2, 3)}
     path = make(directory, states=waiting)
     over = "document.querySelector('#over-text').textContent"
@@ -407,7 +408,7 @@ def test_while_it_runs(directory):
 
 
 def test_many(directory):
-    """Five hundred runs, by day and night: the first twenty groups are drawn, each in a colour of its own."""
+    """Five hundred runs in light and dark mode: the first twenty groups are drawn in different colours."""
     variants = results.grid(rate=[f"{i}e-4" for i in range(1, 11)], norm=["layer", "none"], size=list(range(8, 13)))
     path = make(directory, variants, seeds=range(1, 6))
     with opened(directory, path) as page:
@@ -426,7 +427,8 @@ def test_many(directory):
 
 
 def test_streams(directory):
-    """Losses of several streams are no one's mean: the first is shown, the others are chosen."""
+    """The losses of several streams have no common mean: the first stream is shown, and others can be
+    selected."""
     path = make(directory, streams=("waves", "text"))
     with opened(directory, path) as page:
         assert page.text("#count") == "12 of 24 runs in 4 groups"

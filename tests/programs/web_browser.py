@@ -1,4 +1,4 @@
-"""What the tests of pages share: Chromium without a window."""
+"""Common code of the tests of pages: headless Chromium."""
 import json
 import shutil
 import sys
@@ -23,7 +23,7 @@ if not CHROMIUM or not DRIVER:
 
 
 class Page:
-    """Chromium without a window, showing the page."""
+    """Headless Chromium that shows the page."""
 
     def __init__(self, directory, width=1400, height=1000):
         options = Options()
@@ -49,7 +49,7 @@ class Page:
         return self.run(f"return {expression}")
 
     def until(self, expression, condition=bool):
-        """Its value, once the condition holds; what it speaks of may not be there at first."""
+        """Waits for the condition, and returns its value; its elements may not exist at first."""
         deadline = time.monotonic() + LIMIT
         while True:
             try:
@@ -69,13 +69,13 @@ class Page:
         return self.driver.find_element(By.CSS_SELECTOR, selector).text
 
     def wait_for_newest(self, daemon, run):
-        """Until the loss chart has the daemon's newest message."""
+        """Waits until the loss chart has the daemon's newest message."""
         self.until(f"(() => {{ const line = runnel.panels[0].shown.find((one) => one.run.id === {run});"
                    "return line && line.data.length ? line.data[line.data.length - 1].x : 0; })()",
                    lambda x: x == daemon.examples)
 
     def until_colored(self, color, panel="loss", pixels=20):
-        """Until so many pixels of a panel's canvas have about that colour, [r, g, b]."""
+        """Waits until this number of pixels of a panel's canvas have about this colour, [r, g, b]."""
         self.until("""(() => {
             const canvas = document.querySelector(arguments[0] + " .plot canvas"), want = arguments[1];
             if (!canvas) return 0; // not drawn yet

@@ -1,4 +1,4 @@
-"""What the tests of runnel-web share: a daemon that is played, and the program."""
+"""Common code of the tests of runnel-web: a simulated daemon, and the program."""
 import json
 import os
 import pathlib
@@ -29,7 +29,7 @@ UNITS = {"mean": -0.01, "std": 0.4, "minimum": -1.0, "maximum": 1.0, "norm": 3.3
 
 
 class Daemon:
-    """An XPUB socket that speaks as docs/reference/protocol.md says."""
+    """An XPUB socket with the protocol of docs/reference/protocol.md."""
 
     def __init__(self, directory, name="waves", run="00000000000000aa"):
         self.endpoint, self.name = f"ipc://{directory}/{name}", name
@@ -38,7 +38,7 @@ class Daemon:
         STARTED.append(self)
 
     def open(self, run):
-        """Begin to speak, as another run."""
+        """Starts to publish as another run."""
         self.run, self.sequences = run, {}
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.XPUB)
@@ -47,7 +47,7 @@ class Daemon:
         self.socket.bind(self.endpoint)
 
     def close(self):
-        """When this returns the endpoint is gone, so that another can bind it."""
+        """Returns when the endpoint is closed, so that another socket can bind it."""
         self.context.destroy(0)
 
     def await_subscriber(self):
@@ -63,7 +63,7 @@ class Daemon:
         self.socket.send_multipart([topic.encode(), json.dumps(message).encode()])
 
     def await_predictions(self):
-        """Until somebody subscribes to them."""
+        """Waits for a subscriber of these topics."""
         while self.socket.recv() != b"\1prediction":
             pass
 
@@ -75,8 +75,8 @@ class Daemon:
             "resumed": None, "forgotten": 0, **fields})
 
     def learn(self, mean, layers=1, row=None, members=(), **fields):
-        """Ten more examples: `loss` and `state`, perhaps of several networks; all units are in one row of the
-        histogram."""
+        """Publishes ten more examples: `loss` and `state`, with several networks if given; all units are in
+        one bin of the histogram."""
         self.examples += 10
         low, high = (mean / 2, 2 * mean) if isinstance(mean, float | int) else (None, None)
         self.send("loss", {
@@ -94,8 +94,8 @@ class Daemon:
         self.send("state", {"layers": [layer] * layers, **more})
 
     def predict(self, prediction, target=None, stream="a", data_time=None, band=1.0, baseline=None, score=None, **scored):
-        """The next example of a stream, whose columns the prediction before it was to be `prediction`; targets
-        may be None. `score`: how abnormal it is; `scored`: more members of what it scored."""
+        """Publishes the next example of a stream with the previous prediction; targets may be None. `score`:
+        anomaly score; `scored`: more members of the scored part."""
         self.examples += 1
         body = {"stream": stream, "example": self.examples, "data_time": data_time, "prediction": prediction,
                 "interval": [[p - band, p + band] for p in prediction], "loss": 0.5}
@@ -121,7 +121,8 @@ class Daemon:
 
 
 class Web:
-    """A running runnel-web, of daemons, of a recording or of an experiment. As a context it ends with the test."""
+    """A running runnel-web of daemons, a recording or an experiment. As a context manager it ends with the
+    test."""
 
     def __init__(self, directory, *endpoints, arguments=(), stderr=subprocess.DEVNULL, recording=None, results=None):
         source = [word for endpoint in endpoints for word in ("--connect", endpoint)]
@@ -147,7 +148,7 @@ class Web:
         return self.process.wait(LIMIT)
 
     def open(self, path, **headers):
-        """(status, headers, body) of a GET; a redirection is not followed."""
+        """(status, headers, body) of a GET without redirections."""
         request = urllib.request.Request(self.url + path.lstrip("/"), headers=headers)
         opener = urllib.request.build_opener(NoRedirection)
         try:
@@ -163,7 +164,7 @@ class Web:
         return json.loads(body)
 
     def until(self, path, condition):
-        """The first answer that fulfils the condition; what it asks for may not be there at first."""
+        """The first reply that fulfils the condition."""
         deadline = time.monotonic() + LIMIT
         while True:
             status, _, body = self.open(path)
@@ -175,7 +176,7 @@ class Web:
             time.sleep(0.05)
 
     def series(self, points, query="run=1"):
-        """The series, once it has so many points."""
+        """The series, once it has this number of points."""
         return self.until(f"api/series?{query}", lambda answer: len(answer["time"]) >= points)
 
 
@@ -217,7 +218,7 @@ class Live:
 
 
 def run_tests(tests):
-    """All, or those that the command line names; daemons that a test has started end with it."""
+    """Runs all cases, or those in the command line, and ends the daemons of each."""
     def closing(test):
         def play(directory):
             try:
@@ -231,7 +232,7 @@ def run_tests(tests):
 
 
 def readable(sockets, seconds):
-    """Those of the sockets that have something to read, or their end."""
+    """The sockets that are readable or closed."""
     poll = select.poll()
     by_number = {one.fileno(): one for one in sockets}
     for number in by_number:

@@ -1,4 +1,4 @@
-/* The detectors of drift: what they find in series that are known, and what they leave alone. */
+/* The detectors of drift with known series: changes and false alarms. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #define assert_near(value, expected, most) assert_true(fabs((value) - (expected)) <= (most))
 
-/* Either detector, with one interface. */
+/* A common interface for both detectors. */
 struct detector {
     struct page_hinkley page_hinkley;
     struct adwin adwin;
@@ -33,7 +33,7 @@ static struct change add(struct detector *d, double value) {
     return d->is_adwin ? adwin_add(&d->adwin, value) : page_hinkley_add(&d->page_hinkley, value);
 }
 
-/* In (0, 1], and Box and Muller. */
+/* In (0, 1], for the Box-Muller method. */
 static double uniform(uint64_t *state) {
     return ((double)(random_bits(state) >> 11) + 0.5) * 0x1p-53;
 }
@@ -43,8 +43,8 @@ static double normal(uint64_t *state) {
     return radius * cos(2 * M_PI * uniform(state));
 }
 
-/* How many changes of a kind `count` values around `mean` bring; *first is after how many values,
-   from 1, the first came. */
+/* The number of changes of a kind in `count` values around `mean`; *first: the number of values
+   until the first one. */
 static int count_changes(struct detector *d, uint64_t *state, int count, double mean, double sd,
                          enum change_kind kind, int *first) {
     int found = 0;
@@ -57,8 +57,9 @@ static int count_changes(struct detector *d, uint64_t *state, int count, double 
     return found;
 }
 
-/* m(t) by hand: 30 values of deviation 1 around 0, then 4s. Each adds 4 - 0.5 = 3.5 to m in the
-   first step, and the estimates take part with 3 at most, so 15 is passed with the fifth. */
+/* m(t) calculated by hand: 30 values of deviation 1 around 0, then 4s. Each adds 4 - 0.5 = 3.5
+   to m in the first step. Each counts for the estimates as at most 3, so the fifth value exceeds
+   15. */
 static void page_hinkley_sums_up(void **unused) {
     struct detector d = detector_of(false);
     struct change change = {0};
@@ -80,8 +81,8 @@ static void page_hinkley_sums_up(void **unused) {
     assert_near(change.before, 0, 1e-12);
 }
 
-/* One value, however wild, is no change. */
-static void one_value_is_no_change(void **unused) {
+/* A single outlier is not a change. */
+static void one_outlier_is_not_a_change(void **unused) {
     for (int is_adwin = 0; is_adwin < 2; is_adwin++) {
         struct detector d = detector_of(is_adwin);
         uint64_t state = 7;
@@ -91,7 +92,7 @@ static void one_value_is_no_change(void **unused) {
     }
 }
 
-/* A series of one value has no variance, and the least change stands out. */
+/* A series of equal values has no variance, so the smallest change is detected. */
 static void constant_series(void **unused) {
     for (int is_adwin = 0; is_adwin < 2; is_adwin++) {
         struct detector d = detector_of(is_adwin);
@@ -114,8 +115,8 @@ static void no_false_alarm(void **unused) {
     }
 }
 
-/* A rise of two deviations is found within 40 values, once; then it is over, by return or by habit.
- */
+/* A rise of two deviations is detected within 40 values, once. It ends by a return or by a
+   stable new level. */
 static void rise_is_found_once(void **unused) {
     for (int is_adwin = 0; is_adwin < 2; is_adwin++) {
         for (uint64_t seed = 1; seed <= 8; seed++) {
@@ -138,14 +139,14 @@ static void rise_that_stays_is_learned(void **unused) {
         assert_int_equal(count_changes(&d, &state, 1000, 0, 0.5, CHANGE_ROSE, NULL), 0);
         assert_int_equal(count_changes(&d, &state, 30, 3, 0.5, CHANGE_ROSE, NULL), 1);
         assert_int_equal(count_changes(&d, &state, 300, 3, 0.5, CHANGE_STAYED, &first), 1);
-        /* What is usual now is the new level: another rise starts from there. */
+        /* The new level is the reference: another rise is detected. */
         assert_int_equal(count_changes(&d, &state, 1000, 3, 0.5, CHANGE_ROSE, NULL), 0);
         assert_int_equal(count_changes(&d, &state, 40, 6, 0.5, CHANGE_ROSE, NULL), 1);
     }
 }
 
-/* Learning: the loss falls for long, which is no alarm, and a rise afterwards is found. */
-static void fall_is_no_rise(void **unused) {
+/* A long decrease of the loss during learning is not an alarm, but a rise after it is. */
+static void fall_is_not_a_rise(void **unused) {
     for (int is_adwin = 0; is_adwin < 2; is_adwin++) {
         struct detector d = detector_of(is_adwin);
         uint64_t state = 11;
@@ -157,8 +158,8 @@ static void fall_is_no_rise(void **unused) {
     }
 }
 
-/* The window's own sums agree with those of the values that it holds. */
-static void adwin_keeps_what_it_says(void **unused) {
+/* The sums of the window agree with those of its values. */
+static void adwin_sums_match_its_values(void **unused) {
     enum { COUNT = 5000 };
     static double values[COUNT];
     struct adwin window;
@@ -168,7 +169,7 @@ static void adwin_keeps_what_it_says(void **unused) {
         values[i] = (i < 2000 ? 0 : 2) + 0.2 * normal(&state);
         adwin_add(&window, values[i]);
     }
-    /* Of the 2000 old values next to nothing is left; the window is what came last. */
+    /* Almost none of the 2000 old values remain; the window contains the newest values. */
     assert_in_range(window.count, 2950, 3050);
     double sum = 0, squares = 0, mean;
     for (uint64_t i = 0; i < window.count; i++)
@@ -188,10 +189,10 @@ static void adwin_keeps_what_it_says(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(page_hinkley_sums_up), cmocka_unit_test(one_value_is_no_change),
+        cmocka_unit_test(page_hinkley_sums_up), cmocka_unit_test(one_outlier_is_not_a_change),
         cmocka_unit_test(constant_series),      cmocka_unit_test(no_false_alarm),
         cmocka_unit_test(rise_is_found_once),   cmocka_unit_test(rise_that_stays_is_learned),
-        cmocka_unit_test(fall_is_no_rise),      cmocka_unit_test(adwin_keeps_what_it_says),
+        cmocka_unit_test(fall_is_not_a_rise),   cmocka_unit_test(adwin_sums_match_its_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Recordings: what is written is what is read, at every resolution, also by others meanwhile, after
-   a new start of the writer, and when the past is let go of. */
+/* Recordings: written values are read at every resolution, by several readers, after a restart
+   of the writer, and after old rows were deleted. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ static void take(struct history *history, enum topic topic, json_t *body) {
     json_decref(body);
 }
 
-/* The mean loss of message i: it falls, and every 37th message has none. */
+/* The mean loss of message i: it decreases, and is missing in every 37th message. */
 static double mean_of(int i) {
     return i % 37 == 5 ? NAN : 2 * exp(-i / 5000.0) + 0.1 * sin(i * 1.7);
 }
@@ -83,8 +83,7 @@ static json_t *loss(const char *run, int i) {
     return body;
 }
 
-/* The same with columns and experts: of each kind two, the second of which has no number at times.
- */
+/* The same with two columns and two experts; the second one of each sometimes has no value. */
 static json_t *skilled_loss(const char *run, int i) {
     json_t *body = loss(run, i);
     json_t *columns =
@@ -133,7 +132,7 @@ static struct history_series losses(struct history *history, int64_t run,
     return series;
 }
 
-/* ---- What is read is what was written ---- */
+/* ---- Resolutions ---- */
 
 static int column(const char *name) {
     int found = history_column(history_loss_columns, HISTORY_LOSS_COLUMNS, name);
@@ -141,8 +140,8 @@ static int column(const char *name) {
     return found;
 }
 
-/* The points of a series are messages first..end-1 in order, and each is right about those that it
-   stands for. Returns how many the largest stands for. */
+/* Checks that the points of a series are messages first..end-1 in order, each with the values of
+   its messages. Returns the maximum number of messages of a point. */
 static int check_points(const struct history_series *series, int first, int end) {
     int mean = column("mean"), i = first, largest = 0;
     for (size_t point = 0; point < series->points; point++) {
@@ -174,7 +173,7 @@ static int check_points(const struct history_series *series, int first, int end)
     return largest;
 }
 
-static void every_number_comes_back(void **unused) {
+static void every_number_is_read_back(void **unused) {
     struct history *history = open_history(&DEFAULTS);
     take_losses(history, RUN, 0, 30);
     struct history_series series = losses(history, history_current(history, ENDPOINT), ALL);
@@ -192,7 +191,7 @@ static void every_number_comes_back(void **unused) {
     history_close(&history);
 }
 
-static void every_resolution_is_right(void **unused) {
+static void every_resolution_is_correct(void **unused) {
     enum { MESSAGES = 12345 };
     struct history *history = open_history(&DEFAULTS);
     take_losses(history, RUN, 0, MESSAGES);
@@ -265,7 +264,7 @@ static void layers_and_histograms(void **unused) {
         assert_true(layer == 1 || series.values[123 * series.columns + std].mean == 0.123);
         assert_true(layer == 0 || isnan(series.values[std].mean));
         history_series_clear(&series);
-        range.points = 25; /* of 20 messages each, in which every bin had its turn */
+        range.points = 25; /* of 20 messages each, in which every bin occurred */
         assert_int_equal(history_state(history, run, layer, &range, &series), 0);
         assert_int_equal(series.points, 20);
         for (int bin = 0; bin < 20 * HISTORY_BINS; bin++)
@@ -277,7 +276,7 @@ static void layers_and_histograms(void **unused) {
 
 /* ---- Runs and events ---- */
 
-/* What the newest message said of each column and expert. */
+/* The values of each column and expert in the newest message. */
 static void check_parts(struct history *history, int64_t run, int i) {
     struct history_part *columns, *experts;
     size_t count;
@@ -311,7 +310,7 @@ static int64_t count_rows(const char *query) {
     return count;
 }
 
-/* Also after a new start of the writer, within one run; and a tenth of their rows is kept. */
+/* Their rows continue after a restart of the writer; a tenth of the limit is kept. */
 static void columns_and_experts(void **unused) {
     struct history *history = open_history(&(struct history_options){.keep = 1000});
     for (int i = 0; i < 1203; i++)
@@ -342,10 +341,10 @@ static void columns_and_experts(void **unused) {
 
 static void runs_and_their_names(void **unused) {
     struct history *history = open_history(&DEFAULTS);
-    take_losses(history, RUN, 0, 3); /* before anybody has said its name */
+    take_losses(history, RUN, 0, 3); /* before the first status */
     take(history, TOPIC_STATUS, status(RUN, 3));
     take_losses(history, RUN, 3, 20);
-    take_losses(history, RUN, 0, 5); /* it was reset */
+    take_losses(history, RUN, 0, 5); /* after a reset */
     take_losses(history, "00000000000000bb", 0, 2);
     assert_int_equal(history_commit(history), 0);
     struct history_runs runs;
@@ -370,7 +369,7 @@ static void runs_and_their_names(void **unused) {
     history_close(&history);
 }
 
-static void events_come_back(void **unused) {
+static void events_are_read_back(void **unused) {
     struct history *history = open_history(&DEFAULTS);
     assert_int_equal(history_note(history, ENDPOINT, "silence", "not yet"), 0);
     for (int i = 0; i < 100; i++) {
@@ -397,9 +396,9 @@ static void events_come_back(void **unused) {
     history_close(&history);
 }
 
-/* ---- Several programs, and several times ---- */
+/* ---- Several processes ---- */
 
-static void others_read_meanwhile(void **unused) {
+static void other_processes_can_read(void **unused) {
     struct history *writer = open_history(&DEFAULTS);
     take_losses(writer, RUN, 0, 50);
     assert_int_equal(history_commit(writer), 0);
@@ -417,12 +416,12 @@ static void others_read_meanwhile(void **unused) {
     assert_int_equal(history_open(&second, path, &DEFAULTS), EX_IOERR);
     struct stat file;
     assert_int_equal(stat(path, &file), 0);
-    assert_int_equal(file.st_mode & 0777, 0600); /* whatever the umask */
+    assert_int_equal(file.st_mode & 0777, 0600); /* for every umask */
     history_close(&reader);
     history_close(&writer);
 }
 
-static void a_run_goes_on_after_a_new_start_of_the_writer(void **unused) {
+static void a_run_continues_after_a_restart_of_the_writer(void **unused) {
     for (int end = 0, step = 1; end < 2500; step = step * 2 + 1) {
         struct history *history = open_history(&DEFAULTS);
         take_losses(history, RUN, end, end + step);
@@ -438,8 +437,8 @@ static void a_run_goes_on_after_a_new_start_of_the_writer(void **unused) {
     }
 }
 
-/* Old rows go, and coarser ones still show the whole run. */
-static void the_past_gets_coarser(void **unused) {
+/* Old rows are deleted; rows of coarser levels still contain the whole run. */
+static void old_rows_are_summarized(void **unused) {
     enum { MESSAGES = 20000, KEEP = 500 };
     struct history *history = open_history(&(struct history_options){.keep = KEEP});
     take_losses(history, RUN, 0, MESSAGES);
@@ -458,8 +457,8 @@ static void the_past_gets_coarser(void **unused) {
     history_close(&history);
 }
 
-/* Rows that are not yet put together to one of the next level are kept, however few are wanted. */
-static void little_is_kept(void **unused) {
+/* Rows that are not summarized yet are kept, even with a small limit. */
+static void small_limit(void **unused) {
     for (int end = 0; end < 137; end += 17) {
         struct history *history = open_history(&(struct history_options){.keep = 1});
         take_losses(history, RUN, end, end + 5);
@@ -477,8 +476,9 @@ static void little_is_kept(void **unused) {
     }
 }
 
-/* A tenth of few is one: where a writer starts anew, it goes on where the last one ended. */
-static void little_is_kept_of_columns(void **unused) {
+/* A tenth of a small number is one. A restarted writer continues at the end of the previous
+   one. */
+static void small_limit_for_columns(void **unused) {
     for (int end = 0; end < 60; end += 10) {
         struct history *history = open_history(&(struct history_options){.keep = 1});
         for (int i = end; i < end + 10; i++)
@@ -489,7 +489,7 @@ static void little_is_kept_of_columns(void **unused) {
     }
 }
 
-static void files_stay_within_their_bytes(void **unused) {
+static void files_have_a_size_limit(void **unused) {
     enum { RUNS = 6, MESSAGES = 5000, BYTES = 3 << 20 };
     struct stat file;
     for (int i = 0; i < RUNS; i++) {
@@ -516,9 +516,9 @@ static void files_stay_within_their_bytes(void **unused) {
     history_close(&history);
 }
 
-/* ---- What is not right ---- */
+/* ---- Invalid files and messages ---- */
 
-/* The file as a program would have written it that knew one field less, and one that is gone. */
+/* The file of another version with one field less and one field that was removed. */
 static void take_column_away(void) {
     sqlite3 *file;
     assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
@@ -537,7 +537,7 @@ static void take_column_away(void) {
 }
 
 /* The values of metric_bits in a series of `points` points. */
-/* A file of before there were columns and experts. */
+/* A file from a version without columns and experts. */
 static void take_parts_away(void) {
     sqlite3 *file;
     static const char OLDER[] =
@@ -550,7 +550,7 @@ static void take_parts_away(void) {
     sqlite3_close(file);
 }
 
-/* Two networks of the layers that one had. */
+/* Two networks share the layers of the previous one. */
 static json_t *members(const char *run, int i) {
     json_t *body = state(run, i), *layers = json_object_get(body, "layers");
     json_object_set_new(
@@ -559,7 +559,7 @@ static json_t *members(const char *run, int i) {
     return body;
 }
 
-/* So many, the last of the network of that name. */
+/* The maximum number of layers, the last with a network's name. */
 static void check_layers(struct history *history, int expected, const char *member) {
     struct history_layer layers[HISTORY_LAYERS];
     int count;
@@ -569,7 +569,7 @@ static void check_layers(struct history *history, int expected, const char *memb
     assert_string_equal(layers[count - 1].member, member);
 }
 
-static void tables_come(void **unused) {
+static void new_tables_are_added(void **unused) {
     struct history *history = open_history(&DEFAULTS);
     struct history_part *parts;
     size_t count;
@@ -607,7 +607,7 @@ static struct history_value *read_bits(struct history *history, size_t points,
     return values;
 }
 
-static void columns_come_and_go(void **unused) {
+static void columns_are_added_and_ignored(void **unused) {
     enum { BEFORE = 1000, MESSAGES = 2000, POINTS = 20 };
     struct history *history = open_history(&DEFAULTS);
     struct history_series series;
@@ -615,7 +615,7 @@ static void columns_come_and_go(void **unused) {
     history_close(&history);
     take_column_away();
 
-    history = open_history(NULL); /* a reader changes nothing */
+    history = open_history(NULL); /* a reader does not change the file */
     struct history_value *bits = read_bits(history, POINTS / 2, &series);
     check_points(&series, 0, BEFORE);
     for (size_t i = 0; i < series.points; i++)
@@ -665,7 +665,7 @@ static void record(int messages) {
 
 #define ENDLESS "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
 
-static void endless_views_are_refused(void **unused) {
+static void endless_views_are_rejected(void **unused) {
     struct history_runs runs;
     record(10);
     execute("DROP TABLE runs; CREATE VIEW runs (id, part, name) AS " ENDLESS
@@ -714,7 +714,7 @@ static void reading_has_a_time_limit(void **unused) {
     sqlite3_close(file);
 }
 
-static void other_files_are_left_alone(void **unused) {
+static void other_files_are_not_changed(void **unused) {
     struct history *history = NULL;
     assert_int_equal(history_open(&history, path, NULL), EX_IOERR);
     FILE *file = fopen(path, "w");
@@ -729,7 +729,7 @@ static void other_files_are_left_alone(void **unused) {
     assert_null(history);
 }
 
-static void odd_messages_do_no_harm(void **unused) {
+static void invalid_messages_are_ignored(void **unused) {
     static const char *const values[] = {
         "null",     "true", "-1", "1e308",
         "\"text\"", "[]",   "{}", "[1, {\"hidden\": 3, \"histogram\": [1]}, null]"};
@@ -755,7 +755,7 @@ static void odd_messages_do_no_harm(void **unused) {
     history_close(&history);
 }
 
-static void words_of_any_length_are_cut(void **unused) {
+static void long_texts_are_cut(void **unused) {
     enum { LENGTH = 100000 };
     char *words = malloc(LENGTH + 1);
     assert_non_null(words);
@@ -784,7 +784,7 @@ static void words_of_any_length_are_cut(void **unused) {
     assert_in_range(strlen(events.events[0].text), 1000, 5000);
     assert_int_equal(runs.runs[0].model[1000], ' ');
     assert_int_equal(count, 1);
-    /* Not cut within a character: then it would be no string of JSON. */
+    /* Texts are not cut within a character: that would be invalid JSON. */
     const char *cut[] = {runs.runs[0].model, events.events[0].kind, layers[0].kind};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
         json_t *string = json_string(cut[i]);
@@ -816,28 +816,28 @@ static void a_run_is_recorded_once(void **unused) {
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(every_number_comes_back),
-        TEST(every_resolution_is_right),
+        TEST(every_number_is_read_back),
+        TEST(every_resolution_is_correct),
         TEST(ranges_on_every_axis),
         TEST(layers_and_histograms),
         TEST(runs_and_their_names),
-        TEST(events_come_back),
-        TEST(others_read_meanwhile),
-        TEST(a_run_goes_on_after_a_new_start_of_the_writer),
-        TEST(the_past_gets_coarser),
-        TEST(files_stay_within_their_bytes),
-        TEST(columns_come_and_go),
-        TEST(endless_views_are_refused),
+        TEST(events_are_read_back),
+        TEST(other_processes_can_read),
+        TEST(a_run_continues_after_a_restart_of_the_writer),
+        TEST(old_rows_are_summarized),
+        TEST(files_have_a_size_limit),
+        TEST(columns_are_added_and_ignored),
+        TEST(endless_views_are_rejected),
         TEST(numbers_out_of_range_are_ignored),
         TEST(reading_has_a_time_limit),
-        TEST(other_files_are_left_alone),
-        TEST(odd_messages_do_no_harm),
-        TEST(words_of_any_length_are_cut),
+        TEST(other_files_are_not_changed),
+        TEST(invalid_messages_are_ignored),
+        TEST(long_texts_are_cut),
         TEST(a_run_is_recorded_once),
-        TEST(little_is_kept),
-        TEST(little_is_kept_of_columns),
+        TEST(small_limit),
+        TEST(small_limit_for_columns),
         TEST(columns_and_experts),
-        TEST(tables_come),
+        TEST(new_tables_are_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

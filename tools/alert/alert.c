@@ -1,4 +1,4 @@
-/* runnel-alert: watches daemons and says when something is wrong. See runnel-alert(1). */
+/* runnel-alert: watches daemons and reports problems. See runnel-alert(1). */
 #include "build-config.h"
 
 #include <ctype.h>
@@ -37,35 +37,35 @@
 
 /* ---- Command ----
 
-   Run a command for an alert: the program itself, never a shell. */
+   Runs a command for an alert, without a shell. */
 
 #define GRACE 2.0 /* seconds between SIGTERM and SIGKILL */
 #define PREFIX "RUNNEL_ALERT_"
 
 enum { NAME_SIZE = 64 };
 
-static bool runs(const char *directory, size_t length, const char *program) {
+static bool is_program(const char *directory, size_t length, const char *program) {
     char path[4096];
     int size =
         snprintf(path, sizeof path, "%.*s/%s", (int)length, length ? directory : ".", program);
     return size > 0 && (size_t)size < sizeof path && access(path, X_OK) == 0;
 }
 
-/* Whether there is such a program, as execvp(3) looks for it. */
+/* Searches the program as execvp(3) does. */
 static bool command_exists(const char *program) {
     const char *path = getenv("PATH");
     if (strchr(program, '/'))
         return access(program, X_OK) == 0;
     for (const char *at = path ? path : "/bin:/usr/bin"; at; at = strchr(at, ':')) {
         at += *at == ':';
-        if (runs(at, strcspn(at, ":"), program))
+        if (is_program(at, strcspn(at, ":"), program))
             return true;
     }
     return false;
 }
 
-/* NAME=VALUE of a member; NULL when out of memory. A number is written as in JSON, null is empty.
- */
+/* NAME=VALUE of a member; NULL when out of memory. A number is written as in JSON, null is
+   empty. */
 static char *variable(const char *key, json_t *member) {
     char name[NAME_SIZE], *text = NULL, *dumped = NULL;
     size_t i = 0;
@@ -87,7 +87,7 @@ static void free_environment(char **list) {
     free(list);
 }
 
-/* This program's own environment, without variables that look like the alert's, and the alert. */
+/* The environment of this program without RUNNEL_ALERT_ variables, plus the alert. */
 static char **environment(const json_t *alert) {
     size_t count = 0, used = 0;
     while (environ[count])
@@ -109,7 +109,7 @@ static char **environment(const json_t *alert) {
     return NULL;
 }
 
-/* A file in memory, so that a command that does not read its input blocks nothing. */
+/* A file in memory: a command that does not read its input cannot block this program. */
 static int input_with(const json_t *alert) {
     int file = memfd_create("alert", MFD_CLOEXEC);
     if (file < 0)
@@ -121,7 +121,8 @@ static int input_with(const json_t *alert) {
     return -1;
 }
 
-/* Returns an error number. In a process group of its own, so that all of it can be ended. */
+/* Returns an error number. The process group makes it possible to end all processes of the
+   command. */
 static int start(char *const *words, char **variables, int input, pid_t *child) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -143,7 +144,7 @@ static int start(char *const *words, char **variables, int input, pid_t *child) 
     return error;
 }
 
-/* With -1 for the process (no descriptor was available) it waits the whole time. */
+/* With process -1 (no descriptor available) waits the whole time. */
 static bool has_ended(int process, double seconds) {
     struct pollfd item = {.fd = process, .events = POLLIN};
     return poll(&item, 1, clock_milliseconds(seconds)) > 0;
@@ -155,7 +156,7 @@ static int wait_for(pid_t child, const char *program, double seconds, struct err
     if (late) {
         kill(-child, SIGTERM);
         has_ended(process, GRACE);
-        kill(-child, SIGKILL); /* also what it started and has not ended with it */
+        kill(-child, SIGKILL); /* also processes that the command left behind */
     }
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
@@ -168,16 +169,16 @@ static int wait_for(pid_t child, const char *program, double seconds, struct err
         return error_set(error, EX_UNAVAILABLE, "'%s' did not end within %g s and was ended",
                          program, seconds);
     if (WIFEXITED(status))
-        return error_set(error, EX_UNAVAILABLE, "'%s' ended with exit status %d", program,
+        return error_set(error, EX_UNAVAILABLE, "'%s' failed with exit status %d", program,
                          WEXITSTATUS(status));
     return error_set(error, EX_UNAVAILABLE, "'%s' was ended by signal %d", program,
                      WTERMSIG(status));
 }
 
-/* Run words[0] with the others as its arguments (ending with NULL). On its standard input is the
-   alert as JSON, in its environment each member of it as RUNNEL_ALERT_MEMBER; its output goes to
-   standard error. After `seconds` it and what it has started are ended. Returns 0 when it exits
-   with 0, else -1 with `error` filled. */
+/* Runs words[0] with the others as its arguments (NULL-terminated). The command gets the alert as
+   JSON on standard input, and each member as RUNNEL_ALERT_MEMBER in its environment. Its output
+   goes to standard error. After `seconds` the process group is ended. Returns 0 if the command
+   exits with 0, else -1 with `error` filled. */
 static int command_run(char *const *words, const json_t *alert, double seconds,
                        struct error *error) {
     pid_t child;
@@ -195,7 +196,7 @@ static int command_run(char *const *words, const json_t *alert, double seconds,
 /* ---- Post ---- */
 
 enum {
-    ANSWER_MAX = 1 << 20, /* bytes: a longer answer is cut off */
+    ANSWER_MAX = 1 << 20, /* bytes; a longer answer is cut off */
     STATUS_FIRST = 200,
     STATUS_AFTER = 300,
     STATUS_BUSY = 429,
@@ -214,15 +215,15 @@ static bool post_is_url(const char *text) {
     return good;
 }
 
-static size_t pass_over(char *bytes, size_t size, size_t count, void *context) {
+static size_t ignore_body(char *bytes, size_t size, size_t count, void *context) {
     size_t *total = context;
     (void)bytes;
     *total += size * count;
     return *total > ANSWER_MAX ? 0 : size * count;
 }
 
-static int judge(CURLcode result, long status, bool *again, struct error *error) {
-    bool answered = result == CURLE_OK || result == CURLE_WRITE_ERROR; /* the latter cut off */
+static int check_answer(CURLcode result, long status, bool *again, struct error *error) {
+    bool answered = result == CURLE_OK || result == CURLE_WRITE_ERROR; /* the answer was cut off */
     *again = !answered || status >= STATUS_SERVER || status == STATUS_BUSY;
     if (!answered)
         return error_set(error, EX_UNAVAILABLE, "cannot post: %s", curl_easy_strerror(result));
@@ -231,10 +232,9 @@ static int judge(CURLcode result, long status, bool *again, struct error *error)
     return error_set(error, EX_UNAVAILABLE, "cannot post: the server answered %ld", status);
 }
 
-/* POST the alert as application/json and wait for the answer, `seconds` at most in all. Redirects
-   are not followed, what the answer says is not read. Returns 0 when it is a 2xx; else -1 with
-   `error` filled, and *again when another try might help. Nothing in `error` tells the URL, which
-   may be a secret. */
+/* Posts the alert as application/json and waits at most `seconds` for the answer. Does not follow
+   redirects and ignores the body. Returns 0 for a 2xx answer, else -1 with `error` filled; *again
+   is true if another try might help. `error` does not contain the URL, which may be a secret. */
 static int post_send(const char *url, const json_t *alert, double seconds, bool *again,
                      struct error *error) {
     size_t answered = 0;
@@ -255,11 +255,11 @@ static int post_send(const char *url, const json_t *alert, double seconds, bool 
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "runnel-alert/" PACKAGE_VERSION);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(seconds * 1e3) + 1);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, pass_over);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, ignore_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answered);
     CURLcode result = curl_easy_perform(curl);
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    done = judge(result, status, again, error);
+    done = check_answer(result, status, again, error);
 end:
     curl_slist_free_all(headers);
     curl_easy_cleanup(curl);
@@ -269,30 +269,30 @@ end:
 
 /* ---- Deliver ----
 
-   Deliver alerts to a command and to a URL, one after another, on a thread of its own: watching
-   never waits for them. */
+   Delivers alerts to a command and a URL, one after another, in a separate thread, so that watching
+   never waits. */
 
-enum { DELIVER_WAITING = 1000 }; /* alerts; of more the oldest are lost, and that is reported */
+enum { DELIVER_WAITING = 1000 }; /* alerts; the oldest are dropped and counted */
 
 struct deliver_options {
-    char *const *command; /* words ending with NULL; NULL = none */
+    char *const *command; /* NULL-terminated words; NULL = none */
     const char *url;      /* NULL = none */
-    double seconds;       /* that one command, or one try to post, may take */
+    double seconds;       /* time limit for one command or one post */
 };
 
-enum { POST_TRIES = 4, POST_WAIT = 2 }; /* 2, 4 and 8 s between them */
+enum { POST_TRIES = 4, POST_WAIT = 2 }; /* waits of 2, 4 and 8 s */
 
 struct deliver {
     const struct deliver_options *options;
     pthread_t thread;
-    pthread_mutex_t mutex; /* over what follows */
+    pthread_mutex_t mutex; /* protects the fields below */
     pthread_cond_t changed;
     bool ending;
     json_t *waiting[DELIVER_WAITING]; /* a ring */
     size_t first, count, lost;
 };
 
-/* Until the time is up; returns early, with true, when it is to end. */
+/* Returns true, at once, if the thread must end. */
 static bool pause_for(struct deliver *d, int seconds) {
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);
@@ -328,8 +328,8 @@ static void handle(struct deliver *d, const json_t *alert) {
         post(d, alert);
 }
 
-/* The oldest alert; NULL when it is to end and none waits. */
-static json_t *take_next(struct deliver *d, size_t *lost) {
+/* The oldest alert; NULL if the thread must end and no alert waits. */
+static json_t *next_alert(struct deliver *d, size_t *lost) {
     pthread_mutex_lock(&d->mutex);
     while (d->count == 0 && !d->ending)
         pthread_cond_wait(&d->changed, &d->mutex);
@@ -348,17 +348,17 @@ static void *work(void *context) {
     struct deliver *d = context;
     json_t *alert;
     size_t lost;
-    while ((alert = take_next(d, &lost))) {
+    while ((alert = next_alert(d, &lost))) {
         if (lost > 0)
-            complain(EX_OK, "%zu alerts are not delivered: too many came at once", lost);
+            complain(EX_OK, "%zu alerts are not delivered: the queue was full", lost);
         handle(d, alert);
         json_decref(alert);
     }
     return NULL;
 }
 
-/* `options` must outlive it. Returns EX_OK, or prints an error and returns an exit status. Later
-   errors are printed on standard error. */
+/* `options` must outlive the result. Returns EX_OK, or prints an error and returns an exit status.
+   Later errors are printed on standard error. */
 static int deliver_open(struct deliver **deliver, const struct deliver_options *options) {
     struct deliver *d = calloc(1, sizeof *d);
     if (!d)
@@ -366,7 +366,7 @@ static int deliver_open(struct deliver **deliver, const struct deliver_options *
     d->options = options;
     pthread_mutex_init(&d->mutex, NULL);
     pthread_cond_init(&d->changed, NULL);
-    sigset_t all, before; /* signals are the main thread's */
+    sigset_t all, before; /* signals belong to the main thread */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int error = pthread_create(&d->thread, NULL, work, d);
@@ -379,7 +379,7 @@ static int deliver_open(struct deliver **deliver, const struct deliver_options *
     return EX_OK;
 }
 
-/* Wait until all is delivered, except second and later tries; then end. */
+/* Waits until all alerts are delivered, without further tries. */
 static void deliver_close(struct deliver **deliver) {
     struct deliver *d = *deliver;
     if (!d)
@@ -395,7 +395,7 @@ static void deliver_close(struct deliver **deliver) {
     *deliver = NULL;
 }
 
-/* Takes over the reference to the alert. */
+/* Takes the reference to the alert. */
 static void deliver_add(struct deliver *d, json_t *alert) {
     pthread_mutex_lock(&d->mutex);
     if (d->count == DELIVER_WAITING) {
@@ -409,9 +409,7 @@ static void deliver_add(struct deliver *d, json_t *alert) {
     pthread_mutex_unlock(&d->mutex);
 }
 
-/* ---- Options ----
-
-   The command line of runnel-alert. */
+/* ---- Options ---- */
 
 enum { ALERT_DAEMONS = 64 };
 
@@ -424,7 +422,7 @@ struct options {
     struct limits limits;
     double interval, again, megabytes;
     struct deliver_options deliver;
-    char *url; /* owned, when it was read from a file */
+    char *url; /* owned, if read from a file */
 };
 
 #define INTERVAL 60.0  /* seconds */
@@ -432,14 +430,14 @@ struct options {
 #define SATURATED 0.5
 #define QUEUE 100.0
 #define WAITING 10.0 /* seconds */
-#define DISK 256.0   /* MiB, where the daemon warns too */
+#define DISK 256.0   /* MiB, as the daemon's own warning */
 #define FLOOR 1e-6
 #define TIMEOUT 30.0 /* seconds */
 #define TIMEOUT_MAX 3600
 #define MEGABYTE 1048576.0
 
-/* A number greater than 0 and at most `most`, followed by the character `end`; returns what
-   follows it, or NULL. */
+/* A number greater than 0 and at most `most`, followed by the character `end`. Returns the text
+   after it, or NULL. */
 static const char *parse_number(const char *text, char end, double most, double *value) {
     char *after;
     double number = strtod(text, &after);
@@ -449,8 +447,8 @@ static const char *parse_number(const char *text, char end, double most, double 
     return after + (end != '\0');
 }
 
-static int take_page_hinkley(void *values, const struct option_row *row, const char *text,
-                             struct error *error) {
+static int parse_page_hinkley(void *values, const struct option_row *row, const char *text,
+                              struct error *error) {
     const double most = 1e6;
     struct drift_limits *limits = &((struct options *)values)->limits.drift;
     const char *delta = parse_number(text, ',', most, &limits->page_hinkley_lambda);
@@ -458,13 +456,13 @@ static int take_page_hinkley(void *values, const struct option_row *row, const c
               : parse_number(text, '\0', most, &limits->page_hinkley_lambda) != NULL)
         return 0;
     return error_set(error, EX_USAGE,
-                     "--%s: found '%s', expected LAMBDA or LAMBDA,DELTA, both greater than 0",
+                     "--%s: expected LAMBDA or LAMBDA,DELTA, both greater than 0, got '%s'",
                      row->name, text);
 }
 
-/* --only: all others off; --except: these off. */
-static int take_kinds(void *values, const struct option_row *row, const char *list,
-                      struct error *error) {
+/* --only disables all other kinds, --except the listed ones. */
+static int parse_kinds(void *values, const struct option_row *row, const char *list,
+                       struct error *error) {
     struct options *o = values;
     bool only = row->letter == 'o';
     if (only)
@@ -473,7 +471,7 @@ static int take_kinds(void *values, const struct option_row *row, const char *li
         size_t length = strcspn(at, ",");
         enum alert_kind kind = alert_find(at, length);
         if (kind == ALERT_KINDS)
-            return error_set(error, EX_USAGE, "--%s: there is no alert '%.*s'; --help has them all",
+            return error_set(error, EX_USAGE, "--%s: unknown alert '%.*s'; --help lists all alerts",
                              row->name, (int)length, at);
         o->watched[kind] = only;
         at += length;
@@ -489,7 +487,7 @@ static char *read_url(const char *path, struct error *error) {
     size_t size = 0;
     if (!file || getline(&line, &size, file) < 0) {
         error_set(error, EX_USAGE, "cannot read a URL from '%s': %s", path,
-                  file && !ferror(file) ? "it is empty" : strerror(errno));
+                  file && !ferror(file) ? "the file is empty" : strerror(errno));
         free(line);
         line = NULL;
     }
@@ -500,8 +498,8 @@ static char *read_url(const char *path, struct error *error) {
     return line;
 }
 
-static int take_url(void *values, const struct option_row *row, const char *text,
-                    struct error *error) {
+static int parse_url(void *values, const struct option_row *row, const char *text,
+                     struct error *error) {
     struct options *o = values;
     free(o->url);
     o->url = NULL;
@@ -511,8 +509,8 @@ static int take_url(void *values, const struct option_row *row, const char *text
     if (post_is_url(o->deliver.url))
         return 0;
     return error_set(error, EX_USAGE,
-                     "--%s: expected a URL such as https://example.org/hook, http or https, or "
-                     "@FILE with one in it",
+                     "--%s: expected an http or https URL such as https://example.org/hook, or "
+                     "@FILE (a file that contains one)",
                      row->name);
 }
 
@@ -525,23 +523,23 @@ static const struct option_row rows[] = {
      "a daemon's statistics socket; may be repeated (default " WIRE_STATISTICS ")",
      OPTION_LIST(struct options, endpoints, ALERT_DAEMONS), .unique = true},
     KEY_OPTIONS(struct options, keys),
-    {"post", 0, "URL", "post each alert there as JSON; @FILE: the URL is in that file",
-     OPTION_TAKE(take_url)},
-    {"timeout", 0, "SECONDS", "for one command or post (default 30)",
+    {"post", 0, "URL", "post each alert to URL as JSON; @FILE reads the URL from FILE",
+     OPTION_TAKE(parse_url)},
+    {"timeout", 0, "SECONDS", "time limit for one command or post (default 30)",
      OPTION_POSITIVE(struct options, deliver.seconds, TIMEOUT_MAX)},
-    {"only", 'o', "KINDS", "watch for these alone, with commas between them",
-     OPTION_TAKE(take_kinds), .complete = COMPLETE_WORDS, .words = KINDS},
-    {"except", 'x', "KINDS", "watch for all but these: " KINDS, OPTION_TAKE(take_kinds),
+    {"only", 'o', "KINDS", "report only these alerts (comma-separated)", OPTION_TAKE(parse_kinds),
      .complete = COMPLETE_WORDS, .words = KINDS},
-    {"interval", 'i', "SECONDS", "least time between two alerts of a kind (default 60)",
+    {"except", 'x', "KINDS", "do not report these alerts: " KINDS, OPTION_TAKE(parse_kinds),
+     .complete = COMPLETE_WORDS, .words = KINDS},
+    {"interval", 'i', "SECONDS", "minimum time between two alerts of a kind (default 60)",
      OPTION_SECONDS(struct options, interval)},
-    {"again", 'a', "SECONDS", "remind of what still holds; 0 = never (default 0)",
+    {"again", 'a', "SECONDS",
+     "repeat an alert that has not ended after this time; 0 = never (default 0)",
      OPTION_SECONDS(struct options, again)},
     {"json", 'j', NULL, "print each alert as one line of JSON", OPTION_FLAG(struct options, json)},
-    {"quiet", 'q', NULL, "print no alerts", OPTION_FLAG(struct options, quiet)},
+    {"quiet", 'q', NULL, "do not print alerts", OPTION_FLAG(struct options, quiet)},
     {"replay", 'r', "FILE",
-     "say what would have been said of a recording, as runnel-watch --json writes it; - = standard "
-     "input",
+     "read a recording of runnel-watch --json and print its alerts; - = standard input",
      OPTION_FILE(struct options, recording)},
     {"verbose", 'v', NULL, "report connections and lost messages on standard error",
      OPTION_FLAG(struct options, verbose)},
@@ -549,37 +547,37 @@ static const struct option_row rows[] = {
 };
 
 static const struct option_row limits[] = {
-    {"silence", 's', "SECONDS", "without a message; 0 = never (default 15)",
+    {"silence", 's', "SECONDS", "time without a message; 0 = never (default 15)",
      OPTION_SECONDS(struct options, limits.silence)},
-    {"idle", 0, "SECONDS", "in which no example was learned; 0 = never (default 0)",
+    {"idle", 0, "SECONDS", "time without a learned example; 0 = never (default 0)",
      OPTION_SECONDS(struct options, limits.idle)},
-    {"saturated", 0, "SHARE", "of the units of a layer (default 0.5)",
+    {"saturated", 0, "SHARE", "share of saturated units in a layer (default 0.5)",
      OPTION_POSITIVE(struct options, limits.saturated, 1)},
-    {"queue", 0, "EXAMPLES", "that wait to be learned (default 100)",
+    {"queue", 0, "EXAMPLES", "number of examples in the queue (default 100)",
      OPTION_POSITIVE(struct options, limits.queue, 1e9)},
-    {"waiting", 0, "SECONDS", "that an example waits for the journal's disk (default 10)",
+    {"waiting", 0, "SECONDS", "time that an example waits for the journal's disk (default 10)",
      OPTION_POSITIVE(struct options, limits.waiting, 1e6)},
-    {"disk", 0, "MB", "free for the journal (default 256)",
+    {"disk", 0, "MB", "free disk space for the journal (default 256)",
      OPTION_POSITIVE(struct options, megabytes, 1e9)},
     {"floor", 0, "LOSS",
-     "losses below count as this (default: a hundredth of what the loss was in the beginning, and "
-     "1e-6)",
+     "treat a lower loss as this value (default: a hundredth of the initial loss, at least 1e-6)",
      OPTION_POSITIVE(struct options, limits.drift.floor, 1e6),
      OPTION_GIVEN(struct options, limits.drift.fixed)},
-    {"page-hinkley", 0, "LAMBDA[,DELTA]", "in standard deviations (default 15,0.5)",
-     OPTION_TAKE(take_page_hinkley)},
-    {"adwin", 0, "DELTA", "(default 0.002)",
+    {"page-hinkley", 0, "LAMBDA[,DELTA]",
+     "threshold and offset of the Page-Hinkley test, in standard deviations (default 15,0.5)",
+     OPTION_TAKE(parse_page_hinkley)},
+    {"adwin", 0, "DELTA", "confidence of the ADWIN test (default 0.002)",
      OPTION_POSITIVE(struct options, limits.drift.adwin_delta, 1)},
     OPTIONS_END,
 };
 
 static int settle(struct options *o, char **words) {
     if (o->recording && o->endpoints.count > 0)
-        return complain_usage("--replay and --connect exclude each other");
+        return complain_usage("--replay and --connect cannot be used together");
     if (*words)
         o->deliver.command = words;
     if (*words && !command_exists(*words))
-        return complain_usage("there is no program '%s' to run", *words);
+        return complain_usage("program '%s' not found", *words);
     if (!key_options_ready(&o->keys))
         return EX_USAGE;
     if (!o->endpoints.count)
@@ -589,17 +587,17 @@ static int settle(struct options *o, char **words) {
     return OPTIONS_GO_ON;
 }
 
-/* Returns OPTIONS_GO_ON, or the exit status. */
-static int options_take(struct options *o, int argc, char **argv) {
+/* Returns OPTIONS_GO_ON or the exit status. */
+static int options_read(struct options *o, int argc, char **argv) {
     const struct command_line line = {
         .name = "runnel-alert",
         .operands = "[COMMAND [ARGUMENT]...]",
-        .summary =
-            "Watch running runnelds and say when something is wrong with one, and when it is over. "
-            "COMMAND is run for each alert: with the alert as JSON on its standard input and in "
-            "the environment as RUNNEL_ALERT_KIND, RUNNEL_ALERT_TEXT, ...",
-        .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 66 no recording, 69 "
-                  "no sockets to be had, 74 standard output takes no more.",
+        .summary = "Watch running daemons and report when a problem begins and ends. COMMAND runs "
+                   "for each alert. It gets the alert as JSON on standard input, and as "
+                   "environment variables RUNNEL_ALERT_KIND, RUNNEL_ALERT_TEXT, ...",
+        .ending = "Ctrl-C ends the program. Exit status: 0 success, 64 usage error, 66 cannot open "
+                  "the recording, 69 cannot open a socket or access denied, 74 cannot write to "
+                  "standard output.",
         .groups = {{NULL, rows, o}, {"Limits:", limits, o}},
         .complete = COMPLETE_PROGRAM,
         .options_first = true,
@@ -626,9 +624,9 @@ static void options_clear(struct options *o) {
 
 /* ---- Replay ----
 
-   Messages from a recording: what `runnel-watch --json` has written, a line each. */
+   Reads messages from a recording: the output of `runnel-watch --json`, one message a line. */
 
-/* False when the line is no message that has a topic and a time. */
+/* False if the line is not a message with topic and time. */
 static bool parse(const char *line, struct message *message, double *now) {
     *message = (struct message){.topic = TOPICS, .body = json_loads(line, 0, NULL)};
     const char *topic = member_string(message->body, "topic");
@@ -637,9 +635,9 @@ static bool parse(const char *line, struct message *message, double *now) {
     return message->topic != TOPICS && member_number(message->body, "time", now);
 }
 
-/* Call `take` with each message and its time, until it returns false; a line that is none is
-   reported and skipped. "-" is standard input; a signal that interrupts the reading of it
-   ends the recording. Returns EX_OK, or prints an error and returns EX_NOINPUT or EX_IOERR. */
+/* Calls `take` with each message and its time, until it returns false. Reports and skips other
+   lines. "-" is standard input; a signal ends the recording. Returns EX_OK, or prints an error and
+   returns EX_NOINPUT or EX_IOERR. */
 static int replay(const char *path,
                   bool (*take)(void *context, const struct message *message, double now),
                   void *context) {
@@ -663,21 +661,21 @@ static int replay(const char *path,
     if (ferror(file) && errno != EINTR)
         status = complain(EX_IOERR, "cannot read '%s': %s", path, strerror(errno));
     if (wrong > 0)
-        complain(EX_OK,
-                 "%s: %zu line%s no message as runnel-watch --json writes them; the first "
-                 "is line %zu",
-                 path, wrong, wrong == 1 ? " is" : "s are", first);
+        complain(
+            EX_OK,
+            "%s: skipped %zu line%s: not a message of runnel-watch --json; the first is line %zu",
+            path, wrong, wrong == 1 ? "" : "s", first);
     free(line);
     if (file != stdin)
         fclose(file);
     return status;
 }
 
-/* ---- Say ----
+/* ---- Print ----
 
-   An alert as people and programs get it: a line, and JSON. */
+   An alert as a line of text and as JSON. */
 
-enum { SAY_LINE_SIZE = ALERT_TEXT_SIZE + 2 * ALERT_NAME_SIZE + ALERT_NOTE_SIZE };
+enum { LINE_SIZE = ALERT_TEXT_SIZE + 2 * ALERT_NAME_SIZE + ALERT_NOTE_SIZE };
 
 enum { WHERE_SIZE = 3 * FORMAT_SIZE };
 
@@ -689,7 +687,7 @@ static json_t *count(double value) {
     return isfinite(value) ? json_integer((json_int_t)value) : json_null();
 }
 
-/* Of what is not UTF-8, such as an endpoint with a strange path, only what is ASCII. */
+/* Text that is not UTF-8, such as an unusual endpoint, keeps only its ASCII characters. */
 static json_t *string(const char *text) {
     json_t *whole = json_string(text);
     char ascii[ALERT_TEXT_SIZE];
@@ -702,15 +700,15 @@ static json_t *string(const char *text) {
     return json_string(ascii);
 }
 
-/* Before its first `status` the daemon's name is not known. */
+/* The daemon's name is unknown until its first `status`. */
 static const char *name_of(const struct watcher *w) {
     return *w->name ? w->name : w->endpoint;
 }
 
-/* Its JSON (docs/how-to/alerts.md); `unix_offset` makes Unix times of those in the alert. NULL
-   when out of memory. */
-static json_t *say_json(const struct watcher *w, const struct alert *alert, double unix_offset,
-                        double since) {
+/* The alert as JSON (docs/how-to/alerts.md). `unix_offset` converts its times to Unix
+   times. NULL when out of memory. */
+static json_t *format_json(const struct watcher *w, const struct alert *alert, double unix_offset,
+                           double since) {
     return json_pack(
         "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "kind",
         alert_names[alert->kind], "state", alert_states[alert->state], "daemon", string(name_of(w)),
@@ -723,8 +721,9 @@ static json_t *say_json(const struct watcher *w, const struct alert *alert, doub
         (json_int_t)alert->times);
 }
 
-/* "at example 50,090, in data of 2014-12-31 23:30:00": what is known of it. */
-static void say_where(char where[WHERE_SIZE], const struct watcher *w, const struct alert *alert) {
+/* For example "at example 50,090, in data of 2014-12-31 23:30:00"; unknown parts are left out. */
+static void format_where(char where[WHERE_SIZE], const struct watcher *w,
+                         const struct alert *alert) {
     char examples[FORMAT_SIZE], date[FORMAT_SIZE];
     bool newest = alert->state == ALERT_OVER || alert->state == ALERT_STILL;
     double data = newest ? alert->data_time : alert->data_since;
@@ -734,30 +733,29 @@ static void say_where(char where[WHERE_SIZE], const struct watcher *w, const str
              dated ? "in data of " : "", dated ? format_date(date, data) : "");
 }
 
-/* "2026-01-31 14:03:59 ALERT host adwin: the loss has risen ... (at example 50,090, in data of
-   2014-12-31 23:30:00)". */
-static char *say_line(char line[SAY_LINE_SIZE], const struct watcher *w, const struct alert *alert,
-                      double unix_offset) {
+/* For example "2026-01-31 14:03:59 ALERT host adwin: the loss has risen ... (at example 50,090, in
+   data of 2014-12-31 23:30:00)". */
+static char *format_line(char line[LINE_SIZE], const struct watcher *w, const struct alert *alert,
+                         double unix_offset) {
     static const char *const words[] = {"ALERT", "STILL", "over ", "passed"};
     char date[FORMAT_SIZE], where[WHERE_SIZE];
-    int length = snprintf(line, SAY_LINE_SIZE, "%s %s %s %s: %s",
-                          format_date(date, alert->now + unix_offset), words[alert->state],
-                          name_of(w), alert_names[alert->kind], alert->text);
-    if (*alert->note && length < SAY_LINE_SIZE)
-        length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, "; \"%s\"", alert->note);
-    say_where(where, w, alert);
-    if (*where && length < SAY_LINE_SIZE)
-        length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, " (%s)", where);
-    if (alert->times > (alert->state != ALERT_PASSED) && length < SAY_LINE_SIZE)
-        snprintf(line + length, SAY_LINE_SIZE - (size_t)length,
-                 "; %llu time%s since it was reported", (unsigned long long)alert->times,
-                 alert->times == 1 ? "" : "s");
+    int length =
+        snprintf(line, LINE_SIZE, "%s %s %s %s: %s", format_date(date, alert->now + unix_offset),
+                 words[alert->state], name_of(w), alert_names[alert->kind], alert->text);
+    if (*alert->note && length < LINE_SIZE)
+        length += snprintf(line + length, LINE_SIZE - (size_t)length, "; \"%s\"", alert->note);
+    format_where(where, w, alert);
+    if (*where && length < LINE_SIZE)
+        length += snprintf(line + length, LINE_SIZE - (size_t)length, " (%s)", where);
+    if (alert->times > (alert->state != ALERT_PASSED) && length < LINE_SIZE)
+        snprintf(line + length, LINE_SIZE - (size_t)length, "; %llu time%s since it was reported",
+                 (unsigned long long)alert->times, alert->times == 1 ? "" : "s");
     return line;
 }
 
 /* ---- The program ---- */
 
-enum { MESSAGES_AT_ONCE = 1000 /* of a daemon, between two looks at the others and the clock */ };
+enum { MESSAGES_AT_ONCE = 1000 /* of one daemon, before the others and the clock are checked */ };
 
 struct daemon {
     struct alerts *alerts;
@@ -767,35 +765,35 @@ struct daemon {
     struct watcher watcher;
     struct beginning {
         double since, unix_time;
-    } beginnings[ALERT_KINDS]; /* of what was said last */
-    bool hindrance_said, refused;
+    } beginnings[ALERT_KINDS]; /* of the last reports */
+    bool hindrance_reported, refused;
 };
 
 struct alerts {
     struct options options;
-    struct deliver *deliver; /* NULL: alerts are printed and no more */
+    struct deliver *deliver; /* NULL: alerts are only printed */
     struct daemon *daemons;
     size_t count;
-    bool broken; /* standard output takes no more */
+    bool broken; /* standard output failed */
 };
 
-/* What makes Unix times of the book's: in a recording they are. */
+/* Added to the book's times gives Unix times. The times of a recording are Unix times already. */
 static double unix_offset(const struct alerts *a) {
     return a->options.recording ? 0 : clock_unix() - clock_seconds();
 }
 
 static void print(struct alerts *a, const struct watcher *watcher, const struct alert *alert,
                   const json_t *json, double offset) {
-    char line[SAY_LINE_SIZE];
+    char line[LINE_SIZE];
     if (a->options.json)
         a->broken |= json_dumpf(json, stdout, JSON_COMPACT) < 0 || putchar('\n') < 0;
     else
-        a->broken |= puts(say_line(line, watcher, alert, offset)) < 0;
+        a->broken |= puts(format_line(line, watcher, alert, offset)) < 0;
     a->broken |= fflush(stdout) != 0;
 }
 
-/* The same number in all reports of an alert, though the two clocks may drift apart: it identifies
-   the alert that is over. */
+/* The same number in all reports of an alert, although the two clocks may drift apart: it
+   identifies the alert. */
 static double unix_since(struct daemon *daemon, const struct alert *alert, double offset) {
     struct beginning *beginning = &daemon->beginnings[alert->kind];
     if (beginning->since != alert->since)
@@ -803,11 +801,11 @@ static double unix_since(struct daemon *daemon, const struct alert *alert, doubl
     return beginning->unix_time;
 }
 
-static void say(void *context, const struct alert *alert) {
+static void report(void *context, const struct alert *alert) {
     struct daemon *daemon = context;
     struct alerts *a = daemon->alerts;
     double offset = unix_offset(a);
-    json_t *json = say_json(&daemon->watcher, alert, offset, unix_since(daemon, alert, offset));
+    json_t *json = format_json(&daemon->watcher, alert, offset, unix_since(daemon, alert, offset));
     if (!a->options.quiet && (json || !a->options.json))
         print(a, &daemon->watcher, alert, json, offset);
     if (a->deliver && json)
@@ -826,7 +824,7 @@ static void open_daemon(struct alerts *a, struct daemon *daemon, const char *end
     const struct options *o = &a->options;
     *daemon = (struct daemon){.alerts = a, .endpoint = endpoint};
     watcher_open(&daemon->watcher, endpoint, &o->limits);
-    book_open(&daemon->watcher.book, o->watched, o->interval, o->again, say, daemon);
+    book_open(&daemon->watcher.book, o->watched, o->interval, o->again, report, daemon);
     health_open(&daemon->health, endpoint, 0, note, daemon);
 }
 
@@ -834,7 +832,7 @@ static void close_daemon(struct daemon *daemon) {
     link_close(&daemon->link);
 }
 
-static void take_message(struct daemon *daemon, const struct message *message) {
+static void handle_message(struct daemon *daemon, const struct message *message) {
     health_message(&daemon->health, message);
     if (message->problem)
         return;
@@ -842,18 +840,17 @@ static void take_message(struct daemon *daemon, const struct message *message) {
     double every = watcher_slow_statistics(&daemon->watcher, message);
     if (every > 0)
         complain(EX_OK,
-                 "%s sends its loss every %.0f examples: a drift that is learned away within some "
-                 "hundreds is found with statistics.every=5 only (runnel-ctl set "
-                 "statistics.every 5)",
+                 "%s sends its loss every %.0f examples: a short drift can be missed; set a "
+                 "shorter interval (runnel-ctl set statistics.every 5)",
                  daemon->endpoint, every);
 }
 
-static void take_change(struct daemon *daemon, enum runnel_kind change) {
+static void handle_change(struct daemon *daemon, enum runnel_kind change) {
     health_changed(&daemon->health, change);
     bool new_refusal = change == RUNNEL_REFUSED && !daemon->refused;
-    bool new_hindrance = change == RUNNEL_HINDERED && !daemon->hindrance_said;
+    bool new_hindrance = change == RUNNEL_HINDERED && !daemon->hindrance_reported;
     daemon->refused |= change == RUNNEL_REFUSED;
-    daemon->hindrance_said |= change == RUNNEL_HINDERED;
+    daemon->hindrance_reported |= change == RUNNEL_HINDERED;
     if (new_refusal || new_hindrance)
         complain(EX_OK, "%s: %s", daemon->endpoint, link_refusal(daemon->link));
 }
@@ -865,9 +862,9 @@ static void look_at(struct daemon *daemon) {
                     (kind = link_next(daemon->link, &message)) != RUNNEL_NOTHING;
          i++) {
         if (kind == RUNNEL_MESSAGE)
-            take_message(daemon, &message);
+            handle_message(daemon, &message);
         else
-            take_change(daemon, kind);
+            handle_change(daemon, kind);
         message_clear(&message);
     }
     health_tick(&daemon->health, false);
@@ -876,7 +873,7 @@ static void look_at(struct daemon *daemon) {
     book_tick(&daemon->watcher.book, now);
 }
 
-/* Seconds until there is something to do without a message. */
+/* Seconds until the next action without a message. */
 static double next_time(const struct daemon *daemon) {
     double next =
         fmin(health_next(&daemon->health), book_next(&daemon->watcher.book, clock_seconds()));
@@ -918,14 +915,14 @@ static int watch(struct alerts *a) {
         for (size_t i = 0; i < a->count; i++)
             look_at(&a->daemons[i]);
         if (all_refused(a))
-            return complain(EX_UNAVAILABLE, "no daemon lets this program in");
+            return complain(EX_UNAVAILABLE, "access denied by all daemons (see security.allow)");
         if (!ending_asked() && !a->broken)
             wait_for_messages(a, items);
     }
     return EX_OK;
 }
 
-static bool take_recorded(void *context, const struct message *message, double now) {
+static bool handle_recorded(void *context, const struct message *message, double now) {
     struct alerts *a = context;
     struct watcher *watcher = &a->daemons[0].watcher;
     watcher_message(watcher, message, now);
@@ -945,7 +942,7 @@ static int run(struct alerts *a) {
     if (o->deliver.command || o->deliver.url)
         status = deliver_open(&a->deliver, &o->deliver);
     if (status == EX_OK)
-        status = o->recording ? replay(o->recording, take_recorded, a) : watch(a);
+        status = o->recording ? replay(o->recording, handle_recorded, a) : watch(a);
     for (size_t i = 0; i < a->count; i++)
         book_end(&a->daemons[i].watcher.book);
     deliver_close(&a->deliver);
@@ -959,8 +956,8 @@ static int run(struct alerts *a) {
 
 int main(int argc, char **argv) {
     struct alerts alerts = {0};
-    int status = options_take(&alerts.options, argc, argv);
-    signal(SIGCHLD, SIG_DFL); /* if the parent ignored it, commands would have no status */
+    int status = options_read(&alerts.options, argc, argv);
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, commands would have no status */
     if (status == OPTIONS_GO_ON && (status = ending_catch_signals()) == EX_OK)
         status = run(&alerts);
     options_clear(&alerts.options);

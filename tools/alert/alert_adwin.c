@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define INSERTED_MOST 10.0      /* deviations, */
-#define INSERTED_LEAST 5.0      /* or units: in the smallest part that makes no cut */
-#define DEVIATION_LEAST 1e-9    /* of a window that does not vary, */
-#define NEAR 0.25               /* of a rise: below it is back */
-#define DEVIATION_RELATIVE 1e-3 /* and in parts of its mean */
+#define INSERTED_MOST 10.0      /* deviations */
+#define INSERTED_LEAST 5.0      /* units: in the smallest part that causes no cut */
+#define DEVIATION_LEAST 1e-9    /* if the window does not vary */
+#define NEAR 0.25               /* of a rise: below it the series is back */
+#define DEVIATION_RELATIVE 1e-3 /* of the mean */
 
 void adwin_open(struct adwin *w, double delta) {
     memset(w, 0, sizeof *w);
@@ -21,7 +21,8 @@ double adwin_mean(const struct adwin *w) {
     return w->count > 0 ? w->sum / (double)w->count : 0;
 }
 
-/* The squares of two sets together: s = s0 + s1 + n0 n1 / (n0 + n1) (mean0 - mean1)^2 */
+/* The additional sum of squares of two joined sets: s = s0 + s1 + n0 n1 / (n0 + n1) (mean0 -
+   mean1)^2 */
 static double between(double n0, double sum0, double n1, double sum1) {
     double distance = sum0 / n0 - sum1 / n1;
     return n0 * n1 / (n0 + n1) * distance * distance;
@@ -53,7 +54,7 @@ static void drop_oldest(struct adwin *w) {
     w->squares = fmax(0, w->squares);
 }
 
-/* Two buckets of a row that has too many become one of the next. */
+/* Joins two buckets of a full row to one of the next row. */
 static void compress(struct adwin *w) {
     for (int i = 0; i + 1 < ADWIN_ROWS && w->rows[i].count > ADWIN_BUCKETS; i++) {
         const struct adwin_bucket *a = &w->rows[i].buckets[0], *b = a + 1;
@@ -85,7 +86,7 @@ static void insert(struct adwin *w, double value) {
     compress(w);
 }
 
-/* Whether the means of the parts differ by more than chance; `change` says how. */
+/* Whether the means of the parts differ by more than chance; fills `change`. */
 static bool differ(const struct adwin *w, double count0, double sum0, struct change *change) {
     double count = (double)w->count, count1 = count - count0;
     if (count0 < ADWIN_PART || count1 < ADWIN_PART)
@@ -113,7 +114,7 @@ static bool find_cut(const struct adwin *w, struct change *change) {
     return false;
 }
 
-/* The first cut tells what has changed; what is dropped after it makes the window clean. */
+/* The first cut is the change. Further cuts remove the rest of the old values. */
 static struct change cut(struct adwin *w) {
     struct change first = {0}, more;
     while (w->count > ADWIN_WARM && find_cut(w, first.kind == CHANGE_NONE ? &first : &more))
@@ -121,7 +122,7 @@ static struct change cut(struct adwin *w) {
     return first;
 }
 
-/* Mean of the newest values, ADWIN_PART or one less. */
+/* Mean of the newest ADWIN_PART values or one less. */
 static double newest(const struct adwin *w) {
     double sum = 0;
     for (int k = 0; k < w->rows[0].count; k++)
@@ -134,7 +135,7 @@ static struct change ended(struct adwin *w, enum change_kind kind) {
     return (struct change){.kind = kind, .before = w->before, .after = newest(w)};
 }
 
-/* A rise is found repeatedly until its old values have left the window. */
+/* A rise is found again until its old values have left the window. */
 static struct change settle(struct adwin *w, struct change change) {
     if (w->since == 0 && change.kind != CHANGE_ROSE)
         return change;

@@ -1,4 +1,4 @@
-/* What a detector of changes says of a series. */
+/* A change in a series, as a detector reports it. */
 #ifndef RUNNEL_ALERT_CHANGE_H
 #define RUNNEL_ALERT_CHANGE_H
 
@@ -6,8 +6,8 @@ enum change_kind {
     CHANGE_NONE,
     CHANGE_ROSE,
     CHANGE_FELL,
-    CHANGE_BACK,   /* after a rise: back where it was */
-    CHANGE_STAYED, /* after a rise: where it has risen to is what is usual now */
+    CHANGE_BACK,   /* after a rise: the series is back at its old mean */
+    CHANGE_STAYED, /* after a rise: the new mean is usual now */
 };
 
 struct change {

@@ -6,8 +6,8 @@
 
 #define SUMMED_MOST 10.0        /* deviations */
 #define LEARNED_MOST 3.0        /* deviations */
-#define DEVIATION_LEAST 1e-9    /* of a series that does not vary, */
-#define DEVIATION_RELATIVE 1e-3 /* and in parts of its mean */
+#define DEVIATION_LEAST 1e-9    /* if the series does not vary */
+#define DEVIATION_RELATIVE 1e-3 /* of the mean */
 
 void page_hinkley_open(struct page_hinkley *t, double delta, double lambda) {
     *t = (struct page_hinkley){.delta = delta, .lambda = lambda};
@@ -21,7 +21,7 @@ static double deviation(const struct page_hinkley *t) {
     return fmax(sqrt(t->variance), fmax(DEVIATION_LEAST, DEVIATION_RELATIVE * fabs(t->mean)));
 }
 
-/* Running mean and population variance; with weights that fade once there are MEMORY values. */
+/* Running mean and population variance. After PAGE_HINKLEY_MEMORY values the weights fade. */
 static void learn(struct page_hinkley *t, double value) {
     if (t->count < PAGE_HINKLEY_MEMORY)
         t->count++;
@@ -31,7 +31,7 @@ static void learn(struct page_hinkley *t, double value) {
 }
 
 static struct change found(struct page_hinkley *t, enum change_kind kind, double after) {
-    /* Values since a rise began are not part of the usual series. */
+    /* Values since the beginning of a rise are not part of the usual series. */
     if (kind == CHANGE_ROSE) {
         t->mean = t->usual_mean;
         t->variance = t->usual_variance;

@@ -1,4 +1,4 @@
-/* The Page-Hinkley test: whether the mean of a series has risen, or fallen.
+/* The Page-Hinkley test: whether the mean of a series has risen or fallen.
 
      E. S. Page, Continuous inspection schemes. Biometrika 41 (1954), 100-115.
      D. V. Hinkley, Inference about the change-point from cumulative sum tests. Biometrika 58
@@ -8,22 +8,23 @@
 
      m(t) = sum over i <= t of (x(i) - delta),   m(t) - min over i <= t of m(i) > lambda
 
-   and a fall likewise with -x. delta is half of the smallest change worth finding, lambda sets
-   how rare false alarms are; both in standard deviations, as charts of cumulative sums have them
+   and a fall in the same way with -x. delta is half of the smallest change worth finding, lambda
+   sets how rare false alarms are. Both are in standard deviations, as in charts of cumulative sums
    (D. C. Montgomery, Introduction to Statistical Quality Control, chapter 9), where delta = 0.5 is
-   the usual choice. lambda = 15 follows from the mean number of values between two false alarms (D.
-   Siegmund, Sequential Analysis, 1985) with b = 2 delta (lambda + 1.166):
+   usual. lambda = 15 follows from the mean number of values between two false alarms (D. Siegmund,
+   Sequential Analysis, 1985) with b = 2 delta (lambda + 1.166):
 
      (e^b - b - 1) / (2 delta^2)        that is 2e7 for independent normal values
 
-   (lambda = 50 with delta = 0.005, which libraries for streams start with, are made for errors that
-   are 0 or 1.) Mean and deviation are not known but estimated as the values come: over all of them
-   until there are PAGE_HINKLEY_MEMORY, then fading; a value counts as at most 3 deviations from the
-   mean there, and as at most 10 in the sums, so that one wild value alone is no change.
+   Libraries for streams default to lambda = 50 with delta = 0.005, which fits errors of 0 or 1.
 
-   After a rise the series is compared with the mean before it, until it is back there, or has
-   stayed away for PAGE_HINKLEY_STAY values and a new mean is estimated; after a fall that happens
-   at once. The first PAGE_HINKLEY_WARM values that are learned from are not tested. */
+   Mean and deviation are estimated: over all values until there are PAGE_HINKLEY_MEMORY, then with
+   fading weights. To ignore a single outlier, a value counts as at most 3 deviations from the mean
+   in the estimates, and as at most 10 in the sums.
+
+   After a rise the series is compared with the mean before it. The rise ends when the series is
+   back at that mean, or after PAGE_HINKLEY_STAY values, when a new mean is estimated. A fall starts
+   a new estimate at once. The first PAGE_HINKLEY_WARM values are not tested. */
 #ifndef RUNNEL_ALERT_PAGE_HINKLEY_H
 #define RUNNEL_ALERT_PAGE_HINKLEY_H
 
@@ -41,21 +42,21 @@ enum {
 
 struct page_hinkley {
     double delta, lambda;
-    int count;                         /* of values in the estimates, at most PAGE_HINKLEY_MEMORY */
-    double mean, variance;             /* of the series without a change */
-    double usual_mean, usual_variance; /* the same before `rise` left 0 */
+    int count;             /* number of values in the estimates, at most PAGE_HINKLEY_MEMORY */
+    double mean, variance; /* of the series without a change */
+    double usual_mean, usual_variance; /* mean and variance before `rise` left 0 */
     double rise, fall;                 /* m(t) - min m(i), for x and for -x */
     double since;                      /* sum of the values since `rise` was 0 */
     int since_count;
-    int away;                         /* values since a rise was found; 0 = there is none */
-    double recent[PAGE_HINKLEY_BACK]; /* of these the last ones, a ring */
+    int away;                         /* values since a rise was found; 0 = none */
+    double recent[PAGE_HINKLEY_BACK]; /* the last of these values, a ring */
 };
 
 void page_hinkley_open(struct page_hinkley *test, double delta, double lambda);
 
-/* Take the next value, a finite one. CHANGE_ROSE: `before` is the mean until then, `after` that of
-   the values since. CHANGE_BACK and CHANGE_STAYED end what CHANGE_ROSE began; then `after` is where
-   the series is now. */
+/* Adds the next value, which must be finite. CHANGE_ROSE: `before` is the mean until the rise,
+   `after` that of the values since. CHANGE_BACK and CHANGE_STAYED end a rise; then `after` is the
+   current mean. */
 struct change page_hinkley_add(struct page_hinkley *test, double value);
 
 #endif

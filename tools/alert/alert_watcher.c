@@ -36,61 +36,61 @@ enum alert_kind alert_find(const char *name, size_t size) {
 }
 
 void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
-               void (*say)(void *context, const struct alert *alert), void *context) {
+               void (*report)(void *context, const struct alert *alert), void *context) {
     memset(book, 0, sizeof *book);
     book->data_time = NAN;
     book->interval = interval;
     book->again = again;
-    book->say = say;
+    book->report = report;
     book->context = context;
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         book->watched[kind] = watched[kind];
-        book->conditions[kind].said_last = (struct moment){-INFINITY, NAN};
+        book->conditions[kind].last_report = (struct moment){-INFINITY, NAN};
     }
 }
 
-/* Seconds, on the clock that has moved on further. */
+/* Seconds on the clock that has advanced further. */
 static double elapsed(const struct book *book, struct moment since, double now) {
     return fmax(now - since.now, book->data_time - since.data);
 }
 
-static void say(struct book *book, struct condition *c, enum alert_state state, double now) {
+static void report(struct book *book, struct condition *c, enum alert_state state, double now) {
     c->alert.state = state;
     c->alert.now = now;
     c->alert.data_time = book->data_time;
-    book->say(book->context, &c->alert);
+    book->report(book->context, &c->alert);
 }
 
 static bool is_held_back(const struct condition *c) {
     return c->alert.times > 0;
 }
 
-static void say_beginning(struct book *book, struct condition *c, double now) {
-    c->said = c->holds;
+static void report_beginning(struct book *book, struct condition *c, double now) {
+    c->reported = c->holds;
     c->continued = false;
-    c->said_last = (struct moment){now, book->data_time};
+    c->last_report = (struct moment){now, book->data_time};
     c->reminded = now;
-    say(book, c, c->holds ? ALERT_BEGAN : ALERT_PASSED, now);
+    report(book, c, c->holds ? ALERT_BEGAN : ALERT_PASSED, now);
     c->alert.times = 0;
 }
 
-/* What a stream holds back is told at its own time of data, whatever the others are at. */
-static void say_held_back(struct book *book, struct condition *c, double now) {
+/* Reports a stream's pending problem, with the stream's own data time. */
+static void report_held_back(struct book *book, struct condition *c, double now) {
     double newest = book->data_time;
     book->data_time = c->alert.data_since;
-    say_beginning(book, c, now);
+    report_beginning(book, c, now);
     book->data_time = newest;
 }
 
-static bool may_say(const struct book *book, const struct condition *c, double now) {
-    return elapsed(book, c->said_last, now) >= book->interval;
+static bool may_report(const struct book *book, const struct condition *c, double now) {
+    return elapsed(book, c->last_report, now) >= book->interval;
 }
 
-/* The time since the last report goes on. */
-static void say_continued(struct book *book, struct condition *c, double now) {
-    const struct moment last = c->said_last;
-    say_beginning(book, c, now);
-    c->said_last = last;
+/* Keeps the time of the last report. */
+static void report_continued(struct book *book, struct condition *c, double now) {
+    const struct moment last = c->last_report;
+    report_beginning(book, c, now);
+    c->last_report = last;
     c->continued = true;
 }
 
@@ -108,8 +108,8 @@ static void begin(struct book *book, struct condition *c, const struct alert *al
         text_copy(c->alert.stream, sizeof c->alert.stream, book->stream);
     c->alert.data_since = book->data_time;
     vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
-    if (may_say(book, c, alert->now))
-        say_beginning(book, c, alert->now);
+    if (may_report(book, c, alert->now))
+        report_beginning(book, c, alert->now);
 }
 
 static void book_begin(struct book *book, enum alert_kind kind, double now, double value,
@@ -121,8 +121,8 @@ static void book_begin(struct book *book, enum alert_kind kind, double now, doub
     va_end(arguments);
 }
 
-/* Something that has happened once: it is over when it has not happened again for `calm` seconds;
-   with 0 it is an instant that is never over. */
+/* An event: the condition ends when the event has not recurred for `calm` seconds. With 0 it is an
+   instant without an end. */
 static void book_happened(struct book *book, enum alert_kind kind, double now, double calm,
                           double value, const char *format, ...) {
     struct alert alert = {.kind = kind, .value = value, .limit = NAN, .now = now, .since = now};
@@ -131,7 +131,7 @@ static void book_happened(struct book *book, enum alert_kind kind, double now, d
     begin(book, &book->conditions[kind], &alert, calm, format, arguments);
     va_end(arguments);
     if (calm <= 0)
-        book->conditions[kind].holds = book->conditions[kind].said = false;
+        book->conditions[kind].holds = book->conditions[kind].reported = false;
 }
 
 static struct condition *find_stream(struct book *book, const char *stream, double now) {
@@ -139,13 +139,13 @@ static struct condition *find_stream(struct book *book, const char *stream, doub
     for (; c < end; c++) {
         if (strcmp(c->alert.stream, stream) == 0)
             return c;
-        oldest = c->said_last.now < oldest->said_last.now ? c : oldest;
+        oldest = c->last_report.now < oldest->last_report.now ? c : oldest;
     }
     if (book->stream_count < ALERT_STREAMS)
         oldest = &book->streams[book->stream_count++];
     else if (is_held_back(oldest))
-        say_held_back(book, oldest, now);
-    *oldest = (struct condition){.said_last = {-INFINITY, NAN}};
+        report_held_back(book, oldest, now);
+    *oldest = (struct condition){.last_report = {-INFINITY, NAN}};
     return oldest;
 }
 
@@ -158,12 +158,12 @@ static void begin_text(struct book *book, struct condition *c, const struct aler
     begin(book, c, alert, 0, format, arguments);
     va_end(arguments);
     if (is_held_back(c) && !c->continued)
-        say_continued(book, c, alert->now);
-    c->holds = c->said = false;
+        report_continued(book, c, alert->now);
+    c->holds = c->reported = false;
 }
 
-/* Something that has happened once in a stream, and is never over: each stream has a least time of
-   its own. Of one kind only. The event's kind, texts, value, limit and `now` are read. */
+/* An event in a stream, without an end. Each stream has its own minimum time between reports. All
+   events must have the same kind. Reads kind, texts, value, limit and `now` of the event. */
 static void book_event(struct book *book, const struct alert *event) {
     struct alert alert = *event;
     alert.since = alert.now;
@@ -171,22 +171,21 @@ static void book_event(struct book *book, const struct alert *event) {
         begin_text(book, find_stream(book, alert.stream, alert.now), &alert, "%s", event->text);
 }
 
-/* The condition of a kind holds now; the sentence is used only when it begins. book_over ends it,
-   with a sentence of its own; nothing happens when it does not hold. */
+/* Ends a condition with a text of its own. Does nothing if the condition does not hold. */
 static void book_over(struct book *book, enum alert_kind kind, double now, const char *format,
                       ...) {
     struct condition *c = &book->conditions[kind];
     if (!c->holds)
         return;
     c->holds = false;
-    if (!c->said)
+    if (!c->reported)
         return;
-    c->said = false;
+    c->reported = false;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
     va_end(arguments);
-    say(book, c, ALERT_OVER, now);
+    report(book, c, ALERT_OVER, now);
 }
 
 void book_tick(struct book *book, double now) {
@@ -196,29 +195,30 @@ void book_tick(struct book *book, double now) {
         char calm[FORMAT_SIZE];
         const struct moment since = {c->alert.since, c->alert.data_since};
         if (c->holds && elapsed(book, c->renewed, now) >= c->calm)
-            book_over(book, (enum alert_kind)kind, now, "it has not happened again; over after %s",
+            book_over(book, (enum alert_kind)kind, now, "not repeated; over after %s",
                       format_duration(calm, elapsed(book, since, now)));
-        if (is_held_back(c) && may_say(book, c, now))
-            say_beginning(book, c, now);
-        if (c->holds && c->said && book->again > 0 && now - c->reminded >= book->again) {
+        if (is_held_back(c) && may_report(book, c, now))
+            report_beginning(book, c, now);
+        if (c->holds && c->reported && book->again > 0 && now - c->reminded >= book->again) {
             c->reminded = now;
-            say(book, c, ALERT_STILL, now);
+            report(book, c, ALERT_STILL, now);
         }
     }
-    /* Of a stream's own data nothing has come since; that of others says nothing. */
+    /* A stream does not advance its own data time, and the data time of others does not apply to
+       it. */
     for (size_t i = 0; i < book->stream_count; i++)
         if (is_held_back(&book->streams[i]) &&
-            now - book->streams[i].said_last.now >= book->interval)
-            say_held_back(book, &book->streams[i], now);
+            now - book->streams[i].last_report.now >= book->interval)
+            report_held_back(book, &book->streams[i], now);
 }
 
 void book_end(struct book *book) {
     for (int kind = 0; kind < ALERT_KINDS; kind++)
         if (is_held_back(&book->conditions[kind]))
-            say_beginning(book, &book->conditions[kind], book->ticked);
+            report_beginning(book, &book->conditions[kind], book->ticked);
     for (size_t i = 0; i < book->stream_count; i++)
         if (is_held_back(&book->streams[i]))
-            say_held_back(book, &book->streams[i], book->ticked);
+            report_held_back(book, &book->streams[i], book->ticked);
 }
 
 double book_next(const struct book *book, double now) {
@@ -226,26 +226,26 @@ double book_next(const struct book *book, double now) {
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         const struct condition *c = &book->conditions[kind];
         if (is_held_back(c))
-            next = fmin(next, c->said_last.now + book->interval - now);
+            next = fmin(next, c->last_report.now + book->interval - now);
         if (!c->holds)
             continue;
         next = fmin(next, c->renewed.now + c->calm - now);
-        if (c->said && book->again > 0)
+        if (c->reported && book->again > 0)
             next = fmin(next, c->reminded + book->again - now);
     }
     for (size_t i = 0; i < book->stream_count; i++)
         if (is_held_back(&book->streams[i]))
-            next = fmin(next, book->streams[i].said_last.now + book->interval - now);
+            next = fmin(next, book->streams[i].last_report.now + book->interval - now);
     return fmax(next, 0);
 }
 
 /* ---- Drift ---- */
 
-#define RISEN_LEAST 0.1 /* of a loss, or nats: less is not reported, however certain */
-#define SHARE 0.01      /* of the loss of the beginning */
-#define LOSS_MOST 1e100 /* sums of squares stay finite */
+#define RISEN_LEAST 0.1 /* smallest rise reported, of a loss or in nats */
+#define SHARE 0.01      /* of the initial loss */
+#define LOSS_MOST 1e100 /* keeps sums of squares finite */
 
-static void begin_anew(struct drift *d) {
+static void restart(struct drift *d) {
     page_hinkley_open(&d->page_hinkley, d->limits.page_hinkley_delta,
                       d->limits.page_hinkley_lambda);
     adwin_open(&d->adwin, d->limits.adwin_delta);
@@ -253,10 +253,10 @@ static void begin_anew(struct drift *d) {
 
 void drift_open(struct drift *d, const struct drift_limits *limits) {
     *d = (struct drift){.limits = *limits};
-    begin_anew(d);
+    restart(d);
 }
 
-/* The loss is that of a density. If that was not known before, all values so far are forgotten. */
+/* The loss is a log density. If that was not known before, forgets all values so far. */
 static void drift_is_density(struct drift *d) {
     if (d->density)
         return;
@@ -293,9 +293,9 @@ static double median(const double values[DRIFT_MEDIAN]) {
     return quantile(sorted, DRIFT_MEDIAN, 0.5);
 }
 
-/* Where it has grown, what was seen until now was measured by another floor. A rise that has been
-   found is ended first. */
-static void take_beginning(struct drift *d, double loss) {
+/* A higher floor makes earlier values incomparable, so the detectors start again. A detected rise
+   must end first. */
+static void add_beginning(struct drift *d, double loss) {
     d->recent[d->count++ % DRIFT_MEDIAN] = loss;
     if (d->count % DRIFT_FORGOTTEN == 0)
         d->beginning /= 2;
@@ -304,18 +304,18 @@ static void take_beginning(struct drift *d, double loss) {
     double usual = median(d->recent);
     if (usual > d->beginning && d->page_hinkley.away == 0 && d->adwin.since == 0) {
         d->beginning = usual;
-        begin_anew(d);
+        restart(d);
     }
 }
 
 static double logarithm(struct drift *d, double loss) {
     if (!d->limits.fixed)
-        take_beginning(d, loss);
+        add_beginning(d, loss);
     return log(fmax(loss, fmax(d->limits.floor, SHARE * d->beginning)));
 }
 
-/* Take the mean of a message, a finite one; a negative one makes it a density's. The changes have
-   losses in them, in their own unit. */
+/* Adds the mean loss of a message, which must be finite. A negative mean marks the loss as a log
+   density. The changes contain losses in their own unit. */
 static void drift_add(struct drift *d, double mean, struct change *page_hinkley,
                       struct change *adwin) {
     if (mean < 0)
@@ -345,19 +345,19 @@ static struct rising drift_rising(const struct drift *d) {
 
 /* ---- Layers ---- */
 
-#define NEWEST_WEIGHT 0.1 /* in the moving average */
+#define NEWEST_WEIGHT 0.1 /* weight in the moving average */
 #define OVER_SHARE 0.8    /* of the limit */
 #define BOUND 1.0001      /* of tanh, with room for rounding */
 
 enum { KIND_SIZE = 96 /* of a layer's kind and member in words */ };
 
-/* Of gates' cells there are two shares; the greater one counts. */
+/* Cells with gates have two shares; the greater one counts. */
 static double share_saturated(const struct layer *layer, const json_t *body) {
     double hidden = layer->unbounded ? NAN : layer_number(body, LAYER_hidden_saturated);
     return fmax(fmax(hidden, layer_number(body, LAYER_cell_saturated)), 0);
 }
 
-static void take_saturation(struct layer *layer, const json_t *body) {
+static void add_saturation(struct layer *layer, const json_t *body) {
     double minimum = layer_number(body, LAYER_hidden_minimum);
     double maximum = layer_number(body, LAYER_hidden_maximum);
     layer->unbounded |= minimum < -BOUND || maximum > BOUND;
@@ -367,12 +367,12 @@ static void take_saturation(struct layer *layer, const json_t *body) {
     layer->saturated += weight * (share - layer->saturated);
 }
 
-/* One more message in a row, up to where it counts as many; or none. */
+/* The number of consecutive messages, up to LAYERS_DEAD_LEAST. */
 static int counted(int messages, bool again) {
     return !again ? 0 : messages < LAYERS_DEAD_LEAST ? messages + 1 : messages;
 }
 
-static void take_life(struct layer *layer, const json_t *body) {
+static void add_life(struct layer *layer, const json_t *body) {
     double size = layer_number(body, LAYER_size), mean = layer_number(body, LAYER_hidden_mean);
     double std = layer_number(body, LAYER_hidden_std), norm = layer_number(body, LAYER_hidden_norm);
     bool same = mean == layer->mean && std == layer->std && norm == layer->norm;
@@ -383,7 +383,7 @@ static void take_life(struct layer *layer, const json_t *body) {
     layer->norm = norm;
 }
 
-/* "gru", or "gru of level". */
+/* For example "gru" or "gru of level". */
 static const char *kind_of(const json_t *body, char kind[KIND_SIZE]) {
     const char *text = member_string(body, "kind"), *member = state_member(body);
     char clean[KIND_SIZE / 4], name[KIND_SIZE / 2] = "";
@@ -394,8 +394,8 @@ static const char *kind_of(const json_t *body, char kind[KIND_SIZE]) {
     return kind;
 }
 
-static void tell_saturation(const struct layers *layers, const json_t *list, double limit,
-                            struct book *book, double now) {
+static void report_saturation(const struct layers *layers, const json_t *list, double limit,
+                              struct book *book, double now) {
     size_t count = json_array_size(list), worst = 0;
     for (size_t i = 1; i < count && i < LAYERS_MAX; i++)
         if (layers->layers[i].saturated > layers->layers[worst].saturated)
@@ -411,8 +411,8 @@ static void tell_saturation(const struct layers *layers, const json_t *list, dou
                   100 * layer->saturated);
 }
 
-static void tell_life(const struct layers *layers, const json_t *list, struct book *book,
-                      double now) {
+static void report_life(const struct layers *layers, const json_t *list, struct book *book,
+                        double now) {
     bool dead = false;
     for (size_t i = 0; i < json_array_size(list) && i < LAYERS_MAX; i++) {
         const struct layer *layer = &layers->layers[i];
@@ -420,41 +420,42 @@ static void tell_life(const struct layers *layers, const json_t *list, struct bo
         kind_of(json_array_get(list, i), kind);
         dead |= layer->alike > 0 || layer->same > 0;
         if (layer->alike >= LAYERS_DEAD_LEAST)
-            book_begin(book, ALERT_DEAD, now, layer->std, LAYERS_ALIKE,
-                       "all units of layer %zu (%s) have the same value: their deviation is %.2g",
-                       i, kind, layer->std);
+            book_begin(
+                book, ALERT_DEAD, now, layer->std, LAYERS_ALIKE,
+                "all units of layer %zu (%s) have the same value: the standard deviation is %.2g",
+                i, kind, layer->std);
         else if (layer->same >= LAYERS_DEAD_LEAST)
             book_begin(book, ALERT_DEAD, now, layer->same, LAYERS_DEAD_LEAST,
                        "no unit of layer %zu (%s) has changed for %d messages", i, kind,
                        layer->same);
     }
     if (!dead)
-        book_over(book, ALERT_DEAD, now, "the units of every layer move again");
+        book_over(book, ALERT_DEAD, now, "the units of every layer change again");
 }
 
-/* Take a message and enter in the book: saturated when the moving average of a layer's share
-   reaches `limit` (over below 4/5 of it), dead when all units of a layer are alike, or none of them
-   changes, LAYERS_DEAD_LEAST messages long. */
-static void layers_take(struct layers *layers, const json_t *body, double limit, struct book *book,
-                        double now) {
+/* Updates the book from a message. A layer is saturated when the moving average of its share
+   reaches `limit`, until it falls below 4/5 of that. It is dead when for LAYERS_DEAD_LEAST messages
+   all its units are alike or none changes. */
+static void layers_add(struct layers *layers, const json_t *body, double limit, struct book *book,
+                       double now) {
     json_t *list = state_layers(body);
     size_t count = json_array_size(list);
     for (size_t i = 0; i < count && i < LAYERS_MAX; i++) {
-        take_saturation(&layers->layers[i], json_array_get(list, i));
-        take_life(&layers->layers[i], json_array_get(list, i));
+        add_saturation(&layers->layers[i], json_array_get(list, i));
+        add_life(&layers->layers[i], json_array_get(list, i));
     }
     if (count > 0) {
-        tell_saturation(layers, list, limit, book, now);
-        tell_life(layers, list, book, now);
+        report_saturation(layers, list, limit, book, now);
+        report_life(layers, list, book, now);
     }
     json_decref(list);
 }
 
-#define HALF 0.5          /* of a limit: below it the condition is over */
-#define DISK_OVER 1.1     /* of the limit: above it the condition is over */
+#define HALF 0.5          /* of a limit: the condition ends below it */
+#define DISK_OVER 1.1     /* of the limit: the condition ends above it */
 #define QUEUED_WEIGHT 0.1 /* of the newest number in the moving average */
-#define QUEUED_HELD 10.0  /* seconds over the limit until it counts */
-#define EVERY_MOST 20.0   /* examples in a message: with more a drift is found late, or not */
+#define QUEUED_HELD 10.0  /* minimum seconds over the limit */
+#define EVERY_MOST 20.0   /* examples a message: more delay the detection of a drift */
 
 enum { REASONS_SIZE = 160 };
 
@@ -471,20 +472,20 @@ void watcher_open(struct watcher *w, const char *endpoint, const struct limits *
     text_copy(w->endpoint, sizeof w->endpoint, endpoint);
     strcpy(w->name, "");
     strcpy(w->run, "");
-    w->every_said = false;
+    w->every_reported = false;
     forget(w);
 }
 
-/* With the end of a run all of its conditions are over. */
+/* The end of a run ends all conditions of that run. */
 static void end_all(struct watcher *w, double now, const char *why) {
     for (int kind = 0; kind < ALERT_KINDS; kind++)
         if (kind != ALERT_SILENCE && kind != ALERT_DISK)
             book_over(&w->book, (enum alert_kind)kind, now, "%s", why);
 }
 
-/* Another run is a restart; fewer examples in the same run are a reset. Not in an event: one of a
-   checkpoint has the examples that are in it, fewer than have been learned meanwhile. */
-static void take_run(struct watcher *w, const struct message *message, double now) {
+/* A new run is a restart; fewer examples in the same run are a reset. Events do not count: that of
+   a checkpoint has the number of examples in the checkpoint. */
+static void handle_run(struct watcher *w, const struct message *message, double now) {
     const char *text = member_string(message->body, "run");
     char run[ALERT_RUN_SIZE];
     double examples = w->examples;
@@ -497,20 +498,20 @@ static void take_run(struct watcher *w, const struct message *message, double no
         examples = fmax(examples, w->examples);
     if (another || examples < w->examples) {
         bool ended = w->ending;
-        end_all(w, now, another ? "the daemon was started again" : "learning was reset");
+        end_all(w, now, another ? "the daemon was restarted" : "learning was reset");
         forget(w);
         w->book.data_time = NAN;
         w->examples = examples;
         if (another)
-            book_happened(&w->book, ALERT_RESTART, now, 0, NAN, "the daemon was started again%s",
-                          ended ? "" : "; it had not been asked to end");
+            book_happened(&w->book, ALERT_RESTART, now, 0, NAN, "the daemon was restarted%s",
+                          ended ? "" : "; it had ended unexpectedly");
     }
     strcpy(w->run, run);
     w->examples = examples;
 }
 
-static void take_change(struct watcher *w, enum alert_kind kind, const char *test,
-                        struct change change, double now) {
+static void report_change(struct watcher *w, enum alert_kind kind, const char *test,
+                          struct change change, double now) {
     char before[FORMAT_SIZE], after[FORMAT_SIZE];
     format_number(before, change.before);
     format_number(after, change.after);
@@ -525,14 +526,14 @@ static void take_change(struct watcher *w, enum alert_kind kind, const char *tes
                   after, before);
 }
 
-static void take_loss(struct watcher *w, const json_t *body, double now) {
+static void handle_loss(struct watcher *w, const json_t *body, double now) {
     double mean;
     if (!member_number(body, "mean", &mean))
         return;
     struct change page_hinkley, adwin;
     drift_add(&w->drift, mean, &page_hinkley, &adwin);
-    take_change(w, ALERT_PAGE_HINKLEY, "Page-Hinkley", page_hinkley, now);
-    take_change(w, ALERT_ADWIN, "ADWIN", adwin, now);
+    report_change(w, ALERT_PAGE_HINKLEY, "Page-Hinkley", page_hinkley, now);
+    report_change(w, ALERT_ADWIN, "ADWIN", adwin, now);
     struct rising rising = drift_rising(&w->drift);
     char from[FORMAT_SIZE], to[FORMAT_SIZE];
     if (rising.rises)
@@ -545,8 +546,8 @@ static void take_loss(struct watcher *w, const json_t *body, double now) {
                   format_number(to, rising.to));
 }
 
-/* The daemon says how it does over the last tenth of its examples, once that says something. */
-static void take_skill(struct watcher *w, const json_t *body, double now) {
+/* The recent skill is null until enough examples are scored. */
+static void check_skill(struct watcher *w, const json_t *body, double now) {
     double skill = loss_number(body, FIELD_skill_recent);
     char number[FORMAT_SIZE];
     if (isnan(skill))
@@ -554,23 +555,22 @@ static void take_skill(struct watcher *w, const json_t *body, double now) {
     format_skill(number, skill);
     if (skill < 0)
         book_begin(&w->book, ALERT_WORSE_THAN_BASELINE, now, skill, 0,
-                   "the simplest forecast is better than what was learned: skill %s over the last "
-                   "tenth of the examples",
+                   "the baseline is better than the forecast: skill %s over the last tenth of the "
+                   "examples",
                    number);
     else
         book_over(&w->book, ALERT_WORSE_THAN_BASELINE, now,
-                  "what was learned is no longer worse than the simplest forecast: skill %s",
-                  number);
+                  "the forecast is no longer worse than the baseline: skill %s", number);
 }
 
-static void take_finite(struct watcher *w, const json_t *body, double now) {
+static void check_finite(struct watcher *w, const json_t *body, double now) {
     double loss, gradient, skipped;
     bool has_loss = member_number(body, "loss", &loss);
     bool has_gradient = member_number(body, "gradient_norm", &gradient);
     if (member_number(body, "skipped", &skipped)) {
         if (skipped > w->skipped)
             book_happened(&w->book, ALERT_NON_FINITE, now, w->limits->calm, skipped - w->skipped,
-                          "%.0f update%s skipped: loss or gradient was not finite",
+                          "%.0f update%s skipped: the loss or gradient was not finite",
                           skipped - w->skipped, skipped - w->skipped == 1 ? " was" : "s were");
         w->skipped = skipped;
     }
@@ -597,7 +597,7 @@ static const char *reasons(const json_t *body, char text[REASONS_SIZE]) {
     return text;
 }
 
-static void take_rejected(struct watcher *w, const json_t *body, double now) {
+static void check_rejected(struct watcher *w, const json_t *body, double now) {
     double rejected;
     char by[REASONS_SIZE];
     if (!member_number(body, "rejected", &rejected))
@@ -609,7 +609,7 @@ static void take_rejected(struct watcher *w, const json_t *body, double now) {
     w->rejected = rejected;
 }
 
-static void take_queue(struct watcher *w, const json_t *body, double now) {
+static void check_queue(struct watcher *w, const json_t *body, double now) {
     double queued;
     if (!member_number(body, "queued", &queued))
         return;
@@ -621,20 +621,19 @@ static void take_queue(struct watcher *w, const json_t *body, double now) {
         w->queued_since = now;
     if (now - w->queued_since >= QUEUED_HELD)
         book_begin(&w->book, ALERT_QUEUE, now, w->queued, limit,
-                   "%.0f examples wait to be learned: they come faster than the daemon learns",
-                   w->queued);
+                   "%.0f examples queued: they arrive faster than the daemon learns", w->queued);
     else if (w->queued < HALF * limit)
-        book_over(&w->book, ALERT_QUEUE, now, "the daemon keeps up again: %.0f examples wait",
+        book_over(&w->book, ALERT_QUEUE, now, "the daemon keeps up again: %.0f examples queued",
                   w->queued);
 }
 
-static void take_journal(struct watcher *w, const json_t *journal, double now) {
+static void check_journal(struct watcher *w, const json_t *journal, double now) {
     double waiting, bytes, missing;
     char text[FORMAT_SIZE];
     if (member_number(journal, "waiting", &waiting)) {
         if (waiting > w->limits->waiting)
             book_begin(&w->book, ALERT_JOURNAL, now, waiting, w->limits->waiting,
-                       "the journal's disk is slow: the oldest example waits for it since %s",
+                       "the journal's disk is slow: the oldest example has waited for %s",
                        format_duration(text, waiting));
         else if (waiting < HALF * w->limits->waiting)
             book_over(&w->book, ALERT_JOURNAL, now, "the journal is on disk again");
@@ -642,21 +641,21 @@ static void take_journal(struct watcher *w, const json_t *journal, double now) {
     if (member_number(journal, "free_bytes", &bytes)) {
         format_bytes(text, bytes);
         if (bytes < w->limits->disk)
-            book_begin(&w->book, ALERT_DISK, now, bytes, w->limits->disk,
-                       "%s are free for the journal", text);
+            book_begin(&w->book, ALERT_DISK, now, bytes, w->limits->disk, "%s free for the journal",
+                       text);
         else if (bytes > DISK_OVER * w->limits->disk)
-            book_over(&w->book, ALERT_DISK, now, "%s are free for the journal", text);
+            book_over(&w->book, ALERT_DISK, now, "%s free for the journal", text);
     }
     if (member_number(journal, "missing", &missing)) {
         if (missing > w->missing)
             book_happened(&w->book, ALERT_GAP, now, w->limits->calm, missing - w->missing,
-                          "%.0f numbered examples never came; in this run %.0f",
+                          "%.0f numbered examples are missing; in this run %.0f",
                           missing - w->missing, missing);
         w->missing = missing;
     }
 }
 
-static void take_status(struct watcher *w, const json_t *body, double now) {
+static void handle_status(struct watcher *w, const json_t *body, double now) {
     const char *name = member_string(body, "name"), *state = member_string(body, "state");
     const char *model = member_string(body, "model");
     if (name)
@@ -664,17 +663,17 @@ static void take_status(struct watcher *w, const json_t *body, double now) {
     w->ending = state && strcmp(state, "draining") == 0;
     if (model && (strstr(model, "> gaussian ") || strstr(model, "> mixture ")))
         drift_is_density(&w->drift);
-    take_journal(w, json_object_get(body, "journal"), now);
+    check_journal(w, json_object_get(body, "journal"), now);
 }
 
-/* A feeder that has died leaves a daemon that says that it is learning. */
-static void take_idle(struct watcher *w, double now) {
+/* When a feeder dies, the daemon still reports its state as learning. */
+static void check_idle(struct watcher *w, double now) {
     char quiet[FORMAT_SIZE];
     double limit = w->limits->idle;
     if (isnan(w->learned) || w->examples > w->learned) {
         w->learned = w->examples;
         w->learned_at = now;
-        book_over(&w->book, ALERT_IDLE, now, "examples come again");
+        book_over(&w->book, ALERT_IDLE, now, "examples arrive again");
     } else if (limit > 0 && now - w->learned_at >= limit) {
         book_begin(&w->book, ALERT_IDLE, now, now - w->learned_at, limit,
                    "no example was learned for %s", format_duration(quiet, now - w->learned_at));
@@ -687,9 +686,9 @@ static double member_count(const json_t *body) {
     return count;
 }
 
-/* In its own stream's data, whatever the others are at. */
-static void take_anomaly(struct watcher *w, const struct anomaly *anomaly, const char *text,
-                         double now) {
+/* Uses the data time of the event's own stream. */
+static void handle_anomaly(struct watcher *w, const struct anomaly *anomaly, const char *text,
+                           double now) {
     double newest = w->book.data_time;
     struct alert event = {
         .kind = ALERT_ANOMALY, .value = anomaly->score, .limit = anomaly->threshold, .now = now};
@@ -702,7 +701,7 @@ static void take_anomaly(struct watcher *w, const struct anomaly *anomaly, const
         w->book.data_time = newest;
 }
 
-static void take_kind(struct watcher *w, const json_t *body, double now) {
+static void handle_kind(struct watcher *w, const json_t *body, double now) {
     const char *kind = member_string(body, "kind"), *text = member_string(body, "text");
     char clean[ALERT_TEXT_SIZE];
     struct anomaly anomaly;
@@ -721,41 +720,41 @@ static void take_kind(struct watcher *w, const json_t *body, double now) {
         book_happened(&w->book, ALERT_INPUT_SCALE, now, w->limits->calm, member_count(body), "%s",
                       clean);
     else if (anomaly_of(body, &anomaly))
-        take_anomaly(w, &anomaly, clean, now);
+        handle_anomaly(w, &anomaly, clean, now);
     else if (strcmp(kind, "disk") == 0)
         book_begin(&w->book, ALERT_DISK, now, NAN, w->limits->disk, "%s", clean);
 }
 
-static void take_event(struct watcher *w, const json_t *body, double now) {
+static void handle_event(struct watcher *w, const json_t *body, double now) {
     w->book.stream = member_string(body, "stream");
-    take_kind(w, body, now);
+    handle_kind(w, body, now);
     w->book.stream = NULL;
 }
 
 void watcher_message(struct watcher *w, const struct message *message, double now) {
     const json_t *body = message->body;
-    take_run(w, message, now);
+    handle_run(w, message, now);
     member_number(body, "data_time", &w->book.data_time);
-    book_tick(&w->book, now); /* what is over by now does not go on with this message */
-    book_over(&w->book, ALERT_SILENCE, now, "messages come again");
-    take_idle(w, now);
-    /* What is replayed after a crash has been judged before. */
+    book_tick(&w->book, now); /* ends conditions before this message can renew them */
+    book_over(&w->book, ALERT_SILENCE, now, "messages arrive again");
+    check_idle(w, now);
+    /* Replayed messages were checked before the crash. */
     bool again = json_is_true(json_object_get(body, "replaying"));
     if (again && (message->topic == TOPIC_LOSS || message->topic == TOPIC_STATE))
         return;
     if (message->topic == TOPIC_LOSS) {
-        take_finite(w, body, now);
-        take_loss(w, body, now);
-        take_skill(w, body, now);
-        take_queue(w, body, now);
-        take_rejected(w, body, now);
+        check_finite(w, body, now);
+        handle_loss(w, body, now);
+        check_skill(w, body, now);
+        check_queue(w, body, now);
+        check_rejected(w, body, now);
     } else if (message->topic == TOPIC_STATE) {
-        layers_take(&w->layers, body, w->limits->saturated, &w->book, now);
+        layers_add(&w->layers, body, w->limits->saturated, &w->book, now);
     } else if (message->topic == TOPIC_STATUS) {
-        take_status(w, body, now);
-        take_rejected(w, body, now);
+        handle_status(w, body, now);
+        check_rejected(w, body, now);
     } else if (message->topic == TOPIC_EVENT) {
-        take_event(w, body, now);
+        handle_event(w, body, now);
     }
 }
 
@@ -766,21 +765,21 @@ void watcher_quiet(struct watcher *w, double seconds, bool connected, double now
     format_duration(quiet, seconds);
     if (w->ending)
         book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
-                   "nothing for %s: the daemon has ended, as it was asked to", quiet);
+                   "no message for %s: the daemon was shut down", quiet);
     else if (*w->run)
         book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
-                   "nothing for %s: the daemon %s", quiet,
-                   connected ? "is silent" : "or the connection is lost");
+                   "no message for %s: the daemon %s", quiet,
+                   connected ? "does not send" : "or its connection is down");
     else
         book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
-                   "no message from a daemon there for %s", quiet);
+                   "no message for %s: no daemon has answered at this address", quiet);
 }
 
 double watcher_slow_statistics(struct watcher *w, const struct message *message) {
     double every;
-    if (w->every_said || message->topic != TOPIC_STATUS ||
+    if (w->every_reported || message->topic != TOPIC_STATUS ||
         !member_number(message->body, "every", &every) || every <= EVERY_MOST)
         return 0;
-    w->every_said = true;
+    w->every_reported = true;
     return every;
 }

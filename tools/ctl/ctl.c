@@ -1,4 +1,4 @@
-/* runnel-ctl: talk to the control socket of a running daemon. See runnel-ctl(1). */
+/* runnel-ctl: sends commands to a running daemon. See runnel-ctl(1). */
 #include "build-config.h"
 
 #include <ctype.h>
@@ -33,13 +33,7 @@
 #include "runnel.h"
 #include "tools/shared/tool.h"
 
-/* ---- Rollback ----
-
-   The command rollback, and what it shares with the other files. */
-
-/* ---- Time ----
-
-   Positions in the journal and times, as one writes them on a command line. */
+/* ---- Options ---- */
 
 struct options {
     const char *endpoint;
@@ -61,7 +55,7 @@ struct options {
 
 enum { MINUTES_AN_HOUR = 60, SECONDS_A_MINUTE = 60, FIRST_YEAR = 1900 };
 
-/* Digits alone, below 2^53. */
+/* Only digits, below 2^53. */
 static bool position_read(const char *text, uint64_t *position) {
     char *end;
     *position = strtoull(text, &end, 10);
@@ -77,7 +71,8 @@ static bool read_seconds(const char *text, const char **end, double *seconds) {
     return isfinite(*seconds);
 }
 
-/* "", "Z", "+09:00", "+0900" or "+09": whether it has an offset from UTC, and which, in seconds. */
+/* "", "Z", "+09:00", "+0900" or "+09": `given` is whether it has an offset from UTC, `offset` the
+   seconds. */
 static bool read_zone(const char *text, bool *given, long *offset) {
     int hours, minutes = 0, used = 0;
     *given = *text != '\0';
@@ -102,9 +97,9 @@ static bool valid(const struct tm *tm) {
            tm->tm_hour >= 0 && tm->tm_hour < 24 && tm->tm_min >= 0 && tm->tm_min < 60;
 }
 
-/* Unix time of "@1769860800.5", or of a date and time as ISO 8601 has it: 2026-01-31T12:00, with a
-   blank for the T, with :SECONDS and a fraction of them, with Z or an offset such as +09:00.
-   Without one it is this machine's local time. */
+/* Unix time of "@1769860800.5" or of an ISO 8601 date and time such as 2026-01-31T12:00. A blank
+   may replace the T; seconds with a fraction and Z or an offset such as +09:00 may follow. Without
+   an offset it is local time. */
 static bool time_read(const char *text, double *time) {
     struct tm tm = {.tm_isdst = -1};
     const char *rest = text + 1;
@@ -132,19 +127,18 @@ static bool time_read(const char *text, double *time) {
 
 static const struct option_row rollback_rows[] = {
     {"to", 0, "POSITION|TIME",
-     "leave out what came after that entry of the journal, or after that time: @SECONDS since "
-     "1970, or 2026-01-31T12:00[:00][Z|+09:00]; abnormal: up to that time of the data",
+     "leave out all entries after this journal position or time: @SECONDS since 1970, or "
+     "2026-01-31T12:00[:00][Z|+09:00]; abnormal: last data time to leave out",
      OPTION_TEXT(struct options, to)},
-    {"without", 0, "STREAM", "of that only what came of this stream; may be repeated",
+    {"without", 0, "STREAM", "leave out only entries of this stream; may be repeated",
      OPTION_LIST(struct options, without, OPTION_LIST_MAX), .unique = true},
-    {"without-span", 0, "FIRST-LAST", "of that only these entries of the journal; may be repeated",
+    {"without-span", 0, "FIRST-LAST", "leave out only these journal entries; may be repeated",
      OPTION_LIST(struct options, spans, OPTION_LIST_MAX), .unique = true},
-    {"dry-run", 'n', NULL, "only say what it would go back to",
+    {"dry-run", 'n', NULL, "print the position to which the daemon would return, without a change",
      OPTION_FLAG(struct options, dry_run)},
     OPTIONS_END,
 };
 
-/* Whether a rollback is asked for, in part or whole. */
 static bool rollback_is_asked(const struct options *o) {
     return o->to || o->without.count || o->spans.count || o->dry_run;
 }
@@ -158,20 +152,20 @@ static bool read_span(const char *text, uint64_t *first, uint64_t *last) {
            *first > 0 && *first <= *last;
 }
 
-/* As those of struct command. */
+/* See `check` in struct command. */
 static int rollback_check(const struct options *o, char **arguments) {
     (void)arguments;
     uint64_t first, last;
     double time;
     if (!o->to && !o->without.count && !o->spans.count)
-        return complain_usage("rollback takes --to, --without or --without-span");
+        return complain_usage("rollback requires --to, --without or --without-span");
     if (o->to && !position_read(o->to, &first) && !time_read(o->to, &time))
-        return complain_usage("--to: '%s' is neither an entry's position nor a time such as "
-                              "2026-01-31T12:00 or @1769860800",
+        return complain_usage("--to: expected a journal position or a time such as "
+                              "2026-01-31T12:00 or @1769860800, got '%s'",
                               o->to);
     for (size_t i = 0; i < o->spans.count; i++)
         if (!read_span(o->spans.values[i], &first, &last))
-            return complain_usage("--without-span: '%s' is not FIRST-LAST, two positions",
+            return complain_usage("--without-span: expected two positions FIRST-LAST, got '%s'",
                                   o->spans.values[i]);
     return OPTIONS_GO_ON;
 }
@@ -213,27 +207,26 @@ static int rollback_print(const struct options *o, char **arguments,
     count_of(first, reply, "first");
     count_of(restored, reply, "restored");
     if (o->dry_run)
-        printf("it would go back to what was learned up to entry %s, and leave out what you name "
-               "from entry %s on; nothing has changed\n",
+        printf("dry run: would return to the state after entry %s and leave out the selected "
+               "entries from entry %s on\n",
                restored, first);
     else
-        printf("left out %s example%s and %s command%s, from entry %s on; went back to what was "
-               "learned up to entry %s, and learned %s %s again in %s\n",
+        printf("left out %s example%s and %s command%s from entry %s on; returned to the state "
+               "after entry %s and relearned %s %s in %s\n",
                count_of(examples, reply, "left_out"), s_of(reply, "left_out"),
                count_of(commands, reply, "commands_left_out"), s_of(reply, "commands_left_out"),
                first, restored, count_of(replayed, reply, "replayed"),
                *s_of(reply, "replayed") ? "entries" : "entry", format_duration(text, seconds));
     if (o->without.count && !o->to && after > 0)
-        printf("what %s up to entry %s stays learned: that is in the oldest checkpoint that the "
-               "daemon can go back to\n",
-               o->without.count == 1 ? "this stream taught" : "these streams taught",
+        printf("entries of %s up to entry %s stay learned: the oldest checkpoint contains them\n",
+               o->without.count == 1 ? "this stream" : "these streams",
                format_grouped(text, after));
     return EX_OK;
 }
 
 /* ---- Alarms ----
 
-   The commands normal and abnormal: what people say of alarms. */
+   The commands normal and abnormal: feedback on alarms. */
 
 enum { TEXT_SIZE = 1024 };
 
@@ -241,12 +234,12 @@ enum { TEXT_SIZE = 1024 };
 
 static const struct option_row alarms_rows[] = {
     {"at", 0, "TIME",
-     "the alarm of that time of the data (default: the stream's newest): @SECONDS since 1970, or "
+     "data time of the alarm (default: the stream's newest alarm): @SECONDS since 1970, or "
      "2026-01-31T12:00[:00][Z|+09:00]",
      OPTION_TEXT(struct options, at)},
-    {"from", 0, "TIME", "abnormal: from that time of the data on, in place of an alarm",
+    {"from", 0, "TIME", "abnormal: begin at this data time instead of at an alarm",
      OPTION_TEXT(struct options, from)},
-    {"span", 0, "N", "abnormal: so many examples of the stream (default 32), without --to",
+    {"span", 0, "N", "abnormal: number of examples of the stream (default 32); not with --to",
      OPTION_COUNT(struct options, span, 1, SPAN_MOST)},
     OPTIONS_END,
 };
@@ -255,17 +248,17 @@ static int check_time(const char *option, const char *text) {
     double time;
     if (!text || time_read(text, &time))
         return OPTIONS_GO_ON;
-    return complain_usage("%s: '%s' is no time such as 2026-01-31T12:00 or @1769860800", option,
-                          text);
+    return complain_usage("%s: expected a time such as 2026-01-31T12:00 or @1769860800, got '%s'",
+                          option, text);
 }
 
-/* As those of struct command. */
+/* See `check` in struct command. */
 static int alarms_check(const struct options *o, char **arguments) {
     (void)arguments;
     if (o->at && o->from)
-        return complain_usage("--at and --from: it begins with an alarm or with a time");
+        return complain_usage("--at and --from cannot be used together");
     if (o->span > 0 && o->to)
-        return complain_usage("--span and --to: it ends after so many examples or with a time");
+        return complain_usage("--span and --to cannot be used together");
     int status = check_time("--at", o->at);
     if (status == OPTIONS_GO_ON)
         status = check_time("--from", o->from);
@@ -291,7 +284,7 @@ static int normal_print(const struct options *o, char **arguments,
     double at = 0, score = 0;
     member_number(reply->json, "score", &score);
     bool timed = member_number(reply->json, "data_time", &at);
-    printf("normal from now on: stream '%s'%s%s, an alarm of score %.3g\n",
+    printf("marked as normal: stream '%s'%s%s, alarm score %.3g\n",
            text_copy(clean, sizeof clean, arguments[0]), timed ? ", " : "",
            timed ? format_date(when, at) : "", score);
     return EX_OK;
@@ -315,25 +308,22 @@ static int abnormal_print(const struct options *o, char **arguments,
     double seconds = 0, from = 0, to = 0;
     bool timed = member_number(reply->json, "from", &from) && member_number(reply->json, "to", &to);
     member_number(reply->json, "seconds", &seconds);
-    printf("%s: stream '%s', %s example%s", o->dry_run ? "it would be abnormal" : "abnormal",
+    printf("%s: stream '%s', %s example%s", o->dry_run ? "dry run: would be abnormal" : "abnormal",
            text_copy(clean, sizeof clean, arguments[0]), count_of(examples, reply, "left_out"),
            s_of(reply, "left_out"));
     if (timed)
         printf(" of data from %s to %s", format_date(begin, from), format_date(end, to));
     if (o->dry_run)
-        printf("; the daemon would go back to what was learned up to entry %s; nothing has "
-               "changed\n",
+        printf("; the daemon would return to the state after entry %s\n",
                count_of(restored, reply, "restored"));
     else
-        printf("; went back to what was learned up to entry %s, and learned %s %s again in %s\n",
+        printf("; returned to the state after entry %s and relearned %s %s in %s\n",
                count_of(restored, reply, "restored"), count_of(replayed, reply, "replayed"),
                *s_of(reply, "replayed") ? "entries" : "entry", format_duration(text, seconds));
     return EX_OK;
 }
 
-/* ---- Request ----
-
-   One request to a daemon's control socket and its reply. */
+/* ---- Request ---- */
 
 enum { ERROR_SIZE = 2048 };
 
@@ -344,12 +334,11 @@ static int fail(const struct runnel_error *error) {
                                      : complain(error->status, "%s", clean);
 }
 
-/* Send the request, over the connection of the one before if `*request` is not NULL, and wait at
-   most `timeout` seconds for connection and reply. Returns EX_OK with `reply` filled, which is
-   valid until request_close. Else complains and returns EX_USAGE (no endpoint), EX_UNAVAILABLE (no
-   daemon, no answer, or an answer that no daemon gives) or EX_SOFTWARE (the daemon refused or
-   failed, and has said why). With `raw` the reply's JSON is written to standard output before
-   anything is made of it. */
+/* Sends the request and waits at most `timeout` seconds for connection and reply. A `*request` that
+   is not NULL is the open connection of the previous request. Returns EX_OK with `reply` filled,
+   valid until request_close. Else prints an error and returns EX_USAGE (not an endpoint),
+   EX_UNAVAILABLE (no daemon, no answer or an invalid answer) or EX_SOFTWARE (the daemon rejected
+   the request or failed). `raw` copies the reply's JSON to standard output first. */
 static int request_send(struct runnel_request **request, const struct runnel_peer *peer,
                         double timeout, const json_t *body, bool raw, struct runnel_reply *reply) {
     struct runnel_error error;
@@ -371,7 +360,7 @@ static int request_send(struct runnel_request **request, const struct runnel_pee
 
 /* ---- File ----
 
-   A file that is there whole or not at all. */
+   Writes a file completely or not at all. */
 
 #define TEMPORARY ".XXXXXX"
 
@@ -385,8 +374,7 @@ static int write_all(int file, const void *bytes, size_t size) {
     return 0;
 }
 
-/* mkostemp makes files that only the user may read; an export gets what open would have given it.
- */
+/* mkostemp creates files for the user alone; an export gets the mode that open would set. */
 static mode_t usual_mode(void) {
     mode_t mask = umask(0);
     umask(mask);
@@ -402,10 +390,10 @@ static int fill(int file, const void *bytes, size_t size) {
     return failed ? -1 : 0;
 }
 
-/* Write the bytes under a temporary name in the file's directory, fsync, and rename: a reader that
-   opens `path` finds what was there before or all of the new. What is there and is no regular file,
-   a device above all, is not replaced. "-" is standard output. Returns EX_OK, or complains and
-   returns EX_IOERR; then `path` is as it was. */
+/* Writes to a temporary file in the same directory, syncs and renames it, so that a reader finds
+   either the old or the whole new file. Does not replace anything but a regular file, such as a
+   device. "-" is standard output. Returns EX_OK, or prints an error and returns EX_IOERR; then
+   `path` is unchanged. */
 static int file_write(const char *path, const void *bytes, size_t size) {
     if (strcmp(path, "-") == 0) {
         if (write_all(STDOUT_FILENO, bytes, size))
@@ -414,19 +402,20 @@ static int file_write(const char *path, const void *bytes, size_t size) {
     }
     struct stat there;
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
-        return complain(EX_IOERR, "cannot write %s: it is there and is no regular file", path);
+        return complain(EX_IOERR, "cannot write %s: it is not a regular file", path);
     char *temporary = malloc(strlen(path) + sizeof TEMPORARY);
     if (!temporary)
         return complain(EX_IOERR, "out of memory");
     strcat(strcpy(temporary, path), TEMPORARY);
     int file = mkostemp(temporary, O_CLOEXEC), status = EX_OK;
     if (file < 0) {
-        status = complain(EX_IOERR, "cannot write beside %s: %s", path, strerror(errno));
+        status = complain(EX_IOERR, "cannot create a temporary file beside %s: %s", path,
+                          strerror(errno));
     } else if (fill(file, bytes, size) || rename(temporary, path)) {
         status = complain(EX_IOERR, "cannot write %s: %s", path, strerror(errno));
         unlink(temporary);
-    } else if (sync_directory_of(path)) { /* the rename itself */
-        status = complain(EX_IOERR, "%s is written, but its directory cannot be synced: %s", path,
+    } else if (sync_directory_of(path)) { /* syncs the rename */
+        status = complain(EX_IOERR, "wrote %s, but cannot sync its directory: %s", path,
                           strerror(errno));
     }
     free(temporary);
@@ -435,19 +424,18 @@ static int file_write(const char *path, const void *bytes, size_t size) {
 
 /* ---- Move ----
 
-   The commands adopt and import: a file goes to the daemon, in pieces. */
+   The commands adopt and import: send a file to the daemon in pieces. */
 
 #define STATE_MAGIC "RNSTREAM"
 
-/* Of the state of a stream: after the magic its format, and the checksum of all that follows. */
+/* A stream state: the magic, its format, the checksum of the rest, the rest. */
 enum { STATE_FORMAT = 1, STATE_FORMAT_AT = 8, STATE_SUM_AT = 12, STATE_AT = 16 };
 
-/* Whether bytes that came are the state of a stream. */
 static bool move_is_state(const unsigned char *bytes, size_t size) {
     return size > strlen(STATE_MAGIC) && memcmp(bytes, STATE_MAGIC, strlen(STATE_MAGIC)) == 0;
 }
 
-/* All of it, to be freed; NULL after a complaint, with its exit code. */
+/* The whole file, which the caller frees. NULL after an error, with its exit code. */
 static unsigned char *read_file(const char *path, size_t *size, int *status) {
     FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
     unsigned char *bytes = NULL;
@@ -465,7 +453,7 @@ static unsigned char *read_file(const char *path, size_t *size, int *status) {
     bool whole = file && got == 0 && !ferror(file);
     *status = EX_OK;
     if (!whole)
-        *status = complain(EX_NOINPUT, "%s cannot be read: %s", path, strerror(errno));
+        *status = complain(EX_NOINPUT, "cannot read %s: %s", path, strerror(errno));
     if (file && file != stdin)
         fclose(file);
     if (whole && *size > 0)
@@ -485,7 +473,7 @@ static json_t *piece_of(const char *name, const unsigned char *bytes, size_t siz
                      (json_int_t)parts, "blob", json_stringn_nocheck(text, base64_size(piece)));
 }
 
-/* One after the other; `reply` is that to the last. */
+/* Sends the pieces one after another; `reply` is that to the last. */
 static int send_all(const struct options *o, const char *name, const unsigned char *bytes,
                     size_t size, struct runnel_request **request, struct runnel_reply *reply) {
     struct runnel_peer peer = tool_peer(o->endpoint, &o->keys);
@@ -500,7 +488,7 @@ static int send_all(const struct options *o, const char *name, const unsigned ch
     return status;
 }
 
-/* The size of a safetensors file's head, and that head as JSON: which says where numbers end. */
+/* The header of a safetensors file contains the end of each tensor. */
 static bool has_all_parameters(const unsigned char *bytes, size_t size) {
     uint64_t head, end = 0;
     const char *name;
@@ -519,7 +507,7 @@ static bool has_all_parameters(const unsigned char *bytes, size_t size) {
     return whole;
 }
 
-/* Of a format that is not known here the daemon says so. */
+/* The daemon rejects a format that is unknown here. */
 static bool has_all_state(const unsigned char *bytes, size_t size) {
     uint32_t format, sum;
     if (size < STATE_AT)
@@ -529,30 +517,28 @@ static bool has_all_state(const unsigned char *bytes, size_t size) {
     return format != STATE_FORMAT || libdeflate_crc32(0, bytes + STATE_AT, size - STATE_AT) == sum;
 }
 
-/* A file of the other kind, or that is damaged, is not sent. */
+/* Files of the other kind and damaged files are not sent. */
 static int check_file(const char *name, const char *path, const unsigned char *bytes, size_t size) {
     bool adopts = strcmp(name, "adopt") == 0, state = move_is_state(bytes, size);
     bool parameters = size > sizeof(uint64_t) && bytes[sizeof(uint64_t)] == '{';
     if (!state && !parameters)
-        return complain(EX_DATAERR, "%s is no %s: runnel-ctl export FILE%s writes one", path,
-                        adopts ? "state of a stream" : "safetensors file with parameters",
+        return complain(EX_DATAERR, "%s is not a %s: create one with 'runnel-ctl export FILE%s'",
+                        path, adopts ? "stream state" : "safetensors file of parameters",
                         adopts ? " STREAM" : "");
     if (adopts && !state && parameters)
         return complain(EX_DATAERR,
-                        "%s has parameters, and no state of a stream: runnel-ctl import takes it; "
-                        "runnel-ctl export FILE STREAM writes the state of a stream",
+                        "%s is not a stream state: this file contains parameters (use 'runnel-ctl "
+                        "import', or export a stream state with 'runnel-ctl export FILE STREAM')",
                         path);
     if (!adopts && state)
         return complain(EX_DATAERR,
-                        "%s is the state of a stream, and has no parameters: runnel-ctl adopt "
-                        "takes it; runnel-ctl export FILE writes parameters",
+                        "%s does not contain parameters: this file is a stream state (use "
+                        "'runnel-ctl adopt', or export parameters with 'runnel-ctl export FILE')",
                         path);
     if (state ? !has_all_state(bytes, size) : !has_all_parameters(bytes, size))
         return complain(EX_DATAERR,
-                        "%s is damaged: %s; nothing was sent, export it again (runnel-ctl export)",
-                        path,
-                        state ? "its checksum does not fit its bytes"
-                              : "it has not as many bytes as its head says");
+                        "%s is damaged: %s; nothing was sent; export it again (runnel-ctl export)",
+                        path, state ? "checksum mismatch" : "its size does not match its header");
     return EX_OK;
 }
 
@@ -566,13 +552,13 @@ static int send_file(const struct options *o, const char *name, const char *path
     if (status == EX_OK) {
         status = send_all(o, name, bytes, size, request, reply);
         if (status == EX_SOFTWARE)
-            complain(status, "the file that was sent: %s", path);
+            complain(status, "the daemon rejected the file %s", path);
     }
     free(bytes);
     return status;
 }
 
-/* As `act` of struct command. */
+/* See `act` in struct command. */
 static int move_adopt(const struct options *o, char **arguments) {
     struct runnel_request *request = NULL;
     struct runnel_reply reply;
@@ -595,8 +581,7 @@ static int move_import(const struct options *o, char **arguments) {
     if (status == EX_OK && !o->json) {
         double count = 0;
         member_number(reply.json, "parameters", &count);
-        printf("%s parameters of %s are in place of what was learned\n",
-               format_grouped(text, count), arguments[0]);
+        printf("imported %s parameters from %s\n", format_grouped(text, count), arguments[0]);
     }
     runnel_request_close(&request);
     int finished = complain_output();
@@ -605,13 +590,13 @@ static int move_import(const struct options *o, char **arguments) {
 
 /* ---- The program ---- */
 
-/* Seconds. A rollback learns again what may have taken days. */
+/* Seconds. A rollback may relearn days of examples. */
 #define TIMEOUT 10.0
 #define ROLLBACK_TIMEOUT (7 * 86400.0)
 
 enum {
     PATH_SIZE = 4096,
-    CONFIG_LINE_SIZE = 65536, /* of a line of a configuration */
+    CONFIG_LINE_SIZE = 65536, /* bytes of a configuration line */
     SAFETENSORS_PREFIX = 8,   /* bytes: the length of the JSON that follows */
 };
 
@@ -619,35 +604,35 @@ static const struct option_row rows[] = {
     {"connect", 'c', "ENDPOINT", "the daemon's control socket (default " WIRE_CONTROL ")",
      OPTION_TEXT(struct options, endpoint)},
     KEY_OPTIONS(struct options, keys),
-    {"timeout", 't', "SECONDS", "wait so long for an answer (default 10)",
+    {"timeout", 't', "SECONDS", "maximum time to wait for an answer (default 10)",
      OPTION_SECONDS(struct options, timeout), OPTION_GIVEN(struct options, timeout_given)},
-    {"json", 'j', NULL, "print the daemon's reply as it came, one line of JSON",
+    {"json", 'j', NULL, "print the daemon's reply unchanged, one line of JSON",
      OPTION_FLAG(struct options, json)},
     OPTIONS_LAST,
 };
 
 static const struct option_row state_rows[] = {
     {"state", 0, "DIRECTORY",
-     "backup: a state directory in place of that of the daemon that answers; restore: the state "
-     "directory to make",
+     "backup: state directory to copy (default: that of the running daemon); restore: state "
+     "directory to create",
      OPTION_DIRECTORY(struct options, state)},
     OPTIONS_END,
 };
 
-/* The arguments are those after the command's name, as many as it takes. */
+/* `arguments` are those after the command's name. */
 struct command {
     struct command_row row;
-    /* in place of all that follows: the exit status */
+    /* replaces all below: returns the exit status */
     int (*act)(const struct options *options, char **arguments);
     int (*print)(const struct options *options, char **arguments, const struct runnel_reply *reply);
-    /* the request; NULL: the command's name alone */
+    /* builds the request; NULL: the command's name alone */
     json_t *(*build)(const struct options *options, const char *name, char **arguments);
-    /* may be NULL; OPTIONS_GO_ON or the exit status */
+    /* returns OPTIONS_GO_ON or the exit status; may be NULL */
     int (*check)(const struct options *options, char **arguments);
-    double timeout; /* 0 = as for all */
+    double timeout; /* 0 = default */
 };
 
-/* A value is JSON where it can be (0.001, true, "text"), else it is text. */
+/* The value is parsed as JSON if possible (0.001, true, "text"), else it is text. */
 static json_t *build_set(const struct options *o, const char *name, char **arguments) {
     (void)o;
     json_t *value = json_loads(arguments[1], JSON_DECODE_ANY, NULL);
@@ -665,7 +650,7 @@ static int print_reply_status(const struct options *o, char **arguments,
     return EX_OK;
 }
 
-/* YAML, as a daemon takes it. */
+/* YAML as the daemon reads it. */
 static int print_config(const struct options *o, char **arguments,
                         const struct runnel_reply *reply) {
     (void)arguments;
@@ -701,7 +686,6 @@ static int print_checkpoint(const struct options *o, char **arguments,
     return EX_OK;
 }
 
-/* The state that the daemon is in now. */
 static int print_state(const struct options *o, char **arguments,
                        const struct runnel_reply *reply) {
     (void)o, (void)arguments;
@@ -722,10 +706,10 @@ static int print_reset(const struct options *o, char **arguments,
     (void)o, (void)reply;
     char clean[TEXT_SIZE];
     if (arguments[0])
-        printf("reset: what member %s has learned is forgotten\n",
+        printf("reset: forgot everything that member %s had learned\n",
                text_copy(clean, sizeof clean, arguments[0]));
     else
-        printf("reset: what was learned is forgotten\n");
+        printf("reset: forgot everything learned\n");
     return EX_OK;
 }
 
@@ -738,7 +722,7 @@ static int print_forget(const struct options *o, char **arguments,
                         const struct runnel_reply *reply) {
     (void)o, (void)reply;
     char clean[TEXT_SIZE];
-    printf("forgot stream '%s': its state, and the numbers of its examples\n",
+    printf("forgot stream '%s': its state and the numbers of its examples\n",
            text_copy(clean, sizeof clean, arguments[0]));
     return EX_OK;
 }
@@ -747,9 +731,9 @@ static int check_export(const struct options *o, char **arguments) {
     if (strcmp(arguments[0], "-") != 0)
         return OPTIONS_GO_ON;
     if (o->json)
-        return complain_usage("standard output cannot take both the parameters and --json");
+        return complain_usage("--json cannot be used with an export to standard output");
     if (isatty(STDOUT_FILENO))
-        return complain_usage("standard output is a terminal; parameters are binary");
+        return complain_usage("cannot write parameters to a terminal: they are binary");
     return OPTIONS_GO_ON;
 }
 
@@ -759,7 +743,7 @@ static json_t *build_export(const struct options *o, const char *name, char **ar
                         : json_pack("{s:s}", "command", name);
 }
 
-/* Whether the bytes begin as safetensors do: the length of a JSON object, and the object. */
+/* Whether the bytes begin with the length of a JSON object and that object. */
 static bool is_safetensors(const unsigned char *bytes, size_t size) {
     uint64_t length;
     if (size < SAFETENSORS_PREFIX + 2)
@@ -768,17 +752,17 @@ static bool is_safetensors(const unsigned char *bytes, size_t size) {
     return length >= 2 && length <= size - SAFETENSORS_PREFIX && bytes[SAFETENSORS_PREFIX] == '{';
 }
 
-/* Of a daemon from before that, they are the parameters. */
+/* An older daemon sends the parameters instead. */
 static int print_state_of(const struct options *o, char **arguments,
                           const struct runnel_reply *reply) {
     char text[FORMAT_SIZE], clean[TEXT_SIZE];
     if (!move_is_state(reply->bytes, reply->bytes_size))
         return complain(EX_SOFTWARE,
-                        "the daemon at %s sent no state of a stream; nothing is written",
+                        "the daemon at %s did not send a stream state; nothing was written",
                         o->endpoint);
     int status = file_write(arguments[0], reply->bytes, reply->bytes_size);
     if (status == EX_OK && strcmp(arguments[0], "-") != 0 && !o->json)
-        printf("%s: the state of stream '%s', %s\n", arguments[0],
+        printf("%s: state of stream '%s', %s\n", arguments[0],
                text_copy(clean, sizeof clean, arguments[1]),
                format_bytes(text, (double)reply->bytes_size));
     return status;
@@ -792,7 +776,8 @@ static int print_export(const struct options *o, char **arguments,
     size_t size = reply->bytes_size;
     char text[FORMAT_SIZE], examples[FORMAT_SIZE];
     if (!is_safetensors(bytes, size))
-        return complain(EX_SOFTWARE, "the daemon at %s sent no safetensors; nothing is written",
+        return complain(EX_SOFTWARE,
+                        "the daemon at %s did not send a safetensors file; nothing was written",
                         o->endpoint);
     int status = file_write(arguments[0], bytes, size);
     if (status == EX_OK && strcmp(arguments[0], "-") != 0 && !o->json)
@@ -802,7 +787,8 @@ static int print_export(const struct options *o, char **arguments,
     return status;
 }
 
-/* Whether a daemon is there; complains if not. Its state directory, unless NULL. */
+/* Checks that a daemon answers, else prints an error. Copies its state directory unless `state` is
+   NULL. */
 static int find_daemon(const struct options *o, char state[PATH_SIZE]) {
     struct runnel_request *request = NULL;
     struct runnel_reply reply;
@@ -818,7 +804,7 @@ static int find_daemon(const struct options *o, char state[PATH_SIZE]) {
     return status;
 }
 
-/* Without the slashes at its end. */
+/* Removes slashes at the end. */
 static char *directory_of(char *path) {
     for (size_t length = strlen(path); length > 1 && path[length - 1] == '/'; length--)
         path[length - 1] = '\0';
@@ -835,9 +821,9 @@ static int backup(const struct options *o, char **arguments) {
 static int restore(const struct options *o, char **arguments) {
     char state[PATH_SIZE];
     if (!o->state)
-        return complain_usage("restore takes --state, the state directory to make");
+        return complain_usage("restore requires --state (the state directory to create)");
     if (o->dry_run)
-        return complain_usage("restore has no --dry-run");
+        return complain_usage("--dry-run is not supported with restore");
     int status = rollback_is_asked(o) ? rollback_check(o, arguments) : OPTIONS_GO_ON;
     if (status != OPTIONS_GO_ON)
         return status;
@@ -853,63 +839,60 @@ static int restore(const struct options *o, char **arguments) {
 #define SETTABLE "learning.optimizer.rate learning.clip anomaly.threshold statistics.every"
 
 static const struct command commands[] = {
-    {{"status", "", .summary = "who it is, how far it has learned, its loss and its speed"},
+    {{"status", "", .summary = "print identity, progress, loss and speed"},
      .print = print_reply_status},
     {{"config", "",
-      .summary = "the configuration in force as YAML: all keys that count, and what was set in "
-                 "flight"},
+      .summary = "print the active configuration as YAML, with the values changed at run time"},
      .print = print_config},
     {{"set", "KEY VALUE",
       "change learning.optimizer.rate, learning.clip, anomaly.threshold or statistics.every",
       .complete = COMPLETE_WORDS, .words = SETTABLE},
      .print = print_set,
      .build = build_set},
-    {{"checkpoint", "", .summary = "write a checkpoint now, and wait until it is on the disk"},
+    {{"checkpoint", "", .summary = "write a checkpoint now and wait until it is on disk"},
      .print = print_checkpoint},
     {{"export", "FILE [STREAM]",
-      "write the parameters to FILE as safetensors, or all that is kept of a stream; - is standard "
+      "write the parameters to FILE as safetensors, or the state of one stream; - is standard "
       "output",
       .complete = COMPLETE_FILE},
      .print = print_export,
      .build = build_export,
      .check = check_export},
-    {{"adopt", "FILE",
-      "the stream of FILE, which export of another daemon has written, goes on here",
+    {{"adopt", "FILE", "continue a stream here from FILE, which another daemon exported",
       .complete = COMPLETE_FILE},
      .act = move_adopt},
     {{"import", "FILE",
-      "the parameters of FILE, as export writes them, take the place of what was learned; asks "
-      "nothing",
+      "replace the learned parameters with those of FILE; does not ask for confirmation",
       .complete = COMPLETE_FILE},
      .act = move_import},
-    {{"pause", "", .summary = "take no examples for a while: they wait in their queues"},
+    {{"pause", "", .summary = "stop reading examples; they wait in their queues"},
      .print = print_state},
-    {{"resume", "", .summary = "take examples again"}, .print = print_state},
+    {{"resume", "", .summary = "read examples again"}, .print = print_state},
     {{"reset", "[MEMBER]",
-      .summary = "forget all that was learned, or what one member has learned; "
-                 "asks nothing"},
+      .summary = "forget everything learned, or only by one member; does not ask for confirmation"},
      .print = print_reset,
      .build = build_reset},
     {{"forget", "STREAM",
-      .summary = "forget a stream's state and the numbers of its examples; asks nothing"},
+      .summary =
+          "forget a stream's state and the numbers of its examples; does not ask for confirmation"},
      .print = print_forget,
      .build = build_forget},
     {{"normal", "STREAM",
-      .summary = "mark an alarm of the stream (--at, or the newest) as normal: it is not novel any "
-                 "more"},
+      .summary = "mark an alarm of the stream (--at, or the newest) as normal: it no longer counts "
+                 "as novel"},
      .print = normal_print,
      .build = normal_build,
      .check = alarms_check},
     {{"abnormal", "STREAM",
-      .summary = "take back what the stream sent at an alarm (--at, or the newest), or from a time "
-                 "on: learn again without it"},
+      .summary = "unlearn the examples of the stream at an alarm (--at, or the newest), or from a "
+                 "time on"},
      .print = abnormal_print,
      .build = abnormal_build,
      .check = alarms_check,
      .timeout = ROLLBACK_TIMEOUT},
     {{"rollback", "",
-      .summary = "take back what was learned: go back to a checkpoint, and learn "
-                 "again what the journal has since, without what is left out"},
+      .summary = "unlearn: return to a checkpoint and relearn the journal since then, without the "
+                 "entries to leave out"},
      .print = rollback_print,
      .build = rollback_build,
      .check = rollback_check,
@@ -917,10 +900,12 @@ static const struct command commands[] = {
     {{"backup", "DIRECTORY", "copy the daemon's checkpoints and journal to a new directory",
       .complete = COMPLETE_DIRECTORY},
      .act = backup},
-    {{"restore", "DIRECTORY", "make a state directory (--state) from such a copy",
+    {{"restore", "DIRECTORY", "create a state directory (--state) from a backup",
       .complete = COMPLETE_DIRECTORY},
      .act = restore},
-    {{"shutdown", "", .summary = "learn what waits, write a checkpoint, end; asks nothing"},
+    {{"shutdown", "",
+      .summary =
+          "learn all waiting examples, write a checkpoint and end; does not ask for confirmation"},
      .print = print_state},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -929,13 +914,13 @@ static int run(const struct options *o, const struct command *command, char **ar
     bool abnormal = command->build == abnormal_build;
     if ((o->without.count || o->spans.count || (!abnormal && rollback_is_asked(o))) &&
         command->build != rollback_build && command->act != restore)
-        return complain_usage("--to, --without, --without-span and --dry-run are of rollback");
+        return complain_usage("--to, --without, --without-span and --dry-run require rollback");
     if (o->at && !abnormal && command->build != normal_build)
-        return complain_usage("--at is of normal and abnormal");
+        return complain_usage("--at requires normal or abnormal");
     if ((o->from || o->span) && !abnormal)
-        return complain_usage("--from and --span are of abnormal");
+        return complain_usage("--from and --span require abnormal");
     if (o->state && command->act != backup && command->act != restore)
-        return complain_usage("--state is of backup and restore");
+        return complain_usage("--state requires backup or restore");
     if (command->act)
         return command->act(o, arguments);
     int status = command->check ? command->check(o, arguments) : OPTIONS_GO_ON;
@@ -958,7 +943,7 @@ static int run(const struct options *o, const struct command *command, char **ar
         runnel_request_close(&request);
         return status;
     }
-    /* An export is written even if the reply is not read. */
+    /* An export is written even if the reply is not printed. */
     if (!o->json || command->print == print_export)
         status = command->print(o, arguments, &reply);
     runnel_request_close(&request);
@@ -973,16 +958,17 @@ int main(int argc, char **argv) {
         .name = "runnel-ctl",
         .operands = "COMMAND",
         .summary = "Query and control a running runneld.",
-        .ending = "Exit status: 0 it worked, 64 usage, 69 no daemon answered, 70 the daemon "
-                  "refused or failed (it says why), 74 the file or standard output could not be "
-                  "written. Of backup and restore also 65, 66, 73, 75: see runnel-ctl(1).",
+        .ending =
+            "Exit status: 0 success, 64 usage error, 69 no answer from a daemon, 70 the daemon "
+            "rejected the command or failed (it reports why), 74 cannot write the file or standard "
+            "output. backup and restore: also 65, 66, 73, 75, see runnel-ctl(1).",
         .commands_heading = "Commands",
         .commands = names,
         .groups = {{NULL, rows, &options},
-                   {"Of normal and abnormal:", alarms_rows, &options},
-                   {"Of rollback (and restore: what the daemon does first):", rollback_rows,
-                    &options},
-                   {"Of backup and restore:", state_rows, &options}},
+                   {"Options of normal and abnormal:", alarms_rows, &options},
+                   {"Options of rollback (with restore, the daemon does this when it starts):",
+                    rollback_rows, &options},
+                   {"Options of backup and restore:", state_rows, &options}},
     };
     char **operands;
     setlocale(LC_CTYPE, "");

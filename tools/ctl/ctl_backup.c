@@ -25,9 +25,9 @@ static int fail(const struct error *error) {
     return complain(error->status, "%s", error->text);
 }
 
-/* ---- What is being written ---- */
+/* ---- Output ---- */
 
-/* Files that a copy can have; what else is there is somebody else's. */
+/* Files that a copy can have; all other files are left alone. */
 static bool is_ours(const char *name) {
     return !strncmp(name, "checkpoint.", strlen("checkpoint.")) ||
            !strncmp(name, STATE_JOURNAL, strlen(STATE_JOURNAL)) || !strcmp(name, STATE_ROLLBACK) ||
@@ -46,11 +46,11 @@ static void clear(const char *directory) {
         closedir(open);
 }
 
-/* An empty directory; one that a call which was killed has left is used again. */
+/* Creates an empty directory. Reuses one that a killed call has left. */
 static int make_directory(const char *directory, struct error *error) {
     clear(directory);
     if ((rmdir(directory) && errno != ENOENT) || mkdir(directory, DIRECTORY_MODE))
-        return error_set(error, EX_CANTCREAT, "%s cannot be made: %s", directory, strerror(errno));
+        return error_set(error, EX_CANTCREAT, "cannot create %s: %s", directory, strerror(errno));
     return 0;
 }
 
@@ -63,12 +63,12 @@ static int finish(const char *partial, const char *directory, struct error *erro
     if (state_sync_directory(partial, error))
         return -1;
     if (rename(partial, directory))
-        return error_set(error, EX_CANTCREAT, "%s cannot be renamed to %s: %s", partial, directory,
+        return error_set(error, EX_CANTCREAT, "cannot rename %s to %s: %s", partial, directory,
                          strerror(errno));
     return state_sync_directory(slash ? parent : ".", error);
 }
 
-static void say(const char *directory, const struct state *state) {
+static void print_contents(const char *directory, const struct state *state) {
     char bytes[FORMAT_SIZE], oldest[FORMAT_SIZE], newest[FORMAT_SIZE], position[FORMAT_SIZE];
     printf("%s: ", directory);
     if (state->has_journal)
@@ -93,8 +93,8 @@ static int newer_first(const void *a, const void *b) {
     return left->age < right->age ? -1 : 1;
 }
 
-/* All that there are, under names of their own: meanwhile the daemon may give others their names.
-   One that is damaged is left out. */
+/* Copies all checkpoints under separate names, since the daemon may rename them meanwhile. Leaves
+   out damaged ones. */
 static int copy_checkpoints(const char *state, const char *partial, struct copied *copied,
                             struct error *error) {
     char from[STATE_PATH_SIZE], to[STATE_PATH_SIZE], name[STATE_NAME_SIZE];
@@ -118,7 +118,7 @@ static int copy_checkpoints(const char *state, const char *partial, struct copie
     return 0;
 }
 
-/* Those that belong to the journal get their names, the newest first. */
+/* Names the checkpoints that belong to the journal, newest first. */
 static int name_checkpoints(const char *partial, const struct copied *copied,
                             const struct state *journal, size_t *named, struct error *error) {
     char from[STATE_PATH_SIZE], to[STATE_PATH_SIZE], name[STATE_NAME_SIZE];
@@ -134,26 +134,26 @@ static int name_checkpoints(const char *partial, const struct copied *copied,
             snprintf(name, sizeof name, STATE_FIRST);
         state_path(to, partial, name);
         if (again || !belongs ? unlink(from) : rename(from, to))
-            return error_set(error, EX_IOERR, "%s cannot be written: %s", to, strerror(errno));
+            return error_set(error, EX_IOERR, "cannot write %s: %s", to, strerror(errno));
         *named += !again && belongs;
     }
     return 0;
 }
 
-/* The journal has no less than its mark, which was read before it was copied: see journal.h. */
+/* The mark was read before the journal was copied, so the journal must reach it: see journal.h. */
 static int check_end(const char *path, const struct state *journal, uint64_t marked,
                      struct error *error) {
     if (!journal->synced || journal->newest >= marked)
         return 0;
     return error_set(error, EX_DATAERR,
                      "the journal %s ends at entry %" PRIu64 ", but entries up to %" PRIu64
-                     " had been acknowledged, as " STATE_MARK
-                     " has it: its write-ahead log was cut off or left out of a copy; its daemon "
-                     "says at its start how to continue",
+                     " were acknowledged according to " STATE_MARK
+                     " has it: its write-ahead log is truncated or missing; start the daemon, "
+                     "which reports how to continue",
                      path, journal->newest, marked);
 }
 
-/* 1: the journal has moved on since the checkpoints were copied. */
+/* Returns 1 if the journal has advanced since the checkpoints were copied. */
 static int copy_all(const char *state, const char *partial, struct state *contents,
                     struct error *error) {
     char from[STATE_PATH_SIZE], to[STATE_PATH_SIZE], mark[STATE_PATH_SIZE];
@@ -168,11 +168,11 @@ static int copy_all(const char *state, const char *partial, struct state *conten
     uint64_t marked = state_read_mark(mark);
     int result = state_copy_journal(from, to, error);
     if (result > 0 && marked > 0)
-        return error_set(error, EX_IOERR,
-                         "%s is missing, which had entries up to %" PRIu64
-                         ": put it back, with its -wal; or remove %s to back up the checkpoints "
-                         "alone",
-                         from, marked, mark);
+        return error_set(
+            error, EX_IOERR,
+            "%s not found; it had entries up to %" PRIu64
+            ": put it back with its -wal file, or remove %s to back up only the checkpoints",
+            from, marked, mark);
     if (result < 0 || (result == 0 && (state_check_journal(to, &journal, error) ||
                                        check_end(from, &journal, marked, error))))
         return -1;
@@ -192,8 +192,8 @@ static int make(const char *state, const char *partial, struct state *contents,
             return result;
     }
     return error_set(error, EX_TEMPFAIL,
-                     "%s: whenever its checkpoints had been copied the journal had dropped what "
-                     "comes after them; keep more with state.checkpoint.keep",
+                     "cannot back up %s: the journal drops entries faster than the checkpoints are "
+                     "copied; increase state.checkpoint.keep",
                      state);
 }
 
@@ -203,18 +203,18 @@ int backup_make(const char *state, const char *directory) {
     struct error error;
     snprintf(partial, sizeof partial, "%s" PARTIAL, directory);
     if (access(directory, F_OK) == 0)
-        return complain(EX_CANTCREAT, "%s is there already: name a new directory", directory);
+        return complain(EX_CANTCREAT, "%s already exists: name a new directory", directory);
     if (access(state, R_OK | X_OK))
         return complain(EX_NOINPUT,
-                        "the state directory %s cannot be read: %s; backup runs on the daemon's "
-                        "machine, as its user",
+                        "cannot read the state directory %s: %s; run backup on the daemon's "
+                        "machine as its user",
                         state, strerror(errno));
     if (make(state, partial, &contents, &error) || finish(partial, directory, &error)) {
         clear(partial);
         rmdir(partial);
         return fail(&error);
     }
-    say(directory, &contents);
+    print_contents(directory, &contents);
     return EX_OK;
 }
 
@@ -226,7 +226,7 @@ static int write_rollback(const char *partial, const json_t *rollback, struct er
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int status = file < 0 || json_dumpfd(rollback, file, JSON_COMPACT) || fsync(file) ? -1 : 0;
     if (status)
-        error_set(error, EX_IOERR, "%s cannot be written: %s", path, strerror(errno));
+        error_set(error, EX_IOERR, "cannot write %s: %s", path, strerror(errno));
     if (file >= 0)
         close(file);
     return status;
@@ -259,13 +259,13 @@ int backup_restore(const char *directory, const char *state, const json_t *rollb
     snprintf(partial, sizeof partial, "%s" PARTIAL, state);
     if (rmdir(state) && errno != ENOENT)
         return complain(EX_CANTCREAT,
-                        "%s is not empty (%s): end its daemon and move the directory away first, "
-                        "or name another",
+                        "%s is not empty (%s): stop its daemon and move the directory away, or "
+                        "name another one",
                         state, strerror(errno));
     if (state_check(directory, &contents, &error))
         return fail(&error);
     if (rollback && !contents.has_journal)
-        return complain(EX_DATAERR, "%s has no journal: there is no way to another position",
+        return complain(EX_DATAERR, "%s has no journal: cannot roll back to another position",
                         directory);
     if (copy_back(directory, partial, &contents, rollback, &error) ||
         finish(partial, state, &error)) {
@@ -273,8 +273,8 @@ int backup_restore(const char *directory, const char *state, const json_t *rollb
         rmdir(partial);
         return fail(&error);
     }
-    say(state, &contents);
+    print_contents(state, &contents);
     if (rollback)
-        printf("the daemon goes back to where you said when it starts\n");
+        printf("the daemon rolls back when it starts\n");
     return EX_OK;
 }

@@ -1,17 +1,17 @@
-/* Copies of a daemon's state: made from its directory, by its own user, on its own machine. */
+/* Copies of a daemon's state, made from its directory by its own user on its own machine. */
 #ifndef RUNNEL_CTL_BACKUP_H
 #define RUNNEL_CTL_BACKUP_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Copy checkpoints and journal of the state directory, of a daemon that runs or of none, to a new
-   directory that is there when all of it has been written, synced and checked. Prints what it has.
-   Returns the exit status, after a complaint. */
+/* Copies checkpoints and journal of the state directory, of a running or stopped daemon, to a new
+   directory. That directory appears when everything is written, synced and checked. Prints its
+   contents. Returns the exit status after printing an error. */
 int backup_make(const char *state, const char *directory);
 
-/* The way back: `state` must not be there, or be empty. `rollback`, a request or NULL, is what the
-   daemon does first when it starts. */
+/* Restores a backup: `state` must not exist or must be empty. `rollback` is a request that the
+   daemon executes first when it starts, or NULL. */
 int backup_restore(const char *directory, const char *state, const json_t *rollback);
 
 #endif

@@ -14,34 +14,36 @@
 
 enum { NAME_COLUMNS = 20, TEXT_SIZE = 1024, AFTER_SIZE = 64 };
 
-/* A line of output; one without a field begins a group, which is left out where the reply has no
-   object with the fields of it. */
+/* A line of output. A line without a field begins a group, which is printed only if the reply has
+   the group's object. */
 struct line {
     const char *title;
     const struct field *field;
-    const char *after;       /* a number: unit or explanation; NULL = nothing */
-    format_function *format; /* instead of the field's own; NULL = that */
+    const char *after;       /* unit or explanation of a number; NULL = none */
+    format_function *format; /* NULL = that of the field */
 };
 
 #define EACH(name) &fields_of_each[EACH_##name]
 #define STATUS(name) &fields_of_status[STATUS_##name]
 #define LOSS(name) &fields_of_loss[FIELD_##name]
 
-/* How long the oldest entry has been waiting for the disk; 0 when all have come there. */
+/* Age of the oldest entry that is not on disk; 0 when all are. */
 static char *format_waiting(char text[FORMAT_SIZE], double seconds) {
     char number[FORMAT_SIZE];
     if (seconds > 0)
-        snprintf(text, FORMAT_SIZE, "%.20s old", format_duration(number, seconds));
+        snprintf(text, FORMAT_SIZE, "for %.20s", format_duration(number, seconds));
     else
         snprintf(text, FORMAT_SIZE, "none");
     return text;
 }
 
-/* How long the broker has not answered; 0 when it does. */
+/* Time without an answer from the broker; 0 = connected. */
 static char *format_away(char text[FORMAT_SIZE], double seconds) {
+    char since[FORMAT_SIZE];
     if (seconds > 0)
-        return format_duration(text, seconds);
-    snprintf(text, FORMAT_SIZE, "it answers");
+        snprintf(text, FORMAT_SIZE, "disconnected for %s", format_duration(since, seconds));
+    else
+        snprintf(text, FORMAT_SIZE, "connected");
     return text;
 }
 
@@ -72,7 +74,7 @@ static const struct line lines[] = {
     {"skipped", LOSS(skipped), " updates", NULL},
     {"streams", LOSS(streams), " in memory", NULL},
     {"forgotten", STATUS(forgotten), " streams", NULL},
-    {"backwards", STATUS(backwards), " examples, older than the one before", NULL},
+    {"out of order", STATUS(backwards), " examples, older than the previous one", NULL},
     {"rate", LOSS(rate), NULL, NULL},
     {"clip", STATUS(clip), NULL, NULL},
     {"gradient norm", LOSS(gradient_norm), " of the last update, before clipping", NULL},
@@ -86,12 +88,12 @@ static const struct line lines[] = {
     {"rmse", LOSS(metric_rmse), NULL, NULL},
     {"accuracy", LOSS(metric_accuracy), NULL, NULL},
     {"bits", LOSS(metric_bits), NULL, NULL},
-    {"baseline", LOSS(baseline), " of the simplest forecast", NULL},
+    {"baseline", LOSS(baseline), " mean loss", NULL},
     {"skill", LOSS(skill), NULL, NULL},
     {"recent skill", LOSS(skill_recent), " over the last tenth", NULL},
-    {"coverage", LOSS(coverage_total), " of 90% intervals held", NULL},
-    {"of late", LOSS(coverage_recent), NULL, NULL},
-    {"anomalies", LOSS(anomaly_alarms), " announced in this run", NULL},
+    {"coverage", LOSS(coverage_total), " of 90% intervals", NULL},
+    {"recent coverage", LOSS(coverage_recent), NULL, NULL},
+    {"anomalies", LOSS(anomaly_alarms), " alarms in this run", NULL},
     {"flow", NULL, NULL, NULL},
     {"speed", LOSS(examples_per_second), " examples/s", NULL},
     {"latency p50", LOSS(latency_us_p50), NULL, NULL},
@@ -101,41 +103,41 @@ static const struct line lines[] = {
     {"rejected", LOSS(rejected), " examples", NULL},
     {"rejected by", LOSS(rejected_by), NULL, NULL},
     {"labels", STATUS(labels_taken), NULL, NULL},
-    {"after steps", STATUS(labels_age), NULL, NULL},
-    {"after a time", STATUS(labels_delay), NULL, NULL},
-    {"refused", STATUS(labels_refused), NULL, NULL},
+    {"label age", STATUS(labels_age), NULL, NULL},
+    {"label delay", STATUS(labels_delay), NULL, NULL},
+    {"rejected labels", STATUS(labels_refused), NULL, NULL},
     {"out of scale", STATUS(input_scale), " inputs", NULL},
     {"statistics every", STATUS(every), " examples", NULL},
     {"consumer", NULL, NULL, NULL},
     {"group", STATUS(consumer_group), NULL, NULL},
-    {"partitions read", STATUS(consumer_partitions), NULL, NULL},
-    {"waiting", STATUS(consumer_lag), " messages", format_grouped},
+    {"partitions", STATUS(consumer_partitions), NULL, NULL},
+    {"lag", STATUS(consumer_lag), " messages", format_grouped},
     {"dead letters", STATUS(consumer_dead), NULL, NULL},
-    {"lost", STATUS(consumer_lost), " messages, gone before they were read", NULL},
-    {"broker away for", STATUS(consumer_away), NULL, format_away},
+    {"lost", STATUS(consumer_lost), " messages, deleted before they were read", NULL},
+    {"broker", STATUS(consumer_away), NULL, format_away},
     {"fleet", NULL, NULL, NULL},
     {"group", STATUS(fleet_group), NULL, NULL},
     {"daemons", STATUS(fleet_daemons), NULL, NULL},
     {"partitions here", STATUS(fleet_partitions), NULL, NULL},
-    {"of the fleet's", STATUS(fleet_of), NULL, NULL},
-    {"streams taken over", STATUS(fleet_adopted), NULL, NULL},
-    {"partitions lost", STATUS(fleet_lost), " while it was away", NULL},
-    {"learned again", STATUS(fleet_replayed), " examples, elsewhere", NULL},
+    {"partitions in all", STATUS(fleet_of), NULL, NULL},
+    {"adopted streams", STATUS(fleet_adopted), NULL, NULL},
+    {"lost partitions", STATUS(fleet_lost), " while disconnected", NULL},
+    {"learned elsewhere", STATUS(fleet_replayed), " examples, removed here", NULL},
     {"averages", STATUS(fleet_averages), NULL, NULL},
     {"round of averages", STATUS(fleet_round), NULL, format_grouped},
-    {"fleet away for", STATUS(fleet_away), NULL, format_away},
+    {"fleet's broker", STATUS(fleet_away), NULL, format_away},
     {"journal", NULL, NULL, NULL},
     {"newest entry", STATUS(journal_position), NULL, NULL},
     {"on disk up to", STATUS(journal_durable), NULL, NULL},
-    {"oldest not on disk", STATUS(journal_waiting), NULL, format_waiting},
-    {"entries kept", STATUS(journal_entries), NULL, NULL},
+    {"not on disk", STATUS(journal_waiting), NULL, format_waiting},
+    {"entries", STATUS(journal_entries), NULL, NULL},
     {"size", STATUS(journal_bytes), NULL, NULL},
-    {"free on its disk", STATUS(journal_free_bytes), NULL, NULL},
+    {"free disk space", STATUS(journal_free_bytes), NULL, NULL},
     {"synced", STATUS(journal_sync), NULL, NULL},
-    {"kept", STATUS(journal_keep), " at most", NULL},
-    {"duplicates", STATUS(journal_duplicates), " examples, learned once", NULL},
+    {"keep", STATUS(journal_keep), " at most", NULL},
+    {"duplicates", STATUS(journal_duplicates), " examples, ignored", NULL},
     {"conflicts", STATUS(journal_conflicts), " examples, not learned", NULL},
-    {"missing", STATUS(journal_missing), " numbers of numbered examples", NULL},
+    {"missing", STATUS(journal_missing), " numbers, not received", NULL},
     {"security", NULL, NULL, NULL},
     {"encrypted by", STATUS(security_key), NULL, NULL},
     {"refused", STATUS(security_refused), " connections and requests in this run", NULL},
@@ -167,7 +169,7 @@ static const json_t *object_of(const struct field *field, const json_t *reply) {
     return *field->group ? json_object_get(reply, field->group) : reply;
 }
 
-/* " examples, learned once" of one: " example, learned once". */
+/* For 1, " examples, ignored" becomes " example, ignored". */
 static void write_after(char after[AFTER_SIZE], const char *words, double number) {
     size_t first = strspn(words, " ");
     first += strcspn(words + first, " ,/");
@@ -187,7 +189,7 @@ static void print_line(const struct line *line, const json_t *reply) {
     if (!object_of(line->field, reply))
         return;
     if (line->field == STATUS(backwards) && json_number_value(member) == 0)
-        return; /* as it should be */
+        return; /* the normal case */
     if (json_is_null(member))
         print_value(line->title, "-", "");
     else if (json_is_number(member))
@@ -209,7 +211,7 @@ const char *s_of(const struct runnel_reply *reply, const char *key) {
     return member_number(reply->json, key, &value) && value == 1 ? "" : "s";
 }
 
-/* A vocabulary: "10 of 1,000, newest web-9, web-8". */
+/* For example "10 of 1,000, newest web-9, web-8". */
 static void print_vocabulary(const char *name, const json_t *words) {
     double counts[2] = {0};
     char title[TEXT_SIZE], text[TEXT_SIZE], numbers[2][FORMAT_SIZE];
@@ -247,6 +249,6 @@ void print_status(const json_t *reply) {
     print_vocabularies(json_object_get(reply, "vocabulary"));
     if (!json_object_get(reply, "security")) {
         printf("security\n");
-        print_value("encrypted by", "nobody: it has no keys (security.secret)", "");
+        print_value("encryption", "off: no keys are set (security.secret)", "");
     }
 }

@@ -1,4 +1,4 @@
-/* Replies of the control socket for people. */
+/* Prints replies of the control socket as text. */
 #ifndef RUNNEL_CTL_PRINT_H
 #define RUNNEL_CTL_PRINT_H
 
@@ -7,14 +7,14 @@
 #include "common/format.h"
 #include "runnel.h"
 
-/* All of a `status` reply on standard output, in groups, one "name  value" a line. What the reply
-   does not have is left out; what is null is "-". */
+/* Prints a `status` reply on standard output in groups, one "name value" a line. Members that the
+   reply does not have are left out; null is "-". */
 void print_status(const json_t *reply);
 
-/* "3" of a number of the reply, "?" for one that it does not have. */
+/* A number of the reply as text; "?" if the reply does not have it. */
 const char *count_of(char text[FORMAT_SIZE], const struct runnel_reply *reply, const char *key);
 
-/* The end of the word after it: "s", but of one. */
+/* The plural ending for a number of the reply: "s", or "" for 1. */
 const char *s_of(const struct runnel_reply *reply, const char *key);
 
 #endif

@@ -24,7 +24,7 @@
 
 enum { FILE_MODE = 0600, PIECE = 1 << 16, BUSY_MS = 10000, CHECKSUM = 8, POSITION = 5 };
 
-static const uint64_t HEADER_MAX = 100 << 20; /* as safetensors limits it */
+static const uint64_t HEADER_MAX = 100 << 20; /* limit of the safetensors format */
 
 void state_path(char path[STATE_PATH_SIZE], const char *directory, const char *name) {
     snprintf(path, STATE_PATH_SIZE, "%s/%s", directory, name);
@@ -54,13 +54,14 @@ static int copy_bytes(int from, int to) {
     }
 }
 
-/* The descriptor, or -1 with errno in `reason`. To open or read a pipe might never end. */
+/* Returns the descriptor, or -1 with errno in `reason`. O_NONBLOCK: opening a pipe could block
+   forever. */
 static int open_regular(const char *path, int *reason, struct error *error) {
     struct stat about;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     *reason = errno;
     if (file < 0)
-        return error_set(error, EX_IOERR, "%s cannot be read: %s", path, strerror(*reason));
+        return error_set(error, EX_IOERR, "cannot read %s: %s", path, strerror(*reason));
     if (fstat(file, &about) == 0 && S_ISREG(about.st_mode))
         return file;
     close(file);
@@ -74,11 +75,10 @@ int state_copy(const char *from, const char *to, struct error *error) {
         return reason == ENOENT ? 1 : -1;
     int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE), status = 0;
     if (out < 0 || copy_bytes(in, out) || fsync(out))
-        status =
-            error_set(error, EX_IOERR, "%s cannot be copied to %s: %s", from, to, strerror(errno));
+        status = error_set(error, EX_IOERR, "cannot copy %s to %s: %s", from, to, strerror(errno));
     close(in);
     if (out >= 0 && close(out) && !status)
-        status = error_set(error, EX_IOERR, "%s cannot be written: %s", to, strerror(errno));
+        status = error_set(error, EX_IOERR, "cannot write %s: %s", to, strerror(errno));
     return status;
 }
 
@@ -87,7 +87,7 @@ bool state_is_parameters(const char *name) {
            isdigit((unsigned char)name[strlen(PARAMETERS)]);
 }
 
-/* One that has gone meanwhile is of no use to the journal any more. */
+/* The journal no longer needs a file that was removed meanwhile. */
 int state_copy_parameters(const char *from, const char *to, struct error *error) {
     char source[STATE_PATH_SIZE], target[STATE_PATH_SIZE];
     DIR *open = opendir(from);
@@ -106,7 +106,7 @@ int state_copy_parameters(const char *from, const char *to, struct error *error)
 
 int state_sync_directory(const char *directory, struct error *error) {
     return sync_directory(directory)
-               ? error_set(error, EX_IOERR, "%s cannot be synced: %s", directory, strerror(errno))
+               ? error_set(error, EX_IOERR, "cannot sync %s: %s", directory, strerror(errno))
                : 0;
 }
 
@@ -115,17 +115,16 @@ static int sync_file(const char *path, struct error *error) {
     int status = file < 0 || fsync(file) ? -1 : 0, reason = errno;
     if (file >= 0)
         close(file);
-    return status ? error_set(error, EX_IOERR, "%s cannot be synced: %s", path, strerror(reason))
-                  : 0;
+    return status ? error_set(error, EX_IOERR, "cannot sync %s: %s", path, strerror(reason)) : 0;
 }
 
 /* ---- A checkpoint ---- */
 
 static int damaged(const char *path, const char *what, struct error *error) {
-    return error_set(error, EX_IOERR, "%s is no whole checkpoint: %s", path, what);
+    return error_set(error, EX_IOERR, "checkpoint %s is damaged: %s", path, what);
 }
 
-/* The CRC-32 of all bytes but the last eight, which are to be that. */
+/* The last eight bytes are the CRC-32 of all others. */
 static int check_sum(FILE *file, const char *path, uint64_t size, struct error *error) {
     unsigned char piece[PIECE];
     uint32_t sum = 0;
@@ -134,12 +133,12 @@ static int check_sum(FILE *file, const char *path, uint64_t size, struct error *
     for (uint64_t left = size - CHECKSUM; left;) {
         size_t part = left < sizeof piece ? (size_t)left : sizeof piece;
         if (fread(piece, 1, part, file) != part)
-            return damaged(path, "it cannot be read", error);
+            return damaged(path, "cannot read it", error);
         sum = libdeflate_crc32(sum, piece, part);
         left -= part;
     }
     if (fread(&kept, sizeof kept, 1, file) != 1 || kept != (int64_t)sum)
-        return damaged(path, "its checksum does not fit its bytes", error);
+        return damaged(path, "checksum mismatch", error);
     return 0;
 }
 
@@ -147,7 +146,7 @@ static int read_position(FILE *file, const char *path, uint64_t size, uint64_t *
                          struct error *error) {
     uint64_t length;
     if (fread(&length, sizeof length, 1, file) != 1 || length > HEADER_MAX || length > size)
-        return damaged(path, "it is no safetensors file", error);
+        return damaged(path, "not a safetensors file", error);
     char *text = malloc(length + 1);
     bool got = text && fread(text, 1, length, file) == length;
     json_t *header = got ? json_loadb(text, length, 0, NULL) : NULL;
@@ -160,7 +159,7 @@ static int read_position(FILE *file, const char *path, uint64_t size, uint64_t *
                 fread(position, sizeof *position, 1, file) == 1;
     json_decref(header);
     free(text);
-    return good ? 0 : damaged(path, "it has no position in the journal", error);
+    return good ? 0 : damaged(path, "no journal position found", error);
 }
 
 int state_check_checkpoint(const char *path, struct state_checkpoint *checkpoint,
@@ -172,10 +171,10 @@ int state_check_checkpoint(const char *path, struct state_checkpoint *checkpoint
     FILE *file = fdopen(descriptor, "r");
     if (!file) {
         close(descriptor);
-        return error_set(error, EX_UNAVAILABLE, "out of memory for %s", path);
+        return error_set(error, EX_UNAVAILABLE, "out of memory while reading %s", path);
     }
     int status = fstat(fileno(file), &about) || about.st_size < 2 * CHECKSUM
-                     ? damaged(path, "it ends too early", error)
+                     ? damaged(path, "the file is truncated", error)
                      : 0;
     if (!status)
         status = read_position(file, path, (uint64_t)about.st_size, &checkpoint->position, error);
@@ -188,17 +187,17 @@ int state_check_checkpoint(const char *path, struct state_checkpoint *checkpoint
 /* ---- The journal ---- */
 
 static int sql_error(sqlite3 *file, const char *path, const char *doing, struct error *error) {
-    return error_set(error, EX_IOERR, "the journal %s cannot be %s: %s", path, doing,
+    return error_set(error, EX_IOERR, "cannot %s the journal %s: %s", doing, path,
                      file ? sqlite3_errmsg(file) : "out of memory");
 }
 
-/* Read-only: a write-ahead log that is there is read, and left as it is. */
+/* Read-only: reads an existing write-ahead log and does not change it. */
 static int open_journal(sqlite3 **file, const char *path, const char *mode, struct error *error) {
     char uri[STATE_PATH_SIZE + 64], *end = uri;
     int reason, descriptor = open_regular(path, &reason, error);
     if (descriptor < 0)
         return -1;
-    close(descriptor); /* SQLite opens it by its name */
+    close(descriptor); /* SQLite opens it by name */
     end += snprintf(uri, sizeof uri, "file:");
     for (const char *c = path; *c && end + 4 < uri + STATE_PATH_SIZE; c++)
         if (*c == '%' || *c == '?' || *c == '#')
@@ -209,19 +208,19 @@ static int open_journal(sqlite3 **file, const char *path, const char *mode, stru
     if (database_open(file, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK &&
         sqlite3_busy_timeout(*file, BUSY_MS) == SQLITE_OK)
         return 0;
-    sql_error(*file, path, "opened", error);
+    sql_error(*file, path, "open", error);
     sqlite3_close(*file);
     *file = NULL;
     return -1;
 }
 
-/* All pages in one step: as of one moment, whatever is written meanwhile. */
+/* All pages in one step: a consistent copy despite concurrent writes. */
 static int copy_pages(sqlite3 *from, sqlite3 *to, const char *path, struct error *error) {
     sqlite3_backup *backup = sqlite3_backup_init(to, "main", from, "main");
     int code = backup ? sqlite3_backup_step(backup, -1) : SQLITE_ERROR;
     if (backup && sqlite3_backup_finish(backup) == SQLITE_OK && code == SQLITE_DONE)
         return 0;
-    return sql_error(to, path, "copied", error);
+    return sql_error(to, path, "copy", error);
 }
 
 int state_copy_journal(const char *from, const char *to, struct error *error) {
@@ -229,18 +228,18 @@ int state_copy_journal(const char *from, const char *to, struct error *error) {
     if (access(from, F_OK))
         return errno == ENOENT
                    ? 1
-                   : error_set(error, EX_IOERR, "%s cannot be read: %s", from, strerror(errno));
+                   : error_set(error, EX_IOERR, "cannot read %s: %s", from, strerror(errno));
     int file = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (file < 0 || close(file))
-        return error_set(error, EX_IOERR, "%s cannot be written: %s", to, strerror(errno));
+        return error_set(error, EX_IOERR, "cannot write %s: %s", to, strerror(errno));
     int status = open_journal(&in, from, "mode=ro", error);
     if (!status && sqlite3_open(to, &out) != SQLITE_OK)
-        status = sql_error(out, to, "written", error);
+        status = sql_error(out, to, "write", error);
     if (!status)
         status = copy_pages(in, out, from, error);
     sqlite3_close(in);
     if (sqlite3_close(out) != SQLITE_OK && !status)
-        status = sql_error(out, to, "written", error);
+        status = sql_error(out, to, "write", error);
     return status ? -1 : sync_file(to, error);
 }
 
@@ -268,7 +267,7 @@ static bool block_is_whole(sqlite3_stmt *row) {
     return sqlite3_column_int64(row, 4) == sum;
 }
 
-/* Every row is what was written, and none is missing between the ends. */
+/* Checks the checksum of each row, and that no entry is missing. */
 static int check_blocks(sqlite3 *file, const char *path, const struct state *state,
                         struct error *error) {
     static const char sql[] =
@@ -282,8 +281,8 @@ static int check_blocks(sqlite3 *file, const char *path, const struct state *sta
         uint64_t last = (uint64_t)sqlite3_column_int64(row, 0);
         if (last - (uint64_t)sqlite3_column_int64(row, 1) + 1 != next || !block_is_whole(row))
             status = error_set(error, EX_IOERR,
-                               "the journal %s is damaged: its entries from %" PRIu64 " to %" PRIu64
-                               " are not what was written",
+                               "the journal %s is damaged: checksum mismatch in entries %" PRIu64
+                               " to %" PRIu64,
                                path, next, last);
         next = last + 1;
     }
@@ -369,8 +368,9 @@ int state_check(const char *directory, struct state *state, struct error *error)
         if (state->checkpoints[i].position > state->newest ||
             state->checkpoints[i].position + 1 < state->oldest)
             return error_set(error, EX_DATAERR,
-                             "%s/%s ends with entry %" PRIu64 ", and the journal beside it has "
-                             "entries %" PRIu64 " to %" PRIu64 ": they do not belong together",
+                             "%s/%s ends with entry %" PRIu64
+                             ", but the journal in the same directory has entries %" PRIu64
+                             " to %" PRIu64 ": they are not from the same backup",
                              directory, state->checkpoints[i].name, state->checkpoints[i].position,
                              state->oldest, state->newest);
     return 0;

@@ -1,4 +1,4 @@
-/* Recording: messages become rows, and what is too much goes. */
+/* Recording: messages become rows, and old rows are deleted. */
 #include "build-config.h"
 
 #include "history_store.h"
@@ -19,28 +19,28 @@
 
 enum {
     COMMITS_BETWEEN_TRIMS = 60,
-    KEEP_MIN = 1000,   /* rows of a level, however small the file has to be */
-    COLUMNS_MOST = 64, /* of an anomaly; further ones are left out */
+    KEEP_MIN = 1000,   /* minimum rows of a level, whatever the size of the file */
+    COLUMNS_MOST = 64, /* columns of an anomaly; further ones are left out */
 };
 
-/* Where the messages of an endpoint go. */
+/* The run to which the messages of an endpoint belong. */
 struct history_feed {
     char *endpoint;
     int64_t run;    /* 0 = none yet */
-    char *run_text; /* the daemon's own, owned */
+    char *run_text; /* the daemon's own name of the run, owned */
     int part;
-    double position[HISTORY_AXES]; /* of the newest message with numbers */
-    double first[HISTORY_AXES];    /* of the first one in this file */
-    double heard[HISTORY_AXES];    /* of the newest message of any kind */
-    int64_t next[KINDS];           /* number of the next message */
-    int layers;                    /* whose kinds are written */
-    int experts;                   /* whose names are */
+    double position[HISTORY_AXES];        /* of the newest message with numbers */
+    double first[HISTORY_AXES];           /* of the first message in this file */
+    double newest_position[HISTORY_AXES]; /* of the newest message of any kind */
+    int64_t next[KINDS];                  /* number of the next message */
+    int layers;                           /* number of layers already described */
+    int experts;                          /* number of experts already named */
     struct runnel_gap gap;
-    double gap_said; /* see gap_say */
+    double gap_reported; /* see gap_report */
     struct history_feed *following;
 };
 
-/* ---- Statements that are run now and then: prepared for the occasion ---- */
+/* ---- Statements that run rarely: prepared each time ---- */
 
 static void bind_number(sqlite3_stmt *statement, int at, const json_t *body, const char *key) {
     double value;
@@ -48,14 +48,14 @@ static void bind_number(sqlite3_stmt *statement, int at, const json_t *body, con
         sqlite3_bind_double(statement, at, value);
 }
 
-/* Clean, and cut, for it may be of any length; NULL stays NULL. */
+/* Cleaned and truncated text; NULL stays NULL. */
 static void bind_text(sqlite3_stmt *statement, int at, const char *text, size_t size) {
     char clean[HISTORY_TEXT_SIZE];
     if (text)
         sqlite3_bind_text(statement, at, text_copy(clean, size, text), -1, SQLITE_TRANSIENT);
 }
 
-/* A value of JSON as text, without what a terminal could not show; what is too long stays NULL. */
+/* A JSON value as text without control characters; NULL if it is too long. */
 static void bind_json(sqlite3_stmt *statement, int at, const json_t *value) {
     enum { DIGITS = 15 };
     char *text = json_is_object(value)
@@ -78,7 +78,7 @@ static int begin(struct history *h) {
     return 0;
 }
 
-/* ---- Which run a message belongs to ---- */
+/* ---- The run of a message ---- */
 
 static struct history_feed *find_feed(const struct history *h, const char *endpoint) {
     struct history_feed *feed = h->feeds;
@@ -97,7 +97,7 @@ static struct history_feed *get_feed(struct history *h, const char *endpoint) {
     if (feed || !(feed = calloc(1, sizeof *feed)))
         return feed;
     feed->gap = (struct runnel_gap){NAN, NAN};
-    feed->gap_said = -INFINITY;
+    feed->gap_reported = -INFINITY;
     feed->endpoint = strdup(endpoint);
     if (!feed->endpoint) {
         free(feed);
@@ -108,7 +108,7 @@ static struct history_feed *get_feed(struct history *h, const char *endpoint) {
     return feed;
 }
 
-/* What the list of runs says of the feed's. */
+/* Updates the feed's row in the table of runs. */
 static int note_newest(struct history *h, const struct history_feed *feed) {
     if (!feed->next[KIND_LOSS] && !feed->next[KIND_STATE])
         return 0;
@@ -145,7 +145,7 @@ static int start_part(struct history *h, struct history_feed *feed, int part) {
     return 0;
 }
 
-/* Where counting continues for a run that is in the file already. */
+/* Continues the numbering of a run that the file contains already. */
 static int continue_counting(struct history *h, struct history_feed *feed) {
     memset(feed->position, 0, sizeof feed->position);
     for (int kind = 0; kind < KINDS; kind++) {
@@ -183,7 +183,7 @@ static int change_run(struct history *h, struct history_feed *feed, const char *
     if (code == SQLITE_ROW)
         feed->gap.every = history_column_number(select, 2);
     feed->layers = feed->experts = 0;
-    feed->gap_said = -INFINITY;
+    feed->gap_reported = -INFINITY;
     memset(feed->next, 0, sizeof feed->next);
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         status = history_fail(h);
@@ -193,9 +193,9 @@ static int change_run(struct history *h, struct history_feed *feed, const char *
     return feed->run ? continue_counting(h, feed) : start_part(h, feed, 0);
 }
 
-/* ---- Columns and experts, of a `loss` message ---- */
+/* ---- Columns and experts of a `loss` message ---- */
 
-static int take_part(struct history *h, enum history_kind kind, int64_t run, int part,
+static int read_part(struct history *h, enum history_kind kind, int64_t run, int part,
                      const struct history_row *message, const json_t *object) {
     struct history_row row = {.number = message->number, .at = message->at};
     history_row_fill(&row, &history_tables[kind], object);
@@ -213,16 +213,16 @@ static int name_expert(struct history *h, int64_t run, int expert, const char *n
     return history_done_once(h, replace);
 }
 
-/* Rows beside that of a `loss` message, which has their number and position; `named`: of how many
-   experts the names are written. */
-static int take_parts(struct history *h, int64_t run, const struct history_row *row,
-                      const json_t *body, int *named) {
+/* Adds the rows of columns or experts, with number and position of the `loss` row. `named` is the
+   number of experts already named. */
+static int add_parts(struct history *h, int64_t run, const struct history_row *row,
+                     const json_t *body, int *named) {
     const json_t *columns = field_member(&fields_of_loss[FIELD_columns], body);
     json_t *experts = (json_t *)field_member(&fields_of_loss[FIELD_experts], body), *object;
     const char *name;
     int part = 0;
     for (; part < HISTORY_PARTS && part < (int)json_array_size(columns); part++)
-        if (take_part(h, KIND_COLUMNS, run, part, row, json_array_get(columns, (size_t)part)))
+        if (read_part(h, KIND_COLUMNS, run, part, row, json_array_get(columns, (size_t)part)))
             return -1;
     part = 0;
     json_object_foreach(experts, name, object) {
@@ -230,16 +230,16 @@ static int take_parts(struct history *h, int64_t run, const struct history_row *
             break;
         if (part >= *named && name_expert(h, run, part, name))
             return -1;
-        if (take_part(h, KIND_EXPERTS, run, part++, row, object))
+        if (read_part(h, KIND_EXPERTS, run, part++, row, object))
             return -1;
     }
     *named = part > *named ? part : *named;
     return 0;
 }
 
-/* ---- What was abnormal ---- */
+/* ---- Anomalies ---- */
 
-/* NaN becomes NULL. */
+/* SQLite stores NaN as NULL. */
 static int insert_anomaly(struct history *h, sqlite3_stmt *statement,
                           const double position[HISTORY_AXES], const struct anomaly *a,
                           const struct anomaly_column *column) {
@@ -258,9 +258,10 @@ static int insert_anomaly(struct history *h, sqlite3_stmt *statement,
     return history_done(h, statement);
 }
 
-/* Take an event, which is in the table `events` already; one of another kind makes no row. */
-static int take_anomalies(struct history *h, int64_t run, int64_t event,
-                          const double position[HISTORY_AXES], const json_t *body) {
+/* Adds the rows of an anomaly event, which the table `events` contains already. Ignores other
+   kinds. */
+static int add_anomalies(struct history *h, int64_t run, int64_t event,
+                         const double position[HISTORY_AXES], const json_t *body) {
     struct anomaly anomaly;
     char stream[HISTORY_STREAM_SIZE], reason[HISTORY_KIND_SIZE], note[WIRE_NOTE_MAX + 1];
     if (!anomaly_of(body, &anomaly))
@@ -289,7 +290,7 @@ static int take_anomalies(struct history *h, int64_t run, int64_t event,
     return status;
 }
 
-/* ---- Predictions beside their truths ---- */
+/* ---- Predictions and truths ---- */
 
 struct inserting {
     struct history *history;
@@ -314,14 +315,14 @@ static void insert_prediction(void *context, const struct truth_row *row) {
     sqlite3_bind_double(statement, 4, row->ahead);
     for (int axis = 0; axis < HISTORY_AXES; axis++)
         sqlite3_bind_double(statement, PREDICTION_KEYS + axis, inserting->position[axis]);
-    /* NaN becomes NULL */
+    /* SQLite stores NaN as NULL */
     for (int n = 0; n < (int)(sizeof numbers / sizeof *numbers); n++)
         sqlite3_bind_double(statement, PREDICTION_KEYS + HISTORY_AXES + n, numbers[n]);
     inserting->status = history_done(h, statement);
 }
 
-static int take_predictions(struct history *h, int64_t run, const double position[HISTORY_AXES],
-                            const json_t *body) {
+static int add_predictions(struct history *h, int64_t run, const double position[HISTORY_AXES],
+                           const json_t *body) {
     struct inserting inserting = {h, run, position, 0};
     if (!h->add_prediction)
         h->add_prediction = history_prepare(
@@ -335,7 +336,7 @@ static int take_predictions(struct history *h, int64_t run, const double positio
 
 /* ---- Messages ---- */
 
-static int take_status(struct history *h, struct history_feed *feed, const json_t *body) {
+static int add_status(struct history *h, struct history_feed *feed, const json_t *body) {
     double every, examples;
     if (member_number(body, "every", &every) && member_number(body, "examples", &examples))
         runnel_gap_status(&feed->gap, every, examples);
@@ -376,26 +377,26 @@ static int add_event(struct history *h, int64_t run, const double position[HISTO
     return history_done_once(h, insert);
 }
 
-static int take_event(struct history *h, int64_t run, const double position[HISTORY_AXES],
-                      const json_t *body) {
+static int handle_event(struct history *h, int64_t run, const double position[HISTORY_AXES],
+                        const json_t *body) {
     return add_event(h, run, position, member_string(body, "kind"), member_string(body, "text")) ||
-                   take_anomalies(h, run, sqlite3_last_insert_rowid(h->file), position, body)
+                   add_anomalies(h, run, sqlite3_last_insert_rowid(h->file), position, body)
                ? -1
                : 0;
 }
 
-static int take_loss(struct history *h, struct history_feed *feed, struct history_row *row,
-                     const json_t *body) {
+static int add_loss(struct history *h, struct history_feed *feed, struct history_row *row,
+                    const json_t *body) {
     char text[GAP_TEXT];
     double unheard[2];
     if (runnel_gap_loss(&feed->gap, row->at.position[HISTORY_EXAMPLES], unheard) &&
-        gap_say(&feed->gap_said, unheard, text) &&
+        gap_report(&feed->gap_reported, unheard, text) &&
         add_event(h, feed->run, row->at.position, "gap", text))
         return -1;
     history_row_fill(row, &history_tables[KIND_LOSS], body);
     return history_row_insert(h, (struct history_place){.kind = KIND_LOSS, .run = feed->run},
                               row) ||
-                   take_parts(h, feed->run, row, body, &feed->experts)
+                   add_parts(h, feed->run, row, body, &feed->experts)
                ? -1
                : 0;
 }
@@ -414,8 +415,8 @@ static int describe_layer(struct history *h, const struct history_feed *feed, in
     return history_done_once(h, replace);
 }
 
-static int take_state(struct history *h, struct history_feed *feed, struct history_row *row,
-                      const json_t *body) {
+static int add_state(struct history *h, struct history_feed *feed, struct history_row *row,
+                     const json_t *body) {
     json_t *layers = state_layers(body);
     int count = (int)json_array_size(layers), status = 0;
     for (int layer = 0; !status && layer < count; layer++) {
@@ -440,7 +441,7 @@ static bool has_position(const json_t *body, double position[HISTORY_AXES]) {
     return known;
 }
 
-/* What `status` has said of a run counts for its next part, too. */
+/* The description from `status` also applies to the next part of the run. */
 static int copy_description(struct history *h, int64_t from, int64_t to) {
     sqlite3_str *sql = sqlite3_str_new(h->file);
     const char *before = "UPDATE runs SET";
@@ -455,7 +456,7 @@ static int copy_description(struct history *h, int64_t from, int64_t to) {
     return history_done_once(h, history_prepare_made(h, sql));
 }
 
-/* Learning that was reset has fewer examples than before. */
+/* After a reset a run has fewer examples than before. */
 static int check_part(struct history *h, struct history_feed *feed,
                       const double position[HISTORY_AXES]) {
     int64_t before = feed->run;
@@ -467,8 +468,8 @@ static int check_part(struct history *h, struct history_feed *feed,
                : 0;
 }
 
-static int take_numbers(struct history *h, struct history_feed *feed, const struct message *message,
-                        const double position[HISTORY_AXES]) {
+static int add_numbers(struct history *h, struct history_feed *feed, const struct message *message,
+                       const double position[HISTORY_AXES]) {
     enum history_kind kind = message->topic == TOPIC_LOSS ? KIND_LOSS : KIND_STATE;
     if (check_part(h, feed, position))
         return -1;
@@ -477,13 +478,13 @@ static int take_numbers(struct history *h, struct history_feed *feed, const stru
         memcpy(feed->first, position, sizeof feed->first);
     struct history_row row = {.number = feed->next[kind]++, .at = {.messages = 1}};
     memcpy(row.at.position, position, sizeof row.at.position);
-    return kind == KIND_LOSS ? take_loss(h, feed, &row, message->body)
-                             : take_state(h, feed, &row, message->body);
+    return kind == KIND_LOSS ? add_loss(h, feed, &row, message->body)
+                             : add_state(h, feed, &row, message->body);
 }
 
-/* Two endpoints of one daemon give every message twice. */
-static bool is_heard_elsewhere(const struct history *h, const struct history_feed *feed,
-                               const char *run) {
+/* Two endpoints of one daemon would deliver every message twice. */
+static bool is_received_elsewhere(const struct history *h, const struct history_feed *feed,
+                                  const char *run) {
     for (const struct history_feed *other = h->feeds; other; other = other->following)
         if (other != feed && other->run_text && strcmp(other->run_text, run) == 0)
             return true;
@@ -493,29 +494,29 @@ static bool is_heard_elsewhere(const struct history *h, const struct history_fee
 int history_take(struct history *h, const char *endpoint, const struct message *message) {
     double position[HISTORY_AXES];
     char run[HISTORY_RUN_SIZE];
-    const char *said = member_string(message->body, "run");
-    if (message->problem || !said || !has_position(message->body, position))
+    const char *run_text = member_string(message->body, "run");
+    if (message->problem || !run_text || !has_position(message->body, position))
         return 0;
-    text_copy(run, sizeof run, said);
+    text_copy(run, sizeof run, run_text);
     struct history_feed *feed = get_feed(h, endpoint);
     if (!feed)
         return history_memory(h);
-    if (is_heard_elsewhere(h, feed, run))
+    if (is_received_elsewhere(h, feed, run))
         return 0;
     if (begin(h))
         return -1;
     if ((!feed->run_text || strcmp(feed->run_text, run) != 0) && change_run(h, feed, run))
         return -1;
-    memcpy(feed->heard, position, sizeof feed->heard);
+    memcpy(feed->newest_position, position, sizeof feed->newest_position);
     if (message->topic == TOPIC_STATUS)
-        return take_status(h, feed, message->body);
+        return add_status(h, feed, message->body);
     if (message->topic == TOPIC_EVENT)
-        return take_event(h, feed->run, position, message->body);
+        return handle_event(h, feed->run, position, message->body);
     if (message->topic == TOPIC_PREDICTION)
         return check_part(h, feed, position)
                    ? -1
-                   : take_predictions(h, feed->run, position, message->body);
-    return take_numbers(h, feed, message, position);
+                   : add_predictions(h, feed->run, position, message->body);
+    return add_numbers(h, feed, message, position);
 }
 
 int history_note(struct history *h, const char *endpoint, const char *kind, const char *text) {
@@ -523,14 +524,14 @@ int history_note(struct history *h, const char *endpoint, const char *kind, cons
     if (!feed || !feed->run)
         return 0;
     double position[HISTORY_AXES];
-    memcpy(position, feed->heard, sizeof position);
+    memcpy(position, feed->newest_position, sizeof position);
     position[HISTORY_TIME] = clock_unix();
     return begin(h) ? -1 : add_event(h, feed->run, position, kind, text);
 }
 
 /* ---- Retention ---- */
 
-/* Those of a run whose events are kept stay. */
+/* Deletes the anomalies of a run whose events were deleted. */
 static int trim_anomalies(struct history *h, int64_t run) {
     sqlite3_stmt *trim = history_prepare(h, "DELETE FROM anomalies WHERE run = ?1 AND event <"
                                             " (SELECT min(id) FROM events WHERE run = ?1)");
@@ -540,7 +541,7 @@ static int trim_anomalies(struct history *h, int64_t run) {
     return history_done_once(h, trim);
 }
 
-/* The newest `keep` stay, of all runs together. */
+/* Keeps the newest `keep` rows of all runs together. */
 static int trim_predictions(struct history *h) {
     char sql[96];
     sqlite3_snprintf(sizeof sql, sql,
@@ -567,7 +568,7 @@ static int trim_place(struct history *h, const struct history_place *place) {
     if (history_row_last(h, place, &last, position))
         return -1;
     uint64_t keep = h->keep / history_tables[place->kind].share;
-    /* Those stay that are still to be put together to a row of the next level. */
+    /* Keeps the rows that are not part of a row of the next level yet. */
     int64_t below = last + 1 - (int64_t)(keep ? keep : 1);
     below -= below % HISTORY_FACTOR;
     return below > 0 ? history_row_trim(h, place, below) : 0;
@@ -584,7 +585,7 @@ static int trim_events(struct history *h, int64_t run) {
     return history_done_once(h, trim);
 }
 
-/* The levels of a kind, or of one of its parts; *there: whether it has any rows. */
+/* Trims the levels of a kind or of one of its parts; *there: whether it has rows. */
 static int trim_levels(struct history *h, struct history_place place, bool *there) {
     double position[HISTORY_AXES];
     int64_t last;
@@ -648,7 +649,7 @@ static int remove_run(struct history *h, int64_t run) {
     return delete_run(h, "runs", "", "id", run);
 }
 
-/* Delete the oldest run that is not being written; *removed says whether there was one. */
+/* Deletes the oldest run that is not being written; *removed: whether there was one. */
 static int remove_oldest(struct history *h, bool *removed) {
     struct history_runs runs;
     if (history_runs(h, &runs))

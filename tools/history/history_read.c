@@ -1,4 +1,4 @@
-/* Reading recordings. */
+/* Reads recordings. */
 #include "build-config.h"
 
 #include "history_store.h"
@@ -10,7 +10,7 @@
 #include "common/text.h"
 
 enum {
-    ROWS_A_POINT = HISTORY_FACTOR, /* so many rows are read for a point at most */
+    ROWS_A_POINT = HISTORY_FACTOR, /* maximum number of rows read for one point */
     LIST_STEP = 64,
 };
 
@@ -21,7 +21,8 @@ static void read_text(sqlite3_stmt *select, int column, char *text, size_t size)
     text_copy(text, size, found ? found : "");
 }
 
-/* Strings, one after the other; until the list is whole they are offsets, for the block moves. */
+/* Strings, one after another. They are offsets until the list is complete, because the block
+   moves. */
 struct strings {
     char *text;
     size_t size, room;
@@ -183,8 +184,8 @@ int history_layers(struct history *h, int64_t run, struct history_layer layers[H
 
 /* ---- Series ---- */
 
-/* The first number among first..last + 1 from which on positions are at least `from`, or with
-   `beyond` greater than it. Positions never fall within a run. */
+/* Finds the first number in first..last + 1 whose position is at least `from`, or with `beyond`
+   greater. Positions never decrease within a run. */
 static int search(struct history *h, const struct history_place *place, enum history_axis axis,
                   double from, bool beyond, int64_t first, int64_t last, int64_t *found) {
     while (first <= last) {
@@ -201,8 +202,8 @@ static int search(struct history *h, const struct history_place *place, enum his
     return 0;
 }
 
-/* Numbers [*first, *end) of a level that lie in the range; *covers: it reaches back to the range's
-   beginning. */
+/* The rows [*first, *end) of a level that lie in the range; *covers: whether the level reaches back
+   to the range's beginning. */
 static int find_rows(struct history *h, const struct history_place *place,
                      const struct history_range *range, int64_t *first, int64_t *end,
                      bool *covers) {
@@ -220,7 +221,7 @@ static int find_rows(struct history *h, const struct history_place *place,
     return search(h, place, range->axis, range->to, true, *first, newest, end);
 }
 
-/* The finest level that reaches back far enough and has few enough rows to read. */
+/* Chooses the finest level that reaches back far enough and has few enough rows. */
 static int choose_level(struct history *h, struct history_place *place,
                         const struct history_range *range, int64_t *first, int64_t *end) {
     int64_t most = (int64_t)range->points * ROWS_A_POINT;
@@ -235,7 +236,7 @@ static int choose_level(struct history *h, struct history_place *place,
     return 0;
 }
 
-/* Rows become points, of `group` messages each. */
+/* Joins rows to points of `group` messages each. */
 struct gathering {
     struct history_series *series;
     const struct history_table *table;
@@ -285,8 +286,8 @@ static bool gather(void *context, const struct history_row *row) {
     return (g->row.at.messages < g->group || flush_point(g)) && !g->done;
 }
 
-/* Rows [first, ...) of the level, then of finer levels what no row of the level summarizes yet. A
-   row across the range's end belongs to it: there may be nothing finer. */
+/* Reads rows [first, ...) of the level, then the rows of finer levels that it does not summarize
+   yet. A row across the range's end is included: finer rows may be deleted. */
 static int gather_levels(struct history *h, struct history_place place, int64_t first,
                          struct gathering *g) {
     for (;; place.level--) {
@@ -315,7 +316,7 @@ static int read_rows(struct history *h, struct history_place place,
         return 0;
     for (int level = 0; level < place.level; level++)
         in_row *= HISTORY_FACTOR;
-    /* One row may lie across the end; what finer levels add is less than one of this one. */
+    /* One row may lie across the end; all finer levels together add less than one row. */
     uint64_t rows = (uint64_t)(end - first) + (place.level > 0 ? 2 : 0);
     g.group = in_row * ((rows + range->points - 1) / range->points);
     int status = gather_levels(h, place, first, &g);
@@ -326,7 +327,7 @@ static int read_rows(struct history *h, struct history_place place,
     return status;
 }
 
-/* Within one transaction, so that a writer's commit does not come in between. */
+/* Reads in one transaction, so that no commit of the writer falls in between. */
 static int read_series(struct history *h, struct history_place place,
                        const struct history_range *range, struct history_series *series) {
     bool within = h->writing;
@@ -413,12 +414,12 @@ void history_events_clear(struct history_events *events) {
 /* ---- Columns, experts and members ---- */
 
 struct reading_part {
-    struct history_part *part; /* to be filled */
+    struct history_part *part; /* filled by read_part */
     int columns;
     bool found;
 };
 
-static bool take_part(void *context, const struct history_row *row) {
+static bool read_part(void *context, const struct history_row *row) {
     struct reading_part *reading = context;
     for (int i = 0; i < reading->columns; i++)
         reading->part->numbers[i] = row->values[i].mean;
@@ -440,7 +441,7 @@ static int read_name(struct history *h, int64_t run, int expert, char name[HISTO
     return status;
 }
 
-/* The parts of the message of that number, until there is no further one. */
+/* The parts of the message with this number. */
 static int read_parts(struct history *h, enum history_kind kind, int64_t run, int64_t number,
                       struct history_part *list, size_t *count) {
     struct history_place place = {.kind = kind, .run = run};
@@ -448,7 +449,7 @@ static int read_parts(struct history *h, enum history_kind kind, int64_t run, in
     for (; place.part < HISTORY_PARTS; place.part++) {
         reading.part = &list[place.part];
         reading.found = false;
-        if (history_rows(h, &place, number, number, take_part, &reading))
+        if (history_rows(h, &place, number, number, read_part, &reading))
             return -1;
         if (!reading.found)
             break;
@@ -478,7 +479,7 @@ int history_parts(struct history *h, int64_t run, bool experts, struct history_p
                : 0;
 }
 
-/* ---- What was abnormal ---- */
+/* ---- Anomalies ---- */
 
 #define ANOMALIES(note)                                                                            \
     "SELECT " ANOMALY_COLUMNS ", " note " FROM (SELECT * FROM anomalies"                           \
@@ -525,7 +526,7 @@ int history_anomalies(struct history *h, int64_t run, const char *stream, size_t
     return status;
 }
 
-/* ---- Predictions beside their truths ---- */
+/* ---- Predictions and truths ---- */
 
 static void read_predicted(sqlite3_stmt *select, void *one) {
     struct history_predicted *predicted = one;

@@ -34,7 +34,7 @@ int history_memory(struct history *h) {
 }
 
 int history_too_long(struct history *h) {
-    snprintf(h->error, sizeof h->error, "the recording %s: more than %d rows at once", h->path,
+    snprintf(h->error, sizeof h->error, "the recording %s: more than %d rows in one query", h->path,
              HISTORY_ROWS_MAX);
     return -1;
 }
@@ -111,7 +111,7 @@ static const struct field *const of_experts[] = {
 #include "common/fields.def"
 };
 
-enum { PARTS_SHARE = 10 /* one row a message, but of many columns and experts */ };
+enum { PARTS_SHARE = 10 /* messages have one row, but many columns and experts */ };
 
 const struct history_table history_tables[KINDS] = {
     [KIND_LOSS] = {"loss", history_loss_columns, HISTORY_LOSS_COLUMNS, NULL, false, 1},
@@ -165,11 +165,11 @@ const struct history_run_column history_run_columns[HISTORY_RUN_COLUMNS] = {
     NUMBER(newest_steps, NULL),
 };
 
-/* What a level has of each column: a row of the first level the number itself. */
+/* Values of a column in the rows of higher levels; rows of level 0 have only the number. */
 static const char *const parts[] = {"_minimum", "_maximum", "_mean", "_missing"};
 enum { PARTS = sizeof parts / sizeof *parts };
 
-/* The columns of a level, in order, with a comma before each. */
+/* Appends the columns of a level in order, each after a comma. */
 static void add_columns(const struct history *h, sqlite3_str *sql, enum history_kind kind, bool raw,
                         const char *type) {
     const struct history_table *table = &history_tables[kind];
@@ -182,7 +182,7 @@ static void add_columns(const struct history *h, sqlite3_str *sql, enum history_
                                     raw ? "" : parts[part], type);
 }
 
-/* The columns of a level, in the order in which they are bound and read, with commas between. */
+/* Appends the columns of a level in the order in which they are bound and read. */
 static void schema_columns(const struct history *h, sqlite3_str *sql, enum history_kind kind,
                            bool raw) {
     sqlite3_str_appendall(sql, "examples, steps, time, messages");
@@ -210,7 +210,7 @@ static const char SCHEMA[] =
     "CREATE TABLE IF NOT EXISTS columns (of TEXT, name TEXT, unit TEXT,"
     " PRIMARY KEY (of, name)) WITHOUT ROWID;";
 
-/* After the tables of rows. */
+/* Created after the tables of rows. */
 static const char SINGLE_ROWS[] =
     "CREATE TABLE IF NOT EXISTS predictions (id INTEGER PRIMARY KEY, run INTEGER NOT NULL,"
     " stream TEXT, column INTEGER, ahead INTEGER, examples REAL, steps REAL, time REAL,"
@@ -223,7 +223,7 @@ static const char SINGLE_ROWS[] =
     " truth REAL, note TEXT);"
     "CREATE INDEX IF NOT EXISTS anomalies_of_run ON anomalies (run, event);";
 
-/* Run SQL that was put together, and free it. */
+/* Runs the SQL and frees it. */
 static int run_made(struct history *h, sqlite3_str *sql) {
     char *text = sqlite3_str_finish(sql);
     int status = text ? history_run_sql(h, text) : history_memory(h);
@@ -231,7 +231,7 @@ static int run_made(struct history *h, sqlite3_str *sql) {
     return status;
 }
 
-/* The table of a kind's rows, of the first level or of the others. */
+/* Creates the table of a kind's rows, of level 0 or of all others. */
 static int create_rows(struct history *h, enum history_kind kind, bool raw) {
     const struct history_table *table = &history_tables[kind];
     const char *part = table->part ? table->part : "", *level = raw ? "" : "level";
@@ -256,7 +256,7 @@ static int describe_column(struct history *h, const struct history_table *table,
     return run_made(h, sql);
 }
 
-/* The tables that are not there, and what their columns are. */
+/* Creates missing tables and the descriptions of their columns. */
 static int create_missing(struct history *h) {
     if (history_run_sql(h, SCHEMA))
         return -1;
@@ -272,7 +272,7 @@ static int create_missing(struct history *h) {
     return history_run_sql(h, SINGLE_ROWS);
 }
 
-/* Make the tables of an empty file. */
+/* Creates the tables of an empty file. */
 static int create_tables(struct history *h) {
     char pragmas[96];
     snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d;",
@@ -283,7 +283,7 @@ static int create_tables(struct history *h) {
                : 0;
 }
 
-/* ---- What a file lacks ---- */
+/* ---- Missing columns ---- */
 
 int history_has_table(struct history *h, const char *name, bool *there) {
     sqlite3_stmt *select = history_prepare(h, "SELECT count(*) FROM sqlite_schema WHERE name = ?");
@@ -306,7 +306,7 @@ static int add_column(struct history *h, const struct history_table *table,
     return run_made(h, sql);
 }
 
-/* Whether a table lacks a column; true when it is not there itself. */
+/* Whether a table lacks a column or does not exist. */
 static int look_for(struct history *h, sqlite3_stmt *select, const char *table, const char *name,
                     bool *lacking) {
     sqlite3_bind_text(select, 1, table, -1, SQLITE_STATIC);
@@ -317,7 +317,7 @@ static int look_for(struct history *h, sqlite3_stmt *select, const char *table, 
     return status;
 }
 
-/* Note which columns the file lacks. */
+/* Fills the `lacks` fields. */
 static int find_lacking(struct history *h) {
     sqlite3_stmt *select = history_prepare(h, "SELECT count(*) FROM pragma_table_info(?1)"
                                               " WHERE name = ?2");
@@ -372,9 +372,8 @@ static int add_lacking(struct history *h) {
     return 0;
 }
 
-/* A file that was written when there were fewer fields gets their columns, empty in its rows so
-   far; for a reader `lacks` says which are empty in all. Columns that are known here no more stay
-   as they are. */
+/* Adds the missing columns to an older file, empty in existing rows. For a reader, `lacks` marks
+   them as empty. Unknown columns are left alone. */
 static int complete_tables(struct history *h) {
     if (h->lock < 0)
         return find_lacking(h);
@@ -402,7 +401,7 @@ int history_changed(struct history *h, bool *changed) {
     return status;
 }
 
-/* An empty file becomes a recording; any other has to be one. */
+/* An empty file becomes a recording; any other file must be one. */
 static int check_file(struct history *h) {
     int64_t application, format, tables;
     if (pragma(h, "PRAGMA application_id", &application) ||
@@ -415,8 +414,8 @@ static int check_file(struct history *h) {
         return complete_tables(h);
     snprintf(h->error, sizeof h->error,
              application == HISTORY_APPLICATION
-                 ? "%s was written by another version of runnel: name another file"
-                 : "%s is no file of runnel-web or runnel-record: name another one",
+                 ? "%s was written by another version of runnel: use another file"
+                 : "%s is not a recording of runnel-web or runnel-record: use another file",
              h->path);
     return -1;
 }
@@ -440,19 +439,17 @@ static int open_file(struct history *h) {
     return check_file(h);
 }
 
-/* One writer a file, for numbers of messages are counted on: SQLite itself locks with fcntl, so
-   that a flock on the same file is free for this. Closing the descriptor would drop SQLite's locks:
-   it is closed last. */
+/* One writer a file, since rows are numbered. SQLite locks with fcntl, so flock on the same file is
+   free. Closing the descriptor would release SQLite's locks, so it is closed last. */
 static int lock_file(struct history *h) {
-    enum { FILE_MODE = 0600 }; /* SQLite gives it to -wal and -shm too */
+    enum { FILE_MODE = 0600 }; /* SQLite uses it for -wal and -shm, too */
     h->lock = open(h->path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
     if (h->lock < 0)
-        snprintf(h->error, sizeof h->error, "the recording %s cannot be opened: %s", h->path,
+        snprintf(h->error, sizeof h->error, "cannot open the recording %s: %s", h->path,
                  strerror(errno));
     else if (flock(h->lock, LOCK_EX | LOCK_NB))
         snprintf(h->error, sizeof h->error,
-                 "%s is being written by another runnel-web or runnel-record: name another file",
-                 h->path);
+                 "%s is in use by another runnel-web or runnel-record: use another file", h->path);
     else
         return 0;
     return -1;
@@ -460,7 +457,7 @@ static int lock_file(struct history *h) {
 
 /* ---- Statements of rows ---- */
 
-/* Parameters of every statement: 1 run, 2 part, 3 level, 4 number or the first one, 5 the last. */
+/* Parameters of every statement. NUMBER is the first number of a range. */
 enum { RUN = 1, PART, LEVEL, NUMBER, LAST, VALUES = LAST };
 
 enum { LIST_STEP = 256 /* entries by which a list grows */ };
@@ -513,7 +510,7 @@ static sqlite3_stmt *prepare(struct history *h, enum history_kind kind, bool raw
     return history_prepare_made(h, sql);
 }
 
-/* The statement for a place, its key bound; NULL when it cannot be prepared. */
+/* The statement for a place with its key bound; NULL if it cannot be prepared. */
 static sqlite3_stmt *statement_for(struct history *h, const struct history_place *place,
                                    enum verb verb) {
     struct history_statements *all = &h->statements[place->kind];
@@ -534,7 +531,7 @@ static sqlite3_stmt *statement_for(struct history *h, const struct history_place
 
 /* ---- Rows ---- */
 
-/* SQLite writes NaN as NULL. */
+/* SQLite stores NaN as NULL. */
 static void bind_row(sqlite3_stmt *insert, const struct history_table *table,
                      const struct history_row *row, bool raw) {
     int at = VALUES;
@@ -601,7 +598,7 @@ double history_column_number(sqlite3_stmt *select, int column) {
                : sqlite3_column_double(select, column);
 }
 
-/* In how many of a row's messages there was no number: in all, where there was no column yet. */
+/* The number of a row's messages without a value: all, if the column was added later. */
 static uint64_t missing(sqlite3_stmt *select, int column, uint64_t messages) {
     return sqlite3_column_type(select, column) == SQLITE_NULL
                ? messages
@@ -682,7 +679,7 @@ int history_row_trim(struct history *h, const struct history_place *place, int64
     return history_done(h, trim);
 }
 
-/* ---- Putting rows together ---- */
+/* ---- Joining rows ---- */
 
 static void add_value(struct history_value *into, uint64_t messages,
                       const struct history_value *value, uint64_t more) {

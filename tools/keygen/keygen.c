@@ -1,4 +1,4 @@
-/* runnel-keygen: generate a pair of CURVE keys. See runnel-keygen(1). */
+/* runnel-keygen: generates a pair of CURVE keys. See runnel-keygen(1). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,20 +20,20 @@ struct options {
 };
 
 static const struct option_row rows[] = {
-    {"public", 'p', "FILE", "print the public key of a secret one",
+    {"public", 'p', "FILE", "print the public key that belongs to the secret key in FILE",
      OPTION_FILE(struct options, public)},
     OPTIONS_LAST,
 };
 
-/* Write a file that is not there yet, all of it on the disk; prints an error. */
+/* Creates and syncs a file that must not exist; prints an error. */
 static int write_new(const char *path, mode_t mode, const char *text) {
     size_t size = strlen(text);
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (file < 0 && errno == EEXIST)
-        return complain(EX_IOERR, "%s is there already: keys are not overwritten", path);
+        return complain(EX_IOERR, "%s already exists: remove it or use another name", path);
     if (file < 0)
         return complain(EX_IOERR, "cannot create %s: %s", path, strerror(errno));
-    errno = ENOSPC; /* of a write that is cut short */
+    errno = ENOSPC; /* for a short write */
     bool written =
         fchmod(file, mode) == 0 && write(file, text, size) == (ssize_t)size && fsync(file) == 0;
     int reason = errno;
@@ -44,11 +44,11 @@ static int write_new(const char *path, mode_t mode, const char *text) {
     return complain(EX_IOERR, "cannot write %s: %s", path, strerror(reason));
 }
 
-/* A key that begins with '#' looks like a comment to people, one with '-' like an option. */
+/* A key that begins with '#' looks like a comment, one with '-' like an option. */
 static int generate_pair(struct key_pair *pair) {
     do {
         if (zmq_curve_keypair(pair->public, pair->secret))
-            return complain(EX_UNAVAILABLE, "this libzmq cannot generate keys: %s",
+            return complain(EX_UNAVAILABLE, "cannot generate keys with this libzmq: %s",
                             zmq_strerror(errno));
     } while (strchr("#-", *pair->public) || strchr("#-", *pair->secret));
     return EX_OK;
@@ -59,9 +59,9 @@ static int generate(const char *name) {
     struct key_pair pair;
     if (snprintf(secret, sizeof secret, "%s.secret", name) >= (int)sizeof secret ||
         snprintf(public, sizeof public, "%s.public", name) >= (int)sizeof public)
-        return complain(EX_USAGE, "the name is too long for a file");
+        return complain(EX_USAGE, "NAME is too long for a file name");
     if (access(public, F_OK) == 0)
-        return complain(EX_IOERR, "%s is there already: keys are not overwritten", public);
+        return complain(EX_IOERR, "%s already exists: remove it or use another name", public);
     int status = generate_pair(&pair);
     if (status != EX_OK)
         return status;
@@ -80,7 +80,7 @@ static int generate(const char *name) {
         unlink(secret);
         return status;
     }
-    printf("%s: keep it here\n%s: %s\n", secret, public, pair.public);
+    printf("%s: secret, keep it on this machine\n%s: %s\n", secret, public, pair.public);
     return complain_output();
 }
 
@@ -99,11 +99,11 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "runnel-keygen",
         .operands = "[NAME]",
-        .summary = "Generate a pair of keys for runneld or for one of its clients: NAME.secret, "
-                   "which stays where it is, and NAME.public, for those who are to know it. "
-                   "Nothing is overwritten. With --public, no NAME is given and none generated.",
-        .ending = "Exit status: 0 it worked, 64 usage, 69 no keys to be had, 74 a file could not "
-                  "be written, or is there already.",
+        .summary = "Generate a key pair for runneld or one of its clients: NAME.secret stays on "
+                   "this machine, NAME.public is copied to the others. Existing files are not "
+                   "overwritten. With --public, no NAME is given and no key is generated.",
+        .ending = "Exit status: 0 success, 64 usage error, 69 cannot generate keys, 74 cannot "
+                  "write a file, or it already exists.",
         .groups = {{NULL, rows, &options}},
         .complete = COMPLETE_FILE,
     };
@@ -117,6 +117,6 @@ int main(int argc, char **argv) {
     if (options.public)
         return print_public(options.public);
     if (!*operands)
-        return options_complain(&line, "NAME is missing");
+        return options_complain(&line, "missing NAME");
     return generate(*operands);
 }

@@ -1,4 +1,4 @@
-/* runnel-record: what daemons publish, kept in files. See runnel-record(1). */
+/* runnel-record: records published messages in files. See runnel-record(1). */
 #include "build-config.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@
 
 /* ---- Source ----
 
-   One daemon that is recorded: the link to it, how it is, and what it says of itself. */
+   A recorded daemon: its link, its health and its name. */
 
 enum { SOURCE_NAME_SIZE = 65 };
 
@@ -37,9 +37,9 @@ struct source {
     const char *endpoint;
     struct link *link;
     struct health health;
-    char name[SOURCE_NAME_SIZE]; /* "" = not known yet */
-    bool named;                  /* whether that it is recorded has been said, of this run */
-    bool refused, hindrance_said;
+    char name[SOURCE_NAME_SIZE]; /* "" = unknown */
+    bool named;                  /* whether the recording of this run was reported */
+    bool refused, hindrance_reported;
     void (*note)(struct source *source, const char *text);
     void *context;
 };
@@ -49,8 +49,8 @@ static void pass_on(void *context, const char *text) {
     source->note(source, text);
 }
 
-/* Subscribe at the endpoint, to predictions if they are wanted; what people should know about the
-   daemon goes to `note`. EX_OK, or complains and returns an exit status. */
+/* Subscribes at the endpoint, to predictions if requested; `note` receives remarks about the
+   daemon. Returns EX_OK, or prints an error and returns an exit status. */
 static int source_open(struct source *s, const struct runnel_peer *peer, double silence,
                        bool predictions) {
     const bool topics[TOPICS] = {
@@ -67,7 +67,7 @@ static void source_close(struct source *s) {
     link_close(&s->link);
 }
 
-static void take_status(struct source *s, const json_t *body) {
+static void handle_status(struct source *s, const json_t *body) {
     const char *name = member_string(body, "name"), *device = member_string(body, "device");
     const char *model = member_string(body, "model");
     char clean_device[65], clean_model[257];
@@ -79,49 +79,48 @@ static void take_status(struct source *s, const json_t *body) {
              text_copy(clean_device, sizeof clean_device, device ? device : ""));
 }
 
-static void take_change(struct source *s, enum runnel_kind change) {
-    bool hindered = change == RUNNEL_HINDERED && !s->hindrance_said;
+static void handle_change(struct source *s, enum runnel_kind change) {
+    bool hindered = change == RUNNEL_HINDERED && !s->hindrance_reported;
     s->refused |= change == RUNNEL_REFUSED;
-    s->hindrance_said |= hindered;
+    s->hindrance_reported |= hindered;
     if (hindered || change == RUNNEL_REFUSED)
         s->note(s, link_refusal(s->link));
     health_changed(&s->health, change);
 }
 
-/* Take the next message: false when none waits. One with a problem is counted and said, and comes
-   back with `problem`. Changes of the connection before it are taken in. */
+/* Receives the next message; false when none waits. A message with a problem is counted, reported
+   and returned with `problem`. Handles changes of the connection. */
 static bool source_receive(struct source *s, struct message *message) {
     enum runnel_kind kind;
     while ((kind = link_next(s->link, message)) != RUNNEL_MESSAGE) {
         if (kind == RUNNEL_NOTHING)
             return false;
-        take_change(s, kind);
+        handle_change(s, kind);
     }
     if (health_message(&s->health, message))
         s->named = false;
     if (!message->problem && message->topic == TOPIC_STATUS)
-        take_status(s, message->body);
+        handle_status(s, message->body);
     return true;
 }
 
-/* Look at the clock; with `last` say what is held back. */
+/* Checks the clock; with `last` also makes pending reports. */
 static void source_tick(struct source *s, bool last) {
     health_tick(&s->health, last);
 }
 
-/* ---- Csv ----
+/* ---- CSV ----
 
-   Statistics as tables of comma-separated values (RFC 4180). The first line names the columns. */
+   Statistics as comma-separated values (RFC 4180). The first line names the columns. */
 
-/* A row for each ... */
+/* The comments name the rows of each table. */
 enum csv_kind {
-    CSV_LOSS,        /* `loss` message */
-    CSV_COLUMNS,     /* number of the targets, of each of them */
-    CSV_EXPERTS,     /* expert and member, of each of them */
-    CSV_LAYERS,      /* layer of each `state` message */
-    CSV_PREDICTIONS, /* column of each truth */
-    CSV_SETTINGS, /* key of the configuration, at first, and where its value is another than before
-                   */
+    CSV_LOSS,        /* one for each `loss` message */
+    CSV_COLUMNS,     /* one for each target column */
+    CSV_EXPERTS,     /* one for each expert and member */
+    CSV_LAYERS,      /* one for each layer of a `state` message */
+    CSV_PREDICTIONS, /* one for each column of a truth */
+    CSV_SETTINGS,    /* one for each key, at first and when its value changes */
     CSV_KINDS,
 };
 
@@ -131,18 +130,18 @@ struct csv {
     FILE *file;
     char *path;
     enum csv_kind kind;
-    json_t *experts; /* predictions: an object with the experts that have a column */
-    json_t *said;    /* settings: what was said last of each run, by its digits */
-    bool begun;      /* the first line is there */
-    int status;      /* of the first line, where it waits for the first row */
+    json_t *experts;  /* predictions: an object with the experts that have a column */
+    json_t *settings; /* settings: the last reported configuration by run */
+    bool begun;       /* the first line is written */
+    int status;       /* of the first line, if it waits for the first row */
 };
 
-/* The option of runnel-record that asks for it: "--csv". */
+/* The option of runnel-record for each table. */
 static const char *const csv_options[CSV_KINDS] = {
     "--csv",        "--csv-columns",     "--csv-experts",
     "--csv-layers", "--csv-predictions", "--csv-settings"};
 
-/* What tables have beside the position: columns before the numbers, then these. */
+/* Columns after the position: those of `before`, then the numbers. */
 static const struct {
     enum topic topic;
     const char *before;
@@ -179,7 +178,7 @@ static void put_text(FILE *file, const char *text) {
     putc('"', file);
 }
 
-/* A column for each expert and member, and the end of the line. */
+/* Writes a column for each expert and member, and the end of the line. */
 static void put_names(FILE *file, json_t *experts) {
     const char *name;
     json_t *unused;
@@ -202,7 +201,7 @@ static void put_header(FILE *file, enum csv_kind kind, json_t *experts) {
     put_names(file, experts);
 }
 
-/* A row that was truncated, by a full disk for instance, is not continued. */
+/* Ends a row that was truncated, for example by a full disk. */
 static void end_line(FILE *file) {
     bool whole = fseek(file, -1, SEEK_END) == 0 && getc(file) == '\n';
     fseek(file, 0, SEEK_END);
@@ -210,7 +209,7 @@ static void end_line(FILE *file) {
         fputs("\r\n", file);
 }
 
-/* Write the first line into an empty file; of any other it must be the first line. */
+/* Writes the first line into an empty file; another file must begin with it. */
 static int check_header(struct csv *c) {
     char *expected = NULL, *found = NULL;
     size_t size = 0;
@@ -228,8 +227,9 @@ static int check_header(struct csv *c) {
     else if (read == 0)
         fputs(expected, c->file);
     else if (read != size || memcmp(found, expected, size) != 0)
-        status = complain(EX_DATAERR, "%s has other columns than %s writes%s: name another file",
-                          c->path, csv_options[c->kind], c->kind == CSV_PREDICTIONS ? " now" : "");
+        status =
+            complain(EX_DATAERR, "%s has different columns than %s writes%s: use another file",
+                     c->path, csv_options[c->kind], c->kind == CSV_PREDICTIONS ? " now" : "");
     fseek(c->file, 0, SEEK_END);
     if (status == EX_OK && read > 0)
         end_line(c->file);
@@ -238,7 +238,7 @@ static int check_header(struct csv *c) {
     return status;
 }
 
-/* The first line, of a file that is continued or not. */
+/* Writes or checks the first line. */
 static int begin(struct csv *c) {
     struct stat there;
     bool regular = c->file != stdout && !fstat(fileno(c->file), &there) && S_ISREG(there.st_mode);
@@ -251,12 +251,12 @@ static int begin(struct csv *c) {
 
 static int csv_close(struct csv **csv);
 
-/* Append to the file ("-" = standard output), whose first line must be ours. EX_OK, or complains
-   and returns an exit status. */
+/* Opens a file for appending ("-" = standard output); its first line must match. Returns EX_OK, or
+   prints an error and returns an exit status. */
 static int csv_open(struct csv **csv, const char *path, enum csv_kind kind) {
     struct stat there;
     bool output = !strcmp(path, "-");
-    bool device = !output && !stat(path, &there) && !S_ISREG(there.st_mode); /* pipes as well */
+    bool device = !output && !stat(path, &there) && !S_ISREG(there.st_mode); /* or a pipe */
     struct csv *c = calloc(1, sizeof *c);
     if (!c || !(c->path = strdup(output ? "standard output" : path))) {
         free(c);
@@ -266,8 +266,8 @@ static int csv_open(struct csv **csv, const char *path, enum csv_kind kind) {
     c->file = output ? stdout : fopen(path, device ? "w" : "a+");
     int status = EX_OK;
     if (!c->file)
-        status = complain(EX_CANTCREAT, "%s cannot be written: %s", path, strerror(errno));
-    else if (kind != CSV_PREDICTIONS) /* whose columns the first row knows */
+        status = complain(EX_CANTCREAT, "cannot write %s: %s", path, strerror(errno));
+    else if (kind != CSV_PREDICTIONS) /* whose columns depend on the first row */
         status = begin(c);
     if (status == EX_OK)
         *csv = c;
@@ -276,13 +276,13 @@ static int csv_open(struct csv **csv, const char *path, enum csv_kind kind) {
     return status;
 }
 
-/* Make everything visible to readers: EX_OK, or complains. */
+/* Makes everything visible to readers. Returns EX_OK, or prints an error. */
 static int csv_flush(struct csv *c) {
     if (c->status != EX_OK)
         return c->status;
     if (!fflush(c->file) && !ferror(c->file))
         return EX_OK;
-    return complain(EX_IOERR, "%s cannot be written: %s", c->path, strerror(errno));
+    return complain(EX_IOERR, "cannot write %s: %s", c->path, strerror(errno));
 }
 
 static int csv_close(struct csv **csv) {
@@ -291,9 +291,9 @@ static int csv_close(struct csv **csv) {
         return EX_OK;
     int status = c->file ? csv_flush(c) : EX_OK;
     if (c->file && c->file != stdout && fclose(c->file) && status == EX_OK)
-        status = complain(EX_IOERR, "%s cannot be written: %s", c->path, strerror(errno));
+        status = complain(EX_IOERR, "cannot write %s: %s", c->path, strerror(errno));
     json_decref(c->experts);
-    json_decref(c->said);
+    json_decref(c->settings);
     free(c->path);
     free(c);
     *csv = NULL;
@@ -302,7 +302,7 @@ static int csv_close(struct csv **csv) {
 
 /* ---- Rows ---- */
 
-/* The fewest digits that give the same number again; nothing where there is none. */
+/* The fewest digits that give the same number; nothing for NaN. */
 static void put_number(FILE *file, double value) {
     enum { ALL_DIGITS = 17, SIZE = 32 };
     char text[SIZE];
@@ -327,7 +327,7 @@ static void put_begin(struct csv *c, const char *name, const json_t *body) {
     }
 }
 
-/* The numbers of a row, and its end where there is nothing more. */
+/* The numbers of a row, and the end of the line if nothing follows. */
 static void put_numbers(struct csv *c, const json_t *object) {
     for (int i = 0; i < contents[c->kind].count; i++) {
         putc(',', c->file);
@@ -377,7 +377,7 @@ static void put_parts(struct csv *c, const char *name, const json_t *body) {
     }
 }
 
-/* What a configuration says of one key, and whether it has been said before. */
+/* A row for a key whose value is new or has changed. */
 static void put_setting(struct csv *c, const char *name, const json_t *body, const char *key,
                         const json_t *value, const json_t *before) {
     char *text =
@@ -398,12 +398,12 @@ static void put_setting(struct csv *c, const char *name, const json_t *body, con
 static void put_settings(struct csv *c, const char *name, const json_t *body) {
     json_t *keys = (json_t *)field_member(&fields_of_status[STATUS_configuration], body), *value;
     const char *run = member_string(body, "run"), *key;
-    if (!c->said)
-        c->said = json_object();
-    json_t *before = json_object_get(c->said, run ? run : "");
+    if (!c->settings)
+        c->settings = json_object();
+    json_t *before = json_object_get(c->settings, run ? run : "");
     json_object_foreach(keys, key, value)
         put_setting(c, name, body, key, value, json_object_get(before, key));
-    json_object_set(c->said, run ? run : "", keys);
+    json_object_set(c->settings, run ? run : "", keys);
 }
 
 struct predicted {
@@ -440,8 +440,8 @@ static void put_prediction(void *context, const struct truth_row *row) {
     fputs("\r\n", c->file);
 }
 
-/* Take a message of any topic that came from the daemon called `name` ("" = not known yet). */
-static void csv_take(struct csv *c, const char *name, const struct message *message) {
+/* Adds a message of any topic from the daemon called `name` ("" = unknown). */
+static void csv_add(struct csv *c, const char *name, const struct message *message) {
     const json_t *body = message->body;
     if (message->topic != contents[c->kind].topic || ferror(c->file))
         return;
@@ -462,19 +462,19 @@ static void csv_take(struct csv *c, const char *name, const struct message *mess
     }
 }
 
-#define FLUSH_EVERY 1.0 /* seconds: the most that files lag behind messages */
+#define FLUSH_EVERY 1.0 /* seconds: maximum delay of files */
 #define FILE_NAME "runnel.db"
 #define MEGABYTE 1000000
 #define KEEP_MAX (UINT64_MAX / 2)
 
-enum { MESSAGES_AT_ONCE = 1000 /* of one daemon, between two looks at signals and the clock */ };
+enum { MESSAGES_AT_ONCE = 1000 /* of one daemon, before signals and the clock are checked */ };
 
 struct options {
     struct option_list endpoints;
     struct key_options keys;
     const char *output, *csv[CSV_KINDS], *board;
     struct history_options history;
-    uint64_t messages; /* 0 = no end */
+    uint64_t messages; /* 0 = no limit */
     double silence;
 };
 
@@ -484,9 +484,9 @@ struct record {
     struct csv *csv[CSV_KINDS];
     struct board *board;
     struct source *sources; /* (options.endpoints.count) */
-    struct pollfd *items;   /* each source, and the signals */
-    uint64_t written;       /* loss messages */
-    int failed;             /* exit status of what could not be written; EX_OK */
+    struct pollfd *items;   /* one for each source, and one for signals */
+    uint64_t written;       /* number of loss messages */
+    int failed;             /* exit status of the first failed write, or EX_OK */
 };
 
 /* ---- Options ---- */
@@ -497,40 +497,41 @@ static const struct option_row rows[] = {
      OPTION_LIST(struct options, endpoints, OPTION_LIST_MAX), .unique = true},
     KEY_OPTIONS(struct options, keys),
     {"output", 'o', "FILE",
-     "recording (SQLite), made or continued (default " FILE_NAME " when none of the next seven is "
-     "asked for)",
+     "SQLite recording, created or continued (default " FILE_NAME
+     " unless one of the next seven options is given)",
      OPTION_FILE(struct options, output)},
-    {"csv", 0, "FILE", "loss messages as a table of values; - = standard output",
+    {"csv", 0, "FILE", "write loss messages as CSV; - = standard output",
      OPTION_FILE(struct options, csv[CSV_LOSS])},
-    {"csv-columns", 0, "FILE",
-     "errors and skill of each number of the targets as a table of values",
+    {"csv-columns", 0, "FILE", "write errors and skill of each target column as CSV",
      OPTION_FILE(struct options, csv[CSV_COLUMNS])},
-    {"csv-experts", 0, "FILE", "loss and weight of each expert and member as a table of values",
+    {"csv-experts", 0, "FILE", "write loss and weight of each expert and member as CSV",
      OPTION_FILE(struct options, csv[CSV_EXPERTS])},
-    {"csv-layers", 0, "FILE", "statistics of each layer as a table of values",
+    {"csv-layers", 0, "FILE", "write statistics of each layer as CSV",
      OPTION_FILE(struct options, csv[CSV_LAYERS])},
     {"csv-predictions", 0, "FILE",
-     "truths beside what was said of them as a table of values, a row for each column",
+     "write truths with their forecasts as CSV, a row for each column",
      OPTION_FILE(struct options, csv[CSV_PREDICTIONS])},
     {"csv-settings", 0, "FILE",
-     "configurations as a table of values, a row for each key, and for each that is set in flight",
+     "write configurations as CSV, a row for each key and for each change of a value",
      OPTION_FILE(struct options, csv[CSV_SETTINGS])},
-    {"tensorboard", 0, "DIR", "event files for TensorBoard, a directory for each run",
+    {"tensorboard", 0, "DIR", "write event files for TensorBoard, a directory for each run",
      OPTION_DIRECTORY(struct options, board)},
     {"keep", 'k', "N",
-     "messages kept of each run in full; older ones are kept more and more coarsely (default "
-     "100000)",
+     "number of messages of each run to keep at full resolution; older ones are summarized "
+     "(default 100000)",
      OPTION_COUNT(struct options, history.keep, 1, KEEP_MAX)},
-    {"megabytes", 'm', "N", "of the recording at most; the oldest runs go first (default 1000)",
+    {"megabytes", 'm', "N",
+     "maximum size of the recording; the oldest runs are deleted first (default 1000)",
      OPTION_COUNT(struct options, history.bytes, 1, KEEP_MAX / MEGABYTE)},
-    {"count", 'n', "N", "end when N loss messages have been written",
+    {"count", 'n', "N", "end after N loss messages",
      OPTION_COUNT(struct options, messages, 1, UINT64_MAX)},
-    {"silence", 's', "SECONDS", "say so when no message comes for so long; 0 = never (default 15)",
+    {"silence", 's', "SECONDS",
+     "report when no message arrives for this time; 0 = never (default 15)",
      OPTION_SECONDS(struct options, silence)},
     OPTIONS_LAST,
 };
 
-/* Two tables that have one name; false where there are none. */
+/* Finds two tables with the same file name. */
 static bool find_same(const struct options *o, int *first, int *second) {
     for (*first = 0; *first < CSV_KINDS; (*first)++)
         for (*second = *first + 1; *second < CSV_KINDS; (*second)++)
@@ -546,12 +547,12 @@ static bool asks_for_tables(const struct options *o) {
     return false;
 }
 
-/* OPTIONS_GO_ON, or EX_USAGE. */
+/* Returns OPTIONS_GO_ON or EX_USAGE. */
 static int check_options(struct options *o) {
     o->history.bytes *= MEGABYTE;
     int first, second;
     if (find_same(o, &first, &second))
-        return complain_usage("%s and %s need files of their own", csv_options[first],
+        return complain_usage("%s and %s cannot write to the same file", csv_options[first],
                               csv_options[second]);
     if (!o->endpoints.count)
         o->endpoints.values[o->endpoints.count++] = WIRE_STATISTICS;
@@ -573,14 +574,14 @@ static void note(struct source *source, const char *text) {
         r->failed = complain(EX_IOERR, "%s", history_error(r->history));
 }
 
-static void take_message(struct record *r, struct source *source, const struct message *message) {
+static void handle_message(struct record *r, struct source *source, const struct message *message) {
     if (message->problem)
         return;
     if (r->history && history_take(r->history, source->endpoint, message))
         r->failed = complain(EX_IOERR, "%s", history_error(r->history));
     for (int kind = 0; kind < CSV_KINDS; kind++)
         if (r->csv[kind])
-            csv_take(r->csv[kind], source->name, message);
+            csv_add(r->csv[kind], source->name, message);
     if (r->board && r->failed == EX_OK)
         r->failed = board_take(r->board, (size_t)(source - r->sources), source->name, message);
     r->written += message->topic == TOPIC_LOSS;
@@ -590,10 +591,10 @@ static bool is_done(const struct record *r) {
     return r->failed != EX_OK || (r->options.messages && r->written >= r->options.messages);
 }
 
-static void take_messages(struct record *r, struct source *source) {
+static void handle_messages(struct record *r, struct source *source) {
     struct message message;
     for (int i = 0; i < MESSAGES_AT_ONCE && !is_done(r) && source_receive(source, &message); i++) {
-        take_message(r, source, &message);
+        handle_message(r, source, &message);
         message_clear(&message);
     }
 }
@@ -608,7 +609,6 @@ static void flush(struct record *r) {
         r->failed = board_flush(r->board);
 }
 
-/* Wait for a message, a signal or the clock. */
 static void wait_for_something(struct record *r, double seconds) {
     size_t count = r->options.endpoints.count;
     for (size_t i = 0; i < count; i++)
@@ -632,7 +632,7 @@ static int run(struct record *r) {
             wait = fmin(wait, health_next(&r->sources[i].health));
         wait_for_something(r, wait);
         for (size_t i = 0; i < r->options.endpoints.count; i++) {
-            take_messages(r, &r->sources[i]);
+            handle_messages(r, &r->sources[i]);
             source_tick(&r->sources[i], false);
         }
         if (clock_seconds() - flushed >= FLUSH_EVERY) {
@@ -644,7 +644,7 @@ static int run(struct record *r) {
         source_tick(&r->sources[i], true);
     flush(r);
     if (r->failed == EX_OK && all_refused(r))
-        return complain(EX_UNAVAILABLE, "no daemon admits this program");
+        return complain(EX_UNAVAILABLE, "access denied by all daemons (see security.allow)");
     return r->failed;
 }
 
@@ -709,11 +709,10 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "runnel-record",
         .operands = "",
-        .summary = "Write the statistics that running daemons publish to files.",
-        .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 65 a table has other "
-                  "columns, 69 no sockets or no runnel-plot to be had, 73 a file cannot be made, "
-                  "74 one cannot be "
-                  "written.",
+        .summary = "Record the statistics of running daemons in files.",
+        .ending = "Ctrl-C ends the program. Exit status: 0 success, 64 usage error, 65 a CSV file "
+                  "has different columns, 69 cannot open a socket, access denied or cannot start "
+                  "runnel-plot, 73 cannot create a file, 74 cannot write a file.",
         .groups = {{NULL, rows, &options}},
     };
     char **operands;

@@ -14,10 +14,10 @@
 
 struct board {
     int to, from; /* pipes */
-    pid_t child;  /* 0: it has been waited for */
+    pid_t child;  /* 0: it has ended */
 };
 
-/* Of the child, which reports its errors itself. */
+/* Returns the exit status of the child, which prints its own errors. */
 static int end_child(struct board *b) {
     if (!b->child)
         return EX_OK;
@@ -25,13 +25,13 @@ static int end_child(struct board *b) {
     close(b->from);
     int status = program_wait(b->child);
     b->child = 0;
-    return status >= 0 ? status : complain(EX_IOERR, "runnel-plot, which writes event files, died");
+    return status >= 0 ? status : complain(EX_IOERR, "runnel-plot (writes event files) was killed");
 }
 
 static int fail(struct board *b) {
     int status = end_child(b);
     return status != EX_OK ? status
-                           : complain(EX_IOERR, "runnel-plot, which writes event files, has ended");
+                           : complain(EX_IOERR, "runnel-plot (writes event files) has ended");
 }
 
 int board_close(struct board **board) {
@@ -61,9 +61,9 @@ int board_flush(struct board *b) {
     return status != EX_OK || size == 1 ? status : fail(b);
 }
 
-/* ---- The fields of messages: [[tag, path], ...] ---- */
+/* ---- Fields of messages: [[tag, path], ...] ---- */
 
-/* latency_us.p50 is latency_us/p50; what has no group is of the loss, or of the run. */
+/* latency_us.p50 becomes latency_us/p50; a field without a group belongs to the loss or the run. */
 static void add_field(json_t *list, const struct field *field, bool alone) {
     const char *group = *field->group || !alone            ? field->group
                         : strcmp(field->unit, "nats") == 0 ? "loss"
@@ -113,11 +113,11 @@ static int start_child(struct board *b, const char *directory) {
     char option[PATH_MAX + sizeof "--tensorboard="];
     snprintf(option, sizeof option, "--tensorboard=%s", directory);
     if (pipe2(to, O_CLOEXEC))
-        return complain(EX_UNAVAILABLE, "cannot make a pipe: %s", strerror(errno));
+        return complain(EX_UNAVAILABLE, "cannot create a pipe: %s", strerror(errno));
     if (pipe2(from, O_CLOEXEC)) {
         close(to[0]);
         close(to[1]);
-        return complain(EX_UNAVAILABLE, "cannot make a pipe: %s", strerror(errno));
+        return complain(EX_UNAVAILABLE, "cannot create a pipe: %s", strerror(errno));
     }
     b->child =
         program_start((const char *const[]){"runnel-plot", option, "-", NULL}, to[0], from[1], -1);
@@ -131,7 +131,7 @@ static int start_child(struct board *b, const char *directory) {
     close(b->to);
     close(b->from);
     b->child = 0;
-    return complain(EX_UNAVAILABLE, "cannot start runnel-plot, which writes event files: %s",
+    return complain(EX_UNAVAILABLE, "cannot start runnel-plot (writes event files): %s",
                     strerror(reason));
 }
 

@@ -23,7 +23,7 @@ static void on_signal(int number) {
     }
     asked = 1;
     if (write(wake, &one, sizeof one) < 0)
-        errno = saved; /* full: then it wakes anyhow */
+        errno = saved; /* the buffer is full, so the reader wakes anyway */
     errno = saved;
 }
 

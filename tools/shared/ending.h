@@ -1,23 +1,23 @@
-/* How a tool that runs until it is ended gets to know it: the first SIGINT, SIGTERM or SIGHUP
-   asks, the second ends the program the hard way, whatever it is waiting for. */
+/* Signals that end a tool: the first SIGINT, SIGTERM or SIGHUP requests the end, the second ends
+   the program at once. */
 #ifndef RUNNEL_ENDING_H
 #define RUNNEL_ENDING_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Catch these signals, without SA_RESTART, so that a write ends that waits for a reader; and ignore
-   SIGPIPE. EX_OK, else complains and returns EX_UNAVAILABLE. */
+/* Catches these signals without SA_RESTART, so that a blocked write ends, and ignores SIGPIPE.
+   Returns EX_OK, or prints an error and returns EX_UNAVAILABLE. */
 int ending_catch_signals(void);
 
-/* Whether one has come. */
+/* Whether a signal has arrived. */
 bool ending_asked(void);
 
-/* Readable from then on; for polling beside sockets. */
+/* Readable after a signal, for polling beside sockets. */
 int ending_descriptor(void);
 
-/* Write to a terminal as much as it takes at once, from a signal handler that ends the program:
-   where output is stopped or has no reader, it is not waited for. */
+/* Writes to a terminal without waiting, from a signal handler that ends the program: the output may
+   be stopped or have no reader. */
 void ending_write(const void *bytes, size_t size);
 
 #endif

@@ -11,14 +11,14 @@
 #include "common/text.h"
 #include "common/wire.h"
 
-#define WAIT_QUIETLY 1.0 /* seconds to connect before that is reported */
-#define SAY_EVERY 1.0    /* seconds between two sentences about one thing */
+#define WAIT_QUIETLY 1.0 /* seconds to connect before the wait is reported */
+#define REPORT_EVERY 1.0 /* minimum seconds between two reports of a kind */
 #define FAR_AWAY 3600.0
 
 enum { SENTENCE_SIZE = 512, RUN_SIZE = 64 };
 
-static void say(struct health *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct health *h, const char *format, ...) {
+static void report(struct health *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void report(struct health *h, const char *format, ...) {
     char sentence[SENTENCE_SIZE];
     va_list arguments;
     va_start(arguments, format);
@@ -31,55 +31,56 @@ void health_open(struct health *h, const char *endpoint, double silence,
                  void (*note)(void *context, const char *text), void *context) {
     *h = (struct health){.endpoint = endpoint, .silence = silence, .note = note};
     h->context = context;
-    h->heard = clock_seconds();
-    h->said = h->restart_said = -INFINITY;
+    h->last_message = clock_seconds();
+    h->reported = h->restart_reported = -INFINITY;
 }
 
 double health_quiet(const struct health *h) {
-    return clock_seconds() - h->heard;
+    return clock_seconds() - h->last_message;
 }
 
 double health_status_age(const struct health *h) {
-    return (h->presence == PRESENCE_SPEAKING ? clock_seconds() : h->heard) - h->status_heard;
+    return (h->presence == PRESENCE_SPEAKING ? clock_seconds() : h->last_message) - h->last_status;
 }
 
 void health_changed(struct health *h, enum runnel_kind change) {
     if (change == RUNNEL_CONNECTED) {
         h->connected = true;
-        if (!h->heard_ever)
-            h->heard = clock_seconds();
+        if (!h->has_message)
+            h->last_message = clock_seconds();
     }
     if (change == RUNNEL_HINDERED || change == RUNNEL_REFUSED)
-        h->waiting_said = true; /* there is a daemon, and more to say of it than that */
+        h->wait_reported = true; /* link_refusal is reported instead */
     if (change != RUNNEL_DISCONNECTED)
         return;
     h->connected = false;
-    if (h->presence == PRESENCE_GONE || !h->heard_ever)
+    if (h->presence == PRESENCE_GONE || !h->has_message)
         return;
     h->presence = PRESENCE_GONE;
-    say(h, "the connection to %s is gone; waiting for its return", h->endpoint);
+    report(h, "connection to %s lost; waiting for it to return", h->endpoint);
 }
 
 static void note_presence(struct health *h) {
     char quiet[FORMAT_SIZE];
     double now = clock_seconds();
     if (h->presence == PRESENCE_SILENT || h->presence == PRESENCE_GONE)
-        say(h, "%s is back after %s", h->endpoint, format_duration(quiet, now - h->heard));
+        report(h, "%s is back after %s", h->endpoint,
+               format_duration(quiet, now - h->last_message));
     h->presence = PRESENCE_SPEAKING;
-    h->heard = now;
-    h->heard_ever = true;
+    h->last_message = now;
+    h->has_message = true;
 }
 
-/* Two daemons at one endpoint take turns with every message. */
-static void say_restart(struct health *h, const struct runnel_news *news) {
+/* Two daemons at one endpoint would cause a report with every message. */
+static void report_restart(struct health *h, const struct runnel_news *news) {
     char before[RUN_SIZE], after[RUN_SIZE];
     double now = clock_seconds();
-    if (now - h->restart_said < SAY_EVERY)
+    if (now - h->restart_reported < REPORT_EVERY)
         return;
-    h->restart_said = now;
-    say(h, "the daemon was started again: run %s, before it %s",
-        text_copy(after, sizeof after, news->run),
-        text_copy(before, sizeof before, news->run_before));
+    h->restart_reported = now;
+    report(h, "the daemon was restarted: run %s, previous run %s",
+           text_copy(after, sizeof after, news->run),
+           text_copy(before, sizeof before, news->run_before));
 }
 
 bool health_message(struct health *h, const struct message *message) {
@@ -91,9 +92,9 @@ bool health_message(struct health *h, const struct message *message) {
         return false;
     }
     if (message->topic == TOPIC_STATUS)
-        h->status_heard = h->heard;
+        h->last_status = h->last_message;
     if (message->news.restarted)
-        say_restart(h, &message->news);
+        report_restart(h, &message->news);
     h->missed[message->topic] += message->news.missed;
     h->missed_total += message->news.missed;
     health_tick(h, false);
@@ -107,18 +108,18 @@ static bool has_held_back(const struct health *h) {
     return held;
 }
 
-static void say_held_back(struct health *h) {
+static void report_held_back(struct health *h) {
     for (int topic = 0; topic < TOPICS; topic++) {
         if (h->missed[topic] > 0)
-            say(h, "missed %llu %s message%s", (unsigned long long)h->missed[topic],
-                topic_names[topic], h->missed[topic] == 1 ? "" : "s");
+            report(h, "missed %llu %s message%s", (unsigned long long)h->missed[topic],
+                   topic_names[topic], h->missed[topic] == 1 ? "" : "s");
         h->missed[topic] = 0;
     }
     if (h->not_understood > 0)
-        say(h, "%llu message%s not understood: %s", (unsigned long long)h->not_understood,
-            h->not_understood == 1 ? "" : "s", h->problem);
+        report(h, "ignored %llu invalid message%s: %s", (unsigned long long)h->not_understood,
+               h->not_understood == 1 ? "" : "s", h->problem);
     h->not_understood = 0;
-    h->said = clock_seconds();
+    h->reported = clock_seconds();
 }
 
 static bool may_fall_silent(const struct health *h) {
@@ -127,44 +128,44 @@ static bool may_fall_silent(const struct health *h) {
 
 void health_tick(struct health *h, bool last) {
     double now = clock_seconds();
-    if (has_held_back(h) && (last || now - h->said >= SAY_EVERY))
-        say_held_back(h);
-    if (h->presence == PRESENCE_EXPECTED && !h->connected && !h->waiting_said &&
-        now - h->heard >= WAIT_QUIETLY && !last) {
-        h->waiting_said = true;
+    if (has_held_back(h) && (last || now - h->reported >= REPORT_EVERY))
+        report_held_back(h);
+    if (h->presence == PRESENCE_EXPECTED && !h->connected && !h->wait_reported &&
+        now - h->last_message >= WAIT_QUIETLY && !last) {
+        h->wait_reported = true;
         const char *why = wire_unreachable(h->endpoint);
-        say(h, "waiting for a daemon at %s%s%s", h->endpoint, why ? ": " : "", why ? why : "");
+        report(h, "waiting for a daemon at %s%s%s", h->endpoint, why ? ": " : "", why ? why : "");
     }
-    if (may_fall_silent(h) && h->silence > 0 && now - h->heard >= h->silence && !last) {
+    if (may_fall_silent(h) && h->silence > 0 && now - h->last_message >= h->silence && !last) {
         char quiet[FORMAT_SIZE];
         h->presence = PRESENCE_SILENT;
-        say(h, "%s is silent: no message for %s", h->endpoint,
-            format_duration(quiet, now - h->heard));
+        report(h, "%s is silent: no message for %s", h->endpoint,
+               format_duration(quiet, now - h->last_message));
     }
 }
 
 double health_next(const struct health *h) {
     double now = clock_seconds(), next = FAR_AWAY;
     if (has_held_back(h))
-        next = fmin(next, h->said + SAY_EVERY - now);
-    if (h->presence == PRESENCE_EXPECTED && !h->connected && !h->waiting_said)
-        next = fmin(next, h->heard + WAIT_QUIETLY - now);
+        next = fmin(next, h->reported + REPORT_EVERY - now);
+    if (h->presence == PRESENCE_EXPECTED && !h->connected && !h->wait_reported)
+        next = fmin(next, h->last_message + WAIT_QUIETLY - now);
     if (h->silence > 0 && may_fall_silent(h))
-        next = fmin(next, h->heard + h->silence - now);
+        next = fmin(next, h->last_message + h->silence - now);
     return fmax(next, 0);
 }
 
 /* ---- Gap ---- */
 
-#define SAY_EVERY 1.0 /* seconds */
+#define REPORT_EVERY 1.0
 
-bool gap_say(double *said, const double unheard[2], char text[GAP_TEXT]) {
+bool gap_report(double *reported, const double unheard[2], char text[GAP_TEXT]) {
     char before[FORMAT_SIZE], after[FORMAT_SIZE];
     double now = clock_seconds();
-    if (now - *said < SAY_EVERY)
+    if (now - *reported < REPORT_EVERY)
         return false;
-    *said = now;
-    snprintf(text, GAP_TEXT, "no message between %s and %s examples",
+    *reported = now;
+    snprintf(text, GAP_TEXT, "no message between examples %s and %s",
              format_grouped(before, unheard[0]), format_grouped(after, unheard[1]));
     return true;
 }

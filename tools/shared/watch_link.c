@@ -61,7 +61,7 @@ void link_wait(struct link *l, int wake, double seconds, bool *woken) {
     *woken = items[1].revents != 0;
 }
 
-/* JSON has no newline inside a string, so every one of them is white space between two tokens. */
+/* A newline in JSON is white space between two tokens, never part of a string. */
 static char *on_one_line(const char *text, size_t size) {
     char *line = malloc(size + 1);
     if (!line)
@@ -78,7 +78,7 @@ static char *on_one_line(const char *text, size_t size) {
     return line;
 }
 
-static void take_message(struct message *message) {
+static void read_message(struct message *message) {
     const struct runnel_news *news = &message->news;
     message->topic = topic_find(news->topic, strlen(news->topic));
     message->problem = news->problem;
@@ -94,7 +94,7 @@ enum runnel_kind link_next(struct link *l, struct message *message) {
     *message = (struct message){.topic = TOPICS};
     enum runnel_kind kind = runnel_subscriber_next(l->subscriber, &message->news);
     if (kind == RUNNEL_MESSAGE)
-        take_message(message);
+        read_message(message);
     if (message->news.why)
         snprintf(l->refusal, sizeof l->refusal, "%s", message->news.why);
     return kind;

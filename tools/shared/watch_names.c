@@ -11,7 +11,7 @@ enum { LEAST = 3 };
 
 static const char BETWEEN[] = ", ";
 
-/* The next name from `at` on, with its length; NULL after the last. */
+/* The next name from `at` on and its length; NULL after the last. */
 static const char *name_at(const char *at, size_t *length) {
     const char *end = at ? strstr(at, BETWEEN) : NULL;
     *length = end ? (size_t)(end - at) : at ? strlen(at) : 0;
@@ -29,7 +29,7 @@ const char *names_cut(char name[NAME_SIZE], const char *text, int width) {
         return text_copy(name, NAME_SIZE, text);
     size_t head = (room - 1) / 2;
     const char *tail = text + length - (room - 1 - head);
-    while ((*tail & 0xC0) == 0x80) /* not from the middle of a character on */
+    while ((*tail & 0xC0) == 0x80) /* do not begin within a UTF-8 character */
         tail++;
     text_copy(name, head + 1, text);
     size_t used = strlen(name);

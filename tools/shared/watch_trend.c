@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define SIGNIFICANT 2.0 /* standard errors */
-#define LARGEST 1e100   /* so that no sum or difference overflows */
+#define LARGEST 1e100   /* prevents overflow of sums and differences */
 
 void trend_add(struct trend *trend, double value) {
     if (trend->count == TREND_VALUES)

@@ -1,5 +1,5 @@
-/* Where a series of losses is going: the last TREND_VALUES of them, whether they fall, and a
-   picture of them one row high. */
+/* The trend of a series of losses: the last TREND_VALUES of them, their direction, and a picture
+   one row high. */
 #ifndef RUNNEL_WATCH_TREND_H
 #define RUNNEL_WATCH_TREND_H
 
@@ -8,8 +8,8 @@
 
 enum {
     TREND_VALUES = 40,
-    TREND_LEAST = 5,                           /* fewer values have no direction */
-    TREND_PICTURE_SIZE = 3 * TREND_VALUES + 1, /* a block character is 3 bytes of UTF-8 */
+    TREND_LEAST = 5,                           /* minimum values of a direction */
+    TREND_PICTURE_SIZE = 3 * TREND_VALUES + 1, /* 3 bytes of UTF-8 for each block character */
 };
 
 enum direction { TREND_UNKNOWN, TREND_FALLING, TREND_FLAT, TREND_RISING };
@@ -21,15 +21,15 @@ struct trend {
 
 void trend_add(struct trend *trend, double value);
 
-/* Slope of the least-squares line through the values, per value, and its standard error. There must
-   be TREND_LEAST of them. */
+/* Slope of the least-squares line through at least TREND_LEAST values, per value, and its standard
+   error. */
 double trend_slope(const struct trend *trend, double *error);
 
-/* Falling or rising when the slope is more than two of its standard errors from zero. */
+/* Falling or rising if the slope is more than two standard errors from zero. */
 enum direction trend_direction(const struct trend *trend);
 
-/* A histogram: `count` values of at least zero as characters of eight heights, in ASCII of four,
-   drawn from zero up to the greatest. `count` is at most TREND_VALUES. Returns `picture`. */
+/* A histogram of `count` values of at least zero, at most TREND_VALUES, as characters of eight
+   heights, or four in ASCII, from zero to the greatest value. Returns `picture`. */
 char *trend_histogram(const double *values, size_t count, bool utf8,
                       char picture[TREND_PICTURE_SIZE]);
 

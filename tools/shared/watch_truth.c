@@ -14,7 +14,7 @@ static double member(const json_t *object, const char *key, double otherwise) {
     return member_number(object, key, &value) ? value : otherwise;
 }
 
-/* The list of numbers that a prediction is, or its means. */
+/* The numbers of a prediction, or its means. */
 static const json_t *levels(const json_t *prediction) {
     return json_is_object(prediction) ? json_object_get(prediction, "mean") : prediction;
 }
@@ -31,7 +31,8 @@ static double most_probable(const json_t *prediction) {
     return json_array_size(prediction) ? (double)best : NAN;
 }
 
-/* The most probable of a prediction of words; "" = it is the unknown. NULL: there are none. */
+/* The most probable word of a prediction; "" = the unknown word, NULL = not a prediction of
+   words. */
 static const char *first_word(const json_t *prediction) {
     const json_t *words = json_object_get(prediction, "words");
     const char *word = json_string_value(json_array_get(words, 0));
@@ -45,8 +46,8 @@ static double first_probability(const json_t *prediction) {
 struct taking {
     truth_take *take;
     void *context;
-    bool all;   /* also what was not observed */
-    bool words; /* classes that are words, and nothing else */
+    bool all;   /* also targets that were not observed */
+    bool words; /* only classes that are words */
 };
 
 static void take_column(const struct taking *taking, const json_t *scored, struct truth_row *row) {
@@ -60,14 +61,14 @@ static void take_column(const struct taking *taking, const json_t *scored, struc
         taking->take(taking->context, row);
 }
 
-/* One target that is a word. */
+/* Takes a target that is a word. */
 static bool take_word(const struct taking *taking, const json_t *scored, struct truth_row row) {
     const json_t *target = json_object_get(scored, "target");
     const json_t *prediction = json_object_get(scored, "prediction");
-    row.words[TRUTH_SAID] = first_word(prediction);
-    if (!row.words[TRUTH_SAID] || !target)
+    row.words[TRUTH_FORECAST] = first_word(prediction);
+    if (!row.words[TRUTH_FORECAST] || !target)
         return false;
-    row.words[TRUTH_CAME] = json_is_string(target) ? json_string_value(target) : "";
+    row.words[TRUTH_ACTUAL] = json_is_string(target) ? json_string_value(target) : "";
     row.words[TRUTH_BASELINE] = first_word(json_object_get(scored, "baseline"));
     row.probability = first_probability(prediction);
     row.target = row.prediction = row.baseline = row.low = row.high = NAN;
@@ -75,8 +76,8 @@ static bool take_word(const struct taking *taking, const json_t *scored, struct 
     return true;
 }
 
-/* One target: `row` has what all of the message share. False: what was said of it is neither
-   numbers nor a class. */
+/* Takes a target; `row` contains the values that all targets of the message share. Returns false if
+   its prediction is neither numbers nor a class. */
 static bool take_scored(const struct taking *taking, const json_t *scored, struct truth_row row) {
     const json_t *target = json_object_get(scored, "target");
     const json_t *prediction = json_object_get(scored, "prediction");
@@ -100,8 +101,8 @@ static bool take_scored(const struct taking *taking, const json_t *scored, struc
 static size_t take_rows(const struct taking *taking, const json_t *body) {
     const json_t *scored = json_object_get(body, "scored");
     const char *stream = member_string(body, "stream");
-    /* A message that predicts brings the truth with it; else a label has come of what was before.
-     */
+    /* A message with a prediction contains the truth of earlier ones; else a label has arrived for
+       them. */
     bool predicts = json_object_get(body, "prediction");
     size_t count = json_is_array(scored) ? json_array_size(scored) : scored ? 1 : 0, without = 0;
     for (size_t n = 0; n < count; n++) {
@@ -117,7 +118,7 @@ static size_t take_rows(const struct taking *taking, const json_t *body) {
         if (row.steps > 1)
             row.place += (double)n / (double)row.steps;
         row.example = member(one, "example", NAN);
-        row.said_time = member(one, "data_time", NAN);
+        row.forecast_time = member(one, "data_time", NAN);
         row.step = member(one, "step", 0);
         row.ahead = member(one, "ahead", 1);
         row.score = predicts ? member(json_object_get(body, "anomaly"), "score", NAN) : NAN;
@@ -138,15 +139,15 @@ void truth_words(const json_t *body, truth_take *take, void *context) {
     take_rows(&(struct taking){take, context, false, true}, body);
 }
 
-/* What all columns share of a value that has not come. False: it has, with the message: with
-   `target: given` an example is scored at once. */
+/* Fills the values that all columns of a future value share. Returns false if the message contains
+   the value already: with `target: given` an example is scored at once. */
 static bool begin_next(const json_t *body, struct truth_row *row) {
     const char *stream = member_string(body, "stream");
     *row = (struct truth_row){.stream = stream ? stream : "",
                               .ahead = 1,
                               .steps = 1,
                               .example = member(body, "example", NAN),
-                              .said_time = member(body, "data_time", NAN),
+                              .forecast_time = member(body, "data_time", NAN),
                               .place = NAN,
                               .data_time = NAN,
                               .target = NAN,
@@ -159,7 +160,7 @@ void truth_next_word(const json_t *body, truth_take *take, void *context) {
     struct truth_row row;
     if (!begin_next(body, &row) || !first_word(prediction))
         return;
-    row.words[TRUTH_SAID] = first_word(prediction);
+    row.words[TRUTH_FORECAST] = first_word(prediction);
     row.probability = first_probability(prediction);
     row.prediction = row.low = row.high = NAN;
     take(context, &row);

@@ -1,4 +1,4 @@
-# Puts the rooms (src/rooms) into the table of docs/explanation/design.md: awk -f rooms.awk src/rooms docs/explanation/design.md
+# Updates the table of rooms in docs/explanation/design.md from src/rooms: awk -f rooms.awk src/rooms docs/explanation/design.md
 FILENAME ~ /rooms$/ {
     if (/^[^#^]/ && split($0, part, / \| */) == 3)
         table = table "| `" part[1] "/` | " part[3] " |\n"

@@ -1,4 +1,4 @@
-/* runnel-top: daemons learning, on one screen. See runnel-top(1). */
+/* runnel-top: shows running daemons on one screen. See runnel-top(1). */
 #include "build-config.h"
 
 #include <errno.h>
@@ -27,32 +27,32 @@
 #include "runnel.h"
 #include "tools/shared/tool.h"
 #include "top_canvas.h"
+#include "top_forecast.h"
 #include "top_pane.h"
-#include "top_said.h"
 #include "top_watched.h"
 
 /* ---- Control ----
 
-   A command to a daemon's control socket that does not hold up the screen: begun, then stepped on
-   whenever its descriptor has something, until it has come to an end. The daemon is asked first who
-   it is, and gets the command only when it is the one that is watched. */
+   A command to a daemon's control socket that does not block the screen: control_open sends a
+   request, and control_step continues whenever the descriptor is readable, until the end. The first
+   request is `status`; the command is sent only if the answer comes from the watched daemon. */
 
 enum { CONTROL_TEXT = 300 };
 
 enum control_end { CONTROL_GOES_ON, CONTROL_DONE, CONTROL_FAILED };
 
-#define ANSWER_WITHIN 10.0     /* seconds, to say who it is */
-#define CHECKPOINT_WITHIN 60.0 /* seconds: a disk can be slow */
+#define ANSWER_WITHIN 10.0     /* seconds, for the answer to `status` */
+#define CHECKPOINT_WITHIN 60.0 /* seconds; disks can be slow */
 
 struct control {
     struct runnel_request *request;
     char *command, *run, *endpoint;
-    bool acts; /* it is the watched one, and has the command */
+    bool acts; /* the identity is checked and the command is sent */
 };
 
-static void say(char text[CONTROL_TEXT], const char *format, ...)
+static void set_text(char text[CONTROL_TEXT], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static void say(char text[CONTROL_TEXT], const char *format, ...) {
+static void set_text(char text[CONTROL_TEXT], const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, CONTROL_TEXT, format, arguments);
@@ -71,8 +71,8 @@ static void control_close(struct control **control) {
     *control = NULL;
 }
 
-/* Begin: the request becomes the control's. `run` is the run that the daemon must be in. NULL with
-   `text` saying why when it cannot begin. */
+/* Sends the first request and takes the reference to `request`. `run` is the expected run of the
+   daemon. Returns NULL with an explanation in `text` on failure. */
 static struct control *control_open(const struct runnel_peer *peer, const char *run,
                                     json_t *request, char text[CONTROL_TEXT]) {
     struct runnel_error error = {.text = "out of memory"};
@@ -87,17 +87,17 @@ static struct control *control_open(const struct runnel_peer *peer, const char *
         runnel_request_open(&c->request, peer, "{\"command\":\"status\"}", ANSWER_WITHIN, &error) ==
             0)
         return c;
-    say(text, "%s", error.text);
+    set_text(text, "%s", error.text);
     control_close(&c);
     return NULL;
 }
 
-/* What to poll for before the next step. */
+/* The descriptor to poll before the next step. */
 static int control_descriptor(const struct control *c) {
     return runnel_request_descriptor(c->request);
 }
 
-/* Seconds until it gives up. */
+/* Seconds until the timeout. */
 static double control_left(const struct control *c) {
     return runnel_request_left(c->request);
 }
@@ -107,14 +107,15 @@ static enum control_end begin_act(struct control *c, const json_t *status,
     const char *run = member_string(status, "run");
     struct runnel_error error;
     if (!run || strcmp(run, c->run) != 0) {
-        say(text,
-            "the daemon at %s is not the one watched here: nothing was done; --control names "
-            "the right one",
+        set_text(
+            text,
+            "the daemon at %s is not the one shown here: command not sent; pass its control socket "
+            "with --control",
             c->endpoint);
         return CONTROL_FAILED;
     }
     if (runnel_request_again(c->request, c->command, CHECKPOINT_WITHIN, &error)) {
-        say(text, "%s", error.text);
+        set_text(text, "%s", error.text);
         return CONTROL_FAILED;
     }
     c->acts = true;
@@ -127,26 +128,26 @@ static enum control_end describe(const json_t *body, char text[CONTROL_TEXT]) {
     double value;
     char number[FORMAT_SIZE];
     if (path)
-        say(text, "done: checkpoint %s", path);
+        set_text(text, "done: checkpoint %s", path);
     else if (key && member_number(body, "value", &value))
-        say(text, "done: %s is now %s", key, format_setting(number, value));
+        set_text(text, "done: %s is now %s", key, format_setting(number, value));
     else
-        say(text, "done: it is %s now", state ? state : "as asked");
+        set_text(text, "done: the daemon is %s", state ? state : "in an unknown state");
     return CONTROL_DONE;
 }
 
 static enum control_end fail(const struct control *c, const struct runnel_error *error,
                              char text[CONTROL_TEXT]) {
     if (control_left(c) > 0)
-        say(text, "%s", error->text);
+        set_text(text, "%s", error->text);
     else if (c->acts && runnel_request_sent(c->request))
-        say(text, "%s has taken the command but not answered yet: it may still do it", c->endpoint);
+        set_text(text, "%s has not answered yet: it may still execute the command", c->endpoint);
     else
-        say(text, "no daemon answers at %s: nothing was done", c->endpoint);
+        set_text(text, "no daemon answers at %s: command not sent", c->endpoint);
     return CONTROL_FAILED;
 }
 
-/* Continue as far as possible without waiting; at the end `text` is a sentence about it. */
+/* Continues as far as possible without waiting; at the end `text` contains the result. */
 static enum control_end control_step(struct control *c, char text[CONTROL_TEXT]) {
     struct runnel_reply reply;
     struct runnel_error error;
@@ -164,18 +165,18 @@ static enum control_end control_step(struct control *c, char text[CONTROL_TEXT])
     }
 }
 
-/* ---- The session: which daemons, how they are shown, and what the user is being asked ---- */
+/* ---- Session: daemons, their display, and the question to the user ---- */
 
 enum { SESSION_WATCHED = 16, SESSION_INPUT = 24 };
 
 enum act { ACT_NONE, ACT_PAUSE, ACT_RESUME, ACT_CHECKPOINT, ACT_RATE };
 
-/* What the user is asked at the bottom of the screen. */
+/* The question at the bottom of the screen. */
 struct question {
-    enum act act;           /* ACT_NONE: nothing */
-    bool entering;          /* a number is typed; else a yes is awaited */
-    size_t which;           /* daemon */
-    char run[WATCHED_TEXT]; /* of it when the question began */
+    enum act act;           /* ACT_NONE: no question */
+    bool entering;          /* waits for a number, else for yes or no */
+    size_t which;           /* index of the daemon */
+    char run[WATCHED_TEXT]; /* run of the daemon when the question began */
     char input[SESSION_INPUT];
     double rate;
 };
@@ -183,31 +184,31 @@ struct question {
 struct session {
     struct watched *watched[SESSION_WATCHED]; /* owned */
     size_t count, selected;
-    bool together; /* panes beside each other, else the selected one alone */
+    bool together; /* all panes side by side, else only the selected one */
     bool log, frozen, help, ending;
     enum view view;
 
     struct question question;
-    struct control *control; /* a command on its way, or NULL */
-    size_t commanded;        /* to whom */
+    struct control *control; /* the running command, or NULL */
+    size_t commanded;        /* index of its daemon */
 
-    char flash[CONTROL_TEXT]; /* what the bottom line says for a while */
+    char flash[CONTROL_TEXT]; /* temporary text of the bottom line */
     enum style flash_style;
     double flash_until; /* clock_seconds() */
 };
 
-/* The one that gets the keys. */
+/* The daemon that receives the keys. */
 static struct watched *session_selected(const struct session *s) {
     return s->watched[s->selected];
 }
 
 /* ---- Act ----
 
-   Keys that act: they ask, and then a command goes to the daemon's control socket. */
+   Keys that send a command to the daemon's control socket after a question. */
 
 #define FLASH 8.0 /* seconds */
 
-/* Say something on the bottom line for some seconds. */
+/* Shows a text on the bottom line for some seconds. */
 static void __attribute__((format(printf, 3, 4)))
 flash(struct session *s, enum style style, const char *format, ...) {
     va_list arguments;
@@ -218,7 +219,7 @@ flash(struct session *s, enum style style, const char *format, ...) {
     s->flash_until = clock_seconds() + FLASH;
 }
 
-/* Ask whether the selected daemon should do that. */
+/* Asks for confirmation of a command to the selected daemon. */
 static void act_ask(struct session *s, enum act act) {
     const struct watched *w = session_selected(s);
     char endpoint[WATCHED_ENDPOINT];
@@ -228,7 +229,7 @@ static void act_ask(struct session *s, enum act act) {
         return;
     }
     if (!w->status || !*w->run) {
-        flash(s, STYLE_WARN, "no message has come from %s yet", w->endpoint);
+        flash(s, STYLE_WARN, "no message from %s yet", w->endpoint);
         return;
     }
     if (!watched_control(w, endpoint)) {
@@ -265,18 +266,18 @@ static void act(struct session *s) {
     struct runnel_peer peer = tool_peer(endpoint, &w->keys);
     s->control = control_open(&peer, q->run, request, why);
     if (s->control)
-        flash(s, STYLE_PLAIN, "asking %s ...", endpoint);
+        flash(s, STYLE_PLAIN, "sending the command to %s ...", endpoint);
     else
         flash(s, STYLE_BAD, "%s", why);
 }
 
-/* The number typed; the daemon says which rates it takes. */
-static void take_rate(struct session *s) {
+/* Takes the typed number; the daemon checks its range. */
+static void enter_rate(struct session *s) {
     struct question *q = &s->question;
     char *end;
     double rate = strtod(q->input, &end);
     if (end == q->input || *end || !isfinite(rate)) {
-        flash(s, STYLE_WARN, "'%s' is no number: nothing was done", q->input);
+        flash(s, STYLE_WARN, "expected a number, got '%s': rate not changed", q->input);
         q->act = ACT_NONE;
         return;
     }
@@ -288,7 +289,7 @@ static void enter(struct session *s, int key) {
     struct question *q = &s->question;
     size_t length = strlen(q->input);
     if (key == KEY_RETURN)
-        take_rate(s);
+        enter_rate(s);
     else if (key == KEY_ERASE && length > 0)
         q->input[length - 1] = '\0';
     else if (key > ' ' && key < 127 && strchr("0123456789.eE+-", key) &&
@@ -296,12 +297,12 @@ static void enter(struct session *s, int key) {
         q->input[length] = (char)key;
 }
 
-/* Take a key as an answer to the question that is asked. */
+/* Takes a key as the answer to the question. */
 static void act_answer(struct session *s, int key) {
     struct question *q = &s->question;
     if (key == KEY_ESCAPE) {
         q->act = ACT_NONE;
-        flash(s, STYLE_PLAIN, "nothing was done");
+        flash(s, STYLE_PLAIN, "cancelled");
     } else if (q->entering) {
         enter(s, key);
     } else if (key == 'y' || key == 'Y') {
@@ -309,11 +310,11 @@ static void act_answer(struct session *s, int key) {
         q->act = ACT_NONE;
     } else {
         q->act = ACT_NONE;
-        flash(s, STYLE_PLAIN, "nothing was done");
+        flash(s, STYLE_PLAIN, "cancelled");
     }
 }
 
-/* Continue the command on its way, if there is one; true when something is new. */
+/* Continues the running command. Returns true if the display has changed. */
 static bool act_step(struct session *s) {
     char text[CONTROL_TEXT];
     if (!s->control)
@@ -331,10 +332,10 @@ static bool act_step(struct session *s) {
 
 /* ---- Frame ----
 
-   The whole frame: panes, help, and the line at the bottom. */
+   The whole frame: panes, help, and the bottom line. */
 
 enum {
-    PANE_COLUMNS = 38, /* that a pane has at least beside others */
+    PANE_COLUMNS = 38, /* minimum width of a pane beside others */
     PANE_ROWS = 12,
     GAP = 1,
     HELP_COLUMNS = 70,
@@ -343,20 +344,20 @@ enum {
 
 static const char *const help_lines[] = {
     "  q             quit                    ?          this help",
-    "  space         freeze what is shown, and continue",
-    "  left, right   scroll back and forth (freezes); PgUp, PgDn a whole chart,",
-    "                Home to the oldest, End to the newest",
-    "  + -           show fewer, more examples in the charts; 0 shows all",
+    "  space         freeze or continue the display",
+    "  left, right   scroll in the charts (freezes); PgUp, PgDn by a whole chart,",
+    "                Home to the oldest, End to the newest example",
+    "  + -           show fewer or more examples in the charts; 0 shows all",
     "  l             logarithmic axis of the loss",
-    "  v             view: overview, loss, layers, events",
-    "  up, down      older and newer events",
-    "  [ ]           layers before and after those shown",
-    "  c, w          forecast of the next column; of the one with least skill",
-    "  tab, 1 to 9   the next daemon, the one of that number",
-    "  a             all daemons beside each other, or one alone",
+    "  v             next view: overview, loss, layers, events",
+    "  up, down      older or newer events",
+    "  [ ]           previous or next layers",
+    "  c, w          forecast of the next column, or of the one with least skill",
+    "  tab, 1 to 9   select the next daemon, or the one with that number",
+    "  a             all daemons, or only the selected one",
     "",
-    "Keys that act on the daemon selected; each asks first:",
-    "  P             pause it, or resume it when it is paused",
+    "Commands to the selected daemon; each asks for confirmation:",
+    "  P             pause or resume",
     "  C             write a checkpoint",
     "  R             set the learning rate",
     "",
@@ -377,10 +378,10 @@ static void draw_help(struct canvas *c) {
     canvas_heading(c, &box, 0, "runnel-top: keys");
     for (int i = 0; i < HELP_LINES; i++)
         canvas_print(c, &box, 1 + i, 2, STYLE_PLAIN, "%s", help_lines[i]);
-    canvas_heading(c, &box, box.rows - 1, "any key goes back");
+    canvas_heading(c, &box, box.rows - 1, "press any key to return");
 }
 
-/* Who is watched, when only one is shown. */
+/* Names of all daemons, above the one that is shown. */
 static void draw_tabs(struct canvas *c, const struct area *area, const struct session *s) {
     int at = 0;
     for (size_t i = 0; i < s->count; i++) {
@@ -412,7 +413,7 @@ static int at_least_one(int value) {
     return value < 1 ? 1 : value;
 }
 
-/* As many beside and below each other as have room; the page that has the selected one. */
+/* Draws as many panes as fit: the page with the selected one. */
 static void draw_together(struct canvas *c, const struct area *whole, const struct session *s) {
     int count = (int)s->count, abreast = at_least_one(whole->columns / PANE_COLUMNS);
     abreast = abreast > count ? count : abreast;
@@ -447,7 +448,7 @@ static void draw_question(struct canvas *c, const struct area *line, const struc
         format_setting(now, sample->values[FIELD_rate]);
     const char *name = watched_name(w);
     if (q->act == ACT_PAUSE)
-        snprintf(text, sizeof text, "Pause %.40s: it takes no examples until resumed?", name);
+        snprintf(text, sizeof text, "Pause %.40s until it is resumed?", name);
     else if (q->act == ACT_RESUME)
         snprintf(text, sizeof text, "Resume %.40s?", name);
     else if (q->act == ACT_CHECKPOINT)
@@ -460,10 +461,10 @@ static void draw_question(struct canvas *c, const struct area *line, const struc
                  format_setting(then, q->rate));
     canvas_fill(c, line, 0, STYLE_BAR);
     canvas_print(c, line, 0, 1, STYLE_BAR, "%s%s", text,
-                 q->entering ? "  (return; esc leaves it)" : "  y/N");
+                 q->entering ? "  (return; esc cancels)" : "  y/N");
 }
 
-/* What is said for a while, upwards from the bottom as far as it needs. */
+/* Draws the temporary text upwards from the bottom, on as many rows as it needs. */
 static void draw_flash(struct canvas *c, const struct session *s) {
     struct area all = canvas_all(c);
     int rows = canvas_wrap(NULL, &all, 0, 1, s->flash_style, s->flash);
@@ -489,8 +490,8 @@ static void draw_bottom(struct canvas *c, const struct area *line, const struct 
     }
 }
 
-/* With `bottom` the last line is for keys, questions and answers; a frame that is printed has none.
- */
+/* With `bottom` the last line is for keys, questions and answers; a printed frame has no such
+   line. */
 static void frame_draw(struct canvas *c, const struct session *s, bool bottom) {
     struct area all = canvas_all(c), panes = area_rows(&all, 0, c->rows - bottom);
     struct area line = area_rows(&all, c->rows - 1, 1);
@@ -506,16 +507,14 @@ static void frame_draw(struct canvas *c, const struct session *s, bool bottom) {
         draw_bottom(c, &line, s);
 }
 
-/* ---- Keys ----
-
-   What keys do. */
+/* ---- Keys ---- */
 
 enum {
-    SCROLL_SHARE = 8,  /* an arrow moves by one of so many parts of the chart */
-    SAMPLES_LEAST = 8, /* that a chart shows */
+    SCROLL_SHARE = 8,  /* an arrow key moves by this part of the chart */
+    SAMPLES_LEAST = 8, /* minimum number of samples in a chart */
 };
 
-/* Examples in the charts. */
+/* Number of examples in the charts. */
 static double shown_span(const struct watched *w) {
     double newest = watched_newest(w);
     if (w->look.span > 0 || isnan(newest))
@@ -542,7 +541,7 @@ static void freeze(struct session *s, bool frozen) {
     }
 }
 
-/* Move the right end of the charts by examples, within what is known. */
+/* Moves the right end of the charts by examples, within the known range. */
 static void scroll(struct session *s, double examples) {
     struct watched *w = session_selected(s);
     double newest = watched_newest(w);
@@ -615,7 +614,7 @@ static bool look_key(struct session *s, int key) {
         w->look.column++;
         return true;
     case 'w':
-        w->look.column = w->look.column == SAID_WORST ? 0 : SAID_WORST;
+        w->look.column = w->look.column == FORECAST_WORST ? 0 : FORECAST_WORST;
         return true;
     }
     return false;
@@ -669,8 +668,8 @@ static void show_key(struct session *s, int key) {
     }
 }
 
-/* Take a key of terminal_key. */
-static void keys_take(struct session *s, int key) {
+/* Handles a key of terminal_key. */
+static void handle_key(struct session *s, int key) {
     if (s->question.act != ACT_NONE)
         act_answer(s, key);
     else if (s->help)
@@ -681,9 +680,9 @@ static void keys_take(struct session *s, int key) {
 
 /* ---- The program ---- */
 
-#define FRAME_EVERY 0.05 /* seconds between two frames, at least */
-#define SETTLE 0.02      /* seconds that a loss waits for the state that comes with it */
-#define CLOCK_EVERY 1.0  /* seconds: times shown advance when nothing comes */
+#define FRAME_EVERY 0.05 /* minimum seconds between two frames */
+#define SETTLE 0.02      /* seconds that a loss waits for its state */
+#define CLOCK_EVERY 1.0  /* seconds between updates of displayed times */
 #define WAIT_MOST 15.0   /* seconds for --once without --wait */
 
 enum {
@@ -691,7 +690,7 @@ enum {
     ITEMS_MAX = OWN_ITEMS + 1 + SESSION_WATCHED,
     ONCE_ROWS = 24,
     ONCE_COLUMNS = 80,
-    SIZE_MAX_SHOWN = 1000, /* rows and columns of a printed frame */
+    SIZE_MAX_SHOWN = 1000, /* rows or columns of a printed frame */
 };
 
 struct options {
@@ -706,23 +705,24 @@ static const struct option_row option_rows[] = {
      "a daemon's statistics socket; may be repeated (default " WIRE_STATISTICS ")",
      OPTION_LIST(struct options, endpoints, SESSION_WATCHED)},
     {"control", 0, "ENDPOINT",
-     "its control socket, for keys that act; the first goes with the first --connect (default: "
-     "where the daemon says)",
+     "its control socket, for commands; the first belongs to the first --connect (default: as the "
+     "daemon reports)",
      OPTION_LIST(struct options, controls, SESSION_WATCHED)},
-    {"key", 0, "FILE", "your secret key, where a daemon wants to know who you are",
+    {"key", 0, "FILE", "secret key of this program, if the daemon requires one",
      OPTION_FILE(struct options, key)},
     {"server-key", 0, "KEY",
-     "the daemon's public key, or the file that has it; the first goes with the first --connect, "
-     "one alone with all",
+     "the daemon's public key or a file that contains it; the first belongs to the first "
+     "--connect, a single one to all",
      OPTION_LIST(struct options, server_keys, SESSION_WATCHED), .complete = COMPLETE_FILE},
-    {"log", 'l', NULL, "begin with a logarithmic axis of the loss",
+    {"log", 'l', NULL, "start with a logarithmic axis of the loss",
      OPTION_FLAG(struct options, log)},
     {"once", 0, NULL,
-     "print one frame and end: when all daemons have sent messages, after 15 seconds at most",
+     "print one frame and end, as soon as all daemons have sent messages or after 15 seconds",
      OPTION_FLAG(struct options, once)},
-    {"wait", 'w', "SECONDS", "with --once: collect for so long",
+    {"wait", 'w', "SECONDS", "with --once: collect messages for this time",
      OPTION_SECONDS(struct options, wait)},
-    {"silence", 's', "SECONDS", "say so when no message comes for so long; 0 = never (default 15)",
+    {"silence", 's', "SECONDS",
+     "report when no message arrives for this time; 0 = never (default 15)",
      OPTION_SECONDS(struct options, silence)},
     OPTIONS_LAST,
 };
@@ -732,10 +732,10 @@ struct top {
     struct canvas canvas;
     struct terminal *terminal;
     double drawn; /* clock_seconds() of the last frame */
-    double news;  /* of the first news since then; INFINITY = there are none */
+    double news;  /* time of the first news since then; INFINITY = none */
 };
 
-static int wake = -1; /* eventfd: a signal has come */
+static int wake = -1; /* eventfd */
 static volatile sig_atomic_t ending, resized;
 
 static void die(int number) {
@@ -744,7 +744,7 @@ static void die(int number) {
     raise(number);
 }
 
-/* A second request to end means that the terminal takes no more output. */
+/* A second signal means that the terminal blocks output. */
 static void on_signal(int number) {
     int saved = errno;
     uint64_t one = 1;
@@ -755,7 +755,7 @@ static void on_signal(int number) {
     else
         ending = 1;
     if (write(wake, &one, sizeof one) < 0)
-        errno = saved; /* full: then it wakes anyhow */
+        errno = saved; /* the buffer is full, so the reader wakes anyway */
     errno = saved;
 }
 
@@ -772,19 +772,19 @@ static int catch_signals(void) {
     return EX_OK;
 }
 
-/* OPTIONS_GO_ON, or EX_USAGE. */
+/* Returns OPTIONS_GO_ON or EX_USAGE. */
 static int check_options(struct options *o) {
     if (o->endpoints.count == 0)
         o->endpoints = (struct option_list){.values = {WIRE_STATISTICS}, .count = 1};
     if (o->controls.count > o->endpoints.count)
-        return complain_usage("there are more --control than --connect");
+        return complain_usage("more --control than --connect options");
     if (o->server_keys.count > 1 && o->server_keys.count != o->endpoints.count)
-        return complain_usage("give one --server-key, or one for each --connect");
+        return complain_usage("expected one --server-key, or one for each --connect");
     if (!o->once && !isnan(o->wait))
-        return complain_usage("--wait is for --once");
+        return complain_usage("--wait requires --once");
     if (!o->once && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         return complain_usage(
-            "this is no terminal: --once prints one frame, runnel-watch prints lines");
+            "not a terminal: use --once to print one frame, or runnel-watch to print lines");
     return OPTIONS_GO_ON;
 }
 
@@ -820,8 +820,8 @@ static void close_watched(struct session *s) {
     s->count = 0;
 }
 
-/* Wait until there is something to do, `seconds` at most. Keys are read only on a terminal,
-   and its end is ours. */
+/* Waits for news, at most `seconds`. Only a terminal has keys; the program ends when the terminal
+   does. */
 static void wait_for_news(struct top *t, double seconds) {
     struct session *s = &t->session;
     struct pollfd items[ITEMS_MAX] = {{.fd = wake, .events = POLLIN},
@@ -844,19 +844,19 @@ static void wait_for_news(struct top *t, double seconds) {
         ending = 1;
 }
 
-static bool take_keys(struct top *t) {
+static bool handle_keys(struct top *t) {
     bool any = false;
     for (int key; t->terminal && (key = terminal_key(t->terminal)) != KEY_NONE; any = true)
-        keys_take(&t->session, key);
+        handle_key(&t->session, key);
     return any;
 }
 
-/* Returns whether a key was pressed, which is answered at once. */
-static bool take_news(struct top *t) {
+/* Returns whether a key was pressed, which needs a frame at once. */
+static bool receive_news(struct top *t) {
     struct session *s = &t->session;
-    bool news = act_step(s), pressed = take_keys(t);
+    bool news = act_step(s), pressed = handle_keys(t);
     for (size_t i = 0; i < s->count; i++)
-        news |= watched_take(s->watched[i]);
+        news |= watched_receive(s->watched[i]);
     if (news || pressed)
         t->news = fmin(t->news, clock_seconds());
     return pressed;
@@ -884,7 +884,7 @@ static bool is_settled(const struct session *s) {
     return true;
 }
 
-/* When the next frame is due. */
+/* The time of the next frame. */
 static double frame_due(const struct top *t) {
     double news = t->news + (is_settled(&t->session) ? 0 : SETTLE);
     return fmin(t->drawn + CLOCK_EVERY, fmax(news, t->drawn + FRAME_EVERY));
@@ -894,7 +894,7 @@ static int run(struct top *t) {
     int status = draw(t);
     while (status == EX_OK && !ending && !t->session.ending) {
         wait_for_news(t, fmax(0, frame_due(t) - clock_seconds()));
-        bool pressed = take_news(t);
+        bool pressed = receive_news(t);
         if (pressed || resized || clock_seconds() >= frame_due(t))
             status = draw(t);
     }
@@ -908,12 +908,12 @@ static int size_of(const char *name, int otherwise) {
     return value >= 1 && value <= SIZE_MAX_SHOWN && !*end ? (int)value : otherwise;
 }
 
-/* Why it admits nobody; NULL when it does, or nothing is known. */
+/* The reason why access is denied, or NULL. */
 static const char *reason(const struct watched *w) {
     return w->refused || w->hindered ? link_refusal(w->link) : NULL;
 }
 
-/* Whether it is worth while to wait any longer: with a time to wait, as long as more may come. */
+/* Whether to wait longer: with a given time, as long as more messages may arrive. */
 static bool is_worth_waiting(const struct session *s, bool for_time) {
     for (size_t i = 0; i < s->count; i++) {
         const struct watched *w = s->watched[i];
@@ -927,8 +927,8 @@ static int explain(const struct watched *w) {
     const char *why = reason(w), *unreachable = wire_unreachable(w->endpoint);
     return why ? complain(EX_UNAVAILABLE, "%s: %s", w->endpoint, why)
            : unreachable
-               ? complain(EX_UNAVAILABLE, "no message came from %s: %s", w->endpoint, unreachable)
-               : complain(EX_UNAVAILABLE, "no message came from %s", w->endpoint);
+               ? complain(EX_UNAVAILABLE, "no message from %s: %s", w->endpoint, unreachable)
+               : complain(EX_UNAVAILABLE, "no message from %s", w->endpoint);
 }
 
 static int print_frame(struct top *t) {
@@ -942,7 +942,7 @@ static int print_frame(struct top *t) {
     canvas_write(&t->canvas, stdout);
     int status = EX_OK;
     for (size_t i = 0; i < s->count; i++)
-        if (!s->watched[i]->health.heard_ever)
+        if (!s->watched[i]->health.has_message)
             status = explain(s->watched[i]);
     return status == EX_OK ? complain_output() : status;
 }
@@ -951,7 +951,7 @@ static int run_once(struct top *t, double wait) {
     double end = clock_seconds() + (isnan(wait) ? WAIT_MOST : wait);
     while (!ending && clock_seconds() < end && is_worth_waiting(&t->session, !isnan(wait))) {
         wait_for_news(t, fmin(CLOCK_EVERY, end - clock_seconds()));
-        take_news(t);
+        receive_news(t);
     }
     return print_frame(t);
 }
@@ -979,11 +979,10 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "runnel-top",
         .operands = "",
-        .summary = "Show on one screen how running runnelds learn: loss, layers, speed, health, "
-                   "events.",
-        .ending = "On the screen ? shows the keys and q ends. Exit status: 0 ended as asked, 64 "
-                  "usage, 69 no terminal, no sockets, or (--once) no message from a daemon, 74 "
-                  "output failed.",
+        .summary = "Show running daemons on one screen: loss, layers, speed, health, events.",
+        .ending = "Press ? for the keys and q to quit. Exit status: 0 success, 64 usage error, 69 "
+                  "cannot open a terminal or socket, or (--once) no message from a daemon, 74 "
+                  "cannot write to standard output.",
         .groups = {{NULL, option_rows, &options}},
     };
     char **operands;

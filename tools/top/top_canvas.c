@@ -71,7 +71,7 @@ void canvas_put(struct canvas *c, const struct area *area, int row, int column, 
             (struct cell){character, style};
 }
 
-/* The next character of the text, how many bytes and columns it takes; false at its end. */
+/* Reads the next character of the text and its bytes and columns; false at the end. */
 static bool next_character(const char **text, wchar_t *character, int *width) {
     mbstate_t state = {0};
     size_t bytes = mbrtowc(character, *text, MB_LEN_MAX, &state);
@@ -112,7 +112,7 @@ int canvas_print(struct canvas *c, const struct area *area, int row, int column,
     return put_text(c, area, row, column, style, text_copy(clean, sizeof clean, text));
 }
 
-/* How many bytes of the text go into that many columns: up to a blank, unless there is none. */
+/* The number of bytes that fit into the columns: up to a blank, if there is one. */
 static size_t line_bytes(const char *text, int columns) {
     const char *at = text, *blank = NULL;
     wchar_t character;
@@ -189,7 +189,7 @@ const char *canvas_text(const struct canvas *c, const char *utf8, const char *as
 /* ---- Terminal ---- */
 
 enum {
-    ESCAPE_MS = 25, /* within which the rest of a key's sequence comes */
+    ESCAPE_MS = 25, /* maximum time between the characters of a key's sequence */
     MANY_COLORS = 256,
     RUN_MAX = 512, /* characters written at once */
     DEFAULT_ROWS = 24,
@@ -203,11 +203,11 @@ struct terminal {
     SCREEN *screen;
     attr_t attributes[STYLES];
     short pairs[STYLES];
-    struct cell *shown; /* the frame before; owned, NULL when it does not count */
-    int rows, columns;  /* of it */
+    struct cell *shown; /* the previous frame; owned, NULL = unknown */
+    int rows, columns;  /* of the previous frame */
 };
 
-/* Without colours everything that matters is distinguished by bold and reverse. */
+/* Without colours, bold and reverse mark everything important. */
 static void make_styles(struct terminal *t) {
     static const attr_t plain[STYLES] = {
         [STYLE_DIM] = A_NORMAL,      [STYLE_STRONG] = A_BOLD, [STYLE_WARN] = A_BOLD,
@@ -217,7 +217,7 @@ static void make_styles(struct terminal *t) {
     memcpy(t->attributes, plain, sizeof plain);
 }
 
-/* The 256 have shades that can be read on a light and on a dark ground. */
+/* 256 colours include shades that are readable on light and dark backgrounds. */
 static void make_colors(struct terminal *t) {
     static const short many[STYLES] = {[STYLE_DIM] = 244, [STYLE_GOOD] = 34, [STYLE_WARN] = 172,
                                        [STYLE_BAD] = 196, [STYLE_LINE] = 33, [STYLE_BAND] = 244};
@@ -240,15 +240,15 @@ static bool has_capability(const char *name) {
     return text && text != (const char *)-1;
 }
 
-/* What a signal handler needs to give the terminal back. */
+/* State that a signal handler needs to restore the terminal. */
 static struct {
     volatile sig_atomic_t taken;
-    struct termios modes; /* as they were */
+    struct termios modes; /* original modes */
     size_t size;
-    char bytes[LEAVE_SIZE]; /* no attributes, cursor and keys as usual, the screen of before */
+    char bytes[LEAVE_SIZE]; /* resets attributes, cursor, keys and screen */
 } leaving;
 
-/* Of terminfo; its header, <term.h>, makes macros of words like "columns" and "lines". */
+/* Declared here, since <term.h> defines macros with names such as "columns" and "lines". */
 extern int tputs(const char *capability, int lines_affected, int (*put)(int byte));
 
 static int add_byte(int byte) {
@@ -288,8 +288,8 @@ int terminal_open(struct terminal **terminal) {
     if (!t->screen) {
         free(t);
         return complain(EX_UNAVAILABLE,
-                        "cannot draw on a terminal of the kind '%s': set TERM to what it is, or "
-                        "use --once or runnel-watch",
+                        "terminal type '%s' is not supported: set TERM to the right type, or use "
+                        "--once or runnel-watch",
                         kind ? kind : "");
     }
     cbreak();
@@ -338,7 +338,7 @@ void terminal_resized(struct terminal *t) {
     t->shown = NULL;
 }
 
-/* The characters from `column` on that have one style; returns how many cells they cover. */
+/* Shows the characters from `column` on that have one style. Returns the number of cells. */
 static int show_run(struct terminal *t, const struct canvas *c, int row, int column) {
     const struct cell *cells = c->cells + row * c->columns;
     enum style style = cells[column].style;
@@ -354,7 +354,7 @@ static int show_run(struct terminal *t, const struct canvas *c, int row, int col
     return end - column;
 }
 
-/* Whether the row is unchanged: most are, and curses need not redraw them. */
+/* Whether the row is unchanged, so that curses need not redraw it. */
 static bool is_shown(const struct terminal *t, const struct canvas *c, int row) {
     size_t width = (size_t)c->columns * sizeof *c->cells;
     return t->shown && c->rows == t->rows && c->columns == t->columns &&

@@ -12,9 +12,9 @@
 
 /* ---- Plot ----
 
-   Curves in dots: braille patterns with 2 x 4 dots in a character, or one character a dot where
-   there is only ASCII. A plot has a curve and a band behind it, which is dotted so that the curve
-   stands out also without colours. */
+   Curves in dots: braille patterns with 2 x 4 dots in a character, or one character a dot in ASCII.
+   A plot has a curve and a band, which is dotted so that the curve is visible without colours,
+   too. */
 
 struct plot {
     struct canvas *canvas;
@@ -22,17 +22,18 @@ struct plot {
     int across, down;           /* dots in a character */
     int width, height;          /* in dots */
     double low, high;           /* values at the lowest and highest dot, low < high */
-    bool log;                   /* of the values, which then are positive */
-    unsigned char *line, *band; /* (area.rows, area.columns) bits of a character; owned */
-    int dot, row;               /* where the curve is; dot < 0: nowhere */
+    bool log;                   /* logarithmic; all values are positive */
+    unsigned char *line, *band; /* (area.rows, area.columns) bits of dots in a character; owned */
+    int dot, row;               /* current end of the curve; dot < 0: none */
 };
 
-/* The range of values: begins as {INFINITY, -INFINITY}. */
+/* A range of values; initialize with {INFINITY, -INFINITY}. */
 struct range {
     double low, high;
 };
 
-/* What is not finite is left out. Inline: it is called for every sample of every frame. */
+/* Ignores values that are not finite. Inline, since it is called for every sample of every
+   frame. */
 static inline void range_add(struct range *range, double value) {
     if (!isfinite(value))
         return;
@@ -45,9 +46,9 @@ static inline void range_add(struct range *range, double value) {
 enum { ACROSS = 2, DOWN = 4, NOWHERE = -1 };
 
 #define BRAILLE 0x2800
-#define MARGIN 0.05 /* of a value that never changes, above and below it */
+#define MARGIN 0.05 /* above and below a constant value */
 
-/* The area is the whole plot. -1 when out of memory. */
+/* The plot fills the area. Returns -1 when out of memory. */
 static int plot_open(struct plot *p, struct canvas *canvas, const struct area *area, double low,
                      double high, bool log) {
     *p = (struct plot){.canvas = canvas, .area = *area, .low = low, .high = high, .log = log};
@@ -66,7 +67,7 @@ static int plot_open(struct plot *p, struct canvas *canvas, const struct area *a
     return -1;
 }
 
-/* Unicode numbers the dots of the upper three rows column by column, and then the fourth row. */
+/* Unicode numbers the dots of the upper three rows column by column, then the fourth row. */
 static void set(const struct plot *p, unsigned char *bits, int dot, int row) {
     static const unsigned char masks[DOWN][ACROSS] = {{1, 8}, {2, 16}, {4, 32}, {64, 128}};
     if (dot < 0 || dot >= p->width || row < 0 || row >= p->height)
@@ -87,7 +88,7 @@ static int row_of(const struct plot *p, double value) {
     return (int)lround((1 - share) * (p->height - 1));
 }
 
-/* Draw the band from `from` to `to`, dot columns that both count, between two values. */
+/* Draws the band between two values in the dot columns `from` to `to`, both included. */
 static void plot_band(struct plot *p, int from, int to, double low, double high) {
     int top = row_of(p, high), bottom = row_of(p, low);
     bool thin = bottom - top < 2 || p->down == 1;
@@ -97,13 +98,12 @@ static void plot_band(struct plot *p, int from, int to, double low, double high)
                 set(p, p->band, dot, row);
 }
 
-/* The curve continues elsewhere. */
+/* Interrupts the curve. */
 static void plot_lift(struct plot *p) {
     p->dot = NOWHERE;
 }
 
-/* Draw the curve on to the value at that column of dots.
-   Straight from where it was, as wide steps of one column or tall ones of one row. */
+/* Continues the curve to the value at this column of dots, in a straight line from its end. */
 static void plot_curve(struct plot *p, int dot, double value) {
     int row = row_of(p, value);
     if (p->dot < 0) {
@@ -119,7 +119,7 @@ static void plot_curve(struct plot *p, int dot, double value) {
     p->row = row;
 }
 
-/* Put it on the canvas and free it. */
+/* Draws the plot on the canvas and frees it. */
 static void plot_close(struct plot *p, enum style line, enum style band) {
     for (int row = 0; row < p->area.rows; row++)
         for (int column = 0; column < p->area.columns; column++) {
@@ -135,7 +135,7 @@ static void plot_close(struct plot *p, enum style line, enum style band) {
     p->line = p->band = NULL;
 }
 
-/* Widen it so that low < high; without a value it becomes 0..1. */
+/* Widens the range so that low < high; an empty range becomes 0..1. */
 static void range_finish(struct range *r) {
     if (!(r->low <= r->high))
         *r = (struct range){0, 1};
@@ -149,16 +149,16 @@ static void range_finish(struct range *r) {
 }
 
 enum {
-    LABEL = 8,       /* columns: a number and the axis */
-    BELOW = 2,       /* rows: the axis and its labels */
-    MARKED = 3,      /* rows that have a label: top, middle, bottom */
-    AXIS_SIZE = 160, /* of the text below the axis */
+    LABEL = 8,       /* columns of a number and the axis */
+    BELOW = 2,       /* rows of the axis and its labels */
+    MARKED = 3,      /* labelled rows: top, middle, bottom */
+    AXIS_SIZE = 160, /* size of the text below the axis */
 };
 
-#define BEYOND 0.5      /* of the range of means and curve, above and below it */
-#define BEYOND_LOG 10.0 /* times the greatest of them, and part of the least */
+#define BEYOND 0.5      /* above and below the range of means and curve */
+#define BEYOND_LOG 10.0 /* times the greatest value, and part of the least */
 
-/* The samples shown, and how examples become columns of dots. */
+/* The visible samples, and their columns of dots. */
 struct window {
     const struct sample *samples;
     size_t count;
@@ -174,22 +174,22 @@ static struct window window_of(const struct watched *w) {
     double first = p->samples[0].examples;
     window.begin = w->look.span > 0 ? fmax(first, end - w->look.span) : first;
     size_t from = past_after(p, window.begin), to = past_after(p, end);
-    from -= from > 0; /* the one before, from which the curve comes */
+    from -= from > 0; /* the previous sample, where the curve begins */
     window.samples = p->samples + from;
     window.count = to > from ? to - from : 0;
     return window;
 }
 
-/* Rounded; not more than a chart's width before it. */
+/* The rounded column of dots, at most a chart's width to the left. */
 static int dot_of(const struct window *window, int width, double examples) {
     double length = window->end - window->begin;
     double share = length > 0 ? (examples - window->begin) / length : 1;
     return (int)((share >= -1 ? share : -1) * (width - 1) + width + 0.5) - width;
 }
 
-/* The axis is as long as means and curve need, and a little more where the band goes beyond: the
-   rarest loss of a single example would else flatten what one wants to see. Returns whether it is
-   logarithmic, which it can be when all of that is positive. */
+/* The axis covers means and curve, and a little more where the band exceeds them: the greatest loss
+   of a single example would flatten the chart. Returns whether the axis is logarithmic, which
+   requires positive values. */
 static bool loss_range(struct range *range, const struct window *window, bool log) {
     struct range means = {INFINITY, -INFINITY}, band = means;
     for (size_t i = 0; i < window->count; i++) {
@@ -208,16 +208,16 @@ static bool loss_range(struct range *range, const struct window *window, bool lo
     return log && range->low > 0;
 }
 
-/* What the samples of one column of dots have between them. */
+/* The samples in one column of dots. */
 struct column {
     int dot;
     struct range band, curve;
-    double last; /* of the curve; NAN = none */
-    bool apart;  /* from the one before */
+    double last; /* last value of the curve; NaN = none */
+    bool apart;  /* after a gap */
 };
 
-/* The samples from *i on that share a column; *i is moved after them. */
-static struct column take_column(const struct window *window, int width, size_t *i,
+/* Joins the samples from *i on that share a column, and moves *i behind them. */
+static struct column next_column(const struct window *window, int width, size_t *i,
                                  enum loss_field low, enum loss_field high, enum loss_field curve) {
     struct column column = {.dot = dot_of(window, width, window->samples[*i].examples),
                             .band = {INFINITY, -INFINITY},
@@ -253,7 +253,7 @@ static void draw_loss(struct plot *p, const struct window *window) {
     int before = -1;
     for (size_t i = 0; i < window->count;) {
         struct column column =
-            take_column(window, p->width, &i, FIELD_minimum, FIELD_maximum, FIELD_smoothed);
+            next_column(window, p->width, &i, FIELD_minimum, FIELD_maximum, FIELD_smoothed);
         int from = before < 0 || column.apart ? column.dot : before + 1;
         if (column.dot >= 0 && column.band.low <= column.band.high)
             plot_band(p, from, column.dot, column.band.low, column.band.high);
@@ -288,7 +288,7 @@ static void mark_events(struct canvas *c, const struct area *row, const struct w
     }
 }
 
-/* Below the axis: its ends, and what the chart shows as far as there is room. */
+/* Below the axis: its ends, and the legend if there is room. */
 static void label_examples(struct canvas *c, const struct area *row, const struct window *window,
                            bool wanted_log, bool log) {
     char first[FORMAT_SIZE], last[FORMAT_SIZE], middle[AXIS_SIZE];
@@ -306,15 +306,15 @@ static void label_examples(struct canvas *c, const struct area *row, const struc
         canvas_print(c, row, 0, (int)strlen(first) + (room - width) / 2, STYLE_DIM, "%s", middle);
 }
 
-/* And when one comes, as far as the daemon says it. */
-static void say_none(struct canvas *c, const struct area *area, const json_t *status) {
+/* Text for an empty chart, with the interval of losses if known. */
+static void draw_none(struct canvas *c, const struct area *area, const json_t *status) {
     char every[FORMAT_SIZE], seconds[FORMAT_SIZE];
     double count = status_number(status, STATUS_every);
     double time = status_number(status, STATUS_every_seconds);
     int row = area->rows / 2;
-    int at = canvas_print(c, area, row, LABEL, STYLE_DIM, "no loss has come yet");
+    int at = canvas_print(c, area, row, LABEL, STYLE_DIM, "no loss yet");
     if (count >= 1)
-        at = canvas_print(c, area, row, at, STYLE_DIM, ": one comes every %s example%s",
+        at = canvas_print(c, area, row, at, STYLE_DIM, ": one every %s example%s",
                           format_grouped(every, count), count > 1 ? "s" : "");
     if (count > 1 && time > 0)
         canvas_print(c, area, row, at, STYLE_DIM, " or %s", format_duration(seconds, time));
@@ -329,7 +329,7 @@ void chart_loss(struct canvas *c, const struct area *area, const struct watched 
     if (inside.rows < 1 || inside.columns < 1)
         return;
     if (window.count == 0) {
-        say_none(c, &upper, w->status);
+        draw_none(c, &upper, w->status);
         return;
     }
     struct range range;
@@ -361,7 +361,7 @@ void chart_field(struct canvas *c, const struct area *area, const struct watched
     if (plot_open(&plot, c, area, range.low, range.high, false))
         return;
     for (size_t i = 0; i < window.count;) {
-        struct column column = take_column(&window, plot.width, &i, field, field, field);
+        struct column column = next_column(&window, plot.width, &i, field, field, field);
         plot_column(&plot, &column);
     }
     plot_close(&plot, STYLE_LINE, STYLE_BAND);

@@ -15,13 +15,13 @@
 #include "tools/shared/watch_trend.h"
 #include "top_canvas.h"
 #include "top_chart.h"
-#include "top_said.h"
+#include "top_forecast.h"
 #include "top_verdict.h"
 #include "top_watched.h"
 
 /* ---- Broker ----
 
-   What the daemon reads of a broker itself, and the fleet that it is in: a line of each. */
+   One line for the broker that the daemon reads, and one for its fleet. */
 
 enum { LABEL = 9, GAP = 2, GROUP_SHOWN = 24 };
 
@@ -30,7 +30,7 @@ static const json_t *part(const struct watched *w, const char *name) {
     return json_is_object(found) ? found : NULL;
 }
 
-/* How many lines there are: 0 with neither. */
+/* The number of lines: 0 without broker and fleet. */
 static int broker_rows(const struct watched *w) {
     return !!part(w, "consumer") + !!part(w, "fleet");
 }
@@ -40,7 +40,7 @@ static double number_of(const struct watched *w, enum status_field field) {
     return isnan(value) ? 0 : value;
 }
 
-/* "waiting 1,234", in the style that it deserves. */
+/* For example "waiting 1,234". */
 static int draw_count(struct canvas *c, const struct area *area, int row, int at, const char *label,
                       enum style style, double value) {
     char text[FORMAT_SIZE];
@@ -50,7 +50,7 @@ static int draw_count(struct canvas *c, const struct area *area, int row, int at
            GAP;
 }
 
-/* What does not answer says so before all else. */
+/* A lost connection has priority. */
 static int draw_away(struct canvas *c, const struct area *area, int row, int at, double seconds) {
     char text[FORMAT_SIZE];
     if (!(seconds > 0))
@@ -105,7 +105,7 @@ static void broker_draw(struct canvas *c, const struct area *area, const struct 
 
 /* ---- Layers ----
 
-   What the layers of a network are like: a line or a panel for each. */
+   A line or a panel for each layer of a network. */
 
 enum { LAYERS_PANEL_ROWS = 9, LAYERS_PANEL_COLUMNS = 56 };
 
@@ -113,7 +113,7 @@ enum {
     BINS = FIELD_BINS,
     BARS_SIZE = 3 * BINS + 1, /* a block character is 3 bytes of UTF-8 */
     NAME = 11,                /* columns of a layer's name */
-    MEMBER = 16,              /* and of the name of its member at most, where it has one */
+    MEMBER = 16,              /* maximum columns of a member's name */
     PAIR = 13,                /* columns of "-0.123 ±0.456" */
     SUBJECT = 10,             /* columns of a panel's first word */
     RANKS = 12,
@@ -194,7 +194,7 @@ static void format_histogram(const struct canvas *c, char text[BARS_SIZE], const
 static const struct column {
     const char *title, *object;
     format_cell *format;
-    int width, rank; /* rank: 1 is the first to get a place */
+    int width, rank; /* rank 1 is placed first */
 } columns[] = {
     {"summed inputs", "summed_inputs", format_spread, PAIR, 3},
     {"recurrent", "summed_recurrent", format_spread, PAIR, 8},
@@ -212,18 +212,18 @@ static const struct column {
 
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-/* Whether the next column shows the same and more, and so takes the place of this one. */
-static bool gives_way(int i) {
+/* Whether the next column shows the same in more detail, and replaces this one. */
+static bool is_replaced(int i) {
     return i + 1 < COLUMNS && strcmp(columns[i].title, columns[i + 1].title) == 0;
 }
 
-/* Columns by rank as long as they fit beside what is used; none is taken to begin with. */
+/* Chooses columns by rank as long as they fit beside the used width. `taken` must be false. */
 static void fit_columns(bool taken[COLUMNS], int used, int width) {
     for (int rank = 1; rank <= RANKS; rank++)
         for (int i = 0; i < COLUMNS; i++) {
             if (columns[i].rank != rank)
                 continue;
-            bool instead = i > 0 && gives_way(i - 1) && taken[i - 1];
+            bool instead = i > 0 && is_replaced(i - 1) && taken[i - 1];
             int needed = columns[i].width + 1 - (instead ? columns[i - 1].width + 1 : 0);
             if (used + needed > width)
                 continue;
@@ -234,7 +234,7 @@ static void fit_columns(bool taken[COLUMNS], int used, int width) {
         }
 }
 
-/* "0 gru 64", or "0 change gru 64", the number so wide. */
+/* For example "0 gru 64" or "0 change gru 64"; `width` is that of the number. */
 static void format_name(char name[BARS_SIZE], const json_t *layer, int index, int width) {
     const char *kind = member_string(layer, "kind");
     double size = 0;
@@ -281,8 +281,8 @@ static int first_shown(int first, int count, int room) {
     return first < 0 ? 0 : first > last ? last : first;
 }
 
-/* A table with a header, as many columns as fit, from layer *first on; *first is made one that
-   fills the rows. */
+/* Draws a table with a header and as many columns as fit, from layer *first on. Moves *first so
+   that the rows are filled. */
 static void layers_table(struct canvas *c, const struct area *area, const json_t *layers,
                          int *first) {
     bool taken[COLUMNS] = {false};
@@ -308,7 +308,7 @@ static void layers_table(struct canvas *c, const struct area *area, const json_t
         table_row(c, area, 1 + i, taken, name, layers, *first + i);
 }
 
-/* Bars of eighths of a row; in ASCII, of whole rows. */
+/* Bars in eighths of a row; in ASCII, in whole rows. */
 static void draw_histogram(struct canvas *c, const struct area *area, const json_t *layer) {
     enum { EIGHTHS = 8 };
     static const wchar_t blocks[] = L" ▁▂▃▄▅▆▇█";
@@ -375,12 +375,12 @@ static void draw_panel(struct canvas *c, const struct area *area, const json_t *
     draw_histogram(c, &bars, layer);
 }
 
-/* How many panels fit beside each other. */
+/* The number of panels that fit side by side. */
 static int layers_abreast(int width) {
     return width < LAYERS_PANEL_COLUMNS ? 1 : width / LAYERS_PANEL_COLUMNS;
 }
 
-/* Panels of LAYERS_PANEL_ROWS with all numbers and a tall histogram, likewise. */
+/* Draws panels of LAYERS_PANEL_ROWS with all numbers and a tall histogram, from layer *first on. */
 static void layers_panels(struct canvas *c, const struct area *area, const json_t *layers,
                           int *first) {
     int count = (int)json_array_size(layers), abreast = layers_abreast(area->columns);
@@ -398,17 +398,17 @@ static void layers_panels(struct canvas *c, const struct area *area, const json_
 
 /* ---- Meters ----
 
-   The numbers of a daemon beside the loss, each with its curve where there is room. */
+   Numbers of a daemon, each with its curve if there is room. */
 
 enum {
-    METERS_WIDE = 76, /* columns from which there are two beside each other */
-    METERS_SLOTS = 5, /* so many above each other, then */
-    METERS_ROWS = 8,  /* else */
+    METERS_WIDE = 76, /* columns for two meters side by side */
+    METERS_SLOTS = 5, /* meters above each other in a wide area */
+    METERS_ROWS = 8,  /* rows in a narrow area */
 };
 
 enum {
     VALUE = 8,
-    GROUPED_MOST = 1000000, /* entries of a journal; more than that have a prefix */
+    GROUPED_MOST = 1000000, /* larger numbers of journal entries have a prefix */
     LINE_SIZE = 200,
 };
 
@@ -431,7 +431,8 @@ static const struct meter {
       {"queued", FIELD_queued},
 };
 
-/* NAN where it is not known. `status` messages have some, too, and come when nothing is learned. */
+/* NAN if unknown. `status` messages contain some fields, too, and arrive even when nothing is
+   learned. */
 static double value_of(const struct watched *w, enum loss_field field) {
     const struct sample *sample = watched_sample(w);
     double newest = field == FIELD_rejected              ? w->rejected
@@ -451,7 +452,7 @@ static const char *meter_text(char text[FORMAT_SIZE], const struct watched *w,
     return format ? format(text, value) : format_grouped(text, value);
 }
 
-/* What only some losses have: whether the daemon has it, which has been heard, if not now. */
+/* Whether the daemon has sent this optional field. */
 static bool is_used(const struct watched *w, const struct meter *meter) {
     const struct past *p = &w->past;
     if (!fields_of_loss[meter->field].need)
@@ -473,7 +474,7 @@ static void draw_meter(struct canvas *c, const struct area *area, const struct w
     chart_field(c, &curve, w, meter->field);
 }
 
-/* A label and a number in the style that it deserves; returns the column after it. */
+/* Draws a label and a number. Returns the column after them. */
 static int draw_pair(struct canvas *c, const struct area *area, int row, int at, const char *label,
                      enum style style, const char *value) {
     at = canvas_print(c, area, row, at, STYLE_DIM, "%s ", label);
@@ -496,7 +497,7 @@ static bool draw_speed(struct canvas *c, const struct area *area, const struct w
     return true;
 }
 
-/* As wide as they can be, these three just fit half of 80 columns. */
+/* At their widest, these three just fit half of 80 columns. */
 static bool draw_latency(struct canvas *c, const struct area *area, const struct watched *w) {
     static const struct {
         const char *label;
@@ -546,11 +547,10 @@ static bool draw_learned(struct canvas *c, const struct area *area, const struct
     return true;
 }
 
-/* The newest checkpoint of the run. */
 static bool draw_checkpoint(struct canvas *c, const struct area *area, const struct watched *w) {
     double examples = status_number(w->status, STATUS_checkpoint_examples);
     double when = status_number(w->status, STATUS_checkpoint_time);
-    char count[FORMAT_SIZE], age[FORMAT_SIZE], text[LINE_SIZE] = "none yet in this run";
+    char count[FORMAT_SIZE], age[FORMAT_SIZE], text[LINE_SIZE] = "not yet in this run";
     if (!isnan(examples) && !isnan(when))
         snprintf(text, sizeof text, "%s ago, of %s",
                  format_duration(age, (double)time(NULL) - when), format_grouped(count, examples));
@@ -558,14 +558,13 @@ static bool draw_checkpoint(struct canvas *c, const struct area *area, const str
     return true;
 }
 
-/* A number of `status`, 0 where there is none. */
+/* A number of `status`; 0 if unknown. */
 static double known(const struct watched *w, enum status_field field) {
     double value = status_number(w->status, field);
     return isnan(value) ? 0 : value;
 }
 
-/* With a journal: how much of it there is, its size only where there is room for it, and how far
-   the disk is behind. */
+/* With a journal: the number of entries, the size if there is room, and the delay of the disk. */
 static bool draw_journal(struct canvas *c, const struct area *area, const struct watched *w) {
     const json_t *journal = json_object_get(w->status, "journal");
     double entries = known(w, STATUS_journal_entries);
@@ -594,7 +593,7 @@ static bool draw_journal(struct canvas *c, const struct area *area, const struct
     return true;
 }
 
-/* One line; false when there is nothing to say. */
+/* Draws one line; returns false without one. */
 typedef bool draw_line(struct canvas *c, const struct area *area, const struct watched *w);
 
 static bool draw_kept(struct canvas *c, const struct area *area, const struct watched *w) {
@@ -623,7 +622,7 @@ static int draw_learning(struct canvas *c, const struct area *area, const struct
     return row;
 }
 
-/* Low: one line each. High: curves of three of them, and lines beneath. */
+/* With height 1 one line each, else curves of three numbers with lines below. */
 static void draw_running(struct canvas *c, const struct area *area, const struct watched *w,
                          int height) {
     static draw_line *const low[] = {draw_speed, draw_latency, draw_queue, draw_refused, draw_kept};
@@ -642,8 +641,8 @@ static void draw_running(struct canvas *c, const struct area *area, const struct
     draw_lines(c, &rest, w, high, sizeof high / sizeof *high);
 }
 
-/* Draw what the area has room for, what matters most first; wide areas give each of METERS_SLOTS
-   meters the same height. */
+/* Draws as many meters as fit, the most important first. In wide areas, all METERS_SLOTS meters
+   have the same height. */
 static void meters_draw(struct canvas *c, const struct area *area, const struct watched *w) {
     static draw_line *const narrow[] = {draw_refused, draw_speed, draw_latency, draw_queue};
     if (area->columns >= METERS_WIDE) {
@@ -662,16 +661,16 @@ static void meters_draw(struct canvas *c, const struct area *area, const struct 
 
 enum {
     TEXT_SIZE = 400,
-    LOW = 16,         /* rows below which layers and events are left out */
-    TALL = 34,        /* rows from which meters take two rows, */
-    VERY_TALL = 45,   /* and three */
+    LOW = 16,         /* with fewer rows, layers and events are left out */
+    TALL = 34,        /* minimum rows for meters of two rows */
+    VERY_TALL = 45,   /* minimum rows for meters of three rows */
     EVENTS_LEAST = 2, /* with their heading */
     EVENTS_MOST = 12,
     VERDICTS = 3,
-    ROOMY = 100, /* columns that a second chart needs */
+    ROOMY = 100, /* minimum columns for a second chart */
 };
 
-/* How the daemon is: what it says of itself, or for how long it has said nothing. */
+/* The state that the daemon reports, or the duration of its silence. */
 static enum style describe_presence(const struct watched *w, char text[TEXT_SIZE]) {
     double quiet = health_quiet(&w->health);
     char clock[FORMAT_SIZE], duration[FORMAT_SIZE];
@@ -682,7 +681,7 @@ static enum style describe_presence(const struct watched *w, char text[TEXT_SIZE
         return STYLE_BAD;
     }
     if (w->hindered) {
-        snprintf(text, TEXT_SIZE, "NOT ADMITTED: %s", link_refusal(w->link));
+        snprintf(text, TEXT_SIZE, "ACCESS DENIED: %s", link_refusal(w->link));
         return STYLE_BAD;
     }
     switch (w->health.presence) {
@@ -739,8 +738,8 @@ static void draw_model(struct canvas *c, const struct area *area, const struct w
                  model ? model : "?");
 }
 
-/* The three answers beside each other where there is room, else below each other. Beside each other
-   they begin at thirds of the width, unless they are too long for that. */
+/* Draws the three answers side by side if there is room, else below each other. Side by side they
+   begin at thirds of the width, unless they are too long. */
 static void draw_verdicts(struct canvas *c, const struct area *area, const struct watched *w,
                           const json_t *layers) {
     static const char *const questions[VERDICTS] = {"learning", "healthy", "keeps up"};
@@ -785,13 +784,13 @@ static void draw_chart(struct canvas *c, const struct area *area, const struct w
     chart_loss(c, &rest, w, log);
 }
 
-enum { EVENT_TEXT = 10 }; /* column, after the time */
+enum { EVENT_TEXT = 10 }; /* column after the time */
 
 static int event_rows(const struct area *area, const struct happening *event, bool whole) {
     return whole ? canvas_wrap(NULL, area, 0, EVENT_TEXT, event->style, event->text) : 1;
 }
 
-/* The oldest event that is shown when `below` of the newest are not. */
+/* The oldest visible event if the newest `below` events are hidden. */
 static int first_event(const struct area *area, const struct watched *w, int below, bool whole) {
     int first = (int)w->event_count - below, room = area->rows - 1;
     while (first > 0 && (room -= event_rows(area, &w->events[first - 1], whole)) >= 0)
@@ -810,7 +809,7 @@ static void head_events(struct canvas *c, const struct area *area, int above, in
     canvas_heading(c, area, 0, title);
 }
 
-/* With `whole` each takes the rows that it needs, else one. */
+/* With `whole` an event may have several rows, else one. */
 static void draw_events(struct canvas *c, const struct area *area, struct watched *w, bool whole) {
     char clock[FORMAT_SIZE];
     int count = (int)w->event_count, row = 1;
@@ -832,15 +831,15 @@ static void draw_events(struct canvas *c, const struct area *area, struct watche
         row += rows.rows;
     }
     if (count == 0)
-        canvas_print(c, area, 1, 1, STYLE_DIM, "none has come yet");
+        canvas_print(c, area, 1, 1, STYLE_DIM, "no events yet");
 }
 
-/* The rows of a pane's parts, from top to bottom; what has none is left out. */
+/* The rows of a pane's parts, from top to bottom; 0 = left out. */
 struct layout {
-    int verdicts, chart, said, broker, meters, layers, events;
+    int verdicts, chart, forecast, broker, meters, layers, events;
 };
 
-/* That panels of so many layers take. */
+/* The rows of this number of panels. */
 static int panel_rows(const struct area *area, int layers) {
     int abreast = layers_abreast(area->columns);
     return (layers + abreast - 1) / abreast * LAYERS_PANEL_ROWS;
@@ -851,9 +850,9 @@ static struct layout lay_out(const struct area *area, int layers, const struct w
     struct layout l = {.verdicts = wide ? 1 : VERDICTS};
     int height = area->rows >= VERY_TALL ? 3 : area->rows >= TALL ? 2 : 1;
     int rest = area->rows - l.verdicts;
-    l.said = w->truth && area->rows >= LOW;
+    l.forecast = w->truth && area->rows >= LOW;
     l.broker = area->rows >= LOW ? broker_rows(w) : 0;
-    rest -= l.said + l.broker;
+    rest -= l.forecast + l.broker;
     l.meters = wide ? METERS_SLOTS * height : METERS_ROWS;
     int most = wide ? rest / 2 : rest / 3;
     l.meters = l.meters > most ? most : l.meters;
@@ -870,20 +869,20 @@ static struct layout lay_out(const struct area *area, int layers, const struct w
     return l;
 }
 
-/* Panels where all layers have one, or with `some`, where these do; else lines. */
+/* Draws panels if all layers fit, or with `some` if any fits; else lines. */
 static void draw_layers(struct canvas *c, const struct area *area, const json_t *layers, int *first,
                         bool some) {
     int least = some ? LAYERS_PANEL_ROWS : panel_rows(area, (int)json_array_size(layers));
     if (json_array_size(layers) == 0 && area->rows > 0)
-        canvas_print(c, area, 0, 1, STYLE_DIM, "no layers are known yet");
+        canvas_print(c, area, 0, 1, STYLE_DIM, "no layers yet");
     else if (area->rows >= least && area->columns >= LAYERS_PANEL_COLUMNS)
         layers_panels(c, area, layers, first);
     else
         layers_table(c, area, layers, first);
 }
 
-/* The next rows of what is left of the area. */
-static struct area take_rows(struct area *rest, int rows) {
+/* Cuts the next rows from the area. */
+static struct area cut_rows(struct area *rest, int rows) {
     struct area taken = area_rows(rest, 0, rows);
     *rest = area_rows(rest, rows, rest->rows - rows);
     return taken;
@@ -892,22 +891,22 @@ static struct area take_rows(struct area *rest, int rows) {
 static void draw_overview(struct canvas *c, struct area rest, struct watched *w,
                           const json_t *layers, bool log) {
     struct layout layout = lay_out(&rest, (int)json_array_size(layers), w);
-    struct area part = take_rows(&rest, layout.verdicts);
+    struct area part = cut_rows(&rest, layout.verdicts);
     draw_verdicts(c, &part, w, layers);
-    part = take_rows(&rest, layout.chart);
+    part = cut_rows(&rest, layout.chart);
     if (part.rows > 0)
         draw_chart(c, &part, w, log);
-    part = take_rows(&rest, layout.said);
+    part = cut_rows(&rest, layout.forecast);
     if (part.rows > 0)
-        said_draw(c, &part, w);
-    part = take_rows(&rest, layout.broker);
+        forecast_draw(c, &part, w);
+    part = cut_rows(&rest, layout.broker);
     if (part.rows > 0)
         broker_draw(c, &part, w);
-    part = take_rows(&rest, layout.meters);
+    part = cut_rows(&rest, layout.meters);
     meters_draw(c, &part, w);
-    part = take_rows(&rest, layout.layers);
+    part = cut_rows(&rest, layout.layers);
     draw_layers(c, &part, layers, &w->look.layers, false);
-    part = take_rows(&rest, layout.events);
+    part = cut_rows(&rest, layout.events);
     if (part.rows > 1)
         draw_events(c, &part, w, false);
 }
@@ -915,15 +914,15 @@ static void draw_overview(struct canvas *c, struct area rest, struct watched *w,
 void pane_draw(struct canvas *c, const struct area *area, struct watched *w,
                const struct pane_settings *settings) {
     json_t *layers = watched_layers(w);
-    struct area rest = *area, part = take_rows(&rest, 1);
+    struct area rest = *area, part = cut_rows(&rest, 1);
     draw_bar(c, &part, w, settings);
     if (area->rows >= LOW && (area->columns >= METERS_WIDE || area->rows >= TALL)) {
-        part = take_rows(&rest, 1);
+        part = cut_rows(&rest, 1);
         draw_model(c, &part, w);
     }
     if (settings->view == VIEW_LOSS) {
-        part = take_rows(&rest,
-                         rest.rows - (area->columns < METERS_WIDE ? METERS_ROWS : METERS_SLOTS));
+        part =
+            cut_rows(&rest, rest.rows - (area->columns < METERS_WIDE ? METERS_ROWS : METERS_SLOTS));
         draw_chart(c, &part, w, settings->log);
         meters_draw(c, &rest, w);
     } else if (settings->view == VIEW_LAYERS) {

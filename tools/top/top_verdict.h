@@ -1,5 +1,5 @@
-/* The three questions that one glance should answer: is it learning, is it healthy, is it keeping
-   up. Each answer is a few words with a style. */
+/* Short answers to three questions: is the daemon learning, is it healthy, does it keep up. Each
+   answer is a few words with a style. */
 #ifndef RUNNEL_TOP_VERDICT_H
 #define RUNNEL_TOP_VERDICT_H
 
@@ -13,20 +13,20 @@ struct verdict {
     char text[VERDICT_SIZE];
 };
 
-/* Of the newest messages. With `utf8` the direction of the loss has an arrow. */
+/* Uses the newest messages. With `utf8` the direction of the loss has an arrow. */
 struct verdict verdict_learning(const struct watched *watched, bool utf8);
 
-/* Of what is under the cursor; layers may be NULL. */
+/* Uses the sample under the cursor; layers may be NULL. */
 struct verdict verdict_health(const struct watched *watched, const json_t *layers);
 struct verdict verdict_pace(const struct watched *watched);
 
-/* Red when over the last tenth of the examples the simplest forecast was better. */
+/* Red if the baseline was better over the last tenth of the examples. */
 enum style verdict_skill(const struct watched *watched);
 
-/* How much a layer's share of saturated units matters. */
+/* The style of a layer's share of saturated units. */
 enum style verdict_saturation(double share);
 
-/* How many more of a counted field there are under the cursor than a minute before. */
+/* The increase of a counter in the minute before the cursor. */
 double verdict_recent(const struct watched *watched, enum loss_field field);
 
 #endif

@@ -43,7 +43,7 @@ static struct sample merge_samples(const struct sample *a, const struct sample *
     return both;
 }
 
-/* Two of the older half become one. */
+/* Joins pairs of samples in the older half. */
 static void thin_samples(struct past *p) {
     size_t half = p->count / 4 * 2;
     for (size_t i = 0; i < half; i += 2)
@@ -59,7 +59,7 @@ static size_t state_bytes(const struct past *p) {
     return bytes;
 }
 
-/* Of the older half every other one goes. */
+/* Drops every other state of the older half. */
 static void thin_states(struct past *p) {
     size_t half = p->state_count / 4 * 2;
     for (size_t i = 0; i < half; i += 2) {
@@ -82,7 +82,7 @@ size_t past_after(const struct past *p, double examples) {
     return low;
 }
 
-/* States come after the `loss` of the same examples: that of just as many may stay. */
+/* A state follows the `loss` of the same examples, so one with equal examples may stay. */
 static void forget_from(struct past *p, double examples) {
     while (p->count > 0 && p->samples[p->count - 1].examples >= examples)
         p->count--;
@@ -90,8 +90,8 @@ static void forget_from(struct past *p, double examples) {
         drop_states(p, p->state_count - 1, 1);
 }
 
-/* Take in a `loss` message; `apart` goes with the sample. What was learned at or after its examples
-   is forgotten: either all of it was reset, or a restarted daemon learns it again. */
+/* Adds a `loss` message; `apart` goes into the sample. Drops samples at or after its examples:
+   learning was reset, or a restarted daemon relearns them. */
 static void past_loss(struct past *p, const json_t *body, bool apart) {
     struct sample sample = {.weight = 1, .time = (double)time(NULL), .apart = apart};
     if (!member_number(body, "examples", &sample.examples))
@@ -110,7 +110,7 @@ static void past_loss(struct past *p, const json_t *body, bool apart) {
     p->samples[p->count++] = sample;
 }
 
-/* Take in a `state` message as text from malloc, which becomes the past's. */
+/* Adds a `state` message as text from malloc, which the past then owns. */
 static void past_state(struct past *p, double examples, char *text) {
     while (p->state_count > 0 && p->states[p->state_count - 1].examples >= examples)
         drop_states(p, p->state_count - 1, 1);
@@ -126,7 +126,7 @@ static const struct sample *past_at(const struct past *p, double examples) {
     return after > 0 ? &p->samples[after - 1] : NULL;
 }
 
-/* The newest sample, and the newest state, of at most so many examples; NULL when there is none. */
+/* The newest sample or state with at most this number of examples; NULL if it does not exist. */
 static json_t *past_state_at(const struct past *p, double examples) {
     size_t i = p->state_count;
     while (i > 0 && p->states[i - 1].examples > examples)
@@ -144,7 +144,7 @@ int watched_open(struct watched *w, double silence) {
     static const bool topics[TOPICS] = {
         [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
     w->look.cursor = NAN;
-    w->gap_said = w->scale_said = w->rejected_said = -INFINITY;
+    w->gap_reported = w->last_scale = w->last_rejected = -INFINITY;
     w->speed = w->rejected = NAN;
     health_open(&w->health, w->endpoint, silence, note_health, w);
     struct runnel_peer peer = tool_peer(w->endpoint, &w->keys);
@@ -170,7 +170,7 @@ static struct happening *new_event(struct watched *w) {
     if (w->event_count == WATCHED_EVENTS)
         memmove(w->events, w->events + 1, --w->event_count * sizeof *w->events);
     if (w->look.events > 0 && w->look.events < (int)w->event_count)
-        w->look.events++; /* what is shown stays where it is */
+        w->look.events++; /* keeps the visible events in place */
     return &w->events[w->event_count++];
 }
 
@@ -180,7 +180,7 @@ void watched_note(struct watched *w, enum style style, const char *text) {
     text_copy(event->text, sizeof event->text, text);
 }
 
-/* How an event is shown, and its letter on the axis. */
+/* Sets the style of an event and its letter on the axis. */
 static void dress_event(struct happening *event, const char *kind) {
     static const struct {
         const char *kind;
@@ -204,32 +204,33 @@ static void dress_event(struct happening *event, const char *kind) {
         }
 }
 
-/* "checkpoint of 100 examples" needs no "checkpoint: " before it. */
-static void take_event(struct watched *w, const json_t *body) {
-    const char *kind = member_string(body, "kind"), *said = member_string(body, "text");
+/* "checkpoint of 100 examples" does not need "checkpoint: " before it. */
+static void add_event(struct watched *w, const json_t *body) {
+    const char *kind = member_string(body, "kind"), *sentence = member_string(body, "text");
     char joined[2 * WATCHED_TEXT];
     kind = kind ? kind : "event";
-    said = said ? said : "";
-    bool twice = strncmp(said, kind, strlen(kind)) == 0;
-    snprintf(joined, sizeof joined, "%s%s%s", twice ? "" : kind, *said && !twice ? ": " : "", said);
+    sentence = sentence ? sentence : "";
+    bool twice = strncmp(sentence, kind, strlen(kind)) == 0;
+    snprintf(joined, sizeof joined, "%s%s%s", twice ? "" : kind, *sentence && !twice ? ": " : "",
+             sentence);
     struct happening *event = new_event(w);
     *event = (struct happening){.time = (double)time(NULL), .examples = NAN};
     member_number(body, "time", &event->time);
     member_number(body, "examples", &event->examples);
     dress_event(event, kind);
     if (strcmp(kind, "input_scale") == 0)
-        w->scale_said = clock_seconds();
+        w->last_scale = clock_seconds();
     else if (strcmp(kind, "rejected") == 0)
-        w->rejected_said = clock_seconds();
+        w->last_rejected = clock_seconds();
     text_copy(event->text, sizeof event->text, joined);
 }
 
-/* An event of our own at the end of the gap; returns whether there is one. */
-static bool take_gap(struct watched *w, const double unheard[2]) {
+/* Adds an event at the end of a gap; returns whether there is a gap. */
+static bool add_gap(struct watched *w, const double unheard[2]) {
     char text[GAP_TEXT];
     if (isnan(unheard[1]))
         return false;
-    if (!gap_say(&w->gap_said, unheard, text))
+    if (!gap_report(&w->gap_reported, unheard, text))
         return true;
     watched_note(w, STYLE_WARN, text);
     w->events[w->event_count - 1].examples = unheard[1];
@@ -237,7 +238,7 @@ static bool take_gap(struct watched *w, const double unheard[2]) {
     return true;
 }
 
-static void take_loss(struct watched *w, const json_t *body, const double unheard[2]) {
+static void add_loss(struct watched *w, const json_t *body, const double unheard[2]) {
     double mean, examples, newest = watched_newest(w), now = clock_seconds();
     if (!member_number(body, "examples", &examples))
         return;
@@ -245,36 +246,36 @@ static void take_loss(struct watched *w, const json_t *body, const double unhear
         w->means.count = 0;
     if (member_number(body, "mean", &mean))
         trend_add(&w->means, mean);
-    if (w->loss_heard > 0)
-        w->loss_gap += (now - w->loss_heard - w->loss_gap) / WATCHED_GAPS;
-    w->loss_heard = now;
+    if (w->last_loss > 0)
+        w->loss_gap += (now - w->last_loss - w->loss_gap) / WATCHED_GAPS;
+    w->last_loss = now;
     replace(&w->columns, json_object_get(body, fields_of_loss[FIELD_columns].key));
-    past_loss(&w->past, body, take_gap(w, unheard));
+    past_loss(&w->past, body, add_gap(w, unheard));
 }
 
-static void take_state(struct watched *w, struct message *message) {
+static void add_state(struct watched *w, struct message *message) {
     double examples;
     if (!member_number(message->body, "examples", &examples))
         return;
     past_state(&w->past, examples, message->text);
     message->text = NULL;
-    w->state_heard = true;
+    w->has_state = true;
 }
 
 static void restart(struct watched *w) {
     replace(&w->status, NULL);
-    w->state_heard = false;
-    w->gap_said = w->scale_said = w->rejected_said = -INFINITY;
+    w->has_state = false;
+    w->gap_reported = w->last_scale = w->last_rejected = -INFINITY;
     w->speed = w->rejected = NAN;
-    w->loss_heard = w->loss_gap = 0;
+    w->last_loss = w->loss_gap = 0;
     replace(&w->truth, NULL);
     replace(&w->columns, NULL);
     w->means.count = 0;
 }
 
-/* Subscribe to predictions where there are any: messages of them that are lost are nobody's loss.
- */
-static void take_status(struct watched *w, json_t *body) {
+/* Subscribes to predictions if the daemon publishes them. They have a separate link, so that lost
+   predictions do not count as missed messages. */
+static void handle_status(struct watched *w, json_t *body) {
     static const bool topics[TOPICS] = {[TOPIC_PREDICTION] = true};
     struct runnel_peer peer = tool_peer(w->endpoint, &w->keys);
     replace(&w->status, body);
@@ -285,8 +286,8 @@ static void take_status(struct watched *w, json_t *body) {
         link_close(&w->predictions);
 }
 
-/* The newest of what waits. */
-static bool take_predictions(struct watched *w) {
+/* Keeps the newest waiting prediction. */
+static bool receive_predictions(struct watched *w) {
     struct message message;
     enum runnel_kind kind;
     bool any = false;
@@ -302,7 +303,7 @@ static bool take_predictions(struct watched *w) {
     return any;
 }
 
-static void take_message(struct watched *w, struct message *message) {
+static void handle_message(struct watched *w, struct message *message) {
     if (health_message(&w->health, message))
         restart(w);
     w->hindered = false;
@@ -316,16 +317,16 @@ static void take_message(struct watched *w, struct message *message) {
     member_number(message->body, "rejected", &w->rejected);
     switch (message->topic) {
     case TOPIC_STATUS:
-        take_status(w, message->body);
+        handle_status(w, message->body);
         break;
     case TOPIC_LOSS:
-        take_loss(w, message->body, message->news.unheard);
+        add_loss(w, message->body, message->news.unheard);
         break;
     case TOPIC_STATE:
-        take_state(w, message);
+        add_state(w, message);
         break;
     case TOPIC_EVENT:
-        take_event(w, message->body);
+        add_event(w, message->body);
         break;
     case TOPIC_PREDICTION:
     case TOPICS:
@@ -333,7 +334,7 @@ static void take_message(struct watched *w, struct message *message) {
     }
 }
 
-static void take_change(struct watched *w, enum runnel_kind change) {
+static void handle_change(struct watched *w, enum runnel_kind change) {
     bool known = w->refused || w->hindered;
     health_changed(&w->health, change);
     bool news = change == RUNNEL_REFUSED ? !w->refused : change == RUNNEL_HINDERED && !known;
@@ -343,7 +344,7 @@ static void take_change(struct watched *w, enum runnel_kind change) {
         watched_note(w, STYLE_BAD, link_refusal(w->link));
 }
 
-bool watched_take(struct watched *w) {
+bool watched_receive(struct watched *w) {
     struct message message;
     enum runnel_kind kind;
     bool any = false;
@@ -351,13 +352,13 @@ bool watched_take(struct watched *w) {
     for (int i = 0; i < MESSAGES_AT_ONCE && (kind = link_next(w->link, &message)) != RUNNEL_NOTHING;
          i++) {
         if (kind == RUNNEL_MESSAGE)
-            take_message(w, &message);
+            handle_message(w, &message);
         else
-            take_change(w, kind);
+            handle_change(w, kind);
         message_clear(&message);
         any = true;
     }
-    any |= take_predictions(w);
+    any |= receive_predictions(w);
     health_tick(&w->health, false);
     return any || w->event_count != events;
 }
@@ -373,16 +374,16 @@ const char *watched_state(const struct watched *w) {
 }
 
 bool watched_complete(const struct watched *w) {
-    return w->status && w->past.count > 0 && w->state_heard;
+    return w->status && w->past.count > 0 && w->has_state;
 }
 
 bool watched_settled(const struct watched *w) {
     const struct past *p = &w->past;
-    return !w->state_heard || p->state_count == 0 ||
+    return !w->has_state || p->state_count == 0 ||
            !(p->states[p->state_count - 1].examples < watched_newest(w));
 }
 
-/* The part of tcp://HOST:PORT before the last colon, without the scheme; 0 when it is no tcp. */
+/* The length of HOST in tcp://HOST:PORT; 0 for other endpoints. */
 static int host_length(const char *endpoint) {
     static const char scheme[] = "tcp://";
     const char *colon = strrchr(endpoint, ':');
@@ -391,7 +392,7 @@ static int host_length(const char *endpoint) {
     return (int)(colon - endpoint - (long)strlen(scheme));
 }
 
-/* A socket bound to every address is reached where the statistics are. */
+/* A socket bound to every address has the host of the statistics socket. */
 static bool is_every_address(const char *host, int length) {
     static const char *const all[] = {"0.0.0.0", "*", "[::]"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -404,9 +405,7 @@ bool watched_control(const struct watched *w, char text[WATCHED_ENDPOINT]) {
     const char *reported = member_string(json_object_get(w->status, "sockets"), "control");
     const char *endpoint = w->control ? w->control : reported;
     if (!endpoint) {
-        snprintf(text, WATCHED_ENDPOINT,
-                 "%s has not said where its control socket is: --control "
-                 "names it",
+        snprintf(text, WATCHED_ENDPOINT, "control socket of %s unknown: pass it with --control",
                  watched_name(w));
         return false;
     }

@@ -1,5 +1,4 @@
-/* One daemon as runnel-top knows it: the connection, how it is, all its messages so far, and
-   the view of it. */
+/* One daemon in runnel-top: the connection, its health, its messages so far, and the view of it. */
 #ifndef RUNNEL_TOP_WATCHED_H
 #define RUNNEL_TOP_WATCHED_H
 
@@ -17,23 +16,23 @@
 
 /* ---- Past ----
 
-   What a daemon has published of its learning, from the first message that came: a sample for
-   each `loss` message, and the `state` messages beside them. Memory is bounded: when it is full,
-   the older half gets coarser, two samples becoming one that keeps minimum and maximum; so all of a
-   long run stays in sight, its newest part in full. */
+   The published learning of a daemon since the first message: a sample for each `loss` message, and
+   the `state` messages. Memory is bounded: when it is full, pairs of samples in the older half are
+   joined and keep minimum and maximum. So a long run stays visible as a whole, with its newest part
+   at full resolution. */
 
 struct sample {
-    double examples, steps, time; /* of the message; of several merged ones, those of the newest */
-    double weight;                /* messages in it */
-    bool apart;                   /* before it there were examples without a message */
-    double values[FIELDS];        /* of `loss`; NAN where the message had none */
+    double examples, steps, time; /* of the message; for joined samples, of the newest */
+    double weight;                /* number of messages */
+    bool apart;                   /* whether examples without a message precede it */
+    double values[FIELDS];        /* of `loss`; NAN = not in the message */
 };
 
 enum { PAST_SAMPLES = 4096, PAST_STATES = 512 };
 
-/* Plain data, zero to begin with. */
+/* Initialize with zeros. */
 struct past {
-    struct sample *samples; /* (count,), by rising examples; owned */
+    struct sample *samples; /* (count,), by ascending examples; owned */
     size_t count;
     struct past_state {
         double examples;
@@ -43,91 +42,92 @@ struct past {
     size_t state_count;
 };
 
-/* The index of the first sample of more examples. */
+/* The index of the first sample with more examples. */
 size_t past_after(const struct past *past, double examples);
 
 enum {
     WATCHED_EVENTS = 400,
     WATCHED_TEXT = 240,
     WATCHED_ENDPOINT = 300,
-    WATCHED_GAPS = 8, /* messages over which the time between two of them is averaged */
+    WATCHED_GAPS = 8, /* number of messages in the average time between two */
 };
 
 struct happening {
-    double time, examples; /* examples: NAN where unknown */
+    double time, examples; /* examples: NAN = unknown */
     enum style style;
-    char mark; /* for the chart's axis; 0 = none */
+    char mark; /* letter on the chart's axis; 0 = none */
     char text[WATCHED_TEXT];
 };
 
-/* How the user looks at it. */
+/* The user's view of the daemon. */
 struct look {
-    double span;   /* examples that the charts show; 0 = all */
+    double span;   /* number of examples in the charts; 0 = all */
     double cursor; /* examples at the right end of the charts; NAN = the newest */
-    int events;    /* how many events, newest first, lie below what is shown */
-    int layers;    /* the first layer shown */
-    int column;    /* whose truth is shown, from 0; SAID_WORST (top_said.h) */
+    int events;    /* number of newest events that are hidden below */
+    int layers;    /* first visible layer */
+    int column;    /* column of the visible truth from 0, or FORECAST_WORST (top_forecast.h) */
 };
 
 struct watched {
     const char *endpoint;
-    const char *control; /* as given by the user, or NULL */
+    const char *control; /* as the user gave it, or NULL */
     struct key_options keys;
     struct link *link;
-    struct link *predictions; /* of their own, for they may be many: NULL unless there are any */
-    json_t *truth;            /* the newest of them that brought a truth; owned, NULL = none yet */
-    json_t *columns;          /* of the newest `loss`; owned, NULL = it has none */
+    /* a separate link, since predictions may be many; NULL without predictions */
+    struct link *predictions;
+    json_t *truth;   /* the newest one with a truth; owned, NULL = none yet */
+    json_t *columns; /* of the newest `loss`; owned, NULL = none */
     struct health health;
-    bool refused, hindered; /* for good, or for now: link_refusal says why */
+    bool refused, hindered; /* refused for good, or hindered for now: see link_refusal */
 
-    json_t *status; /* the newest message of the topic; owned, NULL until there is one */
+    json_t *status; /* newest message of the topic; owned, NULL = none yet */
     char run[WATCHED_TEXT];
-    bool replaying, state_heard;
-    double loss_heard,
-        loss_gap; /* clock_seconds() of the last `loss`; seconds between two, about */
+    bool replaying, has_state;
+    double last_loss,
+        loss_gap; /* clock_seconds() of the last `loss`; average seconds between two */
     struct trend means;
-    double gap_said;        /* see gap_say */
-    double scale_said;      /* clock_seconds() of the last event `input_scale` */
-    double rejected_said;   /* of the last event `rejected` */
-    double speed, rejected; /* of the newest `loss` or `status` that has them; NAN before */
+    double gap_reported;    /* see gap_report */
+    double last_scale;      /* clock_seconds() of the last event `input_scale` */
+    double last_rejected;   /* of the last event `rejected` */
+    double speed, rejected; /* of the newest `loss` or `status` with them; NAN = unknown */
     struct past past;
     struct happening events[WATCHED_EVENTS]; /* oldest first */
     size_t event_count;
     struct look look;
 };
 
-/* Connect; `watched` has been filled with endpoint, control and keys, else with zeros, and stays
-   where it is. Returns EX_OK, or complains and returns an exit status. */
+/* Connects. Endpoint, control and keys must be set, all other fields zero; the address must not
+   change. Returns EX_OK, or prints an error and returns an exit status. */
 int watched_open(struct watched *watched, double silence);
 void watched_close(struct watched *watched);
 
-/* Take in what waits, at most some thousand messages at once. Returns whether anything has come. */
-bool watched_take(struct watched *watched);
+/* Takes the waiting messages, at most some thousand at once. Returns whether there were any. */
+bool watched_receive(struct watched *watched);
 
-/* Add a remark of our own to the events, now. */
+/* Adds a remark to the events, with the current time. */
 void watched_note(struct watched *watched, enum style style, const char *text);
 
-/* The daemon's name, or its endpoint as long as it is not known. */
+/* The daemon's name, or its endpoint if unknown. */
 const char *watched_name(const struct watched *watched);
 
-/* `state` of the newest status, "" when there is none. */
+/* `state` of the newest status; "" if unknown. */
 const char *watched_state(const struct watched *watched);
 
-/* Where its control socket is, as the user or else the daemon says; false when neither does, with
-   `text` saying why. */
+/* The control socket that the user gave or the daemon reports. Returns false with an explanation in
+   `text` if unknown. */
 bool watched_control(const struct watched *watched, char text[WATCHED_ENDPOINT]);
 
-/* Whether the newest status, loss and state have come. */
+/* Whether status, loss and state have arrived. */
 bool watched_complete(const struct watched *watched);
 
-/* Whether the state that comes with the newest loss has come too, where states come at all. */
+/* Whether the state of the newest loss has arrived, if the daemon sends states. */
 bool watched_settled(const struct watched *watched);
 
-/* The sample and the state under the cursor (NULL: none); the state is the caller's. */
+/* Sample and state under the cursor (NULL = none); the caller owns the state. */
 const struct sample *watched_sample(const struct watched *watched);
 json_t *watched_layers(const struct watched *watched);
 
-/* Examples of the newest sample, NAN without one; the right end of the charts likewise. */
+/* Examples of the newest sample, NAN without one; examples at the right end of the charts. */
 double watched_newest(const struct watched *watched);
 double watched_cursor(const struct watched *watched);
 

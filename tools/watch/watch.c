@@ -1,4 +1,5 @@
-/* runnel-watch: the statistics of a running daemon as a table of lines. See runnel-watch(1). */
+/* runnel-watch: prints the statistics of a running daemon, one line a message. See
+   runnel-watch(1). */
 #include "build-config.h"
 
 #include <errno.h>
@@ -30,21 +31,20 @@
 #include "tools/shared/watch_names.h"
 #include "watch_table.h"
 
-/* ---- Abnormal ----
+/* ---- Anomalies ----
 
-   Events `anomaly` as a table of their own: what was abnormal, by the time of its data, or else
-   that of the message. */
+   Events `anomaly` as a separate table, by data time, or else by the time of the message. */
 
-/* Zeros to begin with. */
+/* Initialize with zeros. */
 struct abnormal {
-    unsigned long header; /* lines when it was printed; 0 = never */
+    unsigned long header; /* line number of the last header; 0 = none */
     int name;             /* columns of the widest name so far */
 };
 
 enum { TIME_COLUMNS = 19, STREAM_COLUMNS = 20, REASON_COLUMNS = 8 };
 enum { NUMBER_COLUMNS = 8, SCORE_COLUMNS = 7, LEAST_COLUMNS = 3, TEXT_SIZE = 64 };
 
-/* Its name, number or "-", with room for it from here on. */
+/* The name of a column, its number or "-". Makes room for it in the table. */
 static void name_column(struct abnormal *a, char name[NAME_SIZE],
                         const struct anomaly_column *one) {
     char number[FORMAT_SIZE] = "-";
@@ -58,7 +58,7 @@ static void name_column(struct abnormal *a, char name[NAME_SIZE],
     a->header = 0;
 }
 
-/* One line, after a header where that is due. */
+/* Prints a line, after a header if one is due. */
 static void abnormal_print(struct abnormal *a, struct lines *lines, const struct anomaly *anomaly) {
     const struct anomaly_column first = anomaly_column(anomaly, 0);
     size_t columns = json_array_size(anomaly->columns);
@@ -90,18 +90,18 @@ static void abnormal_print(struct abnormal *a, struct lines *lines, const struct
 
 /* ---- Next ----
 
-   The forecasts whose truth has not come: of each stream the newest prediction, printed once when
-   no other has come for a moment. */
+   Forecasts of future values: the newest prediction of each stream, printed once when no other
+   arrives for a moment. */
 
 #define NEXT_QUIET 1.0 /* seconds without a prediction */
 
-enum { NEXT_STREAMS = 32 /* the newest of more are printed */ };
+enum { NEXT_STREAMS = 32 /* only the newest are printed */ };
 
-/* Plain data, zero to begin with. */
+/* Initialize with zeros. */
 struct next {
-    json_t *open[NEXT_STREAMS]; /* messages, the oldest first; owned */
+    json_t *open[NEXT_STREAMS]; /* messages, oldest first; owned */
     size_t count;
-    double came; /* the newest one: clock_seconds() */
+    double came; /* time of the newest message (clock_seconds) */
 };
 
 static void drop(struct next *next, size_t which) {
@@ -115,7 +115,7 @@ static void next_close(struct next *next) {
         drop(next, next->count - 1);
 }
 
-/* Where the stream's is, else how many there are. */
+/* The index of the stream; `count` if unknown. */
 static size_t find(const struct next *next, const char *stream) {
     size_t which = 0;
     while (which < next->count && strcmp(member_string(next->open[which], "stream"), stream) != 0)
@@ -123,8 +123,8 @@ static size_t find(const struct next *next, const char *stream) {
     return which;
 }
 
-/* Take in a message of the topic `prediction`. */
-static void next_take(struct next *next, json_t *body) {
+/* Takes a message of the topic `prediction`. */
+static void next_add(struct next *next, json_t *body) {
     const char *stream = member_string(body, "stream");
     if (!stream || !json_object_get(body, "prediction"))
         return;
@@ -137,12 +137,11 @@ static void next_take(struct next *next, json_t *body) {
     next->came = clock_seconds();
 }
 
-/* Seconds until something is; INFINITY when nothing waits. */
+/* Seconds until next_print is due; INFINITY when nothing waits. */
 static double next_due(const struct next *next) {
     return next->count > 0 ? fmax(next->came + NEXT_QUIET - clock_seconds(), 0) : INFINITY;
 }
 
-/* Print what is due. */
 static void next_print(struct next *next, struct table *table, struct lines *lines) {
     if (next_due(next) > 0)
         return;
@@ -153,17 +152,17 @@ static void next_print(struct next *next, struct table *table, struct lines *lin
 
 /* ---- Pace ----
 
-   Rows for a reader: of each topic that makes rows at most PACE_ROWS a second. What comes faster
-   waits and is replaced by what is newer, so that the row shown last is always the newest one. */
+   At most PACE_ROWS rows of each topic a second. A faster row waits, and a newer one replaces it,
+   so that the last printed row is always the newest. */
 
 enum { PACE_ROWS = 10 };
 
-/* Fill with zeros; without `on` no row ever waits. */
+/* Initialize with zeros; without `on` no row waits. */
 struct pace {
     bool on;
-    bool replaced;         /* a row was, and will not be shown */
-    double shown[TOPICS];  /* when the last row was let through (clock_seconds) */
-    json_t *waits[TOPICS]; /* the newest row not shown yet, or NULL; owned */
+    bool replaced;         /* whether a row was replaced and will not be shown */
+    double shown[TOPICS];  /* time of the last printed row (clock_seconds) */
+    json_t *waits[TOPICS]; /* the newest row that waits, or NULL; owned */
 };
 
 #define PERIOD (1.0 / PACE_ROWS)
@@ -182,7 +181,7 @@ static void pace_close(struct pace *pace) {
         forget(pace, (enum topic)topic);
 }
 
-/* Whether the message has to wait; then the pace keeps its body. */
+/* Whether the message must wait; then keeps its body. */
 static bool pace_holds(struct pace *pace, const struct message *message) {
     enum topic topic = message->topic;
     if (!pace->on || !makes_rows(topic))
@@ -198,9 +197,9 @@ static bool pace_holds(struct pace *pace, const struct message *message) {
     return false;
 }
 
-/* Take a row that has waited long enough, or with `all` any: true with `row` filled, which
-   message_clear empties. */
-static bool pace_take(struct pace *pace, bool all, struct message *row) {
+/* Takes a row that has waited long enough, or with `all` any row. Returns true with `row` filled,
+   which the caller clears with message_clear. */
+static bool pace_pop(struct pace *pace, bool all, struct message *row) {
     double now = clock_seconds();
     for (int topic = 0; topic < TOPICS; topic++) {
         if (!pace->waits[topic] || (!all && now - pace->shown[topic] < PERIOD))
@@ -213,7 +212,7 @@ static bool pace_take(struct pace *pace, bool all, struct message *row) {
     return false;
 }
 
-/* Seconds until pace_take has a row; INFINITY when none waits. */
+/* Seconds until pace_pop returns a row; INFINITY when none waits. */
 static double pace_next(const struct pace *pace) {
     double next = INFINITY, now = clock_seconds();
     for (int topic = 0; topic < TOPICS; topic++)
@@ -222,18 +221,18 @@ static double pace_next(const struct pace *pace) {
     return next;
 }
 
-enum { MESSAGES_AT_ONCE = 1000 /* between two looks at signals, the clock, the connection */ };
+enum { MESSAGES_AT_ONCE = 1000 /* before signals, clock and connection are checked */ };
 
 struct options {
     const char *endpoint;
     struct key_options keys;
-    bool chosen[TOPICS]; /* by --topic */
-    bool anomalies;      /* likewise, of events those alone */
-    bool choice;         /* whether there was a --topic */
+    bool chosen[TOPICS]; /* topics of --topic */
+    bool anomalies;      /* print only events of this kind */
+    bool choice;         /* whether --topic was given */
     bool json, all;
-    uint64_t count; /* 0 = no end */
+    uint64_t count; /* 0 = no limit */
     double silence;
-    struct table table; /* with the columns of --columns */
+    struct table table; /* columns of --columns */
 };
 
 struct watch {
@@ -245,13 +244,13 @@ struct watch {
     struct abnormal abnormal;
     struct pace pace;
     struct next next;
-    bool pace_said, predictions_said, hindrance_said;
-    unsigned statuses; /* that have come while there was nothing to print */
-    bool refused;      /* by the daemon, for good */
+    bool pace_reported, predictions_reported, hindrance_reported;
+    unsigned statuses; /* status messages before anything was printed */
+    bool refused;      /* access denied */
     uint64_t printed;
 };
 
-static int wake = -1; /* eventfd: a signal has come */
+static int wake = -1; /* eventfd */
 static volatile sig_atomic_t ending, resized;
 
 static void on_signal(int number) {
@@ -266,12 +265,11 @@ static void on_signal(int number) {
         ending = 1;
     }
     if (write(wake, &one, sizeof one) < 0)
-        errno = saved; /* full: then it wakes anyhow */
+        errno = saved; /* the buffer is full, so the reader wakes anyway */
     errno = saved;
 }
 
-/* Without SA_RESTART, so that a write that waits for a slow reader ends; the second SIGINT ends the
-   program the hard way. */
+/* Without SA_RESTART, so that a blocked write ends. The second SIGINT ends the program at once. */
 static int catch_signals(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH};
     wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -288,8 +286,8 @@ static int catch_signals(void) {
 
 /* ---- Options ---- */
 
-static int take_topic(void *values, const struct option_row *row, const char *name,
-                      struct error *error) {
+static int parse_topic(void *values, const struct option_row *row, const char *name,
+                       struct error *error) {
     struct options *o = values;
     enum topic topic = topic_find(name, strlen(name));
     if (strcmp(name, "anomaly") == 0) {
@@ -298,20 +296,20 @@ static int take_topic(void *values, const struct option_row *row, const char *na
     }
     if (topic == TOPICS)
         return error_set(error, EX_USAGE,
-                         "--%s: found '%s', expected one of:" TOPIC_WORDS " anomaly", row->name,
-                         name);
+                         "--%s: unknown topic '%s', expected one of:" TOPIC_WORDS " anomaly",
+                         row->name, name);
     o->chosen[topic] = o->choice = true;
     return 0;
 }
 
-static int take_columns(void *values, const struct option_row *row, const char *list,
-                        struct error *error) {
+static int parse_columns(void *values, const struct option_row *row, const char *list,
+                         struct error *error) {
     struct options *o = values;
     const char *wrong = table_choose(&o->table, list);
     if (!wrong)
         return 0;
-    return error_set(error, EX_USAGE, "--%s: found '%.*s', expected %s, or all", row->name,
-                     (int)strcspn(wrong, ","), wrong, table_names());
+    return error_set(error, EX_USAGE, "--%s: unknown column '%.*s', expected all or one of %s",
+                     row->name, (int)strcspn(wrong, ","), wrong, table_names());
 }
 
 static const struct option_row rows[] = {
@@ -319,29 +317,28 @@ static const struct option_row rows[] = {
      OPTION_TEXT(struct options, endpoint)},
     KEY_OPTIONS(struct options, keys),
     {"topic", 't', "TOPIC",
-     "print this topic and not the usual ones, may be repeated:" TOPIC_WORDS
-     ", or anomaly: the events of this kind (default: loss, event and what is new of status; with "
+     "print only this topic; may be repeated:" TOPIC_WORDS
+     ", or anomaly for events of this kind (default: loss, event and changes of status; with "
      "--json: all)",
-     OPTION_TAKE(take_topic), .complete = COMPLETE_WORDS, .words = TOPIC_WORDS " anomaly"},
+     OPTION_TAKE(parse_topic), .complete = COMPLETE_WORDS, .words = TOPIC_WORDS " anomaly"},
     {"columns", 'C', "LIST",
-     "columns of the table, with commas between them, or all (default: those that fit)",
-     OPTION_TAKE(take_columns)},
-    {"json", 'j', NULL, "each message as one line of JSON, its topic added",
+     "columns of the table (comma-separated), or all (default: those that fit)",
+     OPTION_TAKE(parse_columns)},
+    {"json", 'j', NULL, "print each message as one line of JSON with its topic",
      OPTION_FLAG(struct options, json)},
-    {"count", 'n', "N", "end when N messages have been printed",
-     OPTION_COUNT(struct options, count, 1, UINT64_MAX)},
-    {"silence", 's', "SECONDS", "say so when no message comes for so long; 0 = never (default 15)",
+    {"count", 'n', "N", "end after N messages", OPTION_COUNT(struct options, count, 1, UINT64_MAX)},
+    {"silence", 's', "SECONDS",
+     "report when no message arrives for this time; 0 = never (default 15)",
      OPTION_SECONDS(struct options, silence)},
     {"all", 'a', NULL,
-     "every row, also on a terminal, which else gets at most 10 of a topic a second",
+     "print every row; without it, a terminal shows at most 10 rows of a topic a second",
      OPTION_FLAG(struct options, all)},
     OPTIONS_LAST,
 };
 
 /* ---- Watching ---- */
 
-/* Remarks about the daemon are printed between the lines of the table, but never between lines of
-   JSON. */
+/* Prints remarks between the lines of the table, but never between lines of JSON. */
 static void note(void *context, const char *text) {
     struct watch *w = context;
     if (w->options.json)
@@ -356,8 +353,8 @@ static bool is_printed(const struct options *o, enum topic topic) {
     return o->json || (topic != TOPIC_STATE && topic != TOPIC_PREDICTION);
 }
 
-/* Write JSON so that a terminal can do nothing but show it: U+007F..U+009F, which JSON allows
-   within strings, as \u007f..\u009f. */
+/* Writes JSON without control characters: JSON strings may contain U+007F..U+009F, which become
+   \u007f..\u009f. */
 static void put_json(FILE *file, const char *text) {
     for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++) {
         bool wide = byte[0] == 0xC2 && byte[1] >= 0x80 && byte[1] < 0xA0;
@@ -369,7 +366,7 @@ static void put_json(FILE *file, const char *text) {
     }
 }
 
-/* {"a": 1} as {"topic":"loss","a": 1}, with every digit as it came. */
+/* {"a": 1} becomes {"topic":"loss","a": 1}; digits stay unchanged. */
 static void print_json(struct lines *lines, const struct message *message) {
     const char *members = message->text + 1;
     char *line = NULL;
@@ -401,31 +398,31 @@ static void print_message(struct watch *w, const struct message *message) {
     w->printed++;
 }
 
-/* Rows that have waited; with `all` also those that should wait longer. */
+/* Prints the rows that have waited; with `all` also those that should wait longer. */
 static void print_rows(struct watch *w, bool all) {
     struct message row;
-    while (pace_take(&w->pace, all, &row)) {
+    while (pace_pop(&w->pace, all, &row)) {
         print_message(w, &row);
         message_clear(&row);
     }
-    if (!w->pace.replaced || w->pace_said)
+    if (!w->pace.replaced || w->pace_reported)
         return;
-    w->pace_said = true;
-    note(w, "rows come faster than anybody reads: 10 a second are shown, and none is lost; "
-            "--all shows all");
+    w->pace_reported = true;
+    note(w, "more than 10 rows a second: some are skipped; use --all to show all");
 }
 
-/* Who waits for predictions waits in vain where the daemon publishes none. */
+/* Reports that the daemon does not publish the requested predictions. */
 static void check_predictions(struct watch *w, const struct message *message) {
     if (message->topic != TOPIC_STATUS || !w->options.chosen[TOPIC_PREDICTION] ||
-        w->predictions_said || !json_is_false(json_object_get(message->body, "predictions")))
+        w->predictions_reported || !json_is_false(json_object_get(message->body, "predictions")))
         return;
-    w->predictions_said = true;
-    note(w, "this daemon publishes no predictions; start it with 'predictions: true' under "
-            "'statistics:' in its configuration, or with --set statistics.predictions=true");
+    w->predictions_reported = true;
+    note(w, "this daemon does not publish predictions; start it with --set "
+            "statistics.predictions=true, or set 'predictions: true' under 'statistics:' in its "
+            "configuration");
 }
 
-/* Who sees nothing wants to know whether anybody is there: said at the daemon's second status. */
+/* Reports at the second `status` that the daemon runs, although it prints nothing. */
 static void check_nothing(struct watch *w, const struct message *message) {
     const char *name = json_string_value(json_object_get(message->body, "name"));
     json_t *examples = json_object_get(message->body, "examples");
@@ -434,31 +431,31 @@ static void check_nothing(struct watch *w, const struct message *message) {
         return;
     char shown[NAME_SIZE], text[NAME_SIZE + 160];
     snprintf(text, sizeof text,
-             "%s is there and has learned %" JSON_INTEGER_FORMAT
-             " examples; nothing that is to be printed has come yet",
+             "%s is running and has learned %" JSON_INTEGER_FORMAT
+             " examples; no message of the selected topics yet",
              names_cut(shown, name, NAME_SIZE), json_integer_value(examples));
     note(w, text);
 }
 
-static void take_message(struct watch *w, const struct message *message) {
+static void handle_message(struct watch *w, const struct message *message) {
     if (health_message(&w->health, message)) {
         table_restart(&w->table);
-        w->predictions_said = false;
+        w->predictions_reported = false;
     }
     if (message->problem)
         return;
     check_predictions(w, message);
     check_nothing(w, message);
     if (message->topic == TOPIC_STATUS)
-        table_names_take(&w->table, message->body);
+        table_read_names(&w->table, message->body);
     if (!is_printed(&w->options, message->topic))
         return;
     if (message->topic == TOPIC_PREDICTION && !w->options.json)
-        next_take(&w->next, message->body);
+        next_add(&w->next, message->body);
     if (pace_holds(&w->pace, message))
         return;
     if (message->topic == TOPIC_STATUS || message->topic == TOPIC_EVENT)
-        print_rows(w, true); /* they came before it */
+        print_rows(w, true); /* they arrived earlier */
     print_message(w, message);
 }
 
@@ -466,25 +463,25 @@ static bool is_done(const struct watch *w) {
     return ending || w->refused || (w->options.count > 0 && w->printed >= w->options.count);
 }
 
-static void take_change(struct watch *w, enum runnel_kind change) {
+static void handle_change(struct watch *w, enum runnel_kind change) {
     w->refused |= change == RUNNEL_REFUSED;
     health_changed(&w->health, change);
-    if (change == RUNNEL_HINDERED && !w->hindrance_said) {
-        w->hindrance_said = true;
+    if (change == RUNNEL_HINDERED && !w->hindrance_reported) {
+        w->hindrance_reported = true;
         note(w, link_refusal(w->link));
     }
 }
 
-static void take_messages(struct watch *w) {
+static void handle_messages(struct watch *w) {
     struct message message;
     enum runnel_kind kind;
     for (int i = 0; i < MESSAGES_AT_ONCE && !is_done(w) &&
                     (kind = link_next(w->link, &message)) != RUNNEL_NOTHING;
          i++) {
         if (kind == RUNNEL_MESSAGE)
-            take_message(w, &message);
+            handle_message(w, &message);
         else
-            take_change(w, kind);
+            handle_change(w, kind);
         message_clear(&message);
     }
     health_tick(&w->health, false);
@@ -494,7 +491,7 @@ static void take_messages(struct watch *w) {
     next_print(&w->next, &w->table, w->lines);
 }
 
-static void take_signals(struct watch *w) {
+static void handle_signals(struct watch *w) {
     uint64_t signals;
     if (read(wake, &signals, sizeof signals) < 0)
         return;
@@ -506,7 +503,7 @@ static void take_signals(struct watch *w) {
 static int run(struct watch *w) {
     bool woken = false;
     while (!is_done(w)) {
-        take_messages(w);
+        handle_messages(w);
         if (lines_flush(w->lines))
             return complain(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
         if (is_done(w))
@@ -515,7 +512,7 @@ static int run(struct watch *w) {
         wait = fmin(wait, next_due(&w->next));
         link_wait(w->link, wake, wait, &woken);
         if (woken)
-            take_signals(w);
+            handle_signals(w);
     }
     if (ending)
         print_rows(w, true);
@@ -528,7 +525,7 @@ static int run(struct watch *w) {
 static int watch(const struct options *options) {
     struct watch w = {.options = *options, .table = options->table};
     w.pace.on = isatty(STDOUT_FILENO) && !options->json && !options->all;
-    /* `status` shows that the daemon lives, and its name, whatever is printed. */
+    /* `status` contains the name, and shows that the daemon runs. */
     bool topics[TOPICS];
     for (int topic = 0; topic < TOPICS; topic++)
         topics[topic] = topic == TOPIC_STATUS || is_printed(options, (enum topic)topic);
@@ -554,9 +551,9 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "runnel-watch",
         .operands = "",
-        .summary = "Print the statistics that a running runneld publishes, one line a message.",
-        .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 69 no sockets to be "
-                  "had, 74 standard output takes no more.",
+        .summary = "Print the statistics of a running daemon, one line a message.",
+        .ending = "Ctrl-C ends the program. Exit status: 0 success, 64 usage error, 69 cannot open "
+                  "a socket or access denied, 74 cannot write to standard output.",
         .groups = {{NULL, rows, &options}},
     };
     char **operands;

@@ -26,7 +26,7 @@
 /* ---- Lines ---- */
 
 enum {
-    COLUMNS_DEFAULT = 80, /* a terminal that does not say */
+    COLUMNS_DEFAULT = 80, /* for a terminal without a known width */
     COLUMNS_LEAST = 20,
     HELD_START = 64 * 1024,
     OUTPUT_SIZE = 2048,
@@ -34,13 +34,13 @@ enum {
 
 struct lines {
     bool utf8;
-    bool ascii; /* a terminal that shows nothing else */
+    bool ascii; /* a terminal that shows only ASCII */
     bool coloured;
     int columns;
     unsigned long count;
-    char *held; /* bytes to be written */
+    char *held; /* bytes to write */
     size_t held_size, held_room;
-    bool failed; /* out of memory: said by the next flush */
+    bool failed; /* out of memory: the next flush reports it */
 };
 
 static int terminal_columns(void) {
@@ -87,7 +87,7 @@ int lines_width(const char *text) {
         size_t length = mbrtowc(&character, text, strlen(text), &state);
         int width = 1;
         if (length == (size_t)-1 || length == (size_t)-2) {
-            length = 1; /* no character of the locale: a column a byte */
+            length = 1; /* not a character of the locale: one column a byte */
             memset(&state, 0, sizeof state);
         } else {
             width = wcwidth(character);
@@ -113,7 +113,7 @@ static void hold(struct lines *l, const char *bytes, size_t size) {
     l->held_size += size;
 }
 
-/* To a terminal of another encoding single bytes of a UTF-8 character may be control characters. */
+/* On a terminal with another encoding, the bytes of a UTF-8 character may be control characters. */
 static void make_safe(const struct lines *l, char *bytes, size_t size) {
     for (size_t i = 0; l->ascii && i < size; i++)
         if ((unsigned char)bytes[i] >= 0x80)
@@ -186,7 +186,7 @@ enum { LINE_SIZE = 1024, TEXT_SIZE = 600, LABEL_SIZE = 96, GAP = 1 };
 _Static_assert((int)EACH_FIELDS + (int)FIELDS <= (int)TABLE_COLUMNS_MAX,
                "a table holds every column once");
 
-/* The fields that have a column, from left to right. */
+/* Fields with a column, from left to right. */
 static const struct field *columns[TABLE_COLUMNS_MAX];
 static int column_count;
 
@@ -203,7 +203,7 @@ static void add_columns(enum field_table_of table) {
     }
 }
 
-/* Once, before any of them is looked at. */
+/* Fills `columns` once. */
 static void find_columns(void) {
     if (column_count)
         return;
@@ -255,8 +255,8 @@ static int highest_rank(void) {
     return rank;
 }
 
-/* Columns by rank as long as they fit the width, in order. What only some messages have takes no
-   place where this one does not. */
+/* Chooses columns by rank as long as they fit the width. Leaves out columns that this message does
+   not have. */
 static void fit_columns(int fitting[TABLE_COLUMNS_MAX], int *count, const json_t *body, int width) {
     bool taken[TABLE_COLUMNS_MAX] = {false};
     int used = -GAP, ranks = highest_rank();
@@ -286,7 +286,7 @@ static void format_cell(char text[FORMAT_SIZE], const struct field *field, const
         format_count(text, value, field->column.width);
 }
 
-/* A cell's text to the right of its column, after what stands in `line`. */
+/* Appends a right-aligned cell to `line`. */
 static void append_cell(char line[LINE_SIZE], const struct field *field, const char *text,
                         bool red) {
     size_t used = strlen(line);
@@ -294,7 +294,7 @@ static void append_cell(char line[LINE_SIZE], const struct field *field, const c
              field->column.width, text, red ? PLAIN : "");
 }
 
-/* The simplest forecast has been better over the last tenth of the examples. */
+/* The baseline was better over the last tenth of the examples. */
 static bool is_bad(const struct lines *lines, const struct field *field, const json_t *body) {
     bool skill =
         field == &fields_of_loss[FIELD_skill] || field == &fields_of_loss[FIELD_skill_recent];
@@ -351,15 +351,15 @@ void table_note(struct lines *lines, const char *sentence) {
 }
 
 static void print_event(struct lines *lines, const json_t *body) {
-    const char *kind = member_string(body, "kind"), *said = member_string(body, "text");
+    const char *kind = member_string(body, "kind"), *sentence = member_string(body, "text");
     char joined[TEXT_SIZE], clean[TEXT_SIZE];
-    /* "checkpoint of 100 examples" needs no "checkpoint: " before it. */
-    bool said_twice = kind && said && strncmp(said, kind, strlen(kind)) == 0;
+    /* "checkpoint of 100 examples" does not need "checkpoint: " before it. */
+    bool repeats_kind = kind && sentence && strncmp(sentence, kind, strlen(kind)) == 0;
     snprintf(joined, sizeof joined, "%s%s%s",
-             said_twice ? ""
-             : kind     ? kind
-                        : "event",
-             said && !said_twice ? ": " : "", said ? said : "");
+             repeats_kind ? ""
+             : kind       ? kind
+                          : "event",
+             sentence && !repeats_kind ? ": " : "", sentence ? sentence : "");
     print_timed(lines, body_time(body), text_copy(clean, sizeof clean, joined));
 }
 
@@ -374,7 +374,7 @@ static void print_clean(struct lines *lines, const json_t *body, const char *for
     print_timed(lines, body_time(body), text_copy(clean, sizeof clean, text));
 }
 
-/* All of it when it is not the one that was printed last, else only how it is. */
+/* Prints everything if the daemon is not the last one printed, else only its state. */
 static bool print_status(struct table *table, struct lines *lines, const json_t *body) {
     const char *name = member_string(body, "name"), *state = member_string(body, "state");
     const char *device = member_string(body, "device"), *model = member_string(body, "model");
@@ -407,13 +407,13 @@ void table_restart(struct table *table) {
     table->truth_header = 0;
 }
 
-void table_names_take(struct table *table, const json_t *status) {
+void table_read_names(struct table *table, const json_t *status) {
     const char *names = member_string(status, fields_of_status[STATUS_target_names].key);
     if (strcmp(names ? names : "", table->names ? table->names : "") == 0)
         return;
     table_close(table);
     table->names = names && *names ? strdup(names) : NULL;
-    table->truth_header = 0; /* another width */
+    table->truth_header = 0; /* the width may differ */
 }
 
 void table_close(struct table *table) {
@@ -432,10 +432,10 @@ static void append_histogram(char line[LINE_SIZE], const struct lines *lines, co
     snprintf(line + used, LINE_SIZE - used, "  %s", trend_histogram(values, count, utf8, picture));
 }
 
-/* "layer 0", or " 0 change": as wide where a line has 80 columns. */
+/* "layer 0" or " 0 change", equally wide on a line of 80 columns. */
 static void format_layer(char label[LABEL_SIZE], const struct lines *lines, size_t index,
                          const json_t *layers) {
-    enum { LINE = 80, NAMED = 9 /* number and name in it */, HISTOGRAM = 2 + FIELD_BINS };
+    enum { LINE = 80, NAMED = 9 /* columns of number and name */, HISTOGRAM = 2 + FIELD_BINS };
     const json_t *layer = json_array_get(layers, index);
     int more = lines->columns - LINE, number = state_number_columns(layers);
     more -= more < HISTOGRAM ? 0 : HISTOGRAM;
@@ -505,11 +505,11 @@ static void print_prediction(struct lines *lines, const json_t *body) {
 struct truths {
     struct table *table;
     struct lines *lines;
-    double when; /* it was learned */
+    double when; /* time when the truth was learned */
     size_t count;
-    bool open;     /* the truth has not come */
-    int name;      /* columns that a target's name takes */
-    bool baseline; /* there is room for it */
+    bool open;     /* the truth is not known yet */
+    int name;      /* columns of a target's name */
+    bool baseline; /* whether the baseline has room */
 };
 
 enum {
@@ -519,12 +519,12 @@ enum {
     TIME_SIZE = 64,
     WORD_COLUMNS = 16,
     WORD_SIZE = 4 * WORD_COLUMNS,
-    NUMBERED_COLUMNS = 3, /* where targets have no names */
-    NAMED_COLUMNS = 12,   /* a name gets at least so many, before the baseline has a place */
+    NUMBERED_COLUMNS = 3, /* columns without target names */
+    NAMED_COLUMNS = 12,   /* columns of a name before the baseline has room */
     OTHER_COLUMNS = TIME_COLUMNS + 1 + STREAM_COLUMNS + 1 + 5 * (1 + NUMBER_COLUMNS) + 2,
 };
 
-/* As the names need it, and the line has it. */
+/* Divides the line between names and baseline. */
 static struct truths begin(struct table *table, struct lines *lines, double when, bool open) {
     int room = lines->columns - OTHER_COLUMNS, longest = names_longest(table->names, room + 1);
     bool baseline = longest <= room || room >= NAMED_COLUMNS;
@@ -534,8 +534,8 @@ static struct truths begin(struct table *table, struct lines *lines, double when
     return (struct truths){table, lines, when, 0, open, name, baseline};
 }
 
-/* Before the `texts` of its own the time of the data where there is one, else when it was learned,
-   of what comes "next"; and the stream. */
+/* Fills the first two texts: data time, or the time when it was learned, or "next"; and the
+   stream. */
 static void print_row(struct truths *t, const struct truth_row *row,
                       const struct lines_table *table, const char **texts, bool missed) {
     char date[TIME_SIZE] = "next", stream[4 * STREAM_COLUMNS], ahead[FORMAT_SIZE] = "",
@@ -581,19 +581,19 @@ static void print_word(void *context, const struct truth_row *row) {
     static const int widths[] = {-TIME_COLUMNS, -STREAM_COLUMNS, WORD_COLUMNS,
                                  WORD_COLUMNS,  NUMBER_COLUMNS,  WORD_COLUMNS};
     static const struct lines_table table = {titles, widths, sizeof widths / sizeof *widths};
-    const char *came = row->words[TRUTH_CAME], *said = row->words[TRUTH_SAID];
+    const char *came = row->words[TRUTH_ACTUAL], *sentence = row->words[TRUTH_FORECAST];
     char words[3][WORD_SIZE], share[FORMAT_SIZE];
     const char *texts[] = {NULL,
                            NULL,
                            word_text(words[0], came),
-                           word_text(words[1], said),
+                           word_text(words[1], sentence),
                            format_number(share, row->probability),
                            word_text(words[2], row->words[TRUTH_BASELINE])};
-    print_row(context, row, &table, texts, came && strcmp(came, said) != 0);
+    print_row(context, row, &table, texts, came && strcmp(came, sentence) != 0);
 }
 
-/* A row for each column of each truth that a message brought; `when` it was learned (Unix time)
-   stands where the data have no time. Returns how many rows there were. */
+/* Prints a row for each column of each truth in the message. `when` (Unix time) replaces an unknown
+   data time. Returns the number of rows. */
 static size_t truths_print(struct table *table, struct lines *lines, const json_t *body,
                            double when) {
     struct truths truths = begin(table, lines, when, false);

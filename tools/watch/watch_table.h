@@ -1,5 +1,5 @@
-/* Messages as lines for people: `loss` as a row of a table whose header comes again and again,
-   `event` and notes as lines with their time, `state`, `prediction` and `status` as they fit. */
+/* Messages as lines of text: `loss` as a row of a table with repeated headers, `event` and notes as
+   lines with a time, and lines for `state`, `prediction` and `status`. */
 #ifndef RUNNEL_WATCH_TABLE_H
 #define RUNNEL_WATCH_TABLE_H
 
@@ -13,42 +13,42 @@ struct lines;
 
 /* ---- Lines ----
 
-   Standard output as lines, held until lines_flush, which writes them at once. */
+   Lines on standard output, held until lines_flush writes them at once. */
 
-/* Open on standard output. -1 when out of memory. */
+/* Returns -1 when out of memory. */
 int lines_open(struct lines **lines);
 
-/* Write what is held; closes nothing of standard output. */
+/* Writes the held lines; does not close standard output. */
 void lines_close(struct lines **lines);
 
 enum { LINES_PLAIN_COLUMNS = 100 };
 
-/* The terminal has changed its size. */
+/* Call after the terminal has changed its size. */
 void lines_resized(struct lines *lines);
 
-/* Add one. The text must be clean (text_copy) and have no newline. What is not ASCII becomes '?' on
-   a terminal that does not show UTF-8. */
+/* Adds a line. The text must be clean (text_copy) and have no newline. Characters outside ASCII
+   become '?' on a terminal without UTF-8. */
 void lines_add(struct lines *lines, const char *text);
 
-enum { LINES_HEADER_EVERY = 20 /* so that a terminal of 24 always shows one */ };
+enum { LINES_HEADER_EVERY = 20 /* so that a terminal of 24 lines always shows one */ };
 
-/* A table whose rows come one by one. */
+/* A table that is printed row by row. */
 struct lines_table {
     const char *const *titles; /* (count,) */
-    const int *widths;         /* (count,); below 0: to the left */
+    const int *widths;         /* (count,); negative: left-aligned */
     size_t count;
 };
 
-/* Add a row of clean texts, then `rest`; before it a header, where the last one, of the line
- *header (0 = none), is far above. */
+/* Adds a row of clean texts, then `rest`. Adds a header before it if the last one, at line *header
+   (0 = none), is too far above. */
 void lines_row(struct lines *lines, const struct lines_table *table, unsigned long *header,
                const char *const *texts, const char *rest);
 
-/* Write what has been added. -1 when standard output takes no more; errno says why. EINTR is not an
-   error: what was not written stays held. */
+/* Writes the held lines. Returns -1 with errno if standard output failed. EINTR is not an error:
+   the rest stays held. */
 int lines_flush(struct lines *lines);
 
-/* The columns that a clean text takes. */
+/* The terminal columns of a clean text. */
 int lines_width(const char *text);
 
 enum {
@@ -57,45 +57,44 @@ enum {
     TABLE_SELF_SIZE = 600,
 };
 
-/* Fill with zeros, then with table_choose if the user has chosen. */
+/* Initialize with zeros, then with table_choose if the user has chosen columns. */
 struct table {
-    bool chosen;                    /* the columns are the user's */
-    int columns[TABLE_COLUMNS_MAX]; /* of the row printed last */
+    bool chosen;                    /* whether the user has chosen the columns */
+    int columns[TABLE_COLUMNS_MAX]; /* of the last printed row */
     int count;
-    unsigned long header;         /* lines when the header was printed; 0 = never */
-    unsigned long truth_header;   /* likewise that of predictions */
-    char *names;                  /* of targets, as the newest `status` has them; NULL = none */
-    char state[TABLE_STATE_SIZE]; /* of the daemon, as printed last; "" = none was */
-    char self[TABLE_SELF_SIZE];   /* its name, device, parameters and model, likewise */
+    unsigned long header;         /* line number of the last header; 0 = none */
+    unsigned long truth_header;   /* the same for predictions */
+    char *names;                  /* target names of the newest `status`; NULL = none */
+    char state[TABLE_STATE_SIZE]; /* last printed state of the daemon; "" = none */
+    char self[TABLE_SELF_SIZE];   /* last printed name, device, parameters and model */
 };
 
-/* Take the columns from a list of names with commas between them, or "all". Returns NULL, or the
-   name that is no column's. */
+/* Chooses the columns from a comma-separated list, or "all". Returns NULL or the first unknown
+   name. */
 const char *table_choose(struct table *table, const char *list);
 
-/* The names that table_choose takes, with ", " between them; from static memory. */
+/* All column names, separated by ", "; static memory. */
 const char *table_names(void);
 
-/* Print one message. Returns whether it was worth a line: a `status` is only when it is the first
-   one, or the daemon's state, name, device, parameters or model have changed. */
+/* Prints a message. Returns whether it printed a line: a `status` is printed only if it is the
+   first, or if the daemon's state, name, device, parameters or model have changed. */
 bool table_print(struct table *table, struct lines *lines, const struct message *message);
 
-/* The daemon is another one: its first `status` is printed again. */
+/* Call after a restart of the daemon: prints its first `status` again. */
 void table_restart(struct table *table);
 
-/* What a `status` says of how targets are called. */
-void table_names_take(struct table *table, const json_t *status);
+/* Takes the target names from a `status`. */
+void table_read_names(struct table *table, const json_t *status);
 void table_close(struct table *table);
 
-/* Print a sentence with the time of day. */
+/* Prints a sentence with the time of day. */
 void table_note(struct lines *lines, const char *sentence);
 
 /* ---- Truths ----
 
-   Messages of the topic `prediction` as rows of a table: each truth beside what was said of it. */
+   Messages of the topic `prediction` as rows of a table: each truth with its forecast. */
 
-/* What a message says of the value that comes next, in the columns of those that have come: nothing
-   where it says no intervals. */
+/* Prints the forecast of the next value in the same columns; nothing without intervals. */
 void truths_next(struct table *table, struct lines *lines, const json_t *body);
 
 #endif

@@ -1,4 +1,4 @@
-/* runnel-web: a page that shows daemons learn. See runnel-web(1). */
+/* runnel-web: a web page that shows running daemons. See runnel-web(1). */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -36,24 +36,25 @@ static const struct option_row rows[] = {
      OPTION_LIST(struct options, endpoints, FEEDS_MAX), .unique = true},
     KEY_OPTIONS(struct options, keys),
     {"listen", 'l', "ADDRESS",
-     "ADDRESS:PORT of the page (default " LISTEN "); one that other machines reach needs --token",
+     "ADDRESS:PORT of the page (default " LISTEN
+     "); an address that other machines can reach requires --token",
      OPTION_TEXT(struct options, server.listen)},
-    {"token", 't', "FILE", "admit only clients that know the token in the file's first line",
+    {"token", 't', "FILE", "require the token in the first line of FILE",
      OPTION_FILE(struct options, server.token_file)},
     {"history", 'H', "FILE",
-     "keep what is shown in this file (default web.history in $XDG_STATE_HOME/runnel, else "
+     "keep the history in FILE (default: web.history in $XDG_STATE_HOME/runnel or "
      "~/.local/state/runnel)",
      OPTION_FILE(struct options, history)},
     {"forecasts", 'f', NULL,
-     "add the newest reading, forecast and 90% interval of each stream and column to /metrics",
+     "add the newest value, forecast and 90% interval of each stream and column to /metrics",
      OPTION_FLAG(struct options, forecasts)},
     {"recording", 'r', "FILE",
-     "show this recording of runnel-record or runnel-web, which is only read, instead of daemons",
+     "show a recording of runnel-record or runnel-web (read-only) instead of daemons",
      OPTION_FILE(struct options, recording)},
     OPTIONS_LAST,
 };
 
-/* A descriptor that is readable when the program is to end. */
+/* Returns a descriptor that is readable after a signal that ends the program. */
 static int catch_signals(void) {
     sigset_t signals;
     sigemptyset(&signals);
@@ -65,7 +66,7 @@ static int catch_signals(void) {
     return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* Make all directories of the path. */
+/* Creates all directories of the path. */
 static void make_directories(char *path) {
     for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';
@@ -155,16 +156,15 @@ int main(int argc, char **argv) {
         .name = "runnel-web",
         .operands = "[RESULTS]",
         .summary =
-            "Show running daemons learn: a page with live charts, at http://" LISTEN "/ unless "
-            "--listen says otherwise, with its data as JSON, and /metrics for Prometheus. With "
-            "RESULTS, the directory of an experiment or the results.sqlite in it, it shows the "
-            "runs "
-            "of this experiment instead, also while they are made. It only shows: nothing on the "
-            "page changes anything.",
-        .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 65 RESULTS are none, "
-                  "or damaged, 66 there are no RESULTS, or no token to be "
-                  "read, 69 no socket, port or chart library to be had, 74 the history or "
-                  "recording cannot be opened.",
+            "Show running daemons on a web page with live charts, by default at http://" LISTEN
+            "/, with its data as JSON and with /metrics for Prometheus. With RESULTS, the "
+            "directory of an experiment or the results.sqlite in it, show the runs of this "
+            "experiment instead, even while it runs. The page is read-only: it cannot change a "
+            "daemon.",
+        .ending =
+            "Ctrl-C ends the program. Exit status: 0 success, 64 usage error, 65 RESULTS are "
+            "invalid or damaged, 66 RESULTS not found or cannot read the token, 69 cannot open a "
+            "socket or port, or chart library not found, 74 cannot open the history or recording.",
         .groups = {{NULL, rows, &options}},
         .complete = COMPLETE_FILE,
     };
@@ -176,9 +176,9 @@ int main(int argc, char **argv) {
         return EX_USAGE;
     options.experiment = operands[0];
     if (options.experiment && (options.recording || options.endpoints.count || options.history))
-        return complain_usage("results of an experiment are shown alone: leave out -c, -r and -H");
+        return complain_usage("RESULTS cannot be used together with -c, -r or -H");
     if (options.recording && (options.endpoints.count || options.history))
-        return complain_usage("a recording (-r) is shown alone: leave out -c and -H");
+        return complain_usage("-r cannot be used together with -c or -H");
     int signals = catch_signals();
     if (signals < 0)
         return complain(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));

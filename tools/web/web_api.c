@@ -15,11 +15,11 @@
 
 /* ---- Anomalies ----
 
-   /api/anomalies: what daemons found abnormal, as it is recorded. docs/reference/web-api.md has its form. */
+   /api/anomalies: recorded anomalies. See docs/reference/web-api.md. */
 
 enum { ANOMALIES = 500, POINTS_MOST = 5000, DIGITS = 10 };
 
-/* The numbers of a row, in the order of an answer. */
+/* The numbers of a row, in the order of the answer. */
 static const struct {
     const char *name;
     size_t offset;
@@ -89,10 +89,10 @@ static struct reply anomaly_answer(const struct feeds *feeds, struct MHD_Connect
 
 /* ---- Skill ----
 
-   /api/skill: how good each number of the targets, each expert and each member was in the newest
-   `loss` message of a run. docs/reference/web-api.md has its form. */
+   /api/skill: the quality of each target column, expert and member in the newest `loss` message of
+   a run. See docs/reference/web-api.md. */
 
-/* As `loss` has them: a list of columns, an object of experts. */
+/* The format of `loss`: a list of columns, an object of experts. */
 static void write_parts(FILE *stream, bool experts, const struct history_part *parts,
                         size_t count) {
     const struct field_table *table = &field_tables[experts ? FIELDS_OF_EXPERT : FIELDS_OF_COLUMN];
@@ -139,7 +139,7 @@ static struct reply skill_answer(const struct feeds *feeds, struct MHD_Connectio
         history_parts(feeds->history, (int64_t)run, true, &experts, &expert_count))
         reply = reply_error(MHD_HTTP_INTERNAL_SERVER_ERROR, "%s", history_error(feeds->history));
     else if (!known)
-        reply = reply_error(MHD_HTTP_NOT_FOUND, "there is no run %zu; /api/runs lists them", run);
+        reply = reply_error(MHD_HTTP_NOT_FOUND, "run %zu not found; /api/runs lists the runs", run);
     else
         reply = answer_parts(run, columns, column_count, experts, expert_count);
     free(columns);
@@ -149,20 +149,19 @@ static struct reply skill_answer(const struct feeds *feeds, struct MHD_Connectio
 
 /* ---- Forecasts ----
 
-   /api/forecasts: what daemons have predicted of late, beside what came. docs/reference/web-api.md has its
-    * form. */
+   /api/forecasts: recent predictions with their truths. See docs/reference/web-api.md. */
 
-/* What a request asks for: ?daemon= or &run= &stream= &ahead= &column= &points= &around= */
+/* The query: ?daemon= or &run= &stream= &ahead= &column= &points= &around= */
 struct forecast_query {
     size_t daemon, ahead, column, points;
     size_t run;         /* of a recording */
-    const char *stream; /* NULL = what there is */
-    double around;      /* an example; INFINITY = the newest steps */
+    const char *stream; /* NULL = list the streams */
+    double around;      /* number of an example; INFINITY = the newest steps */
 };
 
-/* NULL, or what is wrong. */
-static const char *take_forecast_query(struct forecast_query *query, const struct feeds *feeds,
-                                       struct MHD_Connection *connection) {
+/* Returns NULL, or the error. */
+static const char *parse_forecast_query(struct forecast_query *query, const struct feeds *feeds,
+                                        struct MHD_Connection *connection) {
     *query = (struct forecast_query){.points = FORECAST_STEPS, .around = INFINITY};
     query->stream = query_text(connection, "stream");
     if (feeds->recording && (!query_count(connection, "run", 1, 1e15, &query->run) || !query->run))
@@ -181,22 +180,22 @@ static const char *take_forecast_query(struct forecast_query *query, const struc
 }
 
 static struct reply unknown(void) {
-    return reply_error(MHD_HTTP_NOT_FOUND, "nothing is known of this stream and column; "
-                                           "/api/forecasts lists what is");
+    return reply_error(
+        MHD_HTTP_NOT_FOUND,
+        "no forecasts of this stream and column; /api/forecasts lists all streams and columns");
 }
 
 static struct reply no_memory(void) {
     return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
 }
 
-/* ---- Of a daemon ---- */
+/* ---- A daemon ---- */
 
-/* The newest class that came and what is said, where classes are words: there is no chart of them.
- */
+/* Writes the newest class and its forecast if classes are words, which have no chart. */
 static void write_words(FILE *stream, const json_t *message) {
-    const json_t *said = json_object_get(message, "prediction");
+    const json_t *prediction = json_object_get(message, "prediction");
     const json_t *came = json_object_get(json_object_get(message, "scored"), "target");
-    if (!json_is_array(json_object_get(said, "words")))
+    if (!json_is_array(json_object_get(prediction, "words")))
         return;
     fputs("\"said\":{\"stream\":", stream);
     json_dumpf(json_object_get(message, "stream"), stream, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -205,7 +204,7 @@ static void write_words(FILE *stream, const json_t *message) {
         json_dumpf(came, stream, JSON_ENCODE_ANY | JSON_COMPACT);
     }
     fputs(",\"prediction\":", stream);
-    json_dumpf(said, stream, JSON_COMPACT);
+    json_dumpf(prediction, stream, JSON_COMPACT);
     fputs("},", stream);
 }
 
@@ -220,7 +219,7 @@ static void write_list(FILE *stream, const struct feed *feed) {
                                       : "false",
             feed->forecasts.wordless ? "true" : "false",
             (unsigned long long)feed->forecasts.left_out, (unsigned long long)feed->backlog.passed);
-    write_words(stream, feed->forecasts.said);
+    write_words(stream, feed->forecasts.classes);
     fputs("\"series\":[", stream);
     for (const struct forecast_series *series = feed->forecasts.series; series;
          series = series->following) {
@@ -232,7 +231,7 @@ static void write_list(FILE *stream, const struct feed *feed) {
     fputs("]}", stream);
 }
 
-/* Steps from `first` on, before `end`: half of the points before an example, or the newest. */
+/* The steps from `first` on, before `end`: around an example or the newest. */
 struct span {
     size_t first, end;
 };
@@ -268,7 +267,7 @@ static void write_places(FILE *stream, const char *name, const struct forecast_s
     fputc(']', stream);
 }
 
-/* What was said of the value that comes next, when the newest steps are shown. */
+/* Writes the forecast of the next value, if the newest steps are shown. */
 static void write_next(FILE *stream, const struct forecast_series *series, struct span span,
                        size_t column) {
     const double *next = span.end == series->count ? forecast_next(series) : NULL;
@@ -309,13 +308,14 @@ static void write_steps(FILE *stream, const struct forecast_query *query,
     fputc('}', stream);
 }
 
-/* ---- Of a recording ---- */
+/* ---- A recording ---- */
 
 static bool is_same(const struct history_predicted *one, const struct history_predicted *other) {
     return one->ahead == other->ahead && strcmp(one->stream, other->stream) == 0;
 }
 
-/* The columns of a stream and horizon as one, unless an entry before `i` has told of them. */
+/* Writes the columns of a stream and horizon as one entry, unless an entry before `i` belongs to
+   it. */
 static void write_recorded(FILE *stream, const struct history_predicted *list, size_t count,
                            size_t i, bool *first) {
     int columns = 0;
@@ -361,7 +361,7 @@ static struct reply list_recorded(const struct feeds *feeds, const struct foreca
     return reply_end(&text, REPLY_JSON);
 }
 
-/* What a row has, in the order of an answer. */
+/* The numbers of a row, in the order of the answer. */
 static const struct {
     const char *name;
     size_t offset;
@@ -392,12 +392,13 @@ static void write_rows(FILE *stream, const struct history_prediction *rows, size
 }
 
 static struct reply gone(const struct forecast_query *query) {
-    return reply_error(MHD_HTTP_GONE,
-                       "example %.0f is older than the steps that are kept, and not recorded here",
-                       query->around);
+    return reply_error(
+        MHD_HTTP_GONE,
+        "example %.0f not found: it is older than the steps in memory and in the history",
+        query->around);
 }
 
-/* `kept`: whether the run has all its steps there; if not, those missing are gone. */
+/* `kept`: whether the recording of the run is complete. */
 static struct reply steps_recorded(const struct feeds *feeds, const struct forecast_query *query,
                                    bool kept) {
     struct history_predicted of = {.column = (int)query->column, .ahead = (int)query->ahead};
@@ -425,25 +426,25 @@ static struct reply steps_recorded(const struct feeds *feeds, const struct forec
                    : gone(query);
 }
 
-/* Whether all steps around the example came before those that are kept. */
+/* Whether all steps around the example are older than the steps in memory. */
 static bool is_gone(const struct forecast_series *series, const struct forecast_query *query) {
     const double *oldest = series->count ? forecast_row(series, 0) : NULL;
     return oldest && isfinite(query->around) &&
-           query->around < fmin(oldest[FORECAST_POSITION], oldest[FORECAST_SAID]);
+           query->around < fmin(oldest[FORECAST_POSITION], oldest[FORECAST_MADE]);
 }
 
-/* Steps that a daemon's series has no more, from the history. */
+/* Reads steps from the history that are no longer in memory. */
 static struct reply steps_gone(const struct feeds *feeds, struct forecast_query *query,
                                const struct feed *feed) {
     query->run = (size_t)history_current(feeds->history, feed->endpoint);
-    query->ahead = query->ahead ? query->ahead : 1; /* as recordings have the only horizon */
+    query->ahead = query->ahead ? query->ahead : 1; /* recordings number the only horizon 1 */
     return steps_recorded(feeds, query, false);
 }
 
 static struct reply forecast_answer(const struct feeds *feeds, struct MHD_Connection *connection) {
     struct forecast_query query;
     struct reply_text text;
-    const char *wrong = take_forecast_query(&query, feeds, connection);
+    const char *wrong = parse_forecast_query(&query, feeds, connection);
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
     if (feeds->recording)
@@ -465,22 +466,22 @@ static struct reply forecast_answer(const struct feeds *feeds, struct MHD_Connec
 }
 
 enum {
-    POINTS = 1000, /* unless it is said how many */
+    POINTS = 1000, /* default */
     POINTS_MAX = 5000,
     SHARE_DIGITS = 4,
-    MEANING_SIZE = 512, /* of a field, as a sentence */
-    COLUMN_SIZE = 64,   /* of a column's name; longer ones there are none */
+    MEANING_SIZE = 512, /* size of a field's description */
+    COLUMN_SIZE = 64,   /* size of a column's name; no column has a longer one */
 };
 
-/* What a request asks for: ?run= &layer= &axis= &from= &to= &points= &columns= */
+/* The query: ?run= &layer= &axis= &from= &to= &points= &columns= */
 struct query {
     int64_t run;
-    int layer; /* -1 = none: losses */
+    int layer; /* -1 = the losses */
     struct history_range range;
     const char *columns; /* "a,b"; NULL = all */
 };
 
-static bool take_axis(struct MHD_Connection *connection, enum history_axis *axis) {
+static bool parse_axis(struct MHD_Connection *connection, enum history_axis *axis) {
     const char *text = query_text(connection, "axis");
     for (int i = 0; text && i < HISTORY_AXES; i++)
         if (strcmp(text, history_axes[i]->name) == 0) {
@@ -490,8 +491,8 @@ static bool take_axis(struct MHD_Connection *connection, enum history_axis *axis
     return !text;
 }
 
-/* NULL, or what is wrong. */
-static const char *take_query(struct query *query, struct MHD_Connection *connection) {
+/* Returns NULL, or the error. */
+static const char *parse_query(struct query *query, struct MHD_Connection *connection) {
     double run = 0, layer = -1, points = POINTS, from = -INFINITY, to = INFINITY;
     enum history_axis axis = HISTORY_EXAMPLES;
     if (!query_number(connection, "run", 1, 1e15, &run) || run != floor(run) || run < 1)
@@ -503,7 +504,7 @@ static const char *take_query(struct query *query, struct MHD_Connection *connec
     if (!query_number(connection, "from", -1e300, 1e300, &from) ||
         !query_number(connection, "to", -1e300, 1e300, &to))
         return "from and to must be numbers";
-    if (!take_axis(connection, &axis))
+    if (!parse_axis(connection, &axis))
         return "axis must be examples, steps or time";
     *query = (struct query){.run = (int64_t)run,
                             .layer = (int)layer,
@@ -520,7 +521,7 @@ static void write_position(FILE *stream, const double position[HISTORY_AXES]) {
     }
 }
 
-/* Whether the query wants the column of that name. */
+/* Whether the query selects the column. */
 static bool is_wanted(const char *columns, const char *name) {
     size_t length = strlen(name);
     if (!columns)
@@ -637,7 +638,7 @@ static void write_series(FILE *stream, const struct query *query,
     fputc('}', stream);
 }
 
-/* Whether all columns that the query names are there. Otherwise *reply says which is not. */
+/* Checks the columns of the query; else fills *reply with the error. */
 static bool check_columns(const struct query *query, struct reply *reply) {
     bool layer = query->layer >= 0;
     const struct field *const *columns = layer ? history_layer_columns : history_loss_columns;
@@ -650,15 +651,15 @@ static bool check_columns(const struct query *query, struct reply *reply) {
         if (length == 0 || history_column(columns, count, name) >= 0 ||
             (layer && strcmp(name, "histogram") == 0))
             continue;
-        *reply = reply_error(MHD_HTTP_BAD_REQUEST, "%s has no column %s; /api/columns lists them",
-                             layer ? "a layer" : "a series of losses", name);
+        *reply =
+            reply_error(MHD_HTTP_BAD_REQUEST, "%s has no column %s; /api/columns lists the columns",
+                        layer ? "a layer" : "a series of losses", name);
         return false;
     }
     return true;
 }
 
-/* Whether the run that the query names is there, and its layer. Otherwise *reply says what is not.
- */
+/* Checks the run and layer of the query; else fills *reply with the error. */
 static bool check_place(const struct feeds *feeds, const struct query *query, struct reply *reply) {
     struct history_layer layers[HISTORY_LAYERS];
     bool known;
@@ -669,12 +670,12 @@ static bool check_place(const struct feeds *feeds, const struct query *query, st
         return false;
     }
     if (!known)
-        *reply = reply_error(MHD_HTTP_NOT_FOUND, "there is no run %lld; /api/runs lists them",
+        *reply = reply_error(MHD_HTTP_NOT_FOUND, "run %lld not found; /api/runs lists the runs",
                              (long long)query->run);
     else if (query->layer >= count)
-        *reply = reply_error(MHD_HTTP_NOT_FOUND, "run %lld has no layer %d: %d %s been seen of it",
+        *reply = reply_error(MHD_HTTP_NOT_FOUND, "run %lld has no layer %d: it has %d %s",
                              (long long)query->run, query->layer, count,
-                             count == 1 ? "layer has" : "layers have");
+                             count == 1 ? "layer" : "layers");
     else
         return true;
     return false;
@@ -685,7 +686,7 @@ static struct reply answer_series(const struct feeds *feeds, struct MHD_Connecti
     struct reply_text text;
     struct history_series series;
     struct reply refusal;
-    const char *wrong = take_query(&query, connection);
+    const char *wrong = parse_query(&query, connection);
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
     if (!check_columns(&query, &refusal) || !check_place(feeds, &query, &refusal))
@@ -705,7 +706,7 @@ static struct reply answer_events(const struct feeds *feeds, struct MHD_Connecti
     struct query query;
     struct reply_text text;
     struct history_events events;
-    const char *wrong = take_query(&query, connection);
+    const char *wrong = parse_query(&query, connection);
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
     if (history_events(feeds->history, query.run, &query.range, &events))
@@ -749,7 +750,7 @@ static void write_layers(FILE *stream, struct history *history, int64_t run) {
     fputc(']', stream);
 }
 
-/* A recording may come from anywhere: what is not JSON is null. */
+/* Recordings are not trusted: text that is not JSON becomes null. */
 static void write_json(FILE *stream, const char *text) {
     json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
     fputs(value ? text : "null", stream);
@@ -803,7 +804,7 @@ static struct reply answer_configuration(const struct feeds *feeds,
     struct reply refusal;
     struct reply_text text;
     char *json;
-    const char *wrong = take_query(&query, connection);
+    const char *wrong = parse_query(&query, connection);
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
     query.layer = -1;
@@ -834,7 +835,7 @@ static json_t *describe_columns(const struct field *const *columns, size_t count
     return array;
 }
 
-/* The object, which is freed, as a reply. */
+/* Returns the object as a reply, and frees it. */
 static struct reply object_reply(json_t *object) {
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
@@ -886,7 +887,7 @@ struct reply api_answer(const struct feeds *feeds, struct MHD_Connection *connec
         if (strcmp(path, paths[i].path) == 0)
             return paths[i].answer(feeds, connection);
     return reply_error(MHD_HTTP_NOT_FOUND,
-                       "there is no such path; there are /api/daemons, /api/runs, /api/columns, "
+                       "path not found; valid paths: /api/daemons, /api/runs, /api/columns, "
                        "/api/series?run=ID, /api/events?run=ID, /api/anomalies?run=ID, "
                        "/api/configuration?run=ID, "
                        "/api/skill?run=ID, /api/forecasts and /api/live");

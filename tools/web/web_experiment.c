@@ -10,7 +10,8 @@
 #include "common/complain.h"
 #include "common/hash.h"
 
-static const char *const logs[] = {"", "-wal"}; /* what a write changes: the file or its log */
+/* files whose change means new results: the file and its log */
+static const char *const logs[] = {"", "-wal"};
 
 static uint64_t add_file(uint64_t hash, const char *path, const char *suffix) {
     char whole[EXPERIMENT_PATH_SIZE];
@@ -23,7 +24,7 @@ static uint64_t add_file(uint64_t hash, const char *path, const char *suffix) {
     return hash_bytes(hash, facts, sizeof facts);
 }
 
-/* Distinguishes states of the file, without opening it. */
+/* Identifies a state of the file without opening it. */
 static uint64_t stamp_of(const char *path) {
     static const char name[] = "/results.sqlite";
     char file[EXPERIMENT_PATH_SIZE];
@@ -36,7 +37,7 @@ static uint64_t stamp_of(const char *path) {
     return hash;
 }
 
-/* What was read before stays when it cannot be read. */
+/* Keeps the previous results if the file cannot be read. */
 static int read_results(struct experiment *experiment, struct error *error) {
     struct experiment_store *store;
     struct experiment_results results = {0};
@@ -74,7 +75,7 @@ void experiment_follow(struct experiment *experiment, struct live *live) {
     experiment->stamp = stamp;
     bool failed = read_results(experiment, &error) != 0;
     if (failed && !experiment->complained)
-        complain(EX_OK, "%s; what was read before is shown", error.text);
+        complain(EX_OK, "%s; showing the last results that could be read", error.text);
     experiment->complained = failed;
     if (failed)
         return;

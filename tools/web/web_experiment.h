@@ -1,6 +1,5 @@
-/* The results of an experiment that the page shows (tools/experiment/experiment_store.h). The file
-   is opened when it is read and closed again, so that runnel-experiment can go on in it, tidy it,
-   or begin it again. */
+/* The results of an experiment on the page (tools/experiment/experiment_store.h). The file is open
+   only while it is read, so that runnel-experiment can continue, tidy or replace it. */
 #ifndef RUNNEL_WEB_EXPERIMENT_H
 #define RUNNEL_WEB_EXPERIMENT_H
 
@@ -12,16 +11,16 @@
 struct experiment {
     const char *path; /* directory or file */
     struct experiment_results results;
-    uint64_t revision; /* how often it was read; 0 = never */
-    uint64_t stamp;    /* of the file as it was then */
+    uint64_t revision; /* number of reads; 0 = never */
+    uint64_t stamp;    /* state of the file when it was read */
     bool complained;
 };
 
-/* EX_OK, or complains and returns an exit status. */
+/* Returns EX_OK, or prints an error and returns an exit status. */
 int experiment_open(struct experiment *experiment, const char *path);
 void experiment_close(struct experiment *experiment);
 
-/* Read the file again if it has changed, and tell the pages: event `experiment`. */
+/* Reads the file again if it has changed, and sends the pages an event `experiment`. */
 void experiment_follow(struct experiment *experiment, struct live *live);
 
 #endif

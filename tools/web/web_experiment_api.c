@@ -10,7 +10,7 @@
 #include "web_reply.h"
 
 enum {
-    CURVES_MAX = 100, /* runs of one request */
+    CURVES_MAX = 100, /* maximum runs of one request */
 };
 
 /* ---- Members of an object ---- */
@@ -32,7 +32,7 @@ static void count_member(FILE *stream, const char *name, uint64_t value) {
     fprintf(stream, ",\"%s\":%" PRIu64, name, value);
 }
 
-/* ---- All of it ---- */
+/* ---- All runs ---- */
 
 static void write_measures(FILE *stream) {
     fputs(",\"measures\":[", stream);
@@ -153,7 +153,7 @@ static const struct experiment_run *find_run(const struct experiment *experiment
 
 static struct reply no_run(int64_t id) {
     return reply_error(MHD_HTTP_NOT_FOUND,
-                       "there is no run %" PRId64 "; /api/experiment lists them", id);
+                       "run %" PRId64 " not found; /api/experiment lists the runs", id);
 }
 
 static struct reply unreadable(const struct error *error) {
@@ -284,8 +284,8 @@ static void write_curve(FILE *stream, int64_t run, const struct experiment_point
     fputc('}', stream);
 }
 
-/* "1,2,3": how many, or -1 when it is something else. */
-static int take_runs(const char *text, int64_t ids[CURVES_MAX]) {
+/* Parses "1,2,3". Returns the count, or -1 on error. */
+static int parse_runs(const char *text, int64_t ids[CURVES_MAX]) {
     int count = 0;
     while (text && isdigit((unsigned char)*text) && count < CURVES_MAX) {
         char *end;
@@ -328,12 +328,12 @@ static struct reply answer_curves(const struct experiment *experiment,
     struct experiment_store *store;
     int64_t ids[CURVES_MAX];
     struct error error;
-    int count = take_runs(query_text(connection, "runs"), ids);
+    int count = parse_runs(query_text(connection, "runs"), ids);
     if (count < 0)
-        return reply_error(MHD_HTTP_BAD_REQUEST,
-                           "runs must be numbers of runs from /api/experiment with commas between "
-                           "them, %d at most",
-                           (int)CURVES_MAX);
+        return reply_error(
+            MHD_HTTP_BAD_REQUEST,
+            "runs must be a comma-separated list of at most %d run numbers from /api/experiment",
+            (int)CURVES_MAX);
     if (experiment_store_open(&store, experiment->path, EXPERIMENT_READ, &error))
         return unreadable(&error);
     struct reply reply = write_curves(experiment, store, ids, count);
@@ -350,6 +350,6 @@ struct reply experiment_answer(const struct experiment *experiment,
     if (strcmp(path, "/api/experiment/curves") == 0)
         return answer_curves(experiment, connection);
     return reply_error(MHD_HTTP_NOT_FOUND,
-                       "there is no such path for an experiment; there are /api/experiment, "
+                       "path not found; valid paths of an experiment: /api/experiment, "
                        "/api/experiment/run?run=N, /api/experiment/curves?runs=N,N and /api/live");
 }

@@ -1,5 +1,5 @@
-/* /api/experiment and what is below it: the runs of an experiment with their settings and figures,
-   one run's configuration, and curves. */
+/* /api/experiment...: the runs of an experiment with settings and figures, the configuration of a
+   run, and curves. */
 #ifndef RUNNEL_WEB_EXPERIMENT_API_H
 #define RUNNEL_WEB_EXPERIMENT_API_H
 

@@ -20,10 +20,10 @@
 /* ---- Forecasts ---- */
 
 enum {
-    SERIES_BYTES = 256 << 10, /* of a stream, unless FEWEST rows take more */
+    SERIES_BYTES = 256 << 10, /* maximum bytes of a stream, or FEWEST rows */
     FEWEST = 60,
-    AHEAD_MAX = 1000000, /* messages are not trusted */
-    USUAL = 31,          /* steps that say how far ahead is usual */
+    AHEAD_MAX = 1000000, /* limit, since messages are not trusted */
+    USUAL = 31,          /* steps that determine the usual distance of a forecast */
 };
 
 static size_t row_numbers(size_t columns) {
@@ -39,7 +39,7 @@ const double *forecast_row(const struct forecast_series *series, size_t i) {
     return series->rows + i * row_numbers(series->columns);
 }
 
-/* Of what was said last. */
+/* The row of the forecast whose truth is not known. */
 static double *open_row(const struct forecast_series *series) {
     return series->rows + series->room * row_numbers(series->columns);
 }
@@ -76,11 +76,11 @@ static void drop(struct forecasts *forecasts, struct forecast_series **at) {
 static void forecasts_clear(struct forecasts *forecasts) {
     while (forecasts->series)
         drop(forecasts, &forecasts->series);
-    json_decref(forecasts->said);
+    json_decref(forecasts->classes);
     *forecasts = (struct forecasts){0};
 }
 
-/* Whether a stream that is silent made room. */
+/* Drops the stream with the oldest step, if it is old enough. Returns whether it did. */
 static bool make_room(struct forecasts *forecasts, double now) {
     struct forecast_series **oldest = &forecasts->series;
     for (struct forecast_series **at = oldest; *at; at = &(*at)->following)
@@ -117,7 +117,7 @@ static struct forecast_series *make_series(struct forecasts *forecasts, const ch
     return NULL;
 }
 
-/* The series for steps of so many columns; NULL when there is no room. */
+/* The series for steps with so many columns; NULL without room. */
 static struct forecast_series *open_series(struct forecasts *forecasts, const char *stream,
                                            size_t ahead, size_t columns) {
     double now = clock_seconds();
@@ -125,7 +125,7 @@ static struct forecast_series *open_series(struct forecasts *forecasts, const ch
     while (*at && ((*at)->ahead != ahead || strcmp((*at)->stream, stream) != 0))
         at = &(*at)->following;
     if (*at && (*at)->columns != columns)
-        drop(forecasts, at); /* the daemon was started again with another configuration */
+        drop(forecasts, at); /* the daemon was restarted with another configuration */
     else if (*at) {
         (*at)->touched = now;
         return *at;
@@ -141,8 +141,7 @@ static struct forecast_series *open_series(struct forecasts *forecasts, const ch
 
 /* ---- Steps ---- */
 
-/* A row at that position, from the oldest on: one that is there already, or a new one. Labels may
-   come in any order. */
+/* The row at this position, new or existing. Labels may arrive in any order. */
 static double *row_at(struct forecast_series *series, double position) {
     size_t numbers = row_numbers(series->columns), row = numbers * sizeof *series->rows;
     size_t at = series->count;
@@ -152,7 +151,7 @@ static double *row_at(struct forecast_series *series, double position) {
         return series->rows + (at - 1) * numbers;
     if (series->count == series->room) {
         if (at == 0)
-            return NULL; /* older than all that is kept */
+            return NULL; /* older than all rows */
         memmove(series->rows, series->rows + numbers, (series->count - 1) * row);
         series->count--;
         at--;
@@ -163,7 +162,7 @@ static double *row_at(struct forecast_series *series, double position) {
     return series->rows + at * numbers;
 }
 
-/* The row of a truth's step, begun; NULL: it is nowhere, or there is no room. */
+/* Starts the row of a truth; NULL without a position or without room. */
 static double *begin_step(struct forecasts *forecasts, const struct truth_row *truth) {
     size_t columns = truth->columns > FORECAST_COLUMNS ? FORECAST_COLUMNS : truth->columns;
     if (isnan(truth->place))
@@ -175,22 +174,22 @@ static double *begin_step(struct forecasts *forecasts, const struct truth_row *t
     if (!row)
         return NULL;
     row[FORECAST_POSITION] = truth->place;
-    /* Steps of one example have one time: they lie in a row by their numbers alone. */
+    /* The steps of one example share a time, so that only their numbers order them. */
     row[FORECAST_TIME] = truth->steps > 1 ? NAN : truth->data_time;
-    row[FORECAST_SAID] = truth->example;
-    row[FORECAST_SAID_TIME] = truth->said_time;
+    row[FORECAST_MADE] = truth->example;
+    row[FORECAST_MADE_TIME] = truth->forecast_time;
     row[FORECAST_SCORE] = truth->score;
-    if (series->open && truth->example >= open_row(series)[FORECAST_SAID])
-        series->open = false; /* this is what came of it */
+    if (series->open && truth->example >= open_row(series)[FORECAST_MADE])
+        series->open = false; /* this is its truth */
     return row;
 }
 
 struct taking {
     struct forecasts *forecasts;
-    double *row; /* of the step whose columns come */
+    double *row; /* of the current step */
 };
 
-static void take_row(void *context, const struct truth_row *truth) {
+static void add_row(void *context, const struct truth_row *truth) {
     struct taking *taking = context;
     taking->forecasts->wordless |= truth->columns == 0;
     if (truth->columns && truth->column == 0)
@@ -205,32 +204,33 @@ static void take_row(void *context, const struct truth_row *truth) {
     values[FORECAST_BASELINE] = truth->baseline;
 }
 
-/* ---- What comes next ---- */
+/* ---- Next forecasts ---- */
 
-/* Where something is expected: as far after what said it as the median of the newest steps. */
+/* The expected position or time of a truth: the usual distance is the median over the newest
+   steps. */
 static double expected(const struct forecast_series *series, enum forecast_place at,
-                       enum forecast_place said) {
+                       enum forecast_place made) {
     double ahead[USUAL];
     size_t count = 0;
     for (size_t i = series->count; i-- > 0 && count < USUAL;) {
         const double *row = forecast_row(series, i);
-        if (!isnan(row[at] - row[said]))
-            ahead[count++] = row[at] - row[said];
+        if (!isnan(row[at] - row[made]))
+            ahead[count++] = row[at] - row[made];
     }
     quantile_sort(ahead, count);
-    return count ? open_row(series)[said] + ahead[count / 2] : NAN;
+    return count ? open_row(series)[made] + ahead[count / 2] : NAN;
 }
 
 const double *forecast_next(const struct forecast_series *series) {
     double *row = open_row(series);
     if (!series->open)
         return NULL;
-    row[FORECAST_POSITION] = expected(series, FORECAST_POSITION, FORECAST_SAID);
-    row[FORECAST_TIME] = expected(series, FORECAST_TIME, FORECAST_SAID_TIME);
+    row[FORECAST_POSITION] = expected(series, FORECAST_POSITION, FORECAST_MADE);
+    row[FORECAST_TIME] = expected(series, FORECAST_TIME, FORECAST_MADE_TIME);
     return row;
 }
 
-static void take_next(void *context, const struct truth_row *next) {
+static void add_next(void *context, const struct truth_row *next) {
     struct forecast_series *series = context;
     double *row = open_row(series);
     if (next->column >= series->columns || isnan(next->example))
@@ -238,25 +238,25 @@ static void take_next(void *context, const struct truth_row *next) {
     for (size_t i = 0; !series->open && i < row_numbers(series->columns); i++)
         row[i] = NAN;
     series->open = true;
-    row[FORECAST_SAID] = next->example;
-    row[FORECAST_SAID_TIME] = next->said_time;
+    row[FORECAST_MADE] = next->example;
+    row[FORECAST_MADE_TIME] = next->forecast_time;
     double *values = row + FORECAST_PLACES + next->column * FORECAST_VALUES;
     values[FORECAST_PREDICTION] = next->prediction;
     values[FORECAST_LOW] = next->low;
     values[FORECAST_HIGH] = next->high;
 }
 
-/* Of a stream of which something was scored. */
+/* Stores the next forecast of a stream with scored steps. */
 static void open_next(struct forecasts *forecasts, const json_t *message) {
     struct forecast_series *series = find(forecasts, member_string(message, "stream"), 0);
     if (!series || !json_object_get(message, "prediction"))
         return;
     series->open = false;
-    truth_next(message, take_next, series);
+    truth_next(message, add_next, series);
 }
 
-/* The daemon went back, to a checkpoint or to its beginning: what it had said of later examples it
-   will say again. */
+/* The daemon returned to a checkpoint or to its beginning, and will repeat the forecasts of later
+   examples. */
 static void go_back(struct forecasts *forecasts, double examples) {
     for (struct forecast_series *series = forecasts->series; series; series = series->following) {
         series->open = false;
@@ -265,8 +265,8 @@ static void go_back(struct forecasts *forecasts, double examples) {
     }
 }
 
-/* Take a message. What is not as docs/reference/protocol.md has it is skipped. */
-static void forecasts_take(struct forecasts *forecasts, const json_t *message) {
+/* Takes a message. Ignores parts that do not follow docs/reference/protocol.md. */
+static void forecasts_add(struct forecasts *forecasts, const json_t *message) {
     double examples = forecasts->examples;
     if (!member_string(message, "stream"))
         return;
@@ -275,18 +275,18 @@ static void forecasts_take(struct forecasts *forecasts, const json_t *message) {
         go_back(forecasts, examples);
     forecasts->examples = examples;
     if (json_is_array(json_object_get(json_object_get(message, "prediction"), "words"))) {
-        json_decref(forecasts->said);
-        forecasts->said = json_incref((json_t *)message);
+        json_decref(forecasts->classes);
+        forecasts->classes = json_incref((json_t *)message);
     }
-    if (truth_rows_all(message, take_row, &(struct taking){forecasts, NULL}) > 0)
+    if (truth_rows_all(message, add_row, &(struct taking){forecasts, NULL}) > 0)
         forecasts->wordless = true;
     open_next(forecasts, message);
 }
 
 /* ---- Backlog ---- */
 
-/* Out of the ring; it is the caller's. */
-static char *take_oldest(struct backlog *b) {
+/* Removes and returns the oldest text; the caller frees it. */
+static char *pop_oldest(struct backlog *b) {
     char *text = b->texts[b->first];
     b->bytes -= b->sizes[b->first];
     b->first = (b->first + 1) % BACKLOG_MESSAGES;
@@ -298,7 +298,7 @@ static char *take_oldest(struct backlog *b) {
 static void backlog_add(struct backlog *b, char *text) {
     size_t size = strlen(text);
     while (b->count == BACKLOG_MESSAGES || (b->count && b->bytes + size > BACKLOG_BYTES)) {
-        free(take_oldest(b));
+        free(pop_oldest(b));
         b->passed++;
     }
     size_t last = (b->first + b->count++) % BACKLOG_MESSAGES;
@@ -307,14 +307,14 @@ static void backlog_add(struct backlog *b, char *text) {
     b->bytes += size;
 }
 
-/* The oldest that waits, a new reference; NULL: there is none, or not yet. */
+/* A new reference to the oldest waiting message; NULL if none is due. */
 static json_t *backlog_next(struct backlog *b, double now) {
     json_t *body = NULL;
     b->spent = fmax(0, b->spent - (now - b->since) * BACKLOG_RATE);
     b->since = now;
     while (!body && b->count && b->spent < BACKLOG_BURST) {
         b->spent += (double)b->sizes[b->first];
-        char *text = take_oldest(b);
+        char *text = pop_oldest(b);
         body = json_loads(text, 0, NULL);
         free(text);
     }
@@ -323,21 +323,21 @@ static json_t *backlog_next(struct backlog *b, double now) {
 
 static void backlog_clear(struct backlog *b) {
     while (b->count)
-        free(take_oldest(b));
+        free(pop_oldest(b));
     *b = (struct backlog){0};
 }
 
-#define SEND_EVERY 0.05  /* seconds between two messages of a topic to the pages */
-#define TELL_EVERY 0.25  /* seconds between two notes to the pages that there are predictions */
+#define SEND_EVERY 0.05  /* minimum seconds between two messages of a topic to the pages */
+#define NOTE_EVERY 0.25  /* minimum seconds between two notes about predictions to the pages */
 #define COMMIT_EVERY 1.0 /* seconds */
-#define REST 0.02        /* seconds in which predictions gather, and in which as many are parsed */
-#define FOLLOW_EVERY 5.0 /* seconds between two looks at whether a recording has grown */
+#define REST 0.02        /* seconds to gather predictions before they are parsed */
+#define FOLLOW_EVERY 5.0 /* seconds between two checks of a recording */
 #define LOOK_EVERY                                                                                 \
-    1.0 /* the same at results of an experiment, of which the file's time is enough */
+    1.0 /* seconds between two checks of an experiment, which only reads the file's time */
 
 enum {
-    AT_ONCE = 500,              /* messages of one daemon between two looks at the others */
-    PREDICTIONS_AT_ONCE = 5000, /* likewise, which are not parsed yet */
+    AT_ONCE = 500,              /* messages of one daemon before the others are read */
+    PREDICTIONS_AT_ONCE = 5000, /* unparsed predictions of one daemon before the others are read */
     NAME_SIZE = 128,
 };
 
@@ -348,7 +348,7 @@ static const char *const presences[] = {
     [PRESENCE_GONE] = "gone",
 };
 
-/* Publish an object, and free it. */
+/* Publishes an object and frees it. */
 static void publish(struct feeds *feeds, const char *name, json_t *object) {
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     if (text)
@@ -398,12 +398,12 @@ json_t *feed_describe(const struct feed *feed, bool whole) {
 static void note_history(struct feeds *feeds, int failed) {
     if (failed && !feeds->complained)
         complain(EX_OK, "%s; %s", history_error(feeds->history),
-                 feeds->recording ? "what is in it now may not be shown"
-                                  : "what comes now is shown, but not kept");
+                 feeds->recording ? "newer content may be missing"
+                                  : "new messages are shown, but not recorded");
     feeds->complained = failed != 0;
 }
 
-/* By the kind as it is shown: cut short, without what a terminal would obey. */
+/* Counts the event by its kind as it is shown: truncated and without control characters. */
 static void count_event(struct feed *feed, const char *text) {
     static const char rest[] = "other";
     struct feed_events *events = feed->events, *last = events + FEED_EVENT_KINDS - 1;
@@ -417,7 +417,7 @@ static void count_event(struct feed *feed, const char *text) {
     events->count++;
 }
 
-/* A remark of health is an event for the pages and the history, and a line on stderr. */
+/* A remark about the health becomes an event for pages and history, and a line on stderr. */
 static void note(void *context, const char *text) {
     struct feed *feed = context;
     char name[NAME_SIZE];
@@ -442,8 +442,8 @@ static void clear_newest(struct feed *feed) {
     feed->merged = 0;
 }
 
-/* Two `loss` messages as one: the newer one, but of losses the minimum, maximum and mean are of
-   both; a new reference. */
+/* Joins two `loss` messages: the newer one, with the minimum, maximum and mean of both; a new
+   reference. */
 static json_t *merge(const json_t *older, uint64_t count, json_t *newer) {
     json_t *merged = json_copy(newer);
     if (!merged)
@@ -483,7 +483,7 @@ static bool is_due(const struct feed *feed, enum topic topic, double now) {
     return now - feed->sent[topic] >= SEND_EVERY;
 }
 
-/* Pages get events and status as they come, and the rest only as often as eyes can follow. */
+/* Sends events and status at once, other topics only as often as a reader can follow. */
 static void pass_on(struct feed *feed, enum topic topic, json_t *body) {
     if (topic == TOPIC_EVENT || topic == TOPIC_STATUS) {
         publish_body(feed, topic, body, 1);
@@ -494,14 +494,14 @@ static void pass_on(struct feed *feed, enum topic topic, json_t *body) {
         send_held(feed, topic);
 }
 
-static void tell_presence(struct feed *feed) {
+static void send_presence(struct feed *feed) {
     if (feed->shown == feed->health.presence)
         return;
     feed->shown = feed->health.presence;
     publish(feed->feeds, "daemon", feed_describe(feed, false));
 }
 
-/* As the newest status says. */
+/* Subscribes to predictions if the newest status reports them. */
 static void follow_predictions(struct feed *feed) {
     static const bool topics[TOPICS] = {[TOPIC_PREDICTION] = true};
     const json_t *published = json_object_get(feed->newest[TOPIC_STATUS], "predictions");
@@ -512,10 +512,10 @@ static void follow_predictions(struct feed *feed) {
         link_close(&feed->predictions);
 }
 
-static void take_message(struct feed *feed, const struct message *message) {
+static void handle_message(struct feed *feed, const struct message *message) {
     if (health_message(&feed->health, message))
         clear_newest(feed);
-    tell_presence(feed);
+    send_presence(feed);
     if (message->problem)
         return;
     enum topic topic = message->topic;
@@ -531,7 +531,7 @@ static void take_message(struct feed *feed, const struct message *message) {
     pass_on(feed, topic, message->body);
 }
 
-static void take_change(struct feed *feed, enum runnel_kind change) {
+static void handle_change(struct feed *feed, enum runnel_kind change) {
     health_changed(&feed->health, change);
     if ((change == RUNNEL_HINDERED || change == RUNNEL_REFUSED) && !feed->refused) {
         feed->refused = true;
@@ -539,17 +539,17 @@ static void take_change(struct feed *feed, enum runnel_kind change) {
     }
 }
 
-/* Pages ask for what they show of them. */
-static void tell_predictions(struct feed *feed, double now) {
-    if (!feed->predicted || now - feed->told < TELL_EVERY)
+/* Notifies the pages, which then request the predictions that they show. */
+static void send_predictions(struct feed *feed, double now) {
+    if (!feed->predicted || now - feed->noted < NOTE_EVERY)
         return;
     feed->predicted = false;
-    feed->told = now;
+    feed->noted = now;
     if (live_clients(feed->feeds->live))
         publish(feed->feeds, "prediction", json_pack("{s:i}", "daemon", (int)feed_number(feed)));
 }
 
-/* Take all that have come, as texts. */
+/* Takes all waiting predictions as texts. */
 static void gather_predictions(struct feed *feed, double now) {
     struct message message;
     enum runnel_kind kind = RUNNEL_MESSAGE;
@@ -569,11 +569,11 @@ static void run_predictions(struct feed *feed, double now) {
     if (feed->predictions && now >= feed->rests)
         gather_predictions(feed, now);
     while ((body = backlog_next(&feed->backlog, now))) {
-        forecasts_take(&feed->forecasts, body);
+        forecasts_add(&feed->forecasts, body);
         feed->predicted = true;
         json_decref(body);
     }
-    tell_predictions(feed, now);
+    send_predictions(feed, now);
 }
 
 static void run_feed(struct feed *feed) {
@@ -582,13 +582,13 @@ static void run_feed(struct feed *feed) {
     for (int i = 0; i < AT_ONCE && (kind = link_next(feed->link, &message)) != RUNNEL_NOTHING;
          i++) {
         if (kind == RUNNEL_MESSAGE)
-            take_message(feed, &message);
+            handle_message(feed, &message);
         else
-            take_change(feed, kind);
+            handle_change(feed, kind);
         message_clear(&message);
     }
     health_tick(&feed->health, false);
-    tell_presence(feed);
+    send_presence(feed);
     double now = clock_seconds();
     for (int topic = 0; topic < TOPICS; topic++)
         if (feed->held[topic] && is_due(feed, (enum topic)topic, now))
@@ -600,7 +600,7 @@ static double every(const struct feeds *feeds) {
     return feeds->experiment ? LOOK_EVERY : feeds->recording ? FOLLOW_EVERY : COMMIT_EVERY;
 }
 
-/* Pages that show a recording or an experiment read it again when it has grown. */
+/* Notifies the pages when a recording or an experiment has grown. */
 static void follow_file(struct feeds *feeds) {
     double now = clock_seconds();
     bool changed = false;
@@ -639,7 +639,7 @@ double feeds_next(const struct feeds *feeds) {
             if (feed->held[topic])
                 next = fmin(next, feed->sent[topic] + SEND_EVERY - now);
         if (feed->predicted)
-            next = fmin(next, feed->told + TELL_EVERY - now);
+            next = fmin(next, feed->noted + NOTE_EVERY - now);
         if (feed->rests > now)
             next = fmin(next, feed->rests - now);
         else if (feed->backlog.count)

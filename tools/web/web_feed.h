@@ -1,5 +1,5 @@
-/* The daemons that are watched: a link to each, the newest of what it has said, its history, and
-   what is passed on to the pages that are open. */
+/* The watched daemons: for each its link, newest messages and history, and the events for open
+   pages. */
 #ifndef RUNNEL_WEB_FEED_H
 #define RUNNEL_WEB_FEED_H
 
@@ -18,96 +18,96 @@
 
 /* ---- Forecasts ----
 
-   What a daemon has predicted of late beside what came then: of each stream, and of each horizon
-   where there are several, the newest steps that were scored. It is filled from messages of the
-   topic `prediction`, with what was said of the value that comes next, and bounded: a stream has at
-   most FORECAST_STEPS of them, fewer where it has many columns, and when there is no more room the
-   stream that has been silent longest makes room, if it has been for FORECAST_SILENCE seconds; else
-   the new one is left out. */
+   Recent predictions of a daemon with their truths: the newest scored steps of each stream and
+   horizon, from messages of the topic `prediction`, and the forecast of the next value. Memory is
+   bounded: a stream has at most FORECAST_STEPS steps, fewer if it has many columns. A new stream
+   beyond the limit replaces the stream with the oldest message, if that is older than
+   FORECAST_SILENCE seconds; else the new stream is ignored. */
 
 enum {
     FORECAST_STEPS = 1000,
-    FORECAST_BYTES = 8 << 20, /* of one daemon */
-    FORECAST_COLUMNS = 1024,  /* of a stream; further ones are left out */
+    FORECAST_BYTES = 8 << 20, /* maximum bytes of one daemon */
+    FORECAST_COLUMNS = 1024,  /* maximum columns of a stream; further ones are left out */
 };
 #define FORECAST_SILENCE 60.0
 
-/* What there is of each column at each step, in original units; NaN = there is none. */
+/* The values of a column at a step, in original units; NaN = none. */
 enum forecast_value {
     FORECAST_TARGET,
     FORECAST_PREDICTION,
-    FORECAST_LOW, /* the ends of the interval */
+    FORECAST_LOW, /* ends of the interval */
     FORECAST_HIGH,
     FORECAST_BASELINE,
     FORECAST_VALUES,
 };
 
-/* Steps of one stream and horizon, by their position. */
+/* The steps of one stream and horizon, ordered by position. */
 struct forecast_series {
     struct forecast_series *following;
     char *stream; /* owned */
-    size_t ahead; /* 0 = there is one horizon only */
+    size_t ahead; /* 0 = only one horizon */
     size_t columns, room, count;
-    double *rows;   /* (room + 1, FORECAST_PLACES + columns x FORECAST_VALUES); the last: `open` */
-    bool open;      /* whether something is said of a value that has not come */
-    double touched; /* when the last step came, clock_seconds() */
+    /* (room + 1, FORECAST_PLACES + columns x FORECAST_VALUES); the last row is the open one */
+    double *rows;
+    bool open;      /* whether there is a forecast without a truth */
+    double touched; /* time of the last step, clock_seconds() */
 };
 
-/* What a row has before its values; NaN = unknown. */
+/* The numbers of a row before its values; NaN = unknown. */
 enum forecast_place {
-    FORECAST_POSITION, /* number of the example that brought the target */
-    FORECAST_TIME,     /* its data time */
-    FORECAST_SAID,     /* number of the example that said it */
-    FORECAST_SAID_TIME,
-    FORECAST_SCORE, /* how abnormal what came was */
+    FORECAST_POSITION, /* number of the example with the target */
+    FORECAST_TIME,     /* data time of the target */
+    FORECAST_MADE,     /* number of the example that made the forecast */
+    FORECAST_MADE_TIME,
+    FORECAST_SCORE, /* anomaly score of the target */
     FORECAST_PLACES,
 };
 
 struct forecasts {
     struct forecast_series *series;
     size_t bytes;
-    double examples;   /* learned by the daemon at the newest message */
-    uint64_t left_out; /* steps of streams for which there was no room */
-    bool wordless;     /* something was scored that is no list of numbers: classes, strokes */
-    json_t *said;      /* the newest message that says classes by name; NULL: there is none */
+    double examples;   /* examples learned at the newest message */
+    uint64_t left_out; /* steps of streams without room */
+    bool wordless;     /* whether predictions are not lists of numbers (classes, strokes) */
+    json_t *classes;   /* the newest message with classes by name; NULL = none */
 };
 
-/* NULL when there is none. */
+/* NULL if it does not exist. */
 const struct forecast_series *forecasts_find(const struct forecasts *forecasts, const char *stream,
                                              size_t ahead);
 
-/* The row of the step i, from the oldest on: its places; then a value of a column. */
+/* Step i, from the oldest on: the numbers before the values; the second function returns a value of
+   a column. */
 const double *forecast_row(const struct forecast_series *series, size_t i);
 double forecast_value(const struct forecast_series *series, size_t i, size_t column,
                       enum forecast_value value);
 
-/* What was said last, of a value that has not come: NULL, or a row whose position and data time are
-   those at which it is expected: as far after what said it as usual. Its values are at `room`. */
+/* The forecast of the next value, or NULL. Its position and data time are expected ones. Its values
+   are at `room`. */
 const double *forecast_next(const struct forecast_series *series);
 
 /* ---- Backlog ----
 
-   Predictions that wait to be read. A daemon may publish tens of thousands a second, more than
-   anybody sees: they are parsed no faster than BACKLOG_RATE, whatever they are of, and of those
-   that wait the newest BACKLOG_MESSAGES are kept. So when a daemon falls silent its last ones are
-   all there. */
+   Predictions that wait to be parsed. A daemon may publish tens of thousands a second. They are
+   parsed at most at BACKLOG_RATE, and only the newest BACKLOG_MESSAGES wait, so that the last ones
+   are complete when a daemon falls silent. */
 
 enum { BACKLOG_MESSAGES = 1000, BACKLOG_BYTES = 4 << 20 };
-#define BACKLOG_RATE 1e6  /* bytes of JSON a second, */
-#define BACKLOG_BURST 1e6 /* and as many at once after a rest */
+#define BACKLOG_RATE 1e6  /* bytes of JSON a second */
+#define BACKLOG_BURST 1e6 /* bytes at once after a rest */
 
-/* Zero to begin with; times are clock_seconds(). */
+/* Initialize with zeros; times are clock_seconds(). */
 struct backlog {
     char *texts[BACKLOG_MESSAGES]; /* a ring; owned */
     size_t sizes[BACKLOG_MESSAGES], first, count, bytes;
-    double spent, since; /* bytes that the rate has not made up for at that time */
-    uint64_t passed;     /* messages that were never read */
+    double spent, since; /* bytes that the rate has not allowed yet, at the time `since` */
+    uint64_t passed;     /* messages that were dropped */
 };
 
 enum {
     FEEDS_MAX = 32,
-    FEED_ITEMS = 2,        /* of a daemon, to poll for */
-    FEED_EVENT_KINDS = 24, /* that are distinguished; the last one is "other" */
+    FEED_ITEMS = 2,        /* descriptors of a daemon to poll */
+    FEED_EVENT_KINDS = 24, /* distinct kinds; the last one is "other" */
     FEED_KIND_SIZE = 32,
 };
 
@@ -118,28 +118,28 @@ struct feed_events {
 
 struct feed {
     const char *endpoint;
-    bool named; /* by the user: the page shows it even if it never speaks */
+    bool named; /* given by the user, so the page shows it even without messages */
     struct link *link;
     struct health health;
-    bool refused;        /* by the daemon, for good */
-    enum presence shown; /* the presence that pages know of */
+    bool refused;        /* access denied */
+    enum presence shown; /* the presence that the pages show */
 
-    json_t *newest[TOPICS];                      /* bodies; NULL = none yet in this run; owned */
-    uint64_t received[TOPICS];                   /* messages since the start of this program */
-    struct feed_events events[FEED_EVENT_KINDS]; /* those that have occurred have a kind */
+    json_t *newest[TOPICS];    /* message bodies; NULL = none yet in this run; owned */
+    uint64_t received[TOPICS]; /* messages since the program started */
+    struct feed_events events[FEED_EVENT_KINDS]; /* kinds that have occurred */
 
-    double sent[TOPICS];  /* when a message last went to the pages, clock_seconds() */
-    json_t *held[TOPICS]; /* one that waits for its turn; owned */
-    uint64_t merged;      /* `loss` messages in the one that waits */
+    double sent[TOPICS];  /* time of the last message to the pages, clock_seconds() */
+    json_t *held[TOPICS]; /* message that waits to be sent; owned */
+    uint64_t merged;      /* number of `loss` messages in the waiting one */
 
-    /* Only while the daemon says that it publishes them. They have a connection of their own: what
-       is lost of it when they come too fast is nothing of the rest. */
+    /* A separate link while the daemon publishes predictions, so that lost ones do not affect other
+       topics. */
     struct link *predictions;
-    double rests; /* until then, clock_seconds(), none are taken: they come many at a time */
+    double rests; /* time until which predictions gather, clock_seconds() */
     struct backlog backlog;
     struct forecasts forecasts;
-    bool predicted; /* there are some that pages have not been told of */
-    double told;    /* when they were last, clock_seconds() */
+    bool predicted; /* new predictions since the last note to the pages */
+    double noted;   /* time of the last note, clock_seconds() */
 
     struct runnel_peer peer;
     struct feeds *feeds;
@@ -147,45 +147,44 @@ struct feed {
 
 struct feeds {
     struct feed feed[FEEDS_MAX];
-    size_t count;                  /* 0 = a recording or an experiment is shown */
-    const char *recording;         /* its file's name; NULL = none */
-    struct experiment *experiment; /* NULL = none; with one there is no history */
+    size_t count;                  /* 0 = a recording or an experiment */
+    const char *recording;         /* name of the file; NULL = none */
+    struct experiment *experiment; /* NULL = none; an experiment has no history */
     struct history *history;
     struct live *live;
-    bool exports_forecasts; /* /metrics has readings and forecasts */
-    double committed; /* when the history was, or the recording was looked at, clock_seconds() */
-    bool complained;  /* of the history */
+    bool exports_forecasts; /* whether metrics include values and forecasts */
+    double committed;       /* time of the last commit or check, clock_seconds() */
+    bool complained;        /* an error of the history was reported */
 };
 
-/* Begin to watch the daemons at these endpoints, with these keys; `named`: the user did name them.
-   EX_OK, or complains and returns an exit status. */
+/* Starts to watch the daemons at these endpoints with these keys; `named`: the user gave the
+   endpoints. Returns EX_OK, or prints an error and returns an exit status. */
 int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count, bool named,
                const struct key_options *keys, struct history *history, struct live *live);
 
-/* Watch no daemon: show a history that is only read, from a file of that name. */
+/* Shows a recording with this file name, read-only, instead of daemons. */
 void feeds_open_recording(struct feeds *feeds, const char *path, struct history *history,
                           struct live *live);
 
-/* Watch no daemon: show the results of an experiment. EX_OK, or complains and returns an exit
-   status. */
+/* Shows the results of an experiment instead of daemons. Returns EX_OK, or prints an error and
+   returns an exit status. */
 int feeds_open_experiment(struct feeds *feeds, const char *path, struct experiment *experiment,
                           struct live *live);
 void feeds_close(struct feeds *feeds);
 
-/* What to poll for now; returns how many. */
+/* Fills the items to poll for; returns their number. */
 size_t feeds_items(const struct feeds *feeds, struct pollfd items[FEEDS_MAX * FEED_ITEMS]);
 
-/* Take what has come, and do what is due. */
+/* Takes waiting messages and does everything that is due. */
 void feeds_run(struct feeds *feeds);
 
-/* Seconds until something is due. */
+/* Seconds until feeds_run is due. */
 double feeds_next(const struct feeds *feeds);
 
-/* The state of a feed as /api/daemons has it, a new reference; `whole`: with the newest messages.
- */
+/* The state of a feed as in /api/daemons, a new reference; `whole`: with the newest messages. */
 json_t *feed_describe(const struct feed *feed, bool whole);
 
-/* The daemon's name, or its endpoint while it is unknown. */
+/* The daemon's name, or its endpoint if unknown. */
 const char *feed_name(const struct feed *feed);
 
 #endif

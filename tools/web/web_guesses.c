@@ -16,10 +16,10 @@
 
 enum { WRONG_FREE = 10, NETWORK_BYTES = 8 };
 
-/* What an IPv4 address begins with. */
+/* The beginning of an IPv4-mapped address. */
 static const unsigned char mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 
-static void take_address(unsigned char own[GUESSES_ADDRESS_SIZE], const struct sockaddr *address) {
+static void read_address(unsigned char own[GUESSES_ADDRESS_SIZE], const struct sockaddr *address) {
     memset(own, 0, GUESSES_ADDRESS_SIZE);
     if (address->sa_family == AF_INET) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
@@ -32,7 +32,8 @@ static void take_address(unsigned char own[GUESSES_ADDRESS_SIZE], const struct s
     }
 }
 
-/* Whoever has not been wrong for long begins anew. NULL: it never was. */
+/* NULL for an unknown address. The count restarts after FORGOTTEN_AFTER seconds without a wrong
+   token. */
 static struct guesser *find(struct guesses *guesses, const unsigned char *address, double now) {
     for (size_t i = 0; i < guesses->count; i++) {
         struct guesser *guesser = &guesses->guessers[i];
@@ -60,7 +61,7 @@ static struct guesser *add(struct guesses *guesses, const unsigned char *address
 
 double guesses_wait(struct guesses *guesses, const struct sockaddr *address, double now) {
     unsigned char own[GUESSES_ADDRESS_SIZE];
-    take_address(own, address);
+    read_address(own, address);
     const struct guesser *guesser = find(guesses, own, now);
     if (!guesser || guesser->until <= now)
         return 0;
@@ -72,7 +73,7 @@ double guesses_wait(struct guesses *guesses, const struct sockaddr *address, dou
 void guesses_add(struct guesses *guesses, const struct sockaddr *address, const char *token,
                  double now) {
     unsigned char own[GUESSES_ADDRESS_SIZE];
-    take_address(own, address);
+    read_address(own, address);
     struct guesser *guesser = find(guesses, own, now);
     guesses->wrong++;
     if (!guesser)
@@ -87,17 +88,18 @@ void guesses_add(struct guesses *guesses, const struct sockaddr *address, const 
     memcpy(guesses->newest, own, sizeof own);
 }
 
-void guesses_say(struct guesses *guesses) {
-    unsigned long long wrong = guesses->wrong - guesses->said_wrong;
-    unsigned long long refused = guesses->refused - guesses->said_refused;
+void guesses_report(struct guesses *guesses) {
+    unsigned long long wrong = guesses->wrong - guesses->reported_wrong;
+    unsigned long long refused = guesses->refused - guesses->reported_refused;
     bool four = memcmp(guesses->newest, mapped, sizeof mapped) == 0;
     char name[INET6_ADDRSTRLEN] = "?";
     if (wrong + refused == 0)
         return;
     inet_ntop(four ? AF_INET : AF_INET6, guesses->newest + (four ? sizeof mapped : 0), name,
               sizeof name);
-    complain(0, "%llu wrong token%s and %llu not looked at, the newest from %s%s", wrong,
-             wrong == 1 ? "" : "s", refused, name, four ? "" : "/64");
-    guesses->said_wrong = guesses->wrong;
-    guesses->said_refused = guesses->refused;
+    complain(0,
+             "%llu request%s with a wrong token and %llu rejected unchecked, the newest from %s%s",
+             wrong, wrong == 1 ? "" : "s", refused, name, four ? "" : "/64");
+    guesses->reported_wrong = guesses->wrong;
+    guesses->reported_refused = guesses->refused;
 }

@@ -1,7 +1,7 @@
-/* Wrong tokens, by the address that they come from. Ten may be wrong; from then on each one has the
-   address refused for twice as long as the one before, 1 second to 5 minutes, in which nothing that
-   it sends is compared with the token. The same wrong token again is a client that was not told of
-   a new one, and counts once. An IPv6 address stands for its network of 64 bits. */
+/* Wrong tokens by address. An address may send ten; each further one blocks the address, first for
+   1 second and then twice as long each time, up to 5 minutes. Tokens of a blocked address are not
+   compared. A repeated wrong token counts once: it is a client with an old token. An IPv6 address
+   counts as its 64-bit network. */
 #ifndef RUNNEL_WEB_GUESSES_H
 #define RUNNEL_WEB_GUESSES_H
 
@@ -11,28 +11,30 @@ struct sockaddr;
 
 enum { GUESSES_ADDRESSES = 1024, GUESSES_ADDRESS_SIZE = 16, GUESSES_TOKEN_SIZE = 129 };
 
-/* All zero at first. */
+/* Initialize with zeros. */
 struct guesses {
-    unsigned long long wrong, refused; /* requests since the start */
+    unsigned long long wrong, refused; /* requests since the program started */
     struct guesser {
-        unsigned char address[GUESSES_ADDRESS_SIZE]; /* IPv6, or IPv4 as such */
-        int wrong;                                   /* different ones in succession */
-        double newest, until; /* of the wrong ones; when it is heard again. CLOCK_MONOTONIC */
+        unsigned char address[GUESSES_ADDRESS_SIZE]; /* IPv6, or IPv4-mapped */
+        int wrong;                                   /* different wrong tokens in succession */
+        /* CLOCK_MONOTONIC of the newest wrong token, and of the end of the block */
+        double newest, until;
         char last[GUESSES_TOKEN_SIZE];
-    } guessers[GUESSES_ADDRESSES]; /* (count,); the one that was wrong longest ago makes room */
+    } guessers[GUESSES_ADDRESSES]; /* (count,); the oldest one is replaced */
     size_t count;
-    unsigned char newest[GUESSES_ADDRESS_SIZE];  /* who was wrong or refused last */
-    unsigned long long said_wrong, said_refused; /* of those above */
+    unsigned char newest[GUESSES_ADDRESS_SIZE]; /* address of the last wrong or refused request */
+    unsigned long long reported_wrong, reported_refused; /* counts at the last report */
 };
 
-/* Seconds for which the address is not to be heard, 0 = it is. Not 0: it is counted as refused. */
+/* Seconds until the address is no longer blocked; 0 = not blocked. A blocked request is counted as
+   refused. */
 double guesses_wait(struct guesses *guesses, const struct sockaddr *address, double now);
 
-/* It has sent this token, which is wrong. */
+/* Adds a wrong token from the address. */
 void guesses_add(struct guesses *guesses, const struct sockaddr *address, const char *token,
                  double now);
 
-/* Write a line about what has come since the last one, if anything has. */
-void guesses_say(struct guesses *guesses);
+/* Prints a line if there were wrong or refused requests since the last one. */
+void guesses_report(struct guesses *guesses);
 
 #endif

@@ -11,16 +11,16 @@
 
 #include "common/clock.h"
 
-#define PING_EVERY 15.0    /* seconds: proxies close what is silent for longer */
-#define TAKES_NOTHING 60.0 /* seconds after which a client is dropped */
+#define PING_EVERY 15.0    /* seconds: proxies close silent connections */
+#define TAKES_NOTHING 60.0 /* seconds without reading after which a client is dropped */
 
 enum {
-    ENTRIES = 2048,        /* in the ring */
-    BYTES_MAX = 4 << 20,   /* of them together */
-    BLOCK_SIZE = 16 << 10, /* asked for at once */
+    ENTRIES = 2048,        /* events in the ring */
+    BYTES_MAX = 4 << 20,   /* maximum bytes of all events */
+    BLOCK_SIZE = 16 << 10, /* bytes requested at once */
 };
 
-/* One event as it is sent. `holders` counts references. */
+/* One event in the form that is sent. `holders` counts references. */
 struct entry {
     unsigned holders;
     size_t size;
@@ -33,14 +33,14 @@ struct client {
     struct MHD_Connection *connection;
     bool suspended, stopping;
     uint64_t place;      /* number of the next event */
-    struct entry *entry; /* the one that is half sent; NULL = none */
-    size_t sent;         /* of its bytes */
-    double took;         /* when it took something last */
+    struct entry *entry; /* partly sent event; NULL = none */
+    size_t sent;         /* bytes of it that are sent */
+    double took;         /* time of the last read */
 };
 
 struct live {
     struct entry *ring[ENTRIES]; /* event n is at n % ENTRIES */
-    uint64_t first, end;         /* numbers of those that are there */
+    uint64_t first, end;         /* numbers of the oldest event and of the next one */
     size_t bytes;
     struct client *clients;
     size_t count;
@@ -132,8 +132,8 @@ static struct entry *hold(struct entry *entry) {
     return entry;
 }
 
-/* Take the next event for the client, false when there is none. */
-static bool take_entry(struct client *client) {
+/* Takes the client's next event; false without a waiting event. */
+static bool next_entry(struct client *client) {
     struct live *live = client->live;
     client->sent = 0;
     if (client->place < live->first) {
@@ -152,7 +152,7 @@ static ssize_t read_events(void *context, uint64_t position, char *buffer, size_
     if (client->stopping || client->live->stopped)
         return MHD_CONTENT_READER_END_OF_STREAM;
     client->took = clock_seconds();
-    while (used < size && (client->entry || take_entry(client))) {
+    while (used < size && (client->entry || next_entry(client))) {
         size_t part = client->entry->size - client->sent;
         if (part > size - used)
             part = size - used;
@@ -205,8 +205,7 @@ struct MHD_Response *live_response(struct live *live, struct MHD_Connection *con
     return response;
 }
 
-/* A socket that is shut down reads as closed: the server then ends the connection in its own way.
- */
+/* A socket that is shut down reads as closed, so the server ends the connection itself. */
 static void drop(struct client *client) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(client->connection, MHD_CONNECTION_INFO_CONNECTION_FD);

@@ -1,6 +1,6 @@
-/* Server-sent events: what is published goes to every open page. The newest events lie in one ring;
-   each client has its place in it, so that a page that reads slowly costs nothing but its own gaps:
-   when the ring has moved past it, it gets an event `lost`. */
+/* Server-sent events to all open pages. The newest events are in one ring, in which each client has
+   a position. A client that reads too slowly loses events and gets an event `lost`; others are not
+   affected. */
 #ifndef RUNNEL_WEB_LIVE_H
 #define RUNNEL_WEB_LIVE_H
 
@@ -18,23 +18,23 @@ struct live;
 struct live *live_open(void);
 void live_close(struct live **live);
 
-/* An event of that name with `json`, which is on one line. */
+/* Publishes an event with this name; `json` must be one line. */
 void live_publish(struct live *live, const char *name, const char *json);
 
-/* Whether somebody listens. */
+/* The number of clients. */
 size_t live_clients(const struct live *live);
 
-/* The response that streams to a connection from now on; NULL when there are too many clients, or
-   out of memory. */
+/* A response that streams events to the connection; NULL when out of memory or if there are too
+   many clients. */
 struct MHD_Response *live_response(struct live *live, struct MHD_Connection *connection);
 
-/* Keep connections alive, and drop those that take nothing. */
+/* Keeps connections alive, and drops clients that do not read. */
 void live_tick(struct live *live);
 
-/* Let go of all clients, before the server is stopped. */
+/* Releases all clients, before the server stops. */
 void live_stop(struct live *live);
 
-/* Seconds until live_tick has something to do. */
+/* Seconds until live_tick is due. */
 double live_next(const struct live *live);
 
 #endif

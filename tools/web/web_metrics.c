@@ -14,18 +14,18 @@ enum {
     LABEL_SIZE = 512,
     HELP_SIZE = 512,
     ROWS_MOST = 64,
-    FORECASTS_MOST = 1024, /* columns of streams, of a daemon */
-    REASONS_MOST = 64,     /* of a tally: a daemon that has more is none */
+    FORECASTS_MOST = 1024, /* maximum columns of all streams of a daemon */
+    REASONS_MOST = 64,     /* maximum samples of a tally of a daemon */
 };
 
-/* What fields are (METRIC_...), and what the daemon is: labels. */
+/* Kinds of metrics: those of fields (METRIC_...), and labels of the daemon. */
 enum { METRIC_INFO = METRIC_CLOCK + 1 };
 static const char *const kinds[] = {[METRIC_GAUGE] = "gauge",
                                     [METRIC_COUNTER] = "counter",
                                     [METRIC_CLOCK] = "gauge",
                                     [METRIC_INFO] = "info"};
 
-/* A label's value, with the characters that would end it escaped. */
+/* Escapes a label's value. */
 static void escape(char label[LABEL_SIZE], const char *text) {
     char clean[LABEL_SIZE / 2];
     size_t used = 0;
@@ -37,8 +37,8 @@ static void escape(char label[LABEL_SIZE], const char *text) {
     label[used] = '\0';
 }
 
-/* HELP, TYPE and UNIT. Prometheus' own format names a counter with its _total, has no units, and
-   knows no info. */
+/* Writes HELP, TYPE and UNIT. The text format of Prometheus adds _total to a counter's name, and
+   has neither units nor the type info. */
 static void write_head(FILE *stream, bool open, const char *name, int kind, const char *unit,
                        const char *help) {
     const char *suffix = open                     ? ""
@@ -65,7 +65,7 @@ static void write_number(FILE *stream, double value) {
         fprintf(stream, " %.15g\n", value);
 }
 
-/* {daemon="...",endpoint="..." without the closing brace. */
+/* Writes {daemon="...",endpoint="..." without the closing brace. */
 static void write_labels(FILE *stream, const struct feed *feed) {
     char name[LABEL_SIZE], endpoint[LABEL_SIZE];
     escape(name, feed_name(feed));
@@ -85,8 +85,8 @@ static void write_sample(FILE *stream, const char *name, int kind, const struct 
     write_number(stream, value);
 }
 
-/* The newest message that has a field of the topic: `status` has some of `loss`, and comes when
-   nothing is learned. NULL: none has come. */
+/* The newest message with the field: `status` has some fields of `loss`, and arrives even when
+   nothing is learned. NULL = none. */
 static json_t *message_with(const struct feed *feed, enum topic topic, const struct field *field) {
     json_t *own = feed->newest[topic], *status = feed->newest[TOPIC_STATUS];
     double time = 0, status_time = 0;
@@ -97,7 +97,7 @@ static json_t *message_with(const struct feed *feed, enum topic topic, const str
     return status;
 }
 
-/* A number in the unit of its metric; NaN where it is null. */
+/* A number in the unit of its metric; NaN for null. */
 static double metric_value(const struct field *field, const json_t *object) {
     double scale = field->metric.scale;
     return field_number(field, object) * (scale != 0 ? scale : 1);
@@ -109,7 +109,7 @@ static bool has_member(json_t *rows, const struct field *member) {
     return field_member(member, first) != NULL;
 }
 
-/* A sample with one more label for each member of what is counted by reason. */
+/* Writes a sample with one more label for each reason of a tally. */
 static void write_tally(FILE *stream, const struct field *field, const struct feed *feed,
                         json_t *tally) {
     json_t *number;
@@ -127,7 +127,7 @@ static void write_tally(FILE *stream, const struct field *field, const struct fe
     }
 }
 
-/* A column's name, else its number. */
+/* A column's name, or its number. */
 static const char *column_label(char label[LABEL_SIZE], const struct feed *feed, size_t column) {
     const char *names =
         member_string(feed->newest[TOPIC_STATUS], fields_of_status[STATUS_target_names].key);
@@ -142,7 +142,7 @@ static const char *column_label(char label[LABEL_SIZE], const struct feed *feed,
     return label;
 }
 
-/* Of rows: a metric for each member, with a label that says which row: its name, or from 0 on. */
+/* Writes a member of a row, with a label for the name or number of the row. */
 static void write_row(FILE *stream, const struct field *field, const struct feed *feed,
                       const struct field *member, const char *label, double value) {
     fprintf(stream, "runnel_%s_%s", field->metric.name, member->name);
@@ -169,7 +169,7 @@ static void write_rows(FILE *stream, const struct field *field, const struct fee
     }
 }
 
-/* One member of all feeds' rows. */
+/* Writes one member of the rows of all feeds. */
 static void write_member(FILE *stream, const struct feeds *feeds, bool open, enum topic topic,
                          const struct field *field, const struct field *member) {
     bool headed = false;
@@ -187,7 +187,7 @@ static void write_member(FILE *stream, const struct feeds *feeds, bool open, enu
     }
 }
 
-/* All feeds' rows, member by member. */
+/* Writes the rows of all feeds, member by member. */
 static void write_rows_of(FILE *stream, const struct feeds *feeds, bool open, enum topic topic,
                           const struct field *field) {
     const struct field_table *table =
@@ -197,7 +197,7 @@ static void write_rows_of(FILE *stream, const struct feeds *feeds, bool open, en
         write_member(stream, feeds, open, topic, field, &table->fields[m]);
 }
 
-/* The samples of one field of the feeds' messages, where there are any. */
+/* Writes the samples of one field for all feeds that have it. */
 static void write_field(FILE *stream, const struct feeds *feeds, bool open, enum topic topic,
                         const struct field *field) {
     bool headed = false;
@@ -231,7 +231,7 @@ static void write_fields(FILE *stream, const struct feeds *feeds, bool open, enu
             write_field(stream, feeds, open, topic, &field_tables[table].fields[i]);
 }
 
-/* The same of each layer that has the field. */
+/* Writes the samples of one field for all layers that have it. */
 static void write_layers(FILE *stream, const struct feeds *feeds, bool open,
                          const struct field *field) {
     bool headed = false;
@@ -264,7 +264,7 @@ static void write_presence(FILE *stream, const struct feeds *feeds, bool open) {
     for (size_t i = 0; i < feeds->count; i++)
         write_sample(stream, "up", METRIC_GAUGE, &feeds->feed[i],
                      feeds->feed[i].health.presence == PRESENCE_SPEAKING);
-    write_head(stream, open, "paused", METRIC_GAUGE, NULL, "1 while the daemon takes no examples.");
+    write_head(stream, open, "paused", METRIC_GAUGE, NULL, "1 while the daemon is paused.");
     for (size_t i = 0; i < feeds->count; i++) {
         const char *state = member_string(feeds->feed[i].newest[TOPIC_STATUS], "state");
         if (state)
@@ -272,16 +272,17 @@ static void write_presence(FILE *stream, const struct feeds *feeds, bool open) {
                          strcmp(state, "paused") == 0);
     }
     write_head(stream, open, "missed_messages", METRIC_COUNTER, NULL,
-               "Messages of the daemon that did not arrive.");
+               "Lost messages of the daemon.");
     for (size_t i = 0; i < feeds->count; i++)
         write_sample(stream, "missed_messages", METRIC_COUNTER, &feeds->feed[i],
                      (double)feeds->feed[i].health.missed_total);
 }
 
-/* What the daemon is, in labels. */
+/* Writes the labels that describe the daemon. */
 static void write_info(FILE *stream, const struct feeds *feeds, bool open) {
     static const char *const keys[] = {"run", "version", "device", "model", "digest", "state"};
-    write_head(stream, open, "daemon", METRIC_INFO, NULL, "What the daemon is.");
+    write_head(stream, open, "daemon", METRIC_INFO, NULL,
+               "Run, version, device, model, digest and state of the daemon.");
     for (size_t i = 0; i < feeds->count; i++) {
         const json_t *status = feeds->feed[i].newest[TOPIC_STATUS];
         char label[LABEL_SIZE];
@@ -298,8 +299,7 @@ static void write_info(FILE *stream, const struct feeds *feeds, bool open) {
 }
 
 static void write_events(FILE *stream, const struct feeds *feeds, bool open) {
-    write_head(stream, open, "events", METRIC_COUNTER, NULL,
-               "Events since runnel-web was started.");
+    write_head(stream, open, "events", METRIC_COUNTER, NULL, "Events since runnel-web started.");
     for (size_t i = 0; i < feeds->count; i++)
         for (int kind = 0; kind < FEED_EVENT_KINDS; kind++) {
             char label[LABEL_SIZE];
@@ -313,7 +313,7 @@ static void write_events(FILE *stream, const struct feeds *feeds, bool open) {
         }
 }
 
-/* One value of the newest step that was scored, of each stream, horizon and column. */
+/* Writes one value of the newest scored step of each stream, horizon and column. */
 static void write_forecast(FILE *stream, const struct feeds *feeds, const char *name,
                            enum forecast_value value) {
     for (size_t i = 0; i < feeds->count; i++) {
@@ -343,7 +343,7 @@ static void write_forecasts(FILE *stream, const struct feeds *feeds, bool open) 
         const char *name, *help;
         enum forecast_value value;
     } rows[] = {
-        {"reading", "Newest value of a column that was forecast.", FORECAST_TARGET},
+        {"reading", "Newest value of a forecast column.", FORECAST_TARGET},
         {"forecast", "Forecast of this value.", FORECAST_PREDICTION},
         {"forecast_low", "Lower end of the 90% interval of the forecast.", FORECAST_LOW},
         {"forecast_high", "Upper end of the 90% interval of the forecast.", FORECAST_HIGH},
@@ -354,13 +354,13 @@ static void write_forecasts(FILE *stream, const struct feeds *feeds, bool open) 
     }
 }
 
-/* Of runnel-web itself. */
+/* Writes the metrics of runnel-web itself. */
 static void write_guesses(FILE *stream, const struct guesses *guesses, bool open) {
     write_head(stream, open, "web_wrong_tokens", METRIC_COUNTER, NULL,
-               "Requests with a wrong token since runnel-web was started.");
+               "Requests with a wrong token since runnel-web started.");
     fprintf(stream, "runnel_web_wrong_tokens_total %llu\n", guesses->wrong);
     write_head(stream, open, "web_refused_tokens", METRIC_COUNTER, NULL,
-               "Requests whose token was not looked at, since too many wrong ones came before.");
+               "Requests rejected unchecked because of too many wrong tokens.");
     fprintf(stream, "runnel_web_refused_tokens_total %llu\n", guesses->refused);
 }
 

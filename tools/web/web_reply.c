@@ -65,7 +65,7 @@ void reply_headers(struct MHD_Response *response) {
         MHD_add_response_header(response, headers[i][0], headers[i][1]);
 }
 
-/* What counts as pending while it is under way. */
+/* The body of a reply that is being sent; counts as pending. */
 struct body {
     char *text;
     size_t size;

@@ -1,4 +1,4 @@
-/* What is sent back: a status, a type and a body, with the headers that every reply has. */
+/* Replies: a status, a type and a body, with the headers of every reply. */
 #ifndef RUNNEL_WEB_REPLY_H
 #define RUNNEL_WEB_REPLY_H
 
@@ -12,23 +12,23 @@
 
 enum { REPLY_EXTRA = 2 };
 struct reply {
-    unsigned status;  /* of HTTP */
+    unsigned status;  /* HTTP status */
     const char *type; /* static */
-    const char *body; /* from malloc when `owned`, else static */
+    const char *body; /* from malloc if `owned`, else static */
     size_t size;
     bool owned;
-    const char *etag; /* with its quotes; NULL = none: then it is not cached */
+    const char *etag; /* with quotes; NULL = none: the reply is not cached */
     struct {
         const char *name, *value;
-    } extra[REPLY_EXTRA]; /* further headers; a NULL ends them. Copied when it is sent */
+    } extra[REPLY_EXTRA]; /* further headers, NULL-terminated; copied when the reply is sent */
 };
 
-/* A JSON object with one sentence. */
+/* A JSON object with an error message. */
 struct reply reply_error(unsigned status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Text that is written with stdio: begin, write to the stream, end. When out of memory the reply
-   says so. */
+/* A text that is written with stdio: begin, write to the stream, end. When out of memory the reply
+   reports it. */
 struct reply_text {
     FILE *stream;
     char *text;
@@ -37,28 +37,27 @@ struct reply_text {
 bool reply_begin(struct reply_text *text);
 struct reply reply_end(struct reply_text *text, const char *type);
 
-/* Instead of a body, which is static: the client's copy is as new. */
+/* Replaces a static body: the client's copy is current. */
 void reply_unchanged(struct reply *reply);
 
-/* Send it, and free its body. */
+/* Sends the reply and frees its body. */
 enum MHD_Result reply_send(struct MHD_Connection *connection, struct reply *reply);
 
-/* Add the headers that every response has. */
+/* Adds the headers of every response. */
 void reply_headers(struct MHD_Response *response);
 
-/* Bytes of replies that are under way, and how many there may be. */
+/* Bytes of replies that are being sent, and their maximum. */
 size_t reply_pending(void);
 enum { REPLY_PENDING_MAX = 24 << 20 };
 
 /* ---- Query ----
 
-   What a request asks for after the '?', and numbers and texts of an answer in JSON. */
+   Arguments of a request, and numbers and texts of a JSON answer. */
 
-/* NULL when there is no such argument. */
+/* NULL without such an argument. */
 const char *query_text(struct MHD_Connection *connection, const char *name);
 
-/* Leaves *value as it is when there is no such argument; false when it is no number in the range.
- */
+/* Keeps *value without such an argument. Returns false if it is not a number in the range. */
 bool query_number(struct MHD_Connection *connection, const char *name, double least, double most,
                   double *value);
 
@@ -68,11 +67,11 @@ bool query_count(struct MHD_Connection *connection, const char *name, double lea
 
 enum {
     QUERY_EXACT_DIGITS =
-        17, /* of positions, which distinguish live messages from those in a series */
+        17, /* digits of positions, which distinguish live messages from those in a series */
     QUERY_VALUE_DIGITS = 6,
 };
 
-/* What is not finite becomes null, for JSON cannot express it. */
+/* Writes null for a number that is not finite, since JSON cannot express it. */
 void query_write_number(FILE *stream, double value, int digits);
 void query_write_text(FILE *stream, const char *text);
 

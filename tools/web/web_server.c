@@ -30,55 +30,55 @@
 
 /* ---- Access ----
 
-   Who may read: everybody on a loopback address, and elsewhere who has the token. */
+   Who may read: everybody on a loopback address, elsewhere clients with the token. */
 
 enum { ACCESS_TOKEN_LEAST = 16, ACCESS_TOKEN_MOST = 128, ACCESS_SESSION = 32 };
 
 struct access {
-    bool guarded; /* there is a token */
+    bool guarded; /* whether a token is required */
     char token[ACCESS_TOKEN_MOST + 1];
-    char session[ACCESS_SESSION + 1]; /* random digits, which only who has shown the token knows */
+    char session[ACCESS_SESSION + 1]; /* random digits: sent to clients with the token */
     struct guesses guesses;
-    unsigned wait; /* of ACCESS_NOT_HEARD: seconds */
+    unsigned wait; /* seconds, for ACCESS_NOT_HEARD */
 };
 
 enum access_verdict {
     ACCESS_GRANTED,
-    ACCESS_COOKIE,  /* granted by ?token= in the address: to be kept as a cookie */
-    ACCESS_RENEW,   /* granted by the token in a cookie of another run: to be sent again */
-    ACCESS_NO_HOST, /* the name in `Host` is not one of the machine itself */
+    ACCESS_COOKIE,  /* granted by ?token= in the address, which becomes a cookie */
+    ACCESS_RENEW,   /* granted by the token in an old cookie, which is renewed */
+    ACCESS_NO_HOST, /* `Host` is not a name of this machine */
     ACCESS_NO_TOKEN,
-    ACCESS_NOT_HEARD, /* too many wrong tokens came from its address */
-    ACCESS_FOREIGN,   /* a page of another site asks, and not by a link */
+    ACCESS_NOT_HEARD, /* too many wrong tokens from this address */
+    ACCESS_FOREIGN,   /* requested by a page of another site, not by a link */
 };
 
-/* The value of the header Set-Cookie that keeps token and session. */
+/* Size of the header Set-Cookie with token and session. */
 enum { ACCESS_COOKIE_SIZE = ACCESS_TOKEN_MOST + ACCESS_SESSION + 64 };
 
 #define COOKIE "runnel_token"
 #define COOKIE_SEPARATOR ":" /* between token and session */
 #define BEARER "Bearer "
 
-/* What a cookie and an address can carry as it is. */
+/* Characters that need no escape in cookies and addresses. */
 static const char token_characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                        "0123456789-._~";
 
 static int make_session(struct access *access) {
     unsigned char bytes[ACCESS_SESSION / 2];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        return complain(EX_UNAVAILABLE, "there are no random numbers: %s", strerror(errno));
+        return complain(EX_UNAVAILABLE, "cannot get random numbers: %s", strerror(errno));
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(access->session + 2 * i, 3, "%02x", bytes[i]);
     return EX_OK;
 }
 
-static int take_token(struct access *access, const char *line, const char *path) {
+static int parse_token(struct access *access, const char *line, const char *path) {
     size_t length = strcspn(line, "\r\n");
     if (length < ACCESS_TOKEN_LEAST || length > ACCESS_TOKEN_MOST ||
         strspn(line, token_characters) < length)
         return complain(EX_USAGE,
-                        "the first line of %s is no token: %d to %d letters, digits and -._~ "
-                        "(one comes from: openssl rand -hex 16)",
+                        "the first line of %s is not a token: expected %d to %d letters, digits "
+                        "and -._~ (create one with: openssl rand -hex 16)",
                         path, ACCESS_TOKEN_LEAST, ACCESS_TOKEN_MOST);
     memcpy(access->token, line, length);
     access->token[length] = '\0';
@@ -86,10 +86,11 @@ static int take_token(struct access *access, const char *line, const char *path)
     return make_session(access);
 }
 
-/* Read the token: the first line of a file that group and others may not read. EX_OK, or complains
-   and returns an exit status. */
+/* Reads the token: the first line of a file that only its owner may read. Returns EX_OK, or prints
+   an error and returns an exit status. */
 static int access_read(struct access *access, const char *path) {
-    char line[ACCESS_TOKEN_MOST + 2] = ""; /* one more than there may be, to know that there is */
+    /* one character more than the maximum, to detect longer ones */
+    char line[ACCESS_TOKEN_MOST + 2] = "";
     struct stat state;
     FILE *file = fopen(path, "re");
     if (!file)
@@ -99,12 +100,11 @@ static int access_read(struct access *access, const char *path) {
         *line = '\0';
     fclose(file);
     if (shared)
-        return complain(EX_USAGE, "others may read %s, so it is no secret: chmod 600 %s", path,
-                        path);
-    return take_token(access, line, path);
+        return complain(EX_USAGE, "%s is readable by other users: run chmod 600 %s", path, path);
+    return parse_token(access, line, path);
 }
 
-/* In constant time: it does not show how much of it is right. */
+/* Compares in constant time, which does not reveal a correct beginning. */
 static bool is_secret(const char *secret, const char *text, size_t length) {
     unsigned char difference = 0;
     if (length != strlen(secret))
@@ -122,7 +122,7 @@ static double wait_of(struct access *access, const struct sockaddr *address) {
     return address ? guesses_wait(&access->guesses, address, clock_seconds()) : 0;
 }
 
-/* Who has shown the token before is heard whatever others at the same address send. */
+/* A client with a session is never blocked, whatever others at its address send. */
 static enum access_verdict check_token_of(struct access *access,
                                           struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info =
@@ -132,7 +132,7 @@ static enum access_verdict check_token_of(struct access *access,
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
     const char *cookie = MHD_lookup_connection_value(connection, MHD_COOKIE_KIND, COOKIE);
     const char *argument = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "token");
-    size_t kept = cookie ? strcspn(cookie, COOKIE_SEPARATOR) : 0; /* of the token */
+    size_t kept = cookie ? strcspn(cookie, COOKIE_SEPARATOR) : 0; /* length of the token */
     if (header)
         header = strncasecmp(header, BEARER, strlen(BEARER)) == 0 ? header + strlen(BEARER) : NULL;
     if (cookie && cookie[kept] &&
@@ -158,14 +158,14 @@ static enum access_verdict check_token_of(struct access *access,
     return ACCESS_NO_TOKEN;
 }
 
-/* "127.0.0.1", "127.0.0.2", "[::1]" */
+/* "127.0.0.1", "127.0.0.2" or "[::1]" */
 static bool is_loopback_name(const char *name) {
     struct in_addr address;
     return strcmp(name, "[::1]") == 0 || (inet_pton(AF_INET, name, &address) == 1 &&
                                           ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET);
 }
 
-/* An address of loopback, "localhost" or "x.localhost", with or without a port after it. */
+/* A loopback address, "localhost" or "x.localhost", with or without a port. */
 static bool is_own_name(const char *host) {
     enum { NAME_MOST = 255 };
     static const char local[] = "localhost";
@@ -181,8 +181,8 @@ static bool is_own_name(const char *host) {
     return end && end[-1] == '.' && strcasecmp(end, local) == 0;
 }
 
-/* Another site's page cannot read what it asks for here, but every question costs; browsers tell
-   who asks. Links that lead here are followed. */
+/* A page of another site cannot read the answers, but each request costs time. Browsers report the
+   site. Links to this page are followed. */
 static bool is_foreign(struct MHD_Connection *connection) {
     const char *site = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Site");
     const char *mode = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Mode");
@@ -190,8 +190,8 @@ static bool is_foreign(struct MHD_Connection *connection) {
            !(mode && strcmp(mode, "navigate") == 0);
 }
 
-/* Without a token, pages of other sites could read this one under a name of theirs that leads to
-   127.0.0.1; so only names that mean the machine itself are taken. */
+/* Without a token, pages of other sites could read this one through a name of theirs that resolves
+   to 127.0.0.1. So only names of this machine are accepted. */
 static enum access_verdict access_check(struct access *access, struct MHD_Connection *connection) {
     if (is_foreign(connection))
         return ACCESS_FOREIGN;
@@ -208,9 +208,7 @@ static void access_cookie(const struct access *access, char text[ACCESS_COOKIE_S
              access->session);
 }
 
-/* ---- Listen ----
-
-   The socket at which the HTTP side listens. */
+/* ---- Listen ---- */
 
 enum {
     BACKLOG = 128,
@@ -219,7 +217,7 @@ enum {
     PORT_MOST = 65535,
 };
 
-/* "[::1]:5580" into host and port; without a host it is 127.0.0.1. */
+/* Splits "[::1]:5580" into host and port; the default host is 127.0.0.1. */
 static bool split(const char *listen, char host[HOST_SIZE], char port[PORT_SIZE]) {
     const char *colon = strrchr(listen, ':'), *begin = listen;
     const char *digits = colon ? colon + 1 : listen;
@@ -265,7 +263,7 @@ static int bind_address(const struct addrinfo *address, const char *listen_at, b
     int one = 1;
     *status = EX_USAGE;
     if (!guarded && !is_loopback(address->ai_addr)) {
-        complain_usage("'%s' can be reached from other machines; that needs --token=FILE",
+        complain_usage("other machines can reach '%s': this address requires --token=FILE",
                        listen_at);
         return -1;
     }
@@ -275,28 +273,29 @@ static int bind_address(const struct addrinfo *address, const char *listen_at, b
         bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
         listen(listener, BACKLOG) == 0)
         return listener;
-    complain(*status, "cannot listen at '%s': %s; --listen chooses another address and port",
+    complain(*status, "cannot listen at '%s': %s; choose another address or port with --listen",
              listen_at, strerror(errno));
     if (listener >= 0)
         close(listener);
     return -1;
 }
 
-/* A listening socket at "HOST:PORT", "[HOST]:PORT" or "PORT", which is on 127.0.0.1; or -1 after a
-   complaint, with *status. One that other machines reach is refused unless `guarded`. */
+/* Opens a listening socket at "HOST:PORT", "[HOST]:PORT" or "PORT" (on 127.0.0.1). Returns -1 after
+   printing an error, with *status. Addresses that other machines can reach are refused unless
+   `guarded`. */
 static int listen_open(const char *listen_at, bool guarded, int *status) {
     char host[HOST_SIZE], port[PORT_SIZE];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     *status = EX_USAGE;
     if (!split(listen_at, host, port)) {
-        complain_usage("--listen is '%s', but must be ADDRESS:PORT, such as 127.0.0.1:5580",
+        complain_usage("--listen: expected ADDRESS:PORT such as 127.0.0.1:5580, got '%s'",
                        listen_at);
         return -1;
     }
     int wrong = getaddrinfo(strcmp(host, "*") == 0 ? NULL : host, port, &hints, &found);
     if (wrong) {
-        complain_usage("there is no address '%s': %s", host, gai_strerror(wrong));
+        complain_usage("--listen: cannot resolve '%s': %s", host, gai_strerror(wrong));
         return -1;
     }
     int listener = bind_address(found, listen_at, guarded, status);
@@ -306,8 +305,7 @@ static int listen_open(const char *listen_at, bool guarded, int *status) {
 
 /* ---- Pages ----
 
-   The files of the page, compiled into the program, and the chart library, read from its package.
- */
+   The files of the page, compiled into the program, and the chart library from its package. */
 
 enum { PAGES = 38, PAGE_ETAG_SIZE = 20 };
 
@@ -323,7 +321,7 @@ struct pages {
 #define JAVASCRIPT "text/javascript; charset=utf-8"
 #define SVG "image/svg+xml"
 
-/* A file becomes bytes from NAME_begin to NAME_end. */
+/* The bytes of a file from NAME_begin to NAME_end. */
 #define EMBED_FROM(directory, name, file)                                                          \
     __asm__(".section .rodata\n.global page_" #name "_begin\n.global page_" #name                  \
             "_end\npage_" #name "_begin:\n.incbin \"" directory "/" file "\"\npage_" #name         \
@@ -416,7 +414,7 @@ static const struct page {
     MODULE(view),
 };
 
-/* Distinguishes versions of a file, so that a browser keeps what it has. */
+/* Identifies the version of a file for the browser's cache. */
 static void write_etag(char etag[PAGE_ETAG_SIZE], const char *begin, const char *end) {
     uint64_t hash = hash_bytes(HASH_BEGIN, begin, (size_t)(end - begin));
     snprintf(etag, PAGE_ETAG_SIZE, "\"%016llx\"", (unsigned long long)hash);
@@ -427,9 +425,9 @@ static void pages_close(struct pages *pages) {
     *pages = (struct pages){0};
 }
 
-/* EX_OK, or complains and returns an exit status. */
+/* Returns EX_OK, or prints an error and returns an exit status. */
 static int pages_open(struct pages *pages, const char *chart_file) {
-    static const char way_out[] = "it has the charts; on Debian: apt-get install libjs-chart.js";
+    static const char way_out[] = "it draws the charts; on Debian: apt-get install libjs-chart.js";
     enum { LARGEST = 4 << 20 };
     *pages = (struct pages){0};
     FILE *file = fopen(chart_file, "re");
@@ -451,7 +449,7 @@ static int pages_open(struct pages *pages, const char *chart_file) {
     return complain(EX_UNAVAILABLE, "%s is not the chart library (%s)", chart_file, way_out);
 }
 
-/* The file at that path: true with `reply` filled, which lasts as long as `pages`. */
+/* Finds the file at this path. Returns true with `reply` filled, valid as long as `pages`. */
 static bool pages_find(const struct pages *pages, const char *path, struct reply *reply) {
     *reply = (struct reply){.status = MHD_HTTP_OK};
     if (strcmp(path, CHART_PATH) == 0) {
@@ -474,26 +472,26 @@ static bool pages_find(const struct pages *pages, const char *path, struct reply
     return false;
 }
 
-#define HEAD_SECONDS 5.0   /* for a request to come whole, and between two of one connection */
-#define REPLY_SECONDS 60.0 /* for a reply to be taken */
+#define HEAD_SECONDS 5.0   /* maximum seconds to receive a request, and between two requests */
+#define REPLY_SECONDS 60.0 /* maximum seconds to send a reply */
 #define SWEEP_EVERY 1.0
 #define LIVE_PATH "/api/live"
-#define EXPERIMENT_PATH "/experiment" /* the page that is / when an experiment is shown */
+#define EXPERIMENT_PATH "/experiment" /* the page at / when an experiment is shown */
 
 enum {
     CONNECTIONS_MAX = 1000,
-    CONNECTION_BYTES = 16 << 10, /* for a request's head and its reply's */
-    IDLE_SECONDS = 15,           /* in which nothing moves */
+    CONNECTION_BYTES = 16 << 10, /* memory for the heads of request and reply */
+    IDLE_SECONDS = 15,           /* maximum seconds without traffic */
     OTHER_FILES = 64,            /* descriptors that are not connections */
     RETRY_SIZE = 16,
 };
 
-/* A connection, from its acceptance on. */
+/* A connection. */
 struct visitor {
     struct visitor *next, **previous;
     struct MHD_Connection *connection;
-    double since; /* when it came, or its last request ended; while one is answered: began */
-    bool answered, stream; /* a request is being answered; by server-sent events */
+    double since;          /* start of the current request, or of the wait for one */
+    bool answered, stream; /* answered: a request is being answered; stream: with events */
     bool dropped;
 };
 
@@ -505,7 +503,7 @@ struct server {
     struct visitor *visitors;
     double swept;
     char url[SERVER_URL_SIZE];
-    char retry[RETRY_SIZE], cookie[ACCESS_COOKIE_SIZE]; /* of the reply that is being made */
+    char retry[RETRY_SIZE], cookie[ACCESS_COOKIE_SIZE]; /* of the current reply */
 };
 
 /* ---- Requests ---- */
@@ -518,30 +516,30 @@ static struct visitor *visitor_of(struct MHD_Connection *connection) {
 
 static struct reply refuse(struct server *s, enum access_verdict verdict) {
     if (verdict == ACCESS_NO_HOST)
-        return reply_error(MHD_HTTP_FORBIDDEN,
-                           "this page is for the machine it runs on: open %s there, or give "
-                           "runnel-web a --token for others",
-                           s->url);
+        return reply_error(
+            MHD_HTTP_FORBIDDEN,
+            "access denied: open %s on the machine where runnel-web runs, or start it with --token",
+            s->url);
     if (verdict == ACCESS_FOREIGN)
-        return reply_error(MHD_HTTP_FORBIDDEN, "this is not for pages of other sites");
+        return reply_error(MHD_HTTP_FORBIDDEN, "access denied: request from another site");
     if (verdict == ACCESS_NOT_HEARD) {
         snprintf(s->retry, sizeof s->retry, "%u", s->access.wait);
-        struct reply reply = reply_error(
-            MHD_HTTP_TOO_MANY_REQUESTS,
-            "too many wrong tokens came from your address: try again in %s s", s->retry);
+        struct reply reply =
+            reply_error(MHD_HTTP_TOO_MANY_REQUESTS,
+                        "too many wrong tokens from your address: retry in %s s", s->retry);
         reply.extra[0].name = MHD_HTTP_HEADER_RETRY_AFTER;
         reply.extra[0].value = s->retry;
         return reply;
     }
-    struct reply reply = reply_error(
-        MHD_HTTP_UNAUTHORIZED, "this needs the token: open /?token=... once in a browser, or send "
-                               "the header 'Authorization: Bearer ...'");
+    struct reply reply =
+        reply_error(MHD_HTTP_UNAUTHORIZED, "missing token: open /?token=... once in a browser, or "
+                                           "send the header 'Authorization: Bearer ...'");
     reply.extra[0].name = MHD_HTTP_HEADER_WWW_AUTHENTICATE;
     reply.extra[0].value = "Bearer realm=\"runnel-web\"";
     return reply;
 }
 
-/* The token goes from the address, which shows it, into a cookie. */
+/* Moves the token from the visible address into a cookie. */
 static enum MHD_Result send_cookie(struct server *s, struct MHD_Connection *connection) {
     access_cookie(&s->access, s->cookie);
     struct reply reply = {
@@ -556,8 +554,8 @@ static enum MHD_Result send_live(struct server *s, struct MHD_Connection *connec
     struct MHD_Response *response = live_response(s->feeds->live, connection);
     if (!response) {
         struct reply reply =
-            reply_error(MHD_HTTP_SERVICE_UNAVAILABLE,
-                        "%d pages are open already, which is the most", (int)LIVE_CLIENTS_MAX);
+            reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "too many open pages: the maximum is %d",
+                        (int)LIVE_CLIENTS_MAX);
         return reply_send(connection, &reply);
     }
     struct visitor *visitor = visitor_of(connection);
@@ -578,25 +576,24 @@ static struct reply answer_path(struct server *s, struct MHD_Connection *connect
     if (pages_find(&s->pages, path, &reply))
         return reply;
     if (reply_pending() > REPLY_PENDING_MAX)
-        return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE,
-                           "too much is asked for at once; try again");
+        return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests at once; retry later");
     if (strcmp(path, "/metrics") == 0)
         return metrics_answer(s->feeds, s->access.guarded ? &s->access.guesses : NULL,
                               metrics_wants_open(MHD_lookup_connection_value(
                                   connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT)));
     if (strncmp(path, "/api/", strlen("/api/")) == 0)
         return api_answer(s->feeds, connection, path);
-    return reply_error(MHD_HTTP_NOT_FOUND, "there is nothing here; the page is /");
+    return reply_error(MHD_HTTP_NOT_FOUND, "path not found; the page is /");
 }
 
-/* Whether the client has this version already. */
+/* Whether the client's copy is current. */
 static bool has_copy(struct MHD_Connection *connection, const char *etag) {
     const char *known =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_IF_NONE_MATCH);
     return known && strstr(known, etag);
 }
 
-/* A request that brings a body would make us read it. */
+/* Reading a request's body would cost time. */
 static bool has_body(struct MHD_Connection *connection) {
     const char *length =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -605,14 +602,15 @@ static bool has_body(struct MHD_Connection *connection) {
                                        MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
-/* What is refused before anything else is read; then the connection ends. */
+/* Rejects the request before anything else is read; then the connection ends. */
 static bool is_refused(struct MHD_Connection *connection, const char *method, struct reply *reply) {
     bool reads =
         strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
     if (reads && !has_body(connection))
         return false;
-    *reply = reads ? reply_error(MHD_HTTP_BAD_REQUEST, "a request has no body here")
-                   : reply_error(MHD_HTTP_METHOD_NOT_ALLOWED, "this only shows: GET and HEAD");
+    *reply =
+        reads ? reply_error(MHD_HTTP_BAD_REQUEST, "a request must not have a body")
+              : reply_error(MHD_HTTP_METHOD_NOT_ALLOWED, "method not supported: use GET or HEAD");
     reply->extra[0].name = MHD_HTTP_HEADER_CONNECTION;
     reply->extra[0].value = "close";
     if (!reads) {
@@ -646,7 +644,7 @@ static enum MHD_Result answer_request(struct server *s, struct MHD_Connection *c
     return reply_send(connection, &reply);
 }
 
-/* Called when the head of a request has come, then for parts of a body, and at its end. */
+/* Called after the head of a request, for parts of a body, and at the end. */
 static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **request) {
@@ -669,7 +667,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
     return answer_request(s, connection, url, strcmp(method, MHD_HTTP_METHOD_GET) == 0);
 }
 
-/* A %00 would end the text before its end. */
+/* A %00 would truncate the text. */
 static size_t unescape(void *context, struct MHD_Connection *connection, char *text) {
     (void)context, (void)connection;
     size_t length = MHD_http_unescape(text);
@@ -715,8 +713,8 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     visitor->since = clock_seconds();
 }
 
-/* The timeout of libmicrohttpd restarts with every byte; these do not. A socket that is shut
-   down reads as closed, and the library ends the connection in its own way. */
+/* The timeout of libmicrohttpd restarts with every byte; these limits do not. A socket that is shut
+   down reads as closed, so the library ends the connection itself. */
 static void sweep(struct server *s, double now) {
     for (struct visitor *visitor = s->visitors; visitor; visitor = visitor->next) {
         double allowed = visitor->answered ? REPLY_SECONDS : HEAD_SECONDS;
@@ -732,7 +730,7 @@ static void sweep(struct server *s, double now) {
 
 /* ---- The server ---- */
 
-/* How many connections there are descriptors for. */
+/* The number of connections for which there are descriptors. */
 static unsigned connections_allowed(void) {
     struct rlimit limit;
     const rlim_t wanted = CONNECTIONS_MAX + OTHER_FILES;
@@ -792,7 +790,7 @@ void server_close(struct server **server) {
         MHD_run(s->daemon);
         MHD_stop_daemon(s->daemon);
     }
-    guesses_say(&s->access.guesses);
+    guesses_report(&s->access.guesses);
     pages_close(&s->pages);
     free(s);
     *server = NULL;
@@ -823,5 +821,5 @@ void server_run(struct server *server) {
         return;
     server->swept = now;
     sweep(server, now);
-    guesses_say(&server->access.guesses);
+    guesses_report(&server->access.guesses);
 }

@@ -1,8 +1,8 @@
-/* The HTTP side: a page, its API and what Prometheus reads, for clients that are not trusted. It
-   takes GET and HEAD alone, and changes nothing.
+/* The HTTP server: page, API and metrics for clients that are not trusted. It accepts only GET and
+   HEAD, and is read-only.
 
-   What a client can cost is bounded: connections, memory of each, seconds for a request, seconds
-   for taking the reply, open streams, and bytes of replies under way. */
+   The cost of a client is bounded: connections and their memory, seconds for a request and its
+   reply, open streams, and bytes of replies that are being sent. */
 #ifndef RUNNEL_WEB_SERVER_H
 #define RUNNEL_WEB_SERVER_H
 
@@ -13,22 +13,21 @@ enum {
 };
 
 struct server_options {
-    const char *listen;     /* "HOST:PORT", "[HOST]:PORT" or "PORT"; port 0 = any */
-    const char *token_file; /* NULL = none, then only a loopback address is taken */
-    const char *chart_file; /* the chart library */
+    const char *listen;     /* "HOST:PORT", "[HOST]:PORT" or "PORT"; port 0 = any free port */
+    const char *token_file; /* NULL = none: only a loopback address is accepted */
+    const char *chart_file; /* path of the chart library */
 };
 
 struct server;
 
-/* EX_OK, or complains and returns an exit status. `feeds` must outlive it. */
+/* Returns EX_OK, or prints an error and returns an exit status. `feeds` must outlive the server. */
 int server_open(struct server **server, const struct server_options *options, struct feeds *feeds);
 void server_close(struct server **server);
 
-/* Where the page is: http://127.0.0.1:5580/ */
+/* The address of the page, such as http://127.0.0.1:5580 */
 const char *server_url(const struct server *server);
 
-/* A descriptor that is readable when server_run has something to do; it is also to be called when
-   server_next seconds have passed. */
+/* A descriptor that is readable when server_run is due; call it also after server_next seconds. */
 int server_descriptor(const struct server *server);
 double server_next(const struct server *server);
 void server_run(struct server *server);

@@ -1,5 +1,4 @@
-// What was abnormal in the run whose forecasts are shown: a list to click on, and the places in their
-// chart.
+// The anomalies of the run whose forecasts are shown: a list, and marks in the chart.
 
 import { $, make } from "./dom.js";
 import { eventColor } from "./draw.js";
@@ -7,21 +6,22 @@ import { clock, grouped, number } from "./format.js";
 import { store } from "./state.js";
 import { showVerdict } from "./verdict.js";
 
-const LISTED = 200;       // events
-const FETCH_AFTER = 300;  // ms, in which more may come
+const LISTED = 200;       // events in the list
+const FETCH_AFTER = 300;  // ms, since more events may follow
 
-// `version` grows when there are others; `rows`: a row a column, oldest first, the most abnormal column of
-// an event first.
+// `version` changes with the rows. `rows`: one for each column, oldest first, the most abnormal
+// column of an event first.
 export const abnormal = { version: 0, rows: [] };
 let run = null, timer = null, picked = null, pick = () => {}, nameOf = String;
 
-// `onPick(stream, column, example)`: one of the list is to be seen; the column may be null.
+// `onPick(stream, column, example)`: the user has selected an entry; the column may be null.
 export function makeAnomalies(onPick) {
   pick = onPick;
   showList();
 }
 
-// Of this run (null: of none), when it is another one or `again`. `naming`: a column's name, by its number.
+// Selects a run (null = none); fetches if it has changed or `again`. `naming` returns a column's
+// name for its number.
 export function wantAnomalies(wanted, again = false, naming = nameOf) {
   nameOf = naming;
   if (wanted === run && !again) return;
@@ -36,7 +36,7 @@ async function fetchNow() {
   try {
     const { anomalies } = await store.fetchAnomalies({ run: asked });
     if (asked === run) take(anomalies);
-  } catch { /* the next event asks again */ }
+  } catch { /* the next event fetches again */ }
 }
 
 function take(rows) {
@@ -50,14 +50,14 @@ const when = (row) => (row.data_time === null ? `example ${grouped(row.examples)
 function what(row) {
   const column = row.column === null ? "" : `, column ${nameOf(row.column)}`;
   const values = row.truth === null ? "" : `: ${number(row.truth)}` +
-    (row.forecast === null ? "" : ` instead of ${number(row.forecast)}`);
+    (row.forecast === null ? "" : `, forecast ${number(row.forecast)}`);
   return `${row.reason} ${number(row.score)}${column}${values}`;
 }
 
 function entry(row) {
   const dot = make("span", { className: "dot" });
   dot.style.setProperty("--color", eventColor("anomaly"));
-  const button = make("button", { type: "button", title: "Show it in the chart" }, dot,
+  const button = make("button", { type: "button", title: "Show in the chart" }, dot,
     make("time", { textContent: when(row) }), make("b", { textContent: row.stream || "(no name)" }),
     make("span", { textContent: what(row) }),
     ...(row.note ? [make("span", { className: "note", textContent: row.note })] : []));
@@ -70,7 +70,7 @@ function entry(row) {
   return make("li", {}, button);
 }
 
-// The newest first, each with its most abnormal column.
+// Newest first, each event with its most abnormal column.
 function showList() {
   const seen = new Set(), first = [];
   for (const row of abnormal.rows) {
@@ -79,17 +79,17 @@ function showList() {
   }
   $("anomalies").replaceChildren(...first.reverse().slice(0, LISTED).map(entry));
   $("no-anomalies").hidden = first.length > 0;
-  const chosen = first.find(({ event }) => event === picked) ?? null; // the newest first
+  const chosen = first.find(({ event }) => event === picked) ?? null;
   showVerdict(chosen, run, chosen === first.find(({ stream, reason }) => stream === chosen?.stream && reason === "novelty"));
 }
 
-// Nothing of the list is shown any more.
+// Clears the selection.
 export function unpick() {
   picked = null;
   showList();
 }
 
-// The places among these examples (growing) at which a stream's column was abnormal.
+// The indices of these examples (ascending) at which a stream's column was abnormal.
 export function abnormalAt(stream, column, examples) {
   const found = [];
   for (const row of abnormal.rows) {

@@ -1,5 +1,5 @@
-// The page begins here: it asks for what is recorded, makes the panels, draws what is in sight when
-// something has come, and then listens.
+// The start of the page: fetches the history, creates the panels, draws them, and listens for
+// messages.
 
 import { draw, drawing, drawSoon, makePanels, panels, whenDrawn } from "./charts.js";
 import { control } from "./controls.js";
@@ -12,9 +12,9 @@ import { restoreTheme } from "./theme.js";
 import { keepView, readView, setRange, showAll, whenMoved } from "./view.js";
 
 const FETCH_AFTER = 120; // ms after the last move of the view
-const WRITE_EVERY = 250; // ms between two figures that somebody could read
+const WRITE_EVERY = 250; // ms between two updates of displayed numbers
 
-// For the console, and for tests of the page.
+// For the console and for tests.
 window.runnel = { store, view, daemons, shown, panels, drawing, draw, setRange, showAll, bounds,
   colors: () => theme.colors };
 
@@ -28,7 +28,7 @@ whenMoved(() => {
   }, FETCH_AFTER);
 });
 
-// The last of them, too, when nothing comes after it.
+// Also the last numbers before a pause are written.
 let written = 0, writeTimer = null;
 function write() {
   writeTimer = null;
@@ -39,10 +39,10 @@ whenDrawn(() => {
   writeTimer ??= setTimeout(write, Math.max(0, written + WRITE_EVERY - performance.now()));
 });
 
-// The chart library takes its time to begin: it does so while the first answers are under way.
+// The chart library loads while the first answers are on their way.
 function chartLibrary() {
   return new Promise((resolve, reject) => {
-    const fail = () => reject(new Error("the chart library did not load"));
+    const fail = () => reject(new Error("cannot load the chart library"));
     document.head.append(make("script", { src: "chart.js", onload: resolve, onerror: fail }));
   });
 }

@@ -1,5 +1,5 @@
-// The panels with their charts, and when they are drawn: a few in a frame, so that the page responds
-// at once and the loss is always up to date, however many charts are in sight.
+// The panels with their charts. A frame draws only a few, so that the page responds at once and the
+// loss is up to date, however many charts are visible.
 
 import { $, make } from "./dom.js";
 import { Plot } from "./draw.js";
@@ -12,11 +12,11 @@ import { bounds, daemons, eventsInView, hasExtent, heatRun, layersOf, loading, l
   recording, shownRuns, store, view } from "./state.js";
 import { advance, canGoBack, keepView } from "./view.js";
 
-const FRAME_BUDGET = 8; // ms: when so much of a frame has gone into charts, the rest waits
-const DRAW_SHARE = 0.6; // of the time that is spent on drawing at most
+const FRAME_BUDGET = 8; // ms of a frame for charts; the rest waits
+const DRAW_SHARE = 0.6; // maximum share of time spent on drawing
 
 export const panels = [];
-// For the console, and for tests of the page: how many drawings, and when the first was.
+// For the console and for tests: number of drawings, and time of the first one.
 export const drawing = { count: 0, firstChart: 0 };
 
 // ---- Panels ----
@@ -29,7 +29,7 @@ const inSight = new IntersectionObserver((entries) => {
 function makePanel(spec, isLayer) {
   const title = make("span", { textContent: spec.title });
   const unit = make("span", { className: "unit", textContent: spec.heat ? "" : " " });
-  const select = make("select", { hidden: true, ariaLabel: "Which figure" });
+  const select = make("select", { hidden: true, ariaLabel: "Figure" });
   const readout = make("span", { className: "readout" });
   const element = make("article", { className: spec.large ? "panel large" : "panel", id: `panel-${spec.id}` },
     make("h3", {}, title, select, unit, readout), make("div", { className: "plot" }));
@@ -59,7 +59,7 @@ export function makePanels() {
   inSight.observe(forecast.element);
   const heat = panels.find((panel) => panel.heat);
   heat.unit.replaceChildren("share of units", makeRamp(), "20%");
-  panels[0].inSight = true; // as soon as there is something to be drawn
+  panels[0].inSight = true; // draw it as soon as possible
 }
 
 function openPlot(panel) {
@@ -80,16 +80,16 @@ function makeRamp() {
   return canvas;
 }
 
-// ---- When ----
+// ---- Scheduling ----
 
 let scheduled = false, rest = 0, written = () => {};
 
-// What is to be written beside the charts each time that some are drawn.
+// `action` writes the numbers beside the charts after each drawing.
 export function whenDrawn(action) {
   written = action;
 }
 
-// Everything that is in sight, in one of the next frames.
+// Draws all visible panels in one of the next frames.
 export function drawSoon() {
   for (const panel of panels) panel.waits ||= panel.inSight;
   schedule();
@@ -103,8 +103,8 @@ function schedule() {
   else requestAnimationFrame(drawFrame);
 }
 
-// The loss first, then those that have waited longest. One that is seen for the first time takes a
-// frame of its own: to make a chart takes longer than to draw it.
+// Draws the loss first, then the panels that have waited longest. A new panel has a separate
+// frame, since creating a chart is slower than drawing it.
 function drawFrame() {
   const begun = performance.now();
   scheduled = false;
@@ -121,14 +121,14 @@ function drawFrame() {
   if (waiting.some((panel) => panel.waits)) schedule();
 }
 
-// All that is in sight, now.
+// Draws all visible panels now.
 export function draw() {
   const state = look();
   for (const panel of panels) if (panel.inSight && window.Chart) drawPanel(panel, state);
   finish(state);
 }
 
-// What all panels of one drawing have in common.
+// State that all panels of one drawing share.
 function look() {
   advance();
   const runs = shownRuns(), range = bounds();
@@ -137,7 +137,7 @@ function look() {
       width: view.from === null ? Infinity : roundedWidth(range) } };
 }
 
-// Rounded, so that what depends on it is not computed again for every step of a zoom.
+// Rounded, so that dependent values are not computed for every step of a zoom.
 function roundedWidth([from, to]) {
   return 2 ** (Math.floor(4 * Math.log2(Math.max(to - from, 1e-9))) / 4);
 }
@@ -151,7 +151,7 @@ function finish({ range }) {
     drawing.firstChart = performance.now();
 }
 
-// ---- What ----
+// ---- Drawing ----
 
 function drawPanel(panel, { runs, range, events, of }) {
   const kind = panel.isLayer ? view.layer : "loss";
@@ -180,31 +180,31 @@ function drawPanel(panel, { runs, range, events, of }) {
   panel.plot.canvas.setAttribute("aria-label", describe(panel, lines, empty));
 }
 
-// Why a panel has nothing to show.
+// The reason why a panel is empty.
 function whyEmpty(runs, kind) {
   if (loading.runs) return "loading";
   if (!runs.length)
-    return store.runs.size ? "no run is chosen"
-      : recording() ? "there are no runs in this recording"
-        : daemons.some(({ presence }) => presence === "speaking") ? "nothing has been learned yet"
+    return store.runs.size ? "no run selected"
+      : recording() ? "this recording contains no runs"
+        : daemons.some(({ presence }) => presence === "speaking") ? "no examples learned yet"
           : "waiting for a daemon";
   const having = kind === "loss" ? runs : runs.filter((run) => layersOf(run) > kind);
-  if (!having.length) return "nothing of layers has come yet";
+  if (!having.length) return "no layer statistics yet";
   const all = having.map((run) => store.get(run.id, kind));
   if (all.some((series) => !series)) return "loading";
-  if (all.some((series) => series.length)) return "nothing of this kind here";
-  return view.from === null ? `no loss has come yet${whenLoss(runs)}` : "nothing between these two points";
+  if (all.some((series) => series.length)) return "no values for this chart";
+  return view.from === null ? `no loss yet${whenLoss(runs)}` : "no values in this range";
 }
 
 function whenLoss(runs) {
-  const said = daemons.find(({ run_id, status }) => status && runs.some(({ id }) => id === run_id));
-  if (!said?.status.every) return "";
-  const { every, every_seconds: seconds } = said.status;
-  return `: one comes every ${counted(every)} examples${seconds > 0 ? ` or ${duration(seconds)}` : ""}`;
+  const daemon = daemons.find(({ run_id, status }) => status && runs.some(({ id }) => id === run_id));
+  if (!daemon?.status.every) return "";
+  const { every, every_seconds: seconds } = daemon.status;
+  return `: one every ${counted(every)} examples${seconds > 0 ? ` or ${duration(seconds)}` : ""}`;
 }
 
-// What the server says of the columns, unless the panel has words of its own; of losses only the runs
-// know the unit.
+// The server's unit of the column, unless the panel has its own. The unit of losses depends on the
+// runs.
 function showUnit({ spec, title, unit }, runs) {
   const of = spec.choices ? spec.choice : spec;
   const columns = (of.lines || [of]).map(({ column }) => store.column(column)).filter(Boolean);
@@ -222,7 +222,7 @@ function describe(panel, lines, empty) {
   return `${panel.title.textContent}: ${empty || newest.filter(Boolean).join(", ")}`;
 }
 
-// Of several columns the one that the runs have.
+// Chooses the first column that the runs have.
 function chooseColumn(panel, runs) {
   const { spec } = panel;
   if (!spec.choices) return;
@@ -242,7 +242,7 @@ function chooseColumn(panel, runs) {
   }
 }
 
-// The histograms of the chosen run, and of those before it.
+// The histograms of the chosen run and the runs that it resumed.
 function heatParts(runs) {
   const run = heatRun(runs);
   return (run ? store.chain(run.id) : []).map((id) => [id, store.get(id, view.layer)])
@@ -253,9 +253,9 @@ function heatParts(runs) {
 
 function showRange([from, to]) {
   const words = { examples: "examples", steps: "steps", time: "", elapsed: "since the start" };
-  const text = view.from === null ? "all" : view.follow ? "newest" : "from";
+  const text = view.from === null ? "all" : view.follow ? "newest" : "zoom";
   $("range").textContent = !hasExtent() ? "" : `${text}: ${position(view.axis, from, to - from)} to ` +
-    `${position(view.axis, to, to - from)} ${words[view.axis]}${view.paused ? " · stopped" : ""}`;
+    `${position(view.axis, to, to - from)} ${words[view.axis]}${view.paused ? " · paused" : ""}`;
   $("whole").disabled = view.from === null;
   $("back").disabled = !canGoBack();
 }

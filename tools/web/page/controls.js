@@ -1,4 +1,4 @@
-// What hands and keys do, beside the charts: switches, buttons, keys.
+// Controls beside the charts: switches, buttons, keys.
 
 import { draw, drawSoon } from "./charts.js";
 import { $ } from "./dom.js";

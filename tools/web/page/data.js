@@ -1,17 +1,17 @@
-// What the page knows: runs, their series at the resolution of the view, and their events. It comes
-// from /api/ and grows with what /api/live sends.
+// The data of the page: runs, their series at the resolution of the view, and events. The
+// server sends them from /api/ and adds new ones from /api/live.
 
-export const POINTS = 600; // asked for per series: lines one or two pixels long
-const LIVE_POINTS = 300;   // that may be added before all are fetched again
-const CHAIN = 8;           // runs at most that are shown as one: a daemon's present one and those before it
+export const POINTS = 600; // points of a fetched series: lines of one or two pixels
+const LIVE_POINTS = 300;   // new points of a series until it is fetched again
+const CHAIN = 8;           // maximum runs shown as one: a run and those that it resumed
 
 const NOT_FOUND = 404;
 
-// Where a run begins, and how far it reaches.
+// Properties with a run's beginning and end.
 const NEWEST = ["newest_examples", "newest_steps", "newest_time"];
 const PLACES = ["first_examples", "first_steps", "first_time", ...NEWEST];
 
-// The layers of a `state` message, of several networks one after the other.
+// The layers of a `state` message, of all networks in order.
 export function layersIn({ layers, members }) {
   const lists = members && Object.keys(members).length ? Object.values(members).map((one) => one?.layers) : [layers];
   return lists.flatMap((list) => (Array.isArray(list) ? list : []));
@@ -25,10 +25,10 @@ async function get(path) {
   return body;
 }
 
-// What can continue a run's checkpoint; of older recordings the digest was just that.
+// The identity of a checkpoint's lineage; the digest in older recordings.
 const lineage = (run) => run.compatible || run.digest;
 
-// Points of a run's losses, or of one of its layers: arrays, one entry a point.
+// Points of a run's losses or of a layer: arrays with one entry a point.
 export class Series {
   constructor(body) {
     this.examples = body.examples;
@@ -37,7 +37,7 @@ export class Series {
     this.messages = body.messages;
     this.columns = body.columns;
     this.histogram = body.histogram || null;
-    this.live = 0;       // points added since it was fetched
+    this.live = 0;       // points added since the last fetch
     this.generation = Series.generations++;
     for (const column of Object.values(this.columns)) {
       if (column.minimum) continue;
@@ -51,7 +51,7 @@ export class Series {
     return this.examples.length;
   }
 
-  // Add a message: the columns' values are at their paths in `source`.
+  // Adds a message, with the columns' values at their paths in `source`.
   add(body, source, columns, messages = 1) {
     const last = this.length - 1;
     if (typeof body.time !== "number" || (last >= 0 && body.time <= this.time[last])) return false;
@@ -75,7 +75,7 @@ export class Series {
     return true;
   }
 
-  // The index of the last point at or before a position; -1 when all are after it.
+  // The index of the last point at or before a position; -1 if it does not exist.
   at(positions, position) {
     let low = -1, high = positions.length;
     while (high - low > 1) {
@@ -91,9 +91,9 @@ Series.generations = 1;
 export class Store {
   constructor() {
     this.runs = new Map();   // id -> run
-    this.series = new Map(); // "id/kind" -> Series; kind: "loss", or a layer's number
+    this.series = new Map(); // "id/kind" -> Series; kind: "loss" or a layer's number
     this.events = new Map(); // run id -> events, oldest first
-    this.columns = { loss: [], layer: [] }; // as the server says: name, path, unit, meaning
+    this.columns = { loss: [], layer: [] }; // from the server: name, path, unit, meaning
     this.wanted = new Map(); // "id/kind" -> number of the newest request
   }
 
@@ -107,22 +107,22 @@ export class Store {
     return [...this.columns.loss, ...this.columns.layer].find((column) => column.name === name);
   }
 
-  // `daemons`, and the name of a `recording` or null.
+  // The `daemons`, and the file name of a `recording` or null.
   fetchDaemons() {
     return get("api/daemons");
   }
 
-  // The streams that there are predictions of, or steps of one of them.
+  // The streams that have predictions, or the steps of one of them.
   fetchForecasts(query) {
     return get(`api/forecasts?${new URLSearchParams(query)}`);
   }
 
-  // Skill of each column, and experts and members, of a run's newest `loss`.
+  // Skill of each column, expert and member of a run's newest `loss`.
   fetchSkill(run) {
     return get(`api/skill?run=${run}`);
   }
 
-  // What was abnormal in a run.
+  // The anomalies of a run.
   fetchAnomalies(query) {
     return get(`api/anomalies?${new URLSearchParams(query)}`);
   }
@@ -132,22 +132,24 @@ export class Store {
     for (const run of (await get("api/runs")).runs) {
       const known = this.runs.get(run.id) || {};
       seen.add(run.id);
-      run.recorded = run.first_time !== null; // its first loss: what came live may be ahead of it
+      // its first loss is recorded; live messages may be newer
+      run.recorded = run.first_time !== null;
       if (!run.recorded && typeof known.first_time === "number")
         for (const place of PLACES) run[place] = known[place];
-      else if (known.newest_time > run.newest_time) // likewise, and nothing more may come to correct it
+      // the same, and no message may follow to correct it
+      else if (known.newest_time > run.newest_time)
         for (const place of NEWEST) run[place] = known[place];
       this.runs.set(run.id, Object.assign(known, run));
     }
     for (const id of [...this.runs.keys()]) if (!seen.has(id)) this.runs.delete(id);
   }
 
-  // The configuration that a run had.
+  // The configuration of a run.
   async fetchConfiguration(run) {
     return (await get(`api/configuration?run=${run}`)).configuration;
   }
 
-  // The run, and those that it resumed, newest first.
+  // A run and those that it resumed, newest first.
   chain(id) {
     const found = [];
     const all = [...this.runs.values()].sort((a, b) => b.id - a.id);
@@ -163,13 +165,13 @@ export class Store {
     return found;
   }
 
-  // Where a run's axis begins: positions of `elapsed` count from there.
+  // The start of a run's axis, from which positions of `elapsed` count.
   origin(id) {
     const run = this.runs.get(id);
     return run && run.first_time !== null ? run.first_time : 0;
   }
 
-  // The position of a run's first message on an axis; null while there is none.
+  // The position of a run's first message on an axis; null before the first message.
   start(id, axis) {
     return axis === "elapsed" ? 0 : this.runs.get(id)?.[`first_${axis}`] ?? null;
   }
@@ -201,8 +203,8 @@ export class Store {
     return query;
   }
 
-  // Fetch a series for a view; an answer that a newer request has overtaken is dropped. That of a run
-  // which is kept no longer is none, until the list of runs is fetched again.
+  // Fetches a series for a view, and drops an answer that a newer request has overtaken. A run that
+  // was deleted has no series until the list of runs is fetched again.
   async load(id, kind, view) {
     const key = `${id}/${kind}`, number = (this.wanted.get(key) || 0) + 1;
     const query = this.query(id, view);
@@ -215,14 +217,14 @@ export class Store {
     if (!body || this.wanted.get(key) !== number) return false;
     const before = this.series.get(key);
     const series = new Series(body);
-    // What came live while the request was under way.
+    // Live messages that arrived during the request.
     if (before && view.from === null) this.keepTail(before, series);
     if (kind === "loss" && view.from === null) this.placeRun(this.runs.get(id), series);
     this.series.set(key, series);
     return true;
   }
 
-  // A run is so new that the server does not say yet where it begins: where its series does.
+  // The beginning of a new run is not in the server's list yet: uses that of its series.
   placeRun(run, series) {
     if (!run || run.first_time !== null || !series.length) return;
     for (const axis of ["examples", "steps", "time"]) {
@@ -248,8 +250,8 @@ export class Store {
     this.events.set(id, (await get(`api/events?run=${id}&points=500`)).events);
   }
 
-  // A live message. Returns the kinds of the series that need to be fetched again. The run reaches as
-  // far as its points do; events may be of examples that are long learned.
+  // Takes a live message. Returns the kinds of the series to fetch again. The run ends at its last
+  // point, since events may belong to earlier examples.
   take(topic, id, body, merged) {
     const run = this.runs.get(id), stale = [];
     if (run && (topic === "loss" || topic === "state") && body.time > (run.newest_time || 0)) {

@@ -1,4 +1,4 @@
-// Elements: found by id, and made.
+// Finds elements by id, and creates elements.
 
 export const $ = (id) => document.getElementById(id);
 

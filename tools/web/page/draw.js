@@ -1,13 +1,12 @@
-// One chart: lines by Chart.js; bands, marks of events and of what is not finite by a plugin of our
-// own.
+// A chart: lines by Chart.js; bands, marks of events and of missing values by a plugin.
 
 import { number, powers, ticks } from "./format.js";
 import { Frame, LEFT, RIGHT, tickRoom } from "./frame.js";
 import { fences, FILLED, keepDrawable, limits } from "./range.js";
 
 const MARK_SIZE = 4, MISS_SIZE = 3;
-const BAR = 4; // pixels: of what was abnormal
-const EDGE = 0.05;  // of the chart's height, that counts as its edge
+const BAR = 4; // pixels of an anomaly mark
+const EDGE = 0.05;  // share of the chart's height that counts as its edge
 
 export const theme = { colors: {} };
 export function readTheme() {
@@ -18,7 +17,7 @@ export function readTheme() {
   theme.dark = document.documentElement.dataset.theme === "dark";
 }
 
-// Of kinds of events; others are faint.
+// The colour of an event's kind; others are faint.
 export function eventColor(kind) {
   const { accent, bad, warn, good, faint } = theme.colors;
   return { checkpoint: good, started: accent, resumed: accent, replayed: accent, reset: bad,
@@ -29,8 +28,7 @@ export function eventColor(kind) {
 const fade = (color, share) =>
   color + Math.round(255 * share).toString(16).padStart(2, "0");
 
-// Whether a band reaches from the bottom of the chart to its top nearly everywhere: then it tells
-// nothing there.
+// Whether a band covers the chart nearly everywhere, and so contains no information.
 function fills(scales, { data, low, high }) {
   const { x, y } = scales;
   const edge = EDGE * (y.bottom - y.top);
@@ -60,7 +58,7 @@ function drawBand(context, chart, line) {
       context.lineTo(x.getPixelForValue(data[k].x), y.getPixelForValue(Math.max(high[k], least)));
     for (let k = end - 1; k >= i; k--)
       context.lineTo(x.getPixelForValue(data[k].x), y.getPixelForValue(Math.max(low[k], least)));
-    if (end - i === 1) { // one point alone: a stroke
+    if (end - i === 1) { // a single point: a stroke
       const at = x.getPixelForValue(data[i].x);
       context.rect(at - 1, y.getPixelForValue(high[i]), 2,
         y.getPixelForValue(Math.max(low[i], least)) - y.getPixelForValue(high[i]));
@@ -100,7 +98,7 @@ function drawMissing(context, chart, line) {
   context.stroke();
 }
 
-// Where a value lies beyond the chart, an arrow at its edge.
+// An arrow at the edge for a value beyond the chart.
 function drawWild(context, chart, line) {
   const { x } = chart.scales, { top, bottom, left, right } = chart.chartArea;
   const { low, high } = line.beyond, before = { top: -Infinity, bottom: -Infinity };
@@ -119,7 +117,7 @@ function drawWild(context, chart, line) {
   }
 }
 
-// What fell outside of a forecast's band.
+// Marks the truths outside a forecast's band.
 function drawMisses(context, chart, line) {
   const { x, y } = chart.scales;
   context.fillStyle = theme.colors.bad;
@@ -133,7 +131,7 @@ function drawMisses(context, chart, line) {
 
 function drawEvents(context, chart, events) {
   const { top, bottom, left, right } = chart.chartArea;
-  const last = new Map(); // kind -> pixel, so that many of a kind do not paint the chart over
+  const last = new Map(); // kind -> pixel, so that many events do not cover the chart
   for (const event of events) {
     const at = Math.round(chart.scales.x.getPixelForValue(event.x)) + 0.5;
     if (at < left || at > right || at - (last.get(event.kind) ?? -Infinity) < 3) continue;
@@ -212,7 +210,7 @@ function options(plot) {
   };
 }
 
-// A logarithmic axis labels 1, 2 and 5 of each power, or powers alone where there are many.
+// A logarithmic axis labels 1, 2 and 5 of each power, or only powers if there are many.
 function yLabel(plot, value) {
   const write = plot.format || number;
   if (!plot.isLog) return write(value);
@@ -232,16 +230,16 @@ export class Plot extends Frame {
     });
   }
 
-  // `lines`: datasets with data, and low, high, missing, color; `bounds`: [from, to] of x; `empty`: why
-  // there is nothing; `robust`: wild values do not count for the range.
-  // `reference`: a value that is in sight in any case, with a line across. `logX`: x is logarithmic, too.
+  // `lines`: datasets with data, low, high, missing and color. `bounds`: [from, to] of x. `empty`:
+  // the text of an empty chart. `robust`: outliers do not extend the range. `reference`: a value
+  // that is always visible, with a line across. `logX`: x is logarithmic.
   draw({ lines, axis, bounds, log, logX, events, range, robust, reference, empty }) {
     const { chart } = this;
     this.axis = axis;
     chart.events = events;
     chart.runs = new Set(lines.map((line) => line.run)).size;
     chart.data.datasets = lines;
-    this.sayEmpty(empty);
+    this.showEmpty(empty);
     if (empty) return;
     const [low, high, isLog] = limits(lines, bounds, log, range, robust, reference);
     chart.reference = reference;

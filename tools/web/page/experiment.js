@@ -1,4 +1,4 @@
-// The page of an experiment begins here: what is shown of it, and what hands and keys do.
+// The start of the page of an experiment: its view and its controls.
 
 import { $, make } from "./dom.js";
 import { clock, duration, grouped } from "./format.js";
@@ -9,8 +9,8 @@ import { parseFilter } from "./experiment_filter.js";
 import { columnsOf, showTable, sortGroups, textOf } from "./experiment_table.js";
 import { nextTheme, offerThemes, restoreTheme } from "./theme.js";
 
-const DRAWN = 20;          // groups, while none are chosen: as many as there are colours
-const REFRESH_LEAST = 1000; // ms between two loads while runs come in
+const DRAWN = 20;          // groups without a selection: one for each colour
+const REFRESH_LEAST = 1000; // minimum ms between two loads
 const COLUMNS = [["mean", "Loss"], ["gradient_norm", "Gradient norm"], ["update_ratio", "Update ratio"],
   ["weight_norm", "Norm of all weights"]];
 
@@ -21,10 +21,10 @@ const selected = new Set(); // ids of groups
 let chart = null, detail = null;
 const shown = { groups: [], drawn: [], columns: [] };
 
-// For the console, and for tests of the page.
+// For the console and for tests.
 window.runnel = { experiment, view, selected, shown, chart: () => chart };
 
-// ---- What is shown ----
+// ---- View ----
 
 // Keys by which runs can be grouped: [{ key, title }].
 function groupKeys() {
@@ -36,7 +36,7 @@ function filterColumns() {
   return [...plain, ...experiment.keys, ...experiment.figures.map(({ name }) => ({ key: name, title: name }))];
 }
 
-// As its row and its line are called.
+// The name of a group's row and line.
 function call(group) {
   const { values, runs } = group, several = experiment.about.streams.length > 1;
   const titles = new Map(experiment.keys.map(({ key, title }) => [key, title]));
@@ -77,7 +77,7 @@ function showRows() {
   $("none").hidden = !selected.size;
 }
 
-// Of each stream that is drawn, that of the first run which has one.
+// The baseline of each drawn stream, from the first run that has one.
 function baselines() {
   if (view.column !== "mean") return [];
   const streams = new Map();
@@ -98,8 +98,8 @@ function showCurves() {
   const waits = !groups.length && experiment.fetching.size > 0;
   chart.draw({ groups, baselines: baselines(), view, empty: waits ? "loading" : "" });
   const many = shown.groups.length > shown.drawn.length;
-  $("curves-of").textContent = !many ? "" : selected.size ? `${shown.drawn.length} chosen`
-    : `the first ${shown.drawn.length} of ${shown.groups.length} rows; click rows to choose`;
+  $("curves-of").textContent = !many ? "" : selected.size ? `${shown.drawn.length} selected`
+    : `first ${shown.drawn.length} of ${shown.groups.length} rows; click rows to select`;
 }
 
 function showProgress() {
@@ -109,10 +109,10 @@ function showProgress() {
   $("over").value = over;
   $("over-text").textContent = [`${grouped(over)} of ${grouped(total)} runs`, ...bad,
     typeof finished === "number" && typeof started === "number" && over >= total ? `took ${duration(finished - started)}`
-      : typeof started === "number" ? `begun ${clock(started)}` : ""].filter(Boolean).join(" · ");
+      : typeof started === "number" ? `started ${clock(started)}` : ""].filter(Boolean).join(" · ");
   $("name").textContent = name ?? "experiment";
   document.title = `${name ?? "experiment"} · runnel`;
-  say(["experiment", device, version && `version ${version}`].filter(Boolean).join(" · "));
+  showConnection(["experiment", device, version && `version ${version}`].filter(Boolean).join(" · "));
 }
 
 function show() {
@@ -130,7 +130,7 @@ function showSoon() {
   requestAnimationFrame(() => { soon = false; show(); });
 }
 
-// ---- What is done ----
+// ---- Actions ----
 
 function sortBy({ key, kind, better, larger_better: larger }) {
   const first = kind === "figure" && better ? Boolean(larger) : false;
@@ -181,7 +181,7 @@ function offerStreams() {
     make("option", { value: name, textContent: name || "all", selected: name === view.stream })));
 }
 
-// ---- The address holds the view ----
+// ---- View in the address ----
 
 function keepView() {
   const query = new URLSearchParams();
@@ -196,13 +196,13 @@ function keepView() {
   history.replaceState(null, "", `#${query}`);
 }
 
-// By the measure, which may come with the first run that has a baseline.
+// Sorted by the measure, which may change with the first run that has a baseline.
 function bestFirst() {
   const key = experiment.measure();
   return { key, down: experiment.about.measures.find(({ name }) => name === key).larger_better };
 }
 
-// What the address says that this experiment has, else what is usual.
+// Reads the view from the address; missing and unknown parts have defaults.
 function readView() {
   const query = new URLSearchParams(location.hash.slice(1));
   const keys = groupKeys().map(({ key }) => key);
@@ -218,15 +218,15 @@ function readView() {
   if (COLUMNS.some(([name]) => name === query.get("column"))) view.column = query.get("column");
 }
 
-// ---- What comes from the server ----
+// ---- Messages from the server ----
 
-function say(text, bad = false) {
+function showConnection(text, bad = false) {
   $("connection").textContent = text;
   $("connection").classList.toggle("bad", bad);
 }
 
 function fail(error) {
-  say(error.message, true);
+  showConnection(error.message, true);
 }
 
 let loaded = 0, timer = null;
@@ -254,7 +254,7 @@ function listen() {
   let greeted = false, source = null;
   const connect = () => {
     source = new EventSource("api/live");
-    source.onerror = () => say("runnel-web does not answer; trying again", true);
+    source.onerror = () => showConnection("runnel-web does not answer; retrying", true);
     source.addEventListener("hello", () => { if (greeted) loadSoon(); greeted = true; });
     for (const event of ["experiment", "lost"]) source.addEventListener(event, loadSoon);
   };
@@ -263,7 +263,7 @@ function listen() {
   addEventListener("pageshow", ({ persisted }) => { if (persisted) { connect(); loadSoon(); } });
 }
 
-// ---- The beginning ----
+// ---- Start ----
 
 function setSmooth(value) {
   view.smooth = value;
@@ -271,7 +271,7 @@ function setSmooth(value) {
   $("smooth-value").textContent = value ? `${Math.round(100 * value)}%` : "off";
 }
 
-// When the experiment is known.
+// Called when the experiment is loaded.
 function begin() {
   readView();
   showGroupKeys();
@@ -302,7 +302,7 @@ function control() {
 
 function chartLibrary() {
   return new Promise((resolve, reject) => {
-    const missing = () => reject(new Error("the chart library did not load"));
+    const missing = () => reject(new Error("cannot load the chart library"));
     document.head.append(make("script", { src: "chart.js", onload: resolve, onerror: missing }));
   });
 }
@@ -318,7 +318,7 @@ async function start() {
   await load();
   await library;
   showCurves();
-  detail.clear("Choose a run above, or click a row of the table.");
+  detail.clear("Select a run above or a row of the table.");
 }
 
 start().catch(fail);

@@ -1,5 +1,5 @@
-// The chart of an experiment: a line for each group of runs, the mean over its seeds with its deviation as a
-// band, dashed the baseline; below it which line is which, with its value under the pointer.
+// The chart of an experiment: for each group of runs a line with the mean over its seeds and a band
+// with the deviation, and dashed baselines. The legend below it shows the values under the pointer.
 
 import { $, make } from "./dom.js";
 import { Plot, theme } from "./draw.js";
@@ -7,18 +7,18 @@ import { grouped, number } from "./format.js";
 import { DARK, DASHES, LIGHT } from "./palette.js";
 import { Average } from "./panels.js";
 
-const DRAG_LEAST = 6; // pixels: what is shorter is a click
-const BAND_LEAST = 0.1; // of the mean, to which a band reaches down on a logarithmic axis
+const DRAG_LEAST = 6; // pixels: a shorter drag is a click
+const BAND_LEAST = 0.1; // of the mean: lower end of a band on a logarithmic axis
 const BASELINE_DASH = [6, 4];
 
-// Of the n-th group: as the curves of runnel-plot and of reports.
+// The style of the n-th group, as in runnel-plot and reports.
 export function styleOf(number) {
   const colors = theme.dark ? DARK : LIGHT;
   return { color: colors[number % colors.length], dash: DASHES[Math.floor(number / colors.length) % DASHES.length] };
 }
 
-// { data, low, high } of a curve. What is smoothed looks back only: over the last share of the examples
-// before a point.
+// { data, low, high } of a curve. Smoothing uses only earlier points: the given share of the
+// examples before a point.
 function smoothed({ x, mean, deviation }, smooth, log, band) {
   const means = new Average(), deviations = new Average(), data = [], low = [], high = [];
   x.forEach((at, i) => {
@@ -40,13 +40,14 @@ function lineOf(curve, { color, dash }, id, view) {
 }
 
 export class CurveChart {
-  // `moved`: is called with [from, to] of a zoom, or null for all.
+  // `moved` is called with [from, to] of a zoom, or null for everything.
   constructor(element, legend, moved) {
     Object.assign(this, { plot: new Plot(element), legend, moved, lines: [], all: [0, 1], shown: [0, 1], cursor: null });
     this.handle(element);
   }
 
-  // `groups`: with name, style and curve; `baselines`: curves; `view`: smooth, band, log, logX, range.
+  // `groups`: with name, style and curve; `baselines`: curves; `view`: smooth, band, log, logX,
+  // range.
   draw({ groups, baselines, view, empty }) {
     const { faint } = theme.colors;
     const lines = groups.map((group) => ({ ...lineOf(group.curve, group.style, group.id, view), group }));
@@ -59,7 +60,7 @@ export class CurveChart {
     if (!(this.all[1] > this.all[0])) this.all[1] = this.all[0] + 1;
     this.shown = view.range ?? this.all;
     this.plot.draw({ lines, axis: "examples", bounds: this.shown, log: view.log, logX: view.logX && this.shown[0] > 0,
-      events: [], robust: true, empty: empty || (lines.length ? "" : "no run that is over is chosen") });
+      events: [], robust: true, empty: empty || (lines.length ? "" : "no finished run selected") });
     this.plot.canvas.setAttribute("aria-label", `${groups.length} curves: ${groups.map(({ name }) => name).join("; ")}`);
     this.showLegend(baselines.length > 0);
   }
@@ -70,8 +71,8 @@ export class CurveChart {
     this.legend.replaceChildren(...entries.map((line) => {
       const stroke = make("i", { className: line.borderDash.length ? "dashed" : "" });
       stroke.style.setProperty("--color", line.color);
-      line.said = make("b");
-      return make("span", {}, stroke, line.group?.name ?? "baseline", " ", line.said);
+      line.readout = make("b");
+      return make("span", {}, stroke, line.group?.name ?? "baseline", " ", line.readout);
     }));
     this.showCursor();
   }
@@ -81,7 +82,7 @@ export class CurveChart {
     this.plot.showCursor(cursor);
     $("curves-at").textContent = cursor === null ? "" : `${grouped(cursor)} examples`;
     for (const line of this.lines)
-      if (line.said) line.said.textContent = cursor === null ? "" : number(valueAt(line.data, cursor));
+      if (line.readout) line.readout.textContent = cursor === null ? "" : number(valueAt(line.data, cursor));
   }
 
   handle(element) {
@@ -114,7 +115,7 @@ export class CurveChart {
   }
 }
 
-// Of the last point at or before a position.
+// The value of the last point at or before a position.
 function valueAt(data, position) {
   let found;
   for (const point of data) {

@@ -1,7 +1,7 @@
-// An experiment as /api/experiment has it: its runs with what was set and what was measured, groups of
-// runs, and their curves. Nothing here is drawn.
+// The data of an experiment from /api/experiment: runs with settings and figures, groups of runs,
+// and curves.
 
-const CURVES_AT_ONCE = 50; // of one request
+const CURVES_AT_ONCE = 50; // curves of one request
 
 async function get(path) {
   const response = await fetch(path, { cache: "no-store" });
@@ -10,17 +10,17 @@ async function get(path) {
   return body;
 }
 
-// A number where the text is one, so that 1e-3 comes before 0.01.
+// Returns a number if the text is one, so that 1e-3 sorts before 0.01.
 export function valueOf(text) {
   if (typeof text !== "string" || text.trim() === "") return text;
   const number = Number(text);
   return Number.isFinite(number) ? number : text;
 }
 
-// What a run has besides the figures that tables compare.
+// Figures of a run that are not measures.
 const COUNTS = [["parameters", "parameters"], ["examples", "examples"], ["skipped", "skipped updates"],
   ["seconds", "seconds"]];
-const SPARSE = new Set(["weight_norm"]); // is not measured at each point: between two it is no gap
+const SPARSE = new Set(["weight_norm"]); // not measured at each point: a missing value is not a gap
 const STATES = { nonfinite: "not finite" };
 
 export class Experiment {
@@ -37,7 +37,8 @@ export class Experiment {
     for (const key of this.curves.keys()) if (!known.has(key)) this.curves.delete(key);
   }
 
-  // Keys that not all variants set alike: [{ key, title }], in the order of the first that sets them.
+  // Keys that differ between variants: [{ key, title }], in the order in which variants first set
+  // them.
   differingKeys() {
     const values = new Map(), shorts = new Map();
     for (const { settings } of this.about.variants)
@@ -70,7 +71,7 @@ export class Experiment {
     return { ...run, values, texts };
   }
 
-  // Figures that some run has; counts only where they differ.
+  // Figures that at least one run has; counts only if they differ.
   chooseFigures() {
     const has = (name) => this.runs.some(({ values }) => values[name] !== null);
     const differs = (name) => new Set(this.runs.map(({ values }) => values[name]).filter((v) => v !== null)).size > 1;
@@ -83,22 +84,22 @@ export class Experiment {
     return new Set(this.runs.map(({ seed }) => seed)).size > 1;
   }
 
-  // What tables compare: what the experiment says, else skill where there is a baseline.
+  // The measure that tables compare: that of the experiment, else skill if there is a baseline.
   measure() {
     const has = (name) => this.figures.some((figure) => figure.name === name);
     const { measure } = this.about;
     return measure && has(measure) ? measure : has("skill") ? "skill" : "mean";
   }
 
-  // Whether variants' names say no more than their settings.
+  // Whether the variants' names consist of their settings.
   namedBySettings() {
     const parts = (text) => text.split(", ").sort().join();
     return this.keys.length > 0 && this.about.variants.every(({ name, settings }) =>
       parts(name) === parts(settings.map(({ short, value }) => `${short} ${value}`).join(", ")));
   }
 
-  // Groups of runs that have the same values of these keys, and of the stream, in the order of their first
-  // run; without keys each run is one.
+  // Groups of runs with equal values of these keys and of the stream, in the order of their first
+  // run. Without keys each run is a group.
   groups(runs, keys) {
     const found = new Map(), columns = new Set(this.runs.flatMap(({ values }) => Object.keys(values)));
     for (const run of runs) {
@@ -109,13 +110,13 @@ export class Experiment {
     return [...found.values()].map((group) => this.summarize(group, columns));
   }
 
-  // Which group of all is the first, second, ...: its colour stays whatever is left out.
+  // The number of each group among all groups, which determines its colour whatever the filter.
   places(keys) {
     return new Map([...new Set(this.runs.map((run) => groupOf(run, keys)))].map((id, number) => [id, number]));
   }
 
-  // A value where all runs have the same; of figures mean and sample deviation over the runs that are done,
-  // or, where none is, the others that have some.
+  // A value if all runs have the same. For figures the mean and sample deviation over finished
+  // runs, or over all runs with a value if none is finished.
   summarize(group, columns) {
     const { runs } = group, values = {}, deviations = {};
     const done = runs.filter(({ state }) => state === "done");
@@ -132,7 +133,7 @@ export class Experiment {
     return { ...group, values, deviations, done: done.length };
   }
 
-  // Of each of these runs that has one; those that are not here yet are fetched. True when some came.
+  // Fetches missing curves of these runs. Returns true if any arrived.
   async fetchCurves(runs) {
     const wanted = runs.filter((run) => run.state !== "waiting" && !this.curves.has(curveKey(run)) &&
       !this.fetching.has(curveKey(run)));
@@ -149,8 +150,8 @@ export class Experiment {
     return wanted.length > 0;
   }
 
-  // Mean and deviation of a column over the runs of a group at each of their points: { x, mean, deviation }
-  // of arrays, null where no run has a value.
+  // Mean and deviation of a column over the runs of a group at each point: { x, mean, deviation }
+  // of arrays, null if no run has a value.
   curve(group, column) {
     const done = group.runs.filter(({ state }) => state === "done");
     const curves = (done.length ? done : group.runs).map((run) => this.curves.get(curveKey(run))).filter(Boolean);
@@ -174,11 +175,11 @@ export class Experiment {
 const groupOf = (run, keys) =>
   (keys.length ? [...keys, "stream"] : ["run"]).map((key) => `${key} ${run.values[key]}`).join("\n");
 
-// A run that is made again has another.
+// A run that is repeated has a new key.
 const curveKey = ({ run, started, state }) => `${run}/${started}/${state}`;
 
-// [mean, sample deviation]: null without values, deviation null with one; of equal values it is 0, whatever
-// their sum was rounded to.
+// [mean, sample deviation]: null without values, deviation null for one value. For equal values the
+// deviation is 0 in spite of rounding.
 export function meanAndDeviation(values) {
   if (!values.length) return [null, null];
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -188,7 +189,8 @@ export function meanAndDeviation(values) {
   return [mean, Math.sqrt(squares / (values.length - 1))];
 }
 
-// P(|T| >= |t|) of Student's distribution: its sum for whole degrees of freedom (Abramowitz and Stegun, 26.7.3-4).
+// P(|T| >= |t|) of Student's distribution, as a sum for whole degrees of freedom (Abramowitz and
+// Stegun, 26.7.3-4).
 export function student(t, degrees) {
   const angle = Math.atan(Math.abs(t) / Math.sqrt(degrees)), square = Math.cos(angle) ** 2, odd = degrees % 2;
   let term = odd ? Math.cos(angle) : 1, sum = degrees > 1 ? term : 0;
@@ -196,8 +198,8 @@ export function student(t, degrees) {
   return 1 - (odd ? (angle + Math.sin(angle) * sum) * 2 / Math.PI : Math.sin(angle) * sum);
 }
 
-// The p of Student's t-test of two groups, paired by seed; null with less than two pairs, or when all differ by the
-// same. Of a seed with several runs it is their mean.
+// The p of Student's t-test of two groups, paired by seed. Null with less than two pairs or equal
+// differences. Several runs of a seed count as their mean.
 export function pairedTest(one, other, name) {
   const bySeed = ({ runs }, seed) => meanAndDeviation(runs.filter((run) => run.seed === seed && run.state === "done")
     .map(({ values }) => values[name]).filter((value) => typeof value === "number"))[0];
@@ -208,7 +210,7 @@ export function pairedTest(one, other, name) {
   return student(mean / (deviation / Math.sqrt(pairs.length)), pairs.length - 1);
 }
 
-// Holm's adjustment: those that are null are not tests.
+// Holm's adjustment; null values are not tests.
 export function holm(all) {
   const order = all.map((p, i) => [p, i]).filter(([p]) => p !== null).sort(([a], [b]) => a - b);
   const adjusted = all.map(() => null);
@@ -216,7 +218,7 @@ export function holm(all) {
   return adjusted;
 }
 
-// "3 done", or all that there are: "2 done, 1 not finite".
+// "3 done", or several states: "2 done, 1 not finite".
 function statesOf(runs) {
   if (runs.length === 1) return runs[0].values.state;
   const counts = new Map();

@@ -1,11 +1,12 @@
-// One run's full configuration, or what differs between those of two.
+// The configuration of a run, or the differences between two.
 
 import { $, make } from "./dom.js";
 import { clock, grouped, number } from "./format.js";
 
-const AROUND = 2; // lines that are shown beside those that differ
+const AROUND = 2; // lines shown around a difference
 
-// [[sign, line]] of the shortest way from one text to another: " " in both, "-" and "+" in one.
+// [[sign, line]] of the shortest edit between two texts: " " in both, "-" only in the first, "+"
+// only in the second.
 export function difference(one, other) {
   const a = one.split("\n"), b = other.split("\n");
   const common = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
@@ -24,7 +25,7 @@ export function difference(one, other) {
   return lines;
 }
 
-// Without what is far from any difference.
+// Leaves out lines far from any difference.
 function shorten(lines) {
   const near = lines.map((_, i) => lines.slice(Math.max(0, i - AROUND), i + AROUND + 1).some(([sign]) => sign !== " "));
   return lines.flatMap((line, i) => (near[i] ? [line] : i && near[i - 1] ? [["", "…"]] : []));
@@ -41,8 +42,8 @@ function facts(run, about) {
   const rows = [["state", about.values.state], ["error", run.error], ["seed", about.seed], ["examples", grouped(about.examples)],
     ["parameters", grouped(about.parameters)], ["seconds", about.seconds === undefined ? null : number(about.seconds)],
     ["started", about.started ? clock(about.started) : null], ["version", run.version], ["device", run.device],
-    ["digest of the configuration", run.digest], ["of the data", run.data], ["of all losses", run.losses_digest],
-    ["of the parameters", run.parameters_digest],
+    ["configuration digest", run.digest], ["data digest", run.data], ["loss digest", run.losses_digest],
+    ["parameter digest", run.parameters_digest],
     ...run.experts.map((one) => [`${one.name}: loss, weight`, `${number(one.mean)}, ${number(one.weight)}`]),
     ...run.columns.map((one) => [`column ${one.name || one.column}: rmse, mae, skill`,
       `${number(one.rmse)}, ${number(one.mae)}, ${number(one.skill)}`])];
@@ -56,7 +57,7 @@ export class Detail {
     for (const id of ["run-one", "run-other"]) $(id).addEventListener("change", () => this.show().catch(fail));
   }
 
-  // All runs, to be chosen from, in the order given.
+  // Fills the lists of runs in the given order.
   offer(runs, nameOf) {
     const options = (chosen) => runs.map((run) =>
       make("option", { value: run.run, textContent: `${run.run}: ${nameOf(run)}`, selected: String(run.run) === chosen }));
@@ -74,15 +75,15 @@ export class Detail {
 
   async show() {
     const asked = ++this.asked, [one, other] = ["run-one", "run-other"].map((id) => $(id).value);
-    if (!one) return this.clear("Choose a run above, or click a row of the table.");
+    if (!one) return this.clear("Select a run above or a row of the table.");
     const found = await Promise.all([one, other].filter(Boolean).map((id) => this.experiment.fetchRun(id)));
-    if (asked !== this.asked) return undefined; // another was chosen meanwhile
+    if (asked !== this.asked) return undefined; // another run was selected meanwhile
     const about = this.experiment.runs.find(({ run }) => run === Number(one));
     $("facts").replaceChildren(...facts(found[0], about));
     const [a, b] = found.map(({ configuration }) => configuration);
-    if (!a || (other && !b)) return this.clear("It waits to be run: its configuration comes with its results.", true);
+    if (!a || (other && !b)) return this.clear("This run has not started. Its configuration appears with its results.", true);
     const lines = other ? shorten(difference(a, b)) : a.split("\n").map((line) => ["", line]);
-    show(lines.length ? lines : [["", "Both have the same configuration."]]);
+    show(lines.length ? lines : [["", "Both runs have the same configuration."]]);
     return undefined;
   }
 

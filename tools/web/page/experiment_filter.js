@@ -1,18 +1,18 @@
-// What is written into the filter: words and comparisons, all of which hold of a run that is shown:
+// The filter: words and comparisons, all of which must be true for a run:
 //   layer norm=none rate<=1e-3 state!=done variant="gain 0.1"
 
 import { valueOf } from "./experiment_data.js";
 
 const TERM = /\s*(?:([\w.-]+)\s*(<=|>=|!=|=|<|>)\s*("[^"]*"|[^\s"]+)|"([^"]+)"|(\S+))/gy;
 
-// The column that a name means: itself, its title, or the end of a key.
+// The column with this key, title or end of a key.
 function columnOf(name, columns) {
   const lower = name.toLowerCase();
   return columns.find(({ key, title }) => key.toLowerCase() === lower || title.toLowerCase() === lower) ||
     columns.find(({ key }) => key.toLowerCase().endsWith(`.${lower}`));
 }
 
-// Whether a text is the pattern, in which * is anything.
+// Whether a text matches the pattern, where * matches any text.
 function isLike(text, pattern) {
   const parts = pattern.split("*").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   return new RegExp(`^${parts.join(".*")}$`, "i").test(text);
@@ -28,7 +28,7 @@ function holds(value, sign, wanted) {
   return { "<": value < wanted, "<=": value <= wanted, ">": value > wanted, ">=": value >= wanted }[sign];
 }
 
-// { test: of a run, problem: what is wrong with the text or "" }. `columns`: [{ key, title }].
+// { test: a function of a run, problem: the error in the text or "" }. `columns`: [{ key, title }].
 export function parseFilter(text, columns) {
   const tests = [];
   TERM.lastIndex = 0;
@@ -41,7 +41,7 @@ export function parseFilter(text, columns) {
     }
     const column = columnOf(name, columns);
     if (!column)
-      return { test: () => true, problem: `there is no “${name}”; there are ${columns.map((one) => one.title).join(", ")}` };
+      return { test: () => true, problem: `unknown column “${name}”; known columns: ${columns.map((one) => one.title).join(", ")}` };
     const wanted = valueOf(value.replace(/^"|"$/g, ""));
     tests.push((run) => holds(run.values[column.key], sign, wanted));
   }

@@ -1,15 +1,15 @@
-// The table of an experiment's runs, or of groups of them: columns that sort, rows that are chosen.
+// The table of an experiment's runs or groups, with sortable columns and selectable rows.
 
 import { $, make } from "./dom.js";
 import { holm, pairedTest } from "./experiment_data.js";
 import { grouped, number } from "./format.js";
 
 const COUNTED = new Set(["parameters", "examples", "skipped"]);
-const HIDDEN = new Set(["baseline_recent"]); // what the table leaves out
-const LIKELY = 0.05; // a difference with a smaller p is taken for one
+const HIDDEN = new Set(["baseline_recent"]); // columns that the table leaves out
+const LIKELY = 0.05; // a difference with a smaller p is significant
 const MINUS = "−";
 
-// [{ key, title, kind }] of what is shown: kind is "text" or "figure".
+// The columns of the table as [{ key, title, kind }]: kind is "text" or "figure".
 export function columnsOf(experiment, groups, keys) {
   const { about } = experiment, some = (key) => groups.some(({ values }) => key in values);
   const text = (key, title = key) => ({ key, title, kind: "text" });
@@ -29,7 +29,7 @@ export function columnsOf(experiment, groups, keys) {
 
 const order = new Intl.Collator("en", { numeric: true });
 
-// Those without a value come last, whichever way.
+// Groups without a value are last in both directions.
 export function sortGroups(groups, { key, down }) {
   const rank = (group) => group.values[key];
   const known = (value) => value !== null && value !== undefined;
@@ -41,9 +41,9 @@ export function sortGroups(groups, { key, down }) {
   });
 }
 
-// Of the groups of a stream: the one with the best mean, where it differs from each other (`id`), or why none is
-// marked (`verdict`).
-function judge(groups, { name, larger_better: larger }) {
+// For the groups of a stream: the one with the best mean if it differs from each other (`id`), or
+// why none is marked (`verdict`).
+function findBest(groups, { name, larger_better: larger }) {
   const done = groups.filter((group) => group.done && typeof group.values[name] === "number");
   if (done.length < 2) return {};
   const [first] = [...done].sort((a, b) => a.place - b.place);
@@ -57,11 +57,11 @@ function judge(groups, { name, larger_better: larger }) {
   return { verdict: differ(first).some(Boolean) ? "no variant differs from all others" : "no variant differs from the first" };
 }
 
-// Of each stream. Single runs are not compared.
-function judgeAll(groups, keys, measure) {
+// Compares the groups of each stream. Single runs are not compared.
+function findAllBest(groups, keys, measure) {
   const streams = [...new Set(groups.map(({ values }) => values.stream))];
   if (!keys.length) return { ids: new Set(), verdict: "" };
-  const all = streams.map((stream) => [stream, judge(groups.filter(({ values }) => values.stream === stream), measure)]);
+  const all = streams.map((stream) => [stream, findBest(groups.filter(({ values }) => values.stream === stream), measure)]);
   const verdicts = all.filter(([, { verdict }]) => verdict)
     .map(([stream, { verdict }]) => (streams.length > 1 ? `${stream}: ${verdict}` : verdict));
   return { ids: new Set(all.map(([, { id }]) => id).filter((id) => id !== undefined)), verdict: verdicts.join("; ") };
@@ -86,7 +86,7 @@ function stateCell(group) {
     title: bad.map(({ run, error }) => `run ${run}: ${error ?? "a loss was not finite"}`).join("\n") });
 }
 
-// What all runs of a group have there, as it was written: "–" nothing, "…" not the same.
+// The text that all runs of a group have: "–" if none has one, "…" if they differ.
 export function textOf(group, key) {
   const value = group.values[key];
   if (value !== undefined && value !== null) return group.runs[0].texts[key] ?? String(value);
@@ -121,7 +121,7 @@ export function nameOf(group) {
 }
 
 export function showTable({ columns, groups, keys, sort, measure, ...of }) {
-  const { ids, verdict } = judgeAll(groups, keys, measure), best = { measure: measure.name, ids };
+  const { ids, verdict } = findAllBest(groups, keys, measure), best = { measure: measure.name, ids };
   $("verdict").textContent = verdict && `${measure.title}: ${verdict} (p < ${LIKELY})`;
   $("results-head").replaceChildren(make("tr", {}, make("th"), ...columns.map((column) => {
     const sorts = sort.key === column.key;
@@ -132,7 +132,7 @@ export function showTable({ columns, groups, keys, sort, measure, ...of }) {
     if (sorts) head.setAttribute("aria-sort", sort.down ? "descending" : "ascending");
     return head;
   })));
-  // The focus stays where it was, though all rows are new.
+  // Keeps the focus, although all rows are new.
   const focused = document.activeElement?.closest?.("#results tr")?.dataset.group;
   $("results-body").replaceChildren(...groups.map((group) => rowOf(group, columns, best, of)));
   if (focused !== undefined)

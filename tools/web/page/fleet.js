@@ -1,33 +1,34 @@
-// The fleets that daemons are in (docs/explanation/fleets.md): who is there, who has which partition, what waits.
+// Fleets of the daemons (docs/explanation/fleets.md): members, owners of partitions, and waiting
+// messages.
 
 import { $, make } from "./dom.js";
 import { counted, number } from "./format.js";
 import { daemons } from "./state.js";
 
-// Groups of one name at two brokers are two fleets.
+// Groups with the same name at two brokers are two fleets.
 const nameOf = ({ fleet, sockets }) => `${fleet.group} at ${sockets?.examples}`;
 
-// Of each fleet, by its name, what the newest of its daemons has said.
+// The newest status of each fleet, by its name.
 function newest() {
-  const said = daemons.map(({ status }) => status).filter((status) => status?.fleet?.members)
+  const named = daemons.map(({ status }) => status).filter((status) => status?.fleet?.members)
     .sort((a, b) => a.time - b.time).map((status) => [nameOf(status), status.fleet]);
-  return new Map([...new Map(said)].sort(([a], [b]) => (a < b ? -1 : 1)));
+  return new Map([...new Map(named)].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 const row = (head, ...cells) => make("tr", {}, make("th", { textContent: head, title: head }),
   ...cells.map((textContent) => make("td", { textContent })));
 
-// Messages in the broker that are not learned yet, as the partitions' owners say (`lag`).
+// Partitions whose number of waiting messages (`lag`) is known.
 const known = (owners) => owners.filter(({ lag }) => Number.isFinite(lag));
 const sum = (owners) => counted(owners.reduce((all, { lag }) => all + lag, 0));
 const waiting = (owners) => known(owners).length < owners.length ? "–" : sum(owners);
 
 function heading(name, { daemons: there, of, owners, round }) {
-  const told = known(owners ?? []), least = told.length < of ? "at least " : "";
-  return [`${name}: ${counted(there)} ${there === 1 ? "daemon is" : "daemons are"} there`,
+  const reporting = known(owners ?? []), least = reporting.length < of ? "at least " : "";
+  return [`${name}: ${counted(there)} ${there === 1 ? "daemon" : "daemons"}`,
     `${counted(of)} ${of === 1 ? "partition" : "partitions"}`,
-    ...told.length ? [`${least}${sum(told)} waiting`] : [],
-    ...Number.isFinite(round) ? [`round ${counted(round)} of averages`] : []].join(", ");
+    ...reporting.length ? [`${least}${sum(reporting)} waiting`] : [],
+    ...Number.isFinite(round) ? [`averaging round ${counted(round)}`] : []].join(", ");
 }
 
 function memberRow([name, member], owners) {
@@ -39,12 +40,12 @@ function memberRow([name, member], owners) {
 }
 
 function ownerRow(owner, partition) {
-  const line = row(String(partition), owner.daemon ?? "nobody", counted(owner.committed), waiting([owner]));
+  const line = row(String(partition), owner.daemon ?? "unassigned", counted(owner.committed), waiting([owner]));
   line.children[1].className = owner.daemon === null ? "name warn" : "name";
   return line;
 }
 
-const sections = new Map(); // name -> its section, and what stands there
+const sections = new Map(); // name -> its section and written status
 
 function write(name, fleet, section) {
   section.querySelector(".what").textContent = heading(name, fleet);
@@ -53,7 +54,7 @@ function write(name, fleet, section) {
   section.querySelector(".owners").tBodies[0].replaceChildren(...(fleet.owners ?? []).map(ownerRow));
 }
 
-// Those that are new get a section, and those that are gone lose theirs.
+// Creates sections of new fleets, and removes those of lost ones.
 function arrange(fleets) {
   const names = [...fleets.keys()];
   if (names.length === sections.size && names.every((name) => sections.has(name))) return;
@@ -68,9 +69,9 @@ export function showFleet() {
   const fleets = newest();
   arrange(fleets);
   for (const [name, fleet] of fleets) {
-    const one = sections.get(name), said = JSON.stringify(fleet);
-    if (said === one.written) continue;
-    one.written = said;
+    const one = sections.get(name), text = JSON.stringify(fleet);
+    if (text === one.written) continue;
+    one.written = text;
     write(fleets.size > 1 ? name : fleet.group, fleet, one.section);
   }
 }

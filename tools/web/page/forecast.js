@@ -1,5 +1,5 @@
-// Truth beside forecast: one column of one stream of a daemon, with the band that was to hold 90% of what
-// comes, what fell outside of it, and the baseline. In data time where the examples have it.
+// Truth and forecast of one column of a stream, with the 90% band, truths outside the band, and the
+// baseline. The axis is data time if the examples have it.
 
 import { abnormal, abnormalAt, makeAnomalies, unpick, wantAnomalies } from "./anomalies.js";
 import { $, make } from "./dom.js";
@@ -9,20 +9,20 @@ import { MOST, Multiples } from "./multiples.js";
 import { limitOf, Score } from "./score.js";
 import { columnName, daemons, loading, name, recording, store, view } from "./state.js";
 
-const FETCH_EVERY = 300;  // ms between two answers that somebody could read
-const ALL_EVERY = 1000;   // ms between two answers of all columns
-const LIST_EVERY = 3000;  // ms between two lists of streams
-const GONE = 410;         // of an answer: what was asked for is kept no longer
-const MARGIN = 0.01;      // of the chart's width, to the right of the forecast of the next value
+const FETCH_EVERY = 300;  // minimum ms between two answers
+const ALL_EVERY = 1000;   // minimum ms between two answers for all columns
+const LIST_EVERY = 3000;  // minimum ms between two lists of streams
+const GONE = 410;         // HTTP status: the requested steps are no longer in memory
+const MARGIN = 0.01;      // of the chart's width, right of the next forecast
 const SHOWN = ["target", "prediction", "low", "high", "baseline", "score"];
 
-// What is chosen: `daemon` is its number, of a recording the id of a run (null: the newest); `stream`
-// null is the first that there is; `around`: the steps around this example, null: the newest.
+// The selection. `daemon`: its number, or the id of a recorded run (null = newest). `stream`: null
+// = the first. `around`: show the steps around this example, null = the newest.
 export const chosen = { daemon: null, stream: null, ahead: 0, column: 0, points: 200, around: null, byHand: false };
-let known = null; // the newest answer that lists streams
-let steps = null; // the newest answer with steps of what is chosen
-let gone = "";    // why there are none around the example that is chosen
-let all = [];     // the newest answers of all columns, in their order; less than two: there is one
+let known = null; // the newest list of streams
+let steps = null; // the newest steps of the selection
+let gone = "";    // the reason if the steps around the selected example are missing
+let all = [];     // the newest steps of all columns in order; empty if there is only one
 const score = new Score();
 const multiples = new Multiples((column) => choose("column", column));
 let panel = null, redraw = () => {}, keep = () => {};
@@ -30,11 +30,11 @@ let panel = null, redraw = () => {}, keep = () => {};
 // ---- The panel ----
 
 const legend = () => make("p", { className: "legend" },
-  ...[["truth", "truth"], ["forecast", "forecast"], ["range", "90% band"], ["miss", "outside of the band"],
+  ...[["truth", "truth"], ["forecast", "forecast"], ["range", "90% band"], ["miss", "outside the band"],
     ["baseline", "baseline"], ["next", "next value"], ["abnormal", "abnormal"]].map(([kind, text]) =>
     make("span", {}, make("i", { className: kind }), text)));
 
-// As one of the panels that charts.js draws; `soon` has it drawn, `keepChoice` keeps what was chosen.
+// Creates the panel for charts.js. `soon` draws it, `keepChoice` saves the selection.
 export function makeForecast(soon, keepChoice) {
   redraw = soon;
   keep = keepChoice;
@@ -53,7 +53,7 @@ export function makeForecast(soon, keepChoice) {
   return panel;
 }
 
-// What the list of anomalies has.
+// Shows an entry of the list of anomalies.
 function showAround(stream, column, example) {
   Object.assign(chosen, { stream, column: column ?? 0, around: example });
   chooseAgain();
@@ -92,7 +92,7 @@ function openPlot() {
   }
 }
 
-// The numbers under the pointer; without it those around which the steps are shown.
+// Shows the numbers under the pointer, or without it those of the selected example.
 function point(pixel) {
   const { plot, readout } = panel;
   const data = panel.shown[0]?.data || [];
@@ -116,7 +116,7 @@ function point(pixel) {
     `baseline ${number(steps.baseline[i])}`, ...score.words(i)].map((text) => make("span", { textContent: text }))));
 }
 
-// ---- What is drawn ----
+// ---- Drawing ----
 
 const isMiss = (i, of = steps) => of.low[i] !== null && of.high[i] !== null && of.target[i] !== null &&
   (of.target[i] < of.low[i] || of.target[i] > of.high[i]);
@@ -126,7 +126,7 @@ function line(of, positions, name, color, more = {}) {
   return { spec: {}, data, color, borderColor: color, borderWidth: 1.7, borderDash: [], ...more };
 }
 
-// Truth and forecast, of the steps of any column.
+// Lines of truth and forecast for the steps of a column.
 function both(of, positions) {
   const { text, accent } = theme.colors;
   return [
@@ -148,16 +148,16 @@ function drawAll() {
     const from = positions[0] ?? 0, to = positions[positions.length - 1] ?? 0;
     return { name: columnName(chosen.daemon, column), lines: both(of, positions), axis: isTimed ? "time" : "examples",
       log: false, events, bounds: [from, to > from ? to : from + 1], robust: true, range: null,
-      empty: positions.length ? "" : "nothing was scored yet" };
+      empty: positions.length ? "" : "no scored forecasts yet" };
   }), chosen.column);
 }
 
-// The data that is shown.
+// The title of the selection.
 const nameShown = () => [chosen.stream, (all.length > 1 || chosen.column > 0 ||
   columnName(chosen.daemon, 0) !== "0") && columnName(chosen.daemon, chosen.column),
 chosen.ahead && `${chosen.ahead} ahead`].filter(Boolean).join(" · ") || "Truth and forecast";
 
-// The forecast whose truth has not come: a point and its band after the last forecast, where it has a place.
+// The position of the next forecast, after the last one; null if unknown.
 function nextAt() {
   const next = steps?.next;
   return next && next.prediction !== null ? next[timed() ? "data_time" : "example"] : null;
@@ -176,10 +176,10 @@ function nextLine(positions) {
 
 const timed = () => steps.data_time.every((time) => time !== null);
 
-// It is drawn again when one of them is another.
+// The state of the last drawing; the panel is drawn again if it differs.
 const painted = { steps: null, all: null, theme: 0, empty: null, abnormal: 0, limit: null };
 
-// From which score on there is an alarm.
+// The score from which on there is an alarm.
 const limit = () => (recording() ? null : daemons[chosen.daemon]?.loss?.anomaly?.threshold) ??
   limitOf(chosen.stream, run());
 
@@ -212,25 +212,25 @@ function whyEmpty() {
   const daemon = daemons[chosen.daemon];
   if (loading.runs) return "loading";
   if (!recording() && !daemon?.status) return "waiting for a daemon";
-  if (recording() && !store.runs.size) return "there are no runs in this recording";
+  if (recording() && !store.runs.size) return "this recording contains no runs";
   if (!recording() && !daemon.status.predictions)
-    return `${daemon.name} publishes no predictions: set statistics.predictions: true in its configuration`;
+    return `${daemon.name} does not publish predictions: set statistics.predictions: true in its configuration`;
   if (!known) return "loading";
-  if (!known.series.length && recording()) return "there are no predictions of this run in the recording";
-  if (!known.series.length && known.said) return whichClass(known.said);
+  if (!known.series.length && recording()) return "the recording contains no predictions of this run";
+  if (!known.series.length && known["said"]) return whichClass(known["said"]);
   if (!known.series.length)
-    return known.wordless ? "what this daemon predicts are no numbers: only numbers have a chart"
-      : "no prediction has met its target yet";
+    return known.wordless ? "no chart: this daemon does not predict numbers"
+      : "no scored forecasts yet";
   if (gone) return gone;
   if (!steps) return "loading";
-  return steps.example.length ? "" : "nothing was scored of this column yet";
+  return steps.example.length ? "" : "no scored forecasts of this column yet";
 }
 
-// Classes have no chart: the newest that came, and those that are said to be most probable.
+// Classes have no chart: the newest truth and the most probable classes as text.
 function whichClass({ stream, came, prediction }) {
   const name = (word) => word ?? "unknown", of = stream ? ` of ${stream}` : "";
-  const said = prediction.words.map((word, i) => `${name(word)} ${percent(prediction.probabilities[i])}`);
-  return `${came === undefined ? "" : `newest class${of}: ${name(came)}; `}said${came === undefined ? of : ""}: ${said.join(", ")}`;
+  const classes = prediction.words.map((word, i) => `${name(word)} ${percent(prediction.probabilities[i])}`);
+  return `${came === undefined ? "" : `newest class${of}: ${name(came)}; `}forecast${came === undefined ? of : ""}: ${classes.join(", ")}`;
 }
 
 const nextWords = () => {
@@ -238,7 +238,7 @@ const nextWords = () => {
   return [`forecast ${number(prediction)}`, ...(low === null ? [] : [`${number(low)} … ${number(high)}`])];
 };
 
-// In the same steps: how many the band held, and the root mean square errors.
+// The share of truths in the band, and the root mean square errors over the same steps.
 function summarize() {
   let seen = 0, held = 0, count = 0, ours = 0, theirs = 0;
   for (let i = 0; i < steps.example.length; i++) {
@@ -254,17 +254,17 @@ function summarize() {
     theirs += (baseline[i] - target[i]) ** 2;
   }
   const late = recording() ? null : daemons[chosen.daemon]?.loss?.coverage?.recent;
-  const all = typeof late === "number" ? `, of all columns of late ${percent(late)}` : "";
-  const band = seen ? `The band held ${held} of ${seen} (${(100 * held / seen).toFixed(0)}%)${all}.`
-    : "There is no band yet.";
+  const all = typeof late === "number" ? `; all columns recently ${percent(late)}` : "";
+  const band = seen ? `The band contains ${held} of ${seen} truths (${(100 * held / seen).toFixed(0)}%)${all}.`
+    : "No band yet.";
   if (!count) return band;
-  const errors = `rmse ${number(Math.sqrt(ours / count))}, of the baseline ${number(Math.sqrt(theirs / count))}`;
-  return `${band} These ${count}: ${errors}${theirs > 0 ? `, skill ${skill(1 - ours / theirs, true)}` : ""}.`;
+  const errors = `rmse ${number(Math.sqrt(ours / count))}, baseline ${number(Math.sqrt(theirs / count))}`;
+  return `${band} Over ${count} steps: ${errors}${theirs > 0 ? `, skill ${skill(1 - ours / theirs, true)}` : ""}.`;
 }
 
-// ---- What can be chosen ----
+// ---- Choices ----
 
-// A list with these entries; fewer than `least` are none.
+// Fills a list; hides it with fewer than `least` entries.
 function fill(id, entries, current, least = 2) {
   const list = $(id), key = JSON.stringify(entries);
   if (list.dataset.key !== key) {
@@ -275,7 +275,7 @@ function fill(id, entries, current, least = 2) {
   list.parentElement.hidden = entries.length < least;
 }
 
-// The newest first.
+// Newest first.
 const recordedRuns = () => [...store.runs.values()].sort((a, b) => b.id - a.id)
   .map((run) => [run.id, `${name(run)} ${run.run.slice(0, 4)}`]);
 
@@ -299,10 +299,10 @@ export function showChoices() {
   wantAnomalies(run(), false, (column) => columnName(chosen.daemon, column));
 }
 
-// What is abnormal is recorded of a run.
+// The run of the anomalies.
 const run = () => (recording() ? chosen.daemon : daemons[chosen.daemon]?.run_id ?? null);
 
-// An event has come of what was abnormal in this run.
+// An event `anomaly` of this run has arrived.
 export function wasAbnormal(id) {
   if (id === run()) wantAnomalies(id, true);
 }
@@ -311,7 +311,7 @@ export function wasAbnormal(id) {
 
 let timer = null, busy = false, fetched = -Infinity, listed = -Infinity, gathered = -Infinity;
 
-// What the server tells: this daemon has predicted.
+// The server reports new predictions of a daemon.
 export function predicted(number) {
   if (number === chosen.daemon && !view.paused && chosen.around === null) forecastSoon();
 }
@@ -328,7 +328,7 @@ async function fetchNow() {
   busy = true;
   const { daemon, stream, ahead, column, points, around } = chosen;
   try {
-    if (!known || known.said || performance.now() - listed > LIST_EVERY) {
+    if (!known || known["said"] || performance.now() - listed > LIST_EVERY) {
       const list = await store.fetchForecasts(source());
       if (daemon === chosen.daemon) known = list;
       listed = performance.now();
@@ -336,7 +336,7 @@ async function fetchNow() {
     }
     if (chosen.stream !== null && known?.series.length) await fetchSteps();
     if (steps && performance.now() - gathered > ALL_EVERY) await fetchAll();
-  } catch (error) { // what is gone stays so; else the next message asks again
+  } catch (error) { // missing steps stay missing; else the next message fetches again
     if (error.status === GONE && around === chosen.around && stream === chosen.stream) gone = error.message;
   }
   busy = false;
@@ -355,7 +355,7 @@ async function fetchSteps() {
   if (still && SHOWN.every((name) => Array.isArray(answer[name]))) steps = inOrder(answer);
 }
 
-// The same of all columns.
+// Fetches the steps of all columns.
 async function fetchAll() {
   const { daemon, stream, ahead, points, around } = chosen;
   const one = known.series.find((series) => series.stream === stream && series.ahead === ahead);
@@ -369,7 +369,7 @@ async function fetchAll() {
   if (still) all = answers.map(inOrder);
 }
 
-// Along their data time, if all have one; what was measured earlier may have come later.
+// Sorts by data time if all steps have one; earlier values may have arrived later.
 function inOrder(answer) {
   const { data_time: times } = answer;
   if (times.some((time) => time === null) || times.every((time, i) => i === 0 || time >= times[i - 1])) return answer;

@@ -1,9 +1,9 @@
-// Numbers, times and ticks as people read them.
+// Numbers, times and ticks as text.
 
-const BETWEEN = /[-_.:/ ]/; // words of a name
+const BETWEEN = /[-_.:/ ]/; // between the words of a name
 const PREFIXES = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
-// 4 digits or so: 0.0123 12.35 1.23e-5 12.3k
+// About 4 digits: 0.0123 12.35 1.23e-5 12.3k
 export function number(value) {
   if (typeof value !== "number" || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
@@ -29,7 +29,7 @@ export function grouped(value) {
   return typeof value !== "number" ? "–" : Math.round(value).toLocaleString("en");
 }
 
-// A count in at most nine places: 9,999,999 12.35M
+// A count in at most nine characters: 9,999,999 12.35M
 export function counted(value) {
   return value >= 1e7 ? number(value) : grouped(value);
 }
@@ -38,7 +38,7 @@ export function percent(value) {
   return typeof value !== "number" ? "–" : (100 * value).toFixed(1) + "%";
 }
 
-// Beside a baseline, with its sign: a share of the baseline's loss, or a difference of likelihoods.
+// Skill with its sign: a share of the baseline's loss, or a difference of likelihoods.
 export function skill(value, isShare) {
   if (typeof value !== "number") return "–";
   const sign = value < 0 ? "−" : "+";
@@ -53,8 +53,8 @@ export function duration(seconds) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-// Names in two parts each: the words with which others begin, too, and what tells it from them.
-export function tellApart(names) {
+// Splits each name into the words that it shares with others, and the rest.
+export function splitNames(names) {
   return names.map((name, i) => {
     const shared = names.map((other, k) => (k === i ? 0 : sharedWords(name, other))).filter(Boolean);
     const end = shared.length ? Math.min(...shared) : 0;
@@ -62,7 +62,7 @@ export function tellApart(names) {
   });
 }
 
-// How long the beginning is that both have, in whole words; the last word of a name is never part of it.
+// The length of the common beginning in whole words, without the last word of the name.
 function sharedWords(name, other) {
   let i = 0;
   while (i < name.length && name[i] === other[i]) i++;
@@ -72,7 +72,7 @@ function sharedWords(name, other) {
 
 const pad = (value) => String(value).padStart(2, "0");
 
-// Local time; with its day where that is not today's.
+// Local time, with the date unless it is today's.
 export function clock(unix, withDay = true) {
   const date = new Date(unix * 1000);
   const time = `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
@@ -84,7 +84,7 @@ function day(date) {
   return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
 }
 
-// A position on an axis, in words. `span`: of the view, decides how much is shown.
+// A position on an axis as text. `span` of the view determines the resolution.
 export function position(axis, value, span = Infinity) {
   if (axis === "time") return clock(value);
   if (axis === "elapsed") return elapsed(value, span);
@@ -102,7 +102,7 @@ function elapsed(seconds, span) {
 const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
   43200, 86400, 172800, 259200, 604800, 1209600, 2592000];
 
-// Where ticks are between two positions, and what they say.
+// Positions and labels of ticks.
 export function ticks(axis, from, to, most) {
   const span = to - from;
   const timed = axis === "time" || axis === "elapsed";
@@ -116,7 +116,7 @@ export function ticks(axis, from, to, most) {
   return found;
 }
 
-// The same for a logarithmic axis: powers of ten, with 2 and 5 of each where there is room.
+// The same for a logarithmic axis: powers of ten, with 2 and 5 of each if there is room.
 export function powers(from, to, most) {
   const decades = Math.log10(to / from), leads = 3 * decades <= most ? [1, 2, 5] : [1];
   const every = Math.max(1, Math.ceil(decades / most)), found = [];
@@ -125,7 +125,7 @@ export function powers(from, to, most) {
       const value = lead * 10 ** power;
       if (value >= from && value <= to) found.push({ value, label: number(value) });
     }
-  return found.length > 1 ? found : ticks("examples", from, to, most); // of a narrow view
+  return found.length > 1 ? found : ticks("examples", from, to, most); // for a narrow view
 }
 
 function niceStep(least) {

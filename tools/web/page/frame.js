@@ -1,11 +1,11 @@
-// The frame of every chart: a canvas, above it the pointer's line and the selection as elements of
-// their own, so that moving draws nothing, and the text shown while there is nothing.
+// The frame of a chart: a canvas, elements for the pointer's line and the selection, which move
+// without drawing, and a text for an empty chart.
 
 import { make } from "./dom.js";
 
-export const LEFT = 56, RIGHT = 10; // of the plots, so that all of them line up
+export const LEFT = 56, RIGHT = 10; // pixels beside the plots, equal for all charts
 
-// Pixels that the label of a tick takes.
+// Pixels of a tick's label.
 export const tickRoom = (axis) => (axis === "time" || axis === "elapsed" ? 80 : 60);
 
 export class Frame {
@@ -19,19 +19,19 @@ export class Frame {
     element.append(this.canvas, this.selection, this.cursor, this.empty);
   }
 
-  // Instead of a chart; "" = there is one.
-  sayEmpty(text) {
+  // Shows a text instead of the chart; "" shows the chart.
+  showEmpty(text) {
     if (this.empty.textContent !== text) this.empty.textContent = text;
     this.empty.hidden = !text;
   }
 
-  // Between two pixels; the same = none.
+  // Shows the selection between two pixels; equal = none.
   showSelection(from, to) {
     this.place(this.selection, from !== to && this.empty.hidden, Math.min(from, to));
     this.selection.style.width = `${Math.abs(to - from)}px`;
   }
 
-  // At a position; null = nowhere.
+  // Shows the line at a position; null = none.
   showCursor(position) {
     this.place(this.cursor, position !== null && this.empty.hidden, position === null ? 0 : this.toPixel(position));
   }

@@ -1,12 +1,12 @@
-// The histogram of a layer's hidden units over time: a column for each point, a row for each bin, -1
-// at the bottom. Drawn as wide as the charts beside it, so that they line up.
+// The histogram of a layer's hidden units over time: a column for each point, a row for each bin,
+// -1 at the bottom. Its width is that of other charts.
 
 import { theme } from "./draw.js";
 import { ticks } from "./format.js";
 import { Frame, LEFT, RIGHT, tickRoom } from "./frame.js";
 
 const BOTTOM = 24, TOP = 4, BINS = 20;
-// Shares of units to colours: of viridis; what is empty is the page itself.
+// Colours for shares of units (viridis); 0 is transparent.
 const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 
 export function heatColor(share) {
@@ -39,10 +39,10 @@ export class Heat extends Frame {
     return from + (to - from) * (pixel - left) / (right - left);
   }
 
-  // `parts`: runs that follow one another, each with `positions` and `histograms`, one entry a point.
+  // `parts`: consecutive runs, each with `positions` and `histograms`, one entry a point.
   draw({ parts, axis, bounds, empty }) {
     this.bounds = bounds;
-    this.sayEmpty(empty);
+    this.showEmpty(empty);
     const { clientWidth: width, clientHeight: height } = this.element;
     const dense = window.devicePixelRatio || 1;
     if (!width) return;
@@ -62,7 +62,7 @@ export class Heat extends Frame {
     let point = 0;
     for (let column = 0; column < columns; column++) {
       const at = this.toValue(left + (column + 0.5) / dense);
-      // A point summarizes what lies between its predecessor and itself.
+      // A point summarizes the messages since the previous point.
       while (point < positions.length && positions[point] < at) point++;
       const row = histograms[point];
       if (point >= positions.length || (point === 0 && at < positions[0] - this.gap(positions)) || !row)
@@ -72,7 +72,7 @@ export class Heat extends Frame {
       for (let bin = 0; bin < BINS && sum > 0; bin++) {
         const share = (row[bin] || 0) / sum;
         if (share <= 0) continue;
-        // The root lets rare values be seen: a fifth of all units is as bright as it gets.
+        // The root makes small shares visible; a share of 20% is the brightest.
         const color = RAMP[Math.min(255, Math.round(255 * Math.sqrt(share / 0.2)))];
         const place = 4 * ((BINS - 1 - bin) * columns + column);
         pixels[place] = color[0];

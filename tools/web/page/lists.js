@@ -1,9 +1,9 @@
-// What is around the charts: the daemons' cards, the layers' tabs, the list of runs, the events.
+// Lists around the charts: cards of daemons, tabs of layers, runs, events.
 
 import { $, make } from "./dom.js";
 import { eventColor } from "./draw.js";
 import { showFleet } from "./fleet.js";
-import { clock, counted, duration, grouped, number, percent, skill, tellApart } from "./format.js";
+import { clock, counted, duration, grouped, number, percent, skill, splitNames } from "./format.js";
 import { showSettings } from "./settings.js";
 import { showSkill } from "./skill.js";
 import { colorOf, daemons, dashOf, heatRun, isCurrent, isShare, layersOf, layersShown, name, palette, recording, showRun,
@@ -11,13 +11,13 @@ import { colorOf, daemons, dashOf, heatRun, isCurrent, isShare, layersOf, layers
 import { moved } from "./view.js";
 
 const EVENTS_LISTED = 200;
-const FIGURES = 8; // on a card
-const TROUBLE = 3600; // seconds, after which what no longer grows is not marked
-const STATES = { expected: ["waiting for it", "warn"], silent: ["silent", "bad"], gone: ["gone", "bad"] };
+const FIGURES = 8; // figures on a card
+const TROUBLE = 3600; // seconds until an unchanged counter is no longer marked
+const STATES = { expected: ["no messages yet", "warn"], silent: ["silent", "bad"], gone: ["gone", "bad"] };
 
 // ---- Daemons ----
 
-// A daemon that nobody named and nobody has heard is none, where there is something else to be seen.
+// Hides the default daemon without messages if there is something else to show.
 export const isThere = ({ named, presence }) => named || presence !== "expected" || !(store.runs.size || recording());
 
 export function showDaemons() {
@@ -27,10 +27,10 @@ export function showDaemons() {
   showDaemonNumbers();
 }
 
-// Names, in the part that others have, too, and their own; of daemons with one name the endpoint as well.
+// Names, split into shared and own part; daemons with the same name also have their endpoint.
 function labels() {
-  const names = tellApart(daemons.map(({ name }) => name));
-  const places = tellApart(daemons.map(({ endpoint }) => endpoint));
+  const names = splitNames(daemons.map(({ name }) => name));
+  const places = splitNames(daemons.map(({ endpoint }) => endpoint));
   const isDouble = (daemon) => daemons.some((other) => other !== daemon && other.name === daemon.name &&
     other.endpoint !== daemon.name);
   return daemons.map((daemon, i) => [...names[i], isDouble(daemon) ? ` ${places[i][1]}` : ""]);
@@ -52,7 +52,7 @@ function makeCard(daemon, parts) {
   card.style.setProperty("--color", palette()[number % palette().length]);
   card.addEventListener("click", () => toggleDaemon(number));
   daemon.card = card;
-  daemon.heardAt ??= performance.now() - 1000 * daemon.quiet;
+  daemon.lastMessage ??= performance.now() - 1000 * daemon.quiet;
   return card;
 }
 
@@ -63,7 +63,7 @@ function modelOf(daemon) {
   return `${status.model ?? "a network"} · ${number(status.parameters)} parameters · ${device}`;
 }
 
-// "host 4 of 20 words, newest db-7": of each vocabulary.
+// For example "host 4 of 20 words, newest db-7" for each vocabulary.
 function wordsOf(status) {
   return Object.entries(status?.vocabulary ?? {}).map(([name, { size, capacity, newest }]) =>
     `${name} ${counted(size)} of ${counted(capacity)} words${newest.length ? `, newest ${newest[0] || "\"\""}` : ""}`)
@@ -72,10 +72,10 @@ function wordsOf(status) {
 
 function stateOf(daemon) {
   if (daemon.refused) return [daemon.refused, "bad"];
-  const quiet = (performance.now() - daemon.heardAt) / 1000;
+  const quiet = (performance.now() - daemon.lastMessage) / 1000;
   if (daemon.presence === "speaking")
-    return daemon.status?.replaying ? ["learning again", "warn"]
-      : [daemon.status?.state || "speaking", daemon.status?.state === "learning" ? "" : "warn"];
+    return daemon.status?.replaying ? ["replaying", "warn"]
+      : [daemon.status?.state || "connected", daemon.status?.state === "learning" ? "" : "warn"];
   const [text, kind] = STATES[daemon.presence];
   return [daemon.presence === "expected" ? text : `${text} for ${duration(quiet)}`, kind];
 }
@@ -84,8 +84,8 @@ function showDaemonNumbers() {
   for (const daemon of daemons) {
     if (!daemon.card) continue;
     const [text, kind] = stateOf(daemon), state = daemon.card.querySelector(".state");
-    const words = daemon.card.querySelector(".words"), said = wordsOf(daemon.status);
-    if (words.textContent !== said) words.textContent = words.title = said;
+    const words = daemon.card.querySelector(".words"), vocabulary = wordsOf(daemon.status);
+    if (words.textContent !== vocabulary) words.textContent = words.title = vocabulary;
     state.textContent = text;
     state.className = `state ${kind}`;
     daemon.card.classList.toggle("off", daemon.run_id !== null && !shown.has(daemon.run_id));
@@ -102,20 +102,20 @@ function showFigure(cell, [term, value, kind = "", title = ""]) {
   cell.title = title;
 }
 
-// What the newer of the two says that says it: `status` comes also when nothing is learned.
+// The value from the newer message that has it: `status` arrives even when nothing is learned.
 function newest(status, loss, key) {
   const [older, newer] = (status?.time ?? 0) > (loss?.time ?? 0) ? [loss, status] : [status, loss];
   return newer?.[key] ?? older?.[key];
 }
 
-// Whether a counter of the run has been where it is for long.
+// Whether a counter of the run has not changed for long.
 function isOver(run, column, count, now) {
   const series = store.get(run, "loss");
   const reached = series?.columns[column]?.maximum.findIndex((value) => value !== null && value >= count) ?? -1;
   return reached >= 0 && now - series.time[reached] > TROUBLE;
 }
 
-// Always as many, whatever there is to say, so that nothing moves: [term, value, kind, what it is].
+// Always the same number of figures, so that the layout does not move: [term, value, kind, title].
 function figures({ status, loss, missed, run_id: run }) {
   const now = (key) => newest(status, loss, key);
   const { rmse, accuracy, bits } = loss?.metric || {};
@@ -130,11 +130,11 @@ function figures({ status, loss, missed, run_id: run }) {
     missed && !loss?.skipped ? ["missed", counted(missed)] : trouble("skipped", loss?.skipped)];
 }
 
-// Over the last tenth, as soon as there is one: below zero the baseline would have been better.
+// Skill over the last tenth if known; below zero the baseline was better.
 function skillFigure(status, loss) {
   const recent = loss?.skill_recent, known = typeof recent === "number";
   return ["skill", skill(known ? recent : loss?.skill, isShare(status?.model)), known && recent < 0 ? "bad" : "",
-    `${known ? "over the last tenth" : "of the newest message"}; below zero a simple baseline is better`];
+    `${known ? "over the last tenth" : "newest message"}; below zero the baseline is better`];
 }
 
 export function toggleDaemon(number) {
@@ -170,7 +170,7 @@ export function showLayers() {
   const having = runs.filter((run) => layersOf(run) > view.layer);
   $("heat-run-label").hidden = having.length < 2;
   const chosen = heatRun(runs);
-  const names = [...new Set(having.map(name))], parts = tellApart(names);
+  const names = [...new Set(having.map(name))], parts = splitNames(names);
   $("heat-run").replaceChildren(...having.map((run) => {
     const [shared, own] = parts[names.indexOf(name(run))];
     return make("option", { value: run.id, textContent: `${shared ? "…" : ""}${own} ${digits(run)}`,
@@ -187,17 +187,17 @@ export function setLayer(number) {
 
 // ---- Runs and events ----
 
-const reached = new Map(); // run id -> the cells with when it began, and its number of examples
+const reached = new Map(); // run id -> cells with start time and number of examples
 
 function showRunNumbers() {
   for (const [id, cells] of reached) {
-    const run = store.runs.get(id), begun = run?.first_time ?? null; // known with its first loss
+    const run = store.runs.get(id), begun = run?.first_time ?? null; // known from its first loss on
     const texts = [begun === null ? "–" : clock(begun), grouped(run?.newest_examples)];
     cells.forEach((cell, i) => { if (cell.textContent !== texts[i]) cell.textContent = texts[i]; });
   }
 }
 
-// What changes with every message, as often as somebody could read it.
+// Numbers that change with every message; called as often as a reader can follow.
 export function showNumbers() {
   showDaemonNumbers();
   showFleet();

@@ -1,4 +1,4 @@
-// What comes from the server: once, when the view asks for it, and then as it happens.
+// Data from the server: fetched when the view needs it, and live messages.
 
 import { drawSoon } from "./charts.js";
 import { layersIn } from "./data.js";
@@ -9,24 +9,24 @@ import { showSettings } from "./settings.js";
 import { adoptRuns, daemons, layersOf, loading, recording, setRecording, shownRuns, store, view } from "./state.js";
 import { chooseAxis } from "./view.js";
 
-const REFRESH_AFTER = 300;    // ms, in which more may come that asks for it
+const REFRESH_AFTER = 300;    // ms to wait for more messages before fetching
 const TRY_AGAIN = 2000;       // ms
-const RECORDED_AFTER = 1500;  // ms, in which what came live is also recorded
+const RECORDED_AFTER = 1500;  // ms until a live message is recorded
 
-export function say(text, bad = false) {
+export function showConnection(text, bad = false) {
   $("connection").textContent = text;
   $("connection").classList.toggle("bad", bad);
 }
 
 export function fail(error) {
-  say(error.message, true);
+  showConnection(error.message, true);
 }
 
 async function fetchOne(run, kind) {
   if (await store.load(run.id, kind, view)) drawSoon();
 }
 
-// The losses first: users look at them first.
+// The losses first, since users look at them first.
 export async function fetchSeries(events = false) {
   const runs = shownRuns();
   await Promise.all(runs.map((run) => fetchOne(run, "loss")));
@@ -36,11 +36,11 @@ export async function fetchSeries(events = false) {
   drawSoon();
 }
 
-// What comes live before the first answers are there waits for them.
+// Live messages wait until the first answers have arrived.
 let ready = false;
 const early = [];
 
-// The runs that there are and the daemons, then what is shown of them.
+// Loads the lists of runs and daemons, then the series to show.
 export async function load(asked = [store.fetchDaemons(), store.fetchRuns()]) {
   early.length = 0;
   const [{ daemons: list, recording: file }] = await Promise.all(asked);
@@ -77,19 +77,19 @@ function failForNow(error) {
 
 // The first time.
 export async function begin() {
-  say("loading");
+  showConnection("loading");
   await load([store.fetchDaemons(), store.fetchRuns(), store.fetchColumns()]).catch(failForNow);
 }
 
 let greeted = false, source = null, version = "";
 
 function greet() {
-  const what = recording() ? `recording ${recording()}` : daemons.some(isThere) ? "live" : "no daemon has been heard";
-  say(`${what} · version ${version}`);
+  const what = recording() ? `recording ${recording()}` : daemons.some(isThere) ? "live" : "no daemon connected";
+  showConnection(`${what} · version ${version}`);
 }
 
-// A page that is left but kept, to come back to, would keep its connection, and a browser has
-// few for one server.
+// A browser may keep a page that was left. It must close its connection, since the number of
+// connections to a server is limited.
 export function listen() {
   connect();
   addEventListener("pagehide", () => source.close());
@@ -103,16 +103,16 @@ function connect() {
     if (ready) act(data);
     else early.push(() => act(data));
   });
-  source.onerror = () => say("runnel-web does not answer; trying again", true);
+  source.onerror = () => showConnection("runnel-web does not answer; retrying", true);
   on("hello", (hello) => {
     version = hello.version;
     greet();
-    if (greeted) refreshSoon(); // what came while there was no connection
+    if (greeted) refreshSoon(); // messages were lost without a connection
     greeted = true;
   });
   on("lost", () => refreshSoon());
   on("daemon", (daemon) => {
-    Object.assign(daemons[daemon.daemon] || {}, daemon, { heardAt: performance.now() - 1000 * daemon.quiet });
+    Object.assign(daemons[daemon.daemon] || {}, daemon, { lastMessage: performance.now() - 1000 * daemon.quiet });
     showDaemons();
     greet();
   });
@@ -120,7 +120,7 @@ function connect() {
   for (const topic of ["status", "loss", "state", "event"]) on(topic, (data) => take(topic, data));
 }
 
-// Whether the message is the first of its kind that this page has of the run.
+// Whether this page has no earlier message of this kind from the run.
 function isAhead(run, topic, message) {
   if (topic === "state") return layersIn(message).length > layersOf(run);
   return topic === "loss" && !run.recorded;
@@ -131,7 +131,7 @@ function take(topic, { daemon: number, run_id: id, merged, message }) {
   if (!daemon) return;
   daemon[topic] = message;
   daemon.quiet = 0;
-  daemon.heardAt = performance.now();
+  daemon.lastMessage = performance.now();
   const run = store.runs.get(id);
   if (daemon.run_id !== id || !run) {
     daemon.run_id = id;

@@ -1,19 +1,20 @@
-// All columns of a stream side by side, small: truth, forecast and band. A click shows one large.
+// Small charts of all columns of a stream: truth, forecast and band. A click shows one of them
+// large.
 
 import { make } from "./dom.js";
 import { Plot } from "./draw.js";
 
-export const MOST = 12; // columns; the others can be chosen above
+export const MOST = 12; // columns; others are in the list of columns
 
 export class Multiples {
-  // `choose(column)`: one is to be seen large.
+  // `choose(column)` is called after a click.
   constructor(choose) {
     this.element = make("article", { className: "panel multiples", id: "panel-multiples", hidden: true });
     this.choose = choose;
     this.charts = [];
   }
 
-  // So many charts, made when there are others than before.
+  // Adjusts the number of charts.
   arrange(count) {
     while (this.charts.length > count) this.charts.pop().button.remove();
     while (this.charts.length < count) {
@@ -25,7 +26,7 @@ export class Multiples {
     }
   }
 
-  // `columns`: of each its name, and what a Plot draws; less than two are none.
+  // `columns`: name and arguments of Plot.draw. Shows nothing for less than two.
   draw(columns, chosen) {
     const some = columns.length > 1 ? columns : [];
     this.element.hidden = !some.length;

@@ -1,11 +1,11 @@
-// Which charts there are, and their lines made of series.
+// The list of charts, and their lines from series.
 
 import { microseconds } from "./format.js";
 
-// unit: words instead of what the server says.
-// band: columns of least and greatest value; "own": of the column itself; "deviation": mean -+ std.
-// reference: where a line is drawn across, in sight always.
-// robust: of a wild value the chart shows where it is, and keeps its range for the others.
+// unit: replaces the server's unit.
+// band: columns of minimum and maximum; "own": of the column itself; "deviation": mean -+ std.
+// reference: a line across that is always visible.
+// robust: outliers are marked and do not extend the range.
 export const LEARNING = [
   { id: "loss", title: "Loss", large: true, log: true, missing: true, robust: true,
     lines: [{ column: "mean", band: ["minimum", "maximum"], smooth: true }] },
@@ -55,17 +55,17 @@ export const HEALTH = [
       { column: "skipped", dash: [1, 3] }] },
 ];
 
-// An average of the values so far that forgets: of a point it depends on those before it alone, so that
-// none moves when later ones come. A value that is further away than WILD mean deviations counts as
-// so far away, so that a wild one leaves the line where it is, and a new level is reached soon.
-const WILD = 10, KNOWN = 5; // values, before which nothing is wild
+// A moving average that depends only on earlier points, so that no point moves when later ones
+// arrive. A value further away than WILD mean deviations counts as that far, so that an outlier has
+// little effect and a new level is reached soon.
+const WILD = 10, KNOWN = 5; // number of values without a check for outliers
 
 export class Average {
   constructor() {
     Object.assign(this, { value: 0, deviation: 0, count: 0, last: 0 });
   }
 
-  // `tau`: how far along x it remembers; 0 = not at all.
+  // `tau`: memory along x; 0 = none.
   take(value, x, tau) {
     if (this.count++ === 0) {
       this.value = value;
@@ -82,9 +82,8 @@ export class Average {
   }
 }
 
-// A dataset for Chart.js that keeps up with a series: `extend` adds what is new since the last time.
-// Of each point `value` is what it shows and `raw` what came; `y` is `value`, no further from the chart
-// than can be drawn.
+// A dataset for Chart.js that follows a series; `extend` adds new points. `value` is the value to
+// show, `raw` the original one, and `y` the value limited to a drawable range.
 class Line {
   constructor(spec, run, color, kind) {
     Object.assign(this, { spec, run, kind, color, borderColor: color, data: [], generation: 0 });
@@ -98,8 +97,8 @@ class Line {
     this.highs = this.spec.band ? [] : null;
   }
 
-  // `smooth`: which share of what lies before a point, and of the `width` of a zoomed view, the average
-  // remembers; `start`: where the run begins.
+  // `smooth`: the memory as a share of the examples before a point, and of the `width` of a zoomed
+  // view. `start`: beginning of the run.
   extend(series, positions, { smooth, width, start }, key) {
     if (this.generation !== series.generation || this.key !== key) this.reset(series.generation, key);
     const column = series.columns[this.spec.column];
@@ -131,7 +130,7 @@ class Line {
   }
 }
 
-// The lines of one panel; they are kept from one drawing to the next.
+// The lines of a panel, kept between drawings.
 export class Lines {
   constructor(panel) {
     this.panel = panel;
@@ -144,7 +143,7 @@ export class Lines {
     return [{ column: panel.choice.column, band: "own", smooth: true }];
   }
 
-  // Datasets for the runs that are shown; `view` has axis, band, smooth, width.
+  // Datasets for the shown runs; `view` has axis, band, smooth, width.
   build(store, runs, kind, view) {
     const found = [], used = new Set();
     for (const run of runs) {
@@ -172,7 +171,7 @@ export class Lines {
     return line;
   }
 
-  // As it is to be drawn now: without its band where bands are off.
+  // Adjusts the style of a line, without its band if bands are off.
   dressed(line, view, run) {
     const banded = view.band || line.spec.band === "deviation";
     line.color = line.borderColor = run.color;

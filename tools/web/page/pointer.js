@@ -1,5 +1,4 @@
-// The pointer on a chart: a line through all charts with what they show there, and a selection to
-// zoom into.
+// The pointer on a chart: a line across all charts with their values, and a selection to zoom.
 
 import { make } from "./dom.js";
 import { eventColor } from "./draw.js";
@@ -7,12 +6,12 @@ import { number, position } from "./format.js";
 import { bounds, eventsInView, shownRuns, view } from "./state.js";
 import { remember, setRange, showAll, zoom } from "./view.js";
 
-const DRAG_LEAST = 6;     // pixels: what is shorter is a click
-const NEAR_SHARE = 1 / 60; // of the view: so near is an event meant
+const DRAG_LEAST = 6;     // pixels: a shorter drag is a click
+const NEAR_SHARE = 1 / 60; // of the view: maximum distance to an event
 
 let cursor = null; // position of the pointer
 
-// Let the pointer be used on a panel's plot; `panels`: all of them.
+// Handles the pointer on a panel's plot; `panels`: all panels.
 export function handle(panel, panels) {
   const { plot } = panel, { element } = plot;
   let start = null;
@@ -64,7 +63,7 @@ export function showCursor(panels) {
   if (!visible && !visibleBefore) return;
   visibleBefore = visible;
   for (const panel of panels) {
-    if (!panel.inSight || !panel.plot || panel.paint) continue; // which has an axis of its own
+    if (!panel.inSight || !panel.plot || panel.paint) continue; // has a different axis
     panel.plot.showCursor(visible ? cursor : null);
     panel.readout.replaceChildren(...(visible ? readout(panel, from, to) : []));
   }
@@ -96,7 +95,7 @@ function readoutOf(line, index, write) {
   }
   part.append(make("b", { textContent: write(value) }));
   if (line.beyond && raw !== null && (raw < line.beyond.low || raw > line.beyond.high))
-    part.append(make("span", { textContent: ` came ${write(raw)}` }));
+    part.append(make("span", { textContent: ` actual ${write(raw)}` }));
   if (line.low && line.low[index] !== null)
     part.append(` ${number(line.low[index])} … ${number(line.high[index])}`);
   return part;

@@ -1,13 +1,12 @@
-// The range of a chart's y, and what is beyond it: one wild value must not make a line of all others.
+// The range of a chart's y axis, and outliers: a single outlier must not flatten all other values.
 
-export const FILLED = 0.5; // of the points: where more of a band's fill the chart, it is not drawn
+export const FILLED = 0.5; // a band that fills the chart at a larger share of points is not drawn
 const TENTH = 0.1;
-const FENCE = 3;  // times the width of the middle eight tenths: what is further away is wild
-const NEWEST = 5; // points of a line: where most of them are is always seen
-const REACH = 9;  // heights of the chart above and below it, to which a line is drawn
-const EVEN = 0.05; // of their size: so wide apart are values at least, where nearly all are the same
+const FENCE = 3;  // times the width of the middle eight tenths: values further away are outliers
+const NEWEST = 5; // last points of a line, whose median is always visible
+const REACH = 9;  // chart heights beyond the range, to which a line is drawn
+const EVEN = 0.05; // minimum width of nearly equal values, as a share of their size
 
-// The value below which a share of the others lies.
 function quantile(values, share) {
   const sorted = Float64Array.from(values).sort();
   return sorted[Math.round(share * (sorted.length - 1))];
@@ -19,7 +18,7 @@ function extremes(values) {
   return [least, greatest];
 }
 
-// Least and greatest of a line's values that are not wild: wherever it has been of late is part of it.
+// Minimum and maximum of a line's values without outliers; always includes the newest values.
 function usual(values) {
   const [least, greatest] = extremes(values);
   const low = quantile(values, TENTH), high = quantile(values, 1 - TENTH);
@@ -30,7 +29,7 @@ function usual(values) {
     Math.max(Math.min(greatest, high + FENCE * width), newest)];
 }
 
-// Beyond which values of a line are marked: they are wild, and not on the chart.
+// Limits beyond which the values of a line are marked as outliers.
 export function fences({ data }, [from, to], low, high) {
   const raws = [];
   for (const { x, raw } of data) if (x >= from && x <= to && raw !== null) raws.push(raw);
@@ -46,8 +45,8 @@ export function keepDrawable(data, low, high) {
     point.y = point.value === null ? null : Math.min(most, Math.max(least, point.value));
 }
 
-// What is in sight of the lines: the values of each; ends of bands of a deviation, which are seen whole, and those
-// of bands from least to greatest value. A forecast's interval counts as two lines.
+// Values of the lines in the view, ends of deviation bands, which are shown whole, and ends of
+// bands from minimum to maximum. A forecast's interval counts as two lines.
 function inSight(lines, [from, to]) {
   const found = { values: [], whole: [], lows: [], highs: [] };
   for (const line of lines) {
@@ -75,8 +74,8 @@ function addBand({ whole, lows, highs }, line, i, ends) {
   }
 }
 
-// Of bands from least to greatest value it is what lies within half the lines' range above and below
-// them, without the outermost twentieth; of those that would fill the chart even so, nothing.
+// Bands from minimum to maximum extend the range by at most half of it on each side, without the
+// outermost twentieth, and not at all if they would fill the chart.
 export function limits(lines, bounds, log, range, robust, reference) {
   const { values, whole, lows, highs } = inSight(lines, bounds);
   if (!values.length) return [log ? 0.1 : 0, 1, log];

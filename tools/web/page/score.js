@@ -1,5 +1,5 @@
-// How abnormal each step was, below truth and forecast and along the same axis: the stream's score, and what
-// it must reach to be an alarm.
+// Anomaly scores of the steps, below truth and forecast on the same axis, and the limit of an
+// alarm.
 
 import { abnormal } from "./anomalies.js";
 import { make } from "./dom.js";
@@ -14,10 +14,10 @@ export class Score {
         make("span", {}, make("i", { className: kind }), text)));
     this.element = make("div", { className: "plot low", hidden: true });
     this.plot = null;
-    this.shown = null; // scores that are drawn
+    this.shown = null; // drawn scores
   }
 
-  // `of`: the axis, bounds and events of the chart above; `threshold` null: not known.
+  // `of`: axis, bounds and events of the chart above; `threshold` null = unknown.
   draw(steps, positions, threshold, of) {
     const some = !of.empty && steps.score.some((score) => score !== null);
     this.shown = some ? steps.score : null;
@@ -42,8 +42,8 @@ export class Score {
   }
 }
 
-// What a score of the stream must reach, as far as the run or alarms of it have said.
+// The limit of a stream's score, from the run or from its alarms.
 export function limitOf(stream, run) {
-  const said = store.get(run, "loss")?.columns.anomaly_threshold?.mean.filter((value) => value !== null).pop();
-  return said ?? abnormal.rows.filter((row) => row.stream === stream && row.reason === "novelty").pop()?.threshold ?? null;
+  const threshold = store.get(run, "loss")?.columns.anomaly_threshold?.mean.filter((value) => value !== null).pop();
+  return threshold ?? abnormal.rows.filter((row) => row.stream === stream && row.reason === "novelty").pop()?.threshold ?? null;
 }

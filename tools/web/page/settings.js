@@ -1,16 +1,16 @@
-// What the runs that are shown were configured to: a table of keys, folded until somebody opens it.
+// The settings of the shown runs as a table of keys, filled when the user opens it.
 
 import { $, make } from "./dom.js";
 import { daemons, name, shownRuns, store } from "./state.js";
 
-const known = new Map(); // run id -> { digest, settings }: what the recording has of it
+const known = new Map(); // run id -> { digest, settings } from the recording
 
-// Of a run that goes on what its daemon says, which may have been set a moment ago.
+// A running daemon's own configuration, which may have changed since it was recorded.
 const live = (run) => daemons.find(({ run_id: id }) => id === run.id)?.status?.configuration;
 
 const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
-// "tags.site" is a key as all others.
+// Tags become keys such as "tags.site".
 function flat(configuration) {
   const { tags, ...keys } = configuration ?? {};
   return Object.fromEntries([...Object.entries(keys), ...Object.entries(tags ?? {}).map(([key, value]) => [`tags.${key}`, value])]
@@ -18,8 +18,8 @@ function flat(configuration) {
 }
 
 async function settingsOf(run) {
-  const said = live(run);
-  if (said) return flat(said);
+  const current = live(run);
+  if (current) return flat(current);
   if (known.get(run.id)?.digest !== run.digest)
     known.set(run.id, { digest: run.digest, settings: flat(await store.fetchConfiguration(run.id).catch(() => null)) });
   return known.get(run.id).settings;
@@ -35,7 +35,7 @@ let asked = 0;
 export async function showSettings() {
   if (!$("settings").open) return;
   const question = ++asked, runs = shownRuns(), all = await Promise.all(runs.map(settingsOf));
-  if (question !== asked) return; // there is a newer one
+  if (question !== asked) return; // a newer call replaces this one
   const search = $("settings-search").value.trim().toLowerCase();
   const differences = $("settings-differences").checked && runs.length > 1;
   const keys = [...new Set(all.flatMap((settings) => Object.keys(settings)))];
@@ -47,8 +47,8 @@ export async function showSettings() {
     make("tbody", {}, ...rows.map(([key, values]) => make("tr", {}, make("th", { textContent: key }),
       ...values.map((value) => make("td", { textContent: value ?? "–" }))))));
   $("no-settings").hidden = rows.length > 0;
-  $("no-settings").textContent = !keys.length ? "nothing is recorded of the runs that are shown"
-    : differences && !search ? "the runs that are shown have the same settings" : "no key or value has this in it";
+  $("no-settings").textContent = !keys.length ? "no recorded settings of the selected runs"
+    : differences && !search ? "the selected runs have the same settings" : "no key or value contains this text";
 }
 
 export function controlSettings() {

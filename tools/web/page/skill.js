@@ -1,20 +1,21 @@
-// Tables of the newest `loss`: skill of each column, and what experts and members are worth.
+// Tables of the newest `loss`: skill of each column, loss and weight of experts and members.
 
 import { $, make } from "./dom.js";
 import { chosen } from "./forecast.js";
 import { number, percent, skill } from "./format.js";
 import { columnName, daemons, recording, store } from "./state.js";
 
-const ROWS = 200; // of a table at most
+const ROWS = 200; // maximum rows of a table
 
-// A table with these rows, made anew only when there are more or fewer or others; `write` fills the cells of a row.
+// Shows a table with these rows, and recreates it only if they have changed. `write` fills the
+// cells of a row.
 function showTable(id, head, keys, why, write) {
   const place = $(id).querySelector(".rows"), key = JSON.stringify([head, keys, why]);
   if (place.dataset.key !== key) {
     place.dataset.key = key;
     const rows = keys.slice(0, ROWS).map((name) => make("tr", {}, make("th", { scope: "row", textContent: name }),
       ...head.slice(1).map(() => make("td"))));
-    const more = `and ${keys.length - ROWS} more`;
+    const more = `${keys.length - ROWS} more`;
     const all = keys.length > ROWS ? [make("p", { className: "empty", textContent: more })] : [];
     place.replaceChildren(...(keys.length ? [make("table", {},
       make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { textContent: text })))),
@@ -28,7 +29,7 @@ function put(cell, text, kind = "") {
   cell.className = kind;
 }
 
-// Of a recording's run it is asked for, and again whenever the run has grown.
+// The values of a recorded run are fetched whenever the run has grown.
 const asked = { run: null, reached: null, loss: null };
 
 function recordedLoss(run) {
@@ -37,15 +38,15 @@ function recordedLoss(run) {
     store.fetchSkill(run.id).then((answer) => {
       if (answer.run === asked.run) asked.loss = answer;
       showSkill();
-    }).catch(() => { asked.reached = null; }); // the next second asks again
+    }).catch(() => { asked.reached = null; }); // the next second fetches again
   }
   return run && asked.loss;
 }
 
 export function showSkill() {
   const loss = recording() ? recordedLoss(store.runs.get(chosen.daemon)) : daemons[chosen.daemon]?.loss;
-  const none = recording() && loss ? "this run was recorded without: there was no baseline, or a version had none"
-    : loss ? "this daemon publishes none: there is no baseline, or its version has none" : "nothing has come yet";
+  const none = recording() && loss ? "not recorded for this run: no baseline, or an older version"
+    : loss ? "not published by this daemon: no baseline, or an older version" : "no values yet";
   const columns = Array.isArray(loss?.columns) ? loss.columns : [];
   showTable("panel-columns", ["column", "rmse", "mae", "skill"], columns.map((_, i) => columnName(chosen.daemon, i)), none,
     (_, [rmse, mae, worth], i) => {
@@ -56,7 +57,7 @@ export function showSkill() {
     });
   const experts = loss?.experts && typeof loss.experts === "object" ? loss.experts : {};
   showTable("panel-experts", ["name", "mean loss", "weight"], Object.keys(experts),
-    loss ? "there are none: they come with scale: forecast" : none, (name, [mean, weight]) => {
+    loss ? "no experts: they require scale: forecast" : none, (name, [mean, weight]) => {
       const expert = experts[name] || {};
       put(mean, number(expert.mean));
       put(weight, percent(expert.weight), "weight");

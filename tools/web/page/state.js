@@ -1,5 +1,4 @@
-// What the page is about: what is recorded, the daemons, which runs are shown, and the view of them
-// (along which axis, from where to where). Nothing here is drawn.
+// The state of the page: recorded runs, daemons, shown runs, and the view (axis and range).
 
 import { Store } from "./data.js";
 import { theme } from "./draw.js";
@@ -7,7 +6,7 @@ import { DARK, DASHES, LIGHT } from "./palette.js";
 
 const RECORDED = 8; // daemons of a recording that are shown at first
 
-// Of several daemons time is the axis that they have in common, unless another one is chosen.
+// Several daemons have only time as a common axis; the user can select another one.
 export const usualAxis = () => (daemons.length > 1 ? "time" : "examples");
 
 export const AXES = ["examples", "steps", "time", "elapsed"];
@@ -15,14 +14,14 @@ export const AXES = ["examples", "steps", "time", "elapsed"];
 export const store = new Store();
 export const view = { axis: "examples", axisByHand: false, from: null, to: null, follow: false, smooth: 0.01, band: true,
   log: false, marks: true, layer: 0, paused: false, heat: null };
-export const daemons = [];      // as /api/daemons has them
+export const daemons = [];      // from /api/daemons
 export const shown = new Set(); // ids of runs
-export const loading = { runs: true }; // until the first answers have come
-const shownRecording = { name: null }; // instead of daemons
+export const loading = { runs: true }; // until the first answers have arrived
+const shownRecording = { name: null }; // name of the recording that is shown instead of daemons
 const hiddenByHand = new Set();
 const colors = new Map();       // run id -> number in the palette
 
-// The file whose runs are shown, when it is a recording; null where daemons are watched.
+// The file name of the recording; null when daemons are watched.
 export function recording() {
   return shownRecording.name;
 }
@@ -31,7 +30,7 @@ export function setRecording(name) {
   shownRecording.name = name;
 }
 
-// The name of a daemon's target (from 0) where its columns have names, else the number.
+// The name of a daemon's target (from 0), else its number.
 export function columnName(daemon, number) {
   const names = recording() ? "" : daemons[daemon]?.status?.target_names;
   return (names && names.split(", ")[number]) || String(number);
@@ -49,7 +48,7 @@ export function colorOf(id) {
   return palette()[numberOf(id) % palette().length];
 }
 
-// Of runs beyond as many as there are colours.
+// Dashes of runs beyond the number of colours.
 export function dashOf(id) {
   return DASHES[Math.floor(numberOf(id) / LIGHT.length) % DASHES.length];
 }
@@ -63,7 +62,7 @@ export function shownRuns() {
   });
 }
 
-// A daemon's runs are shown from the start: the present one, and those that it resumed.
+// Shows the present run of each daemon and those that it resumed.
 export function adoptRuns() {
   daemons.forEach((daemon, number) => {
     if (daemon.run_id === null) return;
@@ -77,7 +76,8 @@ export function adoptRuns() {
   for (const id of store.runs.keys()) if (!colors.has(id)) colors.set(id, next++);
 }
 
-// Without a daemon to be seen: the newest run; of a recording the newest of each daemon, with those before it.
+// Without daemons, shows the newest run, or the newest of each daemon of a recording, and those
+// that they resumed.
 function showRecorded() {
   const newest = new Map();
   for (const run of [...store.runs.values()].sort((a, b) => b.id - a.id)) {
@@ -118,32 +118,32 @@ export function layersShown() {
   return Math.max(0, ...shownRuns().map(layersOf));
 }
 
-// The run whose histograms are shown: the one that was chosen, or the newest.
+// The run of the histogram: the selected or the newest one.
 export function heatRun(runs) {
   const having = runs.filter((run) => layersOf(run) > view.layer);
   return having.find((run) => run.id === view.heat) ||
     having.filter((run) => isCurrent(run.id)).pop() || having[having.length - 1];
 }
 
-// What the losses of these runs are measured in, from the network in words: "real 8 > gru 32 norm >
-// squared 8, next". A squared error is no likelihood.
+// The unit of the losses of these runs, from the description of the network: "real 8 > gru 32 norm
+// > squared 8, next".
 export function lossUnit(runs) {
   const squared = runs.filter((run) => / > squared /.test(run.model)).length;
   if (!runs.length) return "";
   return squared === 0 ? "nats" : squared === runs.length ? "squared error" : "nats or squared error";
 }
 
-// Whether a network's skill is a share of the baseline's loss: else it is a difference, in nats.
+// Whether a network's skill is a share of the baseline's loss, else a difference in nats.
 export function isShare(model) {
   return / > squared /.test(model ?? " > squared ");
 }
 
-// ---- Where the view is ----
+// ---- Range of the view ----
 
 const key = () => (view.axis === "elapsed" ? "time" : view.axis);
 const originOf = (run) => (view.axis === "elapsed" ? store.origin(run.id) : 0);
 
-// First and last position of the runs that are shown.
+// First and last position of the shown runs.
 export function extent() {
   let low = Infinity, high = -Infinity;
   for (const run of shownRuns()) {
@@ -156,7 +156,7 @@ export function extent() {
   return high > low ? [low, high] : [low, low + 1];
 }
 
-// Whether anything is there to have one.
+// Whether any shown run has a position.
 export function hasExtent() {
   return shownRuns().some((run) => typeof run[`first_${key()}`] === "number");
 }

@@ -1,4 +1,4 @@
-// Light and dark: as the system, or as it was chosen.
+// The theme: light, dark or that of the system.
 
 import { $ } from "./dom.js";
 import { readTheme } from "./draw.js";
@@ -11,17 +11,17 @@ function setTheme(choice) {
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   document.documentElement.dataset.choice = choice;
   $("theme").textContent = { light: "☀ light", dark: "☾ dark", system: "◐ system" }[choice];
-  try { localStorage.setItem("theme", choice); } catch { /* it is then for this visit */ }
+  try { localStorage.setItem("theme", choice); } catch { /* then it lasts for this visit */ }
   readTheme();
 }
 
 export function restoreTheme() {
   let choice = "system";
-  try { choice = localStorage.getItem("theme") || choice; } catch { /* as the system */ }
+  try { choice = localStorage.getItem("theme") || choice; } catch { /* the system's theme */ }
   setTheme(THEMES.includes(choice) ? choice : "system");
 }
 
-// What is drawn again when it has changed.
+// Called after a change of the theme.
 let redraw = () => {};
 
 function changeTheme(choice) {

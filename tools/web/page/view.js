@@ -1,14 +1,14 @@
-// Moving the view: zoom, shift, axis, and the views before. The address holds it, so that it can be
-// kept and sent.
+// Changes of the view: zoom, shift, axis, and earlier views. The address contains the view, so that
+// it can be saved and sent.
 
 import { $ } from "./dom.js";
 import { chosen } from "./forecast.js";
 import { AXES, bounds, extent, isCurrent, shown, usualAxis, view } from "./state.js";
 
 const SMOOTH = 0.01, SMOOTH_MOST = 0.1;
-const before = []; // views to go back to
+const before = []; // earlier views
 
-// What is done when the view has moved; app.js says what.
+// Called when the view has changed; see app.js.
 let act = () => {};
 export function whenMoved(action) {
   act = action;
@@ -71,13 +71,13 @@ export function setAxis(axis) {
   moved();
 }
 
-// The daemons are known: their usual axis, unless one was chosen or the view was moved.
+// Sets the default axis of the daemons, unless the user has changed axis or view.
 export function chooseAxis() {
   if (view.axisByHand || view.from !== null) return;
   view.axis = $("axis").value = usualAxis();
 }
 
-// Of a zoom that ends at the newest value: it moves along with it.
+// A zoom that ends at the newest value follows new values.
 export function advance() {
   if (!view.follow) return;
   const last = extent()[1], span = view.to - view.from;
@@ -127,7 +127,7 @@ export function readView() {
   for (const id of (query.get("runs") || "").split(",").map(Number)) if (id > 0) shown.add(id);
 }
 
-// Which forecasts are shown.
+// Reads the selected forecasts.
 function readChosen(query, value) {
   if (!query.has("of")) return;
   const whole = (key, most) => Math.min(most, Math.max(0, Math.floor(value(key) || 0)));

@@ -1,6 +1,6 @@
 #include "build-config.h"
 
-#include "top_said.h"
+#include "top_forecast.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,17 +16,17 @@
 enum {
     STREAM_SIZE = 60,
     TEXT_SIZE = 240,
-    NAME_SHARE = 6 /* of the line, at most one in so many */
+    NAME_SHARE = 6 /* maximum share of the line for a name */
 };
 
-/* Of several horizons, or steps of one example, the first. */
+/* The first row of the column; others are of later horizons or steps. */
 struct finding {
     size_t column;
     struct truth_row row;
     bool found;
 };
 
-static void take_row(void *context, const struct truth_row *row) {
+static void find_row(void *context, const struct truth_row *row) {
     struct finding *finding = context;
     bool instead = finding->column >= row->columns && row->column == 0;
     if (finding->found || (row->column != finding->column && !instead))
@@ -47,14 +47,13 @@ static size_t worst_column(const struct watched *w) {
     return worst;
 }
 
-/* The newest truth of the target of that name beside what was said of it; `whole`: with the
-   interval. */
+/* Formats the newest truth of a target and its forecast, with `whole` also the interval. */
 static void format_truth(char text[TEXT_SIZE], const struct truth_row *row, const char *name,
                          bool whole) {
-    char stream[STREAM_SIZE], number[4][FORMAT_SIZE], truth[FORMAT_SIZE + 4] = "was not observed";
+    char stream[STREAM_SIZE], number[4][FORMAT_SIZE], truth[FORMAT_SIZE + 4] = "not observed";
     if (!isnan(row->target))
-        snprintf(truth, sizeof truth, "is %s", format_number(number[0], row->target));
-    int used = snprintf(text, TEXT_SIZE, "%s[%s] %s, said %s",
+        snprintf(truth, sizeof truth, "%s", format_number(number[0], row->target));
+    int used = snprintf(text, TEXT_SIZE, "%s[%s]: %s, forecast %s",
                         text_copy(stream, sizeof stream, row->stream), name, truth,
                         format_number(number[1], row->prediction));
     if (whole && !isnan(row->low))
@@ -64,44 +63,44 @@ static void format_truth(char text[TEXT_SIZE], const struct truth_row *row, cons
         snprintf(text + used, TEXT_SIZE - (size_t)used, ": missed");
 }
 
-/* The same of a class that is a word. */
+/* The same for a class that is a word. */
 static void format_word(char text[TEXT_SIZE], const struct truth_row *row) {
-    char stream[STREAM_SIZE], came[STREAM_SIZE], said[STREAM_SIZE], share[FORMAT_SIZE];
-    const char *words[] = {row->words[TRUTH_CAME], row->words[TRUTH_SAID]};
+    char stream[STREAM_SIZE], came[STREAM_SIZE], forecast[STREAM_SIZE], share[FORMAT_SIZE];
+    const char *words[] = {row->words[TRUTH_ACTUAL], row->words[TRUTH_FORECAST]};
     for (size_t n = 0; n < 2; n++)
-        text_copy(n ? said : came, STREAM_SIZE, *words[n] ? words[n] : "unknown");
-    snprintf(text, TEXT_SIZE, "%s is %s, said %s (%s)",
-             text_copy(stream, sizeof stream, row->stream), came, said,
+        text_copy(n ? forecast : came, STREAM_SIZE, *words[n] ? words[n] : "unknown");
+    snprintf(text, TEXT_SIZE, "%s: %s, forecast %s (%s)",
+             text_copy(stream, sizeof stream, row->stream), came, forecast,
              format_percent(share, row->probability));
 }
 
-/* The newest class beside what was said of it. */
+/* Draws the newest class and its forecast. */
 static void draw_word(struct canvas *c, const struct area *area, struct watched *w) {
     struct finding finding = {0};
     char text[TEXT_SIZE];
-    truth_words(w->truth, take_row, &finding);
+    truth_words(w->truth, find_row, &finding);
     if (!finding.found)
         return;
     const char *const *words = finding.row.words;
-    bool wrong = strcmp(words[TRUTH_CAME], words[TRUTH_SAID]) != 0;
+    bool wrong = strcmp(words[TRUTH_ACTUAL], words[TRUTH_FORECAST]) != 0;
     format_word(text, &finding.row);
-    int at = canvas_print(c, area, 0, 0, STYLE_DIM, "forecast ");
+    int at = canvas_print(c, area, 0, 0, STYLE_DIM, "newest ");
     at = canvas_print(c, area, 0, at, wrong ? STYLE_WARN : STYLE_PLAIN, "%s", text);
     finding.found = false;
-    truth_next_word(w->truth, take_row, &finding);
+    truth_next_word(w->truth, find_row, &finding);
     if (finding.found)
-        canvas_print(
-            c, area, 0, at, STYLE_STRONG, "; next %s",
-            text_copy(text, STREAM_SIZE, *words[TRUTH_SAID] ? words[TRUTH_SAID] : "unknown"));
+        canvas_print(c, area, 0, at, STYLE_STRONG, "; next %s",
+                     text_copy(text, STREAM_SIZE,
+                               *words[TRUTH_FORECAST] ? words[TRUTH_FORECAST] : "unknown"));
 }
 
-/* What is said of the next value, with its interval; "" = nothing. Returns how long it is without
-   the interval. */
+/* Formats the next forecast with its interval; "" = none. Returns the length without the
+   interval. */
 static int format_next(char text[TEXT_SIZE], const struct watched *w, size_t column) {
     struct finding next = {.column = column};
     char number[3][FORMAT_SIZE];
     *text = '\0';
-    truth_next(w->truth, take_row, &next);
+    truth_next(w->truth, find_row, &next);
     if (!next.found || next.row.column != column)
         return 0;
     int brief =
@@ -112,7 +111,7 @@ static int format_next(char text[TEXT_SIZE], const struct watched *w, size_t col
     return brief;
 }
 
-/* What the column's skill is, and how many intervals of all have held; "" = nothing is known. */
+/* Formats the skill of the column and the share of truths within their intervals; "" = unknown. */
 static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t column, bool both) {
     const struct sample *sample = watched_sample(w);
     char number[FORMAT_SIZE];
@@ -122,15 +121,15 @@ static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t c
     if (!isnan(skill))
         used = snprintf(text, TEXT_SIZE, "skill %s", format_skill(number, skill));
     if (sample && isfinite(sample->values[FIELD_coverage_total]))
-        snprintf(text + used, TEXT_SIZE - (size_t)used, "%s%s held", used ? ", " : "",
+        snprintf(text + used, TEXT_SIZE - (size_t)used, "%shits %s", used ? ", " : "",
                  format_percent(number, sample->values[FIELD_coverage_total]));
 }
 
-void said_draw(struct canvas *c, const struct area *area, struct watched *w) {
-    bool worst = w->look.column == SAID_WORST;
+void forecast_draw(struct canvas *c, const struct area *area, struct watched *w) {
+    bool worst = w->look.column == FORECAST_WORST;
     struct finding finding = {.column = worst ? worst_column(w) : (size_t)w->look.column};
     char text[TEXT_SIZE], next[TEXT_SIZE], name[NAME_SIZE];
-    truth_rows_all(w->truth, take_row, &finding);
+    truth_rows_all(w->truth, find_row, &finding);
     if (!finding.found) {
         draw_word(c, area, w);
         return;
@@ -140,8 +139,8 @@ void said_draw(struct canvas *c, const struct area *area, struct watched *w) {
     names_target(name, member_string(w->status, fields_of_status[STATUS_target_names].key),
                  finding.row.column, area->columns / NAME_SHARE);
     int brief = format_next(next, w, finding.row.column);
-    int at = canvas_print(c, area, 0, 0, STYLE_DIM, worst ? "worst " : "forecast ");
-    /* Where there is no room for both, the next value matters more than the newest interval. */
+    int at = canvas_print(c, area, 0, 0, STYLE_DIM, worst ? "worst " : "newest ");
+    /* On a narrow line the next value is more important than the newest interval. */
     format_truth(text, &finding.row, name, true);
     if (at + (int)strlen(text) + brief > area->columns)
         format_truth(text, &finding.row, name, false);
