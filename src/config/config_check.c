@@ -162,12 +162,12 @@ static int check_presence(struct reading *reading, const struct config_key *key,
     if (given && !counts) {
         const char *when = strrchr(key->when, '.') + 1;
         config_words_list(key->is, text, sizeof text);
-        return config_fail(reading, path, "found with %s: %s; it is allowed only with %s: %s", when,
-                           config_word_at(&reading->draft, key->when, layer, word), when, text);
+        return config_fail(reading, path, "requires %s: %s, got %s: %s", when, text, when,
+                           config_word_at(&reading->draft, key->when, layer, word));
     }
     if (!given && !value && counts && key->flags & KEY_REQUIRED) {
         config_value_expected(key, text, sizeof text);
-        return config_fail(reading, path, "missing; needed is %s (%s)", text, key->what);
+        return config_fail(reading, path, "missing; expected %s (%s)", text, key->what);
     }
     if (value)
         config_value_store(key, layer, value, false, &reading->draft);
@@ -188,7 +188,7 @@ static int check_keys(struct reading *reading) {
         const struct config_key *key = &config_keys[k];
         if (config_key_layered(key) && layers == 0)
             return config_fail(reading, "model.layers",
-                               "missing; needed is a list of 1 to %d layers", MODEL_LAYERS_MAX);
+                               "missing; expected a list of 1 to %d layers", MODEL_LAYERS_MAX);
         for (size_t n = 0; n < (config_key_layered(key) ? layers : 1); n++)
             if (check_presence(reading, key, n) != 0)
                 return -1;
@@ -214,7 +214,7 @@ static size_t words_classes(const struct reading *reading) {
 static int check_one(const struct reading *reading, const char *path, const char *other) {
     if (!config_given(reading, path) || !config_given(reading, other))
         return 0;
-    return config_fail(reading, path, "found beside %s; allowed is one of them", other);
+    return config_fail(reading, path, "cannot be combined with %s; remove one of them", other);
 }
 
 static int check_words(struct reading *reading) {
@@ -232,11 +232,11 @@ static int check_words(struct reading *reading) {
     for (size_t k = 0; output->vocabulary.capacity && k < input->column_count; k++)
         if (input->columns[k].vocabulary.capacity && !strcmp(input->columns[k].name, "output"))
             return config_fail(reading, of_output,
-                               "found beside a column of words that is called output, as this "
-                               "vocabulary is: give the column another name");
+                               "cannot be combined with a column of words named output; rename "
+                               "that column");
     if (output->vocabulary.capacity && output->target == TARGET_NEXT)
         return config_fail(reading, of_output,
-                           "found with target: next, whose classes are the inputs; allowed is "
+                           "not supported with target: next, whose classes are the inputs; use "
                            "model.input.vocabulary");
     return 0;
 }
@@ -250,13 +250,11 @@ static int check_time(struct reading *reading) {
     struct error error;
     if (config_given(reading, zone_path) && !clock)
         return config_fail(reading, zone_path,
-                           "found without day, week or year in model.input.time, which alone have "
-                           "a zone; leave it out");
+                           "requires day, week or year in model.input.time; remove this key");
     if (input->time && input->kind == INPUT_SYMBOL)
         return config_fail(reading, time_path,
-                           "found with kind: symbol; allowed are real inputs and columns: write "
-                           "the symbol as model.input.columns: [{name: NAME, kind: symbol, size: "
-                           "%zu}]",
+                           "not supported with kind: symbol; write the symbol as "
+                           "model.input.columns: [{name: NAME, kind: symbol, size: %zu}]",
                            input->size);
     /* It is read only to be sure: the learner reads it again when it opens. */
     if (clock && time_zone_open(&zone, input->time_zone, &error))
@@ -278,8 +276,8 @@ static int begin_columns(struct reading *reading) {
     for (size_t n = 0; n < sizeof said / sizeof *said; n++)
         if (config_given(reading, said[n]))
             return config_fail(reading, said[n],
-                               "found beside model.input.columns, which says what an input is; "
-                               "leave it out");
+                               "cannot be combined with model.input.columns, which defines the "
+                               "inputs; remove this key");
     const struct column *first = &input->columns[0];
     bool symbol = input->column_count == 1 && first->kind == COLUMN_SYMBOL && !first->hash &&
                   !(config_given(reading, time_path) && input->time);
@@ -304,8 +302,7 @@ static int inherit(struct reading *reading, size_t n) {
         column->standard = input->scale == SCALE_STANDARD;
     if (!column->standard && (says(column, COLUMN_MEMORY) || says(column, COLUMN_LIMIT)))
         return config_fail(reading, path,
-                           "found %s of the column %s with scale: none; it is allowed only with "
-                           "scale: standard",
+                           "%s of column %s requires scale: standard, got scale: none",
                            says(column, COLUMN_MEMORY) ? "memory" : "limit", column->name);
     if (column->standard && !says(column, COLUMN_MEMORY))
         column->memory = input->memory;
@@ -324,14 +321,14 @@ static int check_forecast_column(struct reading *reading, size_t n) {
     snprintf(path, sizeof path, "%s.%zu", columns_path, n);
     if (column->kind != COLUMN_REAL)
         return config_fail(reading, path,
-                           "found the %s %s; allowed with scale: forecast are real columns alone: "
-                           "use scale: standard, which takes all kinds",
+                           "the %s %s is not supported with scale: forecast, which requires "
+                           "real columns; use scale: standard for other kinds",
                            column_kind_name(column->kind), column->name);
     for (size_t k = 0; k < sizeof own / sizeof *own; k++)
         if (says(column, own[k]))
             return config_fail(reading, path,
-                               "found %s of the column %s; with scale: forecast every column is in "
-                               "units of its own: leave it out",
+                               "%s of column %s is not supported with scale: forecast, which "
+                               "scales every column itself; remove it",
                                config_column_keys[own[k]].path, column->name);
     return 0;
 }
@@ -352,9 +349,9 @@ static int check_input(struct reading *reading) {
     }
     if (width > (size_t)INPUT_MAX)
         return config_fail(reading, columns_path,
-                           "found columns that make %zu inputs; allowed are at most %.0f: give "
-                           "symbols an embedding",
-                           width, INPUT_MAX);
+                           "expected columns of at most %.0f inputs together, got %zu; use an "
+                           "embedding for symbols",
+                           INPUT_MAX, width);
     if (!forecast)
         input->scale = standard ? SCALE_STANDARD : SCALE_NONE;
     input->hold = hold;
@@ -371,10 +368,10 @@ static int choose_named(struct reading *reading) {
             column++;
         if (column == input->column_count)
             return config_fail(reading, names_path,
-                               "found %s, which no column of model.input.columns is called", name);
+                               "unknown column %s (not in model.input.columns)", name);
         for (size_t m = 0; m < n; m++)
             if (output->columns[m] == column)
-                return config_fail(reading, names_path, "found %s twice; once is allowed", name);
+                return config_fail(reading, names_path, "duplicate column %s", name);
         output->columns[n] = (uint16_t)column;
     }
     return 0;
@@ -391,12 +388,11 @@ static int choose_by_kind(struct reading *reading, const struct loss_kind *loss)
             output->columns[output->column_count++] = (uint16_t)n;
     if (output->column_count == 0)
         return config_fail(reading, "model.output.loss",
-                           "found %s with target: next, but no column is a %s; it predicts %s",
-                           loss->name, column_kind_name(kind),
-                           loss->class_id ? "a symbol" : "numbers");
+                           "%s predicts %s, but no column is a %s (target: next)", loss->name,
+                           loss->class_id ? "a symbol" : "numbers", column_kind_name(kind));
     if (loss->class_id && output->column_count > 1)
         return config_fail(reading, names_path,
-                           "missing; needed with loss: %s is the one symbol that is predicted",
+                           "missing; loss: %s requires the name of the one symbol to predict",
                            loss->name);
     return 0;
 }
@@ -412,24 +408,25 @@ static int check_next_columns(struct reading *reading) {
         const struct column *column = &input->columns[output->columns[n]];
         if (loss->class_id != (column->kind == COLUMN_SYMBOL))
             return config_fail(reading, names_path,
-                               "found the %s %s with loss: %s, which predicts %s",
+                               "the %s %s is not supported with loss: %s, which predicts %s",
                                column_kind_name(column->kind), column->name, loss->name,
                                loss->class_id ? "one symbol" : "numbers, not symbols");
         if (column->standard && loss->parts[0].unit == UNIT_NONE)
             return config_fail(reading, names_path,
-                               "found %s, which is scaled; allowed with loss: %s is scale: none, "
-                               "since scaled targets would leave their range",
+                               "column %s must have scale: none with loss: %s, because scaled "
+                               "targets leave the range of this loss",
                                column->name, loss->name);
     }
     size_t most = loss->class_id ? 1 : loss->size ? loss->size : output->column_count;
     if (output->column_count != most)
-        return config_fail(reading, names_path, "found %zu columns; allowed with loss: %s is %zu",
-                           output->column_count, loss->name, most);
+        return config_fail(reading, names_path, "expected %zu columns with loss: %s, got %zu", most,
+                           loss->name, output->column_count);
     size_t size = loss->class_id ? input->columns[output->columns[0]].size : output->column_count;
     if (config_given(reading, "model.output.size") && output->size != size)
         return config_fail(reading, "model.output.size",
-                           "found %zu; with target: next and columns it is %zu: leave it out",
-                           output->size, size);
+                           "expected %zu with target: next and these columns, got %zu; remove "
+                           "this key",
+                           size, output->size);
     output->size = size;
     return 0;
 }
@@ -447,17 +444,18 @@ static int check_sent(struct reading *reading) {
     for (size_t n = 0; n < output->column_count; n++)
         for (size_t m = 0; m < n; m++)
             if (!strcmp(architecture->target_names[m], architecture->target_names[n]))
-                return config_fail(reading, names_path, "found %s twice; once is allowed",
+                return config_fail(reading, names_path, "duplicate name %s",
                                    architecture->target_names[n]);
     if (output->column_count != most)
-        return config_fail(reading, names_path, "found %zu names; allowed with loss: %s is %zu",
-                           output->column_count, loss->name, most);
+        return config_fail(reading, names_path, "expected %zu names with loss: %s, got %zu", most,
+                           loss->name, output->column_count);
     if (loss->class_id)
         return 0;
     if (config_given(reading, "model.output.size") && output->size != output->column_count)
         return config_fail(reading, "model.output.size",
-                           "found %zu beside %zu names in model.output.columns: leave it out",
-                           output->size, output->column_count);
+                           "expected %zu, the number of names in model.output.columns, got %zu; "
+                           "remove this key",
+                           output->column_count, output->size);
     output->size = output->column_count;
     return 0;
 }
@@ -471,14 +469,13 @@ static int check_columns(struct reading *reading) {
     if (output->target != TARGET_NEXT)
         return input->column_count ? check_input(reading) : 0;
     if (names && !input->column_count)
-        return config_fail(reading, names_path,
-                           "found without model.input.columns, whose names it has; leave it out");
+        return config_fail(reading, names_path, "requires model.input.columns; remove this key");
     if (!input->column_count)
         return 0;
     if (names && input->scale == SCALE_FORECAST)
         return config_fail(reading, names_path,
-                           "found with scale: forecast, which forecasts every column; leave it "
-                           "out");
+                           "not supported with scale: forecast, which forecasts every column; "
+                           "remove this key");
     if (check_input(reading) != 0)
         return -1;
     return input->scale == SCALE_FORECAST ? 0 : check_next_columns(reading);
@@ -502,11 +499,10 @@ static int check_output_size(struct reading *reading) {
         output->size = reading->draft.config.architecture.input.size;
     else if (!given)
         return config_fail(reading, path,
-                           "missing; needed is the count of numbers in a target, or "
-                           "of classes");
+                           "missing; expected the count of numbers in a target, or of classes");
     if (kind->size && output->size != kind->size)
-        return config_fail(reading, path, "found %zu; allowed with loss: %s is %zu (%s)",
-                           output->size, kind->name, kind->size, kind->size_reason);
+        return config_fail(reading, path, "expected %zu with loss: %s (%s), got %zu", kind->size,
+                           kind->name, kind->size_reason, output->size);
     return 0;
 }
 
@@ -529,21 +525,21 @@ static int check_next(struct reading *reading) {
         return 0;
     if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
-                           "found %s; allowed with target: next and %s inputs is %s", kind->name,
-                           input_kind_name(input->kind),
-                           losses(symbols ? takes_class : takes_numbers, " or ", text));
+                           "expected %s with target: next and %s inputs, got %s",
+                           losses(symbols ? takes_class : takes_numbers, " or ", text),
+                           input_kind_name(input->kind), kind->name);
     if (kind->size && input->size != kind->size)
         return config_fail(reading, "model.input.size",
-                           "found %zu; allowed with target: next and loss: %s is %zu", input->size,
-                           kind->name, kind->size);
+                           "expected %zu with target: next and loss: %s, got %zu", kind->size,
+                           kind->name, input->size);
     if (output->size != input->size)
         return config_fail(reading, "model.output.size",
-                           "found %zu; allowed with target: next is model.input.size, %zu",
-                           output->size, input->size);
+                           "expected model.input.size (%zu) with target: next, got %zu",
+                           input->size, output->size);
     if (input->scale == SCALE_STANDARD && kind->parts[0].unit == UNIT_NONE)
         return config_fail(reading, "model.input.scale",
-                           "found standard; allowed with target: next and loss: %s is none, since "
-                           "scaled targets would leave their range",
+                           "expected none with target: next and loss: %s, got standard: scaled "
+                           "targets leave the range of this loss",
                            kind->name);
     return 0;
 }
@@ -555,13 +551,13 @@ static int check_targets(struct reading *reading) {
     losses(has_levels, " and ", text);
     if (output->relative == RELATIVE_TRUE && !has_levels(kind))
         return config_fail(reading, "model.output.relative",
-                           "found true with loss: %s, whose targets have no difference; it is "
-                           "allowed with %s",
+                           "not supported with loss: %s, whose targets have no differences; use "
+                           "%s",
                            kind->name, text);
     if (output->scale == SCALE_STANDARD && !has_levels(kind))
         return config_fail(reading, "model.output.scale",
-                           "found standard with loss: %s, whose targets would leave their range; "
-                           "it is allowed with %s",
+                           "expected none with loss: %s, got standard: scaled targets leave the "
+                           "range of this loss; use none or loss: %s",
                            kind->name, text);
     return 0;
 }
@@ -573,12 +569,11 @@ static int check_without(struct reading *reading) {
     char word[CONFIG_TEXT_SIZE];
     if (output->relative > RELATIVE_TRUE)
         return config_fail(reading, "model.output.relative",
-                           "found %s; allowed is false or true, or with scale: forecast none, last "
-                           "or ar12",
+                           "expected false or true, or with scale: forecast none, last or ar12, "
+                           "got %s",
                            config_word_at(&reading->draft, "model.output.relative", 0, word));
     if (output->solved)
-        return config_fail(reading, "model.output.readout",
-                           "found rls; it is allowed only with scale: forecast");
+        return config_fail(reading, "model.output.readout", "rls requires scale: forecast");
     return 0;
 }
 
@@ -593,24 +588,21 @@ static int check_forecast_output(struct reading *reading) {
     const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];
     if (output->solved && !squares(kind))
-        return config_fail(reading, "model.output.readout",
-                           "found rls with loss: %s; least squares need loss: %s", kind->name,
-                           losses(squares, " or ", text));
+        return config_fail(reading, "model.output.readout", "rls requires loss: %s, got loss: %s",
+                           losses(squares, " or ", text), kind->name);
     if (!squares(kind))
-        return config_fail(reading, "model.output.loss",
-                           "found %s; allowed with scale: forecast is %s", kind->name,
-                           losses(squares, " or ", text));
+        return config_fail(reading, "model.output.loss", "expected %s with scale: forecast, got %s",
+                           losses(squares, " or ", text), kind->name);
     if (output->target != TARGET_NEXT)
         return config_fail(reading, "model.output.target",
-                           "found %s; allowed with scale: forecast is next",
+                           "expected next with scale: forecast, got %s",
                            target_name(output->target));
     if (output->relative == RELATIVE_TRUE)
         return config_fail(reading, "model.output.relative",
-                           "found true; allowed with scale: forecast is none, last or ar12");
+                           "expected none, last or ar12 with scale: forecast, got true");
     if (network && output->relative == RELATIVE_AR12 && !(config->experts >> EXPERT_ar12 & 1))
         return config_fail(reading, "model.output.relative",
-                           "found ar12, an expert that is not among experts; add it there, or use "
-                           "last or none");
+                           "ar12 is not in experts; add it there, or use last or none");
     return 0;
 }
 
@@ -623,16 +615,15 @@ static int check_forecast(struct reading *reading) {
     if (!config_given(reading, "learning.max_streams"))
         reading->draft.config.learning.max_streams = forecast ? FORECAST_STREAMS : STREAMS;
     if (!forecast && has_preset(reading))
-        return config_fail(reading, "model.input.scale",
-                           "found another scale with preset: forecast; allowed is forecast");
+        return config_fail(reading, "model.input.scale", "expected forecast with preset: forecast");
     if (!forecast)
         return check_without(reading);
     if (check_forecast_output(reading) != 0)
         return -1;
     if (config_given(reading, "model.output.skip") && !architecture->output.skip)
         return config_fail(reading, "model.output.skip",
-                           "found false; with scale: forecast the output always has the skip path: "
-                           "leave it out, or say true");
+                           "expected true with scale: forecast, whose output always has the "
+                           "skip path, got false; remove this key");
     architecture->output.skip = true;
     if (architecture->output.relative == RELATIVE_FALSE)
         architecture->output.relative = RELATIVE_NONE;
@@ -647,8 +638,8 @@ static int check_size(struct reading *reading) {
     struct model model;
     model_build(&model, &reading->draft.config.architecture);
     if (model.parameters > most)
-        return config_fail(reading, "model", "found %zu parameters; allowed are at most %zu",
-                           model.parameters, most);
+        return config_fail(reading, "model", "expected at most %zu parameters, got %zu", most,
+                           model.parameters);
     return 0;
 }
 
@@ -660,9 +651,7 @@ static int check_needs(struct reading *reading, const struct optimizer *optimize
             optimizer_value(optimizer, optimizer_key(optimizer->kind, key->needs)) > 0)
             continue;
         snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
-        return config_fail(reading, path,
-                           "found true; it is allowed only with learning.optimizer.%s above 0",
-                           key->needs);
+        return config_fail(reading, path, "requires learning.optimizer.%s above 0", key->needs);
     }
     return 0;
 }
@@ -680,11 +669,9 @@ static int check_own(struct reading *reading, struct optimizer *optimizer) {
             *value = strtod(key->fallback, NULL);
         if (*value < key->minimum || *value > key->maximum ||
             (key->below && *value == key->maximum))
-            return config_fail(reading, path,
-                               "found %.10g; allowed with kind: %s is a number from %.10g to "
-                               "%s%.10g",
-                               *value, kind->name, key->minimum, key->below ? "below " : "",
-                               key->maximum);
+            return config_fail(
+                reading, path, "expected a number from %.10g to %s%.10g with kind: %s, got %.10g",
+                key->minimum, key->below ? "below " : "", key->maximum, kind->name, *value);
     }
     return 0;
 }
@@ -692,11 +679,10 @@ static int check_own(struct reading *reading, struct optimizer *optimizer) {
 bool config_rate_fits(const struct optimizer *optimizer, double rate, char why[CONFIG_WHY_SIZE]) {
     const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
     if (kind->rateless && rate != RATE_AUTO)
-        snprintf(why, CONFIG_WHY_SIZE,
-                 "found %.10g, but kind: %s has no learning rate; allowed with it is auto", rate,
-                 kind->name);
+        snprintf(why, CONFIG_WHY_SIZE, "expected auto, got %.10g: kind: %s has no learning rate",
+                 rate, kind->name);
     else if (!kind->rateless && rate == RATE_AUTO)
-        snprintf(why, CONFIG_WHY_SIZE, "found auto; allowed with kind: %s is a number", kind->name);
+        snprintf(why, CONFIG_WHY_SIZE, "expected a number with kind: %s, got auto", kind->name);
     return kind->rateless == (rate == RATE_AUTO);
 }
 
@@ -712,8 +698,8 @@ static int check_cells(const struct reading *reading, enum rule rule) {
         enum cell cell = architecture->layers[n].cell;
         if (!rule_takes(rule, cell))
             return config_fail(reading, rule_path,
-                               "found %s with a layer whose cell is %s (model.layers.%zu); allowed "
-                               "with it are layers of %s",
+                               "%s does not support the cell %s of model.layers.%zu; expected "
+                               "layers of %s",
                                rule_kind(rule)->name, cell_kind(cell)->kind.name, n, text);
     }
     return 0;
@@ -750,8 +736,8 @@ static int check_kept(const struct reading *reading, enum rule rule) {
     units = units_that_fit(architecture, rule);
     return config_fail(
         reading, rule_path,
-        "found %s, which would keep %zu MiB of each stream; allowed are at most %zu: "
-        "with recurrent layers of %zu units it fits",
+        "%s needs %zu MiB for each stream, the limit is %zu; use recurrent layers of at most "
+        "%zu units",
         rule_kind(rule)->name, bytes >> 20, RULE_BYTES_MOST >> 20, units);
 }
 
@@ -765,8 +751,7 @@ static int check_rule(struct reading *reading) {
         return 0;
     if (!strncmp(config->device, "cuda", strlen("cuda")))
         return config_fail(reading, rule_path,
-                           "found %s with device: %s; no GPU computes it: allowed is device: cpu, "
-                           "or auto, which is the processor then",
+                           "%s is not supported with device: %s; use device: cpu or auto",
                            rule_kind(rule)->name, config->device);
     return check_cells(reading, rule) || check_kept(reading, rule) ? -1 : 0;
 }
@@ -780,8 +765,8 @@ static int check_learning(struct reading *reading) {
     bool windowed = rule_kind(config->learning.rule)->keeps == KEEPS_NOTHING;
     if (windowed && config->learning.stride > config->learning.window)
         return config_fail(reading, "learning.stride",
-                           "found %zu; allowed is at most learning.window, %zu",
-                           config->learning.stride, config->learning.window);
+                           "expected at most %zu (learning.window), got %zu",
+                           config->learning.window, config->learning.stride);
     if (check_rule(reading) != 0 || check_needs(reading, optimizer) != 0 ||
         check_own(reading, optimizer) != 0)
         return -1;

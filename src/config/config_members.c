@@ -23,15 +23,12 @@ static int check_names(const struct reading *reading) {
         const char *name = config->members[n].name;
         if (is_expert(name) || config_words_contain(combines, name, NULL))
             return config_fail(reading, "members",
-                               "found a member with the name %s, which an expert or a word of "
-                               "combine has; allowed is another one",
+                               "invalid member name %s: it is the name of an expert or a word "
+                               "of combine; use another name",
                                name);
         for (size_t m = 0; m < n; m++)
             if (!strcmp(config->members[m].name, name))
-                return config_fail(reading, "members",
-                                   "found two members with the name %s; allowed is another one for "
-                                   "each",
-                                   name);
+                return config_fail(reading, "members", "duplicate member name %s", name);
     }
     return 0;
 }
@@ -53,8 +50,8 @@ static int resolve_combine(struct reading *reading) {
         config_add(&to, "|" CONFIG_NETWORK);
     if (!config_words_contain(names, config->combine, &place))
         return config_fail(reading, "combine",
-                           "found \"%s\"; allowed is mlpoly, average, best, or the name of one of "
-                           "experts or members",
+                           "expected mlpoly, average, best, or the name of an expert or a "
+                           "member, got \"%s\"",
                            config->combine);
     config->combined = (unsigned)place;
     return 0;
@@ -76,10 +73,10 @@ static int check_set(const struct reading *reading, const struct member_config *
     if (allowed)
         return 0;
     return config_fail(reading, "members",
-                       "found %s, which member %s sets; allowed are keys of model.layers, "
-                       "model.output but ahead and learning but max_streams, threads and pin, and "
-                       "seed: all members have the same streams, inputs, horizons and threads",
-                       path, member->name);
+                       "member %s cannot set %s; expected seed or keys of model.layers, "
+                       "model.output (except ahead) or learning (except max_streams, threads "
+                       "and pin)",
+                       member->name, path);
 }
 
 static const struct digest {

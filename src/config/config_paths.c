@@ -209,10 +209,9 @@ static int fail(const char *name, const struct meant *meant, struct error *error
         config_add(&to, "%s%s", n ? "|" : "", meant->paths[n]);
     config_words_list(words, list, sizeof list);
     if (meant->count)
-        return error_set(error, EX_CONFIG,
-                         "the key \"%.*s\" is ambiguous: write more of the one that is meant, %s",
+        return error_set(error, EX_CONFIG, "ambiguous key \"%.*s\"; expected one of %s",
                          CONFIG_KEY_SIZE, name, list);
-    return error_set(error, EX_CONFIG, "unknown key \"%.*s\"%s: runneld --explain lists all keys",
+    return error_set(error, EX_CONFIG, "unknown key \"%.*s\"%s; runneld --explain lists all keys",
                      CONFIG_KEY_SIZE, name, config_path_meant(name, near));
 }
 
@@ -259,7 +258,7 @@ void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_S
     config_value_expected(key, expected, sizeof expected);
     config_add(&to, "%c%s: %s.", toupper((unsigned char)*key->what), key->what + 1, expected);
     if (key->when) {
-        config_add(&to, " Only with ");
+        config_add(&to, " Requires ");
         add_condition(&to, key);
         config_add(&to, ".");
     }
@@ -268,9 +267,9 @@ void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_S
     else
         config_add(&to, " Default: %s.", default_of(key));
     if (key->flags & KEY_IN_FLIGHT)
-        config_add(&to, " In flight.");
+        config_add(&to, " Can change while the daemon runs.");
     else if (key->flags & KEY_RELOAD)
-        config_add(&to, " On reload.");
+        config_add(&to, " Can change on reload.");
 }
 
 size_t config_token(const char *text) {
@@ -331,20 +330,23 @@ static void explain_key(FILE *out, const struct config_key *key, size_t layer) {
     if (key->meanings)
         explain_meanings(out, key);
     explain_fact(out, "default", "%s",
-                 key->flags & KEY_REQUIRED ? "none: it is required" : default_of(key));
+                 key->flags & KEY_REQUIRED ? "none (required)" : default_of(key));
     if (key->when) {
         add_condition(&condition, key);
         explain_fact(out, "only", "with %s", text);
     }
     explain_fact(out, "changes", "%s",
                  key->flags & KEY_IN_FLIGHT ? "while the daemon runs (runnel-ctl set, SIGHUP)"
-                 : key->flags & KEY_RELOAD  ? "when the daemon reads its file again (SIGHUP)"
-                 : key->flags & KEY_FRESH   ? "where nothing was learned only"
-                 : key->flags & KEY_WINDOW  ? "with a restart: windows of streams begin anew"
+                 : key->flags & KEY_RELOAD  ? "when the daemon reloads its configuration "
+                                              "(SIGHUP)"
+                 : key->flags & KEY_FRESH   ? "only before anything is learned"
+                 : key->flags & KEY_WINDOW  ? "with a restart, which empties the windows of "
+                                              "streams"
                  : key->flags & KEY_MOMENT
-                     ? "with a restart: windows of streams and the optimizer's moments begin anew"
+                     ? "with a restart, which empties the windows of streams and resets the "
+                       "optimizer's moments"
                  : key->flags & KEY_DIGEST
-                     ? "where nothing was learned only: with another state.directory"
+                     ? "only before anything is learned: use another state.directory"
                      : "with a restart");
     config_key_path(key, layer, path);
     explain_fact(out, "example", "--set %s=%s", path, key->example);
@@ -360,8 +362,9 @@ int config_explain(FILE *out, const char *path, struct error *error) {
     size_t layer = 0;
     if (kind_of(path, NUMBERS_OR_N, &key, &layer) == PATH_UNKNOWN)
         return error_set(error, EX_USAGE,
-                         "--explain: unknown key \"%s\"%s; --explain without a key lists all", path,
-                         config_path_meant(path, meant));
+                         "--explain: unknown key \"%s\"%s; --explain without a key lists all "
+                         "keys",
+                         path, config_path_meant(path, meant));
     if (key) {
         explain_key(out, key, layer);
         return 0;

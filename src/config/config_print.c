@@ -115,7 +115,7 @@ static void print_difference(struct config_text *to, const struct config_key *ke
     if (to->json || !configured || !(key->flags & KEY_IN_FLIGHT) ||
         config_value_same(key, layer, config, configured))
         return;
-    config_add(to, "  # set in flight; configured is ");
+    config_add(to, "  # set while running; configured: ");
     config_value_write(to, key, layer, configured);
 }
 
@@ -216,9 +216,9 @@ static void print_key(struct config_printer *printer, const struct config_key *k
 }
 
 static int end(FILE *out, struct error *error) {
-    return ferror(out) ? error_set(error, EX_IOERR, "the configuration cannot be written: %s",
-                                   strerror(errno))
-                       : 0;
+    return ferror(out)
+               ? error_set(error, EX_IOERR, "cannot write the configuration: %s", strerror(errno))
+               : 0;
 }
 
 static int print(struct config_printer *printer, const struct config *config, struct error *error) {

@@ -81,7 +81,7 @@ static int fail_unknown(const struct walk *walk, const yaml_node_t *node, const 
                         const char *path) {
     char children[CONFIG_TEXT_SIZE], meant[CONFIG_MEANT_SIZE];
     config_path_children(parent, children, sizeof children);
-    return walk_fail(walk, node, path, "unknown key%s; allowed %s%s: %s",
+    return walk_fail(walk, node, path, "unknown key%s; expected %s%s: %s",
                      config_path_meant(path, meant), *parent ? "in " : "here", parent, children);
 }
 
@@ -100,8 +100,8 @@ static int take_mapping(struct reading *reading, const struct walk *walk, const 
     if (node->type != YAML_MAPPING_NODE) {
         char children[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE];
         config_path_children(path, children, sizeof children);
-        return walk_fail(walk, node, path, "found %s; allowed is a mapping of %s",
-                         walk_shown(node, found), children);
+        return walk_fail(walk, node, path, "expected a mapping of %s, got %s", children,
+                         walk_shown(node, found));
     }
     take_section(reading, walk, node, path);
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
@@ -109,13 +109,12 @@ static int take_mapping(struct reading *reading, const struct walk *walk, const 
         const yaml_node_t *key = walk_node(walk, pair->key);
         char child[CONFIG_KEY_SIZE], found[CONFIG_TEXT_SIZE];
         if (key->type != YAML_SCALAR_NODE || strlen(walk_text(key)) != key->data.scalar.length)
-            return walk_fail(walk, key, path, "found %s where a key is allowed",
-                             walk_shown(key, found));
+            return walk_fail(walk, key, path, "expected a key, got %s", walk_shown(key, found));
         bool fits = join(child, path, walk_text(key));
         if (strchr(walk_text(key), '.'))
             return walk_fail(walk, key, child,
-                             "found a key with a dot; allowed are nested mappings, as in "
-                             "\"learning: {window: 16}\"");
+                             "key with a dot; expected nested mappings, as in \"learning: "
+                             "{window: 16}\"");
         if (!fits || config_path_kind(child, NULL, NULL) == PATH_UNKNOWN)
             return fail_unknown(walk, key, path, child);
         if (walk_once(walk, node, pair, child) != 0 ||
@@ -130,14 +129,13 @@ static int take_list(struct reading *reading, const struct walk *walk, const yam
                      const char *path) {
     char found[CONFIG_TEXT_SIZE];
     if (node->type != YAML_SEQUENCE_NODE)
-        return walk_fail(walk, node, path, "found %s; allowed is a list of 1 to %d layers",
-                         walk_shown(node, found), MODEL_LAYERS_MAX);
+        return walk_fail(walk, node, path, "expected a list of 1 to %d layers, got %s",
+                         MODEL_LAYERS_MAX, walk_shown(node, found));
     const yaml_node_item_t *item = node->data.sequence.items.start;
     size_t count = walk_items(node);
     if (count < 1 || count > MODEL_LAYERS_MAX)
-        return walk_fail(walk, node, path,
-                         "found a list of %zu; allowed is a list of 1 to %d layers", count,
-                         MODEL_LAYERS_MAX);
+        return walk_fail(walk, node, path, "expected a list of 1 to %d layers, got %zu",
+                         MODEL_LAYERS_MAX, count);
     take_section(reading, walk, node, path);
     reading->draft.config.architecture.layer_count = count;
     for (size_t n = 0; n < count; n++) {
@@ -161,7 +159,7 @@ static bool has_known_tag(const yaml_node_t *node) {
 static int take(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                 const char *path) {
     if (!has_known_tag(node))
-        return walk_fail(walk, node, path, "found the tag \"%.*s\"; allowed is none",
+        return walk_fail(walk, node, path, "the YAML tag \"%.*s\" is not supported",
                          CONFIG_SHOWN_MAX, (const char *)node->tag);
     switch (config_path_kind(path, NULL, NULL)) {
     case PATH_MAPPING:
@@ -206,7 +204,7 @@ int config_read_text(struct reading *reading, const char *text, size_t size) {
         status = take(reading, &walk, root, "");
     else /* it may be any file, with secrets: nothing of it is quoted */
         status =
-            walk_fail(&walk, root, "", "not a configuration; allowed is a mapping of %s", children);
+            walk_fail(&walk, root, "", "not a configuration; expected a mapping of %s", children);
     yaml_document_delete(&walk.document);
     return status;
 }
@@ -260,8 +258,8 @@ static int check_override(const struct reading *reading, const struct walk *walk
     }
     if (config_path_layer(path, &layer) && layer >= layers)
         return walk_fail(walk, &NOWHERE, path,
-                         "found layer %zu; allowed is a number below the count of layers, %zu",
-                         layer, layers);
+                         "expected a layer below %zu, the number of layers, got %zu", layers,
+                         layer);
     return 0;
 }
 
@@ -272,8 +270,10 @@ static int read_value(struct reading *reading, struct walk *walk, const char *pa
         return -1;
     size_t length = strlen(value);
     if (length > OVERRIDE_MAX)
-        return walk_fail(walk, &NOWHERE, path, "found a value of %zu bytes; allowed are at most %d",
-                         length, OVERRIDE_MAX);
+        return walk_fail(walk, &NOWHERE, path,
+                         "expected a value of at most %d bytes, got %zu "
+                         "bytes",
+                         OVERRIDE_MAX, length);
     if (strspn(value, " ") == length) {
         forget(reading, path);
         return 0;
@@ -307,7 +307,7 @@ int config_read_override(struct reading *reading, const char *override) {
     const char *equals = strchr(override, '=');
     if (!equals)
         return error_set(reading->origin.error, EX_USAGE,
-                         "%s %.*s: a value is missing; write KEY=VALUE", reading->origin.verb,
+                         "%s %.*s: missing value; expected KEY=VALUE", reading->origin.verb,
                          CONFIG_KEY_SIZE, override);
     snprintf(path, sizeof path, "%.*s", (int)(equals - override), override);
     if (!strncmp(path, TAGS, strlen(TAGS)))

@@ -776,11 +776,10 @@ int config_fail_value(const struct walk *walk, const yaml_node_t *node,
     config_value_expected(key, expected, sizeof expected);
     if (key->type == &value_prefixes && strchr(text, '=')) { /* what follows may be a secret */
         size_t size = strcspn(text, "=");
-        return walk_fail(walk, node, path, "found \"%.*s=...\"; allowed is %s (%s)",
-                         (int)(size < CONFIG_SHOWN_MAX ? size : CONFIG_SHOWN_MAX), text, expected,
-                         key->what);
+        return walk_fail(walk, node, path, "expected %s (%s), got \"%.*s=...\"", expected,
+                         key->what, (int)(size < CONFIG_SHOWN_MAX ? size : CONFIG_SHOWN_MAX), text);
     }
-    return walk_fail(walk, node, path, "found %s%s; allowed is %s (%s)", walk_shown(node, found),
-                     key->words ? config_word_meant(key->words, text, meant) : "", expected,
-                     key->what);
+    return walk_fail(walk, node, path, "expected %s (%s), got %s%s", expected, key->what,
+                     walk_shown(node, found),
+                     key->words ? config_word_meant(key->words, text, meant) : "");
 }

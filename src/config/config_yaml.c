@@ -52,15 +52,14 @@ static int fail_syntax(const yaml_parser_t *parser, const char *text, size_t siz
         return fail(at, none, "out of memory");
     if (parser->error == YAML_READER_ERROR)
         return fail(at, mark_of_offset(text, size, parser->problem_offset),
-                    "not YAML: %s; allowed is text in UTF-8", problem);
+                    "not YAML: %s; expected text in UTF-8", problem);
     yaml_mark_t mark = parser->problem_mark;
     char context[CONFIG_TEXT_SIZE] = "";
     if (parser->context)
         snprintf(context, sizeof context, " %s that begins in line %zu", parser->context,
                  parser->context_mark.line + 1);
     return fail(at, mark, "not YAML: %s%s%s", problem, context,
-                has_tab(text, size, mark.line) ? "; allowed for indentation are spaces, no tabs"
-                                               : "");
+                has_tab(text, size, mark.line) ? "; use spaces for indentation, not tabs" : "");
 }
 
 static bool has_anchor(const yaml_event_t *event) {
@@ -89,12 +88,10 @@ static int check_cost(const char *text, size_t size, struct yaml_problem *proble
         anchors += has_anchor(&event);
         if (depth > DEPTH_MAX)
             status = fail(problem, event.start_mark,
-                          "found more than %d lists and mappings within each other; no key has "
-                          "as many",
-                          DEPTH_MAX);
+                          "lists and mappings nested more than %d levels deep", DEPTH_MAX);
         else if (anchors > ANCHORS_MAX)
-            status = fail(problem, event.start_mark,
-                          "found more than %d anchors; that many are allowed", ANCHORS_MAX);
+            status =
+                fail(problem, event.start_mark, "too many anchors; the limit is %d", ANCHORS_MAX);
         more = !status && event.type != YAML_STREAM_END_EVENT;
         yaml_event_delete(&event);
     }
@@ -118,14 +115,14 @@ int config_yaml_load(yaml_document_t *document, const char *text, size_t size,
         goto done;
     }
     if (!yaml_document_get_root_node(document)) {
-        status = fail(problem, begin, "empty; needed are at least name and model");
+        status = fail(problem, begin, "empty configuration: `name` and `model` are required");
     } else if (!yaml_parser_load(&parser, &second)) {
         status = fail_syntax(&parser, text, size, problem);
     } else {
         status = 0;
         if (yaml_document_get_root_node(&second))
             status = fail(problem, second.start_mark,
-                          "found a second document; allowed is one in a file");
+                          "second document; expected one document in a file");
         yaml_document_delete(&second);
     }
     if (status != 0)
@@ -223,8 +220,7 @@ int walk_once(const struct walk *walk, const yaml_node_t *mapping, const yaml_no
     for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < pair; p++) {
         const yaml_node_t *first = walk_node(walk, p->key);
         if (!strcmp(walk_text(first), walk_text(key)))
-            return walk_fail(walk, key, path,
-                             "found twice in one mapping, first in line %zu; once is allowed",
+            return walk_fail(walk, key, path, "duplicate key, first in line %zu",
                              first->start_mark.line + 1);
     }
     return 0;

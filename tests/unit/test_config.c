@@ -260,18 +260,19 @@ static void check_path_error(const char *override, const char *says) {
 static void test_path_errors(void **state) {
     static char huge[CONFIG_PATH_SIZE + 64];
     unsetenv("HOME");
-    check_path_error(NULL, ":1:1: state.directory: missing; needed is a path, since none of "
-                           "$STATE_DIRECTORY, $XDG_STATE_HOME and $HOME is set");
-    check_path_error("state.directory=~/s", "found \"~/s\", and $HOME is not set");
+    check_path_error(NULL, ":1:1: state.directory: missing; expected a path, because "
+                           "$STATE_DIRECTORY, $XDG_STATE_HOME and $HOME are not set");
+    check_path_error("state.directory=~/s", "cannot resolve \"~/s\": $HOME is not set");
     memset(huge, 'x', sizeof huge - 1);
     huge[0] = '/';
     setenv("HOME", huge, 1);
     check_path_error(NULL, "state.directory: the default from the environment has ");
-    check_path_error("model.initial=~/s", "model.initial: found a path of ");
+    check_path_error("model.initial=~/s",
+                     "model.initial: expected a path of at most 4095 bytes, got ");
     setenv("HOME", "/home/user", 1);
     snprintf(huge, sizeof huge, "state.directory=");
     memset(huge + strlen(huge), 'x', CONFIG_PATH_SIZE);
-    check_path_error(huge, "allowed is a path of 1 to 4095 bytes");
+    check_path_error(huge, "expected a path of 1 to 4095 bytes");
 }
 
 #define DIGEST_TEXT                                                                                \
@@ -389,8 +390,7 @@ static void test_cocob(void **state) {
     assert_string_equal(c.compatible, d.compatible);
     assert_true(config_rate_fits(&c.learning.optimizer, RATE_AUTO, why));
     assert_false(config_rate_fits(&c.learning.optimizer, 0, why));
-    assert_string_equal(why, "found 0, but kind: cocob has no learning rate; allowed with it is "
-                             "auto");
+    assert_string_equal(why, "expected auto, got 0: kind: cocob has no learning rate");
     c = good(BASE "learning: {optimizer: {kind: rmsprop}}\n", NULL);
     assert_true(c.learning.optimizer.rate == 0.001 && c.learning.optimizer.alpha == 0.99);
 }
@@ -422,35 +422,33 @@ static void test_set(void **state) {
     assert_int_equal(c.statistics_every, 5);
     assert_string_equal(c.compatible, first.compatible);
     check_set_error(&c, "learning.clip", "-1",
-                    "set learning.clip=-1: learning.clip: found \"-1\"; allowed is a number from 0 "
-                    "to 1000000000 (largest gradient norm, 0 = no clipping)");
+                    "set learning.clip=-1: learning.clip: expected a number from 0 to 1000000000 "
+                    "(largest gradient norm, 0 = no clipping), got \"-1\"");
     char digits[102] = "";
     memset(digits, '1', sizeof digits - 1);
     check_set_error(&c, "learning.clip", digits,
-                    "set: learning.clip: found a value of 101 bytes; allowed is a number from 0 to "
-                    "1000000000, in at most 100");
+                    "set: learning.clip: expected a number from 0 to 1000000000 of at most 100 "
+                    "bytes, got 101 bytes");
     check_set_error(&c, "learning.clip", "\"1\"",
-                    "set learning.clip=\"1\": learning.clip: found the text \"1\"; allowed is a "
-                    "number from 0 to 1000000000 (largest gradient norm, 0 = no clipping)");
-    check_set_error(
-        &c, "learning.optimizer.rate", "",
-        "set: learning.optimizer.rate: found nothing; allowed is a number from 0 to 100, or auto");
-    check_set_error(
-        &c, "learning.optimizer.rate", "null",
-        "set: learning.optimizer.rate: found nothing; allowed is a number from 0 to 100, or auto");
+                    "set learning.clip=\"1\": learning.clip: expected a number from 0 to "
+                    "1000000000 (largest gradient norm, 0 = no clipping), got the text \"1\"");
+    check_set_error(&c, "learning.optimizer.rate", "",
+                    "set: learning.optimizer.rate: expected a number from 0 to 100, or auto, got "
+                    "an empty value");
+    check_set_error(&c, "learning.optimizer.rate", "null",
+                    "set: learning.optimizer.rate: expected a number from 0 to 100, or auto, got "
+                    "an empty value");
     check_set_error(&c, "learning.window", "3",
-                    "set: learning.window cannot change while the daemon runs; allowed is " MAY);
+                    "set: learning.window cannot change while the daemon runs; expected " MAY);
     check_set_error(&c, "learning.optimizer", "{rate: 1}",
-                    "set: learning.optimizer cannot change while the daemon runs; allowed is " MAY);
-    check_set_error(
-        &c, "model.layers.7.size", "3",
-        "set: model.layers.7.size cannot change while the daemon runs; allowed is " MAY);
+                    "set: learning.optimizer cannot change while the daemon runs; expected " MAY);
+    check_set_error(&c, "model.layers.7.size", "3",
+                    "set: model.layers.7.size cannot change while the daemon runs; expected " MAY);
     check_set_error(
         &c, "rate", "3",
-        "set: unknown key \"rate\" (did you mean \"learning.optimizer.rate\"?); allowed "
-        "is " MAY);
-    check_set_error(&c, "", "3", "set: unknown key \"\"; allowed is " MAY);
-    check_set_error(&c, "x=y\n", "3", "set: unknown key \"x=y?\"; allowed is " MAY);
+        "set: unknown key \"rate\" (did you mean \"learning.optimizer.rate\"?); expected " MAY);
+    check_set_error(&c, "", "3", "set: unknown key \"\"; expected " MAY);
+    check_set_error(&c, "x=y\n", "3", "set: unknown key \"x=y?\"; expected " MAY);
 }
 
 static void check_meant(const char *name, const char *meant) {
@@ -481,14 +479,15 @@ static void test_short_names(void **state) {
     check_meant("0.norm", "model.layers.0.norm");
     check_meant("layers.12.norm", "model.layers.12.norm");
     check_meant("model.layers.N.norm", "model.layers.N.norm");
-    check_not_meant("kind", "the key \"kind\" is ambiguous: write more of the one that is meant, "
-                            "model.input.kind or learning.optimizer.kind");
-    check_not_meant("nrom", "unknown key \"nrom\": runneld --explain lists all keys");
-    check_not_meant("learning.windwo", "unknown key \"learning.windwo\" (did you mean "
-                                       "\"learning.window\"?): runneld --explain lists all keys");
-    check_not_meant("", "unknown key \"\": runneld --explain lists all keys");
     check_not_meant(
-        "ate", "unknown key \"ate\" (did you mean \"name\"?): runneld --explain lists all keys");
+        "kind",
+        "ambiguous key \"kind\"; expected one of model.input.kind or learning.optimizer.kind");
+    check_not_meant("nrom", "unknown key \"nrom\"; runneld --explain lists all keys");
+    check_not_meant("learning.windwo", "unknown key \"learning.windwo\" (did you mean "
+                                       "\"learning.window\"?); runneld --explain lists all keys");
+    check_not_meant("", "unknown key \"\"; runneld --explain lists all keys");
+    check_not_meant(
+        "ate", "unknown key \"ate\" (did you mean \"name\"?); runneld --explain lists all keys");
 }
 
 #define TWO_LAYERS                                                                                 \
@@ -509,13 +508,11 @@ static void test_all_layers(void **state) {
     c = good(TWO_LAYERS, "model.layers.N.forget_bias=2"); /* which a dense layer has not */
     assert_true(c.architecture.layers[0].forget_bias == 2);
     check_wrong("model.layers.N.norm_steps=4",
-                "--set model.layers.N.norm_steps=4: model.layers.0.norm_steps: found with norm: "
-                "layer; it is "
-                "allowed only with norm: recurrent_batch");
+                "--set model.layers.N.norm_steps=4: model.layers.0.norm_steps: requires norm: "
+                "recurrent_batch, got norm: layer");
     check_wrong("model.layers.1.forget_bias=2",
-                "--set model.layers.1.forget_bias=2: model.layers.1.forget_bias: found with cell: "
-                "dense; it "
-                "is allowed only with cell: lstm");
+                "--set model.layers.1.forget_bias=2: model.layers.1.forget_bias: requires cell: "
+                "lstm, got cell: dense");
 }
 
 int main(void) {

@@ -98,21 +98,22 @@ static void test_tab_and_long_and_missing_files(void **state) {
     static const char tab[] = "name: \"\xc3\xa9\"\nmodel:\n\tinput: 1\n";
     assert_int_equal(load(&config, tab, strlen(tab), NULL, &error), -1);
     assert_non_null(strstr(error.text, ":3:1: not YAML: "));
-    assert_non_null(strstr(error.text, "allowed for indentation are spaces, no tabs"));
+    assert_non_null(strstr(error.text, "use spaces for indentation, not tabs"));
 
     char *text = malloc(TOO_LONG);
     assert_non_null(text);
     memset(text, '#', TOO_LONG);
     assert_int_equal(load(&config, text, TOO_LONG, NULL, &error), -1);
-    assert_non_null(strstr(error.text, "longer than 1048576 bytes"));
+    assert_non_null(strstr(error.text, "not a configuration: larger than 1048576 bytes"));
     free(text);
 
     assert_int_equal(config_load(&config, "/nowhere/c.yaml", NULL, 0, &error), -1);
-    assert_string_equal(error.text, "/nowhere/c.yaml: cannot open the configuration: No such file "
-                                    "or directory");
+    assert_string_equal(
+        error.text,
+        "/nowhere/c.yaml: cannot open the configuration file: No such file or directory");
     assert_int_equal(error.status, EX_NOINPUT);
     assert_int_equal(config_load(&config, directory, NULL, 0, &error), -1);
-    assert_non_null(strstr(error.text, "cannot read the configuration: Is a directory"));
+    assert_non_null(strstr(error.text, "cannot read the configuration file: Is a directory"));
     assert_int_equal(config_load(&config, path, NULL, 0, NULL), -1);
 }
 
@@ -120,11 +121,11 @@ static void test_tab_and_long_and_missing_files(void **state) {
 static void test_damaged_files(void **state) {
     enum { ROUNDS = 8000, CHANGES = 4, PIECE = 12 };
     static const char seeds[] =
-        "name: a\nseed: 3\nmodel:\n  input: {kind: symbol, size: 9, embedding: 3}\n"
-        "  layers:\n    - &l {cell: lstm, size: 4, gain: 1.0}\n    - *l\n    - cell: dense\n"
-        "      size: 3\n  output: {loss: softmax, size: 9, target: next}\n"
-        "learning:\n  window: 4\n  optimizer: {kind: sgd, momentum: 1e-1, nesterov: on}\n"
-        "  clip: 1\nexamples: {bind: \"ipc:///a\"}\nstate: {directory: ~/s}\n";
+        "name: a\nseed: 3\nmodel:\n  input: {kind: symbol, size: 9, embedding: 3}\n  layers:\n    "
+        "- &l {cell: lstm, size: 4, gain: 1.0}\n    - *l\n    - cell: dense\n      size: 3\n  "
+        "output: {loss: softmax, size: 9, target: next}\nlearning:\n  window: 4\n  optimizer: "
+        "{kind: sgd, momentum: 1e-1, nesterov: on}\n  clip: 1\nexamples: {bind: "
+        "\"ipc:///a\"}\nstate: {directory: ~/s}\n";
     static const char *const pieces[] = {"{",       "}",   "[",  "]",    ": ",   "- ",   "\n",
                                          "\n---\n", "&l ", "*l", "!t ",  "\"",   "'",    "|\n",
                                          "? ",      "%",   "\t", "\xff", "\x01", "<<: ", "~",

@@ -131,7 +131,8 @@ static void test_reference_has_every_key(void **state) {
             fail_msg("conf/reference.yaml, %s: \"%s\" is not in%s", key->path, needed, comment);
         if (key->flags & KEY_REQUIRED && !strstr(comment, "equired"))
             fail_msg("conf/reference.yaml, %s is required, is not in%s", key->path, comment);
-        assert_int_equal(strstr(comment, "In flight.") != NULL, (key->flags & KEY_IN_FLIGHT) != 0);
+        assert_int_equal(strstr(comment, "Can change while the daemon runs.") != NULL,
+                         (key->flags & KEY_IN_FLIGHT) != 0);
     }
     free(text);
 }
@@ -229,7 +230,7 @@ static void test_sections_are_explained(void **state) {
     assert_int_equal(lines, config_key_count);
     assert_ptr_equal(strstr(layers, "model.layers.N.cell "), layers);
     assert_null(strstr(layers, "learning"));
-    assert_ptr_equal(strstr(one, "name: what this daemon is called\n"), one);
+    assert_ptr_equal(strstr(one, "name: name of this daemon\n"), one);
     static const char *const spellings[] = {"model.layers.N.size", "model.layers.*.size",
                                             "model.layers.0.size"};
     for (size_t n = 0; n < COUNT(spellings); n++) {
@@ -247,12 +248,13 @@ static void test_unknown_is_not_explained(void **state) {
         const char *path, *says;
     } unknown[] = {
         {"learning.rate", "--explain: unknown key \"learning.rate\" (did you mean "
-                          "\"learning.optimizer.rate\"?); --explain without a key lists all"},
+                          "\"learning.optimizer.rate\"?); --explain without a key lists all keys"},
         {"learning.windw", "--explain: unknown key \"learning.windw\" (did you mean "
-                           "\"learning.window\"?); --explain without a key lists all"},
+                           "\"learning.window\"?); --explain without a key lists all keys"},
         {"nothing.like.it",
-         "--explain: unknown key \"nothing.like.it\"; --explain without a key lists all"},
-        {"learning.", "--explain: unknown key \"learning.\"; --explain without a key lists all"},
+         "--explain: unknown key \"nothing.like.it\"; --explain without a key lists all keys"},
+        {"learning.",
+         "--explain: unknown key \"learning.\"; --explain without a key lists all keys"},
     };
     for (size_t n = 0; n < COUNT(unknown); n++) {
         struct error error = {0};

@@ -55,8 +55,7 @@ static void test_anomalies_are_not_in_the_digest(void **state) {
     assert_string_equal(good(WHOLE, "anomaly.memory=7").compatible, on.compatible);
     assert_false(good(FORECAST(""), NULL).anomaly.enabled);
     check_error(FORECAST(""), "anomaly.threshold=2",
-                "anomaly.threshold: found with enabled: false; it is allowed only with enabled: "
-                "true");
+                "anomaly.threshold: requires enabled: true, got enabled: false");
 }
 
 static void test_prefixes_of_keys_that_share(void **state) {
@@ -75,7 +74,7 @@ static void test_prefixes_of_keys_that_share(void **state) {
     for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
         char override[CONFIG_TEXT_SIZE];
         snprintf(override, sizeof override, "anomaly.share=%s", wrong[n]);
-        check_error(WHOLE, override, "anomaly.share: found");
+        check_error(WHOLE, override, "anomaly.share: expected");
     }
 }
 
@@ -90,7 +89,8 @@ static void test_preset_gives_way(void **state) {
     assert_int_equal(c.architecture.layer_count, 2);
     assert_int_equal(good(WHOLE, "model.layers.0.size=8").architecture.layers[0].size, 8);
     check_error(WHOLE, "model.layers=[{cell: lstm}]", "model.layers.0.size: missing");
-    check_error(WHOLE, "model.input.scale=none", "model.input.scale: found another scale");
+    check_error(WHOLE, "model.input.scale=none",
+                "model.input.scale: expected forecast with preset: forecast");
 }
 
 static void test_looks_ahead(void **state) {
@@ -161,7 +161,7 @@ static void test_most_members(void **state) {
     }
     free(c);
     text = many_members(CONFIG_MEMBERS_MAX + 1, "");
-    check_error(text, NULL, ":5:3: members: found a list of 65; allowed are at most 64 members");
+    check_error(text, NULL, ":5:3: members: expected at most 64 members, got 65");
     free(text);
 }
 
@@ -172,10 +172,10 @@ static void test_members_that_set_much(void **state) {
     for (int k = 0; k < KEYS; k++)
         at += sprintf(at, ", key%d: %0*d", k, VALUE, 0);
     char *text = many_members(CONFIG_MEMBERS_MAX, sets);
-    check_error(text, NULL, "members: found more than 73728 bytes that all members set; allowed");
+    check_error(text, NULL, "members: the settings of all members exceed 73728 bytes");
     free(text);
     text = many_members(9, sets);
-    check_error(text, NULL, "members: found key0, which member m1 sets"); /* that many have room */
+    check_error(text, NULL, "members: member m1 cannot set key0"); /* that many have room */
     free(text);
 }
 
@@ -203,7 +203,7 @@ static char *members_that_set(size_t bytes) {
 /* The last byte is used by who comes before. */
 static void test_members_that_set_all_there_is(void **state) {
     char *text = members_that_set(CONFIG_SETS_SIZE);
-    check_error(text, NULL, "members: found more than 73728 bytes that all members set; allowed");
+    check_error(text, NULL, "members: the settings of all members exceed 73728 bytes");
     free(text);
 }
 
@@ -213,74 +213,71 @@ static void test_refused(void **state) {
         const char *text, *override, *says;
     } wrong[] = {
         {"name: a\npreset: forecast\nmodel: {input: {kind: symbol, size: 2, scale: forecast}}\n",
-         NULL, "model.input.scale: found with kind: symbol; it is allowed only with kind: real"},
+         NULL, "model.input.scale: requires kind: real, got kind: symbol"},
         {FORECAST(", relative: ar12") "experts: [last]\n", NULL,
-         "model.output.relative: found ar12, an expert that is not among experts"},
+         "model.output.relative: ar12 is not in experts"},
         {FORECAST(", skip: false"), NULL,
-         "model.output.skip: found false; with scale: forecast the output always has"},
+         "model.output.skip: expected true with scale: forecast, whose output always has"},
         {FORECAST(", relative: true"), NULL,
-         "model.output.relative: found true; allowed with scale"},
+         "model.output.relative: expected none, last or ar12 with scale: forecast, got true"},
         {FORECAST(""), "model.output={loss: gaussian, target: next, readout: rls}",
-         "model.output.readout: found rls with loss: gaussian; least squares need loss: squared"},
+         "model.output.readout: rls requires loss: squared, got loss: gaussian"},
         {FORECAST(""), "model.output={loss: gaussian, target: next}",
-         "model.output.loss: found gaussian; allowed with scale: forecast is squared"},
+         "model.output.loss: expected squared with scale: forecast, got gaussian"},
         {FORECAST(""), "model.output={loss: squared}",
-         "model.output.target: found given; allowed with scale: forecast is next"},
-        {BASE, "model.output.relative=ar12",
-         "found ar12; allowed is false or true, or with scale: forecast"},
+         "model.output.target: expected next with scale: forecast, got given"},
+        {BASE, "model.output.relative=ar12", "expected false or true, or with scale: forecast"},
         {BASE, "model.output={loss: squared, size: 2, ahead: 6}",
-         "model.output.ahead: found with target: given; it is allowed only with target: next"},
+         "model.output.ahead: requires target: next, got target: given"},
         {BASE, "model.output={loss: squared, size: 2, target: next, ahead: [6, 6]}",
-         "model.output.ahead: found \"6\"; allowed is a whole number from 1 to 4096, or an "
-         "ascending list of at most 16"},
+         "model.output.ahead: expected a whole number from 1 to 4096, or an ascending list of at "
+         "most 16"},
         {BASE, "model.output={loss: squared, size: 2, target: next, ahead: []}",
-         "model.output.ahead: found a list; allowed is a whole number"},
+         "model.output.ahead: expected a whole number"},
         {BASE, "model.output={loss: squared, size: 2, target: next, ahead: 0}",
-         "model.output.ahead: found \"0\"; allowed is a whole number"},
+         "model.output.ahead: expected a whole number"},
         {BASE, "model.output={loss: squared, size: 2, patience: 6}",
-         "model.output.patience: found with target: given; it is allowed only with target: later"},
+         "model.output.patience: requires target: later, got target: given"},
         {BASE, "model.output={loss: squared, size: 2, target: next, scale: standard}",
-         "model.output.scale: found with target: next; it is allowed only with target: given or "
-         "later"},
+         "model.output.scale: requires target: given or later, got target: next"},
         {BASE, "model.output={loss: softmax, size: 2, scale: standard}",
-         "model.output.scale: found standard with loss: softmax"},
+         "model.output.scale: expected none with loss: softmax, got standard"},
         {BASE, "model.output={loss: squared, size: 2, memory: 9}",
-         "model.output.memory: found with scale: none; it is allowed only with scale: standard"},
+         "model.output.memory: requires scale: standard, got scale: none"},
         {FORECAST(""), "model.output={loss: squared, target: later}",
-         "model.output.target: found later; allowed with scale: forecast is next"},
+         "model.output.target: expected next with scale: forecast, got later"},
         {BASE, "model.output={loss: softmax, size: 2, relative: true}",
-         "model.output.relative: found true with loss: softmax"},
-        {BASE, "model.output.readout=rls", "found rls; it is allowed only with scale: forecast"},
-        {BASE, "experts=[last]", "experts: found with scale: none; it is allowed only with scale"},
-        {BASE, "members=[]", "members: found with scale: none; it is allowed only with scale"},
-        {WHOLE, "experts=[]", "experts: found a list; allowed is a list of last, mean,"},
-        {WHOLE, "experts=[last, last]",
-         "experts: found \"last\"; allowed is a list of last, mean,"},
+         "model.output.relative: not supported with loss: softmax"},
+        {BASE, "model.output.readout=rls", "rls requires scale: forecast"},
+        {BASE, "experts=[last]", "experts: requires scale: "},
+        {BASE, "members=[]", "members: requires scale: "},
+        {WHOLE, "experts=[]", "experts: expected a list of last, mean,"},
+        {WHOLE, "experts=[last, last]", "experts: expected a list of last, mean,"},
         {WHOLE "members: [{name: a}, {name: a}]\n", NULL,
-         ":4:10: members: found two members with the name a"},
-        {WHOLE "members: [{name: ar3}]\n", NULL, "members: found a member with the name ar3"},
-        {WHOLE "members: [{name: best}]\n", NULL, "members: found a member with the name best"},
-        {WHOLE "members: [{name: a.b}]\n", NULL, "members: found the name \"a.b\""},
+         ":4:10: members: duplicate member name a"},
+        {WHOLE "members: [{name: ar3}]\n", NULL, "members: invalid member name ar3"},
+        {WHOLE "members: [{name: best}]\n", NULL, "members: invalid member name best"},
+        {WHOLE "members: [{name: a.b}]\n", NULL, "members: invalid name \"a.b\""},
         {WHOLE "members: [{name: a, set: {model.input.size: 3}}]\n", NULL,
-         ":4:10: members: found model.input.size, which member a sets"},
+         ":4:10: members: member a cannot set model.input.size"},
         {WHOLE "members: [{name: a, set: {learning.max_streams: 3}}]\n", NULL,
-         "members: found learning.max_streams, which member a sets"},
+         "members: member a cannot set learning.max_streams"},
         {WHOLE "members: [{name: a, set: {model.output.ahead: 3}}]\n", NULL,
-         "members: found model.output.ahead, which member a sets"},
+         "members: member a cannot set model.output.ahead"},
         {WHOLE "experts: [last]\nmembers: [{name: a}]\n", NULL,
-         "model.output.relative: found ar12, an expert that is not among experts"},
+         "model.output.relative: ar12 is not in experts"},
         {WHOLE "members: [{name: a, set: {model.layers.0.size: many}}]\n", NULL,
-         ":4:10: member a: model.layers.0.size=many: model.layers.0.size: found \"many\""},
+         ":4:10: member a: model.layers.0.size=many: model.layers.0.size: expected a whole number"},
         {WHOLE "members: [{name: a, set: {learning.stride: 20}}]\n", NULL,
-         "member a: learning.stride=20: learning.stride: found 20; allowed is at most"},
+         "member a: learning.stride=20: learning.stride: expected at most"},
         {WHOLE "members: [{name: a, set: {model.output.loss: gaussian}}]\n", NULL,
-         ":4:10: member a: model.output.readout: found rls with loss: gaussian"},
+         ":4:10: member a: model.output.readout: rls requires loss: squared"},
         {WHOLE "members: [{name: a, set: {seed: 1, learning.window: 4, seed: 2}}]\n", NULL,
-         ":4:56: seed: found twice in one mapping, first in line 4"},
+         ":4:56: seed: duplicate key, first in line 4"},
         {WHOLE "members: [{name: a, set: [seed]}]\n", NULL,
-         ":4:26: members: found a list, which member a sets; allowed is a mapping"},
-        {WHOLE, "members=[{nam: a}]", "members: found a mapping; allowed is a list of at most 64"},
-        {WHOLE, "combine=other", "combine: found \"other\"; allowed is mlpoly, average, best"},
+         ":4:26: members: expected a mapping in set of member a"},
+        {WHOLE, "members=[{nam: a}]", "members: expected a list of at most 64"},
+        {WHOLE, "combine=other", "combine: expected mlpoly, average, best"},
     };
     for (size_t n = 0; n < COUNT(wrong); n++)
         check_error(wrong[n].text, wrong[n].override, wrong[n].says);

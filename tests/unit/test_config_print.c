@@ -140,7 +140,7 @@ static void test_text(void **state) {
         "    - cell: dense\n      size: 3\n      norm: layer\n      activation: relu\n"
         "      gain: 1\n  output:\n    loss: squared\n    size: 2\n    target: given\n";
     assert_int_equal(strncmp(text, begin, strlen(begin)), 0);
-    assert_non_null(strstr(text, "\n    rate: 0.3  # set in flight; configured is 1.0e-05\n"));
+    assert_non_null(strstr(text, "\n    rate: 0.3  # set while running; configured: 1.0e-05\n"));
     assert_non_null(strstr(text, "\n  directory: /s\n"));
     free(text);
 }
@@ -196,7 +196,7 @@ static void test_digest_in_flight(void **state) {
     config_digest(&config);
     check_again(&config, "a member of another clip");
     char *text = printed(&config, &configured);
-    assert_non_null(strstr(text, "\n      learning.clip: 5  # set in flight; configured is 1\n"));
+    assert_non_null(strstr(text, "\n      learning.clip: 5  # set while running; configured: 1\n"));
     free(text);
 }
 
@@ -233,12 +233,12 @@ static void test_tags(void **state) {
     assert_string_equal(config.tags.list[0].text, "kyoto");
     assert_string_equal(config.digest, good(BASE, NULL).digest);
     static const char *const wrong[][2] = {
-        {"tags={a b: c}", "found the tag \"a b\"; allowed are names of"},
-        {"tags.a/b=c", "found the tag \"a/b\""},
-        {"tags={a: [b]}", "found a list; allowed is a text of at most 127 bytes"},
-        {"tags={a: }", "found nothing; allowed is a mapping of at most 32 names to texts"},
-        {"tags=[a]", "found a list; allowed is a mapping of at most 32 names to texts"},
-        {"tags={a: b, a: c}", "found twice"},
+        {"tags={a b: c}", "invalid tag name \"a b\"; expected"},
+        {"tags.a/b=c", "invalid tag name \"a/b\""},
+        {"tags={a: [b]}", "expected a text of at most 127 bytes, got a list"},
+        {"tags={a: }", "expected a mapping of at most 32 names to texts"},
+        {"tags=[a]", "expected a mapping of at most 32 names to texts"},
+        {"tags={a: b, a: c}", "duplicate key"},
     };
     for (size_t n = 0; n < COUNT(wrong); n++) {
         struct error error = {0};
@@ -252,7 +252,7 @@ static void test_tags(void **state) {
     strcat(many, "}");
     struct error error = {0};
     assert_int_equal(load(&config, BASE, strlen(BASE), many, &error), -1);
-    assert_non_null(strstr(error.text, "found more than 32 tags"));
+    assert_non_null(strstr(error.text, "too many tags; the limit is 32"));
 }
 
 int main(void) {
