@@ -24,7 +24,7 @@ int send_attach(const struct peer *peer, void *socket, bool bind, struct error *
     int reason = errno;
     if (reason == EINVAL || reason == EPROTONOSUPPORT || reason == ENOCOMPATPROTO)
         return error_set(error, EX_USAGE,
-                         "--%s: '%s' is no endpoint; expected tcp://HOST:PORT or ipc://PATH",
+                         "--%s: invalid endpoint '%s'; expected tcp://HOST:PORT or ipc://PATH",
                          bind ? "bind" : "connect", peer->endpoint);
     return error_set(error, EX_UNAVAILABLE, "%s: cannot be %s: %s", peer->endpoint,
                      bind ? "bound" : "connected", zmq_strerror(reason));

@@ -12,7 +12,7 @@
 
 enum { FILE_SIZE_MAX = 1 << 20 };
 
-/* The file's text, to be freed; NULL on error. */
+/* The text of the file, which the caller frees; NULL on error. */
 static char *read_file(const char *path, size_t *size, struct error *error) {
     FILE *file = fopen(path, "rb");
     char *text = malloc(FILE_SIZE_MAX + 1), *result = NULL;
@@ -42,7 +42,7 @@ static char *read_file(const char *path, size_t *size, struct error *error) {
 void config_digest(struct config *config) {
     unsigned all = KEY_DIGEST | KEY_DECIDES;
     struct config own = *config;
-    if (config->members_given) /* the network that has these is not there */
+    if (config->members_given) /* this network does not exist */
         own.learning.optimizer.rate = own.learning.clip = 0;
     uint64_t digest = config_digest_of(&own, all, 0);
     if (*config->initial)
@@ -58,7 +58,7 @@ void config_digest(struct config *config) {
     snprintf(config->digest, CONFIG_DIGEST_SIZE, "%016" PRIx64, digest);
 }
 
-/* Of the tensors that model.initial has; a file that is not there is another matter. */
+/* The digest of the tensors of model.initial. A missing file is reported elsewhere. */
 static uint64_t digest_of_file(const char *path) {
     enum { BLOCK_SIZE = 1 << 16 };
     uint64_t digest = HASH_BEGIN;
@@ -107,7 +107,7 @@ done:
     return status;
 }
 
-/* The keys that may change, as "a, b or c". */
+/* The keys that may change while the daemon runs, as "a, b or c". */
 static void list_in_flight(char *text, size_t size) {
     char words[CONFIG_TEXT_SIZE] = "";
     struct config_text to = {.text = words, .size = sizeof words};

@@ -1,4 +1,4 @@
-/* Defaults, and the rules between the keys of what is learned: one section and one function of
+/* Defaults, and rules between the keys that affect learning: one section and one function of
    `checks` for each feature. */
 #include "config_read.h"
 
@@ -20,7 +20,7 @@ static struct output *output_of(struct reading *reading) {
     return &reading->draft.config.architecture.output;
 }
 
-/* The losses that fit, as "a, b or c" with " or " as `last`. Returns `text`. */
+/* The matching losses, as "a, b or c" with " or " as `last`. Returns `text`. */
 static const char *losses(bool (*fits)(const struct loss_kind *kind), const char *last,
                           char text[CONFIG_TEXT_SIZE]) {
     struct config_text to = {.text = text, .size = CONFIG_TEXT_SIZE};
@@ -38,7 +38,7 @@ static const char *losses(bool (*fits)(const struct loss_kind *kind), const char
 
 enum { PRESET_NONE, PRESET_FORECAST };
 
-/* preset: forecast. The layer's values count where no layer is given. */
+/* preset: forecast. The layer's values apply if no layer is given. */
 static const struct {
     const char *path, *value;
 } preset[] = {
@@ -72,7 +72,7 @@ void config_preset_layers(struct reading *reading) {
     architecture->layer_count = 1;
 }
 
-/* What the preset says of a key that is not given; NULL = nothing. */
+/* The preset's value of a missing key; NULL = none. */
 static const char *preset_value(const struct reading *reading, const struct config_key *key) {
     for (size_t n = 0; has_preset(reading) && n < sizeof preset / sizeof *preset; n++)
         if (!strcmp(preset[n].path, key->path))
@@ -80,7 +80,7 @@ static const char *preset_value(const struct reading *reading, const struct conf
     return NULL;
 }
 
-/* Whether it is a network that learns: where members are listed, only they are. */
+/* Whether the reading describes a network: with members, only they are networks. */
 static bool is_network(const struct reading *reading) {
     return reading->origin.member || !(reading->draft.config.members_given || has_preset(reading));
 }
@@ -93,15 +93,17 @@ static void add_preset_members(struct reading *reading) {
     config->member_count = 2;
     strcpy(config->members[0].name, "change");
     strcpy(config->members[1].name, "level");
-    static const char sets[] = "\0model.output.relative=none\0"; /* of the first nothing */
+    /* the first member sets nothing */
+    static const char sets[] = "\0model.output.relative=none\0";
     memcpy(config->sets, sets, sizeof sets);
     config->sets_size = sizeof sets;
     config->members[1].sets = 1;
 }
 
-/* ---- Each key by itself ---- */
+/* ---- Single keys ---- */
 
-/* Whether the key was given for all layers, and counts in another: then it is none of this one. */
+/* Whether the key was set for all layers but does not apply to this layer: it then belongs to
+   the others. */
 static bool is_of_others(const struct reading *reading, const struct config_key *key,
                          size_t layer) {
     if (!reading->places[key - config_keys][layer].all)
@@ -112,7 +114,7 @@ static bool is_of_others(const struct reading *reading, const struct config_key 
     return false;
 }
 
-/* Whether the key at that path follows from columns; one symbol alone is a short form, too. */
+/* Whether the key at that path follows from columns. A single symbol alone is a short form, too. */
 static bool columns_say(const struct reading *reading, const char *path) {
     bool symbol = reading->draft.config.architecture.input.kind == INPUT_SYMBOL;
     return config_given(reading, columns_path) &&
@@ -126,9 +128,9 @@ static bool has_levels(const struct loss_kind *kind) {
     return kind->parts[0].unit == UNIT_LEVEL;
 }
 
-/* What a key that is not given takes from others; false: its default. Targets that are levels are
-   scaled as inputs are; a vocabulary brings an alphabet: its words, and one for what is not known.
- */
+/* The value that a missing key inherits from others; false: its default. Targets that are levels
+   have the scale of the inputs. A vocabulary defines an alphabet: its words, and one symbol for
+   unknown words. */
 static bool follows(const struct reading *reading, const char *path, char text[CONFIG_TEXT_SIZE]) {
     static const char *const inherited[][2] = {{"model.output.scale", "model.input.scale"},
                                                {"model.output.memory", "model.input.memory"},
@@ -147,7 +149,7 @@ static bool follows(const struct reading *reading, const char *path, char text[C
     return true;
 }
 
-/* A key is given where it counts, and there when it is required; else it takes its default. */
+/* A given key must apply, and a required key must be given; a missing key gets its default. */
 static int check_presence(struct reading *reading, const struct config_key *key, size_t layer) {
     char path[CONFIG_KEY_SIZE], word[CONFIG_TEXT_SIZE], text[CONFIG_TEXT_SIZE];
     struct place *place = &reading->places[key - config_keys][layer];
@@ -178,7 +180,7 @@ static int check_presence(struct reading *reading, const struct config_key *key,
 
 static int begin_columns(struct reading *reading);
 
-/* In the table's order: what decides whether a key counts comes before the key. */
+/* In the table's order: a key follows the keys that decide whether it applies. */
 static int check_keys(struct reading *reading) {
     config_preset_layers(reading);
     if (begin_columns(reading) != 0)
@@ -196,9 +198,9 @@ static int check_keys(struct reading *reading) {
     return 0;
 }
 
-/* ---- Words and classes that appear: what sizes follow from, and rules ---- */
+/* ---- Words and new classes: derived sizes, and rules ---- */
 
-/* So many classes; 0 where nothing brings them. */
+/* The number of classes; 0 if no vocabulary defines it. */
 static size_t words_classes(const struct reading *reading) {
     const struct architecture *architecture = &reading->draft.config.architecture;
     const struct output *output = &architecture->output;
@@ -210,7 +212,7 @@ static size_t words_classes(const struct reading *reading) {
     return output->target == TARGET_NEXT && words ? architecture->input.size : 0;
 }
 
-/* Where sizes follow from something else they are not given, too. */
+/* A size that follows from other keys must not be given. */
 static int check_one(const struct reading *reading, const char *path, const char *other) {
     if (!config_given(reading, path) || !config_given(reading, other))
         return 0;
@@ -241,7 +243,7 @@ static int check_words(struct reading *reading) {
     return 0;
 }
 
-/* ---- Times: what the network is told of them, and in which zone ---- */
+/* ---- Times: inputs and time zone ---- */
 
 static int check_time(struct reading *reading) {
     const struct input *input = &reading->draft.config.architecture.input;
@@ -256,17 +258,17 @@ static int check_time(struct reading *reading) {
                            "not supported with kind: symbol; write the symbol as "
                            "model.input.columns: [{name: NAME, kind: symbol, size: %zu}]",
                            input->size);
-    /* It is read only to be sure: the learner reads it again when it opens. */
+    /* Only a check: the learner reads the file again. */
     if (clock && time_zone_open(&zone, input->time_zone, &error))
         return config_fail(reading, zone_path, "%s", error.text);
     time_zone_close(&zone);
     return 0;
 }
 
-/* ---- Columns: what the rest takes from them, and what they take from it ---- */
+/* ---- Columns: derived keys, and inherited keys ---- */
 
-/* Before the other keys are looked at: input.kind and input.size follow from columns. One symbol
-   alone, without times beside it, is what its short form is. */
+/* Called before the other keys are checked: input.kind and input.size follow from columns. A
+   single symbol without times is converted to its short form. */
 static int begin_columns(struct reading *reading) {
     static const char *const said[] = {"model.input.kind", "model.input.size",
                                        "model.input.embedding"};
@@ -292,7 +294,7 @@ static bool says(const struct column *column, enum column_key key) {
     return column->given >> key & 1;
 }
 
-/* What it does not say it has from model.input. */
+/* Keys that the column does not set inherit from model.input. */
 static int inherit(struct reading *reading, size_t n) {
     const struct input *input = input_of(reading);
     struct column *column = &input_of(reading)->columns[n];
@@ -313,7 +315,7 @@ static int inherit(struct reading *reading, size_t n) {
     return 0;
 }
 
-/* Experts say something of every column, in units of their own. */
+/* Experts forecast every column, in units of their own. */
 static int check_forecast_column(struct reading *reading, size_t n) {
     static const enum column_key own[] = {COLUMN_SCALE, COLUMN_MEMORY, COLUMN_LIMIT, COLUMN_MASK};
     const struct column *column = &input_of(reading)->columns[n];
@@ -377,7 +379,7 @@ static int choose_named(struct reading *reading) {
     return 0;
 }
 
-/* All real columns; for classes the symbol. */
+/* All real columns, or the symbol for classes. */
 static int choose_by_kind(struct reading *reading, const struct loss_kind *loss) {
     const struct input *input = input_of(reading);
     struct output *output = output_of(reading);
@@ -431,7 +433,7 @@ static int check_next_columns(struct reading *reading) {
     return 0;
 }
 
-/* Names of what y has; sizes follow from them. */
+/* Names of the numbers of y; sizes follow from them. */
 static int check_sent(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
     struct output *output = &architecture->output;
@@ -481,7 +483,7 @@ static int check_columns(struct reading *reading) {
     return input->scale == SCALE_FORECAST ? 0 : check_next_columns(reading);
 }
 
-/* ---- Targets: where they come from, and what the network sees of them ---- */
+/* ---- Targets: source and scale ---- */
 
 static int check_output_size(struct reading *reading) {
     static const char path[] = "model.output.size";
@@ -491,7 +493,7 @@ static int check_output_size(struct reading *reading) {
     if (!given && kind->size)
         output->size = kind->size;
     else if (output->column_count && (output->target == TARGET_NEXT || !kind->class_id))
-        return 0; /* check_columns */
+        return 0; /* check_columns sets it */
     else if (!given && words_classes(reading))
         output->size = words_classes(reading);
     else if (!given && (reading->draft.config.preset ||
@@ -514,7 +516,7 @@ static bool takes_numbers(const struct loss_kind *kind) {
     return !kind->class_id;
 }
 
-/* With `target: next` the stream's next input is the target, so that loss and sizes must fit it. */
+/* With `target: next` the next input of the stream is the target: loss and sizes must match. */
 static int check_next(struct reading *reading) {
     const struct input *input = &reading->draft.config.architecture.input;
     const struct output *output = &reading->draft.config.architecture.output;
@@ -643,7 +645,7 @@ static int check_size(struct reading *reading) {
     return 0;
 }
 
-/* A key of the optimizer that makes no sense without another. */
+/* Check a key of the optimizer that requires another key. */
 static int check_needs(struct reading *reading, const struct optimizer *optimizer) {
     for (const struct kind_key *key = optimizer_kind(optimizer->kind)->keys; key->name; key++) {
         char path[CONFIG_KEY_SIZE];
@@ -656,7 +658,7 @@ static int check_needs(struct reading *reading, const struct optimizer *optimize
     return 0;
 }
 
-/* What the optimizer says of a key that others mean something else by: its default and bounds. */
+/* Check the default and bounds of a key that several optimizers have. */
 static int check_own(struct reading *reading, struct optimizer *optimizer) {
     const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
     for (const struct kind_key *key = kind->keys; key->name; key++) {
@@ -711,7 +713,7 @@ static size_t bytes_kept(const struct architecture *architecture, enum rule rule
     return rule_record_size(&model, rule) * sizeof(float);
 }
 
-/* The most units that every layer that carries a state may have; 0: not even one. */
+/* Largest number of units of layers with a state that fits; 0: none fits. */
 static size_t units_that_fit(const struct architecture *architecture, enum rule rule) {
     size_t low = 0, high = LAYER_SIZE_MAX;
     while (low + 1 < high) {
@@ -777,7 +779,7 @@ static int check_learning(struct reading *reading) {
                : config_fail(reading, rate_path, "%s", why);
 }
 
-/* ---- All of them ---- */
+/* ---- All checks ---- */
 
 int config_check(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {

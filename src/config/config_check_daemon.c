@@ -1,5 +1,5 @@
-/* Rules between the keys of what is not learned: one section and one function of `checks` for each
-   feature. */
+/* Rules between the keys that do not affect learning: one section and one function of `checks`
+   for each feature. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 
 static const struct {
     const char *bind, *connect, *allow;
-    size_t socket, connected; /* where in the draft */
+    size_t socket, connected; /* offsets in the draft */
 } sockets[SOCKET_ROLES] = {
     [SOCKET_EXAMPLES] = {"examples.bind", "examples.connect", "security.allow.examples",
                          offsetof(struct draft, config.examples),
@@ -31,13 +31,13 @@ static struct socket_config *socket_of(struct reading *reading, size_t role) {
     return (struct socket_config *)(void *)((char *)&reading->draft + sockets[role].socket);
 }
 
-/* Whether ZeroMQ picks a free port or path by itself. */
+/* Whether ZeroMQ chooses a free port or path. */
 static bool is_wildcard(const char *endpoint) {
     const char *colon = strrchr(endpoint, ':');
     return !strcmp(endpoint, "ipc://*") || !strcmp(colon, ":*") || !strcmp(colon, ":0");
 }
 
-/* One of bind and connect. One that an override gives takes the other's place. */
+/* Only one of bind and connect may be set. One from an override replaces the other. */
 static int check_sockets(struct reading *reading) {
     for (size_t n = 0; n < SOCKET_ROLES; n++) {
         const struct place *bound = config_place(reading, sockets[n].bind);
@@ -65,8 +65,8 @@ static int check_sockets(struct reading *reading) {
 
 /* ---- Addresses and settings of brokers ---- */
 
-/* Others may read the file, and reloading logs what has changed in it: neither settings of
-   librdkafka's nor addresses may have a secret. */
+/* Others may read the file, and a reload logs changes: settings of librdkafka and addresses must
+   not contain secrets. */
 static int check_settings(struct reading *reading, const char *key,
                           const struct share_config *settings) {
     static const char *const SECRETS[] = {"password", "secret", "sasl.jaas.config", ".pem"};
@@ -84,8 +84,8 @@ static int check_settings(struct reading *reading, const char *key,
     return 0;
 }
 
-/* SCHEME://HOST... with one of the schemes; without schemes HOST:PORT,... A path may have an '@'.
- */
+/* SCHEME://HOST... with one of the schemes; without schemes HOST:PORT,... A path may contain an
+   '@'. */
 static int check_address(struct reading *reading, const char *key, const char *schemes,
                          const char *text) {
     char scheme[CONFIG_TEXT_SIZE], list[CONFIG_TEXT_SIZE];
@@ -105,7 +105,7 @@ static int check_address(struct reading *reading, const char *key, const char *s
     return config_fail(reading, key, "expected SCHEME://HOST:PORT with %s, got \"%s\"", list, text);
 }
 
-/* A key of the section that is given; NULL: none is. */
+/* A given key of the section, or NULL. */
 static const char *given_below(const struct reading *reading, const char *section) {
     for (size_t k = 0; k < config_key_count; k++)
         if (config_path_below(config_keys[k].path, section) && reading->places[k][0].given)
@@ -113,16 +113,16 @@ static const char *given_below(const struct reading *reading, const char *sectio
     return NULL;
 }
 
-/* The first of those keys that is given; NULL: none is. */
+/* The first given key of the list, or NULL. */
 static const char *given_among(const struct reading *reading, const char *const *keys) {
     while (*keys && !config_given(reading, *keys))
         keys++;
     return *keys;
 }
 
-/* ---- The broker that the daemon reads ---- */
+/* ---- The broker for examples ---- */
 
-/* A lease is renewed several times: what is shorter ends whenever a machine is busy. */
+/* A lease is renewed several times: shorter ones would expire on a busy machine. */
 #define LEASE_MIN 0.5
 
 static int check_fleet(struct reading *reading) {
@@ -243,9 +243,9 @@ static int check_consume(struct reading *reading) {
     return 0;
 }
 
-/* ---- What runnel-relay publishes: the daemon only checks it ---- */
+/* ---- Settings of runnel-relay ---- */
 
-/* What is published has to be there. */
+/* Published topics must be available. */
 static int check_messages(struct reading *reading) {
     const struct config *config = &reading->draft.config;
     const struct share_config *messages = &config->publish.messages;
@@ -267,7 +267,7 @@ static int check_messages(struct reading *reading) {
 static int check_publish(struct reading *reading) {
     enum { BROKERS = 4 };
     const struct publish_config *publish = &reading->draft.config.publish;
-    /* Of each: its key, the schemes of its addresses, and a key that it alone has. */
+    /* For each broker its key, the schemes of its addresses, and a key that only it has. */
     const struct {
         const char *key, *schemes, *own, *address;
     } brokers[BROKERS] = {
@@ -309,7 +309,7 @@ static int check_publish(struct reading *reading) {
 
 /* ---- Security ---- */
 
-/* Lists of keys mean something only where there are keys, and what others can reach wants them. */
+/* Lists of keys require keys, and so do sockets that others can reach. */
 static int check_security(struct reading *reading) {
     const struct config *config = &reading->draft.config;
     bool keys = *config->security.secret != 0;
@@ -336,7 +336,7 @@ static int check_security(struct reading *reading) {
     return 0;
 }
 
-/* ---- The state, and paths ---- */
+/* ---- State and paths ---- */
 
 /* An acknowledgement means that the example is in the journal. */
 static int check_journal(struct reading *reading) {
@@ -348,7 +348,7 @@ static int check_journal(struct reading *reading) {
     return 0;
 }
 
-/* The path as it is below a directory, of which `size` bytes count. */
+/* Put the path below the first `size` bytes of a directory. */
 static int put_below(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE],
                      const char *directory, size_t size, const char *rest) {
     char whole[2 * CONFIG_PATH_SIZE];
@@ -360,8 +360,8 @@ static int put_below(struct reading *reading, const char *key, char path[CONFIG_
     return 0;
 }
 
-/* A path as a user means it: ~/ is the home directory; relative is to the file's own directory, or
-   on the command line to the working directory. */
+/* Resolve a path: ~/ is the home directory. A relative path begins in the directory of the file,
+   and in an override in the working directory. */
 static int resolve(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE]) {
     char rest[CONFIG_PATH_SIZE + 1];
     const char *file = reading->origin.path, *slash = strrchr(file, '/'), *home = getenv("HOME");
@@ -378,7 +378,7 @@ static int resolve(struct reading *reading, const char *key, char path[CONFIG_PA
     return 0;
 }
 
-/* People look for it from other directories. */
+/* Other programs use the path in other directories. */
 static int make_absolute(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE]) {
     char directory[CONFIG_PATH_SIZE], rest[CONFIG_PATH_SIZE + 1];
     if (*path == '/')
@@ -392,7 +392,7 @@ static int make_absolute(struct reading *reading, const char *key, char path[CON
     return put_below(reading, key, path, directory, strlen(directory), rest);
 }
 
-/* $STATE_DIRECTORY is systemd's: one or more absolute paths with colons between them. */
+/* $STATE_DIRECTORY is set by systemd: one or more absolute paths separated by colons. */
 static int default_directory(struct reading *reading, const char *key) {
     struct config *config = &reading->draft.config;
     const char *systemd = getenv("STATE_DIRECTORY"), *state = getenv("XDG_STATE_HOME"),
@@ -431,7 +431,7 @@ static int check_paths(struct reading *reading) {
                : default_directory(reading, state);
 }
 
-/* ---- All of them ---- */
+/* ---- All checks ---- */
 
 int config_check_daemon(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {check_sockets,  check_consume, check_publish,

@@ -41,7 +41,7 @@ int config_read_tag(const struct walk *walk, const yaml_node_t *node, const char
 static int tags_read(const struct walk *walk, const yaml_node_t *node, const struct config_key *key,
                      const char *path, void *where) {
     memset(where, 0, key->type->size);
-    if (walk_is_null(node)) /* a heading whose tags are all commented out */
+    if (walk_is_null(node)) /* a heading with all tags commented out */
         return 0;
     if (node->type != YAML_MAPPING_NODE)
         return config_fail_value(walk, node, key, path);
@@ -59,7 +59,7 @@ static int tags_read(const struct walk *walk, const yaml_node_t *node, const str
     return 0;
 }
 
-/* "site: osaka, run: 7", in a document in braces. */
+/* "site: osaka, run: 7", in a document with braces. */
 static void tags_print(const struct config_key *key, const void *where, struct config_text *to) {
     const struct tags_config *tags = where;
     (void)key;
@@ -91,7 +91,7 @@ static const yaml_node_t *value_of(const struct walk *walk, const yaml_node_t *m
     return NULL;
 }
 
-/* "KEY=VALUE" after what members have set so far. */
+/* Append "KEY=VALUE" to the texts of all members. */
 static int append_set(const struct walk *walk, const yaml_node_t *name, const yaml_node_t *value,
                       struct config *config, const struct member_config *member) {
     char text[CONFIG_SET_SIZE];
@@ -112,7 +112,7 @@ static int append_set(const struct walk *walk, const yaml_node_t *name, const ya
     return 0;
 }
 
-/* What a member sets: a mapping of paths to values. */
+/* The settings of a member: a mapping from paths to values. */
 static int read_sets(const struct walk *walk, const yaml_node_t *node, struct config *config,
                      const struct member_config *member) {
     char found[CONFIG_TEXT_SIZE];
@@ -191,7 +191,7 @@ static void members_print(const struct config_key *key, const void *where, struc
         config_add(to, "[]");
 }
 
-/* As written: what else a member has follows from other keys. */
+/* Compare the written texts: all other values of a member follow from other keys. */
 static bool members_same(const struct config_key *key, const void *left, const void *right) {
     const struct config *a = AROUND(left, const struct config, members_given);
     const struct config *b = AROUND(right, const struct config, members_given);
@@ -202,7 +202,7 @@ static bool members_same(const struct config_key *key, const void *left, const v
     return same && a->sets_size == b->sets_size && !memcmp(a->sets, b->sets, a->sets_size);
 }
 
-/* They are written in lines of their own: config_print.c. */
+/* Members are written on their own lines: config_print.c. */
 const struct value_type value_members = {
     "list of mappings",
     "a list of at most $most, as in [{name: a}, {name: b, set: {KEY: VALUE}}]",
@@ -222,7 +222,8 @@ const struct value_type value_members = {
 #define OF_SYMBOL .when = "kind", .is = "symbol"
 #define OF_CYCLE .when = "kind", .is = "cycle"
 
-/* What a fallback says is not printed, so that digests stay when a key is added. */
+/* Values equal to the fallback are not printed, so that digests stay the same when a key is
+   added. */
 const struct config_key config_column_keys[COLUMN_KEYS] = {
     [COLUMN_NAME] = {"name", &value_label, OF(name), .fallback = "", .what = "name of the column"},
     [COLUMN_KIND] = {"kind", &value_word, OF(kind), .words = "real|symbol|cycle", .fallback = "",
@@ -270,7 +271,7 @@ static int fail_unknown(const struct walk *walk, const yaml_node_t *name, const 
                      walk_text(name), config_word_meant(words, walk_text(name), meant), list);
 }
 
-/* The pairs of a column's mapping, or of its vocabulary: the keys there begin with `section`. */
+/* Read the pairs of a column's mapping, or of its vocabulary, whose keys begin with `section`. */
 static int read_pairs(const struct walk *walk, const yaml_node_t *mapping, const char *path,
                       const char *section, struct column *column) {
     const yaml_node_pair_t *pair = mapping->data.mapping.pairs.start;
@@ -308,12 +309,12 @@ static int read_pairs(const struct walk *walk, const yaml_node_t *mapping, const
     return 0;
 }
 
-/* Whether the key is one of all kinds of columns, or of this one's. */
+/* Whether the key belongs to all kinds of columns, or to this kind. */
 static bool is_of_kind(const struct config_key *key, const struct column *column) {
     return !key->is || !strcmp(key->is, column_kind_name(column->kind));
 }
 
-/* What its kind needs is there, and nothing that another one needs. */
+/* Check that the column has the required keys of its kind, and no key of another kind. */
 static int check_kind(const struct walk *walk, const yaml_node_t *node, const char *path,
                       const struct column *column) {
     const char *kind = column_kind_name(column->kind);
@@ -341,7 +342,7 @@ static int check_kind(const struct walk *walk, const yaml_node_t *node, const ch
                      column->name, needed->path, kind, expected, needed->what);
 }
 
-/* The alphabet that words bring. One of the ways to say it is given. */
+/* The alphabet from a vocabulary or hash. Only one of the ways to define it may be given. */
 static int read_words(const struct walk *walk, const yaml_node_t *node, const char *path,
                       struct column *column) {
     static const enum column_key ways[] = {COLUMN_SIZE, COLUMN_CAPACITY, COLUMN_HASH};
@@ -362,7 +363,7 @@ static int read_words(const struct walk *walk, const yaml_node_t *node, const ch
     return 0;
 }
 
-/* How many the list has; not 0: it is none, or one of too many. */
+/* Count the items of the list. Not 0: the node is not a list, or the count is invalid. */
 static int count_items(const struct walk *walk, const yaml_node_t *node,
                        const struct config_key *key, const char *what, size_t *count) {
     if (node->type != YAML_SEQUENCE_NODE)
@@ -398,7 +399,7 @@ static int columns_read(const struct walk *walk, const yaml_node_t *node,
     return 0;
 }
 
-/* No text: a list, or none. */
+/* A text is never valid: columns are a list. */
 static int columns_store(const struct config_key *key, const char *text, bool quoted, void *where) {
     (void)key, (void)quoted;
     *(size_t *)where = 0;
@@ -417,7 +418,8 @@ static void print_column(struct config_text *to, const struct column *column) {
     config_add(to, "}");
 }
 
-/* What a column of this kind says: of ways to say the size of an alphabet the one that it has. */
+/* Whether a column of this kind prints the key. Of the ways to define an alphabet only the used
+   one is printed. */
 static bool is_said(unsigned k, const struct column *column, const struct input *input) {
     const struct vocabulary *words = &column->vocabulary;
     const bool own = input->scale != SCALE_FORECAST, standard = own && column->standard;
@@ -435,7 +437,7 @@ static bool is_said(unsigned k, const struct column *column, const struct input 
     return !left_out[k];
 }
 
-/* Keys of a vocabulary stand in a mapping of their own, and follow each other. */
+/* Keys of a vocabulary are consecutive, and form a mapping of their own. */
 static void write_column(struct config_text *to, const struct column *column,
                          const struct input *input) {
     static const char vocabulary[] = "vocabulary.";
@@ -457,8 +459,8 @@ static void write_column(struct config_text *to, const struct column *column,
     config_add(to, inside ? "}}" : "}");
 }
 
-/* In a document all keys that count, else those that are not the default: so digests stay when a
-   key is added. */
+/* In a document all keys that apply, else those that differ from the default, so that digests
+   stay the same when a key is added. */
 static void columns_print(const struct config_key *key, const void *where, struct config_text *to) {
     const struct input *input = AROUND(where, const struct input, column_count);
     (void)key;
@@ -472,7 +474,7 @@ static void columns_print(const struct config_key *key, const void *where, struc
     config_add(to, input->column_count ? "]" : "");
 }
 
-/* Lists of columns, or of their names. */
+/* Compare lists of columns, or of their names. */
 static bool columns_same(const struct config_key *key, const void *a, const void *b) {
     char *text = malloc(2 * (size_t)CONFIG_LIST_SIZE);
     if (!text)

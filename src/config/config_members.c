@@ -1,5 +1,5 @@
-/* Members: several networks on the same streams, each a configuration of its own that differs in
-   what the member sets. */
+/* Members: several networks for the same streams. Each has its own configuration, with the
+   values that it sets. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ static int check_names(const struct reading *reading) {
     return 0;
 }
 
-/* `combine` as mixture.h has it: words, then experts and members by their place. */
+/* Resolve `combine` to the index of mixture.h: words, then experts and members by position. */
 static int resolve_combine(struct reading *reading) {
     enum { NAMES_SIZE = (COMBINE_ONE + EXPERTS + CONFIG_MEMBERS_MAX) * CONFIG_MEMBER_NAME_SIZE };
     struct config *config = &reading->draft.config;
@@ -57,7 +57,7 @@ static int resolve_combine(struct reading *reading) {
     return 0;
 }
 
-/* What is of all members cannot be another for one of them. */
+/* A member cannot set values that all members share. */
 static int check_set(const struct reading *reading, const struct member_config *member,
                      const char *set) {
     static const char *const own[] = {"model.layers", "model.output", "learning", "seed"};
@@ -81,7 +81,7 @@ static int check_set(const struct reading *reading, const struct member_config *
 
 static const struct digest {
     unsigned flags, without;
-    size_t text; /* where in struct config */
+    size_t text; /* offset in struct config */
 } digests[] = {
     {KEY_DIGEST, 0, offsetof(struct config, compatible)},
     {KEY_DIGEST, KEY_WINDOW | KEY_MOMENT, offsetof(struct config, lasting)},
@@ -96,7 +96,7 @@ static void add_digests(const struct draft *draft, const char *name, uint64_t va
     }
 }
 
-/* The configuration with what one member sets. */
+/* Check the configuration with the values of one member. */
 static int check_member(struct reading *reading, struct member_config *member, struct reading *own,
                         uint64_t values[DIGESTS]) {
     char verb[CONFIG_PATH_SIZE + CONFIG_TEXT_SIZE];
@@ -178,7 +178,7 @@ static void summarize(const struct config *config, size_t member,
     model_summary(&architecture, summary);
 }
 
-/* Of each member the first one that is described alike. */
+/* For each member the first one with the same description. */
 static void find_alike(const struct config *config, size_t first[CONFIG_MEMBERS_MAX]) {
     uint64_t hashes[CONFIG_MEMBERS_MAX];
     for (size_t m = 0; m < config->member_count; m++) {
@@ -191,8 +191,8 @@ static void find_alike(const struct config *config, size_t first[CONFIG_MEMBERS_
     }
 }
 
-/* "; member wide: lstm 70 norm > squared 2, next" of the members like this one, without the input,
-   which is that of all. */
+/* "; member wide: lstm 70 norm > squared 2, next" for the members with the description of this
+   one, without the common input. */
 static void add_others(const struct config *config, const size_t *first, size_t member,
                        struct config_text *to) {
     char summary[MODEL_SUMMARY_SIZE];

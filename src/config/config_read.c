@@ -1,4 +1,4 @@
-/* YAML into a reading: a document with its marks, walked along the table of keys. */
+/* Reads YAML into a reading: a document with its marks, processed with the table of keys. */
 #include "config_read.h"
 
 #include <sysexits.h>
@@ -7,7 +7,7 @@
 
 enum { OVERRIDE_MAX = 16384 }; /* bytes of a value */
 
-static const yaml_node_t NOWHERE; /* of an override, whose place is its text */
+static const yaml_node_t NOWHERE; /* the node of an override, whose position is its text */
 
 static const char ANY_LAYER[] = ".N."; /* in the path of an override */
 
@@ -60,7 +60,7 @@ static int take_value(struct reading *reading, const struct walk *walk, const ya
     return 0;
 }
 
-/* Remember where a mapping or list begins, for errors about what it lacks. */
+/* Store the position of a mapping or list, for errors about missing keys. */
 static void take_section(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                          const char *path) {
     size_t s = 0;
@@ -93,7 +93,7 @@ static bool join(char path[CONFIG_KEY_SIZE], const char *parent, const char *nam
 
 static int take_mapping(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                         const char *path) {
-    if (walk_is_null(node)) { /* a heading whose keys are all commented out */
+    if (walk_is_null(node)) { /* a heading with all keys commented out */
         take_section(reading, walk, node, path);
         return 0;
     }
@@ -124,7 +124,7 @@ static int take_mapping(struct reading *reading, const struct walk *walk, const 
     return 0;
 }
 
-/* The one list: model.layers. */
+/* The only list: model.layers. */
 static int take_list(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                      const char *path) {
     char found[CONFIG_TEXT_SIZE];
@@ -147,7 +147,7 @@ static int take_list(struct reading *reading, const struct walk *walk, const yam
     return 0;
 }
 
-/* A tag of one's own ("!secret") asks for a reading that nothing here does. */
+/* Custom tags ("!secret") are not supported. */
 static bool has_known_tag(const yaml_node_t *node) {
     static const char prefix[] = "tag:yaml.org,2002:";
     const char *tag = (const char *)node->tag;
@@ -202,14 +202,14 @@ int config_read_text(struct reading *reading, const char *text, size_t size) {
     config_path_children("", children, sizeof children);
     if (is_configuration(&walk, root))
         status = take(reading, &walk, root, "");
-    else /* it may be any file, with secrets: nothing of it is quoted */
+    else /* it may be another file with secrets: do not quote it */
         status =
             walk_fail(&walk, root, "", "not a configuration; expected a mapping of %s", children);
     yaml_document_delete(&walk.document);
     return status;
 }
 
-/* As if the key, or whatever lies below the path, had not been given. */
+/* Treat the key, or all keys below the path, as not given. */
 static void forget(struct reading *reading, const char *path) {
     size_t layer;
     bool one = config_path_layer(path, &layer);
@@ -228,7 +228,7 @@ static void forget(struct reading *reading, const char *path) {
 
 #define TAGS "tags."
 
-/* "tags.NAME=TEXT" is one of them; without a text it is taken out. */
+/* "tags.NAME=TEXT" sets one tag; an empty text removes it. */
 static int override_tag(struct reading *reading, struct walk *walk, const char *path,
                         const char *text) {
     size_t length = strlen(text);
@@ -244,7 +244,7 @@ static int override_tag(struct reading *reading, struct walk *walk, const char *
     return status;
 }
 
-/* Whether the override's path is a known one, with a layer that is there. */
+/* Check that the path of the override is known, and that its layer exists. */
 static int check_override(const struct reading *reading, const struct walk *walk,
                           const char *path) {
     size_t layer, layers = reading->draft.config.architecture.layer_count;
@@ -263,7 +263,7 @@ static int check_override(const struct reading *reading, const struct walk *walk
     return 0;
 }
 
-/* The value of an override at one path. */
+/* Read the value of an override at one path. */
 static int read_value(struct reading *reading, struct walk *walk, const char *path,
                       const char *value) {
     if (check_override(reading, walk, path) != 0)
@@ -287,7 +287,7 @@ static int read_value(struct reading *reading, struct walk *walk, const char *pa
     return status;
 }
 
-/* "model.layers.N.size": of each layer that is there. */
+/* "model.layers.N.size": set it for each layer. */
 static int read_values(struct reading *reading, struct walk *walk, const char *path,
                        const char *any, const char *value) {
     size_t layers = reading->draft.config.architecture.layer_count;

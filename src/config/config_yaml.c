@@ -7,8 +7,8 @@
 #include "config.h"
 
 enum {
-    DEPTH_MAX = 16,     /* mappings and lists within each other: several times what any key has */
-    ANCHORS_MAX = 1000, /* libyaml compares each with all before it */
+    DEPTH_MAX = 16,     /* nesting of mappings and lists: several times that of any key */
+    ANCHORS_MAX = 1000, /* libyaml compares each one with all earlier ones */
 };
 
 static int __attribute__((format(printf, 3, 4)))
@@ -21,7 +21,7 @@ fail(struct yaml_problem *problem, yaml_mark_t mark, const char *format, ...) {
     return -1;
 }
 
-/* A reader's error comes with an offset alone: find its line and column. */
+/* libyaml reports only an offset for reader errors: find its line and column. */
 static yaml_mark_t mark_of_offset(const char *text, size_t size, size_t offset) {
     yaml_mark_t mark = {0};
     for (size_t i = 0; i < offset && i < size; i++) {
@@ -34,7 +34,7 @@ static yaml_mark_t mark_of_offset(const char *text, size_t size, size_t offset) 
     return mark;
 }
 
-/* Whether the line is indented by a tab: YAML's own error then says nothing useful. */
+/* Whether the line is indented by a tab: YAML's own error is not helpful then. */
 static bool has_tab(const char *text, size_t size, size_t line) {
     size_t at = 0;
     for (; line > 0 && at < size; at++)
@@ -68,9 +68,8 @@ static bool has_anchor(const yaml_event_t *event) {
            (event->type == YAML_MAPPING_START_EVENT && event->data.mapping_start.anchor);
 }
 
-/* What a text may cost is bounded before libyaml loads it: its time grows with the square of the
-   depth and of the number of anchors. A text that is not YAML is left to the parser that loads it.
- */
+/* Limit the cost of a text before libyaml loads it: its time is quadratic in the depth and in
+   the number of anchors. Text that is not YAML is left to the loading parser. */
 static int check_cost(const char *text, size_t size, struct yaml_problem *problem) {
     yaml_parser_t parser;
     yaml_event_t event;
@@ -134,8 +133,8 @@ done:
 
 /* ---- Errors ---- */
 
-/* Bytes of an override that an error may show: of a broker's, which may have a password, its key
-   alone. */
+/* Number of bytes of an override that an error may show: only the key for brokers, whose value
+   may contain a password. */
 static int shown_size(const char *override) {
     static const char *const brokers[] = {"publish", "examples.redis", "examples.kafka",
                                           "examples="};
@@ -153,7 +152,7 @@ int config_fail_at(const struct config_origin *origin, const struct place *place
     if (place && place->override)
         return error_set(origin->error, EX_CONFIG, "%s %.*s: %s%s%s", origin->verb,
                          shown_size(place->override), place->override, path, colon, sentence);
-    if (origin->member) /* what it sets may make the value of another key wrong */
+    if (origin->member) /* its value may make the value of another key invalid */
         return error_set(origin->error, EX_CONFIG, "%s %s%s%s", origin->verb, path, colon,
                          sentence);
     if (place)
@@ -208,7 +207,7 @@ const char *walk_shown(const yaml_node_t *node, char text[CONFIG_TEXT_SIZE]) {
     bool whole = length <= CONFIG_SHOWN_MAX;
     int cut = (int)(whole ? length : CONFIG_SHOWN_MAX);
     while (!whole && cut > 0 && (walk_text(node)[cut] & 0xC0) == 0x80)
-        cut--; /* never half of a UTF-8 character */
+        cut--; /* do not cut a UTF-8 character */
     snprintf(text, CONFIG_TEXT_SIZE, "%s\"%.*s%s\"", walk_is_plain(node) ? "" : "the text ", cut,
              walk_text(node), whole ? "" : "...");
     return text;
