@@ -49,9 +49,9 @@ enum {
     KEY_CHANGED = 64,  /* part of the digest only if its value is not the default */
     KEY_DECIDES = 128, /* part of the full digest, if it applies */
     KEY_FRESH = 256,   /* only applies without a checkpoint */
-    /* Part of the digest, but a restart can change it: windows are then empty, */
+    /* Part of the digest, but a restart can change it: windows are then empty. */
     KEY_WINDOW = 512,
-    KEY_MOMENT = 1024, /* and moments of the optimizer, too */
+    KEY_MOMENT = 1024, /* as KEY_WINDOW, and resets the optimizer's moments */
 };
 
 struct config_key {

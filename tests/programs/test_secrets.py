@@ -40,8 +40,8 @@ def test_errors(directory):
     for words, override in (
             ("without publish.kafka", f"publish.settings=[sasl.password={SECRET}]"),
             ("found a mapping", f"publish.settings={{sasl.password: {SECRET}}}"),
-            ("a user in it", f"publish.redis=redis://u:{SECRET}@h:1"),
-            ("a user in it", f'publish={{redis: "redis://u:{SECRET}@h"}}'),
+            ("contains a user", f"publish.redis=redis://u:{SECRET}@h:1"),
+            ("contains a user", f'publish={{redis: "redis://u:{SECRET}@h"}}'),
             ("the secret sasl.password;", f'publish={{kafka: "h:1", settings: ["sasl.password {SECRET}"]}}'),
             ("the secret sasl.password;", f'publish={{kafka: "h:1", settings: ["sasl.password={SECRET}"]}}'),
             ("unknown key", f"publish.password={SECRET}"),

@@ -605,7 +605,7 @@ def test_words_of_any_length(directory):
             daemon.send("state", {"layers": layers})
         screen.keys("v")
         daemon.send("status", dict(STATUS, name=2 ** 20 * "z"))
-        screen.until("not understood: it is larger than 1 MiB", "0 lstm 128", "\u6f22{10}")
+        screen.until("not understood: the message is larger than 1 MiB", "0 lstm 128", "\u6f22{10}")
         screen.keys("q")
         screen.until("ended 0")
 
@@ -770,7 +770,7 @@ def test_once(directory):
 
 
 def test_once_without_a_daemon(directory):
-    reason = b"no message came from ipc:.*: there is no such socket"
+    reason = b"no message came from ipc:.*: the socket does not exist"
     for seconds in "0.2", "5", "30":  # a machine that is busy may not know the reason in a few
         done = subprocess.run([PROGRAM, "--once", "--wait", seconds, "-c", f"ipc://{directory}/none"],
                               capture_output=True, timeout=LIMIT)

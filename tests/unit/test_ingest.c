@@ -346,7 +346,7 @@ static void announcement_names_stream_and_fault(void **state) {
     take_all(bench);
     assert_true(ingest_announce(bench->ingest, 0, text, sizeof text));
     assert_string_equal(text, "rejected an example of stream 'sensor-7' (x_size): x has 8 bytes (2 "
-                              "numbers), expected a multiple of 12 (3 float32 a step)");
+                              "numbers), expected a multiple of 12 (3 float32 per step)");
     send_short(bench, "sensor-7");
     send_short(bench, "a\n\x1B[2Jb\xC2\x85");
     take_all(bench);
@@ -355,7 +355,7 @@ static void announcement_names_stream_and_fault(void **state) {
     assert_true(ingest_announce(bench->ingest, second, text, sizeof text));
     assert_string_equal(text,
                         "rejected 2 examples (x_size), the last of stream 'a?\?[2Jb?\?': x has "
-                        "8 bytes (2 numbers), expected a multiple of 12 (3 float32 a step)");
+                        "8 bytes (2 numbers), expected a multiple of 12 (3 float32 per step)");
 }
 
 static void schemas_are_announced_as_such(void **state) {
@@ -385,7 +385,7 @@ static void a_long_key_is_shortened_between_characters(void **state) {
         assert_true(ingest_announce(bench->ingest, UINT64_MAX, text, sizeof text));
         assert_true(wire_is_utf8(text, strlen(text)));
         assert_non_null(strstr(text, "...'"));
-        assert_non_null(strstr(text, "a step)"));
+        assert_non_null(strstr(text, "per step)"));
     }
 }
 

@@ -121,33 +121,33 @@ static void test_values(void **state) {
 }
 
 static void test_complaints(void **state) {
-    assert_refused("a", "--file=FILE is missing");
-    assert_refused("-f x", "FIRST is missing");
+    assert_refused("a", "missing option --file=FILE");
+    assert_refused("-f x", "missing FIRST");
     assert_refused("-f x a b c", "unexpected argument 'c'");
-    assert_refused("--bogus=3", "there is no option --bogus");
-    assert_refused("-q", "there is no option -q");
-    assert_refused("-1", "there is no option -1; a number below 0 goes after --");
-    assert_refused("-lq", "there is no option -q");
-    assert_refused("--text", "--text needs a value: --text=TEXT");
-    assert_refused("-t", "--text needs a value: --text=TEXT");
-    assert_refused("--loud=yes", "--loud takes no value");
-    assert_refused("--l", "--l is the beginning of several options");
-    assert_refused("--choice four", "--choice: found 'four', expected one, two or three");
-    assert_refused("-n 0", "--count: found '0', expected a whole number in 1..10");
-    assert_refused("-n -1", "--count: found '-1', expected a whole number in 1..10");
-    assert_refused("-n 3x", "--count: found '3x', expected a whole number in 1..10");
+    assert_refused("--bogus=3", "unknown option --bogus");
+    assert_refused("-q", "unknown option -q");
+    assert_refused("-1", "unknown option -1; write -- before negative numbers");
+    assert_refused("-lq", "unknown option -q");
+    assert_refused("--text", "--text requires a value: --text=TEXT");
+    assert_refused("-t", "--text requires a value: --text=TEXT");
+    assert_refused("--loud=yes", "--loud does not take a value");
+    assert_refused("--l", "ambiguous option --l");
+    assert_refused("--choice four", "--choice: expected one, two or three, got 'four'");
+    assert_refused("-n 0", "--count: expected a whole number from 1 to 10, got '0'");
+    assert_refused("-n -1", "--count: expected a whole number from 1 to 10, got '-1'");
+    assert_refused("-n 3x", "--count: expected a whole number from 1 to 10, got '3x'");
     assert_refused("-n 99999999999999999999",
-                   "--count: found '99999999999999999999', expected a whole number in 1..10");
-    assert_refused("--real 1.5", "--real: found '1.5', expected a number in -1..1");
-    assert_refused("--real nan", "--real: found 'nan', expected a number in -1..1");
+                   "--count: expected a whole number from 1 to 10, got '99999999999999999999'");
+    assert_refused("--real 1.5", "--real: expected a number from -1 to 1, got '1.5'");
+    assert_refused("--real nan", "--real: expected a number from -1 to 1, got 'nan'");
     assert_refused("--positive 0",
-                   "--positive: found '0', expected a number greater than 0, at most 5");
-    assert_refused("-s -1", "--seconds: found '-1', expected seconds in 0..1000000");
-    assert_refused("-s soon", "--seconds: found 'soon', expected seconds in 0..1000000");
-    assert_refused("--list a --list a", "--list=a is given twice");
-    assert_refused("--list a --list b --list c", "--list=c: it can be given 2 times at most");
+                   "--positive: expected a number above 0 and at most 5, got '0'");
+    assert_refused("-s -1", "--seconds: expected seconds from 0 to 1000000, got '-1'");
+    assert_refused("-s soon", "--seconds: expected seconds from 0 to 1000000, got 'soon'");
+    assert_refused("--list a --list a", "--list=a: duplicate value");
+    assert_refused("--list a --list b --list c", "--list=c: may be given at most 2 times");
     assert_refused("--taken 0123456789abcdef", "--taken is too long");
-    assert_refused("--bo\033gus", "there is no option --bo?gus");
+    assert_refused("--bo\033gus", "unknown option --bo?gus");
 }
 
 static void test_help(void **state) {

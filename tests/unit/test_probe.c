@@ -323,14 +323,14 @@ static void test_findings(void **state) {
         {ZMQ_REQ, ZMQ_PULL, &plain, false, FINDING_REFUSED,
          "a PULL socket, not runneld's control socket"},
         {ZMQ_PUSH, ZMQ_ROUTER, &plain, false, FINDING_REFUSED,
-         "a ROUTER socket, not runneld's examples socket of kind pull: examples.socket of its "
-         "configuration is router, so try --socket router"},
+         "a ROUTER socket, not runneld's examples socket of kind pull: the daemon has "
+         "examples.socket: router, use --socket router"},
         {ZMQ_PUSH, ZMQ_REP, &plain, false, FINDING_REFUSED, "of kind pull"},
         {ZMQ_DEALER, ZMQ_PULL, &plain, false, FINDING_REFUSED,
          "use --socket push, or set examples.socket: router"},
-        {ZMQ_SUB, ZMQ_XPUB, &plain, true, FINDING_REFUSED, "wants keys"},
-        {ZMQ_REQ, ZMQ_PULL, &plain, true, FINDING_REFUSED, "wants keys"},
-        {ZMQ_SUB, ZMQ_XPUB, &with_keys, false, FINDING_REFUSED, "speaks without keys"},
+        {ZMQ_SUB, ZMQ_XPUB, &plain, true, FINDING_REFUSED, "requires keys"},
+        {ZMQ_REQ, ZMQ_PULL, &plain, true, FINDING_REFUSED, "requires keys"},
+        {ZMQ_SUB, ZMQ_XPUB, &with_keys, false, FINDING_REFUSED, "has no keys"},
         {ZMQ_SUB, ZMQ_XPUB, &with_keys, true, FINDING_NOTHING, ""},
         {ZMQ_REQ, ZMQ_REP, &with_keys, true, FINDING_NOTHING, ""},
         {ZMQ_PUSH, ZMQ_PULL, &with_keys, true, FINDING_NOTHING, ""},
@@ -406,10 +406,10 @@ static void test_reasons(void **state) {
     } cases[] = {
         {ZMQ_REQ, ZMQ_PULL, &plain, false, "not runneld's control socket"},
         {ZMQ_SUB, ZMQ_REP, &plain, false, "not runneld's statistics socket"},
-        {ZMQ_PUSH, ZMQ_ROUTER, &plain, false, "try --socket router"},
+        {ZMQ_PUSH, ZMQ_ROUTER, &plain, false, "use --socket router"},
         {ZMQ_DEALER, ZMQ_PULL, &plain, false, "use --socket push, or set examples.socket: router"},
-        {ZMQ_REQ, ZMQ_REP, &plain, true, "wants keys"},
-        {ZMQ_REQ, ZMQ_REP, &with_keys, false, "speaks without keys"},
+        {ZMQ_REQ, ZMQ_REP, &plain, true, "requires keys"},
+        {ZMQ_REQ, ZMQ_REP, &with_keys, false, "has no keys"},
         {ZMQ_REQ, ZMQ_XPUB, &with_keys, true, "not runneld's control socket"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -262,7 +262,7 @@ static void every_truncation_is_refused(void **state) {
     unsigned char longer[FROM_PYTHON_SIZE + 1] = {0};
     memcpy(longer, from_python, FROM_PYTHON_SIZE);
     store(longer, sizeof longer);
-    assert_refused("28 follow the header");
+    assert_refused("after the header, got 28");
 }
 
 /* Either refused, or all that it then says of itself can be read. */
@@ -314,32 +314,32 @@ static void what_is_wrong_is_said(void **state) {
         {"", 0, "not JSON"},
         {"{\"a\":", 0, "not JSON"},
         {"[]", 0, "not a JSON object"},
-        {"{\"a\":1}", 0, "tensor a has no dtype"},
+        {"{\"a\":1}", 0, "tensor a has an unknown dtype"},
         {"{" ENTRY("a", "F32", "[1]", "[0,4]") "," ENTRY("a", "F32", "[1]", "[4,8]") "}", 8,
          "not JSON: duplicate"},
-        {"{" ENTRY("a", "F31", "[1]", "[0,4]") "}", 4, "tensor a has no dtype that is known"},
-        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "tensor a has no dtype"},
-        {"{" ENTRY("a", "F32", "1", "[0,4]") "}", 4, "tensor a has no shape"},
-        {"{" ENTRY("a", "F32", "[-1]", "[0,4]") "}", 4, "tensor a has no shape"},
-        {"{" ENTRY("a", "F32", "[1.0]", "[0,4]") "}", 4, "tensor a has no shape"},
-        {"{" ENTRY("a", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "tensor a has no shape"},
-        {"{" ENTRY("a", "F32", "[1]", "[0]") "}", 4, "tensor a has no data_offsets"},
-        {"{" ENTRY("a", "F32", "[1]", "[4,0]") "}", 4, "tensor a has no data_offsets"},
-        {"{" ENTRY("a", "F32", "[1]", "[-4,0]") "}", 4, "tensor a has no data_offsets"},
-        {"{" ENTRY("a", "F32", "[2]", "[0,4]") "}", 4, "not what its shape needs"},
+        {"{" ENTRY("a", "F31", "[1]", "[0,4]") "}", 4, "tensor a has an unknown dtype"},
+        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "tensor a has an unknown dtype"},
+        {"{" ENTRY("a", "F32", "1", "[0,4]") "}", 4, "tensor a has an invalid shape"},
+        {"{" ENTRY("a", "F32", "[-1]", "[0,4]") "}", 4, "tensor a has an invalid shape"},
+        {"{" ENTRY("a", "F32", "[1.0]", "[0,4]") "}", 4, "tensor a has an invalid shape"},
+        {"{" ENTRY("a", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "tensor a has an invalid shape"},
+        {"{" ENTRY("a", "F32", "[1]", "[0]") "}", 4, "tensor a has invalid data_offsets"},
+        {"{" ENTRY("a", "F32", "[1]", "[4,0]") "}", 4, "tensor a has invalid data_offsets"},
+        {"{" ENTRY("a", "F32", "[1]", "[-4,0]") "}", 4, "tensor a has invalid data_offsets"},
+        {"{" ENTRY("a", "F32", "[2]", "[0,4]") "}", 4, "which do not match its shape"},
         {"{" ENTRY("a", "F32", "[4294967296,4294967296]", "[0,0]") "}", 0,
-         "not what its shape needs"},
+         "which do not match its shape"},
         {"{" ENTRY("a", "F32", "[2305843009213693952,2]", "[0,0]") "}", 0,
-         "not what its shape needs"},
+         "which do not match its shape"},
         {"{" ENTRY("a", "F32", "[2]", "[0,8]") "}", 4, "truncated: tensor a"},
         {"{" ENTRY("a", "F32", "[1]", "[4,8]") "}", 8, "tensor a begins at byte 4"},
         {"{" ENTRY("a", "F32", "[2]", "[0,8]") "," ENTRY("b", "F32", "[2]", "[4,12]") "}", 12,
          "tensor b begins at byte 4"},
         {"{" ENTRY("a", "F32", "[1]", "[0,4]") "," ENTRY("b", "F32", "[1]", "[8,12]") "}", 12,
          "tensor b begins at byte 8"},
-        {"{" ENTRY("a", "F32", "[1]", "[0,4]") "}", 8, "8 follow the header"},
+        {"{" ENTRY("a", "F32", "[1]", "[0,4]") "}", 8, "after the header, got 8"},
         {"{\"__metadata__\":[]}", 0, "__metadata__ is not a JSON object"},
-        {"{\"__metadata__\":{\"k\":1}}", 0, "metadata k is not a string"},
+        {"{\"__metadata__\":{\"k\":1}}", 0, "metadata k must be a string"},
     };
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         store_header(cases[n].json, cases[n].data);
@@ -374,7 +374,7 @@ static void a_file_that_shrinks_is_an_error(void **state) {
     unsigned char bytes[3];
     assert_int_equal(
         safetensors_read(file, safetensors_find(file, "b"), 0, bytes, sizeof bytes, &error), -1);
-    assert_non_null(strstr(error.text, "ended while it was read"));
+    assert_non_null(strstr(error.text, "truncated while it was read"));
     safetensors_close(&file);
 }
 
