@@ -123,7 +123,7 @@ static void end_trial(struct trial *trial) {
         zmq_close(trial->monitor);
 }
 
-static void hear_trial(struct trial *trial) {
+static void read_trial(struct trial *trial) {
     unsigned char frame[EVENT_SIZE], address[1];
     uint16_t event;
     while (trial->outcome == PENDING &&
@@ -150,15 +150,15 @@ static void await_trials(struct trial all[TRIALS], int stop) {
             return;
         pending = agreed = false;
         for (int i = 0; i < TRIALS; i++) {
-            hear_trial(&all[i]);
+            read_trial(&all[i]);
             pending |= all[i].outcome == PENDING;
             agreed |= all[i].outcome == AGREED;
         }
     }
 }
 
-static void judge_trials(struct finding *finding, const struct quest *quest,
-                         const struct trial all[TRIALS]) {
+static void evaluate_trials(struct finding *finding, const struct quest *quest,
+                            const struct trial all[TRIALS]) {
     int failed = 0;
     for (int i = 0; i < TRIALS; i++) {
         failed += all[i].outcome == FAILED;
@@ -186,7 +186,7 @@ static void try_kinds(struct finding *finding, const char *endpoint, const struc
         begun = begin_trial(&all[i], context, trials[i].type, endpoint, keys) == 0;
     if (begun) {
         await_trials(all, stop);
-        judge_trials(finding, quest, all);
+        evaluate_trials(finding, quest, all);
     }
     for (int i = 0; i < TRIALS; i++)
         end_trial(&all[i]);

@@ -36,7 +36,7 @@ struct monitor {
     unsigned long long number; /* number of the socket: libzmq frees a monitor's name late */
     bool ready;                /* the newest connection has completed its handshake */
     bool explained;            /* the reason of its failed handshake is known or requested */
-    bool unasked;              /* the inquiry could not start; ask_again() retries it */
+    bool unasked;              /* the inquiry could not start; inquire_again() retries it */
     bool dead;                 /* libzmq does not connect again */
     bool retried;              /* one more attempt was made since the last handshake */
     bool holds;
@@ -116,8 +116,8 @@ void monitor_descriptors(const struct monitor *monitor, int descriptors[MONITOR_
     zmq_getsockopt(monitor->events, ZMQ_FD, &descriptors[1], &size);
 }
 
-static bool give(struct monitor *monitor, struct monitor_event *event, bool final,
-                 const char *why) {
+static bool report(struct monitor *monitor, struct monitor_event *event, bool final,
+                   const char *why) {
     monitor->reason.kind = final ? FINDING_REFUSED : FINDING_HINDERED;
     snprintf(monitor->reason.why, sizeof monitor->reason.why, "%s", why);
     monitor->explained = true;
@@ -128,13 +128,13 @@ static bool give(struct monitor *monitor, struct monitor_event *event, bool fina
 
 /* A handshake failed without a reason. An inquiry cannot connect to the peers of a bound socket,
    so their reason is guessed from the configuration. */
-static bool ask(struct monitor *monitor, struct monitor_event *event) {
+static bool inquire_once(struct monitor *monitor, struct monitor_event *event) {
     bool asked_before = monitor->explained;
     monitor->explained = true;
     if (asked_before)
         return false;
     if (monitor->binds)
-        return give(
+        return report(
             monitor, event, false,
             monitor->keys->on
                 ? "the connecting peer aborts the handshake: --server-key is not its public "
@@ -145,21 +145,21 @@ static bool ask(struct monitor *monitor, struct monitor_event *event) {
         return false;
     monitor->unasked = inquiry_open(&monitor->inquiry, monitor->endpoint, monitor->type,
                                     monitor->keys, monitor->over) < 0;
-    return monitor->unasked && give(monitor, event, false,
-                                    "the peer aborts the handshake, and the inquiry for the "
-                                    "reason failed");
+    return monitor->unasked && report(monitor, event, false,
+                                      "the peer aborts the handshake, and the inquiry for the "
+                                      "reason failed");
 }
 
 /* Retry an inquiry that could not start. */
-static bool ask_again(struct monitor *monitor, struct monitor_event *event) {
+static bool inquire_again(struct monitor *monitor, struct monitor_event *event) {
     if (!monitor->unasked || clock_seconds() - monitor->asked < ASK_AGAIN)
         return false;
     monitor->explained = false;
-    return ask(monitor, event);
+    return inquire_once(monitor, event);
 }
 
-static bool take(struct monitor *monitor, struct monitor_event *event, uint16_t what,
-                 int32_t value) {
+static bool process(struct monitor *monitor, struct monitor_event *event, uint16_t what,
+                    int32_t value) {
     *event = (struct monitor_event){.descriptor = value};
     switch (what) {
     case ZMQ_EVENT_CONNECTED:
@@ -181,7 +181,7 @@ static bool take(struct monitor *monitor, struct monitor_event *event, uint16_t 
            Other reasons were reported before. */
         monitor->dead = true;
         monitor->held = *event;
-        if (ask(monitor, event))
+        if (inquire_once(monitor, event))
             monitor->holds = true;
         return true;
     case ZMQ_EVENT_CLOSED:
@@ -190,22 +190,22 @@ static bool take(struct monitor *monitor, struct monitor_event *event, uint16_t 
         event->kind = MONITOR_MISSED;
         return true;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-        return give(monitor, event, true, finding_denied);
+        return report(monitor, event, true, finding_denied);
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
         if (value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
-            return give(monitor, event, true,
-                        monitor->keys->on ? finding_without_keys : finding_wants_keys);
+            return report(monitor, event, true,
+                          monitor->keys->on ? finding_without_keys : finding_wants_keys);
         monitor->dead = true;
-        return ask(monitor, event);
+        return inquire_once(monitor, event);
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-        return ask(monitor, event);
+        return inquire_once(monitor, event);
     default:
         return false;
     }
 }
 
 /* A monitor's message is [u16 event, i32 value][endpoint]. */
-static bool hear(struct monitor *monitor, uint16_t *what, int32_t *value) {
+static bool receive(struct monitor *monitor, uint16_t *what, int32_t *value) {
     unsigned char frame[sizeof *what + sizeof *value], address[1];
     if (!monitor->events ||
         zmq_recv(monitor->events, frame, sizeof frame, ZMQ_DONTWAIT) != (int)sizeof frame)
@@ -220,7 +220,7 @@ static bool hear(struct monitor *monitor, uint16_t *what, int32_t *value) {
    changed. */
 static bool connect_again(struct monitor *monitor, struct monitor_event *event) {
     if (monitor->retried)
-        return give(monitor, event, true, "the peer aborts the handshake without a reason");
+        return report(monitor, event, true, "the peer aborts the handshake without a reason");
     monitor->retried = true;
     monitor->dead = false;
     zmq_disconnect(monitor->socket, monitor->endpoint);
@@ -229,13 +229,13 @@ static bool connect_again(struct monitor *monitor, struct monitor_event *event) 
 }
 
 /* The inquiry is complete. Its result is dropped if a handshake has succeeded in the meantime. */
-static bool take_finding(struct monitor *monitor, struct monitor_event *event) {
+static bool process_finding(struct monitor *monitor, struct monitor_event *event) {
     const struct finding *finding = monitor->inquiry ? inquiry_finding(monitor->inquiry) : NULL;
     bool reported = false;
     if (!finding)
         return false;
     if (!monitor->ready && finding->kind != FINDING_NOTHING)
-        reported = give(monitor, event, finding->kind == FINDING_REFUSED, finding->why);
+        reported = report(monitor, event, finding->kind == FINDING_REFUSED, finding->why);
     bool renew = monitor->dead && monitor->socket && (!reported || event->kind == MONITOR_HINDERED);
     inquiry_close(&monitor->inquiry);
     return renew ? connect_again(monitor, event) || reported : reported;
@@ -249,10 +249,10 @@ bool monitor_next(struct monitor *monitor, struct monitor_event *event) {
         monitor->holds = false;
         return true;
     }
-    while (hear(monitor, &what, &value))
-        if (take(monitor, event, what, value))
+    while (receive(monitor, &what, &value))
+        if (process(monitor, event, what, value))
             return true;
-    return take_finding(monitor, event) || ask_again(monitor, event);
+    return process_finding(monitor, event) || inquire_again(monitor, event);
 }
 
 const char *monitor_reason(const struct monitor *monitor) {

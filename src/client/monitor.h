@@ -48,7 +48,7 @@ void monitor_items(const struct monitor *monitor, zmq_pollitem_t items[MONITOR_I
 enum { MONITOR_DESCRIPTORS = 2 };
 void monitor_descriptors(const struct monitor *monitor, int descriptors[MONITOR_DESCRIPTORS]);
 
-/* The next event, without waiting; false if there is none. */
+/* The next event, without waiting; false without one. */
 bool monitor_next(struct monitor *monitor, struct monitor_event *event);
 
 /* The reason of the last HINDERED or REFUSED event: a phrase that begins with "the daemon" or

@@ -119,7 +119,7 @@ static void connect_less_often(struct runnel_request *r) {
     zmq_connect(r->socket, r->peer.endpoint);
 }
 
-static void take_events(struct runnel_request *r) {
+static void process_events(struct runnel_request *r) {
     struct monitor_event event;
     while (monitor_next(r->monitor, &event)) {
         r->refused |= event.kind == MONITOR_REFUSED;
@@ -138,7 +138,7 @@ int runnel_request_again(struct runnel_request *r, const char *text, double seco
     if (!copy)
         return peer_fail(error, EX_UNAVAILABLE, "out of memory");
     drop_reply(r);
-    take_events(r);
+    process_events(r);
     free(r->text);
     r->text = copy;
     r->stage = STAGE_SEND;
@@ -247,7 +247,7 @@ static int give_up(struct runnel_request *r, struct runnel_error *error) {
 int runnel_request_next(struct runnel_request *r, struct runnel_reply *reply,
                         struct runnel_error *error) {
     *reply = (struct runnel_reply){0};
-    take_events(r);
+    process_events(r);
     send_text(r);
     int status = 0;
     if (r->stage == STAGE_AWAIT && receive(r))

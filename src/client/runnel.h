@@ -127,8 +127,8 @@ void runnel_subscriber_unparsed(struct runnel_subscriber *subscriber);
    may be news. */
 bool runnel_subscriber_wait(struct runnel_subscriber *subscriber, double seconds);
 
-/* Check whether messages arrive. Returns -1 and fills the error (EX_UNAVAILABLE) if there is no
-   connection, or no message for `seconds` (a daemon sends `status` every 10); else 0. */
+/* Check whether messages arrive. Returns -1 and fills the error (EX_UNAVAILABLE) without a
+ * connection, or without a message for `seconds` (a daemon sends `status` every 10); else 0. */
 int runnel_subscriber_check(const struct runnel_subscriber *subscriber, double seconds,
                             struct runnel_error *error);
 

@@ -7,9 +7,9 @@
 #include "common/error.h"
 #include "peer.h"
 
-void send_tell(const struct send_hooks *hooks, const struct runnel_report *report) {
-    if (hooks->tell)
-        hooks->tell(hooks->context, report);
+void send_report(const struct send_hooks *hooks, const struct runnel_report *report) {
+    if (hooks->report)
+        hooks->report(hooks->context, report);
 }
 
 int send_tick(const struct send_hooks *hooks, bool connected, struct error *error) {

@@ -17,12 +17,12 @@ struct peer;
 
 /* Callbacks for reports; may be NULL. */
 struct send_hooks {
-    void (*tell)(void *context, const struct runnel_report *report);
+    void (*report)(void *context, const struct runnel_report *report);
     bool (*tick)(void *context, bool connected);
     void *context;
     uint64_t producer; /* of the following examples */
 };
-void send_tell(const struct send_hooks *hooks, const struct runnel_report *report);
+void send_report(const struct send_hooks *hooks, const struct runnel_report *report);
 
 /* RUNNEL_STOPPED if the caller ends the wait. */
 int send_tick(const struct send_hooks *hooks, bool connected, struct error *error);

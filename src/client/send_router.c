@@ -201,7 +201,7 @@ struct dealer {
     struct monitor *monitor;
     bool connected;
     bool refused; /* permanently: see monitor_reason */
-    bool hindrance_said;
+    bool hindrance_reported;
     double retry_at, retry; /* CLOCK_MONOTONIC; seconds */
 };
 
@@ -273,7 +273,7 @@ static int dealer_open(struct dealer **result, const struct peer *peer,
 
 /* Process the monitor's events without waiting. True: the connection, or the attempt, has ended;
    call dealer_drop. */
-static bool dealer_hear(struct dealer *dealer) {
+static bool dealer_process(struct dealer *dealer) {
     struct monitor_event event;
     bool over = false;
     while (monitor_next(dealer->monitor, &event))
@@ -289,11 +289,11 @@ static bool dealer_hear(struct dealer *dealer) {
             dealer->refused = true;
             break;
         case MONITOR_HINDERED:
-            if (!dealer->hindrance_said)
-                send_tell(dealer->hooks,
-                          &(struct runnel_report){.kind = RUNNEL_REPORT_HINDERED,
-                                                  .why = monitor_reason(dealer->monitor)});
-            dealer->hindrance_said = true;
+            if (!dealer->hindrance_reported)
+                send_report(dealer->hooks,
+                            &(struct runnel_report){.kind = RUNNEL_REPORT_HINDERED,
+                                                    .why = monitor_reason(dealer->monitor)});
+            dealer->hindrance_reported = true;
             break;
         case MONITOR_OPENED:
             break;
@@ -362,8 +362,8 @@ struct router {
     uint64_t next; /* number of the next example to send on this connection */
     const struct send_hooks *hooks;
     struct runnel_counts *counts;
-    double heard, silence; /* last answer, or the request for one; seconds */
-    double lost_at;        /* time of the disconnection, 0 = connected */
+    double last_answer, silence; /* last answer, or the request for one; seconds */
+    double lost_at;              /* time of the disconnection, 0 = connected */
     int fruitless;
     uint32_t epoch; /* greatest epoch sent */
     bool notes;     /* whether notes were sent */
@@ -389,8 +389,9 @@ int router_open(struct router **result, const struct peer *peer, size_t window,
     return -1;
 }
 
-static void tell(const struct router *router, enum runnel_report_kind kind, double seconds) {
-    send_tell(router->hooks, &(struct runnel_report){.kind = kind, .seconds = seconds});
+static void report_event(const struct router *router, enum runnel_report_kind kind,
+                         double seconds) {
+    send_report(router->hooks, &(struct runnel_report){.kind = kind, .seconds = seconds});
 }
 
 /* ---- Answers ---- */
@@ -446,8 +447,8 @@ static bool is_of_schema(struct router *router, size_t key_size,
 }
 
 /* An older daemon rejects the schema as JSON, but accepts examples. */
-static int take_schema_answer(struct router *router, const struct wire_acknowledgement *answer,
-                              const char *sentence, struct error *error) {
+static int process_schema_answer(struct router *router, const struct wire_acknowledgement *answer,
+                                 const char *sentence, struct error *error) {
     if (answer->status != WIRE_REJECTED || !*sentence)
         return 0;
     error_set(&router->unfit, EX_DATAERR, "%s: the daemon rejects these examples: %s",
@@ -456,15 +457,15 @@ static int take_schema_answer(struct router *router, const struct wire_acknowled
     return -1;
 }
 
-static int take_answer(struct router *router, const char *key, size_t key_size,
-                       const struct wire_acknowledgement *answer, const char *sentence,
-                       struct error *error) {
-    router->heard = clock_seconds();
+static int process_answer(struct router *router, const char *key, size_t key_size,
+                          const struct wire_acknowledgement *answer, const char *sentence,
+                          struct error *error) {
+    router->last_answer = clock_seconds();
     router->silence = SILENCE_FIRST;
     router->fruitless = 0;
     dealer_useful(router->dealer);
     if (is_of_schema(router, key_size, answer))
-        return take_schema_answer(router, answer, sentence, error);
+        return process_schema_answer(router, answer, sentence, error);
     bool once = false;
     bool known = window_answer(router->window, router->next, key, key_size, answer, &once);
     /* A rejection with numbers belongs to an example that was answered before. */
@@ -485,7 +486,7 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
                                    .sentence = *sentence ? sentence : NULL,
                                    .foreign = once && answer->status == WIRE_DUPLICATE};
     count_answer(router, answer, &report);
-    send_tell(router->hooks, &report);
+    send_report(router->hooks, &report);
     return 0;
 }
 
@@ -502,8 +503,8 @@ static int receive_frame(void *socket, void *bytes, size_t size, int *more) {
     return got;
 }
 
-/* The next frame of a message, 0 if there is none. A peer that is killed while it sends leaves
-   an incomplete message: libzmq continues to report more frames. */
+/* The size of the next frame of a message, 0 at its end. A peer that is killed while it sends
+   leaves an incomplete message: libzmq continues to report more frames. */
 static size_t receive_next(void *socket, void *bytes, size_t size, int *more) {
     int got = *more ? receive_frame(socket, bytes, size, more) : 0;
     return got > 0 ? (size_t)got : 0;
@@ -511,7 +512,7 @@ static size_t receive_next(void *socket, void *bytes, size_t size, int *more) {
 
 /* Terminate the sentence after `size` bytes. It is empty unless the answer is a rejection: other
    answers have numbers in this frame. */
-static void take_words(char sentence[SENTENCE_SIZE], size_t size, bool rejected) {
+static void cut_words(char sentence[SENTENCE_SIZE], size_t size, bool rejected) {
     size = size < SENTENCE_SIZE ? size : SENTENCE_SIZE - 1;
     sentence[rejected ? size : 0] = '\0';
     text_clean(sentence);
@@ -552,8 +553,8 @@ static int receive(struct router *router, struct error *error) {
             got <= WIRE_KEY_MAX && wire_acknowledgement_unpack(&answer, bytes, size) == NULL;
         if (!good && control)
             return refuse_control(router, error);
-        take_words(sentence, words, good && answer.status == WIRE_REJECTED);
-        if (good && take_answer(router, key, (size_t)got, &answer, sentence, error) < 0)
+        cut_words(sentence, words, good && answer.status == WIRE_REJECTED);
+        if (good && process_answer(router, key, (size_t)got, &answer, sentence, error) < 0)
             return -1;
     }
     return 0;
@@ -574,16 +575,16 @@ static void disconnect(struct router *router) {
     bool lost = router->dealer->connected && unanswered(router);
     drop(router);
     if (lost && router->lost_at == 0) {
-        tell(router, RUNNEL_REPORT_LOST, 0);
+        report_event(router, RUNNEL_REPORT_LOST, 0);
         router->lost_at = clock_seconds();
     }
     if (lost && ++router->fruitless == FRUITLESS)
-        tell(router, RUNNEL_REPORT_FRUITLESS, 0);
+        report_event(router, RUNNEL_REPORT_FRUITLESS, 0);
 }
 
 /* The socket shows no error: the daemon may be paused, or the connection dead. */
 static void connect_again(struct router *router) {
-    tell(router, RUNNEL_REPORT_SILENT, router->silence);
+    report_event(router, RUNNEL_REPORT_SILENT, router->silence);
     router->silence *= 2;
     drop(router);
 }
@@ -592,11 +593,11 @@ static void connect_again(struct router *router) {
 static void welcome(struct router *router) {
     if (router->lost_at == 0 || !router->dealer->connected)
         return;
-    tell(router, RUNNEL_REPORT_BACK, clock_seconds() - router->lost_at);
+    report_event(router, RUNNEL_REPORT_BACK, clock_seconds() - router->lost_at);
     router->lost_at = 0;
 }
 
-/* 1: sent, or there is no schema. 0: the queue is full, or there is no peer. */
+/* 1: sent, or without a schema. 0: the queue is full, or the peer is missing. */
 static int send_schema(struct router *router) {
     struct frames frames = {0};
     if (!router->schema || router->schema_sent)
@@ -615,7 +616,7 @@ static void push(struct router *router) {
     int status = send_schema(router);
     while (unsent(router) && status > 0) {
         if (!unanswered(router))
-            router->heard = clock_seconds();
+            router->last_answer = clock_seconds();
         if (window_get(router->window, router->next, &frames)) {
             status = frames_send(&frames, router->dealer->socket);
             if (status > 0)
@@ -629,7 +630,7 @@ static void push(struct router *router) {
 
 static bool is_silent(const struct router *router) {
     return router->dealer->connected && unanswered(router) &&
-           clock_seconds() - router->heard > router->silence;
+           clock_seconds() - router->last_answer > router->silence;
 }
 
 /* Do everything that is possible without waiting. */
@@ -638,7 +639,7 @@ static int turn(struct router *router, struct error *error) {
         *error = router->unfit;
         return -1;
     }
-    bool over = dealer_hear(router->dealer);
+    bool over = dealer_process(router->dealer);
     if (receive(router, error) < 0)
         return -1;
     if (over)

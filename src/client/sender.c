@@ -38,7 +38,7 @@ struct push {
     const struct send_hooks *hooks;
     bool binds;
     bool refused; /* permanently, on the only connection: see monitor_reason */
-    bool hindrance_said;
+    bool hindrance_reported;
     bool cut_off;  /* the newest message is incomplete: no other can follow */
     int peers;     /* connections with a completed handshake */
     bool underway; /* the current peers may not have read everything sent */
@@ -115,15 +115,15 @@ static void add_peer(struct push *push) {
 /* A peer is gone, with everything that it had not read. */
 static void lose(struct push *push) {
     if (push->underway)
-        send_tell(push->hooks, &(struct runnel_report){.kind = RUNNEL_REPORT_LOST});
+        send_report(push->hooks, &(struct runnel_report){.kind = RUNNEL_REPORT_LOST});
     push->underway = push->underway && push->peers > 0;
 }
 
-static void say_hindrance(struct push *push) {
-    if (!push->hindrance_said)
-        send_tell(push->hooks, &(struct runnel_report){.kind = RUNNEL_REPORT_HINDERED,
-                                                       .why = monitor_reason(push->monitor)});
-    push->hindrance_said = true;
+static void report_hindrance(struct push *push) {
+    if (!push->hindrance_reported)
+        send_report(push->hooks, &(struct runnel_report){.kind = RUNNEL_REPORT_HINDERED,
+                                                         .why = monitor_reason(push->monitor)});
+    push->hindrance_reported = true;
 }
 
 static void add_connection(struct push *push, int descriptor) {
@@ -144,7 +144,7 @@ static void end_connection(struct push *push, int descriptor) {
 }
 
 /* Process the monitor's events. A bound socket continues to wait for other peers. */
-static void hear(struct push *push) {
+static void process_events(struct push *push) {
     struct monitor_event event;
     while (monitor_next(push->monitor, &event))
         switch (event.kind) {
@@ -160,10 +160,10 @@ static void hear(struct push *push) {
         case MONITOR_REFUSED:
             push->refused |= !push->binds;
             if (push->binds)
-                say_hindrance(push);
+                report_hindrance(push);
             break;
         case MONITOR_HINDERED:
-            say_hindrance(push);
+            report_hindrance(push);
             break;
         case MONITOR_MISSED:
             break;
@@ -179,7 +179,7 @@ static int await(struct push *push, double seconds, bool room, struct send_other
     if (send_wait(items, MONITOR_ITEMS + room, other, seconds) < 0)
         return error_set(error, EX_IOERR, "%s: cannot wait: %s", push->peer->endpoint,
                          zmq_strerror(errno));
-    hear(push);
+    process_events(push);
     return 0;
 }
 
@@ -193,7 +193,7 @@ static int check(const struct push *push, struct error *error) {
    is ready. EX_UNAVAILABLE: the daemon permanently refuses this client. */
 static int push_poll(struct push *push, double seconds, struct send_other *other,
                      struct error *error) {
-    hear(push);
+    process_events(push);
     return (seconds > 0 || other) && await(push, seconds, false, other, error) < 0
                ? -1
                : check(push, error);
@@ -231,7 +231,7 @@ static int push_send(struct push *push, const struct runnel_example *e, struct e
 static void keep_connections(struct push *push) {
     for (size_t i = 0; i < push->connection_count; i++)
         push->connections[i].copy = fcntl(push->connections[i].descriptor, F_DUPFD_CLOEXEC, 0);
-    hear(push);
+    process_events(push);
 }
 
 static int give_up(const struct push *push, struct error *error) {
@@ -309,7 +309,7 @@ static int push_close(struct push **pointer, double linger, struct error *error)
         return 0;
     int status = 0;
     if (push->monitor) {
-        hear(push);
+        process_events(push);
         if (push->refused)
             linger = push->peers > 0 ? fmin(linger, REFUSED_SECONDS) : 0;
         keep_connections(push);

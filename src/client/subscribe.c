@@ -78,7 +78,7 @@ static void write_run(char text[TRACK_RUN_SIZE], const json_t *run) {
     free(dumped);
 }
 
-static void take_run(struct track *track, const json_t *body, struct runnel_news *news) {
+static void track_run(struct track *track, const json_t *body, struct runnel_news *news) {
     json_t *run = json_object_get(body, "run");
     if (!run || json_equal(run, track->run))
         return;
@@ -96,8 +96,8 @@ static void take_run(struct track *track, const json_t *body, struct runnel_news
 
 /* A number that is not greater than the last is a repetition: the daemon sends its newest
    `status` again to each new subscriber. */
-static void take_sequence(struct track *track, enum topic topic, const json_t *body,
-                          struct runnel_news *news) {
+static void track_sequence(struct track *track, enum topic topic, const json_t *body,
+                           struct runnel_news *news) {
     double value = number(body, "sequence");
     if (!(value >= 0 && value <= SEQUENCE_MAX))
         return;
@@ -110,13 +110,13 @@ static void take_sequence(struct track *track, enum topic topic, const json_t *b
     track->topics[topic].counted = true;
 }
 
-static void take_status(struct track *track, const json_t *body) {
+static void track_status(struct track *track, const json_t *body) {
     double every = number(body, "every"), examples = number(body, "examples");
     if (!isnan(every) && !isnan(examples))
         runnel_gap_status(&track->gap, every, examples);
 }
 
-static void take_loss(struct track *track, const json_t *body, struct runnel_news *news) {
+static void track_loss(struct track *track, const json_t *body, struct runnel_news *news) {
     double examples = number(body, "examples");
     if (!isnan(examples))
         runnel_gap_loss(&track->gap, examples, news->unheard);
@@ -125,12 +125,12 @@ static void take_loss(struct track *track, const json_t *body, struct runnel_new
 /* Process a message of the topic: set the fields of `news` about missing messages. */
 static void track_message(struct track *track, enum topic topic, const json_t *body,
                           struct runnel_news *news) {
-    take_run(track, body, news);
-    take_sequence(track, topic, body, news);
+    track_run(track, body, news);
+    track_sequence(track, topic, body, news);
     if (topic == TOPIC_STATUS)
-        take_status(track, body);
+        track_status(track, body);
     if (topic == TOPIC_LOSS)
-        take_loss(track, body, news);
+        track_loss(track, body, news);
 }
 
 static void track_close(struct track *track) {
@@ -154,13 +154,13 @@ struct runnel_subscriber {
     struct peer peer;
     void *context, *socket;
     struct monitor *monitor;
-    bool patient;   /* uses the long intervals of a hindered subscriber */
-    bool connected; /* after the handshake */
-    double heard;   /* time of the newest message, or of the beginning: clock_seconds */
-    bool heard_ever;
+    bool patient;        /* uses the long intervals of a hindered subscriber */
+    bool connected;      /* after the handshake */
+    double last_message; /* time of the newest message, or of the beginning: clock_seconds */
+    bool received_any;
     int descriptor; /* epoll descriptor of socket, monitor and `more` */
     int more;       /* eventfd: there may be news that libzmq's descriptors do not signal */
-    bool more_said;
+    bool more_signalled;
     struct track track;
     json_t *json; /* the newest message */
     bool unparsed;
@@ -246,7 +246,7 @@ int runnel_subscriber_open(struct runnel_subscriber **subscriber, const struct r
         return peer_fail(error, EX_UNAVAILABLE, "out of memory");
     s->track = TRACK_BEGIN;
     s->descriptor = s->more = -1;
-    s->heard = clock_seconds();
+    s->last_message = clock_seconds();
     if (peer_open(&s->peer, peer, error) == 0 && begin(s, topics, error) == 0)
         return 0;
     runnel_subscriber_close(subscriber);
@@ -291,7 +291,7 @@ bool runnel_subscriber_wait(struct runnel_subscriber *s, double seconds) {
 /* ---- Messages ---- */
 
 /* Receive the frames of one message. Returns their number (frames beyond FRAMES_MAX are
-   dropped), or 0 if there is no message. */
+   dropped), or 0 without a message. */
 static int receive_frames(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_MAX]) {
     int count = 0;
     for (bool more = true; more; count++) {
@@ -368,16 +368,16 @@ static bool receive(struct runnel_subscriber *s, struct runnel_news *news) {
         zmq_msg_close(&frames[i]);
     if (!known)
         return false;
-    s->heard = clock_seconds();
-    s->heard_ever = true;
+    s->last_message = clock_seconds();
+    s->received_any = true;
     news->kind = RUNNEL_MESSAGE;
     return true;
 }
 
 /* ---- The connection ---- */
 
-static bool take_event(struct runnel_subscriber *s, const struct monitor_event *event,
-                       struct runnel_news *news) {
+static bool process_event(struct runnel_subscriber *s, const struct monitor_event *event,
+                          struct runnel_news *news) {
     switch (event->kind) {
     case MONITOR_READY:
         s->connected = true;
@@ -409,17 +409,17 @@ static bool take_event(struct runnel_subscriber *s, const struct monitor_event *
 static bool look(struct runnel_subscriber *s, struct runnel_news *news) {
     struct monitor_event event;
     while (monitor_next(s->monitor, &event))
-        if (take_event(s, &event, news))
+        if (process_event(s, &event, news))
             return true;
     return false;
 }
 
 /* libzmq's descriptors signal new events, not those that remain. */
-static void say_more(struct runnel_subscriber *s, bool more) {
+static void signal_more(struct runnel_subscriber *s, bool more) {
     eventfd_t count;
-    if (more != s->more_said &&
+    if (more != s->more_signalled &&
         (more ? eventfd_write(s->more, 1) : eventfd_read(s->more, &count)) == 0)
-        s->more_said = more;
+        s->more_signalled = more;
 }
 
 /* A message arrives over a connection, and before its end. */
@@ -427,21 +427,21 @@ enum runnel_kind runnel_subscriber_next(struct runnel_subscriber *s, struct runn
     *news = (struct runnel_news){.kind = RUNNEL_NOTHING, .topic = "", .unheard = {NAN, NAN}};
     bool some =
         s->connected ? receive(s, news) || look(s, news) : look(s, news) || receive(s, news);
-    say_more(s, some);
+    signal_more(s, some);
     return news->kind;
 }
 
 int runnel_subscriber_check(const struct runnel_subscriber *s, double seconds,
                             struct runnel_error *error) {
     const char *endpoint = s->peer.endpoint, *reason = monitor_reason(s->monitor);
-    double quiet = clock_seconds() - s->heard;
+    double quiet = clock_seconds() - s->last_message;
     if (s->connected && quiet < seconds)
         return 0;
     if (s->connected)
         return peer_fail(error, EX_UNAVAILABLE, "no data from %s for %.0f s", endpoint, quiet);
     if (reason)
         return peer_fail(error, EX_UNAVAILABLE, "%s: %s", endpoint, reason);
-    if (s->heard_ever)
+    if (s->received_any)
         return peer_fail(error, EX_UNAVAILABLE, "connection to %s lost; trying to connect again",
                          endpoint);
     reason = wire_unreachable(endpoint);

@@ -4,7 +4,7 @@
 
    `key` is the name of the member, plain ASCII without quotes or escapes; NULL in a list. Close
    opened objects and lists in order. If out of memory, the text becomes empty and stays empty
-   until json_text_begin; there are no other errors. */
+   until json_text_begin. Nothing else can fail. */
 #ifndef RUNNEL_JSON_TEXT_H
 #define RUNNEL_JSON_TEXT_H
 
@@ -22,7 +22,7 @@ struct json_text {
 
 /* Begin a new text with the { of its root. A struct json_text of zeros is valid. */
 void json_text_begin(struct json_text *text);
-/* Write the } of the root. False: out of memory, there is no text. */
+/* Write the } of the root. False: out of memory; the text is empty. */
 bool json_text_end(struct json_text *text);
 void json_text_free(struct json_text *text);
 

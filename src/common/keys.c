@@ -182,7 +182,7 @@ static int read_public(const char *text, key_text key, struct error *error) {
 
 /* ---- Lists ---- */
 
-/* Whether each is the name of a stream, or a prefix with '*'. */
+/* Whether each is a stream name, or a prefix with '*'. */
 static bool streams_valid(const char *streams) {
     for (;; streams++) {
         size_t length = strcspn(streams, ","), star = strcspn(streams, "*");

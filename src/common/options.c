@@ -108,8 +108,8 @@ static int wrong(const struct option_row *row, const char *text, struct error *e
     return error_set(error, EX_USAGE, "--%s: expected %s, got '%s'", row->name, expected, text);
 }
 
-static int take_count(uint64_t *value, const struct option_row *row, const char *text,
-                      struct error *error) {
+static int parse_count(uint64_t *value, const struct option_row *row, const char *text,
+                       struct error *error) {
     char *end = NULL;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
@@ -124,8 +124,8 @@ static int take_count(uint64_t *value, const struct option_row *row, const char 
                  row->count_least, row->count_most);
 }
 
-static int take_real(double *value, const struct option_row *row, const char *text,
-                     struct error *error) {
+static int parse_real(double *value, const struct option_row *row, const char *text,
+                      struct error *error) {
     char *end;
     double number = strtod(text, &end);
     bool low = row->type == OPTION_IS_POSITIVE ? number <= 0 : number < row->least;
@@ -141,8 +141,8 @@ static int take_real(double *value, const struct option_row *row, const char *te
 }
 
 /* The number of the word, among words separated by blanks, that equals `text`. */
-static int take_choice(void *value, const struct option_row *row, const char *text,
-                       struct error *error) {
+static int parse_choice(void *value, const struct option_row *row, const char *text,
+                        struct error *error) {
     char expected[LINE_SIZE / 4] = "";
     int number = 0;
     for (const char *word = row->words; *word; number++) {
@@ -162,8 +162,8 @@ static int take_choice(void *value, const struct option_row *row, const char *te
     return wrong(row, text, error, "%s", expected);
 }
 
-static int take_listed(struct option_list *list, const struct option_row *row, const char *text,
-                       struct error *error) {
+static int append_value(struct option_list *list, const struct option_row *row, const char *text,
+                        struct error *error) {
     for (size_t i = 0; row->unique && i < list->count; i++)
         if (strcmp(list->values[i], text) == 0)
             return error_set(error, EX_USAGE, "--%s=%s: duplicate value", row->name, text);
@@ -174,7 +174,7 @@ static int take_listed(struct option_list *list, const struct option_row *row, c
     return 0;
 }
 
-static int take_value(const struct options_place *place, const char *text, struct error *error) {
+static int parse_value(const struct options_place *place, const char *text, struct error *error) {
     const struct option_row *row = place->row;
     char *to = (char *)place->values + row->to;
     if (row->given)
@@ -188,15 +188,15 @@ static int take_value(const struct options_place *place, const char *text, struc
         *(const char **)to = text;
         return 0;
     case OPTION_IS_CHOICE:
-        return take_choice(to, row, text, error);
+        return parse_choice(to, row, text, error);
     case OPTION_IS_COUNT:
-        return take_count((uint64_t *)to, row, text, error);
+        return parse_count((uint64_t *)to, row, text, error);
     case OPTION_IS_LIST:
-        return take_listed((struct option_list *)to, row, text, error);
+        return append_value((struct option_list *)to, row, text, error);
     case OPTION_IS_TAKEN:
         return row->take(place->values, row, text, error);
     default:
-        return take_real((double *)to, row, text, error);
+        return parse_real((double *)to, row, text, error);
     }
 }
 
@@ -205,7 +205,7 @@ int option_set(const struct option_row *rows, void *values, const char *name, co
     while (strcmp(rows->name, name) != 0)
         rows++;
     const struct options_place place = {rows, values};
-    return take_value(&place, text, error);
+    return parse_value(&place, text, error);
 }
 
 /* ---- The command line ---- */
@@ -228,7 +228,7 @@ static int take(const struct command_line *line, const struct options_place *pla
         printf("%s %s\n", line->name, PACKAGE_VERSION);
         return complain_output();
     }
-    if (take_value(place, text, &error))
+    if (parse_value(place, text, &error))
         return options_complain(line, "%s", error.text);
     return OPTIONS_GO_ON;
 }
@@ -266,7 +266,7 @@ static int complete(const struct command_line *line, const char *shell) {
 }
 
 /* The beginning of the password or key in an argument, or NULL: in SCHEME://USER:PASSWORD@HOST
-   or SCHEME://TOKEN@HOST, or after the name of a broker's setting. */
+   or SCHEME://TOKEN@HOST, or after the name of a broker setting. */
 static char *find_secret(char *argument, size_t *size) {
     static const char *const names[] = {
         "password=", "client.secret=", "sasl.jaas.config=", ".pem="};

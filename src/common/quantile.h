@@ -13,7 +13,7 @@ void quantile_sort(double *values, size_t count);
 double quantile(const double *sorted /* (count,) */, size_t count, double share);
 
 /* Type 1, for counts in ascending bins: the first bin up to which at least `share` of all
-   `total` values lie; `count` if there is no such bin. */
+   `total` values lie; `count` if no bin qualifies. */
 size_t quantile_bin(const uint32_t *bins /* (count,) */, size_t count, uint64_t total,
                     double share);
 

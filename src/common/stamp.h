@@ -2,8 +2,8 @@
 #ifndef RUNNEL_STAMP_H
 #define RUNNEL_STAMP_H
 
-/* Read it as Unix seconds to `*time`, and return the rest of the line; NULL if there is no time.
-   `now` (Unix seconds) determines the year if the line has none. The forms are
+/* Read it as Unix seconds to `*time`, and return the rest of the line; NULL if the line has no
+   time. `now` (Unix seconds) determines the year if the line has none. The forms are
        2016-07-01T12:34:56.789Z    also with / in the date, a blank for the T, a comma for the
                                    point, without the fraction, and +01:00, +0100 or +01 for the Z
        Jul  1 12:34:56             syslog

@@ -86,7 +86,7 @@ bool time_zone_good(const char *name) {
 /* ---- The rule of a zone for the time after its last transition: the TZ of POSIX, with the
    extensions of RFC 8536 (hours from -167 to 167) ---- */
 
-static bool take_name(const char **text) {
+static bool skip_name(const char **text) {
     const char *from = *text;
     if (*from == '<') {
         *text = strchr(from, '>');
@@ -97,7 +97,7 @@ static bool take_name(const char **text) {
     return *text > from;
 }
 
-static bool take_number(const char **text, long most, long *number) {
+static bool parse_number(const char **text, long most, long *number) {
     char *end;
     if (!isdigit((unsigned char)**text))
         return false;
@@ -107,17 +107,17 @@ static bool take_number(const char **text, long most, long *number) {
 }
 
 /* [+-]hh[:mm[:ss]] */
-static bool take_time(const char **text, long *seconds) {
+static bool parse_time(const char **text, long *seconds) {
     bool negative = **text == '-';
     long unit = SECONDS_PER_HOUR, part = 0;
     *text += **text == '-' || **text == '+';
-    if (!take_number(text, HOURS_MAX, &part))
+    if (!parse_number(text, HOURS_MAX, &part))
         return false;
     *seconds = part * unit;
     while (unit > 1 && **text == ':') {
         unit /= SECONDS_PER_MINUTE;
         (*text)++;
-        if (!take_number(text, SECONDS_PER_MINUTE - 1, &part))
+        if (!parse_number(text, SECONDS_PER_MINUTE - 1, &part))
             return false;
         *seconds += part * unit;
     }
@@ -125,47 +125,47 @@ static bool take_time(const char **text, long *seconds) {
     return true;
 }
 
-static bool take(const char **text, char c) {
+static bool skip(const char **text, char c) {
     return **text == c && (*text)++;
 }
 
 /* ",M3.5.0/2", ",J60", ",59" */
-static bool take_change(const char **text, struct change *change) {
+static bool parse_change(const char **text, struct change *change) {
     enum { MONTHS = 12, YEAR_DAYS = 365 };
     *change = (struct change){.kind = 'D', .time = RULE_TIME};
-    if (!take(text, ','))
+    if (!skip(text, ','))
         return false;
     if (**text == 'M' || **text == 'J')
         change->kind = *(*text)++;
     bool good = change->kind == 'M'
-                    ? take_number(text, MONTHS, &change->month) && take(text, '.') &&
-                          take_number(text, LAST_WEEK, &change->week) && take(text, '.') &&
-                          take_number(text, DAYS_PER_WEEK - 1, &change->day) && change->month &&
+                    ? parse_number(text, MONTHS, &change->month) && skip(text, '.') &&
+                          parse_number(text, LAST_WEEK, &change->week) && skip(text, '.') &&
+                          parse_number(text, DAYS_PER_WEEK - 1, &change->day) && change->month &&
                           change->week
-                    : take_number(text, YEAR_DAYS, &change->day);
+                    : parse_number(text, YEAR_DAYS, &change->day);
     if (!good || (change->kind == 'J' && change->day == 0))
         return false;
-    return !take(text, '/') || take_time(text, &change->time);
+    return !skip(text, '/') || parse_time(text, &change->time);
 }
 
 static bool read_rule(const char *text, struct rule *rule) {
     long west;
     *rule = (struct rule){0};
-    if (!take_name(&text) || !take_time(&text, &west))
+    if (!skip_name(&text) || !parse_time(&text, &west))
         return false;
     rule->standard = (double)-west;
     if (!*text)
         return true;
     rule->has_summer = true;
     rule->summer = rule->standard + SECONDS_PER_HOUR;
-    if (!take_name(&text))
+    if (!skip_name(&text))
         return false;
     if (*text != ',') {
-        if (!take_time(&text, &west))
+        if (!parse_time(&text, &west))
             return false;
         rule->summer = (double)-west;
     }
-    return take_change(&text, &rule->begins) && take_change(&text, &rule->ends) && !*text;
+    return parse_change(&text, &rule->begins) && parse_change(&text, &rule->ends) && !*text;
 }
 
 /* ---- Dates ---- */

@@ -15,7 +15,7 @@ enum { TIME_ZONE_NAME_SIZE = 64 };
 #define TIME_ZONE_BEGIN (-62135596800.0)
 #define TIME_ZONE_END 253402300800.0
 
-/* Whether a text can be the name of a zone: letters, digits, '+', '-', '_' and '/', within the
+/* Whether a text is valid as a zone name: letters, digits, '+', '-', '_' and '/', within the
    directory of zones. */
 bool time_zone_good(const char *name);
 

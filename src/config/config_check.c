@@ -115,7 +115,7 @@ static bool is_of_others(const struct reading *reading, const struct config_key 
 }
 
 /* Whether the key at that path follows from columns. A single symbol alone is a short form, too. */
-static bool columns_say(const struct reading *reading, const char *path) {
+static bool columns_define(const struct reading *reading, const char *path) {
     bool symbol = reading->draft.config.architecture.input.kind == INPUT_SYMBOL;
     return config_given(reading, columns_path) &&
            (!strcmp(path, "model.input.kind") || !strcmp(path, "model.input.size") ||
@@ -153,7 +153,7 @@ static bool follows(const struct reading *reading, const char *path, char text[C
 static int check_presence(struct reading *reading, const struct config_key *key, size_t layer) {
     char path[CONFIG_KEY_SIZE], word[CONFIG_TEXT_SIZE], text[CONFIG_TEXT_SIZE];
     struct place *place = &reading->places[key - config_keys][layer];
-    bool given = place->given || columns_say(reading, key->path);
+    bool given = place->given || columns_define(reading, key->path);
     bool counts = config_key_counts(key, layer, &reading->draft);
     if (given && !counts && is_of_others(reading, key, layer))
         given = place->given = false;
@@ -270,14 +270,14 @@ static int check_time(struct reading *reading) {
 /* Called before the other keys are checked: input.kind and input.size follow from columns. A
    single symbol without times is converted to its short form. */
 static int begin_columns(struct reading *reading) {
-    static const char *const said[] = {"model.input.kind", "model.input.size",
-                                       "model.input.embedding"};
+    static const char *const defined[] = {"model.input.kind", "model.input.size",
+                                          "model.input.embedding"};
     struct input *input = input_of(reading);
     if (!config_given(reading, columns_path))
         return 0;
-    for (size_t n = 0; n < sizeof said / sizeof *said; n++)
-        if (config_given(reading, said[n]))
-            return config_fail(reading, said[n],
+    for (size_t n = 0; n < sizeof defined / sizeof *defined; n++)
+        if (config_given(reading, defined[n]))
+            return config_fail(reading, defined[n],
                                "cannot be combined with model.input.columns, which defines the "
                                "inputs; remove this key");
     const struct column *first = &input->columns[0];
@@ -290,7 +290,7 @@ static int begin_columns(struct reading *reading) {
     return 0;
 }
 
-static bool says(const struct column *column, enum column_key key) {
+static bool column_sets(const struct column *column, enum column_key key) {
     return column->given >> key & 1;
 }
 
@@ -300,17 +300,18 @@ static int inherit(struct reading *reading, size_t n) {
     struct column *column = &input_of(reading)->columns[n];
     char path[CONFIG_KEY_SIZE];
     snprintf(path, sizeof path, "%s.%zu", columns_path, n);
-    if (!says(column, COLUMN_SCALE))
+    if (!column_sets(column, COLUMN_SCALE))
         column->standard = input->scale == SCALE_STANDARD;
-    if (!column->standard && (says(column, COLUMN_MEMORY) || says(column, COLUMN_LIMIT)))
+    if (!column->standard &&
+        (column_sets(column, COLUMN_MEMORY) || column_sets(column, COLUMN_LIMIT)))
         return config_fail(reading, path,
                            "%s of column %s requires scale: standard, got scale: none",
-                           says(column, COLUMN_MEMORY) ? "memory" : "limit", column->name);
-    if (column->standard && !says(column, COLUMN_MEMORY))
+                           column_sets(column, COLUMN_MEMORY) ? "memory" : "limit", column->name);
+    if (column->standard && !column_sets(column, COLUMN_MEMORY))
         column->memory = input->memory;
-    if (column->standard && !says(column, COLUMN_LIMIT))
+    if (column->standard && !column_sets(column, COLUMN_LIMIT))
         column->limit = input->limit;
-    if (!says(column, COLUMN_MISSING))
+    if (!column_sets(column, COLUMN_MISSING))
         column->hold = input->hold;
     return 0;
 }
@@ -327,7 +328,7 @@ static int check_forecast_column(struct reading *reading, size_t n) {
                            "real columns; use scale: standard for other kinds",
                            column_kind_name(column->kind), column->name);
     for (size_t k = 0; k < sizeof own / sizeof *own; k++)
-        if (says(column, own[k]))
+        if (column_sets(column, own[k]))
             return config_fail(reading, path,
                                "%s of column %s is not supported with scale: forecast, which "
                                "scales every column itself; remove it",
@@ -508,11 +509,11 @@ static int check_output_size(struct reading *reading) {
     return 0;
 }
 
-static bool takes_class(const struct loss_kind *kind) {
+static bool has_class(const struct loss_kind *kind) {
     return kind->class_id;
 }
 
-static bool takes_numbers(const struct loss_kind *kind) {
+static bool has_numbers(const struct loss_kind *kind) {
     return !kind->class_id;
 }
 
@@ -528,7 +529,7 @@ static int check_next(struct reading *reading) {
     if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
                            "expected %s with target: next and %s inputs, got %s",
-                           losses(symbols ? takes_class : takes_numbers, " or ", text),
+                           losses(symbols ? has_class : has_numbers, " or ", text),
                            input_kind_name(input->kind), kind->name);
     if (kind->size && input->size != kind->size)
         return config_fail(reading, "model.input.size",

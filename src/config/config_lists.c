@@ -420,7 +420,7 @@ static void print_column(struct config_text *to, const struct column *column) {
 
 /* Whether a column of this kind prints the key. Of the ways to define an alphabet only the used
    one is printed. */
-static bool is_said(unsigned k, const struct column *column, const struct input *input) {
+static bool is_defined(unsigned k, const struct column *column, const struct input *input) {
     const struct vocabulary *words = &column->vocabulary;
     const bool own = input->scale != SCALE_FORECAST, standard = own && column->standard;
     const bool left_out[COLUMN_KEYS] = {
@@ -446,7 +446,7 @@ static void write_column(struct config_text *to, const struct column *column,
     for (unsigned k = 0; k < COLUMN_KEYS; k++) {
         const struct config_key *key = &config_column_keys[k];
         bool word = config_path_below(key->path, "vocabulary");
-        if (!is_of_kind(key, column) || !is_said(k, column, input))
+        if (!is_of_kind(key, column) || !is_defined(k, column, input))
             continue;
         config_add(to, "%s%s", inside && !word ? "}" : "", before);
         if (word && !inside)

@@ -169,7 +169,7 @@ void config_member_network(const struct config *config, size_t member,
 
 /* ---- All networks in one line ---- */
 
-enum { SHAPES_TOLD = 6, NAMES_TOLD = 3 };
+enum { SHAPES_SHOWN = 6, NAMES_SHOWN = 3 };
 
 static void summarize(const struct config *config, size_t member,
                       char summary[MODEL_SUMMARY_SIZE]) {
@@ -200,11 +200,11 @@ static void add_others(const struct config *config, const size_t *first, size_t 
     for (size_t m = member; m < config->member_count; m++)
         count += first[m] == member;
     config_add(to, "; member%s ", count == 1 ? "" : "s");
-    for (size_t m = member, told = 0; m < config->member_count && told < NAMES_TOLD; m++)
+    for (size_t m = member, named = 0; m < config->member_count && named < NAMES_SHOWN; m++)
         if (first[m] == member)
-            config_add(to, "%s%s", told++ ? ", " : "", config->members[m].name);
-    if (count > NAMES_TOLD)
-        config_add(to, " and %zu more", count - NAMES_TOLD);
+            config_add(to, "%s%s", named++ ? ", " : "", config->members[m].name);
+    if (count > NAMES_SHOWN)
+        config_add(to, " and %zu more", count - NAMES_SHOWN);
     summarize(config, member, summary);
     const char *input_end = strstr(summary, " > ");
     config_add(to, ": %s", input_end ? input_end + strlen(" > ") : summary);
@@ -221,8 +221,8 @@ void config_networks(const struct config *config, char text[CONFIG_NETWORKS_SIZE
     summarize(config, 0, text);
     to.used = strlen(text);
     for (size_t m = 1; m < config->member_count; m++)
-        if (first[m] == m && shapes++ < SHAPES_TOLD)
+        if (first[m] == m && shapes++ < SHAPES_SHOWN)
             add_others(config, first, m, &to);
-    if (shapes > SHAPES_TOLD)
-        config_add(&to, "; %zu more kinds of networks", shapes - SHAPES_TOLD);
+    if (shapes > SHAPES_SHOWN)
+        config_add(&to, "; %zu more kinds of networks", shapes - SHAPES_SHOWN);
 }

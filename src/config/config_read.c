@@ -49,8 +49,8 @@ int config_fail(const struct reading *reading, const char *path, const char *for
     return -1;
 }
 
-static int take_value(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
-                      const char *path) {
+static int store_value(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                       const char *path) {
     const struct config_key *key;
     size_t layer;
     config_path_kind(path, &key, &layer);
@@ -61,7 +61,7 @@ static int take_value(struct reading *reading, const struct walk *walk, const ya
 }
 
 /* Store the position of a mapping or list, for errors about missing keys. */
-static void take_section(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+static void note_section(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                          const char *path) {
     size_t s = 0;
     while (s < reading->section_count && strcmp(reading->sections[s].path, path))
@@ -74,8 +74,8 @@ static void take_section(struct reading *reading, const struct walk *walk, const
         reading->section_count++;
 }
 
-static int take(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
-                const char *path);
+static int read_node(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                     const char *path);
 
 static int fail_unknown(const struct walk *walk, const yaml_node_t *node, const char *parent,
                         const char *path) {
@@ -91,10 +91,10 @@ static bool join(char path[CONFIG_KEY_SIZE], const char *parent, const char *nam
            CONFIG_KEY_SIZE;
 }
 
-static int take_mapping(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+static int read_mapping(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                         const char *path) {
     if (walk_is_null(node)) { /* a heading with all keys commented out */
-        take_section(reading, walk, node, path);
+        note_section(reading, walk, node, path);
         return 0;
     }
     if (node->type != YAML_MAPPING_NODE) {
@@ -103,7 +103,7 @@ static int take_mapping(struct reading *reading, const struct walk *walk, const 
         return walk_fail(walk, node, path, "expected a mapping of %s, got %s", children,
                          walk_shown(node, found));
     }
-    take_section(reading, walk, node, path);
+    note_section(reading, walk, node, path);
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key = walk_node(walk, pair->key);
@@ -118,14 +118,14 @@ static int take_mapping(struct reading *reading, const struct walk *walk, const 
         if (!fits || config_path_kind(child, NULL, NULL) == PATH_UNKNOWN)
             return fail_unknown(walk, key, path, child);
         if (walk_once(walk, node, pair, child) != 0 ||
-            take(reading, walk, walk_node(walk, pair->value), child) != 0)
+            read_node(reading, walk, walk_node(walk, pair->value), child) != 0)
             return -1;
     }
     return 0;
 }
 
 /* The only list: model.layers. */
-static int take_list(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+static int read_list(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                      const char *path) {
     char found[CONFIG_TEXT_SIZE];
     if (node->type != YAML_SEQUENCE_NODE)
@@ -136,12 +136,12 @@ static int take_list(struct reading *reading, const struct walk *walk, const yam
     if (count < 1 || count > MODEL_LAYERS_MAX)
         return walk_fail(walk, node, path, "expected a list of 1 to %d layers, got %zu",
                          MODEL_LAYERS_MAX, count);
-    take_section(reading, walk, node, path);
+    note_section(reading, walk, node, path);
     reading->draft.config.architecture.layer_count = count;
     for (size_t n = 0; n < count; n++) {
         char child[CONFIG_KEY_SIZE];
         snprintf(child, sizeof child, "%s.%zu", path, n);
-        if (take(reading, walk, walk_node(walk, item[n]), child) != 0)
+        if (read_node(reading, walk, walk_node(walk, item[n]), child) != 0)
             return -1;
     }
     return 0;
@@ -156,18 +156,18 @@ static bool has_known_tag(const yaml_node_t *node) {
             config_words_contain("str|int|float|bool|null|map|seq", tag + sizeof prefix - 1, NULL));
 }
 
-static int take(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
-                const char *path) {
+static int read_node(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                     const char *path) {
     if (!has_known_tag(node))
         return walk_fail(walk, node, path, "the YAML tag \"%.*s\" is not supported",
                          CONFIG_SHOWN_MAX, (const char *)node->tag);
     switch (config_path_kind(path, NULL, NULL)) {
     case PATH_MAPPING:
-        return take_mapping(reading, walk, node, path);
+        return read_mapping(reading, walk, node, path);
     case PATH_LIST:
-        return take_list(reading, walk, node, path);
+        return read_list(reading, walk, node, path);
     case PATH_KEY:
-        return take_value(reading, walk, node, path);
+        return store_value(reading, walk, node, path);
     case PATH_UNKNOWN:
         break;
     }
@@ -201,7 +201,7 @@ int config_read_text(struct reading *reading, const char *text, size_t size) {
     const yaml_node_t *root = yaml_document_get_root_node(&walk.document);
     config_path_children("", children, sizeof children);
     if (is_configuration(&walk, root))
-        status = take(reading, &walk, root, "");
+        status = read_node(reading, &walk, root, "");
     else /* it may be another file with secrets: do not quote it */
         status =
             walk_fail(&walk, root, "", "not a configuration; expected a mapping of %s", children);
@@ -282,7 +282,7 @@ static int read_value(struct reading *reading, struct walk *walk, const char *pa
         return -1;
     const yaml_node_t *root = yaml_document_get_root_node(&walk->document);
     forget(reading, path);
-    int status = walk_is_null(root) ? 0 : take(reading, walk, root, path);
+    int status = walk_is_null(root) ? 0 : read_node(reading, walk, root, path);
     yaml_document_delete(&walk->document);
     return status;
 }

@@ -117,9 +117,9 @@ static struct comparison compare(const struct config *before, const struct confi
     return c;
 }
 
-static void take(const struct comparison *c, const struct config_key *key, size_t layer,
-                 struct config *current, struct config *configured, config_changed *changed,
-                 void *context) {
+static void apply(const struct comparison *c, const struct config_key *key, size_t layer,
+                  struct config *current, struct config *configured, config_changed *changed,
+                  void *context) {
     char path[CONFIG_KEY_SIZE], value[CONFIG_PATH_SIZE];
     enum config_way way = way_of(c, key);
     if (way == CONFIG_APPLIED && key->type != &value_members) {
@@ -147,7 +147,7 @@ void config_reload(struct config *current, struct config *configured, const stru
         size_t rows = !config_key_layered(key) ? 1 : as_many ? layers : 0;
         for (size_t n = 0; n < rows; n++)
             if (differs(&c, key, n))
-                take(&c, key, n, current, configured, changed, context);
+                apply(&c, key, n, current, configured, changed, context);
     }
     if (!c.rates) { /* for members they follow from several keys */
         copy_rates(after, current);

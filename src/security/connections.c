@@ -97,7 +97,7 @@ void security_fail(struct security *security, enum security_failure failure,
 
 /* Take `amount` out of a bucket that fills at `rate` per second and holds `seconds` of it.
    False: it does not contain as much. */
-static bool take_out(struct bucket *bucket, double rate, double seconds, double amount,
+static bool withdraw(struct bucket *bucket, double rate, double seconds, double amount,
                      uint64_t now) {
     double most = rate * seconds;
     bucket->left += bucket->at ? rate * (double)(now - bucket->at) / (double)NS_PER_SECOND : most;
@@ -234,7 +234,7 @@ static void limit_bytes(struct security *security, struct connection *c, uint64_
                         uint64_t now) {
     double rate = (double)security->quota.bytes;
     if (rate > 0 && c->client && c->counted &&
-        !take_out(c->unclear ? &c->bytes : &c->client->bytes, rate, BURST_S, (double)came, now))
+        !withdraw(c->unclear ? &c->bytes : &c->client->bytes, rate, BURST_S, (double)came, now))
         security_end_for(security, c, SECURITY_QUOTA_BYTES);
 }
 
@@ -280,7 +280,7 @@ bool security_may_ask(struct security *security, zmq_msg_t *message, struct erro
     pthread_mutex_lock(&security->lock);
     uint64_t rate = security->quota.requests;
     struct client *client = key ? find_client(security, key) : NULL;
-    bool may = !rate || !client || take_out(&client->requests, (double)rate, BURST_S, 1, now);
+    bool may = !rate || !client || withdraw(&client->requests, (double)rate, BURST_S, 1, now);
     if (!may) {
         struct connection *c = sender(security, SOCKET_CONTROL, message);
         security_fail(security, SECURITY_QUOTA_REQUESTS, &security->sockets[SOCKET_CONTROL],
@@ -409,7 +409,7 @@ static void limit_new(struct security *security, struct connection *connection) 
 /* A daemon that connects to a broker has the subscriptions of all clients behind it. */
 static void limit_subscriber(struct security *security, struct connection *c, uint64_t came,
                              uint64_t now) {
-    if (!take_out(&c->allowance, SUBSCRIBER_BYTES_PER_S, SUBSCRIBER_BURST_S, (double)came, now) &&
+    if (!withdraw(&c->allowance, SUBSCRIBER_BYTES_PER_S, SUBSCRIBER_BURST_S, (double)came, now) &&
         !c->made)
         security_end_for(security, c, SECURITY_SUBSCRIPTIONS);
 }
@@ -523,7 +523,7 @@ static bool others_had_turns(const struct guarded *guarded, const struct connect
 
 /* Data that was waiting at the snapshot is not a complete message if none of this connection was
    received since, while all connections had their turn. */
-static void judge(struct security *security, struct connection *c, uint64_t now) {
+static void check_waiting(struct security *security, struct connection *c, uint64_t now) {
     struct guarded *guarded = c->guarded;
     uint64_t bytes = c->untaken = waiting(security, c, now);
     if (bytes < SUSPECT_BYTES) {
@@ -582,7 +582,7 @@ static void limit_messages(struct security *security, uint64_t now) {
     for (c = TAILQ_FIRST(&security->suspects); c; c = next) {
         next = TAILQ_NEXT(c, suspects);
         look_again(security, c, now);
-        judge(security, c, now);
+        check_waiting(security, c, now);
     }
     if (security->quota.waiting)
         limit_clients(security);
@@ -773,7 +773,7 @@ static enum security_failure failure_of(uint16_t event, int32_t value) {
 /* A monitor's message is [u16 event, i32 value][endpoint]. The same thread reports a failure
    immediately before the end of its connection. Rejected keys are counted where they are
    rejected. */
-static void take_event(struct security *security, struct guarded *guarded, const char *frame) {
+static void process_event(struct security *security, struct guarded *guarded, const char *frame) {
     uint16_t event;
     int32_t value;
     memcpy(&event, frame, sizeof event);
@@ -809,7 +809,7 @@ static void settle(struct guarded *guarded) {
     }
 }
 
-bool security_take_events(struct security *security, int most) {
+bool security_process_events(struct security *security, int most) {
     enum { EVENT_SIZE = sizeof(uint16_t) + sizeof(int32_t) };
     char frame[EVENT_SIZE], endpoint[1];
     bool all = true;
@@ -819,7 +819,7 @@ bool security_take_events(struct security *security, int most) {
         while (taken != most &&
                zmq_recv(guarded->monitor, frame, sizeof frame, ZMQ_DONTWAIT) >= 0) {
             zmq_recv(guarded->monitor, endpoint, sizeof endpoint, ZMQ_DONTWAIT);
-            take_event(security, guarded, frame);
+            process_event(security, guarded, frame);
             taken++;
         }
         if (taken == most)

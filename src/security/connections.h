@@ -140,7 +140,7 @@ void security_fail(struct security *security, enum security_failure failure,
 /* Process events of the monitors: SECURITY_ALL, or some, so that others can take the lock.
    False: there may be more. */
 enum { SECURITY_SOME = 64, SECURITY_ALL = -1 };
-bool security_take_events(struct security *security, int most);
+bool security_process_events(struct security *security, int most);
 
 /* Free connections and keys, after the thread has ended. */
 void security_free_connections(struct security *security);

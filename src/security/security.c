@@ -168,7 +168,7 @@ static void answer(struct security *security) {
     while (receive_zap(security->zap, &zap)) {
         key_text key = "";
         pthread_mutex_lock(&security->lock);
-        security_take_events(security, SECURITY_ALL);
+        security_process_events(security, SECURITY_ALL);
         const char *why = "no key";
         bool admitted = admit(security, &zap, key, &why);
         pthread_mutex_unlock(&security->lock);
@@ -199,7 +199,7 @@ struct trimming {
     int left;
 };
 
-static void give_back(struct trimming *trimming, uint64_t ended) {
+static void trim_memory(struct trimming *trimming, uint64_t ended) {
     uint64_t now = clock_ns();
     if (ended != trimming->ended)
         trimming->left = TRIMS;
@@ -227,14 +227,14 @@ static void *serve(void *context) {
     while (wait_for_news(security, items, next, more, look && trimming.left ? TRIM_MS : look)) {
         uint64_t now = clock_ns();
         pthread_mutex_lock(&security->lock);
-        more = !security_take_events(security, SECURITY_SOME);
+        more = !security_process_events(security, SECURITY_SOME);
         if (now >= next) {
             look = security_limit(security, now);
             next = now + LOOK_MS * NS_PER_MS;
         }
         uint64_t ended = security->ended;
         pthread_mutex_unlock(&security->lock);
-        give_back(&trimming, ended);
+        trim_memory(&trimming, ended);
         if (security->keys)
             answer(security);
     }
@@ -285,8 +285,8 @@ static bool has_all(const struct key_list *list, const struct key_list *keys) {
     return true;
 }
 
-static void take_lists(struct security *security, const struct config *config,
-                       struct key_list lists[SOCKET_ROLES]) {
+static void replace_lists(struct security *security, const struct config *config,
+                          struct key_list lists[SOCKET_ROLES]) {
     for (size_t i = 0; i < SOCKET_ROLES; i++) {
         struct guarded *guarded = &security->sockets[i];
         guarded->revoked =
@@ -401,7 +401,7 @@ int security_open(struct security **opened, void *zmq_context, const struct conf
     }
     int result = security->keys ? read_keys(config, &security->pair, lists, error) : 0;
     if (security->keys && result == 0)
-        take_lists(security, config, lists);
+        replace_lists(security, config, lists);
     if (result == 0)
         result = start(security, zmq_context, error);
     if (result)
@@ -502,7 +502,7 @@ int security_reload(struct security *security, const struct config *config, size
     pthread_mutex_lock(&security->lock);
     security->pair = pair;
     security->quota = config->security.quota;
-    take_lists(security, config, lists);
+    replace_lists(security, config, lists);
     for (size_t i = 0; i < SOCKET_ROLES; i++)
         *cut_off += *key_changed ? security->sockets[i].count
                                  : security_cut_off(security, &security->sockets[i]);
@@ -551,7 +551,7 @@ uint64_t security_connection(struct security *security, int role, int descriptor
     if (!security)
         return 0;
     pthread_mutex_lock(&security->lock);
-    security_take_events(security, SECURITY_ALL);
+    security_process_events(security, SECURITY_ALL);
     const struct connection *c = security_find(security, &security->sockets[role], descriptor);
     uint64_t number = c && !c->ended ? c->serial : 0;
     pthread_mutex_unlock(&security->lock);

@@ -31,11 +31,11 @@ struct error;
 struct security;
 
 enum security_failure {
-    SECURITY_UNKNOWN_KEY, /* not on the socket's list */
-    SECURITY_NO_KEY,      /* the peer does not use CURVE */
-    SECURITY_WRONG_KEY,   /* the peer lacks the daemon's public key, or its own secret key */
-    SECURITY_PROTOCOL,    /* the peer does not send a handshake */
-    SECURITY_BROKEN_OFF,  /* the peer disconnected or timed out */
+    SECURITY_UNKNOWN_KEY,       /* not on the socket's list */
+    SECURITY_NO_KEY,            /* the peer does not use CURVE */
+    SECURITY_WRONG_KEY,         /* the peer lacks the daemon's public key, or its own secret key */
+    SECURITY_PROTOCOL,          /* the peer does not send a handshake */
+    SECURITY_BROKEN_OFF,        /* the peer disconnected or timed out */
     SECURITY_QUOTA_CONNECTIONS, /* its key has too many (struct security_quota) */
     SECURITY_QUOTA_REQUESTS,    /* its key makes too many requests: they get an error */
     /* The failures above are refusals, counted if there are keys. Those below end connections,
@@ -119,7 +119,7 @@ void security_end_subscriber(struct security *security, int descriptor, uint64_t
 void security_limit_messages(struct security *security, int role, size_t most, bool turns);
 
 /* The owner of the socket has taken a message of so many bytes and frames from that descriptor,
-   -1 = unknown. 0 frames: there is no message. */
+   -1 = unknown. 0 frames: the queue is empty. */
 void security_taken(struct security *security, int role, int descriptor, size_t bytes,
                     size_t frames);
 

@@ -52,8 +52,8 @@ void *control_socket(const struct control *control);
 /* The endpoint as bound, with the actual port for '*'. */
 const char *control_endpoint(const struct control *control);
 
-/* Receive one request, run it and reply. False: there is no request, or a postponed reply is
-   due. */
+/* Receive one request, run it and reply. False: no request is waiting, or a postponed reply is due.
+ */
 bool control_handle(struct control *control);
 
 /* Whether a reply is postponed. */

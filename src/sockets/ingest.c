@@ -153,7 +153,7 @@ static int receive_frame(struct ingest *ingest, zmq_msg_t *message, bool first) 
 }
 
 /* Receive all frames of one message, keeping the first MESSAGE_FRAMES_MAX. Returns their number,
-   0 if there is no message, and -1 on failure. */
+   0 without a message, and -1 on failure. */
 static int receive_frames(struct ingest *ingest, struct frame *frames, size_t *bytes) {
     int count = 0;
     zmq_msg_t *message;

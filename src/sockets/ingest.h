@@ -29,8 +29,8 @@ enum {
 };
 
 /* Open the socket of `config`. The model must outlive it. Errors: EX_CONFIG for an invalid
-   endpoint, EX_UNAVAILABLE for one that is not available. With a broker there is no socket, and
-   only rejections are counted. */
+   endpoint, EX_UNAVAILABLE for one that is not available. With a broker it opens no socket, and
+   only counts rejections. */
 int ingest_open(struct ingest **ingest, void *zmq_context, struct security *security,
                 const struct config *config, const struct model *model, struct error *error);
 void ingest_close(struct ingest **ingest);
@@ -57,7 +57,7 @@ void *ingest_socket(const struct ingest *ingest);
 const char *ingest_endpoint(const struct ingest *ingest);
 
 /* Receive one example without waiting; `now` (CLOCK_MONOTONIC in ns) becomes its `received`. 1:
-   `example` is filled and valid until the next call. 0: there is no message, or several were
+   `example` is filled and valid until the next call. 0: no message is waiting, or several were
    rejected: poll again. -1: the socket has failed. */
 int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, struct error *error);
 

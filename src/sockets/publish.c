@@ -260,8 +260,8 @@ static void find_sender(struct publish_thread *thread, zmq_msg_t *message, struc
 }
 
 /* `gone`: the message has no sender: libzmq reports the end of a connection. */
-static bool take_report(struct publish_thread *thread, zmq_msg_t *message, struct sender *sender,
-                        bool *gone) {
+static bool process_report(struct publish_thread *thread, zmq_msg_t *message, struct sender *sender,
+                           bool *gone) {
     const unsigned char *frame = zmq_msg_data(message);
     size_t size = zmq_msg_size(message);
     if (size == 0 || frame[0] > 1)
@@ -289,7 +289,7 @@ static bool take_report(struct publish_thread *thread, zmq_msg_t *message, struc
 }
 
 /* Returns whether more subscriptions may wait. */
-static bool take_reports(struct publish_thread *thread) {
+static bool process_reports(struct publish_thread *thread) {
     bool status = false, gone = false, more = true;
     int taken = 0;
     struct sender sender = {.descriptor = -1};
@@ -299,7 +299,7 @@ static bool take_reports(struct publish_thread *thread) {
     while (taken < SUBSCRIPTIONS_A_TURN &&
            (more = zmq_msg_recv(&messages[taken % 2], thread->socket, ZMQ_DONTWAIT) >= 0)) {
         bool ended = false;
-        status |= take_report(thread, &messages[taken % 2], &sender, &ended);
+        status |= process_report(thread, &messages[taken % 2], &sender, &ended);
         gone |= ended;
         taken++;
     }
@@ -345,7 +345,7 @@ static void *serve(void *context) {
     bool more = false;
     while (wait_for_work(thread, more)) {
         send_messages(thread, MESSAGES_A_TURN);
-        more = take_reports(thread);
+        more = process_reports(thread);
     }
     send_messages(thread, -1);
     return NULL;

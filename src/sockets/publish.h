@@ -57,8 +57,8 @@ const char *publish_run(const struct publish *publish);
 uint64_t publish_dropped(const struct publish *publish);
 
 /* Begin the topic's next message: an object with the fields above, to which the caller adds the
-   topic's own. Call publish_send before beginning another. NULL: the topic has no subscriber,
-   and there is nothing to write or send. */
+   topic's own. Call publish_send before beginning another. NULL: the topic has no subscriber: write
+   and send nothing. */
 struct json_text *publish_begin(struct publish *publish, enum topic topic, uint64_t examples,
                                 uint64_t steps);
 

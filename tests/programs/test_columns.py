@@ -271,8 +271,8 @@ def test_json_and_what_is_refused():
                                                         "0..5"),
         ([b"s", packed((1, 1, 7, 4, 1, 1))], "x_value", "x's column state is 4 at step 0"),
         ([b"s", packed((1, 1, 7, 3, np.nan, 1))], "x_value",
-         "x's column heat has a NaN at step 0, but that column is not 'missing: hold'"),
-        ([b"s", packed((1, 1, np.nan, 3, 1, 1))], "x_value", "x's column hour has a NaN"),
+         "x's column heat is NaN at step 0, but that column does not have missing: hold"),
+        ([b"s", packed((1, 1, np.nan, 3, 1, 1))], "x_value", "x's column hour is NaN"),
         ([b"s", packed((1, 1, np.inf, 3, 1, 1))], "x_value", "x's column hour is infinite"),
     ]
     with tempfile.TemporaryDirectory() as directory, \

@@ -1,5 +1,5 @@
-/* Every error of the configuration, word for word: a text or an override, and what is said of it.
-   For test_config_errors.c; MODEL, BASE and NEXT are config_testing.h's. */
+/* Every error of the configuration, word for word: a text or an override, and its error. For
+   test_config_errors.c; config_testing.h defines MODEL, BASE and NEXT. */
 #ifndef RUNNEL_CONFIG_ERRORS_H
 #define RUNNEL_CONFIG_ERRORS_H
 
@@ -26,12 +26,12 @@
     "examples: {redis: {stream: s}, json: {" keys "}}\n"
 #define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
-/* A text, and its error after the file's name: ":LINE:COLUMN: KEY: ...". "..." at the end stands
-   for words that are libyaml's. */
+/* A text, and its error after the name of the file: ":LINE:COLUMN: KEY: ...". "..." at the end
+   stands for any words. */
 static const struct {
-    const char *text, *says;
+    const char *text, *sentence;
 } wrong_files[] = {
-    /* The file as a whole. */
+    /* The whole file. */
     {"", ":1:1: empty configuration: `name` and `model` are required"},
     {"# nothing but a comment\n", ":1:1: empty configuration: `name` and `model` are required"},
     {"---\n...\n", ":2:1: name: missing; expected 1 to 64 letters, digits, '-', '_' and '.' (name "
@@ -81,7 +81,7 @@ static const struct {
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, siez: 4}]\n",
      ":3:34: model.layers.0.siez: unknown key (did you mean \"model.layers.0.size\"?); expected in "
      "model.layers.0: cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias"},
-    /* Sections that are none. */
+    /* Values in place of sections. */
     {BASE "learning: 3\n", ":6:11: learning: expected a mapping of rule, window, stride, "
                            "optimizer, clip, max_streams, threads, pin, got \"3\""},
     {BASE "state: [a]\n",
@@ -296,7 +296,7 @@ static const struct {
      ":7:17: control.bind: \"ipc:///tmp/a\" is also statistics.bind; use another endpoint"},
     {BASE "control: {bind: \"tcp://127.0.0.1:5570\"}\n",
      ":6:17: control.bind: \"tcp://127.0.0.1:5570\" is also examples.bind; use another endpoint"},
-    /* What other machines can reach, and lists without keys. */
+    /* Sockets that other machines can reach, and lists without keys. */
     {BASE "examples: {bind: \"tcp://*:5570\"}\n",
      ":6:18: examples.bind: \"tcp://*:5570\" is reachable from other machines without keys; use "
      "loopback or ipc, or set security.secret..."},
@@ -313,7 +313,7 @@ static const struct {
      "without keys..."},
     {BASE "security: {allow: {control: a}}\n",
      ":6:29: security.allow.control: requires security.secret"},
-    /* Keys that count only beside others. */
+    /* Keys that require others. */
     {"name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: real, size: 2, embedding: "
      "3}\n  output: {loss: squared, size: 2}\n",
      ":4:43: model.input.embedding: requires kind: symbol, got kind: real"},
@@ -402,9 +402,9 @@ static const struct {
      ":6:9: device: the YAML tag \"tag:yaml.org,2002:binary\" is not supported"},
 };
 
-/* An override of a good file, and its error; one that begins with ':' is said of the file. */
+/* An override of a valid file, and its error; errors of the file begin with ':'. */
 static const struct {
-    const char *override, *says;
+    const char *override, *sentence;
 } wrong_overrides[] = {
     {"learning.window", "--set learning.window: missing value; expected KEY=VALUE"},
     {"=3", "--set =3: unknown key; expected here: " TOP},

@@ -1,4 +1,4 @@
-/* Messages that are examples, messages that are none, and examples in both forms. */
+/* Valid and invalid messages, and examples in both forms. */
 #ifndef RUNNEL_TEST_EXAMPLE_MESSAGES_H
 #define RUNNEL_TEST_EXAMPLE_MESSAGES_H
 
@@ -102,11 +102,11 @@ static const struct good {
     {{MODEL_STROKES, {TEXT("a"), REALS(1, 2, 3), REALS(NAN, 5, 1)}, 3}, 1, .y = true},
 };
 
-/* `says` stands in the sentence that the sender's administrator will read. */
+/* Invalid messages; the error contains `sentence`. */
 static const struct bad {
     struct message message;
     enum reject_reason reason;
-    const char *says;
+    const char *sentence;
 } bad[] = {
     {{MODEL_REAL, {NONE}, 0}, REJECT_FRAMES, "0 frames"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {frozen_header, 24}, NONE}, 5},
@@ -135,7 +135,8 @@ static const struct bad {
     {{MODEL_CHARACTERS, {TEXT("a"), WHOLES(WIRE_NO_CLASS)}, 2}, REJECT_X_VALUE, "expected 0..4"},
     {{MODEL_COLUMNS, {TEXT("a"), REALS(1, 2)}, 2},
      REJECT_X_SIZE,
-     "8 bytes (2 numbers), expected a multiple of 12, for 3 columns: load float32, host uint32, hour "
+     "8 bytes (2 numbers), expected a multiple of 12, for 3 columns: load float32, host uint32, "
+     "hour "
      "float32"},
     {{MODEL_COLUMNS, {TEXT("a"), WHOLES(0, 5, 0)}, 2},
      REJECT_X_VALUE,
@@ -176,7 +177,7 @@ static const struct bad {
      "time is not finite"},
 };
 
-/* The same example in both forms. JSON that has flags but no "sequence" is not numbered. */
+/* The same example in both forms. JSON with flags but without "sequence" is not numbered. */
 static const struct {
     const char *json;
     struct message message;

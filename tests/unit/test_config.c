@@ -1,5 +1,5 @@
-/* What the configuration accepts and makes of it: defaults, spellings, overrides, paths, the
-   digest, changes in flight, and the shipped files and the manual against the table of keys. */
+/* Valid configurations: defaults, spellings, overrides, paths, the digest, changes while
+   running, and the shipped files and the manual against the table of keys. */
 #include "config_testing.h"
 
 #include <sysexits.h>
@@ -49,7 +49,7 @@ static void test_journal(void **state) {
     assert_true(good(BASE, "state.journal.keep=3000000").journal.keep == 3000000);
 }
 
-/* As PyYAML writes it: block style, and an anchor where the same layer stands again. */
+/* The format of PyYAML: block style, and an anchor for a repeated layer. */
 static void test_anchors_and_styles(void **state) {
     static const char block[] = "name: handwriting\nmodel:\n  input:\n    kind: real\n    size: 3\n"
                                 "  layers:\n  - &id001\n    cell: lstm\n    size: 10\n"
@@ -72,7 +72,7 @@ static void test_anchors_and_styles(void **state) {
     assert_string_equal(a.compatible, b.compatible);
 }
 
-/* What YAML 1.1 would read otherwise is read by what its key is. */
+/* Values that YAML 1.1 would interpret otherwise are read with the type of their key. */
 static void test_spellings(void **state) {
     static const struct {
         const char *value;
@@ -122,7 +122,7 @@ static void test_losses_and_targets(void **state) {
     }
 }
 
-/* Endpoints that other machines can reach need keys, or this. */
+/* Endpoints that other machines can reach require keys, or this. */
 #define OPEN "security: {insecure: true}\n"
 
 static void test_endpoints(void **state) {
@@ -139,7 +139,7 @@ static void test_endpoints(void **state) {
         assert_false(c.examples.connect);
         assert_int_equal(c.examples_socket, EXAMPLES_SUB);
     }
-    /* Without keys, what only this machine reaches is bound, and anything is connected to. */
+    /* Without keys, local endpoints may be bound, and all endpoints may be connected to. */
     static const char *const local[] = {"tcp://127.0.0.1:*", "tcp://127.8.9.10:1", "tcp://[::1]:1",
                                         "tcp://[::ffff:127.0.0.1]:1", "ipc:///tmp/a"};
     for (size_t n = 0; n < COUNT(local); n++) {
@@ -186,7 +186,7 @@ static void test_overrides(void **state) {
     assert_string_equal(good("seed: 1\n" MODEL, "name=b").name, "b");
 }
 
-/* Later ones see what earlier ones left. */
+/* Later overrides see the results of earlier ones. */
 static void test_several_overrides(void **state) {
     static const char *const overrides[] = {
         "learning.optimizer={kind: sgd}",
@@ -218,7 +218,7 @@ static void check_path(const char *text, const char *override, const char *initi
     assert_string_equal(c.state_directory, expected);
 }
 
-/* An expected path that begins with '.' lies in the file's own directory. */
+/* An expected path that begins with '.' is in the file's own directory. */
 static void test_paths(void **state) {
     static const char initial[] = "name: a\nmodel:\n  initial: w/x.safetensors\n"
                                   "  input: {kind: real, size: 2}\n"
@@ -248,13 +248,13 @@ static void test_paths(void **state) {
     unsetenv("XDG_STATE_HOME");
 }
 
-static void check_path_error(const char *override, const char *says) {
+static void check_path_error(const char *override, const char *sentence) {
     struct config c;
     struct error error = {0};
     assert_int_equal(load(&c, BASE, strlen(BASE), override, &error), -1);
     assert_int_equal(error.status, EX_CONFIG);
-    if (!strstr(error.text, says))
-        fail_msg("%s lacks %s", error.text, says);
+    if (!strstr(error.text, sentence))
+        fail_msg("%s lacks %s", error.text, sentence);
 }
 
 static void test_path_errors(void **state) {
@@ -285,7 +285,7 @@ static void digest_of(const char *override, char digest[CONFIG_DIGEST_SIZE]) {
     memcpy(digest, c.compatible, CONFIG_DIGEST_SIZE);
 }
 
-/* A change to each key of the digest; every other key leaves it as it is. */
+/* A change of each key of the digest; all other keys leave it unchanged. */
 static const struct {
     const char *key, *override;
 } digest_changes[] = {
@@ -345,7 +345,7 @@ static const char *const digest_same[] = {
 static void test_digest(void **state) {
     char plain[CONFIG_DIGEST_SIZE], seen[COUNT(digest_changes)][CONFIG_DIGEST_SIZE];
     digest_of(NULL, plain);
-    /* A checkpoint of today must be known tomorrow: this changes only with what is computed. */
+    /* Future versions must accept today's checkpoints: this changes only with the computation. */
     assert_string_equal(plain, "789fc7c8561cb5f5");
     for (size_t n = 0; n < COUNT(digest_changes); n++) {
         digest_of(digest_changes[n].override, seen[n]);
@@ -361,7 +361,7 @@ static void test_digest(void **state) {
         size_t n = 0;
         while (n < COUNT(digest_changes) && strcmp(digest_changes[n].key, config_keys[k].path))
             n++;
-        bool forecast = config_keys[k].flags & KEY_CHANGED || /* test_config_forecast */
+        bool forecast = config_keys[k].flags & KEY_CHANGED || /* see test_config_forecast */
                         (config_keys[k].when && !strcmp(config_keys[k].is, "forecast"));
         if (!forecast)
             assert_int_equal(n < COUNT(digest_changes), (config_keys[k].flags & KEY_DIGEST) != 0);
@@ -369,12 +369,12 @@ static void test_digest(void **state) {
 }
 
 static void check_set_error(struct config *config, const char *key, const char *value,
-                            const char *says) {
+                            const char *sentence) {
     struct config before = *config;
     struct error error = {0};
     assert_int_equal(config_set(config, key, value, &error), -1);
     assert_int_equal(error.status, EX_CONFIG);
-    assert_string_equal(error.text, says);
+    assert_string_equal(error.text, sentence);
     assert_memory_equal(config, &before, sizeof before);
 }
 
@@ -395,8 +395,8 @@ static void test_cocob(void **state) {
     assert_true(c.learning.optimizer.rate == 0.001 && c.learning.optimizer.alpha == 0.99);
 }
 
-/* Rules but the first have no window: any may stand there, and decides nothing but the stride where
-   none is given. */
+/* Only the first rule has a window. With others any window is valid, and only defines the
+   default of the stride. */
 static void test_rule(void **state) {
     static const char text[] = BASE "learning: {window: 4, stride: 3, rule: rtrl}\n";
     struct config c = good(text, NULL), d = good(text, "learning.window=2");
@@ -505,7 +505,7 @@ static void test_all_layers(void **state) {
     struct config c = good(TWO_LAYERS, "model.layers.N.size=9");
     assert_int_equal(c.architecture.layers[0].size, 9);
     assert_int_equal(c.architecture.layers[1].size, 9);
-    c = good(TWO_LAYERS, "model.layers.N.forget_bias=2"); /* which a dense layer has not */
+    c = good(TWO_LAYERS, "model.layers.N.forget_bias=2"); /* not supported by a dense layer */
     assert_true(c.architecture.layers[0].forget_bias == 2);
     check_wrong("model.layers.N.norm_steps=4",
                 "--set model.layers.N.norm_steps=4: model.layers.0.norm_steps: requires norm: "

@@ -1,5 +1,4 @@
-/* model.input.columns and model.output.columns: what they become, what is refused, and what their
-   model looks like. */
+/* model.input.columns and model.output.columns: their results, their errors, and their models. */
 #include "config_testing.h"
 
 #define INPUT(input, output)                                                                       \
@@ -45,7 +44,7 @@ static void test_mixed(void **state) {
                         "load float32, host uint32, hour float32, state uint32, oil-temp float32");
 }
 
-/* Columns have from model.input what they do not say themselves. */
+/* Columns inherit missing keys from model.input. */
 static void test_inherited(void **state) {
     struct config c = good(INPUT("scale: standard, memory: 100, limit: 9, missing: hold, columns: "
                                  "[{name: a}, {name: b, scale: none, missing: reject}, {name: c, "
@@ -60,7 +59,7 @@ static void test_inherited(void **state) {
     assert_int_equal(c.architecture.output.columns[1], 0);
 }
 
-/* One symbol alone is what its short form is, but for its tensor's name. */
+/* One symbol alone equals its short form, except the name of its tensor. */
 static void test_one_symbol(void **state) {
     static struct model model;
     struct config c = good(
@@ -72,7 +71,7 @@ static void test_one_symbol(void **state) {
     assert_string_equal(model.tensors[0].name, "embedding.w.weight");
 }
 
-/* Numbers alone need no parts; the preset forecasts real columns that have names. */
+/* Numbers alone need no parts. The preset forecasts real columns with names. */
 static void test_numbers_alone(void **state) {
     static struct model model;
     struct config c = good(INPUT("columns: [{name: a, mask: true, missing: hold}, {name: b, kind: "
@@ -87,7 +86,7 @@ static void test_numbers_alone(void **state) {
     assert_true(c.architecture.output.size == 2 && c.architecture.output.column_count == 0);
 }
 
-/* Each is another network; the digest says so. */
+/* Each variant is another network with another digest. */
 static void test_digests(void **state) {
     static const char *const others[] = {
         "model.input.columns=[{name: a}, {name: c}]",
@@ -118,7 +117,7 @@ static void test_digests(void **state) {
 }
 
 static const struct {
-    const char *override, *says;
+    const char *override, *sentence;
 } wrong[] = {
     {"model.input.columns=[]", "model.input.columns: expected a list of 1 to 256 columns, got 0"},
     {"model.input.columns=[{name: a, kind: reel}]",
@@ -189,10 +188,11 @@ static void test_wrong(void **state) {
         struct config config;
         struct error error = {0};
         int status = load(&config, text, strlen(text), wrong[n].override, &error);
-        if (!wrong[n].says && status == 0)
+        if (!wrong[n].sentence && status == 0)
             fail_msg("accepted: %s", wrong[n].override);
-        if (wrong[n].says && !strstr(error.text, wrong[n].says))
-            fail_msg("%s\n  says   %s\n  wanted %s", wrong[n].override, error.text, wrong[n].says);
+        if (wrong[n].sentence && !strstr(error.text, wrong[n].sentence))
+            fail_msg("%s\n  got      %s\n  expected %s", wrong[n].override, error.text,
+                     wrong[n].sentence);
     }
     struct error error = {0};
     struct config config;

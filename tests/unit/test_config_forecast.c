@@ -1,4 +1,4 @@
-/* preset: forecast, scale: forecast and what comes with it, experts and members. */
+/* preset: forecast, scale: forecast, experts and members. */
 #include "config_testing.h"
 
 #include "forecast/forecast.h"
@@ -11,13 +11,13 @@
     "  input: {kind: real, size: 2, scale: forecast}\n"                                            \
     "  output: {loss: squared, target: next" output "}\n"
 
-static void check_error(const char *text, const char *override, const char *says) {
+static void check_error(const char *text, const char *override, const char *sentence) {
     struct config config;
     struct error error = {0};
     if (load(&config, text, strlen(text), override, &error) == 0)
         fail_msg("accepted: %s%s", text, override ? override : "");
-    if (!strstr(error.text, says))
-        fail_msg("%s\nis said instead of\n%s", error.text, says);
+    if (!strstr(error.text, sentence))
+        fail_msg("%s\ninstead of\n%s", error.text, sentence);
 }
 
 static void test_preset_is_whole(void **state) {
@@ -48,7 +48,7 @@ static void test_preset_is_whole(void **state) {
     assert_int_equal(c.members[1].output.relative, RELATIVE_NONE);
 }
 
-/* What is looked at beside learning decides nothing of it: a checkpoint fits with and without. */
+/* Anomaly scores do not affect learning: a checkpoint fits with and without them. */
 static void test_anomalies_are_not_in_the_digest(void **state) {
     struct config on = good(WHOLE, NULL);
     assert_string_equal(good(WHOLE, "anomaly.enabled=false").compatible, on.compatible);
@@ -64,7 +64,7 @@ static void test_prefixes_of_keys_that_share(void **state) {
     assert_string_equal(c.anomaly.share.prefixes[0], "web-");
     assert_string_equal(c.anomaly.share.prefixes[1], "");
     assert_string_equal(c.compatible, good(WHOLE, NULL).compatible);
-    c = good(WHOLE "anomaly: {share: [web-, '']}\n", "anomaly.share=db-"); /* in place of those */
+    c = good(WHOLE "anomaly: {share: [web-, '']}\n", "anomaly.share=db-"); /* replaces those */
     assert_int_equal(c.anomaly.share.count, 1);
     assert_string_equal(c.anomaly.share.prefixes[0], "db-");
     assert_int_equal(good(WHOLE, "anomaly.share=[]").anomaly.share.count, 0);
@@ -78,7 +78,7 @@ static void test_prefixes_of_keys_that_share(void **state) {
     }
 }
 
-static void test_preset_gives_way(void **state) {
+static void test_preset_is_overridden(void **state) {
     struct config c =
         good(WHOLE "learning: {stride: 8}\nmembers: []\nexperts: [ar3, last]\n", NULL);
     assert_int_equal(c.learning.stride, 8);
@@ -131,7 +131,7 @@ static void test_members_set(void **state) {
     assert_int_equal(good(FORECAST(""), "combine=mean").combined, COMBINE_ONE + EXPERT_mean);
 }
 
-/* So many members, of which each but the first sets `sets`; to be freed. */
+/* `count` members; all except the first set `sets`. The caller frees the text. */
 static char *many_members(size_t count, const char *sets) {
     char *text = NULL;
     size_t size = 0;
@@ -143,7 +143,7 @@ static char *many_members(size_t count, const char *sets) {
     return text;
 }
 
-/* Each is what a configuration that sets the same is, and one more is refused. */
+/* Each member equals a configuration with its values, and one more member is an error. */
 static void test_most_members(void **state) {
     char *text = many_members(CONFIG_MEMBERS_MAX, ", model.layers.0.size: 5");
     struct config *c = malloc(2 * sizeof *c), *lone = c + 1;
@@ -165,7 +165,7 @@ static void test_most_members(void **state) {
     free(text);
 }
 
-/* A text for each key has room, but not the longest ones for all. */
+/* All members have room for a text for each key, but not for the longest ones. */
 static void test_members_that_set_much(void **state) {
     enum { KEYS = 8, VALUE = 170 };
     char sets[KEYS * (VALUE + sizeof ", key0: ")], *at = sets;
@@ -175,11 +175,11 @@ static void test_members_that_set_much(void **state) {
     check_error(text, NULL, "members: the settings of all members exceed 73728 bytes");
     free(text);
     text = many_members(9, sets);
-    check_error(text, NULL, "members: member m1 cannot set key0"); /* that many have room */
+    check_error(text, NULL, "members: member m1 cannot set key0"); /* these still fit */
     free(text);
 }
 
-/* Members that set so many bytes, their zeros included, and then one that sets one thing more. */
+/* Members that set so many bytes, including zeros, and one more that sets another value. */
 static char *members_that_set(size_t bytes) {
     enum { AROUND = sizeof "k00=" };
     char *text = NULL;
@@ -200,17 +200,17 @@ static char *members_that_set(size_t bytes) {
     return text;
 }
 
-/* The last byte is used by who comes before. */
+/* An earlier member uses the last byte. */
 static void test_members_that_set_all_there_is(void **state) {
     char *text = members_that_set(CONFIG_SETS_SIZE);
     check_error(text, NULL, "members: the settings of all members exceed 73728 bytes");
     free(text);
 }
 
-/* What does not work is refused with a sentence. */
+/* Invalid combinations are rejected with a sentence. */
 static void test_refused(void **state) {
     static const struct {
-        const char *text, *override, *says;
+        const char *text, *override, *sentence;
     } wrong[] = {
         {"name: a\npreset: forecast\nmodel: {input: {kind: symbol, size: 2, scale: forecast}}\n",
          NULL, "model.input.scale: requires kind: real, got kind: symbol"},
@@ -280,10 +280,10 @@ static void test_refused(void **state) {
         {WHOLE, "combine=other", "combine: expected mlpoly, average, best"},
     };
     for (size_t n = 0; n < COUNT(wrong); n++)
-        check_error(wrong[n].text, wrong[n].override, wrong[n].says);
+        check_error(wrong[n].text, wrong[n].override, wrong[n].sentence);
 }
 
-/* One configuration is on the stack at a time: each is a quarter of a megabyte. */
+/* Only one configuration is on the stack at a time: each has a quarter of a megabyte. */
 static const char *compatible(const char *text, const char *override,
                               char digest[CONFIG_DIGEST_SIZE]) {
     const struct config c = good(text, override);
@@ -308,7 +308,7 @@ static void test_digests_of_targets(void) {
         for (size_t m = 0; m < n; m++)
             assert_string_not_equal(seen[n], seen[m]);
     }
-    /* Written out, a default is the same. */
+    /* A written default does not change the digest. */
     assert_string_equal(
         compatible(BASE, "model.output={loss: squared, size: 2, scale: none}", other), seen[0]);
     assert_string_equal(
@@ -316,7 +316,7 @@ static void test_digests_of_targets(void) {
         seen[1]);
 }
 
-/* Targets that are sent are scaled as the input is, where the loss has a scale. */
+/* Targets in messages have the scale of the input, if the loss supports a scale. */
 static void test_targets_are_scaled_alike(void **state) {
     const struct config same =
         good(BASE, "model.input={kind: real, size: 2, scale: standard, memory: 1000, limit: 30}");
@@ -326,7 +326,7 @@ static void test_targets_are_scaled_alike(void **state) {
     assert_int_equal(good(BASE, NULL).architecture.output.scale, SCALE_NONE);
 }
 
-/* All that a checkpoint depends on is in the digest of compatibility, and nothing else. */
+/* The compatible digest covers everything that a checkpoint depends on, and nothing else. */
 static void test_digests_differ(void **state) {
     static const char *const changes[] = {
         NULL,
@@ -360,7 +360,7 @@ int main(void) {
         cmocka_unit_test(test_preset_is_whole),
         cmocka_unit_test(test_anomalies_are_not_in_the_digest),
         cmocka_unit_test(test_prefixes_of_keys_that_share),
-        cmocka_unit_test(test_preset_gives_way),
+        cmocka_unit_test(test_preset_is_overridden),
         cmocka_unit_test(test_looks_ahead),
         cmocka_unit_test(test_members_set),
         cmocka_unit_test(test_most_members),

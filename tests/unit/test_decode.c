@@ -1,4 +1,4 @@
-/* Which messages are examples, what of them is handed on, and what is said of the others. */
+/* Valid messages, their decoded content, and the errors of invalid ones. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,13 +33,13 @@ static void good_messages_are_handed_on(void **state) {
 }
 
 static void assert_rejected(struct bench *bench, const struct message *message, size_t n,
-                            enum reject_reason reason, const char *says) {
+                            enum reject_reason reason, const char *sentence) {
     struct example e;
     char why[REJECT_WHY_SIZE] = "";
     enum reject_reason found = decode_message(bench, message, &e, why);
-    if (found != reason || !strstr(why, says))
+    if (found != reason || !strstr(why, sentence))
         fail_msg("message %zu: %s (%s), expected %s (%s)", n, reject_name(found), why,
-                 reject_name(reason), says);
+                 reject_name(reason), sentence);
     assert_true(e.key_size <= WIRE_KEY_MAX);
     assert_null(e.x);
     assert_null(e.y);
@@ -48,7 +48,7 @@ static void assert_rejected(struct bench *bench, const struct message *message, 
 
 static void bad_messages_are_rejected_with_a_reason(void **state) {
     for (size_t n = 0; n < COUNT(bad); n++)
-        assert_rejected(*state, &bad[n].message, n, bad[n].reason, bad[n].says);
+        assert_rejected(*state, &bad[n].message, n, bad[n].reason, bad[n].sentence);
 }
 
 static const struct bad bad_json[] = {
@@ -111,7 +111,7 @@ static const struct bad bad_json[] = {
     {JSON(MODEL_COLUMNS, "{\"x\": [1, null, 2]}"), REJECT_X_VALUE, "cannot be missing"},
     {JSON(MODEL_COLUMNS, "{\"x\": [1, 5, 2]}"), REJECT_X_VALUE, "column host is 5"},
     {JSON(MODEL_COLUMNS, "{\"x\": [[1, 2, 3], [1, 2, null]]}"), REJECT_X_VALUE,
-     "column hour has a NaN at step 1"},
+     "column hour is NaN at step 1"},
     {JSON(MODEL_COLUMNS, "{\"x\": [1, 2]}"), REJECT_X_SIZE, "2 numbers"},
     {JSON(MODEL_TAGS, "{\"x\": 1, \"y\": 3}"), REJECT_Y_VALUE, "3 at step 0"},
     {JSON(MODEL_TAGS, "{\"x\": [1, 2], \"y\": 1}"), REJECT_Y_SIZE, "2 steps"},
@@ -120,7 +120,7 @@ static const struct bad bad_json[] = {
 
 static void bad_json_is_rejected_with_a_reason(void **state) {
     for (size_t n = 0; n < COUNT(bad_json); n++)
-        assert_rejected(*state, &bad_json[n].message, n, bad_json[n].reason, bad_json[n].says);
+        assert_rejected(*state, &bad_json[n].message, n, bad_json[n].reason, bad_json[n].sentence);
 }
 
 static void json_names_its_producer(void **state) {
@@ -188,7 +188,7 @@ static void json_of_many_steps_is_bounded(void **state) {
     }
 }
 
-/* A number anywhere in a long x is looked at, wherever the frame begins. */
+/* All numbers of a long x are checked, at any alignment of the frame. */
 static void no_number_is_overlooked_at_any_alignment(void **state) {
     enum { STEPS = 67 };
     struct bench *bench = *state;
@@ -221,7 +221,9 @@ static const struct bad bad_without_header[] = {
      REJECT_X_SIZE,
      "36 bytes (3 steps of 3 float32) and no header; several steps require a header"},
     {{MODEL_HOLD, {TEXT("a"), REALS(1, 2, 3, 4), NONE}, 3}, REJECT_X_SIZE, "float64?"},
-    {{MODEL_CHARACTERS, {TEXT("a"), WHOLES(1, 0)}, 2}, REJECT_X_SIZE, "8 bytes (int64?), expected 1 uint32"},
+    {{MODEL_CHARACTERS, {TEXT("a"), WHOLES(1, 0)}, 2},
+     REJECT_X_SIZE,
+     "8 bytes (int64?), expected 1 uint32"},
     {{MODEL_REAL, {TEXT("a"), TEXT("123456")}, 2},
      REJECT_X_SIZE,
      "x has 6 bytes (float16?), expected 3 float32 (12 bytes)"},
@@ -248,7 +250,7 @@ static void a_message_without_header_is_one_step(void **state) {
         assert_int_equal(decoder_open(&one.decoders[m], &one.models[m], false, NULL), 0);
     for (size_t n = 0; n < COUNT(bad_without_header); n++)
         assert_rejected(&one, &bad_without_header[n].message, n, bad_without_header[n].reason,
-                        bad_without_header[n].says);
+                        bad_without_header[n].sentence);
     for (size_t n = 0; n < COUNT(good_of_one_step); n++) {
         struct example e;
         char why[REJECT_WHY_SIZE] = "";
@@ -276,7 +278,8 @@ static const struct bad bad_schemas[] = {
     {SCHEMA(MODEL_REAL, "\"columns\": 2.5"), REJECT_JSON, "must be a list of names or a count"},
     {SCHEMA(MODEL_REAL, "\"columns\": [1, 2, 3]"), REJECT_JSON, "must be a list of names"},
     {SCHEMA(MODEL_REAL, "\"columns\": -1"), REJECT_JSON, "must be a list of names"},
-    {SCHEMA(MODEL_REAL, "\"columns\": [{\"kind\": \"a\"}]"), REJECT_JSON, "must be a list of names"},
+    {SCHEMA(MODEL_REAL, "\"columns\": [{\"kind\": \"a\"}]"), REJECT_JSON,
+     "must be a list of names"},
     {JSON(MODEL_REAL, "{\"schema\": 7}"), REJECT_JSON, "no object"},
     {JSON(MODEL_REAL, "{\"schema\": {}, \"x\": [1, 2, 3]}"), REJECT_JSON,
      "unknown member 'schema'"},
@@ -293,7 +296,7 @@ static const struct message good_schemas[] = {
 static void schemas_are_checked_and_no_examples(void **state) {
     for (size_t n = 0; n < COUNT(bad_schemas); n++)
         assert_rejected(*state, &bad_schemas[n].message, n, bad_schemas[n].reason,
-                        bad_schemas[n].says);
+                        bad_schemas[n].sentence);
     for (size_t n = 0; n < COUNT(good_schemas); n++) {
         struct example e;
         char why[REJECT_WHY_SIZE] = "";
@@ -350,7 +353,8 @@ static void a_note_is_handed_on(void **state) {
         assert_int_equal(e.steps, 1);
     }
     for (size_t n = 0; n < COUNT(bad_notes); n++)
-        assert_rejected(*state, &bad_notes[n].message, n, bad_notes[n].reason, bad_notes[n].says);
+        assert_rejected(*state, &bad_notes[n].message, n, bad_notes[n].reason,
+                        bad_notes[n].sentence);
 }
 
 static void frame_limit_leaves_room_for_the_largest_example(void **state) {

@@ -1,6 +1,5 @@
-/* What is there: the probe against libzmq's sockets of each kind, with and without keys, and
-   against what is no ZeroMQ; what an inquiry makes of it; and what the monitor tells of a socket.
- */
+/* The probe against libzmq's sockets of each kind, with and without keys, and against other
+   servers; results of inquiries, and events of monitors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,7 +26,7 @@
 
 enum { ENDPOINT_SIZE = 128, PATIENCE_MS = 20000 };
 
-#define PATIENCE 20.0 /* seconds: on a busy machine a peer may take its time */
+#define PATIENCE 20.0 /* seconds: peers may be slow on a busy machine */
 
 static const struct {
     int type;
@@ -38,7 +37,7 @@ static const struct {
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* A pair for the peer, and what a client needs to speak with it. */
+/* A key pair for the peer, and the keys of a client for it. */
 static struct key_pair peer_keys;
 static struct key_client plain, with_keys, with_wrong_keys;
 
@@ -96,7 +95,7 @@ static void test_each_kind(void **state) {
     }
 }
 
-/* Chance must have no say in it. */
+/* Repeated, because the order of events is random. */
 static void test_again_and_again(void **state) {
     struct peer plain_peer, curve_peer;
     struct probe probe;
@@ -150,14 +149,14 @@ static void test_each_transport(void **state) {
     }
 }
 
-/* ---- what is no ZeroMQ ---- */
+/* ---- Servers without ZeroMQ ---- */
 
-/* A server that takes connections, says something, reads on, and closes them or does not. */
+/* A server that accepts connections, sends something, reads on, and optionally closes them. */
 struct server {
     int listener;
     const void *says;
     size_t size;
-    bool closes, once; /* it takes one connection only */
+    bool closes, once; /* `once`: only one connection */
     pthread_t thread;
     char endpoint[ENDPOINT_SIZE];
 };
@@ -240,7 +239,7 @@ static void test_strangers(void **state) {
     }
 }
 
-/* A greeting without keys, and commands after it that are none. */
+/* A greeting without keys, followed by invalid commands. */
 static void test_strange_commands(void **state) {
     unsigned char bytes[128] = {0xff, [9] = 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
     static const struct {
@@ -296,7 +295,7 @@ static void test_stop(void **state) {
     close(stop);
 }
 
-/* ---- inquiries ---- */
+/* ---- Inquiries ---- */
 
 static void inquire_at(struct finding *finding, int type, const struct key_client *keys, int peer,
                        bool peer_has_keys) {
@@ -351,7 +350,7 @@ static void test_findings(void **state) {
     }
 }
 
-/* ---- the monitor ---- */
+/* ---- The monitor ---- */
 
 struct watched {
     void *context, *socket;
@@ -378,7 +377,7 @@ static void close_watched(struct watched *watched) {
     zmq_ctx_term(watched->context);
 }
 
-/* Wait for an event of that kind, past those of other kinds. */
+/* Wait for an event of that kind, skipping others. */
 static void await(struct watched *watched, enum monitor_kind kind) {
     for (int turn = 0; turn < PATIENCE_MS / 10; turn++) {
         struct monitor_event event;
@@ -396,7 +395,7 @@ static void await(struct watched *watched, enum monitor_kind kind) {
     fail_msg("event %d has not come", kind);
 }
 
-/* Which of libzmq's events comes first is chance, and must not show. */
+/* The order of libzmq's events is random, and must not affect the result. */
 static void test_reasons(void **state) {
     static const struct {
         int type, peer;
@@ -445,7 +444,7 @@ static void test_wrong_key_then_right(void **state) {
     close_watched(&watched);
 }
 
-/* What libzmq has given up is connected to again once it is what it should be. */
+/* The monitor connects again after libzmq has stopped, once the right peer is there. */
 static void test_another_peer(void **state) {
     unsigned char says[128] = {0xff, [9] = 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
     static const char ready[] = "\x04\x18\x05READY\x0bSocket-Type\0\0\0\x03REP";

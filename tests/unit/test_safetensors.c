@@ -99,7 +99,7 @@ static void fill(struct content *content) {
     content->count = UINT64_MAX - 1;
 }
 
-/* `large` goes out whole, or in portions of `portion` bytes. */
+/* Write `large` whole, or in portions of `portion` bytes. */
 static int write_content(const struct content *content, size_t portion, safetensors_sink *sink,
                          void *context, uint64_t *size, struct error *error) {
     struct safetensors_entry entries[] = {
@@ -160,7 +160,7 @@ static void reads_what_it_wrote(void **state) {
     close(descriptor);
     check_content(&content);
 
-    /* In memory, and put in one piece: the same bytes. */
+    /* In memory, and in one piece: the same bytes. */
     struct safetensors_memory memory = {0};
     assert_int_equal(
         write_content(&content, SIZE_MAX, safetensors_to_memory, &memory, &size, &error), 0);
@@ -172,7 +172,7 @@ static void reads_what_it_wrote(void **state) {
     assert_memory_equal(stored, memory.bytes, memory.size);
     free(stored);
 
-    /* The tensors' bytes begin at a multiple of 8, so that a reader may map them. */
+    /* The tensors' bytes begin at a multiple of 8, so that readers can map them. */
     uint64_t length;
     memcpy(&length, memory.bytes, sizeof length);
     assert_int_equal(length % 8, 0);
@@ -194,7 +194,7 @@ static void a_full_disk_is_an_error(void **state) {
     close(descriptor);
 }
 
-/* A pipe takes large pieces in short writes. */
+/* A pipe accepts large pieces in short writes. */
 static void short_writes_go_on(void **state) {
     static struct content content;
     fill(&content);
@@ -265,7 +265,7 @@ static void every_truncation_is_refused(void **state) {
     assert_refused("after the header, got 28");
 }
 
-/* Either refused, or all that it then says of itself can be read. */
+/* A damaged file is rejected, or all its contents can be read. */
 static void survive(void) {
     struct safetensors *file = NULL;
     struct error error;
@@ -305,7 +305,7 @@ static void no_flipped_bit_does_harm(void **state) {
 #define ENTRY(name, dtype, shape, offsets)                                                         \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
-static void what_is_wrong_is_said(void **state) {
+static void errors_name_the_cause(void **state) {
     const struct {
         const char *json;
         size_t data;
@@ -322,7 +322,8 @@ static void what_is_wrong_is_said(void **state) {
         {"{" ENTRY("a", "F32", "1", "[0,4]") "}", 4, "tensor a has an invalid shape"},
         {"{" ENTRY("a", "F32", "[-1]", "[0,4]") "}", 4, "tensor a has an invalid shape"},
         {"{" ENTRY("a", "F32", "[1.0]", "[0,4]") "}", 4, "tensor a has an invalid shape"},
-        {"{" ENTRY("a", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "tensor a has an invalid shape"},
+        {"{" ENTRY("a", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4,
+         "tensor a has an invalid shape"},
         {"{" ENTRY("a", "F32", "[1]", "[0]") "}", 4, "tensor a has invalid data_offsets"},
         {"{" ENTRY("a", "F32", "[1]", "[4,0]") "}", 4, "tensor a has invalid data_offsets"},
         {"{" ENTRY("a", "F32", "[1]", "[-4,0]") "}", 4, "tensor a has invalid data_offsets"},
@@ -387,7 +388,7 @@ int main(void) {
         cmocka_unit_test(the_writer_counts),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(no_flipped_bit_does_harm),
-        cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(errors_name_the_cause),
         cmocka_unit_test(what_is_no_file_is_refused),
         cmocka_unit_test(a_file_that_shrinks_is_an_error),
     };
