@@ -86,7 +86,7 @@ static void mdoc_quoted(const char *text, size_t length) {
 
 /* Write text with one line for each sentence and each quoted text. */
 static void mdoc_text(const char *text) {
-    bool begins = true; /* of a line of the document */
+    bool begins = true; /* a line of the document begins */
     while (*text) {
         const char *quote = *text == '`' ? strchr(text + 1, '`') : NULL;
         size_t length = config_token(text);

@@ -24,7 +24,8 @@ enum { PROBE_TYPE_SIZE = 16 };
 
 struct probe {
     enum probe_answer answer;
-    char type[PROBE_TYPE_SIZE]; /* for PROBE_PLAIN: "REP", "XPUB", ...; "" if not received */
+    /* socket type for PROBE_PLAIN: "REP", "XPUB", ...; "" if not received */
+    char type[PROBE_TYPE_SIZE];
 };
 
 /* Probe the listener at tcp://HOST:PORT or ipc://PATH (ipc://@NAME: abstract), for at most

@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-struct json_t; /* of jansson; needed only by programs that use it */
+struct json_t; /* defined by jansson; needed only by programs that use it */
 
 /* One sentence about a failure. */
 struct runnel_error {
@@ -72,7 +72,7 @@ enum runnel_kind {
 
 struct runnel_news {
     enum runnel_kind kind;
-    const char *why; /* for HINDERED and REFUSED: begins with "the daemon" or "the peer" */
+    const char *why; /* reason of HINDERED and REFUSED: begins with "the daemon" or "the peer" */
 
     /* The fields below are for MESSAGE. */
     const char *topic;      /* "status", "loss", "state", "prediction", "event"; or "" */
@@ -84,7 +84,8 @@ struct runnel_news {
     const char *run;        /* the new run */
     const char *run_before; /* the previous run */
     uint64_t missed;        /* messages of this topic lost immediately before this one */
-    /* For `loss` with a subscription to `status`, see struct runnel_gap; else NAN. */
+    /* The unheard range of a `loss` with a subscription to `status`, see struct runnel_gap; else
+       NAN. */
     double unheard[2];
 };
 
@@ -218,15 +219,15 @@ struct runnel_example {
     const char *json;
     size_t json_size;
     uint32_t
-        /* With RUNNEL_LABEL: the numbers of the labelled example, which has the same key and
+        /* The numbers of the labelled example with RUNNEL_LABEL; it has the same key and
            producer. */
         label_epoch;
     uint64_t label_sequence;
-    /* With RUNNEL_WORDS: for each number 0xFFFFFFFE of x and y a byte with the size of its word,
-       and the word. */
+    /* The words with RUNNEL_WORDS: for each number 0xFFFFFFFE of x and y a byte with the size of
+       its word, and the word. */
     const void *words;
     size_t words_size;
-    /* With RUNNEL_NOTE: UTF-8 without NUL, at most 1000 bytes. */
+    /* The note with RUNNEL_NOTE: UTF-8 without NUL, at most 1000 bytes. */
     const char *note;
     size_t note_size;
 };
@@ -264,7 +265,7 @@ struct runnel_report {
     /* A duplicate that was sent only once: another sender with the same producer, or an earlier
        run of this one, has used its number. */
     bool foreign;
-    /* For a rejection: the daemon's explanation; NULL = only `why` is known. */
+    /* The daemon's explanation of a rejection; NULL = only `why` is known. */
     const char *sentence;
 };
 

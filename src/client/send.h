@@ -20,7 +20,7 @@ struct send_hooks {
     void (*report)(void *context, const struct runnel_report *report);
     bool (*tick)(void *context, bool connected);
     void *context;
-    uint64_t producer; /* of the following examples */
+    uint64_t producer; /* producer of the following examples */
 };
 void send_report(const struct send_hooks *hooks, const struct runnel_report *report);
 

@@ -27,7 +27,7 @@
 
 enum {
     WINDOW_EXAMPLES = 10000, /* default */
-    WINDOW_BYTES = 64 << 20, /* or one example, if it is larger */
+    WINDOW_BYTES = 64 << 20, /* bytes; one larger example is accepted, too */
 };
 
 struct held {
@@ -249,7 +249,7 @@ static void dealer_close(struct dealer **pointer) {
     *pointer = NULL;
 }
 
-/* As push_open, but it only connects. Peer and hooks must outlive it. */
+/* Open a dealer like push_open, but only connect. Peer and hooks must outlive it. */
 static int dealer_open(struct dealer **result, const struct peer *peer,
                        const struct send_hooks *hooks, struct error *error) {
     struct dealer *dealer = *result = calloc(1, sizeof *dealer);
@@ -351,8 +351,8 @@ static int dealer_wait(struct dealer *dealer, double seconds, bool room, struct 
 
 enum {
     FRUITLESS = 5,       /* connections without an answer before a report */
-    SENTENCE_SIZE = 256, /* of the explanation in a rejection */
-    LAST_SIZE = 16,      /* of the last of too many frames */
+    SENTENCE_SIZE = 256, /* bytes of the explanation in a rejection */
+    LAST_SIZE = 16,      /* bytes of the last of too many frames */
 };
 
 struct router {

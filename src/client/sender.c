@@ -46,7 +46,7 @@ struct push {
         int descriptor; /* libzmq's own */
         int copy;       /* our copy while closing; -1: none */
         bool peer;
-    } connections[CONNECTIONS_MAX]; /* in the order of their beginnings */
+    } connections[CONNECTIONS_MAX]; /* ordered by their beginnings */
     size_t connection_count;
 };
 

@@ -141,7 +141,7 @@ static void track_close(struct track *track) {
 enum {
     FRAMES_MAX = 3,         /* topic, JSON, and one more to detect too many */
     MESSAGE_MAX = 64 << 20, /* bytes: a prediction may have thousands of steps */
-    BODY_MAX = 1 << 20,     /* of other messages, which contain at most numbers of layers */
+    BODY_MAX = 1 << 20,     /* bytes of other messages, which contain at most numbers of layers */
     HEARTBEAT_MS = 5000,    /* a lost host is detected within two of them */
     RECONNECT_MS = 200,
     RECONNECT_MAX_MS = 2000,
@@ -155,7 +155,7 @@ struct runnel_subscriber {
     void *context, *socket;
     struct monitor *monitor;
     bool patient;        /* uses the long intervals of a hindered subscriber */
-    bool connected;      /* after the handshake */
+    bool connected;      /* the handshake is complete */
     double last_message; /* time of the newest message, or of the beginning: clock_seconds */
     bool received_any;
     int descriptor; /* epoll descriptor of socket, monitor and `more` */

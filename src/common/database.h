@@ -10,7 +10,7 @@
 
 struct database_clock {
     double limit;    /* seconds for a read, or a transaction of a read-only file */
-    double deadline; /* of the current one */
+    double deadline; /* deadline of the current one */
 };
 
 /* As sqlite3_open_v2. `clock` must outlive *file; NULL: no limit. A read that takes longer than

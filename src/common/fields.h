@@ -141,7 +141,7 @@ struct field {
     struct {
         const char *name;  /* name of runnel-watch's column; NULL = no column */
         const char *title; /* NULL = the name */
-        int width;         /* in characters */
+        int width;         /* width in characters */
         int place;         /* order from left to right, in steps of 10 */
         int rank; /* columns of the highest rank are hidden first; 0: shown only on request */
     } column;

@@ -21,7 +21,7 @@ static inline bool finite_within(const double *numbers, size_t count, double mos
     return within;
 }
 
-/* As finite_within, but NaN is allowed. */
+/* Whether all numbers are within -most..most or NaN. */
 static inline bool finite_or_nan(const double *numbers, size_t count, double most) {
     bool within = true;
     for (size_t n = 0; n < count; n++)

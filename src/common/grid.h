@@ -14,7 +14,7 @@ struct grid_column {
     bool left;   /* alignment; else right */
     int rank;    /* columns of the highest rank are hidden first; 0: never */
     bool shrink; /* shortened in the middle if the table is too wide */
-    int width;   /* of the widest text, in characters */
+    int width;   /* width of the widest text, in characters */
     bool shown;
 };
 

@@ -9,7 +9,7 @@
 #include "wire.h"
 
 enum {
-    DIGITS = 15,       /* of a real number */
+    DIGITS = 15,       /* digits of a real number */
     NUMBER_SIZE = 32,  /* the longest: -1.23456789012345e-308 */
     CAPACITY = 4096,   /* initial capacity */
     ESCAPE_SIZE = 6,   /* the longest form of a byte: \u001f */
@@ -158,7 +158,8 @@ static char *put_digits(char *end, const char *digits, int count) {
     return end + count;
 }
 
-/* As printf's %.15g and jansson; `used` is the number of digits without trailing zeros. */
+/* Write the digits like printf's %.15g and jansson; `used` is their number without trailing
+   zeros. */
 static char *put_plain(char *end, const char digits[DIGITS], int used, int point) {
     if (point <= 0) {
         *end++ = '0';

@@ -21,8 +21,8 @@
 #include "options.h"
 
 enum {
-    KEYS_BYTES = 32,      /* of a binary key in libzmq */
-    KEYS_TEXT = 40,       /* of its text */
+    KEYS_BYTES = 32,      /* size of a binary key in libzmq */
+    KEYS_TEXT = 40,       /* size of its text */
     KEYS_LIST_MAX = 4096, /* keys in one list */
     KEYS_NAME_SIZE = 32,
 };
@@ -83,7 +83,7 @@ void keys_conceal_process(void);
    reads the keys with keys_client, and calls keys_conceal_process if there is a secret one.
    key_options_ready does the same, and returns false after a complaint. */
 struct key_options {
-    const char *own, *server; /* as given, or NULL */
+    const char *own, *server; /* given values, or NULL */
 };
 #define KEY_OPTIONS(type, field)                                                                   \
     {"key", 0, "FILE", "your secret key, for a daemon with a list of keys",                        \

@@ -17,13 +17,13 @@ enum time_order { TIME_ORDER_UNKNOWN, TIME_DAY_FIRST, TIME_MONTH_FIRST };
 
 /* Reader for the times of one column or field. */
 struct time_reader {
-    const char *format; /* or NULL: automatic */
+    const char *format; /* NULL: automatic */
     const char *option; /* name of the option for the format: "--time-format" */
-    const char *name;   /* of the column or field, for notices */
+    const char *name;   /* name of the column or field, for notices */
     /* prints a notice */
     void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2)));
-    enum time_order order; /* of day and month; known after the first unambiguous date */
-    unsigned reported;     /* which units and orders were reported, one bit each */
+    enum time_order order; /* order of day and month; known after the first unambiguous date */
+    unsigned reported;     /* a set of reported units and orders */
     bool begun;            /* a number was read */
     bool unclear;          /* the last text is ambiguous: only an option can resolve it */
 };

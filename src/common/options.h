@@ -79,7 +79,7 @@ struct option_row {
     const char *help;     /* wrapped when printed; a newline ends a line */
     enum option_type type;
     size_t to; /* offset of the destination in `values` */
-    /* For COUNT; for LIST, `count_most` is the maximum number of values. */
+    /* Bounds for COUNT; for LIST, `count_most` is the maximum number of values. */
     uint64_t count_least, count_most;
     double least, most; /* REAL, POSITIVE */
     const char *words;  /* CHOICE, COMPLETE_WORDS: "push router" */
@@ -122,7 +122,7 @@ struct option_row {
     .type = OPTION_IS_LIST, .to = OPTION_OF(s, field, struct option_list), .count_most = high
 /* parsed by a function */
 #define OPTION_TAKE(function) .type = OPTION_IS_TAKEN, .take = function
-/* With one of these: also set the bool `field`, which must not be the first of its struct. */
+/* Add one of these to also set the bool `field`, which must not be the first of its struct. */
 #define OPTION_GIVEN(s, field) .given = OPTION_OF(s, field, bool)
 
 /* The last rows of the first table of a program, and of all other tables. */
@@ -141,7 +141,7 @@ struct option_group {
 /* A command: the first operand. */
 struct command_row {
     const char *name;     /* "set" */
-    const char *operands; /* as in struct command_line */
+    const char *operands; /* see struct command_line */
     const char *summary;  /* one line */
     enum completion complete;
     const char *words;             /* COMPLETE_WORDS */
@@ -149,7 +149,7 @@ struct command_row {
 };
 
 struct command_line {
-    const char *name; /* of the program */
+    const char *name; /* name of the program */
     /* "NAME", "IMAGES [LABELS]", "[COMMAND [ARGUMENT]...]": the required and optional operands. */
     const char *operands;
     const char *summary; /* printed below the usage */
@@ -158,7 +158,7 @@ struct command_line {
     const struct command_row *const *commands; /* ended by NULL; or NULL */
     const struct command_row *command;         /* the current command, or NULL */
     struct option_group groups[OPTIONS_GROUPS];
-    enum completion complete; /* of operands */
+    enum completion complete; /* completion of operands */
     const char *words;        /* COMPLETE_WORDS */
     bool options_first;       /* the first operand ends the options */
     bool command_first;       /* options follow the command */

@@ -26,7 +26,7 @@ struct streams {
     uint32_t free;         /* list of freed slots */
     uint32_t *buckets;     /* (mask + 1,) */
     uint64_t mask;
-    uint64_t seed; /* of the hash, so that producers cannot construct collisions */
+    uint64_t seed; /* seed of the hash, so that producers cannot construct collisions */
     uint32_t oldest, newest;
 };
 

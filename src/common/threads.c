@@ -18,7 +18,7 @@ enum {
     LINE = 64,  /* bytes of a cache line: each variable that several threads write has its own */
     LOOKS = 32, /* polls between two readings of the clock */
     PATIENCE = 50000, /* ns that a thread polls for work, or for its end, before it sleeps */
-    NAME_SIZE = 16,   /* of a thread, with its terminating zero */
+    NAME_SIZE = 16,   /* size of a thread's name, with its terminating zero */
 };
 
 /* A number that several threads read. */
@@ -55,7 +55,7 @@ struct threads {
     struct helper helpers[THREADS_MAX];
 };
 
-static _Thread_local bool within; /* in a part */
+static _Thread_local bool within; /* the thread is within a part */
 
 /* ---- CPUs ---- */
 

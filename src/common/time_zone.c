@@ -23,7 +23,7 @@ enum {
 };
 #define CYCLE_SECONDS 12622780800.0
 
-/* From the Unix time `at` on, clocks are `offset` seconds ahead of UTC. */
+/* Clocks are `offset` seconds ahead of UTC from the Unix time `at` on. */
 struct shift {
     double at, offset;
 };
@@ -72,7 +72,7 @@ struct change {
 struct rule {
     double standard, summer; /* offsets */
     bool has_summer;
-    struct change begins, ends; /* of summer time */
+    struct change begins, ends; /* changes to and from summer time */
 };
 
 bool time_zone_good(const char *name) {
@@ -125,7 +125,7 @@ static bool parse_time(const char **text, long *seconds) {
     return true;
 }
 
-static bool skip(const char **text, char c) {
+static bool match(const char **text, char c) {
     return **text == c && (*text)++;
 }
 
@@ -133,19 +133,19 @@ static bool skip(const char **text, char c) {
 static bool parse_change(const char **text, struct change *change) {
     enum { MONTHS = 12, YEAR_DAYS = 365 };
     *change = (struct change){.kind = 'D', .time = RULE_TIME};
-    if (!skip(text, ','))
+    if (!match(text, ','))
         return false;
     if (**text == 'M' || **text == 'J')
         change->kind = *(*text)++;
     bool good = change->kind == 'M'
-                    ? parse_number(text, MONTHS, &change->month) && skip(text, '.') &&
-                          parse_number(text, LAST_WEEK, &change->week) && skip(text, '.') &&
+                    ? parse_number(text, MONTHS, &change->month) && match(text, '.') &&
+                          parse_number(text, LAST_WEEK, &change->week) && match(text, '.') &&
                           parse_number(text, DAYS_PER_WEEK - 1, &change->day) && change->month &&
                           change->week
                     : parse_number(text, YEAR_DAYS, &change->day);
     if (!good || (change->kind == 'J' && change->day == 0))
         return false;
-    return !skip(text, '/') || parse_time(text, &change->time);
+    return !match(text, '/') || parse_time(text, &change->time);
 }
 
 static bool read_rule(const char *text, struct rule *rule) {
@@ -175,7 +175,7 @@ static bool is_leap(long year) {
 }
 
 long time_zone_year_begins(long year) {
-    enum { DAYS_TO_1970 = 719162 }; /* from the first day of the year 1 */
+    enum { DAYS_TO_1970 = 719162 }; /* days since the first day of the year 1 */
     long past = year - 1;
     return past * 365 + past / 4 - past / 100 + past / CYCLE_YEARS - DAYS_TO_1970;
 }
@@ -341,7 +341,7 @@ static bool read_footer(struct bytes *bytes, struct time_zone *zone) {
     return length == 0 || add_rule(zone, rule);
 }
 
-/* In version 2 and later, the data is repeated with times of 8 bytes, followed by a rule. */
+/* Version 2 and later repeat the data with times of 8 bytes, followed by a rule. */
 static bool read_zone(struct bytes bytes, struct time_zone *zone) {
     struct counts counts;
     char version;

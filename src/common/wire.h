@@ -28,10 +28,10 @@
 #define WIRE_CONTROL "tcp://127.0.0.1:5572"    /* default endpoint: REP, clients REQ */
 
 enum {
-    WIRE_VERSION = 1,          /* of an acknowledgement, and of a header without a producer */
-    WIRE_VERSION_PRODUCER = 2, /* of a header with a producer */
+    WIRE_VERSION = 1, /* version of an acknowledgement, and of a header without a producer */
+    WIRE_VERSION_PRODUCER = 2, /* version of a header with a producer */
     WIRE_HEADER_SIZE = 24,
-    WIRE_HEADER_SIZE_MAX = 32, /* with a producer */
+    WIRE_HEADER_SIZE_MAX = 32, /* size with a producer */
     WIRE_KEY_MAX = 255,
     WIRE_WORD_MAX = 255,      /* bytes */
     WIRE_WORDS_MAX = 1 << 20, /* bytes of all words of one example */
@@ -62,7 +62,7 @@ struct wire_label {
 
 void wire_label_pack(const struct wire_label *label, unsigned char bytes[WIRE_LABEL_SIZE]);
 
-/* As wire_header_unpack. */
+/* Same results as wire_header_unpack. */
 const char *wire_label_unpack(struct wire_label *label, const void *bytes, size_t size);
 
 /* The bytes: u8 version, u8 flags, u16 zero, u32 epoch, u64 sequence, f64 time; in version 2 also
@@ -97,17 +97,18 @@ enum wire_duplicate {
 
 struct wire_acknowledgement {
     uint8_t status; /* enum wire_status */
-    /* of a rejection: see docs/reference/protocol.md; of a duplicate: enum wire_duplicate */
+    /* enum wire_duplicate, or the reason of a rejection (docs/reference/protocol.md) */
     uint16_t reason;
-    uint32_t epoch;    /* of the example */
-    uint64_t sequence; /* of the example; 0 if a rejected one had none */
-    uint64_t position; /* in the journal; for a duplicate, of the stream's newest example */
+    uint32_t epoch;    /* epoch of the example */
+    uint64_t sequence; /* sequence of the example; 0 if a rejected one had none */
+    /* position in the journal; for a duplicate, that of the stream's newest example */
+    uint64_t position;
 };
 
 void wire_acknowledgement_pack(const struct wire_acknowledgement *acknowledgement,
                                unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE]);
 
-/* As wire_header_unpack. */
+/* Same results as wire_header_unpack. */
 const char *wire_acknowledgement_unpack(struct wire_acknowledgement *acknowledgement,
                                         const void *bytes, size_t size);
 

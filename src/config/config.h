@@ -18,7 +18,7 @@ enum {
     CONFIG_NAME_SIZE = 65,
     CONFIG_DEVICE_SIZE = 16,
     CONFIG_PATH_SIZE = 4096,
-    CONFIG_ADDRESS_SIZE = 256, /* of a broker's address and other texts */
+    CONFIG_ADDRESS_SIZE = 256, /* size of a broker's address and other texts */
     CONFIG_ENDPOINT_SIZE = 256,
     CONFIG_DIGEST_SIZE = 17, /* 16 hexadecimal digits */
     CONFIG_MEMBERS_MAX = 64,
@@ -27,7 +27,7 @@ enum {
     CONFIG_SET_SIZE = 192,
     /* bytes of the texts of all members */
     CONFIG_SETS_SIZE = 8 * CONFIG_SETS_MAX * CONFIG_SET_SIZE,
-    CONFIG_PARTITIONS_MAX = 4096, /* of a broker's stream */
+    CONFIG_PARTITIONS_MAX = 4096, /* largest number of partitions of a broker's stream */
     CONFIG_SHARES_MAX = 64,
     CONFIG_SHARE_SIZE = 128,
     CONFIG_TAGS_MAX = 32,
@@ -176,7 +176,7 @@ struct config {
         char pin[CONFIG_PIN_SIZE]; /* "false", "true", or CPUs as in "0,2-5" */
     } threads;                     /* does not affect any bit */
 
-    /* For scale: forecast. */
+    /* Settings for scale: forecast. */
     unsigned experts;    /* a set as in forecast.h */
     bool members_given;  /* else one network without a name, as above */
     size_t member_count; /* number of given members */
@@ -184,7 +184,7 @@ struct config {
     size_t sets_size; /* bytes in use */
     /* The texts "KEY=VALUE", each with a terminating zero; "" after a member's last. */
     char sets[CONFIG_SETS_SIZE + CONFIG_MEMBERS_MAX];
-    char combine[CONFIG_MEMBER_NAME_SIZE]; /* as written */
+    char combine[CONFIG_MEMBER_NAME_SIZE]; /* the configured name */
     unsigned combined;                     /* index as in mixture.h: experts, then members */
 
     struct {
@@ -192,7 +192,7 @@ struct config {
         bool by_preset; /* enabled by the preset alone: disabled if it needs too much memory */
         size_t memory;  /* contexts of a column */
         struct alarm_rule rule;
-        bool surprise; /* also alarms of surprise, without fatigue */
+        bool surprise; /* enable alarms of surprise, without fatigue */
         double surprise_threshold, surprise_rest;
         struct share_config share;
     } anomaly;
@@ -200,7 +200,7 @@ struct config {
     struct socket_config examples, statistics, control;
     enum examples_socket examples_socket;
     bool many_steps;               /* an example may have several steps without a header */
-    struct consume_config consume; /* in place of the examples socket */
+    struct consume_config consume; /* replaces the examples socket */
     struct {
         double lease;           /* seconds; 0 = not in a fleet */
         uint64_t average_every; /* examples; 0 = never */
@@ -238,7 +238,7 @@ struct config {
         bool accept_short; /* not a key, but the option --accept-short-journal */
     } journal;
 
-    uint64_t initial_digest; /* of the bytes of model.initial's file at the start */
+    uint64_t initial_digest; /* digest of model.initial's file at the start */
 
     /* The digest of all values that affect learning: see config_digest. */
     char digest[CONFIG_DIGEST_SIZE];
@@ -349,8 +349,8 @@ struct config_source {
 
 /* The way in which a changed key of the file comes into effect. */
 enum config_way {
-    CONFIG_APPLIED, /* in effect */
-    CONFIG_RESTART, /* by a restart, which keeps the learned state */
+    CONFIG_APPLIED, /* now */
+    CONFIG_RESTART, /* after a restart, which keeps the learned state */
     CONFIG_REFUSED, /* not with the learned state: a restart would reject it */
     CONFIG_FRESH,   /* only before learning: a restart does not read it */
     CONFIG_WAYS,

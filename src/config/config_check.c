@@ -180,7 +180,7 @@ static int check_presence(struct reading *reading, const struct config_key *key,
 
 static int begin_columns(struct reading *reading);
 
-/* In the table's order: a key follows the keys that decide whether it applies. */
+/* Check the keys in the table's order: a key follows the keys that decide whether it applies. */
 static int check_keys(struct reading *reading) {
     config_preset_layers(reading);
     if (begin_columns(reading) != 0)
@@ -517,7 +517,7 @@ static bool has_numbers(const struct loss_kind *kind) {
     return !kind->class_id;
 }
 
-/* With `target: next` the next input of the stream is the target: loss and sizes must match. */
+/* The next input of the stream is the target with `target: next`: loss and sizes must match. */
 static int check_next(struct reading *reading) {
     const struct input *input = &reading->draft.config.architecture.input;
     const struct output *output = &reading->draft.config.architecture.output;

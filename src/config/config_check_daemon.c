@@ -267,7 +267,7 @@ static int check_messages(struct reading *reading) {
 static int check_publish(struct reading *reading) {
     enum { BROKERS = 4 };
     const struct publish_config *publish = &reading->draft.config.publish;
-    /* For each broker its key, the schemes of its addresses, and a key that only it has. */
+    /* The key of each broker, the schemes of its addresses, and a key that only it has. */
     const struct {
         const char *key, *schemes, *own, *address;
     } brokers[BROKERS] = {

@@ -9,8 +9,8 @@
 
 enum {
     CONFIG_KEYS_MAX = 160,
-    CONFIG_SUMMARY_SIZE = 1024, /* of a key's description */
-    CONFIG_LINE_MAX = 100,      /* of a line in a document */
+    CONFIG_SUMMARY_SIZE = 1024, /* size of a key's description */
+    CONFIG_LINE_MAX = 100,      /* size of a line in a document */
 };
 
 extern const struct config_key *const config_keys; /* complete before main begins */
@@ -30,7 +30,8 @@ bool config_key_below(const struct config_key *key, const char *path);
 /* Whether the path is a layer, and its number. */
 bool config_path_layer(const char *path, size_t *layer);
 
-/* As config_key_path, but with the connect key for a socket that connects. */
+/* The path for the configuration: the connect key for a socket that connects, else
+   config_key_path. */
 void config_key_written(const struct config_key *key, size_t layer, const struct config *config,
                         char path[CONFIG_KEY_SIZE]);
 

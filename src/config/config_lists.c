@@ -459,8 +459,8 @@ static void write_column(struct config_text *to, const struct column *column,
     config_add(to, inside ? "}}" : "}");
 }
 
-/* In a document all keys that apply, else those that differ from the default, so that digests
-   stay the same when a key is added. */
+/* Print all keys that apply in a document, else those that differ from the default, so that
+   digests stay the same when a key is added. */
 static void columns_print(const struct config_key *key, const void *where, struct config_text *to) {
     const struct input *input = AROUND(where, const struct input, column_count);
     (void)key;

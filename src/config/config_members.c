@@ -178,7 +178,7 @@ static void summarize(const struct config *config, size_t member,
     model_summary(&architecture, summary);
 }
 
-/* For each member the first one with the same description. */
+/* Find the first member with the same description as each member. */
 static void find_alike(const struct config *config, size_t first[CONFIG_MEMBERS_MAX]) {
     uint64_t hashes[CONFIG_MEMBERS_MAX];
     for (size_t m = 0; m < config->member_count; m++) {

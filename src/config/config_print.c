@@ -193,7 +193,7 @@ static void print_key(struct config_printer *printer, const struct config_key *k
                       const struct config *config) {
     struct config_text *to = &printer->to;
     char path[CONFIG_KEY_SIZE];
-    /* With the preset it is omitted, because a machine with too little memory may disable it. */
+    /* Omit it with the preset, because a machine with too little memory may disable it. */
     if (!to->json && config->anomaly.by_preset && !strcmp(key->path, "anomaly.enabled"))
         return;
     config_key_written(key, layer, config, path);

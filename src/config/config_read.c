@@ -9,7 +9,7 @@ enum { OVERRIDE_MAX = 16384 }; /* bytes of a value */
 
 static const yaml_node_t NOWHERE; /* the node of an override, whose position is its text */
 
-static const char ANY_LAYER[] = ".N."; /* in the path of an override */
+static const char ANY_LAYER[] = ".N."; /* any layer in the path of an override */
 
 const struct place *config_place(const struct reading *reading, const char *path) {
     const struct config_key *key;

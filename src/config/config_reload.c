@@ -149,7 +149,7 @@ void config_reload(struct config *current, struct config *configured, const stru
             if (differs(&c, key, n))
                 apply(&c, key, n, current, configured, changed, context);
     }
-    if (!c.rates) { /* for members they follow from several keys */
+    if (!c.rates) { /* rates of members follow from several keys */
         copy_rates(after, current);
         copy_rates(after, configured);
     }

@@ -10,8 +10,9 @@
 #include "config_yaml.h"
 
 enum {
-    CONFIG_KEY_SIZE = CONFIG_KEY_NAME_SIZE, /* of a key's path with its terminating zero */
-    CONFIG_LIST_SIZE = 256 * COLUMNS_MAX,   /* of a list of columns in the configuration's syntax */
+    CONFIG_KEY_SIZE = CONFIG_KEY_NAME_SIZE, /* size of a key's path with its terminating zero */
+    /* size of a list of columns in the configuration's syntax */
+    CONFIG_LIST_SIZE = 256 * COLUMNS_MAX,
     /* length of sun_path in struct sockaddr_un without its terminating zero */
     CONFIG_IPC_PATH_MAX = 107,
     CONFIG_CUDA_DEVICES_MAX = 256,
@@ -51,14 +52,14 @@ enum {
     KEY_FRESH = 256,   /* only applies without a checkpoint */
     /* Part of the digest, but a restart can change it: windows are then empty. */
     KEY_WINDOW = 512,
-    KEY_MOMENT = 1024, /* as KEY_WINDOW, and resets the optimizer's moments */
+    KEY_MOMENT = 1024, /* also resets the optimizer's moments */
 };
 
 struct config_key {
     const char *path; /* "model.layers.*.size": '*' is any number in a list */
     const struct value_type *type;
-    size_t offset;           /* in struct draft; for layers, of the first layer */
-    double minimum, maximum; /* of a number */
+    size_t offset;           /* offset in struct draft; for layers, that of the first layer */
+    double minimum, maximum; /* bounds of a number */
     const char *words;       /* "real|symbol" */
     const char *meanings;    /* meanings of the words, separated by '|'; NULL = none */
     const char *fallback;    /* default in the configuration's syntax; NULL = none or computed */
@@ -88,11 +89,11 @@ void config_add_text(struct config_text *to, const char *text);
 
 /* The operations on a value; `where` is its address in the draft. */
 struct value_type {
-    const char *name; /* for --explain */
+    const char *name; /* name of the type for --explain */
     /* Expected values: $low and $high are the key's bounds, $words its words, $truths false,
        true and these words; $most and $bytes as below. */
     const char *expected;
-    size_t size;        /* in the draft */
+    size_t size;        /* size in the draft */
     size_t most, bytes; /* numbers for `expected`; bytes 0: size of the text without its zero */
     const double *automatic;        /* value of a number that is written `auto` */
     bool whole;                     /* a whole number */
@@ -199,7 +200,7 @@ static inline void *config_value_home(const struct config_key *key, size_t layer
     return (char *)draft + key->offset + step;
 }
 
-/* As in struct value_type; -1: the draft is unchanged. */
+/* Store a value as struct value_type does; -1: the draft is unchanged. */
 int config_value_store(const struct config_key *key, size_t layer, const char *text, bool quoted,
                        void *draft);
 

@@ -36,7 +36,7 @@ struct place {
 
 /* The beginning of errors. */
 struct config_origin {
-    const char *path; /* of the file */
+    const char *path; /* path of the file */
     const char *verb; /* name of an override: "--set" */
     bool member;      /* one member: common values are checked elsewhere */
     struct error *error;

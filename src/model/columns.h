@@ -16,7 +16,7 @@ enum {
     COLUMNS_MAX = 256,
     COLUMN_NAME_SIZE = 33,
     COLUMN_HARMONICS_MAX = 64,
-    COLUMNS_TEXT_SIZE = 160, /* of a list of columns for people */
+    COLUMNS_TEXT_SIZE = 160, /* size of a list of columns for people */
 };
 
 /* Words that get symbols in order of appearance (parts/words.c): 0 .. capacity - 1. The symbol

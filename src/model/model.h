@@ -52,16 +52,15 @@ struct ahead {
 };
 
 struct input {
-    enum input_kind kind;         /* with columns: real, except for a single symbol */
+    enum input_kind kind;         /* real with columns, except for a single symbol */
     size_t size;                  /* real: numbers in x; symbol: size of the alphabet */
     size_t embedding;             /* symbol: width of the learned embedding, 0 = one-hot */
-    enum input_scale scale;       /* for `standard`, see memory and limit */
+    enum input_scale scale;       /* `standard` uses memory and limit */
     uint64_t memory;              /* number of values that the scale remembers, 0 = all */
     double limit;                 /* largest distance from the mean in deviations, 0 = no limit */
     bool hold;                    /* missing: hold; with columns: for at least one of them */
-    struct vocabulary vocabulary; /* for symbols */
-    /* For symbols: the number of symbols that words are hashed to (common/word_hash.h), 0 = no
-       hash. */
+    struct vocabulary vocabulary; /* words of symbols */
+    /* The number of symbols that words are hashed to (common/word_hash.h), 0 = no hash. */
     size_t hash;
     size_t column_count; /* 0: no columns are listed */
     struct column columns[COLUMNS_MAX];
@@ -73,31 +72,31 @@ struct layer {
     enum cell cell;
     size_t size; /* H */
     enum norm norm;
-    enum activation activation; /* of a cell with a function */
+    enum activation activation; /* function of a cell that has one */
     float gain;                 /* starting value of every gain */
     float forget_bias;          /* added to the forget gate's starting bias */
-    float norm_momentum;        /* of a norm with running statistics */
-    size_t norm_steps;          /* of a norm with statistics by age */
+    float norm_momentum;        /* momentum of a norm with running statistics */
+    size_t norm_steps;          /* steps of a norm with statistics by age */
 };
 
 struct output {
     enum loss loss;
     size_t size;       /* numbers in a target, or classes */
-    size_t components; /* of losses with components */
+    size_t components; /* components of losses that have them */
     enum target target;
     enum relative relative;
-    bool skip;          /* linear path from the input to the output */
-    bool solved;        /* readout: rls: least squares solve the output's tensors */
-    struct ahead ahead; /* for next */
-    size_t patience;    /* for later: largest number of open steps; one more closes the oldest */
-    enum input_scale scale; /* for given and later: scale of targets, as of an input */
+    bool skip;              /* linear path from the input to the output */
+    bool solved;            /* readout: rls: least squares solve the output's tensors */
+    struct ahead ahead;     /* horizons of next */
+    size_t patience;        /* largest number of open steps of later; one more closes the oldest */
+    enum input_scale scale; /* scale of targets of given and later */
     uint64_t memory;
     double limit;
-    /* For next: the columns of x that are targets, in order; 0: all of x. Else the number of
-       names of y; 0: no names. */
+    /* The columns of x that are targets of next, in order; 0: all of x. Else the number of names
+       of y; 0: no names. */
     size_t column_count;
     uint16_t columns[COLUMNS_MAX];
-    struct vocabulary vocabulary; /* of classes; with `next` that of the input */
+    struct vocabulary vocabulary; /* classes; with `next` the vocabulary of the input */
 };
 
 struct architecture {
@@ -105,7 +104,7 @@ struct architecture {
     struct layer layers[MODEL_LAYERS_MAX];
     size_t layer_count;
     struct output output;
-    /* for given and later: (output.column_count,) */
+    /* names of given and later: (output.column_count,) */
     char target_names[COLUMNS_MAX][COLUMN_NAME_SIZE];
 };
 
@@ -116,7 +115,8 @@ struct tensor {
     size_t rows;    /* first dimension */
     size_t columns; /* second dimension of a matrix; 0 for a vector */
     size_t gates;   /* the rows are `gates` equal groups; 1 without gates */
-    size_t offset;  /* of its first number in the block of all parameters, row-major float32 */
+    /* offset of its first number in the block of all parameters, row-major float32 */
+    size_t offset;
 };
 
 /* A piece of the encoded input, which the first layer and the skip path use. Needed if the
@@ -142,9 +142,9 @@ struct model {
     /* offset of a layer's h in the state; an inner state follows it */
     size_t state_offset[MODEL_LAYERS_MAX];
     size_t state_size; /* S: numbers in one stream's state */
-    size_t ages;       /* for norms by age, the largest number of steps; 0: no such norm */
-    /* With ages: offset of the steps since the stream began, at most `ages`, in the state; its
-       last number. */
+    size_t ages;       /* largest number of steps of norms by age; 0: no such norm */
+    /* Offset of the age in the state, its last number, if `ages` is not 0. The age is the number
+       of steps since the stream began, at most `ages`. */
     size_t age_offset;
     size_t x_size; /* numbers in a received x: I; 1 for a symbol; one per column */
     /* Numbers in the engine's x: I, with scale: forecast 3 I or 4 I; 1 for a symbol; for columns
@@ -152,14 +152,14 @@ struct model {
        example's time. */
     size_t features;
     size_t times;
-    /* In order; consecutive numbers are one part. */
+    /* Parts in order; consecutive numbers are one part. */
     struct input_part parts[MODEL_PARTS_MAX];
     /* 0: the encoded input is the engine's x or its one symbol. A hashed and embedded symbol is
        a part, because its row may count negatively. */
     size_t part_count;
     size_t embeddings; /* embedded parts */
-    /* For a solved output: inputs of its least squares, which are the last layer's h, the skip
-       path's x and 1; else 0. */
+    /* Inputs of the least squares of a solved output: the last layer's h, the skip path's x and
+       1; else 0. */
     size_t solved;
     /* K: activations of the last linear layer, one horizon after the other. */
     size_t outputs;

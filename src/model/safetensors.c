@@ -16,7 +16,7 @@
 #include "common/error.h"
 
 enum {
-    LENGTH_SIZE = sizeof(uint64_t), /* of the header's length, at the beginning of the file */
+    LENGTH_SIZE = sizeof(uint64_t), /* size of the header's length, at the beginning of the file */
     HEADER_MAX = 100000000,         /* limit of the format */
 };
 
@@ -53,7 +53,7 @@ struct safetensors {
     struct safetensors_entry *entries; /* sorted by position */
     struct safetensors_entry **names;  /* sorted by name */
     size_t count;
-    uint64_t data_begin, data_size; /* of the tensors' bytes in the file */
+    uint64_t data_begin, data_size; /* position and size of the tensors' bytes in the file */
 };
 
 #define DAMAGED(file, error, ...)                                                                  \

@@ -92,7 +92,7 @@ void safetensors_abandon(struct safetensors_writer **writer);
 /* A sink for an open file. Handles interruptions and short writes. */
 struct safetensors_file {
     int descriptor;
-    const char *path; /* for errors */
+    const char *path; /* path for errors */
 };
 int safetensors_to_file(void *file, const void *bytes, size_t size, struct error *error);
 

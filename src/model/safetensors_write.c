@@ -12,8 +12,8 @@
 #include "safetensors.h"
 
 enum {
-    LENGTH_SIZE = sizeof(uint64_t), /* of the header's length, at the beginning of the file */
-    ALIGNMENT = 8,                  /* of the first tensor's bytes in the file */
+    LENGTH_SIZE = sizeof(uint64_t), /* size of the header's length, at the beginning of the file */
+    ALIGNMENT = 8,                  /* alignment of the first tensor's bytes in the file */
     PIECE_SIZE = 1 << 16,           /* bytes collected for the sink */
 };
 

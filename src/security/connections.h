@@ -41,24 +41,24 @@ TAILQ_HEAD(client_list, client);
 
 /* A connection, from its beginning to its end. */
 struct connection {
-    TAILQ_ENTRY(connection) all, strangers; /* of its socket, the newest last */
+    TAILQ_ENTRY(connection) all, strangers; /* lists of its socket, the newest last */
     struct guarded *guarded;
     int descriptor;  /* owned by libzmq */
     uint64_t cookie; /* the kernel's number of the socket behind the descriptor */
     uint64_t serial; /* unique number, from 1 */
-    char address[SECURITY_ADDRESS_SIZE]; /* for messages */
+    char address[SECURITY_ADDRESS_SIZE]; /* address for messages */
     char match[SECURITY_MATCH_SIZE];     /* end of the address as given by ZAP, "" = unknown */
     key_text key;                        /* key of the client, "" = not known yet */
     bool unclear;          /* the key may belong to another connection of the same address */
     bool settled;          /* the descriptor was still its own when its peer was determined */
-    bool made;             /* by connecting: the configuration contains its peer */
+    bool made;             /* the daemon connected: the configuration contains the peer */
     bool stranger;         /* it has not sent enough for a handshake */
-    bool ended;            /* by security_end_for: removed from all counts */
+    bool ended;            /* ended by security_end_for: removed from all counts */
     uint64_t received;     /* bytes received at the last measurement */
     struct client *client; /* owner of its key; NULL = not admitted, or ended */
     struct bucket bytes;   /* used if the key is uncertain */
     size_t subscriptions;
-    bool counted;            /* by the kernel; else estimated */
+    bool counted;            /* the kernel counts its bytes; else they are estimated */
     struct bucket allowance; /* statistics: bytes that it may still send */
 
     /* The potentially endless message: see connections.c. */
@@ -78,7 +78,7 @@ TAILQ_HEAD(connection_list, connection);
 /* Counts of one kind of failure at one socket, and its next announcement. */
 struct failures {
     uint64_t count, announced, due;
-    char address[SECURITY_ADDRESS_SIZE]; /* of the last failure */
+    char address[SECURITY_ADDRESS_SIZE]; /* address of the last failure */
     key_text key;
 };
 

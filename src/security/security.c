@@ -24,7 +24,7 @@
 enum {
     NAME_SIZE = 32,
     MONITOR_SIZE = 64,
-    DESCRIPTORS_OWN = 64,        /* needed by the daemon beside connections */
+    DESCRIPTORS_OWN = 64,        /* descriptors that the daemon needs beside connections */
     DESCRIPTORS_COUNTED = 65536, /* more than the possible number of connections and files */
     STRANGERS_SHARE = 4,         /* largest share of a socket's connections without a handshake */
 };
@@ -265,7 +265,7 @@ static int read_lists(const struct config *config, struct key_list lists[SOCKET_
     return 0;
 }
 
-/* On success the caller clears the lists. */
+/* The caller clears the lists on success. */
 static int read_keys(const struct config *config, struct key_pair *pair,
                      struct key_list lists[SOCKET_ROLES], struct error *error) {
     if (!zmq_has("curve"))

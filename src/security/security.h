@@ -135,8 +135,8 @@ struct security_notice {
     char text[SECURITY_TEXT_SIZE];
     const char *reason, *socket; /* "unknown_key", "control" */
     char address[SECURITY_ADDRESS_SIZE];
-    key_text key;   /* for SECURITY_UNKNOWN_KEY, else "" */
-    uint64_t count; /* for this reason and socket since the previous announcement */
+    key_text key;   /* the key for SECURITY_UNKNOWN_KEY, else "" */
+    uint64_t count; /* failures of this reason and socket since the previous announcement */
 };
 
 /* The next announcement at `now` (CLOCK_MONOTONIC in ns); false if none is due. A reason is due
@@ -145,8 +145,8 @@ struct security_notice {
 bool security_announce(struct security *security, uint64_t now, struct security_notice *notice);
 uint64_t security_announcement_due(struct security *security);
 
-/* For `status`: the number of connections, the counts of failures in `counts`, and with keys the
-   daemon's public key. */
+/* Report to `status`: the number of connections, the counts of failures in `counts`, and with
+   keys the daemon's public key. */
 void security_report(struct security *security, struct status_fields *status,
                      struct field_count counts[SECURITY_FAILURES]);
 

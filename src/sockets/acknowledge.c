@@ -13,10 +13,10 @@ enum { BYTES_MIN = 1 << 16 };
 
 /* An entry of the queue. The peer, the key and, if requested, the prediction follow it. */
 struct waiting {
-    size_t size; /* of the entry and its data */
+    size_t size; /* size of the entry and its data */
     size_t peer_size, key_size, numbers;
     uint64_t position; /* the entry may be sent once the journal is durable up to here */
-    uint64_t example;  /* see struct acknowledge_entry */
+    uint64_t example;  /* number of the example, see struct acknowledge_entry */
     bool ready;        /* no result is requested, or it is known */
     bool scored;       /* the result has a loss */
     float loss;
@@ -30,7 +30,7 @@ struct acknowledge {
     char *bytes;     /* entries from offset `first` to `end` */
     size_t first, end, capacity;
     size_t results;    /* entries that are not ready */
-    uint64_t position; /* of the newest entry; later ones are sent after it */
+    uint64_t position; /* position of the newest entry; later ones are sent after it */
 };
 
 int acknowledge_open(struct acknowledge **acknowledge, void *socket, const struct model *model,

@@ -18,11 +18,11 @@ struct model;
 struct acknowledge_entry {
     const void *peer; /* identity of the client (peer_size,) */
     size_t peer_size;
-    const char *key; /* of the stream (key_size,) */
+    const char *key; /* name of the stream (key_size,) */
     size_t key_size;
     struct wire_acknowledgement acknowledgement;
     uint64_t example; /* number that it will be learned as, if its result is requested; else 0 */
-    size_t steps;     /* of the example */
+    size_t steps;     /* steps of the example */
 };
 
 /* The socket must outlive it. */

@@ -22,7 +22,7 @@ enum {
     REPLIES_MAX = 100, /* unsent replies to one client */
     ENVELOPE_MAX = 8,  /* frames before a request: the client, routers on the way, an empty one */
     DROPPED_A_TURN = 1000,                    /* requests without a recipient of the reply */
-    REQUESTS_BYTES = 3 * CONTROL_REQUEST_MAX, /* of unread requests of one client */
+    REQUESTS_BYTES = 3 * CONTROL_REQUEST_MAX, /* bytes of unread requests of one client */
     BLOBS_MAX = 64 << 20, /* bytes of second frames that wait for several clients */
     JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(15),
 };
@@ -40,7 +40,7 @@ struct control {
     uint64_t last_reply; /* time of the reply after which the daemon ends; 0 = not sent */
     int reader;          /* descriptor of the client that it was sent to */
     uint64_t connection; /* number of its connection; 0: it is gone */
-    zmq_msg_t envelope[ENVELOPE_MAX]; /* of the last request */
+    zmq_msg_t envelope[ENVELOPE_MAX]; /* envelope of the last request */
     size_t envelope_frames;
     char *request; /* (CONTROL_REQUEST_MAX,) */
 };

@@ -30,8 +30,8 @@ struct decoder {
 enum {
     JSON_NUMBER_SIZE = 32, /* more than usual for one float64, with comma and brackets */
     JSON_NAME_SIZE = COLUMN_NAME_SIZE + 8, /* more than usual for a column's name */
-    FRAME_SPARE = 64 << 10,                /* for the rest of a JSON example, with any spacing */
-    JSON_WORDS = 6 * WIRE_WORDS_MAX,       /* all words, with each byte written as \u0000 */
+    FRAME_SPARE = 64 << 10,          /* room for the rest of a JSON example, with any spacing */
+    JSON_WORDS = 6 * WIRE_WORDS_MAX, /* all words, with each byte written as \u0000 */
 };
 
 static int open_columns(struct decoder *d, const struct architecture *architecture) {

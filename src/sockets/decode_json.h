@@ -11,18 +11,18 @@
 /* Numbers or words of one frame, in a buffer that grows. */
 struct numbers {
     unsigned char *bytes; /* malloc'ed */
-    size_t capacity;      /* in bytes */
-    size_t size;          /* for words: bytes in use */
+    size_t capacity;      /* capacity in bytes */
+    size_t size;          /* bytes in use, for words */
 };
 
 struct json_example {
     char key[WIRE_KEY_MAX + 1], note[WIRE_NOTE_MAX];
     size_t note_size; /* 0: no note */
     struct numbers x, y;
-    struct numbers x_words, y_words; /* in wire format; the words of y are appended to the first */
+    struct numbers x_words, y_words; /* wire format; the words of y are appended to the first */
     unsigned char header[WIRE_HEADER_SIZE_MAX], of[WIRE_LABEL_SIZE];
     struct frame frames[MESSAGE_FRAMES_MAX];
-    size_t count;  /* of frames */
+    size_t count;  /* number of frames */
     bool label;    /* a label: the fifth frame identifies its example */
     bool numbered; /* the example has a "sequence" */
     bool schema;   /* a valid schema: not an example, without frames */

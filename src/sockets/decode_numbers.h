@@ -67,7 +67,7 @@ const char *shape_type(const struct shape *shape);
 struct range {
     bool whole;        /* uint32 < size, else float32 in [low, high] */
     const char *loss;  /* loss that requires the range */
-    uint32_t size;     /* of the alphabet, or number of classes */
+    uint32_t size;     /* size of the alphabet, or number of classes */
     float low, high;   /* -FLT_MAX and FLT_MAX: all finite numbers */
     bool null_allowed; /* allow NaN, or WIRE_NO_CLASS */
     bool words;        /* allow WIRE_WORD */

@@ -14,8 +14,8 @@ struct socket_config;
    to a shutdown, and the last events, also on a busy machine. */
 enum {
     ENDPOINT_LINGER_MS = 2000,
-    ENDPOINT_IO_THREADS = 2,       /* of the context: one for examples, one for the others */
-    ENDPOINT_HANDSHAKE_MS = 10000, /* for a whole handshake */
+    ENDPOINT_IO_THREADS = 2, /* threads of the context: one for examples, one for the others */
+    ENDPOINT_HANDSHAKE_MS = 10000, /* time for a whole handshake */
     /* libzmq 4.3.4 aborts if its own heartbeat to a lost peer is due while data of that peer
        waits, and disconnects peers whose answers wait. The system therefore detects lost peers:
        those that do not acknowledge, */
@@ -23,7 +23,7 @@ enum {
     ENDPOINT_KEEPALIVE_INTERVAL_S = 10,
     ENDPOINT_KEEPALIVE_PROBES = 3,
     ENDPOINT_SMALL_BUFFER = 1024, /* the system's receive buffer: it slows floods down */
-    ENDPOINT_UNREAD_MS = 30000,   /* and, if set, those that do not read */
+    ENDPOINT_UNREAD_MS = 30000,   /* or that do not read, if set */
 };
 
 struct endpoint_option {

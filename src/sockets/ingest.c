@@ -22,7 +22,7 @@ enum {
     RECONNECT_MS_MAX = 5000,
     EXAMPLE_LARGE_FRAMES = 2, /* x and y: the others are small */
     PEERS_KNOWN = 256,
-    SCHEMA_SIZE = 192, /* of the model's schema in JSON */
+    SCHEMA_SIZE = 192, /* size of the model's schema in JSON */
 };
 
 enum { NUMBERS_KNOWN = 1024 };
@@ -32,11 +32,11 @@ static const uint64_t announcement_interval = 1000000000; /* ns */
 /* Rejections of one reason, for announcements. */
 struct rejections {
     uint64_t count;     /* since open */
-    uint64_t announced; /* of `count` */
+    uint64_t announced; /* announced rejections */
     uint64_t due;       /* earliest time of the next announcement */
     char last[REJECT_WHY_SIZE];
-    char stream[TEXT_QUOTE_SIZE]; /* of the last rejection, "" = unknown */
-    char key[WIRE_KEY_MAX];       /* of the last rejection, (key_size,) */
+    char stream[TEXT_QUOTE_SIZE]; /* stream of the last rejection, "" = unknown */
+    char key[WIRE_KEY_MAX];       /* key of the last rejection, (key_size,) */
     size_t key_size;
 };
 

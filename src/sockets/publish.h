@@ -62,7 +62,7 @@ uint64_t publish_dropped(const struct publish *publish);
 struct json_text *publish_begin(struct publish *publish, enum topic topic, uint64_t examples,
                                 uint64_t steps);
 
-/* As publish_begin, for an event at `time`, seconds since 1970. */
+/* Begin the message of an event at `time`, seconds since 1970, like publish_begin. */
 struct json_text *publish_begin_at(struct publish *publish, enum topic topic, uint64_t examples,
                                    uint64_t steps, double time);
 
