@@ -266,7 +266,7 @@ static int complete(const struct command_line *line, const char *shell) {
 }
 
 /* The beginning of the password or key in an argument, or NULL: in SCHEME://USER:PASSWORD@HOST
-   or SCHEME://TOKEN@HOST, or after the name of a broker setting. */
+   or SCHEME://TOKEN@HOST, or after a broker setting. */
 static char *find_secret(char *argument, size_t *size) {
     static const char *const names[] = {
         "password=", "client.secret=", "sasl.jaas.config=", ".pem="};

@@ -126,10 +126,10 @@ static enum reject_reason put_number(const struct shape *shape, size_t k, const 
 /* ---- Columns by name ---- */
 
 /* Fill columns without a member as missing, if they may be missing. */
-static enum reject_reason put_missing(const struct shape *shape, const bool *said,
+static enum reject_reason put_missing(const struct shape *shape, const bool *present,
                                       unsigned char *numbers, char *why) {
     for (size_t k = 0; k < shape->width; k++) {
-        if (said[k])
+        if (present[k])
             continue;
         if (!shape->columns[k].hold)
             return reject(shape->wrong_value, why,
@@ -156,7 +156,7 @@ static enum reject_reason put_in_order(const struct shape *shape, json_t *row,
 /* One step: {"load": 0.7, "host": "web-3"}. */
 static enum reject_reason put_row(const struct shape *shape, json_t *row, unsigned char *numbers,
                                   struct numbers *words, char *why) {
-    bool said[COLUMNS_MAX] = {false}, ordered = true;
+    bool present[COLUMNS_MAX] = {false}, ordered = true;
     size_t k = 0, count = 0, begin = words->size;
     const char *name;
     json_t *value;
@@ -171,7 +171,7 @@ static enum reject_reason put_row(const struct shape *shape, json_t *row, unsign
         if (reason != REJECT_NOT)
             return reason;
         ordered &= found >= k;
-        said[found] = true;
+        present[found] = true;
         count++;
         k = found;
     }
@@ -181,7 +181,7 @@ static enum reject_reason put_row(const struct shape *shape, json_t *row, unsign
         if (reason != REJECT_NOT)
             return reason;
     }
-    return count < shape->width ? put_missing(shape, said, numbers, why) : REJECT_NOT;
+    return count < shape->width ? put_missing(shape, present, numbers, why) : REJECT_NOT;
 }
 
 /* One step per object. */
@@ -401,7 +401,7 @@ static enum reject_reason check_columns(const json_t *schema, const struct part 
 /* Check the names of columns of an x, in any order: no name is unknown, and all required columns
    are present. */
 static enum reject_reason check_row(const json_t *names, const struct shape *x, char *why) {
-    bool said[COLUMNS_MAX] = {false};
+    bool present[COLUMNS_MAX] = {false};
     char quoted[TEXT_QUOTE_SIZE], known[SHAPE_NAMES_SIZE];
     const json_t *name;
     size_t i;
@@ -420,10 +420,10 @@ static enum reject_reason check_row(const json_t *names, const struct shape *x, 
             return reject(REJECT_SCHEMA, why, "the schema has an unknown column %s, expected %s",
                           text_quote(quoted, json_string_value(name), json_string_length(name)),
                           shape_names(x, known));
-        said[k] = true;
+        present[k] = true;
     }
     for (size_t k = 0; k < x->width; k++)
-        if (!said[k] && !x->columns[k].hold)
+        if (!present[k] && !x->columns[k].hold)
             return reject(REJECT_SCHEMA, why,
                           "the schema has no column %s, which is required (only a real column "
                           "with missing: hold may be omitted)",

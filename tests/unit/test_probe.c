@@ -154,7 +154,7 @@ static void test_each_transport(void **state) {
 /* A server that accepts connections, sends something, reads on, and optionally closes them. */
 struct server {
     int listener;
-    const void *says;
+    const void *reply;
     size_t size;
     bool closes, once; /* `once`: only one connection */
     pthread_t thread;
@@ -171,7 +171,7 @@ static void *serve(void *context) {
         if (server->once)
             close(server->listener);
         connections[count++] = connection;
-        if (server->size > 0 && write(connection, server->says, server->size) < 0)
+        if (server->size > 0 && write(connection, server->reply, server->size) < 0)
             break;
         if (server->closes) {
             shutdown(connection, SHUT_WR);
@@ -185,12 +185,12 @@ static void *serve(void *context) {
     return NULL;
 }
 
-static void open_server(struct server *server, const void *says, size_t size, bool closes,
+static void open_server(struct server *server, const void *reply, size_t size, bool closes,
                         bool once) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t address_size = sizeof address;
     const int one = 1;
-    *server = (struct server){.says = says, .size = size, .closes = closes, .once = once};
+    *server = (struct server){.reply = reply, .size = size, .closes = closes, .once = once};
     server->listener = socket(AF_INET, SOCK_STREAM, 0);
     setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     assert_int_equal(bind(server->listener, (struct sockaddr *)&address, sizeof address), 0);
@@ -214,7 +214,7 @@ static const unsigned char signature[10] = {0xff, [9] = 0x7f};
 static void test_strangers(void **state) {
     static const unsigned char old[12] = {0xff, [9] = 0x7f, 1, 3};
     static const struct {
-        const void *says;
+        const void *reply;
         size_t size;
         bool closes;
         double seconds;
@@ -232,7 +232,7 @@ static void test_strangers(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct server server;
         struct probe probe;
-        open_server(&server, cases[i].says, cases[i].size, cases[i].closes, false);
+        open_server(&server, cases[i].reply, cases[i].size, cases[i].closes, false);
         probe_ask(&probe, server.endpoint, cases[i].seconds, -1);
         assert_int_equal(probe.answer, cases[i].answer);
         close_server(&server);
@@ -243,7 +243,7 @@ static void test_strangers(void **state) {
 static void test_strange_commands(void **state) {
     unsigned char bytes[128] = {0xff, [9] = 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
     static const struct {
-        const char *says;
+        const char *reply;
         size_t size;
         const char *type;
     } cases[] = {
@@ -262,7 +262,7 @@ static void test_strange_commands(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct server server;
         struct probe probe;
-        memcpy(bytes + 64, cases[i].says, cases[i].size);
+        memcpy(bytes + 64, cases[i].reply, cases[i].size);
         open_server(&server, bytes, 64 + cases[i].size, true, false);
         probe_ask(&probe, server.endpoint, PATIENCE, -1);
         assert_int_equal(probe.answer, PROBE_PLAIN);
@@ -446,13 +446,13 @@ static void test_wrong_key_then_right(void **state) {
 
 /* The monitor connects again after libzmq has stopped, once the right peer is there. */
 static void test_another_peer(void **state) {
-    unsigned char says[128] = {0xff, [9] = 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
+    unsigned char reply[128] = {0xff, [9] = 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
     static const char ready[] = "\x04\x18\x05READY\x0bSocket-Type\0\0\0\x03REP";
     struct server server;
     struct watched watched;
     struct peer peer;
-    memcpy(says + 64, ready, sizeof ready - 1);
-    open_server(&server, says, 64 + sizeof ready - 1, true, true);
+    memcpy(reply + 64, ready, sizeof ready - 1);
+    open_server(&server, reply, 64 + sizeof ready - 1, true, true);
     open_watched(&watched, server.endpoint, ZMQ_SUB, &plain);
     await(&watched, MONITOR_CLOSED);
     close_server(&server);
