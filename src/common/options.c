@@ -119,9 +119,9 @@ static int parse_count(uint64_t *value, const struct option_row *row, const char
         return 0;
     }
     if (row->count_most >= INT64_MAX)
-        return wrong(row, text, error, "a whole number from %" PRIu64 PRIu64, row->count_least);
-    return wrong(row, text, error, "a whole number from %" PRIu64 " to %" PRIu64 PRIu64,
-                 row->count_least, row->count_most);
+        return wrong(row, text, error, "a whole number from %" PRIu64, row->count_least);
+    return wrong(row, text, error, "a whole number from %" PRIu64 " to %" PRIu64, row->count_least,
+                 row->count_most);
 }
 
 static int parse_real(double *value, const struct option_row *row, const char *text,

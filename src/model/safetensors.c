@@ -103,8 +103,7 @@ static int read_header(struct safetensors *file, struct error *error) {
         return DAMAGED(file, error, "not a safetensors file: header of %" PRIu64 " bytes", length);
     if (length > size - LENGTH_SIZE)
         return DAMAGED(file, error,
-                       "truncated: expected a header of %" PRIu64
-                       " bytes, got a file of %" PRIu64 PRIu64,
+                       "truncated: expected a header of %" PRIu64 " bytes, got a file of %" PRIu64,
                        length, size);
     file->data_begin = LENGTH_SIZE + length;
     file->data_size = size - file->data_begin;

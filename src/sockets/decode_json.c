@@ -192,7 +192,7 @@ static enum reject_reason put_rows(const struct shape *shape, const json_t *rows
     json_t *row;
     json_array_foreach(rows, i, row) {
         if (reason == REJECT_NOT && !json_is_object(row))
-            reason = reject(REJECT_JSON, why, "%s has %s, expected only objects", shape->name,
+            reason = reject(REJECT_JSON, why, "%s has %s, expected objects", shape->name,
                             json_kind(row));
         if (reason == REJECT_NOT)
             reason = put_row(shape, row, numbers + i * shape->width * NUMBER_SIZE, words, why);
@@ -241,7 +241,7 @@ static enum reject_reason put_steps(const struct shape *shape, const json_t *ste
     json_t *step;
     json_array_foreach(steps, i, step) {
         if (!json_is_array(step))
-            return reject(REJECT_JSON, why, "%s has %s, expected only lists of numbers",
+            return reject(REJECT_JSON, why, "%s has %s, expected lists of numbers",
                           shape->name, json_kind(step));
         if (json_array_size(step) != shape->width)
             return reject(shape->wrong_size, why, "%s has %zu numbers at step %zu, expected %zu",

@@ -275,13 +275,12 @@ static const struct {
      ":8:12: examples.connect: cannot be combined with examples.bind; remove one of them"},
     {JSON("field: [t]"), ":6:46: examples.json.field: expected COLUMN=PATH, as in "
                          "temperature=data.temperature, got 't'"},
-    {JSON("field: [t=a, t=b]"), ":6:46: examples.json.field: column 't' given twice"},
+    {JSON("field: [t=a, t=b]"), ":6:46: examples.json.field: duplicate column 't'"},
     {JSON("field: [u=a]"),
      ":6:46: examples.json.field: unknown column 'u' (not in model.input.columns)"},
     {JSON("key_field: a..b"),
      ":6:50: examples.json.key_field: expected a JSON field, as in data.name, got 'a..b'"},
-    {JSON("time_format: s"),
-     ":6:52: examples.json.time_format: only with examples.json.time_field"},
+    {JSON("time_format: s"), ":6:52: examples.json.time_format: requires examples.json.time_field"},
     {JSON("time_field: ts, time_format: iso"),
      ":6:68: examples.json.time_format: expected s, ms, us, ns or a strptime(3) format, as in "
      "'%d/%m/%Y %H:%M', got 'iso'"},

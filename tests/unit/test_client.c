@@ -190,7 +190,7 @@ static void test_why_nothing_comes(void **state) {
     assert_int_equal(runnel_subscriber_open(&subscriber, &nobody, NULL, &error), 0);
     assert_int_equal(runnel_subscriber_check(subscriber, PATIENCE, &error), -1);
     assert_int_equal(error.status, EX_UNAVAILABLE);
-    assert_non_null(strstr(error.text, "there is no such socket"));
+    assert_non_null(strstr(error.text, "the socket does not exist"));
     runnel_subscriber_close(&subscriber);
     open_subscriber(&subscriber, &daemon);
     assert_int_equal(runnel_subscriber_check(subscriber, 0, &error), -1);
@@ -333,7 +333,7 @@ static void test_requests_that_end(void **state) {
     assert_int_equal(runnel_request_open(&request, &nobody, "{}", 0.1, &error), 0);
     assert_int_equal(runnel_request_wait(request, &reply, &error), -1);
     assert_int_equal(error.status, EX_UNAVAILABLE);
-    assert_non_null(strstr(error.text, "there is no such socket"));
+    assert_non_null(strstr(error.text, "the socket does not exist"));
     assert_false(runnel_request_sent(request));
     assert_int_equal(runnel_request_next(request, &reply, &error), 0); /* already complete */
     runnel_request_close(&request);

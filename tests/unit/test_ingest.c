@@ -366,8 +366,8 @@ static void schemas_are_announced_as_such(void **state) {
     take_all(bench);
     assert_true(ingest_announce(bench->ingest, 0, text, sizeof text));
     assert_string_equal(text,
-                        "rejected 2 schemas (schema), the last: the schema has 2 columns, but "
-                        "this model takes 3");
+                        "rejected 2 schemas (schema), the last: the schema has 2 columns, expected "
+                        "3");
 }
 
 static void a_long_key_is_shortened_between_characters(void **state) {

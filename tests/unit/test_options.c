@@ -168,8 +168,8 @@ static void test_help(void **state) {
                  "      --list=TEXT        may be repeated, and its help is so long that it takes\n"
                  "                         more than a line\n"
                  "      --taken=TEXT       by a function\n"
-                 "  -h, --help             print this and end\n"
-                 "  -V, --version          print the version and end\n");
+                 "  -h, --help             print this help\n"
+                 "  -V, --version          print the version\n");
     assert_int_equal(parse_writing(STDOUT_FILENO, "--version --bogus"), EX_OK);
     assert_string_equal(printed, "program " PACKAGE_VERSION "\n");
 }

@@ -234,7 +234,7 @@ static void the_writer_counts(void **state) {
     assert_int_equal(safetensors_put(writer, values, 3 * sizeof *values, &error), -1);
     assert_int_equal(safetensors_put(writer, values, sizeof *values, &error), 0);
     assert_int_equal(safetensors_finish(&writer, &error), -1);
-    assert_string_equal(error.text, "4 bytes of the file's tensors are missing");
+    assert_string_equal(error.text, "4 bytes of the tensors are missing");
     assert_null(writer);
     free(memory.bytes);
 
