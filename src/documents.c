@@ -1,10 +1,10 @@
-/* Writes the documents that describe the configuration's keys from the one table of them:
-
+/* Writes the documents with all keys of the configuration from the table of keys:
        documents yaml <conf/reference.yaml.in >conf/reference.yaml
        documents mdoc <docs/man/runnel.yaml.5.in >docs/man/runnel.yaml.5
 
-   A template is copied; a line "BEFORE@PATH" in it is replaced by the key of that path, or by all
-   keys below it. Each key must be there once. `make documents` runs this; it is not installed. */
+   It copies a template, and replaces a line "BEFORE@PATH" by the key of that path, or by all
+   keys below it. Each key must occur once. `make documents` runs this program; it is not
+   installed. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { LINE_SIZE = 512 };
 
-/* A key, in one of the two formats; `before` is the text before the '@'. */
+/* Writes a key in one of the two formats; `before` is the text before the '@'. */
 typedef void write_key(const char *before, const struct config_key *key);
 
 /* --- YAML: a comment, and below it "key: value" -------------------------------------------------
@@ -67,8 +67,8 @@ static bool is_key(const char *text, size_t length) {
     return false;
 }
 
-/* The macro of a quoted text: a value and its key, a command, a variable, a file, a key, a value.
- */
+/* The macro for a quoted text: a value and its key, a command, a variable, a file, a key, or a
+   value. */
 static void mdoc_quoted(const char *text, size_t length) {
     const char *space = memchr(text, ' ', length), *end = text + length;
     if (space && space[-1] == ':')
@@ -84,9 +84,9 @@ static void mdoc_quoted(const char *text, size_t length) {
                (int)length, text);
 }
 
-/* Running text: a line for each sentence and for each quoted text. */
+/* Write text with one line for each sentence and each quoted text. */
 static void mdoc_text(const char *text) {
-    bool begins = true; /* a line of the document */
+    bool begins = true; /* a line of the document begins */
     while (*text) {
         const char *quote = *text == '`' ? strchr(text + 1, '`') : NULL;
         size_t length = config_token(text);
@@ -143,7 +143,7 @@ static void write_mdoc(const char *before, const struct config_key *key) {
 /* --- templates
  * ------------------------------------------------------------------------------------ */
 
-/* The keys at and below the path; how many. */
+/* Write the keys at and below the path; returns their number. */
 static size_t write_below(write_key *write, const char *before, const char *path, size_t *written) {
     size_t found = 0, length = strlen(path);
     for (size_t k = 0; k < config_key_count; k++) {
@@ -169,13 +169,13 @@ static int copy(write_key *write) {
         *at++ = 0;
         at[strcspn(at, "\n")] = 0;
         if (write_below(write, line, at, written) == 0) {
-            fprintf(stderr, "documents: the template has @%s, which is no key\n", at);
+            fprintf(stderr, "documents: unknown key @%s in the template\n", at);
             return EX_DATAERR;
         }
     }
     for (size_t k = 0; k < config_key_count; k++)
         if (written[k] != 1) {
-            fprintf(stderr, "documents: the template has @%s %zu times; once is needed\n",
+            fprintf(stderr, "documents: @%s occurs %zu times in the template; expected once\n",
                     config_keys[k].path, written[k]);
             return EX_DATAERR;
         }

@@ -24,27 +24,28 @@ struct arguments {
 static char key_names[CONFIG_NAMES_SIZE];
 
 static const struct option_row options[] = {
-    {"config", 'f', "FILE", "the configuration, see runnel.yaml(5)",
+    {"config", 'f', "FILE", "configuration file, see runnel.yaml(5)",
      OPTION_FILE(struct arguments, config)},
-    {"set", 's', "KEY=VALUE", "override one key, e.g. learning.optimizer.rate=0.01",
+    {"set", 's', "KEY=VALUE", "override one key, as in learning.optimizer.rate=0.01",
      OPTION_LIST(struct arguments, overrides, OPTION_LIST_MAX), .complete = COMPLETE_WORDS,
      .words = key_names},
-    {"check-config", 0, NULL, "check the configuration and end",
+    {"check-config", 0, NULL, "check the configuration and exit",
      OPTION_FLAG(struct arguments, check)},
     {"state", 0, NULL,
-     "with --check-config: check whether a start could continue with what the state directory DIR "
-     "has, too; without DIR the configuration's",
+     "with --check-config: also check whether a start could continue from the state directory "
+     "DIR (default: the configuration's)",
      OPTION_FLAG(struct arguments, state)},
-    {"accept-short-journal", 0, NULL, "start although the end of the journal is missing",
+    {"accept-short-journal", 0, NULL, "start even if the end of the journal is missing",
      OPTION_FLAG(struct arguments, accept_short)},
     {"explain", 0, NULL,
-     "describe a KEY of the configuration, or list the keys below it, and end; without KEY list "
-     "all",
+     "describe a KEY of the configuration, or list the keys below it, and exit; without KEY "
+     "list all keys",
      OPTION_FLAG(struct arguments, explain)},
     OPTIONS_LAST,
 };
 
-/* The exit codes that runneld promises; others of sysexits.h come near one of them. */
+/* Map a status to the documented exit codes of runneld; other codes of sysexits.h become a
+   similar one. */
 static int exit_code(int status) {
     switch (status) {
     case EX_NOINPUT:
@@ -72,7 +73,7 @@ static int check_tensors(const struct config *config, const struct architecture 
     return status;
 }
 
-/* Whether model.initial, if there is one, holds the tensors of all networks. */
+/* Check that model.initial, if set, contains the tensors of all networks. */
 static int check_initial(const struct config *config, struct error *error) {
     if (!*config->initial)
         return 0;
@@ -87,7 +88,7 @@ static int check_initial(const struct config *config, struct error *error) {
     return 0;
 }
 
-/* What a start would do with the state directory, which is left as it is. */
+/* Report what a start would do with the state directory, without changing it. */
 static int check_state(const struct config *config, const char *directory, struct error *error) {
     struct checkpoint_report report;
     directory = directory ? directory : config->state_directory;
@@ -100,22 +101,23 @@ static int check_state(const struct config *config, const char *directory, struc
     bool after = *report.before && marked > report.position;
     if (!found && marked)
         return error_set(error, EX_UNAVAILABLE,
-                         "%s: cannot be checked: it has no checkpoint of this configuration, and "
-                         "whether the %" PRIu64 " entries of its journal fit only a start finds",
+                         "%s: cannot check: no checkpoint of this configuration; only a start "
+                         "can check the %" PRIu64 " entries of its journal",
                          directory, marked);
     if (after && !report.held)
         return error_set(error, EX_CONFIG,
-                         "the journal in %s has %" PRIu64 " entr%s after the checkpoint, learned "
-                         "with another window, stride, rule or optimizer: start with those, end "
-                         "the daemon (runnel-ctl shutdown), and change them then",
+                         "the journal in %s has %" PRIu64 " entr%s after the checkpoint, "
+                         "learned with another window, stride, rule or optimizer; start with "
+                         "the previous values, stop the daemon (runnel-ctl shutdown), then "
+                         "change them",
                          directory, marked - report.position,
                          marked - report.position == 1 ? "y" : "ies");
     if (found)
         printf("%s: resumes after %" PRIu64 " example%s%s\n", report.path, report.examples,
                text_s(report.examples),
-               after ? "; the daemon that runs has to end first, and not by a kill" : "");
+               after ? "; stop the running daemon first, but do not kill it" : "");
     else
-        printf("%s: nothing was learned here: starts with fresh parameters\n", directory);
+        printf("%s: no state: starts with initial parameters", directory);
     return 0;
 }
 
@@ -141,7 +143,7 @@ int main(int argc, char **argv) {
     const struct command_line line = {
         .name = "runneld",
         .operands = "[KEY|DIR]",
-        .summary = "Learns from a live stream of examples and publishes statistics while it does.",
+        .summary = "Learns from a live stream of examples and publishes statistics.",
         .ending = "Exit status: 0 clean, 64 usage, 69 unavailable, 70 internal, 74 I/O, "
                   "78 configuration.",
         .groups = {{NULL, options, &arguments}},
@@ -154,11 +156,11 @@ int main(int argc, char **argv) {
     if (code != OPTIONS_GO_ON)
         return code;
     if (arguments.state && !arguments.check)
-        return options_complain(&line, "--state is for --check-config");
+        return options_complain(&line, "--state requires --check-config");
     if (*operands && !arguments.explain && !arguments.state)
         return options_complain(&line, "unexpected argument '%s'", *operands);
     if (!arguments.config && !arguments.explain)
-        return options_complain(&line, "--config=FILE is missing");
+        return options_complain(&line, "missing option --config=FILE");
     int status = arguments.explain ? config_explain(stdout, *operands ? *operands : "", &error)
                                    : run(&arguments, *operands, &error);
     if (status == 0 && fflush(stdout) == 0)

@@ -19,24 +19,24 @@
 #include "probe.h"
 
 const char *const finding_wants_keys =
-    "the daemon wants keys: name its public key with --server-key, and your own secret one with "
-    "--key";
-const char *const finding_without_keys = "the daemon speaks without keys: leave out --server-key";
+    "the daemon requires keys: use --server-key with its public key, and --key with your secret "
+    "key";
+const char *const finding_without_keys = "the daemon has no keys: remove --server-key";
 const char *const finding_denied =
-    "the daemon does not let this key in: security.allow of its configuration names the file for "
-    "it, and security.quota.connections how many connections it may have";
+    "the daemon denies access to this key (see security.allow and security.quota.connections of "
+    "its configuration)";
 
-/* ---- kinds of sockets ---- */
+/* ---- Kinds of sockets ---- */
 
 enum { NAMES_MAX = 3 };
 
-/* What a socket of ours looks for. */
+/* What one of our sockets expects of its peer. */
 struct quest {
     int type;
     const char *peers[NAMES_MAX]; /* kinds that it accepts */
-    const char *wanted;           /* what it is to find */
-    const char *other, *hint;     /* a kind that a daemon may have there instead, and what to do */
-    int trial;                    /* the kind whose encrypted handshake shows the same */
+    const char *wanted;           /* description of the expected peer */
+    const char *other, *hint;     /* another kind of a daemon's socket, and advice for it */
+    int trial;                    /* kind to try against an encrypted peer */
 };
 
 static const struct quest quests[] = {
@@ -46,17 +46,17 @@ static const struct quest quests[] = {
      {"PULL"},
      "runneld's examples socket of kind pull",
      "ROUTER",
-     ": examples.socket of its configuration is router, so try --socket router",
+     ": the daemon has examples.socket: router, use --socket router",
      ZMQ_PUSH},
     {ZMQ_DEALER,
      {"ROUTER", "REP", "DEALER"},
      "runneld's examples socket of kind router",
      "PULL",
-     ": use --socket push, or set examples.socket: router, which acknowledges",
+     ": use --socket push, or set examples.socket: router for acknowledgements",
      ZMQ_DEALER},
 };
 
-/* The kinds that are tried where the peer is encrypted, and whom each of them finds. */
+/* The kinds that are tried against an encrypted peer, and the kinds that accept them. */
 static const struct {
     int type;
     const char *found;
@@ -79,11 +79,11 @@ static void find(struct finding *finding, enum finding_kind kind, const char *wh
 static void find_kind(struct finding *finding, const struct quest *quest, const char *type) {
     bool other = *quest->other && strstr(type, quest->other) != NULL;
     finding->kind = FINDING_REFUSED;
-    snprintf(finding->why, sizeof finding->why, "what is there is a %s socket, not %s%s", type,
+    snprintf(finding->why, sizeof finding->why, "the peer is a %s socket, not %s%s", type,
              quest->wanted, other ? quest->hint : "");
 }
 
-/* ---- handshakes of other kinds ---- */
+/* ---- Handshakes of other kinds ---- */
 
 enum { NEVER_MS = INT_MAX, EVENT_SIZE = 6, NAME_SIZE = 32 };
 
@@ -123,7 +123,7 @@ static void end_trial(struct trial *trial) {
         zmq_close(trial->monitor);
 }
 
-static void hear_trial(struct trial *trial) {
+static void read_trial(struct trial *trial) {
     unsigned char frame[EVENT_SIZE], address[1];
     uint16_t event;
     while (trial->outcome == PENDING &&
@@ -136,13 +136,13 @@ static void hear_trial(struct trial *trial) {
     }
 }
 
-/* Until one agrees, all have come to an end, or the time is over. */
+/* Wait until one handshake succeeds, all have failed, or the time is over. */
 static void await_trials(struct trial all[TRIALS], int stop) {
     long left = (long)(INQUIRY_SECONDS * 1e3), step = 50;
     bool pending = true, agreed = false;
     for (; pending && !agreed && left > 0; left -= step) {
         zmq_pollitem_t items[TRIALS + 1] = {{.fd = stop, .events = ZMQ_POLLIN}};
-        int first = stop < 0; /* libzmq takes no descriptor that is none */
+        int first = stop < 0; /* -1 is not a valid descriptor for libzmq */
         for (int i = 0; i < TRIALS; i++)
             items[i + 1] = (zmq_pollitem_t){.socket = all[i].monitor, .events = ZMQ_POLLIN};
         zmq_poll(items + first, TRIALS + 1 - first, step);
@@ -150,15 +150,15 @@ static void await_trials(struct trial all[TRIALS], int stop) {
             return;
         pending = agreed = false;
         for (int i = 0; i < TRIALS; i++) {
-            hear_trial(&all[i]);
+            read_trial(&all[i]);
             pending |= all[i].outcome == PENDING;
             agreed |= all[i].outcome == AGREED;
         }
     }
 }
 
-static void judge_trials(struct finding *finding, const struct quest *quest,
-                         const struct trial all[TRIALS]) {
+static void evaluate_trials(struct finding *finding, const struct quest *quest,
+                            const struct trial all[TRIALS]) {
     int failed = 0;
     for (int i = 0; i < TRIALS; i++) {
         failed += all[i].outcome == FAILED;
@@ -186,7 +186,7 @@ static void try_kinds(struct finding *finding, const char *endpoint, const struc
         begun = begin_trial(&all[i], context, trials[i].type, endpoint, keys) == 0;
     if (begun) {
         await_trials(all, stop);
-        judge_trials(finding, quest, all);
+        evaluate_trials(finding, quest, all);
     }
     for (int i = 0; i < TRIALS; i++)
         end_trial(&all[i]);
@@ -195,13 +195,13 @@ static void try_kinds(struct finding *finding, const char *endpoint, const struc
             ;
 }
 
-/* ---- the inquiry ---- */
+/* ---- The inquiry ---- */
 
 static bool fits(const struct quest *quest, const char *type) {
     for (int i = 0; i < NAMES_MAX && quest->peers[i]; i++)
         if (strcmp(quest->peers[i], type) == 0)
             return true;
-    return !*type; /* it has not said */
+    return !*type; /* not known yet */
 }
 
 void inquire(struct finding *finding, const char *endpoint, int type, const struct key_client *keys,
@@ -214,18 +214,17 @@ void inquire(struct finding *finding, const char *endpoint, int type, const stru
     case PROBE_NOBODY:
         break;
     case PROBE_CLOSES:
-        find(finding, FINDING_HINDERED,
-             "what is there closes the connection before it says what it is");
+        find(finding, FINDING_HINDERED, "the peer closes the connection before its greeting");
         break;
     case PROBE_SILENT:
-        find(finding, FINDING_HINDERED, "what is there takes the connection and says nothing");
+        find(finding, FINDING_HINDERED, "the peer accepts the connection but sends nothing");
         break;
     case PROBE_FOREIGN:
-        find(finding, FINDING_REFUSED, "what is there does not speak ZeroMQ (ZMTP 3)");
+        find(finding, FINDING_REFUSED, "the peer does not speak ZeroMQ (ZMTP 3)");
         break;
     case PROBE_OTHER:
         find(finding, FINDING_REFUSED,
-             "what is there wants to know its clients in a way that no runneld does");
+             "the peer requires an authentication method that runneld does not have");
         break;
     case PROBE_PLAIN:
         if (keys->on)
@@ -244,7 +243,7 @@ void inquire(struct finding *finding, const char *endpoint, int type, const stru
 
 struct inquiry {
     pthread_t thread;
-    int over, stop; /* eventfds; the first is the caller's */
+    int over, stop; /* eventfds; `over` is the caller's */
     const char *endpoint;
     int type;
     const struct key_client *keys;
@@ -264,7 +263,7 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* Signals are the program's own. */
+/* The thread blocks all signals: the program handles them. */
 static int start(struct inquiry *inquiry) {
     sigset_t all, before;
     sigfillset(&all);

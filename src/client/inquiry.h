@@ -1,6 +1,6 @@
-/* Why does the handshake of a peer with a socket fail? Asked on a thread of its own, since it takes
-   time: first what is there (probe.h), then, where both sides have keys, whether sockets of other
-   kinds are accepted: encrypted, a peer shows its kind only to those. */
+/* Finds out why the handshake of a socket with its peer fails. A thread of its own does this,
+   because it takes time. First it probes the peer (probe.h). If both sides have keys, it then
+   tries sockets of other kinds: an encrypted peer shows its kind only to matching sockets. */
 #ifndef RUNNEL_INQUIRY_H
 #define RUNNEL_INQUIRY_H
 
@@ -9,38 +9,38 @@
 struct key_client;
 
 enum finding_kind {
-    FINDING_NOTHING,  /* no reason was found: try again */
-    FINDING_HINDERED, /* something that may pass */
-    FINDING_REFUSED,  /* something that stays until somebody changes it */
+    FINDING_NOTHING,  /* no reason found: try again */
+    FINDING_HINDERED, /* the reason may be temporary */
+    FINDING_REFUSED,  /* the reason is permanent until someone changes it */
 };
 
 enum { FINDING_SIZE = 256 };
 
 struct finding {
     enum finding_kind kind;
-    char why[FINDING_SIZE]; /* unless nothing: a phrase that begins with who does what */
+    /* empty for FINDING_NOTHING; begins with a subject, as in "the daemon ..." */
+    char why[FINDING_SIZE];
 };
 
-/* Ask and wait for what is found, for at most INQUIRY_SECONDS twice over, or until the descriptor
-   `stop` (-1: none) can be read. `type` is that of the socket in question: ZMQ_SUB, _REQ, _PUSH or
-   _DEALER. */
+/* Find the reason within twice INQUIRY_SECONDS, or until the descriptor `stop` (-1: none) is
+   readable. `type` is the type of the failing socket: ZMQ_SUB, _REQ, _PUSH or _DEALER. */
 #define INQUIRY_SECONDS 2.0
 void inquire(struct finding *finding, const char *endpoint, int type, const struct key_client *keys,
              int stop);
 
-/* The same without waiting: endpoint and keys must outlive the inquiry. `over` is an eventfd that
-   can be read from when it is over; it stays the caller's. -1 with errno. */
+/* Start the same inquiry without waiting. The endpoint and keys must outlive it. At its end the
+   caller's eventfd `over` becomes readable. Returns -1 with errno on failure. */
 struct inquiry;
 int inquiry_open(struct inquiry **inquiry, const char *endpoint, int type,
                  const struct key_client *keys, int over);
 
-/* What was found; NULL while it is not over. */
+/* The result; NULL while the inquiry runs. */
 const struct finding *inquiry_finding(const struct inquiry *inquiry);
 
-/* At any time; waits only for what the thread has in hand, and leaves nothing to read in `over`. */
+/* May be called at any time. Waits only for the current step of the thread, and clears `over`. */
 void inquiry_close(struct inquiry **inquiry);
 
-/* What libzmq itself says of a handshake, as phrases of that kind. */
+/* Reasons that libzmq itself reports, in the same form. */
 extern const char *const finding_wants_keys, *const finding_without_keys, *const finding_denied;
 
 #endif

@@ -16,7 +16,7 @@
 #include "common/keys.h"
 #include "inquiry.h"
 
-/* Who has given a reason is asked again after so many seconds at the earliest. */
+/* Shortest time between two inquiries about a peer, in seconds. */
 #define ASK_AGAIN 5.0
 
 enum {
@@ -32,18 +32,18 @@ struct monitor {
     const struct key_client *keys;
     int type;
     bool binds;
-    void *socket, *events;     /* NULL: none is watched */
-    unsigned long long number; /* of the socket: libzmq lets go of a monitor's name only later */
-    bool ready;                /* of the newest connection: its handshake is done */
-    bool explained;            /* why its handshake failed is known, or was asked, */
-    bool unasked;              /* or could not be: it will be later */
-    bool dead;                 /* libzmq will not try again, */
-    bool retried;              /* but was made to once since a handshake was done */
+    void *socket, *events;     /* NULL: no socket is watched */
+    unsigned long long number; /* number of the socket: libzmq frees a monitor's name late */
+    bool ready;                /* the newest connection has completed its handshake */
+    bool explained;            /* the reason of its failed handshake is known or requested */
+    bool unasked;              /* the inquiry could not start; inquire_again() retries it */
+    bool dead;                 /* libzmq does not connect again */
+    bool retried;              /* one more attempt was made since the last handshake */
     bool holds;
-    struct monitor_event held; /* comes next */
+    struct monitor_event held; /* the next event to return */
     struct inquiry *inquiry;
-    int over;     /* eventfd: the inquiry is */
-    double asked; /* when a reason was given last, CLOCK_MONOTONIC */
+    int over;     /* eventfd that signals the end of the inquiry */
+    double asked; /* time of the last reason, CLOCK_MONOTONIC */
     struct finding reason;
 };
 
@@ -62,7 +62,7 @@ int monitor_open(struct monitor **result, const char *endpoint, int type, bool b
         return 0;
     int reason = errno;
     monitor_close(result);
-    return error_set(error, EX_UNAVAILABLE, "cannot watch over a connection: %s", strerror(reason));
+    return error_set(error, EX_UNAVAILABLE, "cannot monitor the connection: %s", strerror(reason));
 }
 
 void monitor_close(struct monitor **pointer) {
@@ -95,7 +95,7 @@ int monitor_attach(struct monitor *monitor, void *context, void *socket) {
     return -1;
 }
 
-/* libzmq ends its side first: else its last events would have no reader. */
+/* The events socket is closed second: otherwise libzmq's last events would have no reader. */
 void monitor_detach(struct monitor *monitor) {
     if (monitor->socket)
         zmq_socket_monitor(monitor->socket, NULL, 0);
@@ -116,8 +116,8 @@ void monitor_descriptors(const struct monitor *monitor, int descriptors[MONITOR_
     zmq_getsockopt(monitor->events, ZMQ_FD, &descriptors[1], &size);
 }
 
-static bool give(struct monitor *monitor, struct monitor_event *event, bool final,
-                 const char *why) {
+static bool report(struct monitor *monitor, struct monitor_event *event, bool final,
+                   const char *why) {
     monitor->reason.kind = final ? FINDING_REFUSED : FINDING_HINDERED;
     snprintf(monitor->reason.why, sizeof monitor->reason.why, "%s", why);
     monitor->explained = true;
@@ -126,39 +126,40 @@ static bool give(struct monitor *monitor, struct monitor_event *event, bool fina
     return true;
 }
 
-/* A handshake has ended without its reason. Those who come to a bound socket cannot be asked: what
-   is said of them is what can be done here. */
-static bool ask(struct monitor *monitor, struct monitor_event *event) {
+/* A handshake failed without a reason. An inquiry cannot connect to the peers of a bound socket,
+   so their reason is guessed from the configuration. */
+static bool inquire_once(struct monitor *monitor, struct monitor_event *event) {
     bool asked_before = monitor->explained;
     monitor->explained = true;
     if (asked_before)
         return false;
     if (monitor->binds)
-        return give(
+        return report(
             monitor, event, false,
             monitor->keys->on
-                ? "the peer that connects there aborts the handshake: --server-key is not its "
-                  "public key, or it is no runneld"
-                : "the peer that connects there aborts the handshake: a daemon that has keys "
-                  "needs --server-key here");
+                ? "the connecting peer aborts the handshake: --server-key is not its public "
+                  "key, or it is not runneld"
+                : "the connecting peer aborts the handshake: a daemon with keys requires "
+                  "--server-key here");
     if (monitor->inquiry || (!monitor->dead && clock_seconds() - monitor->asked < ASK_AGAIN))
         return false;
     monitor->unasked = inquiry_open(&monitor->inquiry, monitor->endpoint, monitor->type,
                                     monitor->keys, monitor->over) < 0;
-    return monitor->unasked &&
-           give(monitor, event, false, "what is there ends the handshake, and cannot be asked why");
+    return monitor->unasked && report(monitor, event, false,
+                                      "the peer aborts the handshake, and the inquiry for the "
+                                      "reason failed");
 }
 
-/* What kept it from being asked may have passed. */
-static bool ask_again(struct monitor *monitor, struct monitor_event *event) {
+/* Retry an inquiry that could not start. */
+static bool inquire_again(struct monitor *monitor, struct monitor_event *event) {
     if (!monitor->unasked || clock_seconds() - monitor->asked < ASK_AGAIN)
         return false;
     monitor->explained = false;
-    return ask(monitor, event);
+    return inquire_once(monitor, event);
 }
 
-static bool take(struct monitor *monitor, struct monitor_event *event, uint16_t what,
-                 int32_t value) {
+static bool process(struct monitor *monitor, struct monitor_event *event, uint16_t what,
+                    int32_t value) {
     *event = (struct monitor_event){.descriptor = value};
     switch (what) {
     case ZMQ_EVENT_CONNECTED:
@@ -176,34 +177,35 @@ static bool take(struct monitor *monitor, struct monitor_event *event, uint16_t 
         event->kind = MONITOR_CLOSED;
         if (monitor->ready || monitor->explained || monitor->binds)
             return true;
-        /* Sockets of kinds that do not match part without a word; what libzmq does say of a
-           handshake it has said before. It will not try again. */
+        /* Sockets of kinds that do not match close silently, and libzmq does not connect again.
+           Other reasons were reported before. */
         monitor->dead = true;
         monitor->held = *event;
-        if (ask(monitor, event))
+        if (inquire_once(monitor, event))
             monitor->holds = true;
         return true;
     case ZMQ_EVENT_CLOSED:
-    case ZMQ_EVENT_CONNECT_RETRIED: /* alone where no socket was made: no name, no descriptor */
+    /* reported alone if no socket was created: no such host, or no descriptor left */
+    case ZMQ_EVENT_CONNECT_RETRIED:
         event->kind = MONITOR_MISSED;
         return true;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-        return give(monitor, event, true, finding_denied);
+        return report(monitor, event, true, finding_denied);
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
         if (value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
-            return give(monitor, event, true,
-                        monitor->keys->on ? finding_without_keys : finding_wants_keys);
+            return report(monitor, event, true,
+                          monitor->keys->on ? finding_without_keys : finding_wants_keys);
         monitor->dead = true;
-        return ask(monitor, event);
+        return inquire_once(monitor, event);
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-        return ask(monitor, event);
+        return inquire_once(monitor, event);
     default:
         return false;
     }
 }
 
 /* A monitor's message is [u16 event, i32 value][endpoint]. */
-static bool hear(struct monitor *monitor, uint16_t *what, int32_t *value) {
+static bool receive(struct monitor *monitor, uint16_t *what, int32_t *value) {
     unsigned char frame[sizeof *what + sizeof *value], address[1];
     if (!monitor->events ||
         zmq_recv(monitor->events, frame, sizeof frame, ZMQ_DONTWAIT) != (int)sizeof frame)
@@ -214,10 +216,11 @@ static bool hear(struct monitor *monitor, uint16_t *what, int32_t *value) {
     return true;
 }
 
-/* libzmq has given up a peer without a reason against it: it may be another by now. */
+/* libzmq has stopped connecting without a known reason. Connect once more: the peer may have
+   changed. */
 static bool connect_again(struct monitor *monitor, struct monitor_event *event) {
     if (monitor->retried)
-        return give(monitor, event, true, "what is there ends the handshake without a reason");
+        return report(monitor, event, true, "the peer aborts the handshake without a reason");
     monitor->retried = true;
     monitor->dead = false;
     zmq_disconnect(monitor->socket, monitor->endpoint);
@@ -225,14 +228,14 @@ static bool connect_again(struct monitor *monitor, struct monitor_event *event) 
     return false;
 }
 
-/* The peer was asked; a handshake that has succeeded meanwhile needs no answer. */
-static bool take_finding(struct monitor *monitor, struct monitor_event *event) {
+/* The inquiry is complete. Its result is dropped if a handshake has succeeded in the meantime. */
+static bool process_finding(struct monitor *monitor, struct monitor_event *event) {
     const struct finding *finding = monitor->inquiry ? inquiry_finding(monitor->inquiry) : NULL;
     bool reported = false;
     if (!finding)
         return false;
     if (!monitor->ready && finding->kind != FINDING_NOTHING)
-        reported = give(monitor, event, finding->kind == FINDING_REFUSED, finding->why);
+        reported = report(monitor, event, finding->kind == FINDING_REFUSED, finding->why);
     bool renew = monitor->dead && monitor->socket && (!reported || event->kind == MONITOR_HINDERED);
     inquiry_close(&monitor->inquiry);
     return renew ? connect_again(monitor, event) || reported : reported;
@@ -246,10 +249,10 @@ bool monitor_next(struct monitor *monitor, struct monitor_event *event) {
         monitor->holds = false;
         return true;
     }
-    while (hear(monitor, &what, &value))
-        if (take(monitor, event, what, value))
+    while (receive(monitor, &what, &value))
+        if (process(monitor, event, what, value))
             return true;
-    return take_finding(monitor, event) || ask_again(monitor, event);
+    return process_finding(monitor, event) || inquire_again(monitor, event);
 }
 
 const char *monitor_reason(const struct monitor *monitor) {

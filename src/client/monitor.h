@@ -1,7 +1,7 @@
-/* The connections of one ZeroMQ socket: which peers come and go, and why there is none. libzmq
-   reports it through a monitor; where it reports an end in the handshake
-   without its reason, which happens by chance, the peer is asked (inquiry.h). Every program of ours
-   that connects to a daemon has its reasons from here. */
+/* The connections of one ZeroMQ socket: their beginnings, ends, and reasons of failures. libzmq
+   reports them through a monitor. By chance it may report the end of a handshake without its
+   reason; then an inquiry (inquiry.h) finds it. All our programs that connect to a daemon use
+   this module. */
 #ifndef RUNNEL_MONITOR_H
 #define RUNNEL_MONITOR_H
 
@@ -14,45 +14,45 @@ struct key_client;
 struct monitor;
 
 enum monitor_kind {
-    MONITOR_OPENED,   /* a connection was made or taken; its handshake begins */
-    MONITOR_READY,    /* a handshake is done (libzmq does not say whose): there is a peer */
+    MONITOR_OPENED,   /* a connection was made or accepted; its handshake begins */
+    MONITOR_READY,    /* a handshake has succeeded (libzmq does not report of which connection) */
     MONITOR_CLOSED,   /* a connection has ended */
-    MONITOR_MISSED,   /* a try to connect came to nothing */
-    MONITOR_HINDERED, /* monitor_reason says why there is no peer; it may pass */
-    MONITOR_REFUSED,  /* likewise, and it stays: libzmq may not even try again */
+    MONITOR_MISSED,   /* an attempt to connect has failed */
+    MONITOR_HINDERED, /* no peer, see monitor_reason; the cause may be temporary */
+    MONITOR_REFUSED,  /* no peer, see monitor_reason; the cause is permanent */
 };
 
 struct monitor_event {
     enum monitor_kind kind;
-    int descriptor; /* of OPENED and CLOSED: the connection's, libzmq's own */
+    int descriptor; /* the connection's descriptor, for OPENED and CLOSED; libzmq owns it */
 };
 
-/* For sockets of that type (ZMQ_SUB, _REQ, _PUSH or _DEALER) that connect to the endpoint, or with
-   `binds` wait there: then those who come cannot be asked. Endpoint and keys must outlive it.
-   Errors: EX_UNAVAILABLE. */
+/* Open a monitor for sockets of that type (ZMQ_SUB, _REQ, _PUSH or _DEALER) that connect to the
+   endpoint or, with `binds`, are bound to it. An inquiry is not possible for bound sockets. The
+   endpoint and keys must outlive the monitor. Errors: EX_UNAVAILABLE. */
 int monitor_open(struct monitor **monitor, const char *endpoint, int type, bool binds,
                  const struct key_client *keys, struct error *error);
 void monitor_close(struct monitor **monitor);
 
-/* Begin to watch a socket, before it is connected or bound, and end it, before the socket is
-   closed. One at a time, as often as there is a new one. -1 with errno. */
+/* Attach to a socket before it connects or binds, and detach before it is closed. A monitor
+   watches one socket at a time. Returns -1 with errno. */
 int monitor_attach(struct monitor *monitor, void *context, void *socket);
 void monitor_detach(struct monitor *monitor);
 
-/* What to poll for: any event there means that monitor_next may have something. */
+/* Items for zmq_poll. After any event on them, call monitor_next. */
 enum { MONITOR_ITEMS = 2 };
 void monitor_items(const struct monitor *monitor, zmq_pollitem_t items[MONITOR_ITEMS]);
 
-/* Likewise for poll(2), while a socket is attached. After monitor_next has said that there is
-   nothing, they are readable when there may be something again. */
+/* Descriptors for poll(2) while a socket is attached. After monitor_next has returned false,
+   they become readable when there may be another event. */
 enum { MONITOR_DESCRIPTORS = 2 };
 void monitor_descriptors(const struct monitor *monitor, int descriptors[MONITOR_DESCRIPTORS]);
 
-/* The next event, without waiting; false when there is none. */
+/* The next event, without waiting; false without one. */
 bool monitor_next(struct monitor *monitor, struct monitor_event *event);
 
-/* After HINDERED and REFUSED: why, a phrase that begins with "the daemon" or "what is there". NULL
-   before, and when a handshake has been done since. */
+/* The reason of the last HINDERED or REFUSED event: a phrase that begins with "the daemon" or
+   "the peer". NULL before such an event, and after a successful handshake. */
 const char *monitor_reason(const struct monitor *monitor);
 
 #endif

@@ -41,7 +41,7 @@ static int read_keys(struct key_client *keys, const struct runnel_peer *from,
 int peer_open(struct peer *peer, const struct runnel_peer *from, struct runnel_error *error) {
     *peer = (struct peer){0};
     if (!from->endpoint)
-        return peer_fail(error, EX_USAGE, "no endpoint is named");
+        return peer_fail(error, EX_USAGE, "missing endpoint");
     if (read_keys(&peer->keys, from, error))
         return -1;
     peer->endpoint = strdup(from->endpoint);
@@ -60,7 +60,8 @@ int runnel_keys(void *zmq_socket, const struct runnel_peer *peer, struct runnel_
         return -1;
     int status = keys_apply(&keys, zmq_socket);
     if (status)
-        peer_fail(error, EX_UNAVAILABLE, "this socket cannot use keys: %s", zmq_strerror(errno));
+        peer_fail(error, EX_UNAVAILABLE, "this libzmq does not support keys: %s",
+                  zmq_strerror(errno));
     explicit_bzero(&keys, sizeof keys);
     return status;
 }
@@ -74,8 +75,8 @@ int peer_set_options(const struct peer *peer, void *socket) {
                : 0;
 }
 
-/* No heartbeats: a daemon that lets its feeders wait does not read, their answers neither, and the
-   connection would be cut with examples in it. TCP notices by itself when a machine is gone. */
+/* No heartbeats: a daemon that lets its feeders wait does not read their heartbeats either, and
+   the connection would end with examples in transit. TCP keepalives detect lost machines. */
 int peer_set_sending(const struct peer *peer, void *socket) {
     const int examples = 1000, keepalive = 1, seconds = 60;
     return peer_set_options(peer, socket) ||
@@ -91,8 +92,8 @@ int peer_connect(const struct peer *peer, void *socket, const char *example,
     return zmq_connect(socket, peer->endpoint) == 0
                ? 0
                : peer_fail(error, EX_USAGE,
-                           "cannot connect to '%s': %s (an endpoint looks like %s)", peer->endpoint,
-                           zmq_strerror(errno), example);
+                           "cannot connect to '%s': %s (expected an endpoint as in %s)",
+                           peer->endpoint, zmq_strerror(errno), example);
 }
 
 int peer_descriptor(void *socket) {

@@ -1,4 +1,4 @@
-/* What every object of the library begins with: where to, with which keys, and how it fails. */
+/* The common part of all objects of the library: endpoint, keys, and errors. */
 #ifndef RUNNEL_PEER_H
 #define RUNNEL_PEER_H
 
@@ -14,16 +14,16 @@ struct peer {
 int peer_open(struct peer *peer, const struct runnel_peer *from, struct runnel_error *error);
 void peer_close(struct peer *peer);
 
-/* What every connecting socket has: nothing lingers, the keys, and IPv6 only where the endpoint
-   asks for it: a name such as localhost must not lead to ::1 when the daemon listens at 127.0.0.1.
-   0, or -1 with errno. */
+/* Set the options of every connecting socket: no linger, the keys, and IPv6 only for IPv6
+   endpoints: a name such as localhost must not lead to ::1 when the daemon listens at 127.0.0.1.
+   Returns 0, or -1 with errno. */
 int peer_set_options(const struct peer *peer, void *socket);
 
-/* Likewise of a socket that sends examples: room for those that keep the network full, few enough
-   to be taken back quickly, and keepalives. */
+/* Set the options of a socket that sends examples: a queue that keeps the network busy but can
+   be drained quickly, and keepalives. */
 int peer_set_sending(const struct peer *peer, void *socket);
 
-/* Connect; EX_USAGE when it is no endpoint, with `example` of one. */
+/* Connect. EX_USAGE for an invalid endpoint; the message shows `example`. */
 int peer_connect(const struct peer *peer, void *socket, const char *example,
                  struct runnel_error *error);
 
@@ -31,10 +31,10 @@ int peer_connect(const struct peer *peer, void *socket, const char *example,
 int peer_fail(struct runnel_error *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A descriptor that is readable when one of the (count,) others is; -1 with errno. */
+/* Return a descriptor that is readable if one of the (count,) descriptors is; -1 with errno. */
 int peer_gather(const int *descriptors, int count);
 
-/* The descriptor that libzmq gives of a socket. */
+/* Return libzmq's descriptor of a socket. */
 int peer_descriptor(void *socket);
 
 #endif

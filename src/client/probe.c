@@ -20,7 +20,7 @@
 enum {
     SIGNATURE_SIZE = 10,
     MAJOR_AT = 10,
-    OPENING_SIZE = 11, /* as far as the major version: from there on a peer sends all of its own */
+    OPENING_SIZE = 11, /* up to the major version: a peer then sends its whole greeting */
     MECHANISM_AT = 12,
     MECHANISM_SIZE = 20,
     GREETING_SIZE = 64,
@@ -37,7 +37,7 @@ struct talk {
 
 enum outcome { DONE, CLOSED, TIMED_OUT };
 
-/* Whether the connection is ready for `events`, or broken, in time. */
+/* Wait until the connection is ready for `events` or broken. False: timed out. */
 static bool await(const struct talk *talk, short events) {
     for (;;) {
         struct pollfd items[] = {{.fd = talk->connection, .events = events},
@@ -69,7 +69,7 @@ static enum outcome transfer(const struct talk *talk, unsigned char *bytes, size
     return DONE;
 }
 
-/* ---- connecting ---- */
+/* ---- Connecting ---- */
 
 static int connect_to(struct talk *talk, const struct sockaddr *address, socklen_t size) {
     int failure = 0;
@@ -101,8 +101,8 @@ static int connect_ipc(struct talk *talk, const char *path) {
     return connect_to(talk, (const struct sockaddr *)&address, (socklen_t)size);
 }
 
-/* HOST:PORT or [HOST]:PORT; what is before a ';' is the address to come from. As libzmq's
-   sockets here do, IPv6 is taken only where there are brackets. */
+/* HOST:PORT or [HOST]:PORT; a source address may precede it, with a ';'. As for our libzmq
+   sockets, only addresses in brackets are IPv6. */
 static int connect_tcp(struct talk *talk, const char *address) {
     char host[HOST_SIZE];
     const char *source = strchr(address, ';');
@@ -134,7 +134,7 @@ static int connect_endpoint(struct talk *talk, const char *endpoint) {
     return -1;
 }
 
-/* ---- asking ---- */
+/* ---- The probe ---- */
 
 static void make_greeting(unsigned char greeting[GREETING_SIZE]) {
     memset(greeting, 0, GREETING_SIZE);
@@ -144,8 +144,8 @@ static void make_greeting(unsigned char greeting[GREETING_SIZE]) {
     strcpy((char *)greeting + MECHANISM_AT, "NULL");
 }
 
-/* The value of the property Socket-Type among (size,) bytes of properties; "" when it is not there
-   or longer than any kind's name. */
+/* The value of the property Socket-Type among (size,) bytes of properties; "" if it is missing
+   or longer than the name of any kind. */
 static void find_type(char type[PROBE_TYPE_SIZE], const unsigned char *bytes, size_t size) {
     static const char wanted[] = "Socket-Type";
     enum { VALUE_SIZE_BYTES = 4 };
@@ -193,8 +193,7 @@ static bool is_mechanism(const unsigned char greeting[GREETING_SIZE], const char
     return memcmp(greeting + MECHANISM_AT, padded, sizeof padded) == 0;
 }
 
-/* What the peer's greeting says. Its signature comes first, so that what is none is known before
-   the time is over. */
+/* Read the peer's greeting. Its signature arrives first, so other protocols are detected early. */
 static enum probe_answer read_greeting(const struct talk *talk) {
     unsigned char greeting[GREETING_SIZE];
     size_t part = 0;
@@ -222,7 +221,7 @@ static void ask(struct probe *probe, const struct talk *talk) {
         return;
     }
     probe->answer = read_greeting(talk);
-    /* The rest also shows a daemon that wants keys why this peer leaves. */
+    /* The rest of our greeting also shows a daemon with keys why this peer leaves. */
     bool greeted =
         probe->answer >= PROBE_PLAIN &&
         transfer(talk, greeting + OPENING_SIZE, GREETING_SIZE - OPENING_SIZE, true) == DONE;

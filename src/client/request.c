@@ -1,4 +1,4 @@
-/* One request after the other to a daemon's control socket (runnel.h, "asking and commanding"). */
+/* Successive requests to a daemon's control socket (runnel.h, "asking and commanding"). */
 #include "build-config.h"
 
 #include <errno.h>
@@ -18,9 +18,9 @@
 #include "monitor.h"
 #include "peer.h"
 
-#define LOST_SECONDS 0.5 /* what was answered before the connection ended may still come */
+#define LOST_SECONDS 0.5 /* answers sent before the end of the connection may still arrive */
 
-/* A daemon that is just starting is met soon; one that refuses is not asked so often. */
+/* Connect quickly to a daemon that is just starting, and rarely to one that refuses. */
 enum { RECONNECT_MS = 20, RECONNECT_HINDERED_MS = 1000, FRAMES = 2 };
 
 enum stage { STAGE_SEND, STAGE_AWAIT, STAGE_OVER };
@@ -29,21 +29,21 @@ struct runnel_request {
     struct peer peer;
     void *context, *socket;
     struct monitor *monitor;
-    int descriptor; /* epoll: those of socket and monitor */
-    bool refused;   /* for good */
-    bool hindered;  /* then it connects less often */
-    bool lost;      /* the connection on which it was sent has ended */
+    int descriptor; /* epoll descriptor of socket and monitor */
+    bool refused;   /* permanently */
+    bool hindered;  /* connects less often */
+    bool lost;      /* the connection that carried the request has ended */
     enum stage stage;
     bool sent;
     char *text;
-    double seconds, deadline; /* clock_seconds */
-    zmq_msg_t frames[FRAMES]; /* of the reply */
+    double seconds, deadline; /* clock_seconds() of the deadline */
+    zmq_msg_t frames[FRAMES]; /* frames of the reply */
     bool has_bytes;
-    char *reply; /* the first of them, with a NUL */
+    char *reply; /* the first frame, with a NUL */
     json_t *json;
 };
 
-/* IMMEDIATE: a request leaves only over a complete connection. */
+/* ZMQ_IMMEDIATE sends a request only over a completed connection. */
 static int set_options(struct runnel_request *r) {
     const int one = 1, again = RECONNECT_MS;
     return peer_set_options(&r->peer, r->socket) ||
@@ -67,7 +67,7 @@ static int begin(struct runnel_request *r, struct runnel_error *error) {
     if (monitor_open(&r->monitor, r->peer.endpoint, ZMQ_REQ, false, &r->peer.keys, &why))
         return peer_fail(error, why.status, "%s", why.text);
     if (monitor_attach(r->monitor, r->context, r->socket) || gather(r))
-        return peer_fail(error, EX_UNAVAILABLE, "cannot watch over a socket: %s",
+        return peer_fail(error, EX_UNAVAILABLE, "cannot monitor the socket: %s",
                          zmq_strerror(errno));
     return peer_connect(&r->peer, r->socket, RUNNEL_CONTROL " or ipc:///run/runnel/control", error);
 }
@@ -99,7 +99,7 @@ static void drop_reply(struct runnel_request *r) {
     r->has_bytes = false;
 }
 
-/* As soon as there is a connection. */
+/* Send the request once there is a connection. */
 static void send_text(struct runnel_request *r) {
     if (r->stage != STAGE_SEND || zmq_send(r->socket, r->text, strlen(r->text), ZMQ_DONTWAIT) < 0)
         return;
@@ -107,8 +107,8 @@ static void send_text(struct runnel_request *r) {
     r->stage = STAGE_AWAIT;
 }
 
-/* libzmq takes the interval when it connects, and makes it no longer where a connection is made and
-   ended again. */
+/* libzmq reads the interval when it connects, and does not lengthen it if a connection succeeds
+   and ends again. */
 static void connect_less_often(struct runnel_request *r) {
     const int again = RECONNECT_HINDERED_MS;
     if (r->hindered || r->sent)
@@ -119,7 +119,7 @@ static void connect_less_often(struct runnel_request *r) {
     zmq_connect(r->socket, r->peer.endpoint);
 }
 
-static void take_events(struct runnel_request *r) {
+static void process_events(struct runnel_request *r) {
     struct monitor_event event;
     while (monitor_next(r->monitor, &event)) {
         r->refused |= event.kind == MONITOR_REFUSED;
@@ -138,7 +138,7 @@ int runnel_request_again(struct runnel_request *r, const char *text, double seco
     if (!copy)
         return peer_fail(error, EX_UNAVAILABLE, "out of memory");
     drop_reply(r);
-    take_events(r);
+    process_events(r);
     free(r->text);
     r->text = copy;
     r->stage = STAGE_SEND;
@@ -180,7 +180,7 @@ bool runnel_request_sent(const struct runnel_request *r) {
     return r->sent;
 }
 
-/* Take all frames of the reply, if it has come; those beyond the second are dropped. */
+/* Receive all frames of the reply, if it has arrived. Frames after the second are dropped. */
 static bool receive(struct runnel_request *r) {
     zmq_msg_t surplus;
     zmq_msg_init(&surplus);
@@ -196,7 +196,7 @@ static bool receive(struct runnel_request *r) {
     return count > 0;
 }
 
-/* What a daemon can have sent: an object that says whether it worked, and if not, why. */
+/* A valid reply is an object that contains the outcome, and the reason of a failure. */
 static int check(struct runnel_request *r, struct runnel_reply *reply, struct runnel_error *error) {
     size_t size = zmq_msg_size(&r->frames[0]);
     r->reply = malloc(size + 1);
@@ -212,42 +212,42 @@ static int check(struct runnel_request *r, struct runnel_reply *reply, struct ru
     }
     const json_t *ok = json_object_get(r->json, "ok");
     if (!json_is_boolean(ok))
-        return peer_fail(error, EX_UNAVAILABLE,
-                         "what answers at %s is not runneld's control socket", r->peer.endpoint);
+        return peer_fail(error, EX_UNAVAILABLE, "the peer at %s is not runneld's control socket",
+                         r->peer.endpoint);
     if (json_is_true(ok))
         return 1;
     const char *why = json_string_value(json_object_get(r->json, "error"));
     return peer_fail(error, EX_SOFTWARE, "%s",
-                     why ? why : "the daemon refused and did not say why");
+                     why ? why : "the daemon rejected the request without a reason");
 }
 
-/* Its time is over, or it is refused. */
+/* The request has timed out or was refused. */
 static int give_up(struct runnel_request *r, struct runnel_error *error) {
     const char *endpoint = r->peer.endpoint, *reason = monitor_reason(r->monitor);
     if (r->lost)
         return peer_fail(error, EX_UNAVAILABLE,
-                         "%s has taken the request, and the connection has ended before it "
-                         "answered: whether it was done is not known",
+                         "%s: connection closed before the answer; the request may have been "
+                         "executed",
                          endpoint);
     if (r->sent)
         return peer_fail(error, EX_UNAVAILABLE,
-                         "%s has taken the request but not answered within %g s: it may be busy "
-                         "(--timeout waits longer), or no runneld",
+                         "%s: no answer within %g s; the daemon may be busy (use a longer "
+                         "--timeout), or the peer is not runneld",
                          endpoint, r->seconds);
     if (reason)
         return peer_fail(error, EX_UNAVAILABLE, "%s: %s", endpoint, reason);
     reason = wire_unreachable(endpoint);
     return peer_fail(
         error, EX_UNAVAILABLE,
-        "no daemon answers at %s (%s%swaited %g s): start runneld, or name its control "
-        "socket with --connect",
+        "no daemon answers at %s (%s%stimed out after %g s); start runneld, or use --connect "
+        "with its control socket",
         endpoint, reason ? reason : "", reason ? "; " : "", r->seconds);
 }
 
 int runnel_request_next(struct runnel_request *r, struct runnel_reply *reply,
                         struct runnel_error *error) {
     *reply = (struct runnel_reply){0};
-    take_events(r);
+    process_events(r);
     send_text(r);
     int status = 0;
     if (r->stage == STAGE_AWAIT && receive(r))

@@ -1,22 +1,23 @@
-/* librunnel: what talks to a runneld. Subscribe to its statistics, ask and command it, feed it
+/* librunnel: clients of runneld. Subscribe to its statistics, send requests to it, and feed it
    examples.
 
-   This header is the manual; docs/reference/clients.md has whole programs, docs/reference/protocol.md what travels.
-   Compile and link with `pkg-config --cflags --libs runnel`; C99, and usable from C++.
+   This header is the manual. docs/reference/clients.md has complete programs, and
+   docs/reference/protocol.md describes the messages. Compile and link with `pkg-config --cflags
+   --libs runnel`. C99, also usable from C++.
 
-   Errors: functions that can fail return 0, or -1 and fill a struct runnel_error (NULL is allowed):
-   one sentence that names the endpoint, key or file and the way out, and an exit status. Sentences
-   name what was given as the options of runnel's own programs do: --connect is `endpoint`,
-   --server-key and --key are `server_key` and `key`.
+   Errors: functions that can fail return 0, or -1 and fill a struct runnel_error (NULL is
+   allowed) with one sentence and an exit status. The sentence names the endpoint, key or file,
+   and a way out. It names parameters as runnel's programs name their options: --connect is
+   `endpoint`, --server-key and --key are `server_key` and `key`.
 
-   Ownership: x_open gives an object, x_close takes it back and sets the pointer to NULL; closing
-   NULL does nothing. Strings that are given need not outlive the call; pointers that are handed out
-   are valid until the next call for the same object.
+   Ownership: x_open creates an object; x_close frees it and sets the pointer to NULL. Closing
+   NULL does nothing. String arguments need not outlive the call. Returned pointers are valid
+   until the next call with the same object.
 
-   Threads and loops: an object belongs to one thread at a time; different objects may be used at
-   the same time. Nothing is printed, no signal is touched, and no function waits unless it says so:
-   a subscriber and a request have one descriptor for poll(2), epoll or a loop of events, a sender
-   has a function that is called while it waits. */
+   Threads and loops: one thread at a time may use an object; different objects may be used at
+   the same time. The library prints nothing and does not touch signals. No function waits unless
+   its comment mentions it. A subscriber and a request have one descriptor for poll(2), epoll or
+   an event loop. A sender calls a function of yours while it waits. */
 #ifndef RUNNEL_RUNNEL_H
 #define RUNNEL_RUNNEL_H
 
@@ -28,9 +29,9 @@
 extern "C" {
 #endif
 
-struct json_t; /* of jansson, for who uses it */
+struct json_t; /* defined by jansson; needed only by programs that use it */
 
-/* One sentence about what went wrong. */
+/* One sentence about a failure. */
 struct runnel_error {
     int status;      /* EX_USAGE, EX_UNAVAILABLE, EX_SOFTWARE, EX_IOERR, ... of <sysexits.h> */
     char text[1024]; /* without newline; printable UTF-8 */
@@ -39,308 +40,325 @@ struct runnel_error {
 /* The version of the library, "0.1.0". */
 const char *runnel_version(void);
 
-/* ---- where to, and with which keys ---- */
+/* ---- Endpoint and keys ---- */
 
 #define RUNNEL_EXAMPLES "tcp://127.0.0.1:5570" /* default endpoints of a daemon */
 #define RUNNEL_STATISTICS "tcp://127.0.0.1:5571"
 #define RUNNEL_CONTROL "tcp://127.0.0.1:5572"
 
-/* A daemon that has keys (docs/explanation/security.md) takes connections only of those who know its public
-   key, and where it has lists of keys only of those who are on them. Without keys leave both NULL.
- */
+/* A daemon with keys (docs/explanation/security.md) accepts only clients that have its public
+   key, and with lists of keys only clients on these lists. Without keys leave both NULL. */
 struct runnel_peer {
     const char *endpoint;   /* tcp://HOST:PORT, tcp://[IPv6]:PORT, ipc://PATH or ipc://@NAME */
-    const char *server_key; /* the daemon's public key: a file, or its 40 characters; or NULL */
-    const char *key;        /* file with your own secret key; NULL = one that is used once */
+    const char *server_key; /* public key of the daemon: a file, or its 40 characters; or NULL */
+    const char *key;        /* file with your secret key; NULL = a generated key */
 };
 
-/* For sockets of your own: make a libzmq socket that is not connected yet a client with these keys.
-   EX_USAGE: a key cannot be read or is none. */
+/* For your own sockets: make a libzmq socket that is not connected yet a client with these keys.
+   EX_USAGE: a key is invalid or cannot be read. */
 int runnel_keys(void *zmq_socket, const struct runnel_peer *peer, struct runnel_error *error);
 
-/* ---- subscribing ---- */
+/* ---- Subscribing ---- */
 
-/* The news of a subscriber. */
+/* News of a subscriber. */
 enum runnel_kind {
-    RUNNEL_NOTHING,      /* no more for now: wait */
-    RUNNEL_MESSAGE,      /* of the daemon: topic, text, ... */
-    RUNNEL_CONNECTED,    /* a connection was made */
-    RUNNEL_DISCONNECTED, /* it has ended; it is made again as soon as can be */
-    RUNNEL_HINDERED,     /* nothing will come as things are, `why`; it is tried again */
-    RUNNEL_REFUSED,      /* likewise, and it is not tried again */
+    RUNNEL_NOTHING,      /* no more news: wait */
+    RUNNEL_MESSAGE,      /* a message of the daemon: topic, text, ... */
+    RUNNEL_CONNECTED,    /* connected to the daemon */
+    RUNNEL_DISCONNECTED, /* disconnected; the subscriber connects again as soon as possible */
+    RUNNEL_HINDERED,     /* cannot connect, see `why`; the subscriber keeps trying */
+    RUNNEL_REFUSED,      /* cannot connect, see `why`; the subscriber stops trying */
 };
 
 struct runnel_news {
     enum runnel_kind kind;
-    const char *why; /* of HINDERED, REFUSED: begins with "the daemon" or "what is there" */
+    const char *why; /* reason of HINDERED and REFUSED: begins with "the daemon" or "the peer" */
 
-    /* Of a MESSAGE: */
+    /* The fields below are for MESSAGE. */
     const char *topic;      /* "status", "loss", "state", "prediction", "event"; or "" */
-    const char *text;       /* a JSON object, with a NUL after it; NULL when there is a problem */
-    size_t size;            /* of the text, bytes */
-    struct json_t *json;    /* the same, parsed by jansson; json_incref keeps it */
-    const char *problem;    /* instead of these three: why it is no message; else NULL */
-    bool restarted;         /* the daemon was started again since the message before, */
-    const char *run;        /* then: its run, */
-    const char *run_before; /* and that before */
-    uint64_t missed;        /* messages of this topic that were lost right before this one */
-    double unheard[2]; /* of loss, with status subscribed to: see struct runnel_gap; else NAN */
+    const char *text;       /* a JSON object, followed by a NUL; NULL with a `problem` */
+    size_t size;            /* bytes of `text` */
+    struct json_t *json;    /* `text`, parsed by jansson; json_incref keeps it */
+    const char *problem;    /* why the message is invalid; else NULL */
+    bool restarted;         /* the daemon has restarted since the previous message */
+    const char *run;        /* the new run */
+    const char *run_before; /* the previous run */
+    uint64_t missed;        /* messages of this topic lost immediately before this one */
+    /* The unheard range of a `loss` with a subscription to `status`, see struct runnel_gap; else
+       NAN. */
+    double unheard[2];
 };
 
-/* What was learned without a subscriber: a topic that nobody subscribes to does not count its
-   messages, but `examples` grows by `every` (of status) from one loss to the next, through restarts
-   too. A subscriber keeps one of these; a program that records what came, and resumes from there,
-   keeps another. */
+/* Examples that were learned without a subscriber. The daemon does not count messages of a topic
+   without subscribers, but `examples` grows by `every` (in `status`) between two `loss`
+   messages, across restarts too. A subscriber keeps a runnel_gap. A program that records
+   messages and resumes from its records keeps another. */
 struct runnel_gap {
-    double every;  /* examples between two loss messages; NAN = not known yet: nothing is a gap */
-    double newest; /* examples in the newest one; NAN = none yet */
+    double every;  /* examples between two loss messages; NAN = unknown: no gaps are found */
+    double newest; /* examples of the newest loss message; NAN = none yet */
 };
 
-/* Take in a status, and a loss: true, and the numbers of examples between which others were
-   learned, when nothing was heard of those. */
+/* Process a status, or a loss. runnel_gap_loss returns true if examples were learned unheard,
+   and stores the range of their numbers. */
 void runnel_gap_status(struct runnel_gap *gap, double every, double examples);
 bool runnel_gap_loss(struct runnel_gap *gap, double examples, double unheard[2]);
 
 struct runnel_subscriber;
 
-/* Subscribe to the topics, a list that ends with NULL (NULL itself: all five). The daemon may come
-   later, go, and come back. EX_USAGE: no endpoint, or a key cannot be read; EX_UNAVAILABLE: no
-   sockets. */
+/* Subscribe to the topics, a list that ends with NULL (NULL itself: all five). The daemon may
+   start later, stop, and restart. EX_USAGE: no endpoint, or a key cannot be read;
+   EX_UNAVAILABLE: no sockets. */
 int runnel_subscriber_open(struct runnel_subscriber **subscriber, const struct runnel_peer *peer,
                            const char *const *topics, struct runnel_error *error);
 void runnel_subscriber_close(struct runnel_subscriber **subscriber);
 
-/* Readable as long as there may be news; after NOTHING it is not, until there are. Owned by the
-   subscriber. */
+/* A descriptor that is readable while there may be news. After NOTHING it becomes readable with
+   the next news. The subscriber owns it. */
 int runnel_subscriber_descriptor(const struct runnel_subscriber *subscriber);
 
-/* The next of the news, without waiting. */
+/* The next news, without waiting. */
 enum runnel_kind runnel_subscriber_next(struct runnel_subscriber *subscriber,
                                         struct runnel_news *news);
 
-/* From now on messages are not parsed: `json` is NULL, the text is not known to be JSON, and what
-   is read from it (restarted, missed, unheard) is not known. For who passes them on, or not all. */
+/* Stop parsing messages: `json` is NULL, the text may not be JSON, and the fields read from it
+   (restarted, missed, unheard) are not set. For programs that forward messages, or discard many. */
 void runnel_subscriber_unparsed(struct runnel_subscriber *subscriber);
 
-/* Wait for news, at most that many seconds (negative: forever), or until a signal comes. True when
-   there may be some. */
+/* Wait for news, at most `seconds` (negative: forever), or until a signal arrives. True if there
+   may be news. */
 bool runnel_subscriber_wait(struct runnel_subscriber *subscriber, double seconds);
 
-/* Why nothing comes, in one sentence: -1 with the error filled (EX_UNAVAILABLE), when there is
-   no connection or no message for `seconds` (a daemon sends `status` every 10); 0 when all is
-   well. */
+/* Check whether messages arrive. Returns -1 and fills the error (EX_UNAVAILABLE) without a
+ * connection, or without a message for `seconds` (a daemon sends `status` every 10); else 0. */
 int runnel_subscriber_check(const struct runnel_subscriber *subscriber, double seconds,
                             struct runnel_error *error);
 
-/* ---- asking and commanding ---- */
+/* ---- Asking and commanding ---- */
 
 struct runnel_reply {
-    const char *text;    /* the reply, a JSON object, and a NUL after it */
-    size_t size;         /* bytes */
-    struct json_t *json; /* the same, parsed by jansson; json_incref keeps it */
-    const void *bytes;   /* the second frame, of `export`: a safetensors file; else NULL */
+    const char *text;    /* the reply, a JSON object, followed by a NUL */
+    size_t size;         /* bytes of `text` */
+    struct json_t *json; /* `text`, parsed by jansson; json_incref keeps it */
+    const void *bytes;   /* the second frame, for `export`: a safetensors file; else NULL */
     size_t bytes_size;
 };
 
 struct runnel_request;
 
-/* Begin a request to the control socket: `text` is one JSON object, {"command": "status"} for
-   example. It ends by itself after so many seconds. EX_USAGE: no endpoint, or a key cannot be read;
+/* Begin a request to the control socket: `text` is one JSON object, for example {"command":
+   "status"}. It times out after `seconds`. EX_USAGE: no endpoint, or a key cannot be read;
    EX_UNAVAILABLE: no sockets. */
 int runnel_request_open(struct runnel_request **request, const struct runnel_peer *peer,
                         const char *text, double seconds, struct runnel_error *error);
 void runnel_request_close(struct runnel_request **request);
 
-/* Readable when runnel_request_next may have something to do. Owned by the request. */
+/* A descriptor that is readable when runnel_request_next should be called. The request owns it. */
 int runnel_request_descriptor(const struct runnel_request *request);
 
-/* Seconds until its time is over: as long as a poll may wait at most. */
+/* Seconds until the timeout: the longest useful wait of a poll. */
 double runnel_request_left(const struct runnel_request *request);
 
-/* Continue as far as possible without waiting. 0: not finished. 1: the reply is there. -1: it has
-   failed, EX_UNAVAILABLE: no daemon was reached, or no answer, or one that no daemon gives;
-   EX_SOFTWARE: the daemon refused or failed, and this is what it said. Then `reply` has the text if
-   one came. */
+/* Continue the request without waiting. Returns 0 while it runs, 1 with the reply, and -1 on
+   failure. EX_UNAVAILABLE: no daemon, no answer, or an invalid one. EX_SOFTWARE: the daemon
+   rejected the request or failed; the error contains its sentence, and `reply` its text, if any. */
 int runnel_request_next(struct runnel_request *request, struct runnel_reply *reply,
                         struct runnel_error *error);
 
-/* The same, waiting until it has ended, past signals: 0 with the reply, or -1. */
+/* Wait until the request has ended, ignoring signals: 0 with the reply, or -1. */
 int runnel_request_wait(struct runnel_request *request, struct runnel_reply *reply,
                         struct runnel_error *error);
 
-/* Whether the daemon has got it: if it then comes to nothing, it may have been done all the same.
- */
+/* Whether the request was sent. If it then fails, the daemon may still have executed it. */
 bool runnel_request_sent(const struct runnel_request *request);
 
-/* A further request over the same connection, once there is a reply (also one of EX_SOFTWARE). */
+/* Send another request over the same connection, after a reply (also one with EX_SOFTWARE). */
 int runnel_request_again(struct runnel_request *request, const char *text, double seconds,
                          struct runnel_error *error);
 
-/* ---- feeding ---- */
+/* ---- Feeding ---- */
 
-/* How examples travel: what the daemon's configuration says in examples.socket. */
+/* The kind of socket: examples.socket in the daemon's configuration. */
 enum runnel_sending {
-    RUNNEL_PUSH,   /* pull: the fate of an example is unknown, and what is in transit when the
-                      daemon ends is lost */
-    RUNNEL_ROUTER, /* router: each example has a number, is acknowledged once it is safe on disk,
-                      and sent again until it is; the daemon learns it once */
+    /* pull: the result of an example is unknown, and examples in transit are lost when the
+       daemon ends. */
+    RUNNEL_PUSH,
+    /* router: the daemon acknowledges each numbered example once it is durable, and learns it
+       once. The sender repeats it until then. */
+    RUNNEL_ROUTER,
 };
 
 enum runnel_flag {
-    RUNNEL_END = 1,          /* last of its sequence: forget the stream's state afterwards */
+    RUNNEL_END = 1,          /* last of its sequence: reset the stream's state afterwards */
     RUNNEL_DO_NOT_LEARN = 2, /* predict and score, but do not learn */
-    RUNNEL_SPARSE = 16,      /* the numbers were given by somebody else, and only rise: a gap before
-                                this one is not counted as missing, and none is too wide */
-    RUNNEL_WORDS = 32,       /* some symbols or classes are words; it is `headed` */
-    RUNNEL_NOTE = 64, /* a note for people goes along, shown with alarms of the example and never
-                         learned; it is `headed`. A daemon older than notes rejects it */
-    RUNNEL_LABEL = 8, /* no example of its own: y are the targets of an earlier one, of a daemon
-                         with target: later. x_size is 0, and it is `headed` */
+    /* The numbers come from another source and only increase: a gap before this one is not
+       counted as missing, and no gap is too wide. */
+    RUNNEL_SPARSE = 16,
+    RUNNEL_WORDS = 32, /* some symbols or classes are words; requires `headed` */
+    /* The example has a note for people, shown with its alarms and never learned; requires
+       `headed`. A daemon older than notes rejects it. */
+    RUNNEL_NOTE = 64,
+    /* A label: y contains the targets of an earlier example, for a daemon with target: later.
+       x_size is 0; requires `headed`. */
+    RUNNEL_LABEL = 8,
 };
 
-/* One example; what its bytes are, docs/reference/protocol.md says. With a router it is `headed`, and its
-   number is greater than that of the example before it in its stream. */
+/* One example; docs/reference/protocol.md defines its bytes. With a router it is `headed`, and
+   its number is greater than that of the previous example of its stream. */
 struct runnel_example {
-    const char *key; /* of the stream: UTF-8, at most 255 bytes */
+    const char *key; /* name of the stream: UTF-8, at most 255 bytes */
     size_t key_size;
     const void *x, *y;     /* float32 or uint32, little-endian; y NULL = none */
     size_t x_size, y_size; /* bytes */
-    bool headed;           /* these go along: */
-    uint8_t flags;         /* enum runnel_flag, or-ed */
-    uint32_t epoch;        /* grows when numbers start again */
-    uint64_t sequence;     /* the number */
+    bool headed;           /* the fields up to `time` are sent */
+    uint8_t flags;         /* a set of enum runnel_flag */
+    uint32_t epoch;        /* increases when the numbers start again */
+    uint64_t sequence;     /* number of the example */
     double time;           /* Unix time, or 0 */
-    const char *json;      /* instead of x, y and header: the whole example. With a router, key, */
-    size_t json_size;      /* epoch and sequence are those in it */
+    /* The whole example as JSON, in place of x, y and header. With a router, key, epoch and
+       sequence must equal those in the JSON. */
+    const char *json;
+    size_t json_size;
     uint32_t
-        label_epoch; /* with RUNNEL_LABEL, and else not read: the numbers of the example that */
-    uint64_t label_sequence; /* it is for, of the same key and producer */
-    const void *words; /* with RUNNEL_WORDS, and else not read: of each number of x and y that */
-    size_t words_size; /* is 0xFFFFFFFE a byte with the size of its word, and the word */
-    const char *note;  /* with RUNNEL_NOTE, and else not read: UTF-8 without NUL, of at most 1000 */
-    size_t note_size;  /* bytes */
+        /* The numbers of the labelled example with RUNNEL_LABEL; it has the same key and
+           producer. */
+        label_epoch;
+    uint64_t label_sequence;
+    /* The words with RUNNEL_WORDS: for each number 0xFFFFFFFE of x and y a byte with the size of
+       its word, and the word. */
+    const void *words;
+    size_t words_size;
+    /* The note with RUNNEL_NOTE: UTF-8 without NUL, at most 1000 bytes. */
+    const char *note;
+    size_t note_size;
 };
 
-/* What a sender reports. */
+/* Reports of a sender. */
 enum runnel_report_kind {
-    RUNNEL_REPORT_HINDERED,  /* there is no peer, `why`; reported once, and tried again */
-    RUNNEL_REPORT_LOST,      /* a connection has ended with examples on their way: of a push they
-                                may be lost, a router sends them again */
-    RUNNEL_REPORT_BACK,      /* router: connected again after `seconds`, and sent them again */
-    RUNNEL_REPORT_SILENT,    /* router: no answer for `seconds`, as of a daemon that is paused, or
-                                a dead connection; connecting again */
-    RUNNEL_REPORT_FRUITLESS, /* router: connections end again and again without an answer, as
-                                when examples are larger than any that the daemon takes */
-    RUNNEL_REPORT_ACKNOWLEDGED, /* router: the example is safe, at `position` of the journal */
-    RUNNEL_REPORT_DUPLICATE,    /* router: the daemon had it before, or `outdated` */
-    RUNNEL_REPORT_REJECTED,     /* router: it will not be learned, `why` (docs/reference/protocol.md) */
+    RUNNEL_REPORT_HINDERED, /* no peer, see `why`; reported once, the sender keeps trying */
+    /* A connection has ended with examples in transit: a push may lose them, a router sends them
+       again. */
+    RUNNEL_REPORT_LOST,
+    RUNNEL_REPORT_BACK, /* router: connected again after `seconds`; examples are sent again */
+    /* Router: no answer for `seconds`, because the daemon is paused or the connection is dead.
+       The sender connects again. */
+    RUNNEL_REPORT_SILENT,
+    /* Router: connections end repeatedly without an answer, for example because examples are
+       larger than the daemon's limit. */
+    RUNNEL_REPORT_FRUITLESS,
+    RUNNEL_REPORT_ACKNOWLEDGED, /* router: the example is durable, at `position` of the journal */
+    RUNNEL_REPORT_DUPLICATE, /* router: the daemon already has the example, or it is `outdated` */
+    /* router: the example is not learned, see `why` (docs/reference/protocol.md) */
+    RUNNEL_REPORT_REJECTED,
 };
 
 struct runnel_report {
     enum runnel_report_kind kind;
     const char *why;
     double seconds;
-    /* Of the last three: the example. */
+    /* The fields below are for the last three kinds. */
     const char *key; /* (key_size,) not terminated */
     size_t key_size;
     uint32_t epoch;
     uint64_t sequence, position;
-    bool outdated; /* its stream has a greater epoch there: it may never have been learned */
-    bool foreign;  /* a duplicate that was sent only once: another sender with this identity, or an
-                      earlier run of this one, had used its number */
-    const char *sentence; /* of a rejection: what the daemon found, in words; NULL = it says only
-                             `why` */
+    /* the daemon has a greater epoch of its stream: it may never have been learned */
+    bool outdated;
+    /* A duplicate that was sent only once: another sender with the same producer, or an earlier
+       run of this one, has used its number. */
+    bool foreign;
+    /* The daemon's explanation of a rejection; NULL = only `why` is known. */
+    const char *sentence;
 };
 
 /* All zeros: a push that connects and reports nothing. */
 struct runnel_sender_options {
     enum runnel_sending kind;
-    bool bind;     /* wait at the endpoint for a daemon that connects; not with a router */
-    size_t window; /* router: examples that may wait for their answers; 0 = 10000 */
+    bool bind;     /* bind to the endpoint and wait for a daemon that connects; not for a router */
+    size_t window; /* router: largest number of unacknowledged examples; 0 = 10000 */
 
-    /* Called from within the functions below, and may be NULL. `tick`: at least four times a second
-       while one of them waits; when it returns false, that ends with RUNNEL_STOPPED. The close of a
-       push calls it only when a signal comes: give it a finite linger. */
+    /* Callbacks from within the functions below; may be NULL. `tick` is called at least four
+       times a second while one of them waits. If it returns false, the function ends with
+       RUNNEL_STOPPED. The close of a push calls `tick` only after a signal: use a finite linger. */
     void (*tell)(void *context, const struct runnel_report *report);
     bool (*tick)(void *context, bool connected);
     void *context;
 };
 
-/* `status` of an error that is none: tick has returned false. */
+/* `status` of an error that only means that tick has returned false. */
 #define RUNNEL_STOPPED 0
 
-/* What has become of the examples. */
+/* Results of the examples. */
 struct runnel_counts {
-    uint64_t sent;         /* taken by runnel_send; the others are a router's: */
-    uint64_t acknowledged; /* safe; */
-    uint64_t duplicates;   /* of these, what the daemon had before, */
-    uint64_t outdated;     /* of the duplicates, those of the newest epoch that was sent, whose
-                              streams have a greater one there: they were never learned */
+    uint64_t sent;         /* accepted by runnel_send; the other fields are for a router */
+    uint64_t acknowledged; /* durable */
+    uint64_t duplicates;   /* acknowledged examples that the daemon already had */
+    /* Duplicates of the newest epoch sent whose streams have a greater epoch in the daemon: they
+       were never learned. */
+    uint64_t outdated;
     uint64_t rejected;
-    const char *reason; /* of the first rejection */
-    uint64_t foreign;   /* of the duplicates, those that were sent only once */
+    const char *reason; /* reason of the first rejection */
+    uint64_t foreign;   /* duplicates that were sent only once */
 };
 
 struct runnel_sender;
 
-/* Connect, or bind; options may be NULL. The daemon may come later, go, and come back. EX_USAGE: no
-   endpoint, or a key cannot be read; EX_UNAVAILABLE: an endpoint that cannot be had; EX_OSERR: no
-   sockets, out of memory. */
+/* Connect, or bind; options may be NULL. The daemon may start later, stop, and restart.
+   EX_USAGE: no endpoint, or a key cannot be read; EX_UNAVAILABLE: the endpoint is not available;
+   EX_OSERR: no sockets, out of memory. */
 int runnel_sender_open(struct runnel_sender **sender, const struct runnel_peer *peer,
                        const struct runnel_sender_options *options, struct runnel_error *error);
 
-/* Whose numbers those of the examples sent from now on are: they count for each stream and
-   producer. 0, as long as nothing is said: of nobody in particular; then two senders must not send
-   a stream with the same epoch and numbers. A sender that starts its numbers anew in each run draws
-   one with runnel_producer, a random one that is not 0. One that is started again to send the same
-   examples with the same numbers, which are then not learned twice, must say the same producer.
-   JSON says its own (docs/reference/protocol.md). */
+/* Set the producer of the following examples: their numbers count for each stream and producer.
+   The default 0 means no producer; two senders must then not use the same epoch and numbers in a
+   stream. A sender that restarts its numbers in each run should use runnel_producer, which
+   returns a random number other than 0. A sender that sends the same examples again must use the
+   same producer, so that they are not learned twice. JSON contains its own producer
+   (docs/reference/protocol.md). */
 void runnel_sender_identify(struct runnel_sender *sender, uint64_t producer);
 uint64_t runnel_producer(void);
 
 bool runnel_sender_connected(const struct runnel_sender *sender);
 
-/* Wait until somebody is connected, at most that many seconds (INFINITY: forever). EX_UNAVAILABLE
-   then, and when the daemon refuses this client for good: all that follow find out, too. */
+/* Wait until a peer is connected, at most `seconds` (INFINITY: forever). EX_UNAVAILABLE: timed
+   out, or the daemon permanently refuses this client; the functions below also report the
+   latter. */
 int runnel_sender_wait(struct runnel_sender *sender, double seconds, struct runnel_error *error);
 
-/* Say first what the examples are: `text` is a schema (docs/reference/protocol.md),
-   {"schema": {"dtype": "float32", "columns": ["a", "b"]}}. A push sends it once, now; a router at
-   the beginning of each connection, and when the daemon answers that such examples do not fit, the
-   function then running ends with EX_DATAERR and its sentence. A daemon that knows no schemas
-   counts it as rejected. The text is copied. */
+/* Declare the examples before the first: `text` is a schema (docs/reference/protocol.md),
+   {"schema": {"dtype": "float32", "columns": ["a", "b"]}}. A push sends it once, now; a router
+   sends it at the beginning of each connection. If the daemon answers that such examples do not
+   fit, the current function of a router ends with EX_DATAERR and the daemon's sentence. A daemon
+   without support for schemas counts it as rejected. The text is copied. */
 int runnel_sender_schema(struct runnel_sender *sender, const char *text,
                          struct runnel_error *error);
 
-/* Send an example, or keep it to be sent as soon as it can be: it is copied. Waits while there is
-   no room. After RUNNEL_STOPPED it was not taken. */
+/* Send an example, or queue a copy of it. Waits while the queue is full. After RUNNEL_STOPPED it
+   was not accepted. */
 int runnel_send(struct runnel_sender *sender, const struct runnel_example *example,
                 struct runnel_error *error);
 
-/* Look after what was sent: take in answers, connect again, send again. For those who do not send
-   for a while, and now and then for those who do. Waits at most that many seconds (0: not at all)
-   until there is something to do. */
+/* Process answers, connect again, and send again. Call it while you do not send, and
+   occasionally while you do. Waits at most `seconds` (0: not at all) for something to do. */
 int runnel_sender_poll(struct runnel_sender *sender, double seconds, struct runnel_error *error);
 
-/* The same for those who wait for something else too: it also returns when the descriptor is
-   readable or, with `writable`, can be written to. 1: it is so. 0: not. */
+/* As runnel_sender_poll, but also returns when the descriptor is readable or, with `writable`,
+   writable. Returns 1 if it is, else 0. */
 int runnel_sender_poll_with(struct runnel_sender *sender, int descriptor, bool writable,
                             double seconds, struct runnel_error *error);
 
-/* How many examples are settled: each of the first so many that were sent has been answered,
-   however (struct runnel_counts). Of a push: how many were sent. */
+/* The number n such that each of the first n examples sent has an answer of any kind (struct
+   runnel_counts). For a push: the number of examples sent. */
 uint64_t runnel_sender_settled(const struct runnel_sender *sender);
 
-/* With a router: wait until everything is answered, at most that many seconds; EX_TEMPFAIL says how
-   much is not. */
+/* Router: wait until everything is answered, at most `seconds`. EX_TEMPFAIL contains the number
+   of unanswered examples. */
 int runnel_sender_flush(struct runnel_sender *sender, double seconds, struct runnel_error *error);
 
 const struct runnel_counts *runnel_sender_counts(const struct runnel_sender *sender);
 
-/* Wait at most that many seconds until everything has been delivered, with a router: answered, and
-   close. -1: EX_UNAVAILABLE, the newest examples may not have arrived; EX_TEMPFAIL, as
-   runnel_sender_flush has it: the same examples with the same numbers may be sent again, and
-   nothing is learned twice. */
+/* Wait at most `seconds` until everything is delivered (router: answered), then close. Returns
+   -1 with EX_UNAVAILABLE if the newest examples may be lost, or with EX_TEMPFAIL as
+   runnel_sender_flush. The same examples may then be sent again with the same numbers: the
+   daemon learns nothing twice. */
 int runnel_sender_close(struct runnel_sender **sender, double linger, struct runnel_error *error);
 
 #ifdef __cplusplus

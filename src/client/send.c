@@ -7,9 +7,9 @@
 #include "common/error.h"
 #include "peer.h"
 
-void send_tell(const struct send_hooks *hooks, const struct runnel_report *report) {
-    if (hooks->tell)
-        hooks->tell(hooks->context, report);
+void send_report(const struct send_hooks *hooks, const struct runnel_report *report) {
+    if (hooks->report)
+        hooks->report(hooks->context, report);
 }
 
 int send_tick(const struct send_hooks *hooks, bool connected, struct error *error) {
@@ -24,7 +24,7 @@ int send_attach(const struct peer *peer, void *socket, bool bind, struct error *
     int reason = errno;
     if (reason == EINVAL || reason == EPROTONOSUPPORT || reason == ENOCOMPATPROTO)
         return error_set(error, EX_USAGE,
-                         "--%s: '%s' is no endpoint; expected tcp://HOST:PORT or ipc://PATH",
+                         "--%s: invalid endpoint '%s'; expected tcp://HOST:PORT or ipc://PATH",
                          bind ? "bind" : "connect", peer->endpoint);
     return error_set(error, EX_UNAVAILABLE, "%s: cannot be %s: %s", peer->endpoint,
                      bind ? "bound" : "connected", zmq_strerror(reason));

@@ -22,12 +22,12 @@
 
 /* ---- The window ----
 
-   Examples that were sent and are not answered yet, in their order: they may have to be sent again.
-   Example n of all that were ever added has number n, from 0. */
+   Examples in order that were sent but not answered yet: they may have to be sent again. The
+   n-th example ever added has number n, from 0. */
 
 enum {
-    WINDOW_EXAMPLES = 10000, /* unless set */
-    WINDOW_BYTES = 64 << 20, /* or one example, if that is more */
+    WINDOW_EXAMPLES = 10000, /* default */
+    WINDOW_BYTES = 64 << 20, /* bytes; one larger example is accepted, too */
 };
 
 struct held {
@@ -35,7 +35,7 @@ struct held {
     bool sent, sent_again;
     uint32_t epoch;
     uint64_t sequence;
-    size_t key_size, size; /* of the key, which follows, and of the frames after it */
+    size_t key_size, size; /* sizes of the key, which follows, and of the frames after it */
     size_t frame_size[SEND_FRAMES];
     int frames;
     char bytes[];
@@ -44,12 +44,13 @@ struct held {
 struct window {
     uint64_t oldest, end, waiting;
     size_t bytes;
-    uint64_t next_answered[WIRE_REJECTED + 1]; /* where the next answer of this status may belong */
+    /* where to look for the next answer of each status */
+    uint64_t next_answered[WIRE_REJECTED + 1];
     size_t examples;
-    struct held *ring[]; /* (examples,) example n is at n modulo their number */
+    struct held *ring[]; /* (examples,) example n has index n modulo `examples` */
 };
 
-/* For so many examples at once; 0: WINDOW_EXAMPLES. */
+/* Open a window for so many examples; 0: WINDOW_EXAMPLES. */
 static int window_open(struct window **window, size_t examples, struct error *error) {
     if (examples == 0)
         examples = WINDOW_EXAMPLES;
@@ -92,8 +93,8 @@ static bool window_has_room(const struct window *window, const struct runnel_exa
     return count == 0 || (count < window->examples && window->bytes + size <= WINDOW_BYTES);
 }
 
-/* Add a copy of the example, which needs a header that no other of its stream has, and room.
-   The header of JSON only says which numbers are in it. */
+/* Add a copy of the example. It needs a header that is unique in its stream, and room. For JSON
+   the header only repeats the numbers in the text. */
 static int window_add(struct window *window, const struct runnel_example *e, uint64_t producer,
                       struct error *error) {
     unsigned char header[SEND_HEADER_SIZE];
@@ -118,8 +119,7 @@ static int window_add(struct window *window, const struct runnel_example *e, uin
     return 0;
 }
 
-/* The frames of example `number`, from the oldest on, as they are sent. False: it is answered.
- */
+/* The frames of example `number`. False: it was answered. */
 static bool window_get(const struct window *window, uint64_t number, struct frames *frames) {
     const struct held *held = window->ring[number % window->examples];
     const char *bytes = held->bytes + held->key_size;
@@ -129,14 +129,14 @@ static bool window_get(const struct window *window, uint64_t number, struct fram
     return !held->answered;
 }
 
-/* Example `number`, which window_get has given, was sent. */
+/* Count that example `number`, from window_get, was sent. */
 static void window_sent(struct window *window, uint64_t number) {
     struct held *held = *at(window, number);
     held->sent_again = held->sent;
     held->sent = true;
 }
 
-/* A key that is itself rejected does not come back. */
+/* Answers do not contain the key if the key itself is invalid. */
 static bool is_bad_key(const struct held *held) {
     return held->key_size > WIRE_KEY_MAX || !wire_is_utf8(held->bytes, held->key_size);
 }
@@ -158,10 +158,10 @@ static void settle(struct window *window, uint64_t number) {
     }
 }
 
-/* The answer belongs to an example before number `sent`, which then waits no more; whether it was
-   sent only `once`. False: to none that waits.
-   Rejections come at once, the other answers when the disk has their examples, both in order: so
-   the next of a kind is mostly found at once. */
+/* Find the example below number `sent` that the answer belongs to, and settle it. `once` is true
+   if it was sent only once. False: no waiting example matches. Rejections arrive immediately,
+   other answers once the disk has their examples, and both in order: so the next example of a
+   status usually matches at once. */
 static bool window_answer(struct window *window, uint64_t sent, const char *key, size_t key_size,
                           const struct wire_acknowledgement *answer, bool *once) {
     uint64_t *next = &window->next_answered[answer->status == WIRE_REJECTED ? WIRE_REJECTED : 0];
@@ -181,17 +181,17 @@ static bool window_answer(struct window *window, uint64_t sent, const char *key,
 
 /* ---- The DEALER socket ----
 
-   Of a client that must know when its connection breaks: libzmq never connects again by itself, and
-   would resume after what a broken connection has swallowed. Every connection has a socket of its
-   own. */
+   This client must detect broken connections. libzmq would connect again by itself and continue
+   after the messages that the broken connection has lost. Every connection therefore has its own
+   socket, which never connects again by itself. */
 
-/* Seconds from a connection's end, or from a try, to the next try; each time twice as long. */
+/* Delay from the end of a connection, or of an attempt, to the next attempt; doubled each time. */
 #define RETRY_FIRST 0.1
 #define RETRY_MAX 2.0
-#define BETWEEN_SECONDS 0.02 /* the longest wait without a socket */
+#define BETWEEN_SECONDS 0.02 /* longest wait without a socket */
 
-/* libzmq is not to connect again by itself. -1 would say just that, but libzmq 4.3 may abort with
-   it when a peer dies in the middle of a message. */
+/* Prevent libzmq from connecting again. -1 would do so, but libzmq 4.3 may then abort if a peer
+   dies in the middle of a message. */
 enum { NEVER_MS = INT_MAX, CONNECT_MS = 30000 };
 
 struct dealer {
@@ -200,8 +200,8 @@ struct dealer {
     void *context, *socket;
     struct monitor *monitor;
     bool connected;
-    bool refused; /* for good: monitor_reason */
-    bool hindrance_said;
+    bool refused; /* permanently: see monitor_reason */
+    bool hindrance_reported;
     double retry_at, retry; /* CLOCK_MONOTONIC; seconds */
 };
 
@@ -209,7 +209,7 @@ static int set(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
-/* What comes back is read quickly, and must not be dropped. */
+/* Answers are read quickly and must not be dropped. */
 static int set_options(const struct dealer *dealer) {
     void *socket = dealer->socket;
     return peer_set_sending(dealer->peer, socket) || set(socket, ZMQ_RCVHWM, 0) ||
@@ -223,7 +223,7 @@ static int begin(struct dealer *dealer, struct error *error) {
     dealer->socket = zmq_socket(dealer->context, ZMQ_DEALER);
     if (!dealer->socket || set_options(dealer) < 0 ||
         monitor_attach(dealer->monitor, dealer->context, dealer->socket) < 0)
-        return error_set(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
+        return error_set(error, EX_OSERR, "cannot open a ZeroMQ socket: %s", zmq_strerror(errno));
     return send_attach(dealer->peer, dealer->socket, false, error);
 }
 
@@ -249,7 +249,7 @@ static void dealer_close(struct dealer **pointer) {
     *pointer = NULL;
 }
 
-/* As push_open; it only connects. Peer and hooks must outlive it. */
+/* Open a dealer like push_open, but only connect. Peer and hooks must outlive it. */
 static int dealer_open(struct dealer **result, const struct peer *peer,
                        const struct send_hooks *hooks, struct error *error) {
     struct dealer *dealer = *result = calloc(1, sizeof *dealer);
@@ -261,7 +261,7 @@ static int dealer_open(struct dealer **result, const struct peer *peer,
     dealer->context = zmq_ctx_new();
     struct error why;
     if (!dealer->context)
-        error_set(error, EX_OSERR, "ZeroMQ cannot start: %s", zmq_strerror(errno));
+        error_set(error, EX_OSERR, "cannot start ZeroMQ: %s", zmq_strerror(errno));
     else if (monitor_open(&dealer->monitor, peer->endpoint, ZMQ_DEALER, false, &peer->keys, &why) <
              0)
         error_set(error, EX_OSERR, "%s", why.text);
@@ -271,9 +271,9 @@ static int dealer_open(struct dealer **result, const struct peer *peer,
     return -1;
 }
 
-/* Look how the connection does, without waiting. True: it, or the try to make one, is over, and
-   dealer_drop is due. */
-static bool dealer_hear(struct dealer *dealer) {
+/* Process the monitor's events without waiting. True: the connection, or the attempt, has ended;
+   call dealer_drop. */
+static bool dealer_process(struct dealer *dealer) {
     struct monitor_event event;
     bool over = false;
     while (monitor_next(dealer->monitor, &event))
@@ -289,11 +289,11 @@ static bool dealer_hear(struct dealer *dealer) {
             dealer->refused = true;
             break;
         case MONITOR_HINDERED:
-            if (!dealer->hindrance_said)
-                send_tell(dealer->hooks,
-                          &(struct runnel_report){.kind = RUNNEL_REPORT_HINDERED,
-                                                  .why = monitor_reason(dealer->monitor)});
-            dealer->hindrance_said = true;
+            if (!dealer->hindrance_reported)
+                send_report(dealer->hooks,
+                            &(struct runnel_report){.kind = RUNNEL_REPORT_HINDERED,
+                                                    .why = monitor_reason(dealer->monitor)});
+            dealer->hindrance_reported = true;
             break;
         case MONITOR_OPENED:
             break;
@@ -301,8 +301,8 @@ static bool dealer_hear(struct dealer *dealer) {
     return over;
 }
 
-/* End the connection; the next one comes after a while, which grows until dealer_useful is called:
-   something has come back. */
+/* End the connection. The delay before the next one grows until dealer_useful is called after an
+   answer. */
 static void dealer_drop(struct dealer *dealer) {
     end(dealer);
     dealer->retry_at = clock_seconds() + dealer->retry;
@@ -313,8 +313,8 @@ static void dealer_useful(struct dealer *dealer) {
     dealer->retry = RETRY_FIRST;
 }
 
-/* Begin the next connection if it is time: 1, else 0. -1 (EX_UNAVAILABLE) when the daemon has
-   refused the last one for good. */
+/* Begin the next connection if it is time: 1, else 0. -1 (EX_UNAVAILABLE) if the daemon has
+   permanently refused the last one. */
 static int dealer_renew(struct dealer *dealer, struct error *error) {
     if (dealer->refused)
         return error_set(error, EX_UNAVAILABLE, "%s: %s", dealer->peer->endpoint,
@@ -327,8 +327,8 @@ static int dealer_renew(struct dealer *dealer, struct error *error) {
     return -1;
 }
 
-/* Wait so many seconds at most, or until there is an event or something to receive or, with `room`,
-   the queue has room, or `other` (NULL: none) is ready. Errors: EX_IOERR. */
+/* Wait at most `seconds`, or until there is an event or a message or, with `room`, the queue has
+   room, or `other` (NULL: none) is ready. Errors: EX_IOERR. */
 static int dealer_wait(struct dealer *dealer, double seconds, bool room, struct send_other *other,
                        struct error *error) {
     zmq_pollitem_t items[MONITOR_ITEMS + 2];
@@ -340,37 +340,37 @@ static int dealer_wait(struct dealer *dealer, double seconds, bool room, struct 
     else
         seconds = fmin(seconds, BETWEEN_SECONDS);
     if (send_wait(items, count, other, seconds) < 0)
-        return error_set(error, EX_IOERR, "%s: waiting failed: %s", dealer->peer->endpoint,
+        return error_set(error, EX_IOERR, "%s: cannot wait: %s", dealer->peer->endpoint,
                          zmq_strerror(errno));
     return 0;
 }
 
-/* Seconds without an answer after which a connection may be dead without a sign of it. It doubles
-   until there is an answer: a daemon that is paused has none, and each connection fills another
-   queue of its. */
+/* Seconds without an answer after which the connection may be dead. Doubled until there is an
+   answer: a paused daemon does not answer, and each connection fills another queue of it. */
 #define SILENCE_FIRST 60.0
 
 enum {
-    FRUITLESS = 5,       /* connections without an answer after which it is worth a sentence */
-    SENTENCE_SIZE = 256, /* of a rejection's words */
-    LAST_SIZE = 16,      /* of the last of too many frames */
+    FRUITLESS = 5,       /* connections without an answer before a report */
+    SENTENCE_SIZE = 256, /* bytes of the explanation in a rejection */
+    LAST_SIZE = 16,      /* bytes of the last of too many frames */
 };
 
 struct router {
     const struct peer *peer;
     struct dealer *dealer;
     struct window *window;
-    uint64_t next; /* number of the example to be sent next on this connection */
+    uint64_t next; /* number of the next example to send on this connection */
     const struct send_hooks *hooks;
     struct runnel_counts *counts;
-    double heard, silence; /* the last answer, or what makes one due; seconds */
-    double lost_at;        /* when the daemon went away, 0 = it is there */
+    double last_answer, silence; /* last answer, or the request for one; seconds */
+    double lost_at;              /* time of the disconnection, 0 = connected */
     int fruitless;
-    uint32_t epoch; /* the greatest that was sent */
-    bool notes;     /* some were sent */
-    char *schema;   /* that connections begin with, or NULL; of this one: */
+    uint32_t epoch; /* greatest epoch sent */
+    bool notes;     /* whether notes were sent */
+    /* The first message of connections, or NULL; the flags are for the current connection. */
+    char *schema;
     bool schema_sent, schema_answered;
-    struct error unfit; /* what the daemon has against it: whatever follows fails, too */
+    struct error unfit; /* the daemon's objection to the schema: all later calls fail, too */
 };
 
 int router_open(struct router **result, const struct peer *peer, size_t window,
@@ -389,13 +389,14 @@ int router_open(struct router **result, const struct peer *peer, size_t window,
     return -1;
 }
 
-static void tell(const struct router *router, enum runnel_report_kind kind, double seconds) {
-    send_tell(router->hooks, &(struct runnel_report){.kind = kind, .seconds = seconds});
+static void report_event(const struct router *router, enum runnel_report_kind kind,
+                         double seconds) {
+    send_report(router->hooks, &(struct runnel_report){.kind = kind, .seconds = seconds});
 }
 
-/* ---- answers ---- */
+/* ---- Answers ---- */
 
-/* What docs/reference/protocol.md calls the reasons, from 1. */
+/* The names of docs/reference/protocol.md for the reasons, from 1. */
 static const char *reason_name(uint16_t reason) {
     static const char *const NAMES[] = {"unknown",     "frames",  "json",     "key",
                                         "x_size",      "x_value", "y_size",   "y_value",
@@ -404,8 +405,8 @@ static const char *reason_name(uint16_t reason) {
     return NAMES[reason < sizeof NAMES / sizeof NAMES[0] ? reason : 0];
 }
 
-/* A sender that resumes after another gets duplicates too, but those of its newest epoch have no
-   greater one before them. */
+/* A sender that resumes also gets duplicates, but its newest epoch then has no greater one in
+   the daemon. */
 static void count_answer(struct router *router, const struct wire_acknowledgement *answer,
                          struct runnel_report *report) {
     struct runnel_counts *counts = router->counts;
@@ -429,15 +430,14 @@ static void count_answer(struct router *router, const struct wire_acknowledgemen
     counts->acknowledged++;
 }
 
-/* The connection is over, or will be: the next one begins with the schema and the oldest example.
- */
+/* Drop the connection. The next one begins with the schema and the oldest example. */
 static void drop(struct router *router) {
     dealer_drop(router->dealer);
     router->next = router->window->oldest;
     router->schema_sent = router->schema_answered = false;
 }
 
-/* Whether it is the answer to the schema, the first one of a connection. */
+/* Whether this is the answer to the schema: the first answer of a connection. */
 static bool is_of_schema(struct router *router, size_t key_size,
                          const struct wire_acknowledgement *answer) {
     if (!router->schema_sent || router->schema_answered)
@@ -446,37 +446,37 @@ static bool is_of_schema(struct router *router, size_t key_size,
     return key_size == 0 && answer->epoch == 0 && answer->sequence == 0;
 }
 
-/* An older daemon rejects it as JSON, and takes examples all the same. */
-static int take_schema_answer(struct router *router, const struct wire_acknowledgement *answer,
-                              const char *sentence, struct error *error) {
+/* An older daemon rejects the schema as JSON, but accepts examples. */
+static int process_schema_answer(struct router *router, const struct wire_acknowledgement *answer,
+                                 const char *sentence, struct error *error) {
     if (answer->status != WIRE_REJECTED || !*sentence)
         return 0;
-    error_set(&router->unfit, EX_DATAERR, "%s: the daemon does not take these examples: %s",
+    error_set(&router->unfit, EX_DATAERR, "%s: the daemon rejects these examples: %s",
               router->peer->endpoint, sentence);
     *error = router->unfit;
     return -1;
 }
 
-static int take_answer(struct router *router, const char *key, size_t key_size,
-                       const struct wire_acknowledgement *answer, const char *sentence,
-                       struct error *error) {
-    router->heard = clock_seconds();
+static int process_answer(struct router *router, const char *key, size_t key_size,
+                          const struct wire_acknowledgement *answer, const char *sentence,
+                          struct error *error) {
+    router->last_answer = clock_seconds();
     router->silence = SILENCE_FIRST;
     router->fruitless = 0;
     dealer_useful(router->dealer);
     if (is_of_schema(router, key_size, answer))
-        return take_schema_answer(router, answer, sentence, error);
+        return process_schema_answer(router, answer, sentence, error);
     bool once = false;
     bool known = window_answer(router->window, router->next, key, key_size, answer, &once);
-    /* One that names an example was answered before. */
+    /* A rejection with numbers belongs to an example that was answered before. */
     if (!known && answer->status == WIRE_REJECTED && !answer->epoch && !answer->sequence)
-        return error_set(
-            error, EX_PROTOCOL, "%s: the daemon rejects an example (%s) and does not say which%s",
-            router->peer->endpoint, reason_name(answer->reason),
-            router->notes ? "; an older daemon rejects notes: send none (--no-notes)" : "");
+        return error_set(error, EX_PROTOCOL,
+                         "%s: the daemon rejects an unidentified example (%s)%s",
+                         router->peer->endpoint, reason_name(answer->reason),
+                         router->notes ? "; an older daemon rejects notes: use --no-notes" : "");
     if (!known)
         return 0;
-    if (router->next < router->window->oldest) /* what follows was answered before */
+    if (router->next < router->window->oldest) /* the examples up to there were answered before */
         router->next = router->window->oldest;
     struct runnel_report report = {.key = key,
                                    .key_size = key_size,
@@ -486,11 +486,11 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
                                    .sentence = *sentence ? sentence : NULL,
                                    .foreign = once && answer->status == WIRE_DUPLICATE};
     count_answer(router, answer, &report);
-    send_tell(router->hooks, &report);
+    send_report(router->hooks, &report);
     return 0;
 }
 
-/* A frame that has come; its size, also where that is more than `size`, or -1. */
+/* Receive a frame. Returns its size, also if it is larger than `size`, or -1. */
 static int receive_frame(void *socket, void *bytes, size_t size, int *more) {
     size_t option = sizeof *more;
     int got;
@@ -503,22 +503,22 @@ static int receive_frame(void *socket, void *bytes, size_t size, int *more) {
     return got;
 }
 
-/* The next frame of a message, 0 where there is none. A peer that is killed in the middle of a
-   message leaves one whose rest never comes: libzmq continues saying that there is more of it. */
+/* The size of the next frame of a message, 0 at its end. A peer that is killed while it sends
+   leaves an incomplete message: libzmq continues to report more frames. */
 static size_t receive_next(void *socket, void *bytes, size_t size, int *more) {
     int got = *more ? receive_frame(socket, bytes, size, more) : 0;
     return got > 0 ? (size_t)got : 0;
 }
 
-/* End the sentence after so many bytes, or have none: an answer that is no rejection has numbers
-   there. */
-static void take_words(char sentence[SENTENCE_SIZE], size_t size, bool rejected) {
+/* Terminate the sentence after `size` bytes. It is empty unless the answer is a rejection: other
+   answers have numbers in this frame. */
+static void cut_words(char sentence[SENTENCE_SIZE], size_t size, bool rejected) {
     size = size < SENTENCE_SIZE ? size : SENTENCE_SIZE - 1;
     sentence[rejected ? size : 0] = '\0';
     text_clean(sentence);
 }
 
-/* What a control socket says to an example. */
+/* A control socket's answer to an example. */
 static bool is_control_reply(const void *frame, size_t size) {
     static const char begin[] = "{\"ok\":";
     return size >= sizeof begin - 1 && memcmp(frame, begin, sizeof begin - 1) == 0;
@@ -526,12 +526,12 @@ static bool is_control_reply(const void *frame, size_t size) {
 
 static int refuse_control(const struct router *router, struct error *error) {
     return error_set(error, EX_UNAVAILABLE,
-                     "%s: what is there is a daemon's control socket: examples go to its examples "
-                     "socket (examples.bind)",
+                     "%s: the peer is the daemon's control socket; send examples to its "
+                     "examples socket (examples.bind)",
                      router->peer->endpoint);
 }
 
-/* Take in all answers that are there. What is none is skipped. */
+/* Process all answers in the queue. Invalid ones are skipped. */
 static int receive(struct router *router, struct error *error) {
     char key[WIRE_KEY_MAX + 1];
     unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE + 1];
@@ -553,14 +553,14 @@ static int receive(struct router *router, struct error *error) {
             got <= WIRE_KEY_MAX && wire_acknowledgement_unpack(&answer, bytes, size) == NULL;
         if (!good && control)
             return refuse_control(router, error);
-        take_words(sentence, words, good && answer.status == WIRE_REJECTED);
-        if (good && take_answer(router, key, (size_t)got, &answer, sentence, error) < 0)
+        cut_words(sentence, words, good && answer.status == WIRE_REJECTED);
+        if (good && process_answer(router, key, (size_t)got, &answer, sentence, error) < 0)
             return -1;
     }
     return 0;
 }
 
-/* ---- sending ---- */
+/* ---- Sending ---- */
 
 static bool unsent(const struct router *router) {
     return router->dealer->connected && router->next < router->window->end;
@@ -570,34 +570,34 @@ static bool unanswered(const struct router *router) {
     return router->window->oldest < router->next;
 }
 
-/* End the connection; the next one begins with the oldest example. */
+/* End the connection. The next one begins with the oldest example. */
 static void disconnect(struct router *router) {
     bool lost = router->dealer->connected && unanswered(router);
     drop(router);
     if (lost && router->lost_at == 0) {
-        tell(router, RUNNEL_REPORT_LOST, 0);
+        report_event(router, RUNNEL_REPORT_LOST, 0);
         router->lost_at = clock_seconds();
     }
     if (lost && ++router->fruitless == FRUITLESS)
-        tell(router, RUNNEL_REPORT_FRUITLESS, 0);
+        report_event(router, RUNNEL_REPORT_FRUITLESS, 0);
 }
 
-/* No error is visible: the daemon may be paused, or the connection dead. */
+/* The socket shows no error: the daemon may be paused, or the connection dead. */
 static void connect_again(struct router *router) {
-    tell(router, RUNNEL_REPORT_SILENT, router->silence);
+    report_event(router, RUNNEL_REPORT_SILENT, router->silence);
     router->silence *= 2;
     drop(router);
 }
 
-/* Say once that the daemon which went away is back. */
+/* Report once that the daemon is connected again. */
 static void welcome(struct router *router) {
     if (router->lost_at == 0 || !router->dealer->connected)
         return;
-    tell(router, RUNNEL_REPORT_BACK, clock_seconds() - router->lost_at);
+    report_event(router, RUNNEL_REPORT_BACK, clock_seconds() - router->lost_at);
     router->lost_at = 0;
 }
 
-/* 1: sent, or there is none to send. 0: the queue is full, or nobody is there. */
+/* 1: sent, or without a schema. 0: the queue is full, or the peer is missing. */
 static int send_schema(struct router *router) {
     struct frames frames = {0};
     if (!router->schema || router->schema_sent)
@@ -610,13 +610,13 @@ static int send_schema(struct router *router) {
     return status;
 }
 
-/* Send what is to be sent, as far as the queue takes it. */
+/* Send examples until the queue is full. */
 static void push(struct router *router) {
     struct frames frames;
     int status = send_schema(router);
     while (unsent(router) && status > 0) {
         if (!unanswered(router))
-            router->heard = clock_seconds();
+            router->last_answer = clock_seconds();
         if (window_get(router->window, router->next, &frames)) {
             status = frames_send(&frames, router->dealer->socket);
             if (status > 0)
@@ -630,16 +630,16 @@ static void push(struct router *router) {
 
 static bool is_silent(const struct router *router) {
     return router->dealer->connected && unanswered(router) &&
-           clock_seconds() - router->heard > router->silence;
+           clock_seconds() - router->last_answer > router->silence;
 }
 
-/* Do all that can be done without waiting. */
+/* Do everything that is possible without waiting. */
 static int turn(struct router *router, struct error *error) {
     if (*router->unfit.text) {
         *error = router->unfit;
         return -1;
     }
-    bool over = dealer_hear(router->dealer);
+    bool over = dealer_process(router->dealer);
     if (receive(router, error) < 0)
         return -1;
     if (over)

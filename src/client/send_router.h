@@ -1,10 +1,10 @@
-/* Numbered examples on their way to a daemon that acknowledges each of them (examples.socket:
-   router). What is not answered is kept, and sent again in order on the next connection: so nothing
-   is lost while this process lives.
+/* Sends numbered examples to a daemon that acknowledges each of them (examples.socket: router).
+   Unanswered examples are kept, and sent again in order on the next connection, so nothing is
+   lost while this process lives.
 
-   A daemon takes a sequence that is not higher than the newest of its stream for a duplicate. So
-   one example must never overtake another: each connection begins with the oldest that is not
-   answered. */
+   A daemon treats a sequence that is not higher than the newest of its stream as a duplicate. An
+   example must therefore never overtake another: each connection begins with the oldest
+   unanswered example. */
 #ifndef RUNNEL_SEND_ROUTER_H
 #define RUNNEL_SEND_ROUTER_H
 
@@ -20,34 +20,33 @@ struct runnel_example;
 struct send_hooks;
 struct send_other;
 
-/* As push_open; it only connects. `window`: how many examples may wait for their answers,
-   0: 10,000. `counts` is kept up to date. */
+/* As push_open, but it only connects. `window` is the largest number of unanswered examples, 0:
+   10,000. `counts` is kept up to date. */
 int router_open(struct router **router, const struct peer *peer, size_t window,
                 const struct send_hooks *hooks, struct runnel_counts *counts, struct error *error);
 
 bool router_connected(const struct router *router);
 
-/* Take in answers and send what can be sent, waiting for at most so many seconds, or until `other`
-   (NULL: none) is ready. EX_UNAVAILABLE
-   when the daemon has refused this client for good; EX_PROTOCOL when it rejects an example and does
-   not say which. */
+/* Process answers and send examples, for at most `seconds`, or until `other` (NULL: none) is
+   ready. EX_UNAVAILABLE: the daemon permanently refuses this client. EX_PROTOCOL: the daemon
+   rejects an example without its numbers. */
 int router_poll(struct router *router, double seconds, struct send_other *other,
                 struct error *error);
 
-/* How many examples, from the first, are answered. */
+/* The number n such that the first n examples are answered. */
 uint64_t router_settled(const struct router *router);
 
-/* Keep a copy of the example, which needs a header that no other of its stream has, and send it
-   when it can be sent. Waits while the window is full: RUNNEL_STOPPED when a tick cut that short;
-   then the example is not sent. */
+/* Keep a copy of the example and send it when possible. It needs a header that is unique in its
+   stream. Waits while the window is full; RUNNEL_STOPPED if a tick ends the wait: then the
+   example is not sent. */
 int router_send(struct router *router, const struct runnel_example *example, struct error *error);
 
-/* Begin this connection, and each to come, with this message; it is copied. EX_DATAERR, from here
-   or from those above: the daemon does not take such examples. */
+/* Begin the current and all later connections with this message, which is copied. EX_DATAERR,
+   also from the functions above: the daemon rejects such examples. */
 int router_schema(struct router *router, const char *text, struct error *error);
 
-/* Wait until everything is answered, at most so many seconds: EX_TEMPFAIL says how many examples
-   were not acknowledged; RUNNEL_STOPPED. */
+/* Wait until everything is answered, at most `seconds`. EX_TEMPFAIL contains the number of
+   unanswered examples; RUNNEL_STOPPED. */
 int router_flush(struct router *router, double seconds, struct error *error);
 
 void router_close(struct router **router);

@@ -21,13 +21,14 @@
 
 /* ---- Push ----
 
-   A PUSH socket that examples leave through. When the daemon is slow or away a bounded queue fills
-   up, and then sending waits. What has left the queue is lost when the daemon ends before it has
-   read it; ZeroMQ does not say how much that is, so only the loss of the connection is reported. */
+   A PUSH socket for examples. If the daemon is slow or absent, a bounded queue fills up, and
+   sending waits. Examples that have left the queue are lost if the daemon ends before it has
+   read them. ZeroMQ does not report their number, so only the loss of the connection is
+   reported. */
 
-enum { CONNECTIONS_MAX = 64 }; /* whose delivery is watched at the end */
+enum { CONNECTIONS_MAX = 64 }; /* connections whose delivery is checked at the end */
 
-/* A daemon that has refused this client reads no more than what it had taken before. */
+/* A daemon that has refused this client reads only data that it had already received. */
 #define REFUSED_SECONDS 5.0
 
 struct push {
@@ -36,16 +37,16 @@ struct push {
     struct monitor *monitor;
     const struct send_hooks *hooks;
     bool binds;
-    bool refused; /* for good, its only connection: monitor_reason */
-    bool hindrance_said;
-    bool cut_off;  /* the newest message: there can be no other */
-    int peers;     /* whose handshake is done */
-    bool underway; /* something was sent that the peers of now may not have read */
+    bool refused; /* permanently, on the only connection: see monitor_reason */
+    bool hindrance_reported;
+    bool cut_off;  /* the newest message is incomplete: no other can follow */
+    int peers;     /* connections with a completed handshake */
+    bool underway; /* the current peers may not have read everything sent */
     struct {
         int descriptor; /* libzmq's own */
-        int copy;       /* ours, from closing on; -1: there is none */
+        int copy;       /* our copy while closing; -1: none */
         bool peer;
-    } connections[CONNECTIONS_MAX]; /* in the order of their coming */
+    } connections[CONNECTIONS_MAX]; /* ordered by their beginnings */
     size_t connection_count;
 };
 
@@ -55,8 +56,8 @@ static int set(void *socket, int option, int value) {
 
 static int push_close(struct push **pointer, double linger, struct error *error);
 
-/* Open the socket and connect or bind it; peer and hooks must outlive it. Errors: EX_USAGE for an
-   endpoint that is none, EX_UNAVAILABLE for one that cannot be had. */
+/* Open the socket and connect or bind it. Peer and hooks must outlive it. Errors: EX_USAGE for
+   an invalid endpoint, EX_UNAVAILABLE for one that is not available. */
 static int push_open(struct push **result, const struct peer *peer, bool bind,
                      const struct send_hooks *hooks, struct error *error) {
     struct push *push = calloc(1, sizeof *push);
@@ -73,19 +74,18 @@ static int push_open(struct push **result, const struct peer *peer, bool bind,
              !(push->socket = zmq_socket(push->context, ZMQ_PUSH)) ||
              peer_set_sending(push->peer, push->socket) < 0 ||
              monitor_attach(push->monitor, push->context, push->socket) < 0)
-        error_set(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
+        error_set(error, EX_OSERR, "cannot open a ZeroMQ socket: %s", zmq_strerror(errno));
     else if (send_attach(peer, push->socket, bind, error) == 0)
         return 0;
     push_close(result, 0, &why);
     return -1;
 }
 
-/* Somebody is connected. */
 static bool push_connected(const struct push *push) {
     return push->peers > 0;
 }
 
-/* Whether it was a peer's; one that there was no place to keep was. */
+/* Whether the connection had a peer. A connection that did not fit into the table had one. */
 static bool forget_connection(struct push *push, int descriptor) {
     for (size_t i = 0; i < push->connection_count; i++) {
         if (push->connections[i].descriptor != descriptor)
@@ -101,8 +101,8 @@ static bool forget_connection(struct push *push, int descriptor) {
     return true;
 }
 
-/* The monitor does not say whose handshake it was. One that is not done at once is seldom done at
-   all: it was the newest connection's that waits for it. */
+/* The monitor does not report which connection completed its handshake. Handshakes that do not
+   complete at once rarely complete at all, so it is the newest connection without one. */
 static void add_peer(struct push *push) {
     push->peers++;
     for (size_t i = push->connection_count; i > 0; i--)
@@ -112,18 +112,18 @@ static void add_peer(struct push *push) {
         }
 }
 
-/* A peer is gone, and what it had not read is gone with it. */
+/* A peer is gone, with everything that it had not read. */
 static void lose(struct push *push) {
     if (push->underway)
-        send_tell(push->hooks, &(struct runnel_report){.kind = RUNNEL_REPORT_LOST});
+        send_report(push->hooks, &(struct runnel_report){.kind = RUNNEL_REPORT_LOST});
     push->underway = push->underway && push->peers > 0;
 }
 
-static void say_hindrance(struct push *push) {
-    if (!push->hindrance_said)
-        send_tell(push->hooks, &(struct runnel_report){.kind = RUNNEL_REPORT_HINDERED,
-                                                       .why = monitor_reason(push->monitor)});
-    push->hindrance_said = true;
+static void report_hindrance(struct push *push) {
+    if (!push->hindrance_reported)
+        send_report(push->hooks, &(struct runnel_report){.kind = RUNNEL_REPORT_HINDERED,
+                                                         .why = monitor_reason(push->monitor)});
+    push->hindrance_reported = true;
 }
 
 static void add_connection(struct push *push, int descriptor) {
@@ -143,8 +143,8 @@ static void end_connection(struct push *push, int descriptor) {
     lose(push);
 }
 
-/* Take in what the monitor has to say. A bound one continues to wait for others. */
-static void hear(struct push *push) {
+/* Process the monitor's events. A bound socket continues to wait for other peers. */
+static void process_events(struct push *push) {
     struct monitor_event event;
     while (monitor_next(push->monitor, &event))
         switch (event.kind) {
@@ -160,26 +160,26 @@ static void hear(struct push *push) {
         case MONITOR_REFUSED:
             push->refused |= !push->binds;
             if (push->binds)
-                say_hindrance(push);
+                report_hindrance(push);
             break;
         case MONITOR_HINDERED:
-            say_hindrance(push);
+            report_hindrance(push);
             break;
         case MONITOR_MISSED:
             break;
         }
 }
 
-/* Wait until the monitor, (`room`) the queue or `other` has something for us. */
+/* Wait for the monitor, for room in the queue (`room`), or for `other`. */
 static int await(struct push *push, double seconds, bool room, struct send_other *other,
                  struct error *error) {
     zmq_pollitem_t items[MONITOR_ITEMS + 2] = {
         [MONITOR_ITEMS] = {.socket = push->socket, .events = ZMQ_POLLOUT}};
     monitor_items(push->monitor, items);
     if (send_wait(items, MONITOR_ITEMS + room, other, seconds) < 0)
-        return error_set(error, EX_IOERR, "%s: waiting failed: %s", push->peer->endpoint,
+        return error_set(error, EX_IOERR, "%s: cannot wait: %s", push->peer->endpoint,
                          zmq_strerror(errno));
-    hear(push);
+    process_events(push);
     return 0;
 }
 
@@ -189,11 +189,11 @@ static int check(const struct push *push, struct error *error) {
                          : 0;
 }
 
-/* Look whether somebody comes or is gone, for at most so many seconds, or until `other` (NULL:
-   none) is ready. EX_UNAVAILABLE when the daemon has refused this client for good. */
+/* Process connections and disconnections, for at most `seconds`, or until `other` (NULL: none)
+   is ready. EX_UNAVAILABLE: the daemon permanently refuses this client. */
 static int push_poll(struct push *push, double seconds, struct send_other *other,
                      struct error *error) {
-    hear(push);
+    process_events(push);
     return (seconds > 0 || other) && await(push, seconds, false, other, error) < 0
                ? -1
                : check(push, error);
@@ -206,8 +206,8 @@ static int tick(struct push *push, struct error *error) {
     return check(push, error) < 0 ? -1 : status;
 }
 
-/* Queue the example, waiting while the queue is full; RUNNEL_STOPPED when a tick has cut that
-   short: then the example has not been sent. */
+/* Queue the example, waiting while the queue is full. RUNNEL_STOPPED if a tick ends the wait:
+   then the example was not sent. */
 static int push_send(struct push *push, const struct runnel_example *e, struct error *error) {
     unsigned char header[SEND_HEADER_SIZE];
     struct frames frames;
@@ -219,28 +219,30 @@ static int push_send(struct push *push, const struct runnel_example *e, struct e
             return -1;
     push->underway = true;
     push->cut_off = sent < 0;
-    return sent < 0 ? error_set(error, EX_IOERR, "%s: sending failed: %s", push->peer->endpoint,
+    return sent < 0 ? error_set(error, EX_IOERR, "%s: cannot send: %s", push->peer->endpoint,
                                 zmq_strerror(errno))
                     : 0;
 }
 
-/* Copies of the connections' descriptors, so that libzmq's close does not end them. A daemon whose
-   queue is full does not read, and libzmq there throws away what it has not read of a connection
-   that has been closed on both sides. A connection that has ended meanwhile, whose descriptor may
-   be another's already, is reported before its descriptor is closed: by now. */
+/* Duplicate the descriptors of the connections, so that libzmq's close does not end them. A
+   daemon whose queue is full does not read, and its libzmq discards unread data of a connection
+   that is closed on both sides. libzmq reports the end of a connection before it closes the
+   descriptor, so no descriptor here belongs to something else. */
 static void keep_connections(struct push *push) {
     for (size_t i = 0; i < push->connection_count; i++)
         push->connections[i].copy = fcntl(push->connections[i].descriptor, F_DUPFD_CLOEXEC, 0);
-    hear(push);
+    process_events(push);
 }
 
 static int give_up(const struct push *push, struct error *error) {
     if (push->peers == 0)
         return error_set(error, EX_UNAVAILABLE,
-                         "%s: nobody is connected any more; the newest examples were not "
-                         "delivered, and how many they are cannot be known",
+                         "%s: no peer is connected; an unknown number of the newest examples "
+                         "was lost",
                          push->peer->endpoint);
-    return error_set(error, EX_UNAVAILABLE, "%s: gave up before the newest examples were delivered",
+    return error_set(error, EX_UNAVAILABLE,
+                     "%s: timed out before the newest examples were "
+                     "delivered",
                      push->peer->endpoint);
 }
 
@@ -249,7 +251,7 @@ static bool is_stopped(const struct push *push) {
     return send_tick(push->hooks, push->peers > 0, &ignored) < 0;
 }
 
-/* Let go of the context: it hands what is queued to the network. A signal interrupts it. */
+/* Terminate the context, which hands queued messages to the network. A signal interrupts it. */
 static int drain(struct push *push, double until, struct error *error) {
     while (zmq_ctx_term(push->context) < 0)
         if (is_stopped(push))
@@ -257,7 +259,7 @@ static int drain(struct push *push, double until, struct error *error) {
     return clock_seconds() < until ? 0 : give_up(push, error);
 }
 
-/* Read what the other side sends, a heartbeat perhaps. */
+/* Read data of the peer, for example a heartbeat. */
 enum reading { OPEN, CLOSED, BROKEN };
 static enum reading read_on(int connection) {
     enum { TRASH = 256 };
@@ -271,9 +273,9 @@ static enum reading read_on(int connection) {
     return errno == EAGAIN ? OPEN : BROKEN;
 }
 
-/* Say that there is no more, and read until the other side, which has then read everything, closes
-   the connection. A peer that closed it before, or breaks it, has not waited for everything; who
-   is not known as one has no handshake behind it, and nothing was sent there. */
+/* Shut down our side, and read until the peer closes the connection: it has then read
+   everything. A peer that closed or broke the connection earlier has not read everything. A
+   connection without a handshake carried no examples. */
 static int await_close(struct push *push, size_t which, double until, struct error *error) {
     int connection = push->connections[which].copy;
     bool peer = push->connections[which].peer;
@@ -298,15 +300,16 @@ static int await_close(struct push *push, size_t which, double until, struct err
     return give_up(push, error);
 }
 
-/* Close the socket once everything has been handed to the network and read, or `linger` seconds are
-   over, or a tick says so: -1 (EX_UNAVAILABLE), and the newest examples may be lost. */
+/* Close the socket after everything was handed to the network and read, or after `linger`
+   seconds, or when a tick ends the wait: then -1 (EX_UNAVAILABLE), and the newest examples may
+   be lost. */
 static int push_close(struct push **pointer, double linger, struct error *error) {
     struct push *push = *pointer;
     if (!push)
         return 0;
     int status = 0;
     if (push->monitor) {
-        hear(push);
+        process_events(push);
         if (push->refused)
             linger = push->peers > 0 ? fmin(linger, REFUSED_SECONDS) : 0;
         keep_connections(push);
@@ -335,7 +338,7 @@ static int push_close(struct push **pointer, double linger, struct error *error)
 struct runnel_sender {
     struct peer peer;
     struct send_hooks hooks;
-    struct push *push; /* one of the two is there */
+    struct push *push; /* one of push and router is set */
     struct router *router;
     struct runnel_counts counts;
 };
@@ -356,7 +359,7 @@ int runnel_sender_open(struct runnel_sender **sender, const struct runnel_peer *
     int status = -1;
     if (o->kind == RUNNEL_ROUTER && o->bind)
         peer_fail(error, EX_USAGE,
-                  "--bind: not with --socket router, which connects to the daemon");
+                  "--bind cannot be combined with --socket router, which connects to the daemon");
     else if (peer_open(&s->peer, peer, error) == 0) {
         status = o->kind == RUNNEL_ROUTER
                      ? router_open(&s->router, &s->peer, o->window, &s->hooks, &s->counts, &why)
@@ -413,8 +416,8 @@ int runnel_sender_wait(struct runnel_sender *s, double seconds, struct runnel_er
     for (; !runnel_sender_connected(s); left = until - clock_seconds()) {
         if (left <= 0)
             return peer_fail(error, EX_UNAVAILABLE,
-                             "%s: nobody was there within %g seconds; is runneld running?",
-                             s->peer.endpoint, seconds);
+                             "%s: no peer within %g seconds; is runneld running?", s->peer.endpoint,
+                             seconds);
         if (runnel_sender_poll(s, fmin(left, SEND_TICK_SECONDS), error))
             return -1;
         if (send_tick(&s->hooks, runnel_sender_connected(s), &why))
@@ -460,7 +463,7 @@ int runnel_sender_close(struct runnel_sender **sender, double linger, struct run
     if (s->router)
         status = router_flush(s->router, linger, &why);
     if (status < 0 && why.status == RUNNEL_STOPPED)
-        status = router_flush(s->router, 0, &why); /* says how many */
+        status = router_flush(s->router, 0, &why); /* the error contains their number */
     if (s->push)
         status = push_close(&s->push, linger, &why);
     router_close(&s->router);

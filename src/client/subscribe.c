@@ -1,5 +1,5 @@
-/* A SUB socket at a daemon's statistics, its monitor, and the messages that come in, checked as far
-   as everybody needs them checked (runnel.h, "subscribing"). */
+/* A SUB socket for a daemon's statistics, its monitor, and the checks of messages that all
+   subscribers need (runnel.h, "subscribing"). */
 #include "build-config.h"
 
 #include <errno.h>
@@ -26,15 +26,15 @@
 
 /* ---- Track ----
 
-   What is missing between the messages of a daemon, as far as it can be seen in them: each topic
-   counts its messages (`sequence`), and another run starts all counts again. A topic that
-   nobody subscribes to does not count: what was learned meanwhile is a gap (runnel.h). */
+   Finds missing messages of a daemon: each topic counts its messages (`sequence`), and another
+   run restarts all counts. A topic without subscribers does not count: examples learned in the
+   meantime are a gap (runnel.h). */
 
 enum { TRACK_RUN_SIZE = 64 };
 
-/* Begins as TRACK_BEGIN. */
+/* The initial value is TRACK_BEGIN. */
 struct track {
-    json_t *run; /* of the newest message; owned */
+    json_t *run; /* run of the newest message; owned */
     char run_text[TRACK_RUN_SIZE], run_before[TRACK_RUN_SIZE];
     struct {
         bool counted; /* whether `sequence` is known */
@@ -47,7 +47,7 @@ struct track {
 
 #define SEQUENCE_MAX 9007199254740992.0 /* 2^53 */
 
-/* A smaller interval begins to count where it was set. */
+/* After a reduction, the smaller interval counts from here. */
 void runnel_gap_status(struct runnel_gap *gap, double every, double examples) {
     if (every < gap->every && examples > gap->newest && examples - gap->newest <= gap->every)
         gap->newest = examples;
@@ -78,7 +78,7 @@ static void write_run(char text[TRACK_RUN_SIZE], const json_t *run) {
     free(dumped);
 }
 
-static void take_run(struct track *track, const json_t *body, struct runnel_news *news) {
+static void track_run(struct track *track, const json_t *body, struct runnel_news *news) {
     json_t *run = json_object_get(body, "run");
     if (!run || json_equal(run, track->run))
         return;
@@ -94,10 +94,10 @@ static void take_run(struct track *track, const json_t *body, struct runnel_news
     track->run = json_incref(run);
 }
 
-/* A number that is not greater than the last is a repetition: the daemon sends its newest `status`
-   again to each new subscriber. */
-static void take_sequence(struct track *track, enum topic topic, const json_t *body,
-                          struct runnel_news *news) {
+/* A number that is not greater than the last is a repetition: the daemon sends its newest
+   `status` again to each new subscriber. */
+static void track_sequence(struct track *track, enum topic topic, const json_t *body,
+                           struct runnel_news *news) {
     double value = number(body, "sequence");
     if (!(value >= 0 && value <= SEQUENCE_MAX))
         return;
@@ -110,27 +110,27 @@ static void take_sequence(struct track *track, enum topic topic, const json_t *b
     track->topics[topic].counted = true;
 }
 
-static void take_status(struct track *track, const json_t *body) {
+static void track_status(struct track *track, const json_t *body) {
     double every = number(body, "every"), examples = number(body, "examples");
     if (!isnan(every) && !isnan(examples))
         runnel_gap_status(&track->gap, every, examples);
 }
 
-static void take_loss(struct track *track, const json_t *body, struct runnel_news *news) {
+static void track_loss(struct track *track, const json_t *body, struct runnel_news *news) {
     double examples = number(body, "examples");
     if (!isnan(examples))
         runnel_gap_loss(&track->gap, examples, news->unheard);
 }
 
-/* Take in a message of that topic: fills in of the news what is missing before it. */
+/* Process a message of the topic: set the fields of `news` about missing messages. */
 static void track_message(struct track *track, enum topic topic, const json_t *body,
                           struct runnel_news *news) {
-    take_run(track, body, news);
-    take_sequence(track, topic, body, news);
+    track_run(track, body, news);
+    track_sequence(track, topic, body, news);
     if (topic == TOPIC_STATUS)
-        take_status(track, body);
+        track_status(track, body);
     if (topic == TOPIC_LOSS)
-        take_loss(track, body, news);
+        track_loss(track, body, news);
 }
 
 static void track_close(struct track *track) {
@@ -139,10 +139,10 @@ static void track_close(struct track *track) {
 }
 
 enum {
-    FRAMES_MAX = 3,         /* topic, JSON, and one more to know that there are too many */
+    FRAMES_MAX = 3,         /* topic, JSON, and one more to detect too many */
     MESSAGE_MAX = 64 << 20, /* bytes: a prediction may have thousands of steps */
-    BODY_MAX = 1 << 20,     /* of all else, which has numbers of layers at most */
-    HEARTBEAT_MS = 5000,    /* a host that vanished is noticed within two of them */
+    BODY_MAX = 1 << 20,     /* bytes of other messages, which contain at most numbers of layers */
+    HEARTBEAT_MS = 5000,    /* a lost host is detected within two of them */
     RECONNECT_MS = 200,
     RECONNECT_MAX_MS = 2000,
     RECONNECT_LOCAL_MS = 50,
@@ -154,15 +154,15 @@ struct runnel_subscriber {
     struct peer peer;
     void *context, *socket;
     struct monitor *monitor;
-    bool patient;   /* the intervals are those of who is hindered */
-    bool connected; /* with a handshake that is done */
-    double heard;   /* the newest message, or the beginning: clock_seconds */
-    bool heard_ever;
-    int descriptor; /* epoll: those of socket and monitor, and `more` */
-    int more;       /* eventfd: there may be more news than libzmq's descriptors say */
-    bool more_said;
+    bool patient;        /* uses the long intervals of a hindered subscriber */
+    bool connected;      /* the handshake is complete */
+    double last_message; /* time of the newest message, or of the beginning: clock_seconds */
+    bool received_any;
+    int descriptor; /* epoll descriptor of socket, monitor and `more` */
+    int more;       /* eventfd: there may be news that libzmq's descriptors do not signal */
+    bool more_signalled;
     struct track track;
-    json_t *json; /* of the newest message */
+    json_t *json; /* the newest message */
     bool unparsed;
     char *text; /* (room,) */
     size_t room;
@@ -172,7 +172,7 @@ static int set_option(struct runnel_subscriber *s, int option, int value) {
     return zmq_setsockopt(s->socket, option, &value, sizeof value);
 }
 
-/* A daemon of this machine. */
+/* Whether the daemon is on this machine. */
 static bool is_local(const char *endpoint) {
     static const char *const begins[] = {"ipc://", "tcp://127.",
                                          "tcp://localhost:", "tcp://[::1]:"};
@@ -182,10 +182,10 @@ static bool is_local(const char *endpoint) {
     return false;
 }
 
-/* A daemon that is back resumes at once with what waits for it, and what it publishes before it is
-   connected to again is lost. On this machine trying costs next to nothing; elsewhere the intervals
-   grow. Who is hindered is so for a reason that stays, such as a wrong key, and would only fill the
-   daemon's log with hasty clients. libzmq adds up to as much again by chance. */
+/* A restarted daemon continues at once with the waiting examples, and messages before the new
+   connection are lost. On this machine attempts to connect are cheap; elsewhere the intervals
+   grow. A hindered subscriber usually has a permanent reason, such as a wrong key: frequent
+   attempts would only fill the daemon's log. libzmq adds a random time of up to the same length. */
 static int set_reconnection(struct runnel_subscriber *s) {
     bool local = is_local(s->peer.endpoint);
     int first = s->patient ? PATIENT_MS : local ? RECONNECT_LOCAL_MS : RECONNECT_MS;
@@ -193,7 +193,7 @@ static int set_reconnection(struct runnel_subscriber *s) {
            set_option(s, ZMQ_RECONNECT_IVL_MAX, s->patient || local ? 0 : RECONNECT_MAX_MS);
 }
 
-/* A socket takes its intervals when it connects. */
+/* A socket reads its intervals when it connects. */
 static void set_patience(struct runnel_subscriber *s, bool patient) {
     if (s->patient == patient)
         return;
@@ -233,7 +233,7 @@ static int begin(struct runnel_subscriber *s, const char *const *topics,
     if (monitor_open(&s->monitor, s->peer.endpoint, ZMQ_SUB, false, &s->peer.keys, &why))
         return peer_fail(error, why.status, "%s", why.text);
     if (monitor_attach(s->monitor, s->context, s->socket) || gather(s))
-        return peer_fail(error, EX_UNAVAILABLE, "cannot watch over a socket: %s",
+        return peer_fail(error, EX_UNAVAILABLE, "cannot monitor the socket: %s",
                          zmq_strerror(errno));
     return peer_connect(&s->peer, s->socket, RUNNEL_STATISTICS " or ipc:///run/runnel/statistics",
                         error);
@@ -246,7 +246,7 @@ int runnel_subscriber_open(struct runnel_subscriber **subscriber, const struct r
         return peer_fail(error, EX_UNAVAILABLE, "out of memory");
     s->track = TRACK_BEGIN;
     s->descriptor = s->more = -1;
-    s->heard = clock_seconds();
+    s->last_message = clock_seconds();
     if (peer_open(&s->peer, peer, error) == 0 && begin(s, topics, error) == 0)
         return 0;
     runnel_subscriber_close(subscriber);
@@ -288,10 +288,10 @@ bool runnel_subscriber_wait(struct runnel_subscriber *s, double seconds) {
     return poll(&item, 1, seconds < 0 ? -1 : clock_milliseconds(seconds)) > 0;
 }
 
-/* ---- messages ---- */
+/* ---- Messages ---- */
 
-/* Take the frames of one message; returns how many came (those beyond FRAMES_MAX are dropped), 0
-   when none waits. */
+/* Receive the frames of one message. Returns their number (frames beyond FRAMES_MAX are
+   dropped), or 0 without a message. */
 static int receive_frames(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_MAX]) {
     int count = 0;
     for (bool more = true; more; count++) {
@@ -303,7 +303,7 @@ static int receive_frames(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_M
     return count < FRAMES_MAX ? count : FRAMES_MAX;
 }
 
-/* The text with a NUL after it; false when out of memory. */
+/* Copy the text, with a NUL after it. False: out of memory. */
 static bool keep_text(struct runnel_subscriber *s, const char *text, size_t size) {
     if (size >= s->room) {
         char *larger = realloc(s->text, size + 1);
@@ -317,11 +317,11 @@ static bool keep_text(struct runnel_subscriber *s, const char *text, size_t size
     return true;
 }
 
-/* False: it is of an unknown topic. */
+/* False: unknown topic. */
 static bool parse(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_MAX], int count,
                   struct runnel_news *news) {
     if (count != 2) {
-        news->problem = "it has not two frames, topic and JSON";
+        news->problem = "expected two frames, topic and JSON";
         return true;
     }
     enum topic topic = topic_find(zmq_msg_data(&frames[0]), zmq_msg_size(&frames[0]));
@@ -330,7 +330,7 @@ static bool parse(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_MAX], int
         return false;
     news->topic = topic_names[topic];
     if (size > BODY_MAX && topic != TOPIC_PREDICTION) {
-        news->problem = "it is larger than 1 MiB";
+        news->problem = "the message is larger than 1 MiB";
         return true;
     }
     if (!keep_text(s, zmq_msg_data(&frames[1]), size)) {
@@ -343,7 +343,7 @@ static bool parse(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_MAX], int
         return true;
     s->json = json_loadb(s->text, size, 0, NULL);
     if (!json_is_object(s->json)) {
-        news->problem = s->json ? "its JSON is not an object" : "its second frame is not JSON";
+        news->problem = s->json ? "the JSON is not an object" : "the second frame is not JSON";
         news->text = NULL;
         return true;
     }
@@ -368,16 +368,16 @@ static bool receive(struct runnel_subscriber *s, struct runnel_news *news) {
         zmq_msg_close(&frames[i]);
     if (!known)
         return false;
-    s->heard = clock_seconds();
-    s->heard_ever = true;
+    s->last_message = clock_seconds();
+    s->received_any = true;
     news->kind = RUNNEL_MESSAGE;
     return true;
 }
 
-/* ---- the connection ---- */
+/* ---- The connection ---- */
 
-static bool take_event(struct runnel_subscriber *s, const struct monitor_event *event,
-                       struct runnel_news *news) {
+static bool process_event(struct runnel_subscriber *s, const struct monitor_event *event,
+                          struct runnel_news *news) {
     switch (event->kind) {
     case MONITOR_READY:
         s->connected = true;
@@ -409,43 +409,42 @@ static bool take_event(struct runnel_subscriber *s, const struct monitor_event *
 static bool look(struct runnel_subscriber *s, struct runnel_news *news) {
     struct monitor_event event;
     while (monitor_next(s->monitor, &event))
-        if (take_event(s, &event, news))
+        if (process_event(s, &event, news))
             return true;
     return false;
 }
 
-/* libzmq's descriptors signal what is new, not what is still there. */
-static void say_more(struct runnel_subscriber *s, bool more) {
+/* libzmq's descriptors signal new events, not those that remain. */
+static void signal_more(struct runnel_subscriber *s, bool more) {
     eventfd_t count;
-    if (more != s->more_said &&
+    if (more != s->more_signalled &&
         (more ? eventfd_write(s->more, 1) : eventfd_read(s->more, &count)) == 0)
-        s->more_said = more;
+        s->more_signalled = more;
 }
 
-/* Messages come from a connection, and before its end. */
+/* A message arrives over a connection, and before its end. */
 enum runnel_kind runnel_subscriber_next(struct runnel_subscriber *s, struct runnel_news *news) {
     *news = (struct runnel_news){.kind = RUNNEL_NOTHING, .topic = "", .unheard = {NAN, NAN}};
     bool some =
         s->connected ? receive(s, news) || look(s, news) : look(s, news) || receive(s, news);
-    say_more(s, some);
+    signal_more(s, some);
     return news->kind;
 }
 
 int runnel_subscriber_check(const struct runnel_subscriber *s, double seconds,
                             struct runnel_error *error) {
     const char *endpoint = s->peer.endpoint, *reason = monitor_reason(s->monitor);
-    double quiet = clock_seconds() - s->heard;
+    double quiet = clock_seconds() - s->last_message;
     if (s->connected && quiet < seconds)
         return 0;
     if (s->connected)
-        return peer_fail(error, EX_UNAVAILABLE, "%s is silent: no message for %.0f s", endpoint,
-                         quiet);
+        return peer_fail(error, EX_UNAVAILABLE, "no data from %s for %.0f s", endpoint, quiet);
     if (reason)
         return peer_fail(error, EX_UNAVAILABLE, "%s: %s", endpoint, reason);
-    if (s->heard_ever)
-        return peer_fail(error, EX_UNAVAILABLE,
-                         "the connection to %s is gone; waiting for its return", endpoint);
+    if (s->received_any)
+        return peer_fail(error, EX_UNAVAILABLE, "connection to %s lost; trying to connect again",
+                         endpoint);
     reason = wire_unreachable(endpoint);
-    return peer_fail(error, EX_UNAVAILABLE, "no daemon answers at %s%s%s: is runneld running?",
+    return peer_fail(error, EX_UNAVAILABLE, "no daemon answers at %s%s%s; is runneld running?",
                      endpoint, reason ? ": " : "", reason ? reason : "");
 }

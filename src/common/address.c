@@ -21,7 +21,7 @@ static bool is_loopback(int family, const void *address) {
            (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)address) && bytes[MAPPED_AT] == LOOPBACK);
 }
 
-/* Whether there is such an interface, and all its addresses are loopback. */
+/* Whether the interface exists and has only loopback addresses. */
 static bool is_loopback_interface(const char *name) {
     struct ifaddrs *list;
     size_t loopback = 0, others = 0;

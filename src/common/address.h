@@ -1,15 +1,14 @@
-/* What an endpoint of ZeroMQ says by itself, without a socket. */
+/* Properties of ZeroMQ endpoints that follow from their text. */
 #ifndef RUNNEL_ADDRESS_H
 #define RUNNEL_ADDRESS_H
 
 #include <stdbool.h>
 
-/* Whether only this machine can reach what is bound there: ipc, or tcp on a loopback address or the
-   name of an interface that has no others. */
+/* Whether only this machine can reach a bound endpoint: ipc, or tcp on a loopback address or on
+   an interface that has no other addresses. */
 bool address_is_local(const char *endpoint);
 
-/* Whether it is an ipc endpoint without a file ("ipc://@NAME"): no mode of a file or directory says
-   who may reach it. */
+/* Whether this is an ipc endpoint without a file ("ipc://@NAME"), which has no file permissions. */
 bool address_is_abstract(const char *endpoint);
 
 #endif

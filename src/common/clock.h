@@ -1,4 +1,4 @@
-/* The two clocks: one that only goes forward, for durations and deadlines, and the time of day. */
+/* Two clocks: a monotonic one for durations and deadlines, and the time of day. */
 #ifndef RUNNEL_CLOCK_H
 #define RUNNEL_CLOCK_H
 
@@ -13,8 +13,8 @@ double clock_seconds(void);
 /* Unix time in seconds. */
 double clock_unix(void);
 
-/* Seconds as poll(2) and its like want them: rounded up, so that a deadline that was waited for has
-   passed; 0 of what is over, INT_MAX (24 days) of anything longer, infinity too. */
+/* Seconds as a timeout in ms for poll(2), rounded up so that a deadline has passed after the
+   wait. 0 if the time is over; INT_MAX (24 days) for longer times and infinity. */
 int clock_milliseconds(double seconds);
 
 #endif

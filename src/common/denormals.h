@@ -1,4 +1,4 @@
-/* Numbers next to zero, too small for the usual form. */
+/* Denormal numbers: too close to zero for the usual representation. */
 #ifndef RUNNEL_DENORMALS_H
 #define RUNNEL_DENORMALS_H
 
@@ -7,8 +7,7 @@
 #    include <xmmintrin.h>
 #endif
 
-/* They become zero in the thread that computes: they cost a hundred times as much and carry
-   nothing. */
+/* Round denormal numbers to zero in this thread: they are a hundred times slower and not useful. */
 static inline void denormals_to_zero(void) {
 #if defined(__SSE__)
     enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040 };

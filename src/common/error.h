@@ -1,8 +1,8 @@
-/* One sentence about what went wrong, in a buffer that the caller owns.
+/* An error: one sentence in a buffer of the caller.
 
-   Functions that can fail return 0 or -1 and fill a struct error. The sentence names the file, key
-   or socket and the way out; `status` is the exit code of sysexits.h that main ends with when
-   no caller handles the error before. */
+   Functions that can fail return 0 or -1 and fill a struct error. The sentence names the file,
+   key or socket, and a way out. `status` is the exit code (sysexits.h) that main returns unless
+   a caller handles the error. */
 #ifndef RUNNEL_ERROR_H
 #define RUNNEL_ERROR_H
 
@@ -13,15 +13,15 @@ struct error {
     char text[ERROR_TEXT_SIZE]; /* one sentence of printable UTF-8 */
 };
 
-/* Fill `error` (may be NULL) and return -1, so that `return error_set(...)` is all a caller writes.
-   What is quoted may be any bytes: those that do not print become '?'. */
+/* Fill `error` (may be NULL) and return -1, so that callers can write `return error_set(...)`.
+   Unprintable bytes in arguments become '?'. */
 int error_set(struct error *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* "out of memory", EX_OSERR. */
 int error_no_memory(struct error *error);
 
-/* Put "CONTEXT: " before the sentence that is there; returns -1. */
+/* Insert "CONTEXT: " before the sentence; returns -1. */
 int error_prefix(struct error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -18,7 +18,7 @@
 #define FIELD_TYPE_JSON FIELD_JSON
 #define FIELD_TYPE_BINS FIELD_BINS_OF
 
-/* What follows the unit is the meaning, and members by name. */
+/* Arguments after the unit are the meaning, and designated members. */
 #define DESCRIBE(name_, table, group_, key_, path_, type_, unit_, ...)                             \
     {.group = group_,                                                                              \
      .key = key_,                                                                                  \
@@ -167,7 +167,7 @@ static bool is_there(const struct field *field, unsigned has) {
     return field->need == NEED_NOTHING || (has & FIELD_HAS(field->need));
 }
 
-/* The fields of one group. */
+/* Write the fields of one group. */
 static void write_group(struct json_text *text, const struct field *field, const struct field *end,
                         const void *values, unsigned has) {
     const char *group = field->group;
@@ -242,7 +242,8 @@ const char *field_unit_text(const struct field *field) {
     return strcmp(field->unit, "nats") == 0 ? "nats or squared error" : field->unit;
 }
 
-/* Counts say what they count, rates and shares what they are, and some metrics in their names. */
+/* Units of counts, rates and shares are clear from their format, and some metrics have the unit
+   in their names. */
 static bool wants_unit(const struct field *field) {
     return *field->unit && field->type == FIELD_NUMBER && !field->format && !field->metric.unit;
 }

@@ -1,14 +1,12 @@
-/* The fields of messages. What a field is called, in which unit it is, what it means and how it is
-   shown stands once, in fields.def; from there come
-
+/* The fields of messages. fields.def defines the name, unit, meaning and format of each field
+   once. It generates
      - the JSON of `status`, `loss` and `state` (fields_write, and the structs with their values),
-     - what is recorded of it: columns of SQLite and CSV, tags of TensorBoard,
+     - recorded data: columns of SQLite and CSV, tags of TensorBoard,
      - the names, kinds and help of Prometheus, and /api/columns of runnel-web,
-     - the columns of runnel-watch, and how runnel-top puts several messages together,
+     - the columns of runnel-watch, and the combination of several messages in runnel-top,
      - the tables of docs/reference/protocol.md (`make documents`).
 
-   To add one: docs/explanation/design.md, "A field of a message". Nothing here knows who writes or reads them.
- */
+   docs/explanation/design.md, "A field of a message", describes how to add one. */
 #ifndef RUNNEL_FIELDS_H
 #define RUNNEL_FIELDS_H
 
@@ -21,9 +19,9 @@
 
 struct json_text;
 
-enum { FIELD_BINS = 20 }; /* of a histogram over [-1, 1] */
+enum { FIELD_BINS = 20 }; /* bins of a histogram over [-1, 1] */
 
-/* An object with a count for each name; those that are 0 are left out. */
+/* An object with a count for each name, without counts of 0. */
 struct field_tally {
     const struct field_count {
         const char *name;
@@ -34,8 +32,8 @@ struct field_tally {
 
 struct field_table;
 
-/* Rows of numbers, of the fields of `table` each: a list of objects, or an object of them by name.
- */
+/* Rows of numbers, one for each field of `table`: written as a list of objects, or as an object
+   of them by name. */
 struct field_rows {
     const struct field_table *table;
     const char *const *names; /* (size,); NULL: a list */
@@ -43,13 +41,13 @@ struct field_rows {
     const double *numbers; /* (size, table->count) */
 };
 
-/* A word, or where that is NULL a count. */
+/* A word, or if it is NULL a count. */
 struct field_choice {
     const char *word;
     uint64_t count;
 };
 
-/* What a value is in C, for each type of fields.def, and whether it is one number. */
+/* The C type of a value, for each type of fields.def, and whether it is one number. */
 #define FIELD_C_NUMBER double /* null when it is not finite */
 #define FIELD_C_COUNT uint64_t
 #define FIELD_C_TEXT const char * /* null when it is NULL */
@@ -82,84 +80,87 @@ enum field_type {
     FIELD_BINS_OF, /* FIELD_BINS counts */
 };
 
-/* What the daemon or the network must have for a field to be there. */
+/* The condition for the presence of a field. */
 enum field_need {
     NEED_NOTHING,
-    NEED_ERROR,     /* targets that are numbers: an error in their units */
+    NEED_ERROR,     /* targets that are numbers: they have an error in their unit */
     NEED_CLASSES,   /* predictions that are right or wrong */
     NEED_BITS,      /* a loss that is a code length */
-    NEED_BASELINE,  /* a loss that a simple forecast has, too */
-    NEED_EXPERTS,   /* several forecasts that are mixed */
-    NEED_ANOMALY,   /* a daemon that looks for what is abnormal */
-    NEED_RECURRENT, /* a layer whose recurrent sums stand apart */
+    NEED_BASELINE,  /* a loss that the simplest forecast also has */
+    NEED_EXPERTS,   /* a mixture of several forecasts */
+    NEED_ANOMALY,   /* a daemon with anomaly scores */
+    NEED_RECURRENT, /* a layer with separate recurrent sums */
     NEED_CELL,      /* a layer with a cell state */
-    NEED_NORM,      /* a layer that is normalized */
-    NEED_RUNNING,   /* by running statistics */
+    NEED_NORM,      /* a layer with normalization */
+    NEED_RUNNING,   /* normalization by running statistics */
     NEED_REPLAY,    /* a daemon that replays its journal */
     NEED_CHECKPOINT,
     NEED_JOURNAL,
     NEED_CONSUMER, /* a broker that the daemon reads itself */
-    NEED_FLEET,    /* daemons that share a broker's partitions out */
+    NEED_FLEET,    /* daemons that share the partitions of a broker */
     NEED_KEYS,
-    NEED_COLUMNS, /* inputs whose columns have names */
-    NEED_LABELS,  /* targets that come later */
-    NEED_TIMES,   /* inputs that are made of times */
+    NEED_COLUMNS, /* inputs with named columns */
+    NEED_LABELS,  /* targets that arrive later */
+    NEED_TIMES,   /* inputs computed from times */
     NEED_WORDS,   /* symbols or classes that are words */
     FIELD_NEEDS,
 };
-#define FIELD_HAS(need) (1u << (need)) /* in a set of them */
+#define FIELD_HAS(need) (1u << (need)) /* the condition's bit in a set */
 
-/* What becomes of the numbers of several messages that one stands for. */
+/* How to combine the numbers of several messages. */
 enum field_fold { FOLD_NEWER, FOLD_MEAN, FOLD_LEAST, FOLD_GREATEST };
 
-/* A clock is a gauge that grows with the time since its message. */
+/* A clock is a gauge that grows with the age of its message. */
 enum metric_kind { METRIC_GAUGE, METRIC_COUNTER, METRIC_CLOCK };
 
 struct field {
-    const char *group, *key; /* `group`: the member of the message that holds it; "" = none does */
-    const char *path;        /* "latency_us.p50" */
-    const char *name;        /* "latency_us_p50": of columns */
+    /* `group` is the member of the message that contains the field; "" = the message itself. */
+    const char *group, *key;
+    const char *path; /* "latency_us.p50" */
+    const char *name; /* "latency_us_p50": the name of columns */
     enum field_type type;
-    size_t offset;       /* of its value in the struct of its table */
-    const char *unit;    /* "nats" (of losses, but of squared errors, which have none), "us", ...;
-                            "" = a pure number, or none at all */
+    size_t offset; /* offset of its value in the struct of its table */
+    /* "nats" (of losses; squared errors have no unit), "us", ...; "" = no unit. */
+    const char *unit;
     const char *meaning; /* a phrase in Markdown, without a period */
-    const char *null;    /* when it is null; NULL = never */
+    const char *null;    /* the condition for null; NULL = never */
     enum field_need need;
     enum field_fold fold;
-    format_function *format; /* how people read it; NULL = as any number or count */
+    format_function *format; /* format for people; NULL = as any number or count */
 
     struct {
-        const char *name; /* in Prometheus, after runnel_; NULL = there is none. Of rows: the label
-                             that tells them apart, and the beginning of their members' names */
+        /* The name in Prometheus, after runnel_; NULL = no metric. For rows, the label with
+           their names, and the beginning of the names of their members. */
+        const char *name;
         enum metric_kind kind;
-        const char *unit;  /* the end of the name, where that is one; NULL = none */
-        double scale;      /* from the message's unit to Prometheus'; 0 = the same */
-        const char *label; /* of a tally: what its names are; NULL = "reason" */
+        const char *unit;  /* the unit at the end of the name; NULL = none */
+        double scale;      /* factor from the message's unit to Prometheus's; 0 = 1 */
+        const char *label; /* label with the names of a tally; NULL = "reason" */
     } metric;
 
     struct {
-        const char *name;  /* of runnel-watch's column; NULL = there is none */
+        const char *name;  /* name of runnel-watch's column; NULL = no column */
         const char *title; /* NULL = the name */
-        int width;         /* in characters */
-        int place;         /* from left to right, in steps of 10 */
-        int rank; /* where not all fit, those of the lowest stay; 0: only when it is asked for */
+        int width;         /* width in characters */
+        int place;         /* order from left to right, in steps of 10 */
+        int rank; /* columns of the highest rank are hidden first; 0: shown only on request */
     } column;
 };
 
 /* ---- Tables ---- */
 
 enum field_table_of {
-    FIELDS_OF_EACH, /* what every message begins with */
+    FIELDS_OF_EACH, /* the beginning of every message */
     FIELDS_OF_STATUS,
     FIELDS_OF_LOSS,
-    FIELDS_OF_COLUMN, /* of each object in `columns` of `loss` */
-    FIELDS_OF_EXPERT, /* in `experts` */
-    FIELDS_OF_LAYER,  /* of each object in `layers` of `state` */
+    FIELDS_OF_COLUMN, /* each object in `columns` of `loss` */
+    FIELDS_OF_EXPERT, /* each object in `experts` of `loss` */
+    FIELDS_OF_LAYER,  /* each object in `layers` of `state` */
     FIELD_TABLES,
 };
 
-/* Places in the tables: EACH_examples, STATUS_name, FIELD_mean (of `loss`), LAYER_hidden_norm. */
+/* Indices into the tables: EACH_examples, STATUS_name, FIELD_mean (of `loss`),
+   LAYER_hidden_norm. */
 enum each_field {
 #define EACH_ROW(name, ...) EACH_##name,
 #include "fields.def"
@@ -229,24 +230,23 @@ struct layer_fields {
 #include "fields.def"
 };
 
-/* Nothing is known yet: numbers are NaN, all else is zero. */
+/* Set all numbers to NaN and all other values to zero. */
 void fields_clear(enum field_table_of table, void *values);
 
-/* Add the members of a table to an object: `values` is its struct, `has` the set of what is there
-   of that which fields need. A group of which nothing is there is left out, or null where its
-   fields can be. */
+/* Add the members of a table to an object. `values` is its struct, `has` the set of conditions
+   that hold. A group without present fields is omitted, or null if its fields can be null. */
 void fields_write(struct json_text *text, enum field_table_of table, const void *values,
                   unsigned has);
 
 /* ---- Reading ---- */
 
-/* What a message, or a layer of one, has there: NULL when it has no such member. */
+/* The value in a message, or in a layer; NULL if the member is missing. */
 const json_t *field_member(const struct field *field, const json_t *object);
 
-/* The number there; NaN where there is none. */
+/* The number in a message; NaN if it is missing. */
 double field_number(const struct field *field, const json_t *object);
 
-/* The same by its place in the table of `status` or `loss` messages, or of a layer's. */
+/* The number in a `status` or `loss` message, or in a layer, by its index in the table. */
 static inline double status_number(const json_t *message, enum status_field field) {
     return field_number(&fields_of_status[field], message);
 }
@@ -257,25 +257,24 @@ static inline double layer_number(const json_t *layer, enum layer_field field) {
     return field_number(&fields_of_layer[field], layer);
 }
 
-/* A layer's histogram; false where there is none of FIELD_BINS counts. */
+/* The histogram of a layer; false unless it has FIELD_BINS counts. */
 bool layer_bins(const json_t *layer, double bins[FIELD_BINS]);
 
-/* The number of two messages, or of two that stand for several: NaN where neither has one. A weight
-   is how many messages one stands for. */
+/* Combine the numbers of two messages, each of which may stand for several: NaN if both are
+   missing. A weight is a number of messages. */
 double field_fold(const struct field *field, double older, double older_weight, double newer,
                   double newer_weight);
 
-/* How people read it; NULL: a count, as exact as there is room for (format_count). */
+/* The format for people; NULL: a count, as exact as the width allows (format_count). */
 format_function *field_format(const struct field *field);
 
-/* For people: "nats or squared error". */
+/* The unit for people: "nats or squared error". */
 const char *field_unit_text(const struct field *field);
 
-/* Its meaning as a sentence without marks and links, with the unit; cut to `size`. Returns `text`.
- */
+/* The meaning as a sentence without Markdown, with the unit; cut to `size`. Returns `text`. */
 char *field_sentence(const struct field *field, char *text, size_t size);
 
-/* With what it is there alone, in Markdown: "`gru`, `lstm`"; "" = always. */
+/* The condition in Markdown: "`gru`, `lstm`"; "" = always present. */
 const char *field_need_text(enum field_need need);
 
 #endif

@@ -30,7 +30,7 @@ static void shorten_exponent(char *text) {
     memmove(to, *from ? from : "0", strlen(*from ? from : "0") + 1);
 }
 
-/* As many digits as fit, in exponent form. */
+/* Exponent form with as many digits as fit. */
 static char *format_exponent(char text[FORMAT_SIZE], double value) {
     for (int decimals = 2; decimals >= 0; decimals--) {
         snprintf(text, FORMAT_SIZE, "%.*e", decimals, value);
@@ -45,7 +45,7 @@ static char *format_exponent(char text[FORMAT_SIZE], double value) {
 static char *format_prefixed(char text[FORMAT_SIZE], double value, int digits) {
     static const char letters[] = "kMGTPE";
     size_t letter = 0;
-    /* What would be rounded to the next power of ten counts as that. */
+    /* Values that round up to the next power of ten count as that power. */
     double rounded = 1 - 0.5 * pow(10, -digits), limit = 1000 * rounded;
     for (value /= 1000; fabs(value) >= limit && letter + 2 < sizeof letters; letter++)
         value /= 1000;
@@ -186,7 +186,7 @@ char *format_bytes(char text[FORMAT_SIZE], double bytes) {
     return text;
 }
 
-/* False when there is no such time; then `text` says so. */
+/* False if the time does not exist; `text` then contains dashes. */
 static bool local_time(struct tm *local, char text[FORMAT_SIZE], double unix_time) {
     strcpy(text, "--:--:--");
     if (!(fabs(unix_time) < EXACT_MAX))

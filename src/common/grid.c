@@ -69,7 +69,7 @@ int grid_length(const char *text) {
     return length;
 }
 
-/* The byte where that character begins. */
+/* The byte index of a character. */
 static size_t place_of(const char *text, int character) {
     size_t place = 0;
     for (; text[place]; place++)
@@ -114,7 +114,7 @@ static int whole_width(const struct grid *grid, int margin) {
     return width;
 }
 
-/* Hide the column of the highest rank; false: all that are left have to stay. */
+/* Hide the column of the highest rank. False: all shown columns must stay. */
 static bool hide_one(struct grid *grid) {
     struct grid_column *worst = NULL;
     for (size_t i = 0; i < grid->column_count; i++) {
@@ -127,7 +127,7 @@ static bool hide_one(struct grid *grid) {
     return worst != NULL;
 }
 
-/* What is too much for the width comes off the columns that may shrink, then columns go. */
+/* Shrink the columns that may shrink to the width, then hide columns. */
 static void fit(struct grid *grid, int margin, int width) {
     for (size_t i = 0; i < grid->column_count; i++) {
         measure(grid, i);
@@ -156,7 +156,7 @@ static void print_text(const struct grid_column *column, const char *text, bool 
         fprintf(to, "%*s%s", blanks, "", shown);
 }
 
-/* Row -1 has the titles. */
+/* Row -1 contains the titles. */
 static void print_row(struct grid *grid, FILE *to, int margin, long row) {
     size_t last = grid->column_count;
     while (last && (!grid->columns[last - 1].shown ||

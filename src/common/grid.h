@@ -1,5 +1,5 @@
-/* A table of texts on a terminal: columns as wide as what is in them, and no more of them than fit.
- */
+/* A table of texts for a terminal: each column is as wide as its texts, and columns that do not
+   fit are hidden. */
 #ifndef RUNNEL_GRID_H
 #define RUNNEL_GRID_H
 
@@ -11,10 +11,10 @@ enum { GRID_TEXT_SIZE = 256 };
 
 struct grid_column {
     char title[GRID_TEXT_SIZE];
-    bool left;   /* aligned; else right */
-    int rank;    /* where not all fit, those of the highest go first; 0: never */
-    bool shrink; /* shortened in the middle where it alone makes the table too wide */
-    int width;   /* of the widest text, in characters */
+    bool left;   /* alignment; else right */
+    int rank;    /* columns of the highest rank are hidden first; 0: never */
+    bool shrink; /* shortened in the middle if the table is too wide */
+    int width;   /* width of the widest text, in characters */
     bool shown;
 };
 
@@ -24,31 +24,31 @@ struct grid {
     char (*texts)[GRID_TEXT_SIZE]; /* (row_count, columns_max) */
 };
 
-/* With columns of these titles, a tab between them; '-' before one aligns it to the left; and room
-   for so many more. -1: out of memory. */
+/* Open a table with these titles, separated by tabs; a '-' before a title aligns its column to
+   the left. It has room for `more` columns. -1: out of memory. */
 int grid_open(struct grid *grid, size_t rows, size_t more, const char *titles);
 void grid_close(struct grid *grid);
 
-/* Its number. There must be room. */
+/* Add a column and return its number. There must be room. */
 size_t grid_add(struct grid *grid, const char *title, bool left, int rank);
 
-/* The texts of a row, from its first column on, with a tab between them. */
+/* Set the texts of a row, from its first column on, separated by tabs. */
 void grid_put(struct grid *grid, size_t row, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Empty at first; GRID_TEXT_SIZE bytes. */
+/* The text of a cell, initially empty; GRID_TEXT_SIZE bytes. */
 char *grid_text(struct grid *grid, size_t row, size_t column);
 
-/* Titles and rows, `margin` blanks before each, at most `width` wide where that can be had. */
+/* Print titles and rows, each after `margin` blanks, at most `width` wide if possible. */
 void grid_print(struct grid *grid, FILE *to, int margin, int width);
 
-/* Characters of a text of UTF-8. */
+/* Number of characters of a UTF-8 text. */
 int grid_length(const char *text);
 
-/* Of a text that is longer than `width` characters the beginning and the end with ".." between. */
+/* Replace the middle of a text longer than `width` characters with "..". */
 void grid_shorten(char *text, int width);
 
-/* Of standard output: of a terminal, else 80. */
+/* Width of standard output if it is a terminal, else 80. */
 int grid_width(void);
 
 #endif

@@ -6,11 +6,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ---- FNV-1a: never against somebody who chooses what is hashed ---- */
+/* ---- FNV-1a: not safe if an attacker chooses the data ---- */
 
 #define HASH_BEGIN 0xCBF29CE484222325u
 
-/* The hash of what was hashed before, HASH_BEGIN for nothing, and of these bytes after it. */
+/* The hash of the bytes so far and these bytes; begin with HASH_BEGIN. */
 static inline uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size) {
     static const uint64_t prime = 0x100000001B3;
     const unsigned char *byte = bytes;
@@ -19,7 +19,7 @@ static inline uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
-/* ---- With a secret seed: nobody can choose bytes that share a hash ---- */
+/* ---- With a secret seed: nobody can construct collisions ---- */
 
 #define HASH_ODD 0x9E3779B97F4A7C15u
 
@@ -28,7 +28,7 @@ static inline uint64_t hash_mix(uint64_t a, uint64_t b) {
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Less than eight bytes as a number: which, the size beside it tells. */
+/* Less than eight bytes as a number. The size must be hashed as well. */
 static inline uint64_t hash_short(const unsigned char *byte, size_t size) {
     uint32_t first, last;
     if (size == 0)
@@ -46,8 +46,8 @@ static inline uint64_t hash_word(const unsigned char *byte) {
     return word;
 }
 
-/* The hash of what `seed` is a hash of, and of these bytes after it: sixteen bytes in the time that
-   FNV-1a takes for one. What is left at the end is read together with bytes before it. */
+/* The hash of the data behind `seed` and of these bytes: sixteen bytes in the time of one byte
+   of FNV-1a. The last word overlaps earlier bytes. */
 static inline uint64_t hash_keyed(uint64_t seed, const void *bytes, size_t size) {
     enum { WORD = sizeof(uint64_t), TWO = 2 * WORD };
     const unsigned char *byte = bytes;

@@ -9,18 +9,18 @@
 #include "wire.h"
 
 enum {
-    DIGITS = 15,       /* of a real number */
+    DIGITS = 15,       /* digits of a real number */
     NUMBER_SIZE = 32,  /* the longest: -1.23456789012345e-308 */
-    CAPACITY = 4096,   /* to begin with */
-    ESCAPE_SIZE = 6,   /* the longest way to write a byte: \u001f */
-    TEXT_MOST = 4096,  /* bytes shown of a text that is no UTF-8 */
-    POWERS = 28,       /* 10^27 is the last power of ten that a long double of x86 holds exactly */
-    EXPONENT_MIN = -4, /* below it, and from DIGITS on, C's %g writes an exponent */
+    CAPACITY = 4096,   /* initial capacity */
+    ESCAPE_SIZE = 6,   /* the longest form of a byte: \u001f */
+    TEXT_MOST = 4096,  /* bytes shown of a text that is not UTF-8 */
+    POWERS = 28,       /* 10^27 is the largest power of ten that is exact in a long double of x86 */
+    EXPONENT_MIN = -4, /* below it, and from DIGITS on, %g of C writes an exponent */
 };
 
 /* ---- The buffer ---- */
 
-/* Room for so many bytes more, or NULL. */
+/* Room for `size` more bytes, or NULL. */
 static char *reserve(struct json_text *text, size_t size) {
     if (text->failed)
         return NULL;
@@ -50,7 +50,7 @@ static void put_character(struct json_text *text, char character) {
     put(text, &character, 1);
 }
 
-/* What comes before a value: a comma, and its key. */
+/* The comma and the key before a value. */
 static void introduce(struct json_text *text, const char *key) {
     size_t size = key ? strlen(key) : 0;
     char *place = reserve(text, size + 4), *end = place;
@@ -114,19 +114,19 @@ void json_text_close_list(struct json_text *text) {
 
 /* ---- Numbers ---- */
 
-/* A positive number is 0.DIGITS... * 10^point: its 15 digits as an integer, and the point. */
+/* A positive number 0.DIGITS... * 10^point: its 15 digits as an integer, and the point. */
 struct decimal {
     uint64_t digits; /* 10^14 <= digits < 10^15 */
     int point;
 };
 
-/* False: the digits cannot be had with certainty in one multiplication. */
+/* False: one multiplication does not determine the digits with certainty. */
 static bool to_decimal(double number, struct decimal *decimal) {
     static const long double powers[POWERS] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,
                                                1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
                                                1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L,
                                                1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
-    /* The multiplication is right to half an LDBL_EPSILON. */
+    /* The error of the multiplication is at most half an LDBL_EPSILON. */
     const long double least = 1e14L, most = 1e15L, halfway = 0.5L, doubtful = most * LDBL_EPSILON;
     uint64_t bits;
     memcpy(&bits, &number, sizeof bits);
@@ -152,13 +152,14 @@ static bool to_decimal(double number, struct decimal *decimal) {
     return false;
 }
 
-/* Write the first `count` of the digits. */
+/* Write the first `count` digits. */
 static char *put_digits(char *end, const char *digits, int count) {
     memcpy(end, digits, (size_t)count);
     return end + count;
 }
 
-/* As printf's %.15g and jansson write it; `used` digits are not trailing zeros. */
+/* Write the digits like printf's %.15g and jansson; `used` is their number without trailing
+   zeros. */
 static char *put_plain(char *end, const char digits[DIGITS], int used, int point) {
     if (point <= 0) {
         *end++ = '0';
@@ -212,7 +213,7 @@ static char *put_decimal(char *end, struct decimal decimal) {
     return put_plain(end, digits, used, decimal.point);
 }
 
-/* Any number, by way of jansson. */
+/* Any number, with jansson. */
 static void put_slowly(struct json_text *text, double number) {
     char bytes[NUMBER_SIZE];
     json_t *real = json_real(number);
@@ -269,7 +270,7 @@ void json_text_raw(struct json_text *text, const char *key, const char *value) {
     put(text, value ? value : "null", strlen(value ? value : "null"));
 }
 
-/* ---- Strings, and what jansson has made ---- */
+/* ---- Strings, and values of jansson ---- */
 
 static void put_escaped(struct json_text *text, unsigned char byte) {
     static const char named[] = "\"\"\\\\\bb\ff\nn\rr\tt";

@@ -1,10 +1,10 @@
-/* JSON written straight into a growing buffer, for messages that are made thousands of times a
-   second; objects of jansson serve everywhere else. What is written is what jansson would write
-   with JSON_COMPACT | JSON_REAL_PRECISION(15), byte for byte.
+/* JSON written directly into a growing buffer, for messages that are written thousands of times
+   a second; use jansson elsewhere. The output is identical to jansson's with JSON_COMPACT |
+   JSON_REAL_PRECISION(15).
 
-   `key` is the member's name, plain ASCII without quotes or escapes; NULL inside a list. What is
-   opened must be closed, in order. When out of memory the text becomes empty and stays so until
-   json_text_begin: nothing here can fail otherwise. */
+   `key` is the name of the member, plain ASCII without quotes or escapes; NULL in a list. Close
+   opened objects and lists in order. If out of memory, the text becomes empty and stays empty
+   until json_text_begin. Nothing else can fail. */
 #ifndef RUNNEL_JSON_TEXT_H
 #define RUNNEL_JSON_TEXT_H
 
@@ -16,13 +16,13 @@
 struct json_text {
     char *bytes; /* (size,), not terminated */
     size_t size, capacity;
-    bool follows; /* what comes next is not the first, and needs a comma */
+    bool follows; /* the next value needs a comma */
     bool failed;  /* out of memory since json_text_begin */
 };
 
-/* A new text, { of its root written; all zeros is a struct json_text that was never used. */
+/* Begin a new text with the { of its root. A struct json_text of zeros is valid. */
 void json_text_begin(struct json_text *text);
-/* The root's }. False: out of memory, there is no text. */
+/* Write the } of the root. False: out of memory; the text is empty. */
 bool json_text_end(struct json_text *text);
 void json_text_free(struct json_text *text);
 
@@ -37,17 +37,17 @@ void json_text_count(struct json_text *text, const char *key, uint64_t count);
 void json_text_flag(struct json_text *text, const char *key, bool flag);
 void json_text_null(struct json_text *text, const char *key);
 
-/* Bytes of UTF-8; of other bytes each that is not ASCII becomes '?'. */
+/* Bytes of UTF-8. In other bytes each one that is not ASCII becomes '?'. */
 void json_text_string(struct json_text *text, const char *key, const char *bytes, size_t size);
 
-/* A value that is written already, as text; null when it is NULL. */
+/* A value that is already JSON text; null if it is NULL. */
 void json_text_raw(struct json_text *text, const char *key, const char *value);
 
-/* The members of an object of jansson; none when it is empty or NULL. */
+/* The members of a jansson object; nothing if it is empty or NULL. */
 void json_text_members(struct json_text *text, const json_t *object);
 
-/* A value of jansson: a number, null when it is not finite; a text of UTF-8, or else of its ASCII,
-   with '?' for what is not. */
+/* A jansson value: a number, null if it is not finite; or a UTF-8 text. In other texts each byte
+   that is not ASCII becomes '?'. */
 json_t *json_of_number(double value);
 json_t *json_of_text(const char *text, size_t size);
 

@@ -20,7 +20,7 @@ static const char blank[] = " \t\r\n";
 
 enum { LINE_SIZE = 1024 };
 
-/* Whether the text is a key and nothing else. */
+/* Whether the whole text is a key. */
 static bool is_key(const char *text) {
     unsigned char bytes[KEYS_BYTES];
     bool valid = strlen(text) == KEYS_TEXT && strspn(text, alphabet) == KEYS_TEXT &&
@@ -29,21 +29,21 @@ static bool is_key(const char *text) {
     return valid;
 }
 
-/* Whether others may put another list in the place of that in `directory` (absolute, cut on the way
-   up): then its own mode protects nothing. In a directory above, the sticky bit keeps them from
-   moving this one away. */
+/* Check that others cannot replace a list in `directory` (absolute; the function shortens it),
+   because its own mode would not protect it then. The sticky bit of a parent directory prevents
+   the replacement of this one. */
 static int check_directory(const char *path, char *directory, struct error *error) {
     for (bool above = false;; above = true) {
         const char *name = *directory ? directory : "/";
         struct stat status;
         if (stat(name, &status))
-            return error_set(error, EX_USAGE, "%s: its directory %s cannot be read: %s", path, name,
+            return error_set(error, EX_USAGE, "%s: cannot read its directory %s: %s", path, name,
                              strerror(errno));
         if (status.st_mode & (S_IWGRP | S_IWOTH) && !(above && status.st_mode & S_ISVTX))
             return error_set(
                 error, EX_USAGE,
-                "%s: group or others may change the directory %s (mode %04o), and so put another "
-                "list there; 'chmod go-w %s', or keep lists in a directory of their own",
+                "%s: group or others can write to the directory %s (mode %04o) and replace the "
+                "list; use 'chmod go-w %s', or another directory",
                 path, name, (unsigned)(status.st_mode & 07777), name);
         char *slash = strrchr(directory, '/');
         if (!slash)
@@ -52,13 +52,13 @@ static int check_directory(const char *path, char *directory, struct error *erro
     }
 }
 
-/* The directory of the file, and where it is a link, that of what it leads to. */
+/* Check the directory of the file and, for a link, the directory of its target. */
 static int check_directories(const char *path, struct error *error) {
     char *copy = strdup(path), *file = realpath(path, NULL);
     char *directory = copy ? realpath(dirname(copy), NULL) : NULL;
     int result = -1;
     if (!file || !directory) {
-        error_set(error, EX_USAGE, "%s: its directory cannot be found: %s", path, strerror(errno));
+        error_set(error, EX_USAGE, "%s: cannot find its directory: %s", path, strerror(errno));
     } else {
         *strrchr(file, '/') = '\0';
         result =
@@ -70,33 +70,32 @@ static int check_directories(const char *path, struct error *error) {
     return result;
 }
 
-/* Open a file that others may have no permission of `forbidden` for; NULL with `error` filled. */
+/* Open a file whose mode has none of the bits `forbidden`; NULL with `error` filled. */
 static FILE *open_file(const char *path, mode_t forbidden, struct error *error) {
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     FILE *stream = NULL;
     if (file < 0 || fstat(file, &status))
-        error_set(error, EX_USAGE, "%s: cannot be read: %s", path, strerror(errno));
+        error_set(error, EX_USAGE, "%s: cannot read the file: %s", path, strerror(errno));
     else if (!S_ISREG(status.st_mode))
-        error_set(error, EX_USAGE, "%s: is no regular file", path);
+        error_set(error, EX_USAGE, "%s: not a regular file", path);
     else if (status.st_mode & forbidden)
-        error_set(
-            error, EX_USAGE, "%s: its group or others may %s it (mode %04o); %s %s'", path,
-            forbidden & S_IROTH ? "read" : "change", (unsigned)(status.st_mode & 07777),
-            forbidden & S_IROTH
-                ? "a secret is its owner's alone: generate a new key if anybody else was there, "
-                  "else 'chmod 600"
-                : "whoever can would let others in: 'chmod go-w",
-            path);
+        error_set(error, EX_USAGE, "%s: group or others can %s it (mode %04o); %s %s'", path,
+                  forbidden & S_IROTH ? "read" : "change", (unsigned)(status.st_mode & 07777),
+                  forbidden & S_IROTH
+                      ? "generate a new key if other users had access to this machine, else use "
+                        "'chmod 600"
+                      : "they could allow other keys; use 'chmod go-w",
+                  path);
     else if (!(stream = fdopen(file, "r")))
-        error_set(error, EX_USAGE, "%s: cannot be read: %s", path, strerror(errno));
+        error_set(error, EX_USAGE, "%s: cannot read the file: %s", path, strerror(errno));
     if (!stream && file >= 0)
         close(file);
     return stream;
 }
 
-/* The next key of a file: 1 with `key` and `line` filled, which from `*after` on is what follows
-   the key; 0 at the end, -1 with `error` filled. */
+/* The next key of a file: 1 with `key` and `line` filled, where `*after` points behind the key;
+   0 at the end, -1 with `error` filled. */
 static int next_line(FILE *stream, const char *path, size_t *number, key_text key,
                      char line[LINE_SIZE], const char **after, struct error *error) {
     int result = 0;
@@ -106,7 +105,7 @@ static int next_line(FILE *stream, const char *path, size_t *number, key_text ke
         bool whole = strchr(line, '\n') || feof(stream);
         (*number)++;
         if (!whole) {
-            error_set(error, EX_USAGE, "%s:%zu: the line is too long for a key", path, *number);
+            error_set(error, EX_USAGE, "%s:%zu: line too long for a key", path, *number);
             result = -1;
         } else if (length == KEYS_TEXT) {
             memcpy(key, text, KEYS_TEXT);
@@ -116,14 +115,14 @@ static int next_line(FILE *stream, const char *path, size_t *number, key_text ke
         }
         if (result == 0 && *text && *text != '#') {
             error_set(error, EX_USAGE,
-                      "%s:%zu: no key stands there; expected are %d characters of Z85 as "
-                      "runnel-keygen writes them, or a line that begins with '#'",
+                      "%s:%zu: invalid key; expected %d characters of Z85 as written by "
+                      "runnel-keygen, or a comment with '#'",
                       path, *number, KEYS_TEXT);
             result = -1;
         }
     }
     if (result == 0 && ferror(stream)) {
-        error_set(error, EX_USAGE, "%s: cannot be read: %s", path, strerror(errno));
+        error_set(error, EX_USAGE, "%s: cannot read the file: %s", path, strerror(errno));
         result = -1;
     }
     return result;
@@ -138,7 +137,7 @@ static int next_key(FILE *stream, const char *path, size_t *number, key_text key
     return result;
 }
 
-/* A file's only key. */
+/* The only key of a file. */
 static int read_key(const char *path, mode_t forbidden, key_text key, struct error *error) {
     size_t number = 0;
     key_text second;
@@ -147,10 +146,10 @@ static int read_key(const char *path, mode_t forbidden, key_text key, struct err
         return -1;
     int got = next_key(stream, path, &number, key, error);
     if (got == 0)
-        error_set(error, EX_USAGE, "%s: there is no key in it; runnel-keygen generates one", path);
+        error_set(error, EX_USAGE, "%s: no key found; use runnel-keygen to generate one", path);
     int more = got == 1 ? next_key(stream, path, &number, second, error) : 0;
     if (more == 1)
-        error_set(error, EX_USAGE, "%s:%zu: a second key; expected is one", path, number);
+        error_set(error, EX_USAGE, "%s:%zu: expected one key, got a second one", path, number);
     explicit_bzero(second, sizeof second);
     fclose(stream);
     return got == 1 && more == 0 ? 0 : -1;
@@ -160,7 +159,7 @@ int keys_read_pair(const char *path, struct key_pair *pair, struct error *error)
     static const char public[] = ".public";
     size_t size = strlen(path), end = strlen(public);
     if (size > end && !strcmp(path + size - end, public)) {
-        error_set(error, EX_USAGE, "%s: a public key, where the secret one is wanted: %.*s.secret",
+        error_set(error, EX_USAGE, "%s: expected a secret key, got a public one; use %.*s.secret",
                   path, (int)(size - end), path);
         return -1;
     }
@@ -168,11 +167,12 @@ int keys_read_pair(const char *path, struct key_pair *pair, struct error *error)
         return -1;
     if (zmq_curve_public(pair->public, pair->secret) == 0)
         return 0;
-    error_set(error, EX_USAGE, "%s: this libzmq cannot use keys: %s", path, zmq_strerror(errno));
+    error_set(error, EX_USAGE, "%s: this libzmq does not support keys: %s", path,
+              zmq_strerror(errno));
     return -1;
 }
 
-/* Read a public key: from the file of that name, or `text` is the key itself. */
+/* Read a public key: `text` is a file name or the key itself. */
 static int read_public(const char *text, key_text key, struct error *error) {
     if (access(text, F_OK) == 0 || !is_key(text))
         return read_key(text, 0, key, error);
@@ -182,7 +182,7 @@ static int read_public(const char *text, key_text key, struct error *error) {
 
 /* ---- Lists ---- */
 
-/* Whether each is a stream, or the beginning of some. */
+/* Whether each is a stream name, or a prefix with '*'. */
 static bool streams_valid(const char *streams) {
     for (;; streams++) {
         size_t length = strcspn(streams, ","), star = strcspn(streams, "*");
@@ -194,7 +194,7 @@ static bool streams_valid(const char *streams) {
     }
 }
 
-/* What follows the key: its client's name, and the streams. */
+/* Parse the words after the key: the name of the client, and the streams. */
 static int read_words(struct key_entry *entry, const char *text, const char *path,
                       struct error *error) {
     static const char streams[] = "streams=", mistaken[] = "stream=";
@@ -203,7 +203,7 @@ static int read_words(struct key_entry *entry, const char *text, const char *pat
         if (!strncmp(text, mistaken, strlen(mistaken)) ||
             (entry->streams && !strncmp(text, streams, strlen(streams))))
             return error_set(error, EX_USAGE,
-                             "%s:%zu: found \"%.*s\"; allowed is one streams=NAME[,NAME]...", path,
+                             "%s:%zu: expected one streams=NAME[,NAME]..., got \"%.*s\"", path,
                              entry->line, length, text);
         if (!strncmp(text, streams, strlen(streams))) {
             entry->streams = strndup(text + strlen(streams), (size_t)length - strlen(streams));
@@ -211,8 +211,8 @@ static int read_words(struct key_entry *entry, const char *text, const char *pat
                 return error_set(error, EX_USAGE, "%s: out of memory for its keys", path);
             if (!streams_valid(entry->streams))
                 return error_set(error, EX_USAGE,
-                                 "%s:%zu: found \"%.*s\"; expected are names of streams with "
-                                 "commas between, each with at most one '*', at its end",
+                                 "%s:%zu: expected stream names separated by commas, with '*' "
+                                 "only at the end of a name, got \"%.*s\"",
                                  path, entry->line, length, text);
         } else if (first) {
             snprintf(entry->name, sizeof entry->name, "%.*s", length, text);
@@ -245,14 +245,14 @@ static int by_key(const void *a, const void *b) {
     return strcmp(((const struct key_entry *)a)->key, ((const struct key_entry *)b)->key);
 }
 
-/* Which of two lines with different streams holds nobody would guess. */
+/* Reject duplicate keys with streams: it would be unclear which line counts. */
 static int check_twice(const struct key_list *list, const char *path, struct error *error) {
     for (size_t i = 1; i < list->count; i++) {
         const struct key_entry *a = &list->entries[i - 1], *b = &list->entries[i];
         if (!strcmp(a->key, b->key) && (a->streams || b->streams))
             return error_set(error, EX_USAGE,
-                             "%s:%zu: the key of line %zu again; expected is one line with all "
-                             "streams that its client may send",
+                             "%s:%zu: duplicate key (first in line %zu); list all streams of a "
+                             "client on one line",
                              path, a->line > b->line ? a->line : b->line,
                              a->line > b->line ? b->line : a->line);
     }
@@ -319,7 +319,7 @@ int keys_client(struct key_client *client, const char *key, const char *server_k
     if (key && !server_key) {
         error_set(
             error, EX_USAGE,
-            "--key needs --server-key with the daemon's public key, a file or the key itself");
+            "--key requires --server-key with the daemon's public key (a file or the key itself)");
         return -1;
     }
     if (!server_key)
@@ -330,7 +330,7 @@ int keys_client(struct key_client *client, const char *key, const char *server_k
         return keys_read_pair(key, &client->own, error);
     if (zmq_curve_keypair(client->own.public, client->own.secret) == 0)
         return 0;
-    error_set(error, EX_USAGE, "--server-key: this libzmq cannot use keys: %s",
+    error_set(error, EX_USAGE, "--server-key: this libzmq does not support keys: %s",
               zmq_strerror(errno));
     return -1;
 }

@@ -12,8 +12,9 @@
 
 enum { LINE_SIZE = 2048 };
 
-/* $JOURNAL_STREAM names the device and inode of the stream that systemd has connected to its
-   journal. A process that was started from a service, but has its stderr elsewhere, inherits it. */
+/* $JOURNAL_STREAM contains the device and inode of the stream that systemd has connected to its
+   journal. A process that a service has started inherits it, even if its stderr is another
+   stream. */
 static bool to_journal(void) {
     const char *stream = getenv("JOURNAL_STREAM");
     unsigned long long device, inode;
@@ -26,7 +27,7 @@ static void __attribute__((format(printf, 3, 0)))
 line(int priority, const char *level, const char *format, va_list arguments) {
     char text[LINE_SIZE];
     vsnprintf(text, sizeof text, format, arguments);
-    text_clean(text); /* so that a quoted text cannot add lines */
+    text_clean(text); /* so that quoted text cannot add lines */
     /* One call, so that lines stay whole. */
     if (to_journal())
         fprintf(stderr, "<%d>%s%s\n", priority, level, text);

@@ -1,5 +1,5 @@
-/* Lines on stderr for the user of the daemon: "runneld: TEXT". Where stderr is the journal of
-   systemd, "<PRIORITY>TEXT" as sd-daemon(3) has it: the journal knows the name. */
+/* Lines on stderr for the user of the daemon: "runneld: TEXT". If stderr is the journal of
+   systemd, "<PRIORITY>TEXT" (sd-daemon(3)): the journal adds the name. */
 #ifndef RUNNEL_LOG_H
 #define RUNNEL_LOG_H
 

@@ -11,16 +11,16 @@
 #define GROUPS "/proc/self/cgroup"
 #define MOUNTED "/sys/fs/cgroup"
 
-/* What a control group limits: the files of version 2 and version 1 that say it. */
+/* A limit of a control group, and its files in version 2 and version 1. */
 struct limit {
     const char *controller;
     const char *names[2];
     double (*read)(const char *directory, const char *name);
 };
 
-/* ---- A group's files ---- */
+/* ---- Files of a group ---- */
 
-/* Numbers of a file, at most two; how many. "max", as a file that is missing, has none. */
+/* Read at most two numbers of a file; returns their count. "max" and a missing file count 0. */
 static int read_numbers(const char *directory, const char *name, double numbers[2]) {
     char path[PATH_MAX];
     int size = snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -38,8 +38,8 @@ static double read_memory(const char *directory, const char *name) {
     return read_numbers(directory, name, numbers) && numbers[0] > 0 ? numbers[0] : INFINITY;
 }
 
-/* CPUs: time that the group has, and in which. Version 1 has the latter in a file of its own, and
-   -1 for no limit. */
+/* CPU time and period of the group. Version 1 has a separate file for the period, and -1 for no
+   limit. */
 static double read_cpus(const char *directory, const char *name) {
     double quota[2], period[2];
     int count = read_numbers(directory, name, quota);
@@ -51,10 +51,10 @@ static double read_cpus(const char *directory, const char *name) {
 static const struct limit memory = {"memory", {"memory.max", "memory.limit_in_bytes"}, read_memory};
 static const struct limit cpus = {"cpu", {"cpu.max", "cpu.cfs_quota_us"}, read_cpus};
 
-/* ---- A process's groups ---- */
+/* ---- Groups of a process ---- */
 
-/* The least limit of a group, and of those above it. In a container its path may be that of
-   outside: then only the uppermost is found. */
+/* The lowest limit of a group and its ancestors. In a container the path may be that of the
+   host: then only the root group is found. */
 static double least_limit(const char *root, const struct limit *limit, int version, char *group) {
     bool second = version == 2;
     double least = INFINITY;

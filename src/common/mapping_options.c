@@ -24,11 +24,11 @@ static int check_field(const struct mapping_options *options, size_t n, struct e
     size_t size = mapping_column(field);
     if (size == 0 || !wire_is_utf8(field, strlen(field)))
         return error_set(error, EX_USAGE,
-                         "found '%s', expected COLUMN=PATH, as temperature=data.temperature",
+                         "expected COLUMN=PATH, as in temperature=data.temperature, got '%s'",
                          field);
     for (size_t k = 0; k < n; k++)
         if (strncmp(options->fields[k], field, size + 1) == 0)
-            return error_set(error, EX_USAGE, "column '%.*s' given twice", (int)size, field);
+            return error_set(error, EX_USAGE, "duplicate column '%.*s'", (int)size, field);
     return 0;
 }
 
@@ -40,12 +40,12 @@ const char *mapping_check(const struct mapping_options *options, struct error *e
     const char *const paths[][2] = {{options->key, names->key}, {options->time, names->time}};
     for (size_t n = 0; n < sizeof paths / sizeof *paths; n++)
         if (paths[n][0] && !is_path(paths[n][0])) {
-            error_set(error, EX_USAGE, "found '%s', expected a field of JSON, as data.name",
+            error_set(error, EX_USAGE, "expected a JSON field, as in data.name, got '%s'",
                       paths[n][0]);
             return paths[n][1];
         }
     if (options->format && !options->time)
-        error_set(error, EX_USAGE, "only with %s", names->time);
+        error_set(error, EX_USAGE, "requires %s", names->time);
     else if (time_check(options->format, error) == 0)
         return NULL;
     return names->format;

@@ -1,5 +1,5 @@
-/* Modules: parts of the daemon in shared objects of their own, loaded when a configuration needs
-   their libraries. One that is loaded stays. */
+/* Modules: parts of the daemon in shared objects, loaded when a configuration needs their
+   libraries. They are never unloaded. */
 #ifndef RUNNEL_MODULE_H
 #define RUNNEL_MODULE_H
 
@@ -7,12 +7,12 @@
 
 enum { MODULE_PATH_SIZE = 4096 };
 
-/* Where `make install` puts them. */
+/* The directory of `make install`. */
 extern const char module_directory[];
 
-/* Find the module: what the environment's `variable` names, else `file` beside the running program
-   (as in a build tree), else in module_directory; false: this installation has none. A path that
-   the environment names is not looked at: loading it reports what is wrong with it. */
+/* Find the module: the path in the environment's `variable`, else `file` beside the running
+   program (as in a build tree), else in module_directory. False: not installed. A path from the
+   environment is not checked: loading it reports errors. */
 bool module_find(char path[MODULE_PATH_SIZE], const char *file, const char *variable);
 
 #endif

@@ -21,8 +21,8 @@ enum {
 
 static const char BLANKS[] = " \t";
 
-/* A number is of the first unit below whose limit it is. Seconds reach the limit in the year 5138,
-   milliseconds leave the one before in 1973. */
+/* A number has the first unit below whose limit it is. Seconds reach the limit in the year 5138;
+   milliseconds begin in 1973. */
 static const struct {
     const char *name, *label;
     double limit, per_second;
@@ -32,19 +32,19 @@ static const struct {
              {"ns", "nanoseconds", INFINITY, 1e9}};
 enum { UNIT_COUNT = sizeof UNITS / sizeof *UNITS, ORDER_REPORTED = 1u << UNIT_COUNT };
 
-/* What a date of figures says. */
+/* The content of a date. */
 struct date {
     struct tm tm;
-    bool figures;      /* day and month stand before the year, */
-    bool dotted;       /* with dots between: the day is first */
-    int first, second; /* as they stand */
+    bool figures;      /* day and month precede the year */
+    bool dotted;       /* separated by dots: the day is first */
+    int first, second; /* day and month in the order of the text */
     char mark;
-    bool clock, seconds, half; /* what follows */
+    bool clock, seconds, half; /* the parts that follow the date */
 };
 
 static bool refuse(const struct time_reader *reader, const char *text, const char *wanted,
                    char why[TIME_WHY_SIZE]) {
-    snprintf(why, TIME_WHY_SIZE, "found '%.*s', expected %s (%s)", FOUND_MAX, text, wanted,
+    snprintf(why, TIME_WHY_SIZE, "expected %s, got '%.*s' (see %s)", wanted, FOUND_MAX, text,
              reader->option);
     return false;
 }
@@ -53,7 +53,7 @@ static size_t digits_at(const char *text) {
     return strspn(text, "0123456789");
 }
 
-/* A number of `least` to `most` digits; what follows it, or NULL. */
+/* Read a number of `least` to `most` digits. Returns the rest of the text, or NULL. */
 static const char *read_digits(const char *text, size_t least, size_t most, int *value) {
     size_t count = digits_at(text);
     if (count < least || count > most)
@@ -70,7 +70,7 @@ static int number_of(const char *digits, size_t count) {
     return value;
 }
 
-/* ---- dates ---- */
+/* ---- Dates ---- */
 
 static void set_date(struct date *date, int year, int month, int day) {
     date->tm.tm_year = year - 1900;
@@ -78,7 +78,7 @@ static void set_date(struct date *date, int year, int month, int day) {
     date->tm.tm_mday = day;
 }
 
-/* Whether the calendar has the day. */
+/* Whether the calendar has this day. */
 static bool is_day(const struct tm *tm) {
     struct tm day = {.tm_year = tm->tm_year, .tm_mon = tm->tm_mon, .tm_mday = tm->tm_mday};
     timegm(&day);
@@ -140,7 +140,7 @@ static const char *read_clock(const char *text, struct date *date, double *fract
     return tm->tm_hour < 24 && tm->tm_min < 60 && tm->tm_sec <= 60 ? text : NULL;
 }
 
-/* Z, +01:00 and the like, UTC and GMT, or nothing. */
+/* Z, +01:00 and similar, UTC and GMT, or nothing. */
 static const char *read_zone(const char *text, long *offset) {
     const char *name = text + strspn(text, BLANKS);
     *offset = 0;
@@ -154,7 +154,7 @@ static bool is_end(const char *text) {
     return text[strspn(text, BLANKS)] == '\0';
 }
 
-/* A date and perhaps a clock: all of the text, whatever the order of day and month. */
+/* Read a whole text as a date with an optional clock, in any order of day and month. */
 static bool read_moment(const char *text, struct date *date, double *more) {
     double fraction = 0;
     long offset = 0;
@@ -173,7 +173,7 @@ static bool read_moment(const char *text, struct date *date, double *more) {
     return is_end(rest);
 }
 
-/* Whether day and month may be either. */
+/* Whether the order of day and month is ambiguous. */
 static bool is_unclear(const struct date *date) {
     return date->figures && !date->dotted && date->first <= 12 && date->second <= 12 &&
            date->first != date->second;
@@ -194,8 +194,7 @@ static bool refuse_unclear(struct time_reader *reader, const char *text, const s
                                         : " %H:%M";
     reader->unclear = true;
     snprintf(why, TIME_WHY_SIZE,
-             "day and month of '%.*s' cannot be told apart: give %s "
-             "'%%d%c%%m%c%%Y%s' or '%%m%c%%d%c%%Y%s'",
+             "ambiguous day and month in '%.*s': use %s '%%d%c%%m%c%%Y%s' or '%%m%c%%d%c%%Y%s'",
              FOUND_MAX, text, reader->option, date->mark, date->mark, clock, date->mark, date->mark,
              clock);
     return false;
@@ -230,17 +229,17 @@ static bool settle_order(struct time_reader *reader, const char *text, struct da
     return true;
 }
 
-/* ---- numbers ---- */
+/* ---- Numbers ---- */
 
 static double from_unit(struct time_reader *reader, const char *text, double number, size_t unit) {
     if (unit > 0 && !(reader->reported & 1u << unit))
-        reader->say("%s: %.*s and the like are Unix %s", reader->name, FOUND_MAX, text,
+        reader->say("%s: %.*s and similar numbers are Unix %s", reader->name, FOUND_MAX, text,
                     UNITS[unit].label);
     reader->reported |= 1u << unit;
     return number / UNITS[unit].per_second;
 }
 
-/* Figures that are a date without marks, and would be a wrong number. */
+/* The format of a date without separators, which would be a wrong number. */
 static const char *date_of_figures(const struct time_reader *reader, const char *text) {
     struct date date = {.figures = false};
     char day[DAY_DIGITS + 1] = "";
@@ -262,7 +261,7 @@ static bool read_number(struct time_reader *reader, const char *text, double num
     if (figures) {
         reader->unclear = true;
         snprintf(why, TIME_WHY_SIZE,
-                 "'%.*s' may be a date or Unix time: give %s '%s', or s, ms, us, ns", FOUND_MAX,
+                 "'%.*s' may be a date or Unix time: use %s '%s', or s, ms, us, ns", FOUND_MAX,
                  text, reader->option, figures);
         return false;
     }
@@ -273,7 +272,7 @@ static bool read_number(struct time_reader *reader, const char *text, double num
     return true;
 }
 
-/* ---- formats ---- */
+/* ---- Formats ---- */
 
 static bool is_unit(const char *format, size_t *unit) {
     for (*unit = 0; *unit < UNIT_COUNT; ++*unit)
@@ -287,8 +286,8 @@ int time_check(const char *format, struct error *error) {
     if (!format || is_unit(format, &unit) || strchr(format, '%'))
         return 0;
     return error_set(error, EX_USAGE,
-                     "found '%s', expected a format of strptime(3), as "
-                     "'%%d/%%m/%%Y %%H:%%M', or s, ms, us, ns",
+                     "expected s, ms, us, ns or a strptime(3) format, as in '%%d/%%m/%%Y "
+                     "%%H:%%M', got '%s'",
                      format);
 }
 
@@ -308,20 +307,20 @@ static bool read_format(const struct time_reader *reader, const char *text, doub
     if (rest)
         rest = stamp_fraction(rest, &fraction);
     if (!rest || !is_end(rest)) {
-        snprintf(wanted, sizeof wanted, "a time like '%.40s'", format);
+        snprintf(wanted, sizeof wanted, "a time as in '%.40s'", format);
         return refuse(reader, text, wanted, why);
     }
     long offset = tm.tm_gmtoff;
-    bool local = strstr(format, "%s"); /* which fills in local time */
+    bool local = strstr(format, "%s"); /* %s fills in local time */
     *time = (local ? (double)mktime(&tm) : (double)(timegm(&tm) - offset)) + fraction;
     return true;
 }
 
-/* ---- any ---- */
+/* ---- All times ---- */
 
 bool time_read(struct time_reader *reader, const char *text, double *time,
                char why[TIME_WHY_SIZE]) {
-    static const char WANTED[] = "a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time";
+    static const char WANTED[] = "a time as in 2016-07-01 12:34:56 or 31/12/2014, or Unix time";
     struct date date;
     char *end;
     double more;

@@ -1,12 +1,9 @@
-/* Times as tables and messages have them:
-
+/* Times in tables and messages:
        2016-07-01 12:34:56.7   also with / or a T, without the clock or its seconds, as
                                20160701T123456, and with a zone: Z, UTC, +01:00, +0100, +01
        31/12/2014 3:05 PM      also with a dash; 31.12.2014
-       1467376496.7            Unix seconds, milliseconds, microseconds or nanoseconds, which the
-                               magnitude tells apart
-
-   or as a format says. Without a zone it is UTC. */
+       1467376496.7            Unix seconds, milliseconds, microseconds or nanoseconds, by magnitude
+   or in a given format. Times without a zone are UTC. */
 #ifndef RUNNEL_MOMENT_H
 #define RUNNEL_MOMENT_H
 
@@ -18,29 +15,30 @@ enum { TIME_WHY_SIZE = 200 };
 
 enum time_order { TIME_ORDER_UNKNOWN, TIME_DAY_FIRST, TIME_MONTH_FIRST };
 
-/* The times of one column or field. */
+/* Reader for the times of one column or field. */
 struct time_reader {
-    const char *format; /* or NULL: as the text looks */
-    const char *option; /* that names the format: "--time-format" */
-    const char *name;   /* of the column or field, for notices, */
-    void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2))); /* made by this */
-    enum time_order order; /* of the day and the month; known once a date decides */
-    unsigned reported;     /* units and the order, a bit each */
+    const char *format; /* NULL: automatic */
+    const char *option; /* name of the option for the format: "--time-format" */
+    const char *name;   /* name of the column or field, for notices */
+    /* prints a notice */
+    void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+    enum time_order order; /* order of day and month; known after the first unambiguous date */
+    unsigned reported;     /* a set of reported units and orders */
     bool begun;            /* a number was read */
-    bool unclear;          /* the newest text has two meanings: only an option can decide */
+    bool unclear;          /* the last text is ambiguous: only an option can resolve it */
 };
 
 #define TIME_FORMAT_HELP                                                                           \
-    "how times are written: a format of strptime(3), as %d/%m/%Y, or s, ms, us, ns of Unix time "  \
-    "(default: as they look)"
+    "format of times: a format of strptime(3), as in %d/%m/%Y, or s, ms, us, ns of Unix time "     \
+    "(default: automatic)"
 
-/* Whether the format, or NULL, can be used: 0, or -1 (EX_USAGE). */
+/* Check a format, or NULL: 0, or -1 (EX_USAGE). */
 int time_check(const char *format, struct error *error);
 
-/* Read one, as Unix seconds. False: `why` says in a clause what was found and what is expected. */
+/* Read a time as Unix seconds. False: `why` contains the expected and the actual text. */
 bool time_read(struct time_reader *reader, const char *text, double *time, char why[TIME_WHY_SIZE]);
 
-/* Let the text decide on the order of day and month. True: nothing is left to be decided. */
+/* Use the text to find the order of day and month. True: the order is known. */
 bool time_look(struct time_reader *reader, const char *text);
 
 #endif

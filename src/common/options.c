@@ -16,7 +16,7 @@
 #include "complain.h"
 #include "text.h"
 
-/* All rows of a line, one after the other: how many, and the struct that each one fills. */
+/* All rows of a command line in order, with the structs that they fill. */
 struct options_rows {
     size_t count;
     struct options_place {
@@ -26,7 +26,7 @@ struct options_rows {
 };
 
 enum {
-    FIRST_CODE = 256, /* getopt's code of a row is this and its number */
+    FIRST_CODE = 256, /* getopt's code of a row is this plus its number */
     COLUMNS_LEAST = 80,
     COLUMNS_MOST = 100,
     LINE_SIZE = 2048,
@@ -69,7 +69,7 @@ int options_complain(const struct command_line *line, const char *format, ...) {
     return EX_USAGE;
 }
 
-/* What getopt_long does not take. */
+/* Report an error of getopt_long. */
 static int complain_of_option(const struct command_line *line, const struct options_rows *rows,
                               const char *given, int code) {
     const struct option_row *row = NULL;
@@ -80,17 +80,18 @@ static int complain_of_option(const struct command_line *line, const struct opti
         begun += size > 2 && !strncmp(given + 2, rows->places[i].row->name, size - 2);
     }
     if (code == ':' && row && row->argument)
-        return options_complain(line, "--%s needs a value: --%s=%s", row->name, row->name,
+        return options_complain(line, "--%s requires a value: --%s=%s", row->name, row->name,
                                 row->argument);
     if (given[0] == '-' && given[1] == '-' && optopt && row)
-        return options_complain(line, "--%s takes no value", row->name);
+        return options_complain(line, "--%s does not take a value", row->name);
     if (optopt > 0 && optopt < FIRST_CODE)
-        return options_complain(line, "there is no option -%c%s", optopt,
-                                optopt >= '0' && optopt <= '9' ? "; a number below 0 goes after --"
+        return options_complain(line, "unknown option -%c%s", optopt,
+                                optopt >= '0' && optopt <= '9' ? "; write -- before negative "
+                                                                 "numbers"
                                                                : "");
     if (begun > 1)
-        return options_complain(line, "%.*s is the beginning of several options", (int)size, given);
-    return options_complain(line, "there is no option %.*s", (int)size, given);
+        return options_complain(line, "ambiguous option %.*s", (int)size, given);
+    return options_complain(line, "unknown option %.*s", (int)size, given);
 }
 
 /* ---- Values ---- */
@@ -104,11 +105,11 @@ static int wrong(const struct option_row *row, const char *text, struct error *e
     va_start(arguments, format);
     vsnprintf(expected, sizeof expected, format, arguments);
     va_end(arguments);
-    return error_set(error, EX_USAGE, "--%s: found '%s', expected %s", row->name, text, expected);
+    return error_set(error, EX_USAGE, "--%s: expected %s, got '%s'", row->name, expected, text);
 }
 
-static int take_count(uint64_t *value, const struct option_row *row, const char *text,
-                      struct error *error) {
+static int parse_count(uint64_t *value, const struct option_row *row, const char *text,
+                       struct error *error) {
     char *end = NULL;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
@@ -119,12 +120,12 @@ static int take_count(uint64_t *value, const struct option_row *row, const char 
     }
     if (row->count_most >= INT64_MAX)
         return wrong(row, text, error, "a whole number from %" PRIu64, row->count_least);
-    return wrong(row, text, error, "a whole number in %" PRIu64 "..%" PRIu64, row->count_least,
+    return wrong(row, text, error, "a whole number from %" PRIu64 " to %" PRIu64, row->count_least,
                  row->count_most);
 }
 
-static int take_real(double *value, const struct option_row *row, const char *text,
-                     struct error *error) {
+static int parse_real(double *value, const struct option_row *row, const char *text,
+                      struct error *error) {
     char *end;
     double number = strtod(text, &end);
     bool low = row->type == OPTION_IS_POSITIVE ? number <= 0 : number < row->least;
@@ -133,15 +134,15 @@ static int take_real(double *value, const struct option_row *row, const char *te
         return 0;
     }
     if (row->type == OPTION_IS_SECONDS)
-        return wrong(row, text, error, "seconds in 0..%.0f", row->most);
+        return wrong(row, text, error, "seconds from 0 to %.0f", row->most);
     if (row->type == OPTION_IS_POSITIVE)
-        return wrong(row, text, error, "a number greater than 0, at most %g", row->most);
-    return wrong(row, text, error, "a number in %g..%g", row->least, row->most);
+        return wrong(row, text, error, "a number above 0 and at most %g", row->most);
+    return wrong(row, text, error, "a number from %g to %g", row->least, row->most);
 }
 
-/* Which of the words between blanks `text` is. */
-static int take_choice(void *value, const struct option_row *row, const char *text,
-                       struct error *error) {
+/* The number of the word, among words separated by blanks, that equals `text`. */
+static int parse_choice(void *value, const struct option_row *row, const char *text,
+                        struct error *error) {
     char expected[LINE_SIZE / 4] = "";
     int number = 0;
     for (const char *word = row->words; *word; number++) {
@@ -161,19 +162,19 @@ static int take_choice(void *value, const struct option_row *row, const char *te
     return wrong(row, text, error, "%s", expected);
 }
 
-static int take_listed(struct option_list *list, const struct option_row *row, const char *text,
-                       struct error *error) {
+static int append_value(struct option_list *list, const struct option_row *row, const char *text,
+                        struct error *error) {
     for (size_t i = 0; row->unique && i < list->count; i++)
         if (strcmp(list->values[i], text) == 0)
-            return error_set(error, EX_USAGE, "--%s=%s is given twice", row->name, text);
+            return error_set(error, EX_USAGE, "--%s=%s: duplicate value", row->name, text);
     if (list->count >= row->count_most || list->count >= OPTION_LIST_MAX)
-        return error_set(error, EX_USAGE, "--%s=%s: it can be given %" PRIu64 " times at most",
+        return error_set(error, EX_USAGE, "--%s=%s: may be given at most %" PRIu64 " times",
                          row->name, text, row->count_most);
     list->values[list->count++] = text;
     return 0;
 }
 
-static int take_value(const struct options_place *place, const char *text, struct error *error) {
+static int parse_value(const struct options_place *place, const char *text, struct error *error) {
     const struct option_row *row = place->row;
     char *to = (char *)place->values + row->to;
     if (row->given)
@@ -187,15 +188,15 @@ static int take_value(const struct options_place *place, const char *text, struc
         *(const char **)to = text;
         return 0;
     case OPTION_IS_CHOICE:
-        return take_choice(to, row, text, error);
+        return parse_choice(to, row, text, error);
     case OPTION_IS_COUNT:
-        return take_count((uint64_t *)to, row, text, error);
+        return parse_count((uint64_t *)to, row, text, error);
     case OPTION_IS_LIST:
-        return take_listed((struct option_list *)to, row, text, error);
+        return append_value((struct option_list *)to, row, text, error);
     case OPTION_IS_TAKEN:
         return row->take(place->values, row, text, error);
     default:
-        return take_real((double *)to, row, text, error);
+        return parse_real((double *)to, row, text, error);
     }
 }
 
@@ -204,7 +205,7 @@ int option_set(const struct option_row *rows, void *values, const char *name, co
     while (strcmp(rows->name, name) != 0)
         rows++;
     const struct options_place place = {rows, values};
-    return take_value(&place, text, error);
+    return parse_value(&place, text, error);
 }
 
 /* ---- The command line ---- */
@@ -227,12 +228,13 @@ static int take(const struct command_line *line, const struct options_place *pla
         printf("%s %s\n", line->name, PACKAGE_VERSION);
         return complain_output();
     }
-    if (take_value(place, text, &error))
+    if (parse_value(place, text, &error))
         return options_complain(line, "%s", error.text);
     return OPTIONS_GO_ON;
 }
 
-/* What the table is to getopt_long. `letters` begins with how options and operands may mix. */
+/* The table for getopt_long. The beginning of `letters` controls whether options and operands
+   may mix. */
 static void make_tables(const struct options_rows *rows, struct option *names, char *letters) {
     letters += strlen(letters);
     for (size_t i = 0; i < rows->count; i++) {
@@ -256,15 +258,15 @@ static size_t place_of(const struct options_rows *rows, int code) {
     return i;
 }
 
-/* --completion=SHELL alone, which is not in --help: it is for the build. */
+/* --completion=SHELL alone, for the build; --help does not list it. */
 static int complete(const struct command_line *line, const char *shell) {
     if (options_completion(line, shell, stdout))
         return complain_output();
     return options_complain(line, "--completion: expected bash, zsh or fish, got '%s'", shell);
 }
 
-/* Where the password or key in an argument begins, or NULL: in SCHEME://USER:PASSWORD@HOST or
-   SCHEME://TOKEN@HOST, or after the name of a broker's setting. */
+/* The beginning of the password or key in an argument, or NULL: in SCHEME://USER:PASSWORD@HOST
+   or SCHEME://TOKEN@HOST, or after a broker setting. */
 static char *find_secret(char *argument, size_t *size) {
     static const char *const names[] = {
         "password=", "client.secret=", "sasl.jaas.config=", ".pem="};
@@ -287,7 +289,7 @@ static char *find_secret(char *argument, size_t *size) {
     return NULL;
 }
 
-/* Everybody on the machine may read the arguments of a process while it runs. */
+/* All users of the machine can read the arguments of a running process. */
 static void hide_secrets(int argc, char **argv) {
     for (int n = 1; n < argc; n++) {
         size_t size;
@@ -295,7 +297,7 @@ static void hide_secrets(int argc, char **argv) {
         if (!copy)
             continue;
         memset(secret, '*', size);
-        argv[n] = copy; /* for as long as the program runs */
+        argv[n] = copy; /* never freed */
     }
 }
 
@@ -309,11 +311,12 @@ int options_parse(const struct command_line *line, int argc, char **argv, char *
     if (argc == 2 && !strncmp(argv[1], completion, strlen(completion)))
         return complete(line, argv[1] + strlen(completion));
     hide_secrets(argc, argv);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error, as a full disk is */
+    /* exceeding a file size limit becomes an error of write(2), as a full disk */
+    signal(SIGXFSZ, SIG_IGN);
     strcpy(letters, line->options_first ? "+:" : ":");
     options_collect(&rows, line);
     make_tables(&rows, names, letters);
-    optind = 0; /* glibc starts again */
+    optind = 0; /* makes glibc start again */
     opterr = 0;
     for (int code; (code = getopt_long(argc, argv, letters, names, NULL)) != -1;) {
         if (code == ':' || code == '?')
@@ -329,7 +332,7 @@ int options_parse(const struct command_line *line, int argc, char **argv, char *
     for (size_t i = 0; status == OPTIONS_GO_ON && i < rows.count; i++) {
         const struct option_row *row = rows.places[i].row;
         if (row->required && !given[i])
-            return options_complain(line, "--%s=%s is missing", row->name, row->argument);
+            return options_complain(line, "missing option --%s=%s", row->name, row->argument);
     }
     return status;
 }
@@ -355,7 +358,7 @@ const struct command_row *options_command(const struct command_line *line, const
     if (name)
         complain_of_operand(line, name, names);
     else
-        options_complain(line, "%s is missing: %s", line->operands, names);
+        options_complain(line, "missing %s; expected %s", line->operands, names);
     return NULL;
 }
 
@@ -365,11 +368,11 @@ int options_operands(const struct command_line *line, char **operands) {
         size_t size = strcspn(word, " ");
         if (strstr(word, "..."))
             return *operands || *word == '[' ? OPTIONS_GO_ON
-                                             : options_complain(line, "%s is missing", word);
+                                             : options_complain(line, "missing %s", word);
         if (*operands)
             operands++;
         else if (*word != '[')
-            return options_complain(line, "%.*s is missing", (int)size, word);
+            return options_complain(line, "missing %.*s", (int)size, word);
         word += size;
     }
     return *operands ? complain_of_operand(line, *operands, "") : OPTIONS_GO_ON;
@@ -379,7 +382,8 @@ int options_operands(const struct command_line *line, char **operands) {
 
 enum {
     NAMES_SIZE = 128,
-    HELP_COLUMN_MOST = 28, /* where help begins, at most; longer names have a line of their own */
+    /* largest column of the help texts; longer names get a line of their own */
+    HELP_COLUMN_MOST = 28,
     GAP = 2,
 };
 
@@ -398,10 +402,9 @@ static size_t command_names(char text[NAMES_SIZE], const struct command_row *row
                             row->operands);
 }
 
-/* The text's words in lines that begin at `indent` and end before `width`; the first one begins at
-   `column`. */
+/* Print the words of a text in lines from `indent` to `width`; the first begins at `column`. */
 static void print_wrapped(FILE *to, const char *text, size_t column, size_t indent, size_t width) {
-    bool begun = false; /* there is a word in this line */
+    bool begun = false; /* this line has a word */
     while (*text) {
         bool table = !begun && *text == ' '; /* a line that begins with a blank is not wrapped */
         size_t size = strcspn(text, table ? "\n" : " \n");
@@ -427,7 +430,7 @@ static void print_wrapped(FILE *to, const char *text, size_t column, size_t inde
     fputc('\n', to);
 }
 
-/* Names, and what they mean from column `indent` on. */
+/* Print the names, and from column `indent` on the help. */
 static void print_row(FILE *to, const char *names, size_t size, const char *help, size_t indent,
                       int width) {
     fputs(names, to);

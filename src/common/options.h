@@ -1,21 +1,22 @@
-/* The command line of every program, as a table: one parser reads it, prints --help from it, and
+/* The command line of every program, as a table. One parser reads it, prints --help from it, and
    writes the completion of bash, zsh and fish.
 
-   A row is one option: its names, the name of its value, a line of help, and, by one of the macros
-   below, the type of the value and where it goes: a field of the struct that the row's group
-   points to. The compiler checks that field and type fit.
+   A row is one option: its names, the name of its value, a line of help, and by one of the
+   macros below the type of the value and its destination: a field of the struct of the row's
+   group. The compiler checks that field and type match.
 
        struct options { const char *endpoint; double timeout; bool json; };
        static const struct option_row rows[] = {
-           {"connect", 'c', "ENDPOINT", "the daemon's socket", OPTION_TEXT(struct options,
-   endpoint)},
+           {"connect", 'c', "ENDPOINT", "the daemon's socket",
+            OPTION_TEXT(struct options, endpoint)},
            {"timeout", 't', "SECONDS", "wait so long", OPTION_SECONDS(struct options, timeout)},
            {"json", 'j', NULL, "print JSON", OPTION_FLAG(struct options, json)},
            OPTIONS_END,
        };
 
-   Letters mean the same in every program: -c --connect, -f --config, -h --help, -V --version,
-   -j --json, -q --quiet, -v --verbose. Long names may be cut short while they are unambiguous. */
+   Letters have the same meaning in every program: -c --connect, -f --config, -h --help,
+   -V --version, -j --json, -q --quiet, -v --verbose. Unambiguous prefixes of long names are
+   accepted. */
 #ifndef RUNNEL_OPTIONS_H
 #define RUNNEL_OPTIONS_H
 
@@ -27,10 +28,10 @@
 #include "error.h"
 
 enum {
-    OPTIONS_GO_ON = -1,    /* in place of an exit status: the program continues */
+    OPTIONS_GO_ON = -1,    /* instead of an exit status: the program continues */
     OPTIONS_MAX = 64,      /* rows of all groups of a command line */
     OPTIONS_GROUPS = 4,    /* groups */
-    OPTION_LIST_MAX = 256, /* values of an option that may be repeated */
+    OPTION_LIST_MAX = 256, /* values of a repeatable option */
 };
 #define OPTION_SECONDS_MAX 1e6
 
@@ -50,13 +51,13 @@ enum option_type {
     OPTION_IS_VERSION,
 };
 
-/* What a shell offers in place of a value or an operand. */
+/* What a shell completes for a value or an operand. */
 enum completion {
     COMPLETE_NOTHING,
     COMPLETE_FILE,
     COMPLETE_DIRECTORY,
     COMPLETE_PROGRAM, /* a command and its arguments */
-    COMPLETE_WORDS,   /* of the row's `words` */
+    COMPLETE_WORDS,   /* the row's `words` */
 };
 
 struct option_list {
@@ -66,29 +67,30 @@ struct option_list {
 
 struct option_row;
 
-/* Take a value that fits no type; `values` is the group's. 0, or -1 with `error` filled: EX_USAGE
-   for what the caller has got wrong. */
+/* Parse a value that fits no type; `values` is the struct of the group. Returns 0, or -1 with
+   `error` filled: EX_USAGE for invalid values. */
 typedef int option_take(void *values, const struct option_row *row, const char *text,
                         struct error *error);
 
 struct option_row {
     const char *name;     /* "connect" */
     char letter;          /* 'c', or 0 */
-    const char *argument; /* "ENDPOINT"; NULL: the option takes no value */
-    const char *help;     /* wrapped when it is printed; a newline in it ends a line */
+    const char *argument; /* "ENDPOINT"; NULL: no value */
+    const char *help;     /* wrapped when printed; a newline ends a line */
     enum option_type type;
-    size_t to;                        /* where in `values` it goes */
-    uint64_t count_least, count_most; /* COUNT; of LIST, how often it may be given */
-    double least, most;               /* REAL, POSITIVE */
-    const char *words;                /* CHOICE, COMPLETE_WORDS: "push router" */
+    size_t to; /* offset of the destination in `values` */
+    /* Bounds for COUNT; for LIST, `count_most` is the maximum number of values. */
+    uint64_t count_least, count_most;
+    double least, most; /* REAL, POSITIVE */
+    const char *words;  /* CHOICE, COMPLETE_WORDS: "push router" */
     enum completion complete;
-    bool unique;   /* LIST: no value twice */
-    bool required; /* the program does nothing without it */
-    size_t given;  /* a bool that says whether it was there; 0: none */
+    bool unique;   /* LIST: duplicate values are errors */
+    bool required; /* the option must be given */
+    size_t given;  /* offset of a bool that is set if the option was given; 0: none */
     option_take *take;
 };
 
-/* The offset of a field, which has to be a `target`. */
+/* The offset of a field of type `target`. */
 #define OPTION_OF(type, field, target)                                                             \
     (offsetof(type, field) + 0 * sizeof((target *)0 == &((type *)0)->field))
 
@@ -99,7 +101,7 @@ struct option_row {
 #define OPTION_TEXT(s, field) .type = OPTION_IS_TEXT, .to = OPTION_OF(s, field, const char *)
 #define OPTION_FILE(s, field) OPTION_TEXT(s, field), .complete = COMPLETE_FILE
 #define OPTION_DIRECTORY(s, field) OPTION_TEXT(s, field), .complete = COMPLETE_DIRECTORY
-/* int or an enum: which of the words it is, from 0 */
+/* int or an enum: the number of the word, from 0 */
 #define OPTION_CHOICE(s, field, list)                                                              \
     .type = OPTION_IS_CHOICE,                                                                      \
     .to = offsetof(s, field) + 0 * sizeof(char[sizeof((s *)0)->field == sizeof(int) ? 1 : -1]),    \
@@ -108,89 +110,85 @@ struct option_row {
 #define OPTION_COUNT(s, field, low, high)                                                          \
     .type = OPTION_IS_COUNT, .to = OPTION_OF(s, field, uint64_t), .count_least = low,              \
     .count_most = high
-/* double: a number from `low` to `high`; greater than 0 and at most `high`; seconds */
+/* double: a number from `low` to `high`; a number above 0 and at most `high`; seconds */
 #define OPTION_REAL(s, field, low, high)                                                           \
     .type = OPTION_IS_REAL, .to = OPTION_OF(s, field, double), .least = low, .most = high
 #define OPTION_POSITIVE(s, field, high)                                                            \
     .type = OPTION_IS_POSITIVE, .to = OPTION_OF(s, field, double), .most = high
 #define OPTION_SECONDS(s, field)                                                                   \
     .type = OPTION_IS_SECONDS, .to = OPTION_OF(s, field, double), .most = OPTION_SECONDS_MAX
-/* struct option_list: may be repeated, `high` times at most */
+/* struct option_list: may be given at most `high` times */
 #define OPTION_LIST(s, field, high)                                                                \
     .type = OPTION_IS_LIST, .to = OPTION_OF(s, field, struct option_list), .count_most = high
-/* anything: by a function */
+/* parsed by a function */
 #define OPTION_TAKE(function) .type = OPTION_IS_TAKEN, .take = function
-/* Beside one of these: say in the bool `field`, not the first one of its struct, that it was given.
- */
+/* Add one of these to also set the bool `field`, which must not be the first of its struct. */
 #define OPTION_GIVEN(s, field) .given = OPTION_OF(s, field, bool)
 
-/* The last rows of a program's first table, and the end of every other. */
+/* The last rows of the first table of a program, and of all other tables. */
 #define OPTIONS_LAST                                                                               \
-    {"help", 'h', NULL, "print this and end", .type = OPTION_IS_HELP},                             \
-        {"version", 'V', NULL, "print the version and end", .type = OPTION_IS_VERSION},            \
-        OPTIONS_END
+    {"help", 'h', NULL, "print this help", .type = OPTION_IS_HELP},                                \
+        {"version", 'V', NULL, "print the version", .type = OPTION_IS_VERSION}, OPTIONS_END
 #define OPTIONS_END                                                                                \
     { .name = NULL }
 
 struct option_group {
     const char *heading; /* "Limits:", or NULL */
     const struct option_row *rows;
-    void *values; /* the struct whose fields the rows name */
+    void *values; /* the struct that the rows fill */
 };
 
-/* A command, which is the first operand. */
+/* A command: the first operand. */
 struct command_row {
     const char *name;     /* "set" */
-    const char *operands; /* as those of struct command_line */
+    const char *operands; /* see struct command_line */
     const char *summary;  /* one line */
     enum completion complete;
     const char *words;             /* COMPLETE_WORDS */
-    const struct option_row *rows; /* options of its own, for completion; or NULL */
+    const struct option_row *rows; /* its own options, for completion; or NULL */
 };
 
 struct command_line {
-    const char *name; /* of the program */
-    /* "NAME", "IMAGES [LABELS]", "[COMMAND [ARGUMENT]...]": how many there must be, and may be */
+    const char *name; /* name of the program */
+    /* "NAME", "IMAGES [LABELS]", "[COMMAND [ARGUMENT]...]": the required and optional operands. */
     const char *operands;
-    const char *summary; /* printed under the usage */
-    const char *ending;  /* printed at the end, or NULL; newlines in it are kept */
+    const char *summary; /* printed below the usage */
+    const char *ending;  /* printed at the end, or NULL; with its newlines */
     const char *commands_heading;
     const struct command_row *const *commands; /* ended by NULL; or NULL */
-    const struct command_row *command;         /* the one that this line is of, or NULL */
+    const struct command_row *command;         /* the current command, or NULL */
     struct option_group groups[OPTIONS_GROUPS];
-    enum completion complete; /* operands */
+    enum completion complete; /* completion of operands */
     const char *words;        /* COMPLETE_WORDS */
     bool options_first;       /* the first operand ends the options */
     bool command_first;       /* options follow the command */
 };
 
-/* Read the command line. OPTIONS_GO_ON with the operands at *operands, as many as there must be,
-   ended by NULL; otherwise the exit status: --help or --version was printed, or there was a
-   complaint on stderr that points to --help (EX_USAGE). Programs with commands look at their
-   operands themselves, with the functions below. */
+/* Parse the command line. Returns OPTIONS_GO_ON with the operands at *operands, in valid number,
+   ended by NULL. Else returns the exit status after --help or --version, or after a complaint on
+   stderr (EX_USAGE). Programs with commands check their operands with the functions below. */
 int options_parse(const struct command_line *line, int argc, char **argv, char ***operands);
 
-/* Give the option of that name, which must be there and take a value, this one. -1 (EX_USAGE). */
+/* Set the option of that name, which must exist and take a value. -1 (EX_USAGE). */
 int option_set(const struct option_row *rows, void *values, const char *name, const char *text,
                struct error *error);
 
-/* The command of that name, which may be NULL; NULL after a complaint that names those there are.
- */
+/* The command of that name (may be NULL); NULL after a complaint that lists all commands. */
 const struct command_row *options_command(const struct command_line *line, const char *name);
 
-/* The names of all commands, "status, set or reset". */
+/* The names of all commands, as in "status, set or reset". */
 enum { OPTIONS_NAMES_SIZE = 256 };
 const char *options_names(char text[OPTIONS_NAMES_SIZE], const struct command_line *line);
 
-/* Whether there are as many operands as line->command, or the line, takes: OPTIONS_GO_ON, or
-   EX_USAGE after a complaint. */
+/* Check the number of operands of line->command, or of the line: OPTIONS_GO_ON, or EX_USAGE
+   after a complaint. */
 int options_operands(const struct command_line *line, char **operands);
 
-/* "PROGRAM: SENTENCE" and where to find --help; returns EX_USAGE. */
+/* Print "PROGRAM: SENTENCE", and a line about --help; returns EX_USAGE. */
 int options_complain(const struct command_line *line, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Print what --help prints, at most `width` columns wide. */
+/* Print the text of --help, at most `width` columns wide. */
 void options_help(const struct command_line *line, FILE *to, int width);
 
 /* Write the completion for "bash", "zsh" or "fish"; false for any other shell. */

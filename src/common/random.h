@@ -1,6 +1,6 @@
-/* Numbers that look random and are a function of the seed alone: splitmix64 (Steele, Lea and Flood,
-   "Fast splittable pseudorandom number generators", 2014). The state is one counter, to begin with
-   the seed, of which all values are good. Models, streams and tests depend on every bit. */
+/* Pseudorandom numbers that depend only on the seed: splitmix64 (Steele, Lea and Flood, "Fast
+   splittable pseudorandom number generators", 2014). The state is one counter that begins with
+   the seed; all seeds are good. Models, streams and tests depend on every bit. */
 #ifndef RUNNEL_RANDOM_H
 #define RUNNEL_RANDOM_H
 

@@ -7,7 +7,7 @@
 
 enum { SECONDS_PER_MINUTE = 60, SECONDS_PER_HOUR = 3600, SECONDS_PER_DAY = 86400 };
 
-/* As many digits as `count`; returns what follows, or NULL. */
+/* Read exactly `count` digits. Returns the rest of the text, or NULL. */
 static const char *digits(const char *text, int count, int *value) {
     *value = 0;
     for (; count > 0; count--, text++) {
@@ -85,7 +85,7 @@ static const char *read_iso(const char *text, double *time) {
     return rest ? rest : text;
 }
 
-/* The year is the newest that does not make it later than tomorrow. */
+/* The year is the latest for which the time is not later than tomorrow. */
 static const char *read_syslog(const char *text, double now, double *time) {
     struct tm tm = {0}, today;
     double fraction;
@@ -115,7 +115,7 @@ static const char *read_unix(const char *text, double *time) {
     return text;
 }
 
-/* Syslog's "<34>" and "<34>1 ". */
+/* Skip syslog's "<34>" and "<34>1 ". */
 static const char *skip_priority(const char *line) {
     if (*line != '<' || !is_digit(line[1]))
         return line;

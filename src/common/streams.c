@@ -9,10 +9,10 @@
 #include "common/error.h"
 #include "common/hash.h"
 
-/* Links are slots + 1, so that zeroed memory means "none" and a large table costs nothing before
-   it is used. */
+/* Links are slots + 1, so that zeroed memory means "none", and unused parts of a large table
+   need no memory. */
 struct entry {
-    uint32_t chain;        /* the next of the same bucket, or of the free slots */
+    uint32_t chain;        /* next entry of the same bucket, or of the free slots */
     uint32_t older, newer; /* neighbours in order of use */
     uint32_t bucket;
     uint16_t key_size;
@@ -22,11 +22,11 @@ struct entry {
 struct streams {
     size_t capacity, count;
     struct entry *entries; /* (capacity,) */
-    size_t touched;        /* entries that have ever been used; those after them are free too */
-    uint32_t free;         /* chain of freed slots */
+    size_t touched;        /* number of entries ever used; later ones are free too */
+    uint32_t free;         /* list of freed slots */
     uint32_t *buckets;     /* (mask + 1,) */
     uint64_t mask;
-    uint64_t seed; /* of the hash, so that no producer can choose keys that share a bucket */
+    uint64_t seed; /* seed of the hash, so that producers cannot construct collisions */
     uint32_t oldest, newest;
 };
 
@@ -43,13 +43,13 @@ int streams_open(struct streams **streams, size_t capacity, struct error *error)
         opened->buckets = calloc(buckets, sizeof *opened->buckets);
         opened->entries = calloc(capacity, sizeof *opened->entries);
         if (getrandom(&opened->seed, sizeof opened->seed, GRND_NONBLOCK) != sizeof opened->seed)
-            opened->seed = (uint64_t)(uintptr_t)opened; /* early at boot: the address has to do */
+            opened->seed = (uint64_t)(uintptr_t)opened; /* early at boot: use the address */
     }
     if (opened && opened->buckets && opened->entries)
         return 0;
     streams_close(streams);
     return error_set(error, EX_UNAVAILABLE,
-                     "out of memory for %zu streams: lower learning.max_streams", capacity);
+                     "out of memory for %zu streams; use a lower learning.max_streams", capacity);
 }
 
 void streams_close(struct streams **streams) {

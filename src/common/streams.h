@@ -1,5 +1,5 @@
-/* The streams in memory: from key to slot, and in order of use. Allocates when it opens and never
-   again; every operation takes constant time.
+/* The streams in memory: a table from keys to slots, and their order of use. Allocates only when
+   it opens; every operation takes constant time.
 
    A slot is a number 0..capacity-1 that belongs to a stream from streams_add to streams_remove. */
 #ifndef RUNNEL_STREAMS_H
@@ -22,21 +22,21 @@ void streams_clear(struct streams *streams);
 /* The slot of the key (at most STREAMS_KEY_MAX bytes), or STREAMS_NONE. */
 uint32_t streams_find(const struct streams *streams, const char *key, size_t key_size);
 
-/* Give a key that is not there a slot, as the most recently used. There must be room. */
+/* Add a new key as the most recently used, and return its slot. There must be room. */
 uint32_t streams_add(struct streams *streams, const char *key, size_t key_size);
 void streams_remove(struct streams *streams, uint32_t slot);
 
 /* Make the slot the most recently used. */
 void streams_touch(struct streams *streams, uint32_t slot);
 
-/* Make it the least recently used. */
+/* Make the slot the least recently used. */
 void streams_age(struct streams *streams, uint32_t slot);
 
-/* From the least to the most recently used; STREAMS_NONE at the end. */
+/* Iterate from the least to the most recently used; STREAMS_NONE at the end. */
 uint32_t streams_oldest(const struct streams *streams);
 uint32_t streams_newer(const struct streams *streams, uint32_t slot);
 
-/* The slot's key, until the slot is removed. */
+/* The slot's key, valid until the slot is removed. */
 const char *streams_key(const struct streams *streams, uint32_t slot, size_t *key_size);
 
 size_t streams_count(const struct streams *streams);

@@ -5,7 +5,7 @@
 
 #include "wire.h"
 
-/* Whether the character of `length` bytes, well formed, is one that a terminal obeys. */
+/* Whether a terminal interprets this well-formed character of `length` bytes. */
 static bool commands(const unsigned char *b, size_t length) {
     switch (length) {
     case 1:
@@ -21,12 +21,12 @@ static bool commands(const unsigned char *b, size_t length) {
     }
 }
 
-/* Bytes of the character that the byte begins, if it is well formed. */
+/* Length of the character with this first byte, if it is well formed. */
 static size_t length_of(unsigned char first) {
     return first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
 }
 
-/* Bytes of the printable character at the front of `size` bytes, 0 when there is none. */
+/* Length of the printable character at the beginning of `size` bytes, or 0. */
 static size_t printable(const unsigned char *b, size_t size) {
     size_t length = length_of(b[0]);
     return length <= size && wire_is_utf8(b, length) && !commands(b, length) ? length : 0;
@@ -42,7 +42,7 @@ void text_clean(char *text) {
     }
 }
 
-/* Whether these bytes, which end the text, are a character but for its last ones. */
+/* Whether these bytes at the end of the text are an incomplete character. */
 static bool is_cut_off(const unsigned char *b, size_t size) {
     size_t length = length_of(b[0]), i = 1;
     while (i < size && (b[i] & 0xC0) == 0x80)

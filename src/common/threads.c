@@ -15,13 +15,13 @@
 #include "error.h"
 
 enum {
-    LINE = 64,        /* bytes of a cache line: what several threads write has one each */
-    LOOKS = 32,       /* between two looks at the clock */
-    PATIENCE = 50000, /* ns that a thread looks for work, or for the end of it, before it sleeps */
-    NAME_SIZE = 16,   /* of a thread, with its terminating zero */
+    LINE = 64,  /* bytes of a cache line: each variable that several threads write has its own */
+    LOOKS = 32, /* polls between two readings of the clock */
+    PATIENCE = 50000, /* ns that a thread polls for work, or for its end, before it sleeps */
+    NAME_SIZE = 16,   /* size of a thread's name, with its terminating zero */
 };
 
-/* A number that several threads look at. */
+/* A number that several threads read. */
 struct line {
     _Alignas(LINE) atomic_uint_least64_t number;
 };
@@ -32,33 +32,34 @@ struct helper {
     size_t index; /* 1.. */
 };
 
-/* A part's ticket is twice the number of the piece that it belongs to, and one more while nobody
-   has taken it. Who takes it by compare-and-swap knows that this piece is the one at hand: it
-   cannot end before its part has. */
+/* A part's ticket is twice the number of its piece, plus one while nobody has taken it. A thread
+   that takes it by compare-and-swap knows that the piece is the current one: the piece cannot
+   end before its part. */
 struct threads {
     threads_part *play;
     void *context;
     atomic_size_t parts;
-    struct line piece; /* number of the newest, from 1 on */
-    struct line left;  /* parts that are not done */
+    struct line piece; /* number of the newest piece, from 1 on */
+    struct line left;  /* number of unfinished parts */
     struct line sleepers;
-    atomic_bool waiting; /* the caller sleeps until nothing is left */
+    atomic_bool waiting; /* the caller sleeps until all parts are done */
     atomic_bool ends;
     struct line tickets[THREADS_PARTS_MAX];
 
     pthread_mutex_t mutex;
     pthread_cond_t work, done;
     size_t count, started;
-    bool pinned, caller_pinned; /* each thread to one of `cpus`; the caller is by now */
+    /* each thread is pinned to one of `cpus`; the caller has been pinned */
+    bool pinned, caller_pinned;
     int cpus[THREADS_MAX];
     struct helper helpers[THREADS_MAX];
 };
 
-static _Thread_local bool within; /* a part */
+static _Thread_local bool within; /* the thread is within a part */
 
 /* ---- CPUs ---- */
 
-/* As the process was started: a pinned thread asks, too. */
+/* The CPUs at the start of the process: a pinned thread asks for them, too. */
 static cpu_set_t allowed;
 static atomic_bool any_pinned;
 static pthread_once_t allowed_once = PTHREAD_ONCE_INIT;
@@ -92,7 +93,7 @@ static void pin(int cpu) {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
-    /* It was allowed when the pool was opened; where it is no more, any CPU will do. */
+    /* The CPU was available when the pool was opened. If it no longer is, any CPU will do. */
     pthread_setaffinity_np(pthread_self(), sizeof one, &one);
 }
 
@@ -101,8 +102,8 @@ static int check_cpus(const int *cpus, size_t count, struct error *error) {
     for (size_t n = 0; n < count; n++)
         if (cpus[n] < 0 || cpus[n] >= CPU_SETSIZE || !CPU_ISSET(cpus[n], &allowed))
             return error_set(error, EX_CONFIG,
-                             "CPU %d is not among the %zu that this process may use: see "
-                             "Cpus_allowed_list in /proc/self/status",
+                             "CPU %d is not available; this process may use %zu CPUs (see "
+                             "Cpus_allowed_list in /proc/self/status)",
                              cpus[n], threads_cpus(NULL));
     return 0;
 }
@@ -117,7 +118,7 @@ static void rest(void) {
 #endif
 }
 
-/* Whether `line` has become (or, with `leaves`, is no longer) `number` before patience ends. */
+/* Whether `line` becomes (or, with `leaves`, is no longer) `number` before patience ends. */
 static bool comes(const struct line *line, uint64_t number, bool leaves) {
     uint64_t until = clock_ns() + PATIENCE;
     do
@@ -132,7 +133,7 @@ static bool comes(const struct line *line, uint64_t number, bool leaves) {
 
 /* ---- Parts ---- */
 
-/* The caller may sleep once the last part is done: who does that wakes it. */
+/* The thread that finishes the last part wakes the caller. */
 static void finish(struct threads *threads) {
     if (atomic_fetch_sub(&threads->left.number, 1) != 1 || !atomic_load(&threads->waiting))
         return;
@@ -141,8 +142,8 @@ static void finish(struct threads *threads) {
     pthread_mutex_unlock(&threads->mutex);
 }
 
-/* Play what is left of a piece, from this thread's own parts on. `parts` may be that of the next
-   piece by now: the tickets decide. */
+/* Play the remaining parts of a piece, beginning with this thread's own. `parts` may already be
+   that of the next piece: the tickets decide. */
 static void play_parts(struct threads *threads, uint64_t piece, size_t index) {
     size_t parts = atomic_load_explicit(&threads->parts, memory_order_relaxed);
     size_t first = threads_share(parts, index, threads->count);
@@ -236,7 +237,7 @@ static int start(struct threads *threads, size_t index) {
     sigset_t all, before;
     *helper = (struct helper){.threads = threads, .index = index};
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the caller's */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* only the caller handles signals */
     int status = pthread_create(&helper->thread, NULL, help, helper);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (status)
@@ -267,7 +268,9 @@ int threads_open(struct threads **threads, size_t count, const int *cpus, struct
         int status = start(opened, index);
         if (!status)
             continue;
-        error_set(error, EX_OSERR, "cannot start thread %zu of %zu: %s; lower learning.threads",
+        error_set(error, EX_OSERR,
+                  "cannot start thread %zu of %zu: %s; use a lower "
+                  "learning.threads",
                   index + 1, count, strerror(status));
         threads_close(threads);
         return -1;

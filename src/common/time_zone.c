@@ -12,18 +12,18 @@
 
 enum { FILE_SIZE_MAX = 1 << 16, PATH_SIZE = 128, HEADER_SIZE = 44, VERSION_AT = 4, COUNTS_AT = 20 };
 
-/* No transition is farther from 1970: the oldest that RFC 8536 allows. */
+/* The earliest transition that RFC 8536 allows: none is farther from 1970. */
 #define TIME_MAX (INT64_C(1) << 59)
 
 enum {
     SHIFTS_MAX = 4096,
-    CYCLE_YEARS = 400, /* after so many dates and days of the week repeat */
+    CYCLE_YEARS = 400, /* the period after which dates and days of the week repeat */
     SECONDS_PER_DAY = 86400,
     DAYS_PER_WEEK = 7,
 };
 #define CYCLE_SECONDS 12622780800.0
 
-/* From the Unix time `at` on clocks are `offset` seconds ahead of UTC. */
+/* Clocks are `offset` seconds ahead of UTC from the Unix time `at` on. */
 struct shift {
     double at, offset;
 };
@@ -32,47 +32,47 @@ struct time_zone {
     double before; /* the offset before all shifts */
     int count;
     struct shift shifts[SHIFTS_MAX];
-    bool leaps;   /* its file has leap seconds, and is refused */
-    bool repeats; /* after the last shift all is as CYCLE_YEARS before */
+    bool leaps;   /* the file has leap seconds, and is rejected */
+    bool repeats; /* the time after the last shift repeats with period CYCLE_YEARS */
 };
 
 enum {
     SECONDS_PER_HOUR = 3600,
     SECONDS_PER_MINUTE = 60,
     HOURS_MAX = 167,
-    RULE_TIME = 2 * SECONDS_PER_HOUR, /* when clocks are changed, where a rule does not say */
+    RULE_TIME = 2 * SECONDS_PER_HOUR, /* default time of changes */
     LAST_WEEK = 5,
-    LEAP_DAY = 59, /* counted from January 1 */
+    LEAP_DAY = 59, /* day of the year, from 0 */
     FIRST_YEAR = 1970,
 };
 
 static const char *const directories[] = {"/usr/share/zoneinfo", "/usr/lib/zoneinfo",
                                           "/usr/share/lib/zoneinfo", "/etc/zoneinfo"};
 
-static const char shown[] = "found \"%s\", %s; allowed is a zone of tzdata such as Europe/Berlin, "
-                            "or UTC";
+static const char shown[] = "expected a time zone of tzdata such as Europe/Berlin, or UTC, got "
+                            "\"%s\": %s";
 
-/* The file of a zone, or what of it has not been read. */
+/* The unread part of a zone's file. */
 struct bytes {
     const unsigned char *at;
     size_t left;
 };
 
-/* What a header counts, in its order. */
+/* The counts in a header, in order. */
 struct counts {
     uint32_t utc, standard, leaps, times, types, characters;
 };
 
-/* When in a year clocks are changed. */
+/* A yearly change of the clocks. */
 struct change {
     char kind; /* 'M': month, week, weekday; 'J': day 1..365, never February 29; 'D': day 0..365 */
-    long month, week, day, time; /* time: seconds of that day, by the clocks before */
+    long month, week, day, time; /* time: seconds of that day, on the clocks before the change */
 };
 
 struct rule {
     double standard, summer; /* offsets */
     bool has_summer;
-    struct change begins, ends; /* summer */
+    struct change begins, ends; /* changes to and from summer time */
 };
 
 bool time_zone_good(const char *name) {
@@ -83,10 +83,10 @@ bool time_zone_good(const char *name) {
            name[0] != '/' && name[length - 1] != '/' && !strstr(name, "//");
 }
 
-/* ---- The rule of a zone for the time after its last transition: POSIX's TZ, with the extensions
-   of RFC 8536 (hours from -167 to 167) ---- */
+/* ---- The rule of a zone for the time after its last transition: the TZ of POSIX, with the
+   extensions of RFC 8536 (hours from -167 to 167) ---- */
 
-static bool take_name(const char **text) {
+static bool skip_name(const char **text) {
     const char *from = *text;
     if (*from == '<') {
         *text = strchr(from, '>');
@@ -97,7 +97,7 @@ static bool take_name(const char **text) {
     return *text > from;
 }
 
-static bool take_number(const char **text, long most, long *number) {
+static bool parse_number(const char **text, long most, long *number) {
     char *end;
     if (!isdigit((unsigned char)**text))
         return false;
@@ -107,17 +107,17 @@ static bool take_number(const char **text, long most, long *number) {
 }
 
 /* [+-]hh[:mm[:ss]] */
-static bool take_time(const char **text, long *seconds) {
+static bool parse_time(const char **text, long *seconds) {
     bool negative = **text == '-';
     long unit = SECONDS_PER_HOUR, part = 0;
     *text += **text == '-' || **text == '+';
-    if (!take_number(text, HOURS_MAX, &part))
+    if (!parse_number(text, HOURS_MAX, &part))
         return false;
     *seconds = part * unit;
     while (unit > 1 && **text == ':') {
         unit /= SECONDS_PER_MINUTE;
         (*text)++;
-        if (!take_number(text, SECONDS_PER_MINUTE - 1, &part))
+        if (!parse_number(text, SECONDS_PER_MINUTE - 1, &part))
             return false;
         *seconds += part * unit;
     }
@@ -125,47 +125,47 @@ static bool take_time(const char **text, long *seconds) {
     return true;
 }
 
-static bool take(const char **text, char c) {
+static bool match(const char **text, char c) {
     return **text == c && (*text)++;
 }
 
 /* ",M3.5.0/2", ",J60", ",59" */
-static bool take_change(const char **text, struct change *change) {
+static bool parse_change(const char **text, struct change *change) {
     enum { MONTHS = 12, YEAR_DAYS = 365 };
     *change = (struct change){.kind = 'D', .time = RULE_TIME};
-    if (!take(text, ','))
+    if (!match(text, ','))
         return false;
     if (**text == 'M' || **text == 'J')
         change->kind = *(*text)++;
     bool good = change->kind == 'M'
-                    ? take_number(text, MONTHS, &change->month) && take(text, '.') &&
-                          take_number(text, LAST_WEEK, &change->week) && take(text, '.') &&
-                          take_number(text, DAYS_PER_WEEK - 1, &change->day) && change->month &&
+                    ? parse_number(text, MONTHS, &change->month) && match(text, '.') &&
+                          parse_number(text, LAST_WEEK, &change->week) && match(text, '.') &&
+                          parse_number(text, DAYS_PER_WEEK - 1, &change->day) && change->month &&
                           change->week
-                    : take_number(text, YEAR_DAYS, &change->day);
+                    : parse_number(text, YEAR_DAYS, &change->day);
     if (!good || (change->kind == 'J' && change->day == 0))
         return false;
-    return !take(text, '/') || take_time(text, &change->time);
+    return !match(text, '/') || parse_time(text, &change->time);
 }
 
 static bool read_rule(const char *text, struct rule *rule) {
     long west;
     *rule = (struct rule){0};
-    if (!take_name(&text) || !take_time(&text, &west))
+    if (!skip_name(&text) || !parse_time(&text, &west))
         return false;
     rule->standard = (double)-west;
     if (!*text)
         return true;
     rule->has_summer = true;
     rule->summer = rule->standard + SECONDS_PER_HOUR;
-    if (!take_name(&text))
+    if (!skip_name(&text))
         return false;
     if (*text != ',') {
-        if (!take_time(&text, &west))
+        if (!parse_time(&text, &west))
             return false;
         rule->summer = (double)-west;
     }
-    return take_change(&text, &rule->begins) && take_change(&text, &rule->ends) && !*text;
+    return parse_change(&text, &rule->begins) && parse_change(&text, &rule->ends) && !*text;
 }
 
 /* ---- Dates ---- */
@@ -175,21 +175,21 @@ static bool is_leap(long year) {
 }
 
 long time_zone_year_begins(long year) {
-    enum { DAYS_TO_1970 = 719162 }; /* from the first day of the year 1 */
+    enum { DAYS_TO_1970 = 719162 }; /* days since the first day of the year 1 */
     long past = year - 1;
     return past * 365 + past / 4 - past / 100 + past / CYCLE_YEARS - DAYS_TO_1970;
 }
 
 long time_zone_year_of(long day) {
-    long year = FIRST_YEAR + day / 366; /* not after it, from 1970 on */
+    long year = FIRST_YEAR + day / 366; /* not too late from 1970 on */
     if (day < 0)
-        year = FIRST_YEAR + day / 365 - 1; /* likewise, before 1970 */
+        year = FIRST_YEAR + day / 365 - 1; /* not too late before 1970 */
     while (time_zone_year_begins(year + 1) <= day)
         year++;
     return year;
 }
 
-/* 0: Sunday. 1970-01-01 was a Thursday. */
+/* 0 is Sunday; 1970-01-01 was a Thursday. */
 static long weekday(long day) {
     enum { THURSDAY = 4 };
     return ((day + THURSDAY) % DAYS_PER_WEEK + DAYS_PER_WEEK) % DAYS_PER_WEEK;
@@ -211,27 +211,27 @@ static long day_of(const struct change *change, long year) {
     return day;
 }
 
-/* The Unix time of a change, of which the clocks before it are so far ahead. */
+/* The Unix time of a change, when clocks are `offset` seconds ahead of UTC. */
 static double time_of(const struct change *change, long year, double offset) {
     return (double)day_of(change, year) * SECONDS_PER_DAY + (double)change->time - offset;
 }
 
-/* The first `known` shifts are the file's. Where one of the rule's ends as the next begins, as does
-   a summer time of all year, the next one holds. */
+/* The first `known` shifts are from the file. If a period of the rule ends as the next begins,
+   as for a summer time of the whole year, the next one counts. */
 static bool add_shift(struct time_zone *zone, int known, double at, double offset) {
     struct shift *last = zone->count ? &zone->shifts[zone->count - 1] : NULL;
     if (last && zone->count > known && at == last->at)
         last->offset = offset;
     if (last && at <= last->at)
-        return true; /* it is there */
+        return true; /* already in the table */
     if (zone->count == SHIFTS_MAX)
         return false;
     zone->shifts[zone->count++] = (struct shift){at, offset};
     return true;
 }
 
-/* Add what a rule ("CET-1CEST,M3.5.0,M10.5.0/3") says of the time after the shifts that are there.
-   False: it is none. */
+/* Add the shifts of a rule ("CET-1CEST,M3.5.0,M10.5.0/3") after the existing ones. False: the
+   rule is invalid. */
 static bool add_rule(struct time_zone *zone, const char *text) {
     struct rule rule;
     if (!read_rule(text, &rule))
@@ -240,7 +240,7 @@ static bool add_rule(struct time_zone *zone, const char *text) {
         if (!zone->count)
             zone->before = rule.standard;
         else if (zone->shifts[zone->count - 1].offset != rule.standard)
-            return false; /* the file's last shift says another time */
+            return false; /* contradicts the last shift of the file */
         return true;
     }
     long year = FIRST_YEAR;
@@ -272,7 +272,7 @@ static int64_t read_signed(const unsigned char *at, size_t size) {
     return (int64_t)bits;
 }
 
-/* The next bytes; NULL: there are not so many. */
+/* The next `size` bytes; NULL if there are fewer. */
 static const unsigned char *cut(struct bytes *bytes, size_t size) {
     const unsigned char *at = bytes->at;
     if (size > bytes->left)
@@ -297,7 +297,7 @@ static bool read_header(struct bytes *bytes, struct counts *counts, char *versio
     return true;
 }
 
-/* The tables after a header; times have so many bytes. `zone` NULL: they are passed over. */
+/* Read the tables after a header, with times of `size` bytes. `zone` NULL: skip them. */
 static bool read_tables(struct bytes *bytes, const struct counts *counts, size_t size,
                         struct time_zone *zone) {
     enum { TYPE_SIZE = 6, COUNT_SIZE = 4 };
@@ -341,7 +341,7 @@ static bool read_footer(struct bytes *bytes, struct time_zone *zone) {
     return length == 0 || add_rule(zone, rule);
 }
 
-/* From version 2 on times of 8 bytes and a rule follow those of 4. */
+/* Version 2 and later repeat the data with times of 8 bytes, followed by a rule. */
 static bool read_zone(struct bytes bytes, struct time_zone *zone) {
     struct counts counts;
     char version;
@@ -355,8 +355,8 @@ static bool read_zone(struct bytes bytes, struct time_zone *zone) {
 
 /* ---- Opening ---- */
 
-/* The file of that name in the first directory that has it. NULL: with errno ENOENT there is none,
-   else `path` is the first that cannot be opened. */
+/* Open the file of that name in the first directory that contains it. NULL: with errno ENOENT it
+   does not exist, else `path` is the first that cannot be opened. */
 static FILE *find_file(const char *name, char path[PATH_SIZE]) {
     char at[PATH_SIZE];
     int failure = 0;
@@ -374,17 +374,16 @@ static FILE *find_file(const char *name, char path[PATH_SIZE]) {
     return NULL;
 }
 
-/* What to say where there is no such file, or it cannot be opened. */
+/* Write the reason why the file cannot be opened. */
 static void explain(char *why, size_t size, const char *path) {
     char other[PATH_SIZE];
     if (errno != ENOENT) {
-        snprintf(why, size, "but %s cannot be opened: %s", path, strerror(errno));
+        snprintf(why, size, "cannot open %s: %s", path, strerror(errno));
         return;
     }
     FILE *any = find_file("Europe/Berlin", other);
     snprintf(why, size, "%s",
-             any || errno != ENOENT ? "which is no time zone"
-                                    : "but this machine has no tzdata: install it");
+             any || errno != ENOENT ? "not found" : "this machine has no tzdata, install it");
     if (any)
         fclose(any);
 }
@@ -407,9 +406,9 @@ static int read_file(struct time_zone *zone, const char *name, struct error *err
     if (!memory)
         return error_no_memory(error);
     if (zone->leaps)
-        snprintf(why, sizeof why, "whose times count leap seconds: leave out right/");
+        snprintf(why, sizeof why, "its times count leap seconds, remove right/");
     else
-        snprintf(why, sizeof why, "and %s is no file of a time zone", path);
+        snprintf(why, sizeof why, "%s is not a time zone file", path);
     return error_set(error, EX_CONFIG, shown, name, why);
 }
 
@@ -421,7 +420,7 @@ int time_zone_open(struct time_zone **zone, const char *name, struct error *erro
     if (strcmp(name, "UTC") == 0 || (time_zone_good(name) && read_file(opened, name, error) == 0))
         return 0;
     if (!time_zone_good(name))
-        error_set(error, EX_CONFIG, shown, name, "which is no name of a time zone");
+        error_set(error, EX_CONFIG, shown, name, "invalid name");
     time_zone_close(zone);
     return -1;
 }
@@ -431,11 +430,12 @@ void time_zone_close(struct time_zone **zone) {
     *zone = NULL;
 }
 
-/* ---- Asking ---- */
+/* ---- Offsets ---- */
 
 double time_zone_offset(const struct time_zone *zone, double time) {
     int low = 0,
-        high = zone->count; /* shifts before `low` are not after it, those from `high` are */
+        /* all shifts before `low` are at or before `time`, those from `high` on after it */
+        high = zone->count;
     double beyond = zone->repeats ? time - zone->shifts[zone->count - 1].at : -1;
     if (beyond >= 0)
         time -= (double)((int64_t)(beyond / CYCLE_SECONDS) + 1) * CYCLE_SECONDS;

@@ -1,11 +1,11 @@
-/* The topics of the statistics socket, by number and by name. */
+/* The topics of the statistics socket, by number and name. */
 #ifndef RUNNEL_TOPICS_H
 #define RUNNEL_TOPICS_H
 
 #include <stddef.h>
 
-/* The one list: TOPIC(number, name), in the order of docs/reference/protocol.md. It is not a file to include,
-   so that it can stand inside of an expression. */
+/* TOPIC(number, name), in the order of docs/reference/protocol.md. This is a macro instead of a
+   file, so that it can be used within expressions. */
 #define TOPIC_LIST(TOPIC)                                                                          \
     TOPIC(STATUS, "status")                                                                        \
     TOPIC(LOSS, "loss")                                                                            \
@@ -22,7 +22,7 @@ enum topic { TOPIC_LIST(TOPIC_NUMBER) TOPICS };
 
 extern const char *const topic_names[TOPICS];
 
-/* The topic of that name (not terminated), TOPICS if it does not exist. */
+/* The topic of that name (not terminated); TOPICS if it does not exist. */
 enum topic topic_find(const char *name, size_t size);
 
 #endif

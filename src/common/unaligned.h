@@ -1,4 +1,4 @@
-/* Numbers of 4 bytes as a message has them: they may lie at any address. */
+/* Numbers of 4 bytes in a message, which may be unaligned. */
 #ifndef RUNNEL_UNALIGNED_H
 #define RUNNEL_UNALIGNED_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Where number k lies. */
+/* The address of number k. */
 static inline const void *unaligned_at(const void *numbers, size_t k) {
     return (const char *)numbers + k * sizeof(float);
 }

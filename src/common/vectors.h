@@ -1,5 +1,5 @@
-/* How the loops of src/forecast and src/anomaly are compiled for several instruction sets. They add
-   up in one order whatever the set, and products are never fused with sums (-ffp-contract=off): all
+/* Compiles the loops of src/forecast and src/anomaly for several instruction sets. They add in
+   the same order for every set, and products are never fused with sums (-ffp-contract=off): all
    sets give the same bits. */
 #ifndef RUNNEL_VECTORS_H
 #define RUNNEL_VECTORS_H
@@ -10,8 +10,8 @@ enum { VECTOR_LANES = 8 }; /* rows are padded to this */
 
 #define VECTOR_BODY static inline __attribute__((always_inline))
 
-/* A function that calls `name`_body with the same arguments: compiled for AVX2 as well where that
-   may be there. */
+/* A function that calls `name`_body with the same arguments, also compiled for AVX2 where
+   available. */
 #if defined(__x86_64__)
 #    define VECTOR_CLONES(name, parameters, arguments)                                             \
         static __attribute__((target("avx2"))) void name##_avx2 parameters {                       \

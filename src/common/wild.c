@@ -2,12 +2,11 @@
 
 #include <math.h>
 
-/* How far from the mean of all nearer values a wild one lies, in their sd: what is less wild is
-   forgotten in time with a memory. Of values that were constant until then, in units of their size.
- */
+/* Distance of a wild value from the mean of all nearer ones, in their deviations; a memory
+   forgets less wild ones in time. If all nearer values are constant, the unit is their size. */
 static const double wild = 1e3, wild_of_constant = 1e15;
 
-/* By their distance from the median, the nearest first. */
+/* Sort by distance from the median, the nearest first. */
 static void sort_by_distance(double *values, size_t count) {
     double origin = 0;
     for (int pass = 0; pass < 2; pass++) {

@@ -22,10 +22,10 @@ size_t wire_header_pack(const struct wire_header *header,
 const char *wire_header_unpack(struct wire_header *header, const void *bytes, size_t size) {
     const unsigned char *b = bytes;
     if (size != WIRE_HEADER_SIZE && size != WIRE_HEADER_SIZE_MAX)
-        return "the header is not 24 bytes long, or 32 with a producer";
+        return "expected a header of 24 bytes, or of 32 bytes with a producer";
     if (b[0] != (size == WIRE_HEADER_SIZE ? WIRE_VERSION : WIRE_VERSION_PRODUCER))
-        return size == WIRE_HEADER_SIZE ? "the version of a header of 24 bytes is not 1"
-                                        : "the version of a header of 32 bytes is not 2";
+        return size == WIRE_HEADER_SIZE ? "expected version 1 for a header of 24 bytes"
+                                        : "expected version 2 for a header of 32 bytes";
     header->flags = b[1];
     memcpy(&header->epoch, b + 4, 4);
     memcpy(&header->sequence, b + 8, 8);
@@ -50,9 +50,10 @@ void wire_label_pack(const struct wire_label *label, unsigned char bytes[WIRE_LA
 const char *wire_label_unpack(struct wire_label *label, const void *bytes, size_t size) {
     const unsigned char *b = bytes;
     if (size != WIRE_LABEL_SIZE)
-        return "the frame that says which example a label is for is not 16 bytes long";
+        return "expected 16 bytes in the frame with the numbers of a label's example";
     if (b[4] || b[5] || b[6] || b[7])
-        return "the reserved field beside the epoch of a label's example is not zero";
+        return "the reserved field in the frame with the numbers of a label's example is not "
+               "zero";
     memcpy(&label->epoch, b, 4);
     memcpy(&label->sequence, b + 8, 8);
     return NULL;
@@ -81,9 +82,9 @@ const char *wire_acknowledgement_unpack(struct wire_acknowledgement *acknowledge
                                         const void *bytes, size_t size) {
     const unsigned char *b = bytes;
     if (size != WIRE_ACKNOWLEDGEMENT_SIZE)
-        return "the acknowledgement is not 24 bytes long";
+        return "expected an acknowledgement of 24 bytes";
     if (b[0] != WIRE_VERSION)
-        return "the acknowledgement's version is not 1";
+        return "expected version 1 of the acknowledgement";
     if (b[1] > WIRE_REJECTED)
         return "the acknowledgement has an unknown status";
     acknowledgement->status = b[1];
@@ -94,8 +95,8 @@ const char *wire_acknowledgement_unpack(struct wire_acknowledgement *acknowledge
     return NULL;
 }
 
-/* How many continuation bytes follow the lead byte `b`, and the range of the first of them
-   (Unicode table 3-7); -1 for a byte that cannot lead. */
+/* The number of continuation bytes after the lead byte `b`, and the range of the first one
+   (Unicode table 3-7); -1 for an invalid lead byte. */
 static int utf8_continuation(unsigned char b, unsigned char *low, unsigned char *high) {
     *low = b == 0xE0 ? 0xA0 : b == 0xF0 ? 0x90 : 0x80;
     *high = b == 0xED ? 0x9F : b == 0xF4 ? 0x8F : 0xBF;
@@ -109,8 +110,7 @@ static int utf8_continuation(unsigned char b, unsigned char *low, unsigned char 
 }
 
 bool wire_is_utf8(const void *bytes, size_t size) {
-    const unsigned char *b = bytes,
-                        *end = size ? b + size : b; /* of nothing there may be no bytes */
+    const unsigned char *b = bytes, *end = size ? b + size : b; /* `bytes` may be NULL for size 0 */
     while (b < end) {
         unsigned char low, high;
         int more = utf8_continuation(*b++, &low, &high);
@@ -126,10 +126,10 @@ bool wire_is_utf8(const void *bytes, size_t size) {
 const char *wire_unreachable(const char *endpoint) {
     static const char ipc[] = "ipc://";
     const char *path = endpoint + strlen(ipc);
-    /* @: a name in Linux's abstract space, without a file */
+    /* @: a name in Linux's abstract namespace, without a file */
     if (strncmp(endpoint, ipc, strlen(ipc)) || *path == '@' || access(path, R_OK | W_OK) == 0)
         return NULL;
     if (errno == EACCES)
-        return "permission denied, by the mode of the socket or of a directory above it";
-    return errno == ENOENT || errno == ENOTDIR ? "there is no such socket" : NULL;
+        return "permission denied (mode of the socket or a directory above it)";
+    return errno == ENOENT || errno == ENOTDIR ? "the socket does not exist" : NULL;
 }

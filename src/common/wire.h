@@ -1,13 +1,14 @@
-/* What travels on the sockets, byte for byte: the one header that the daemon shares with feeders
-   and tools. Everything else about the messages is in docs/reference/protocol.md.
+/* The binary formats on the sockets: the only header that the daemon shares with feeders and
+   tools. docs/reference/protocol.md describes the rest of the messages.
 
-   An example is the multipart message [key][x][y][header] (y and header optional), little-endian:
+   An example is the multipart message [key][x][y][header] (y and header optional),
+   little-endian:
      key     0..WIRE_KEY_MAX bytes of UTF-8, the stream
      x       (steps, inputs) float32, or (steps,) uint32 for symbols
      y       (steps, size) float32, NaN = not observed; or (steps,) uint32, WIRE_NO_CLASS = none
      header  WIRE_HEADER_SIZE or, with a producer, WIRE_HEADER_SIZE_MAX bytes: struct wire_header
      label   with WIRE_LABEL, WIRE_LABEL_SIZE bytes: struct wire_label. x is empty
-     words   with WIRE_WORDS: of each cell of x and then of y that is WIRE_WORD, in their order, one
+     words   with WIRE_WORDS: for each cell of x and then of y that is WIRE_WORD, in order, one
              byte with the size of its word, and the word, UTF-8 of at most WIRE_WORD_MAX bytes
      note    with WIRE_NOTE, after all others: UTF-8 of at most WIRE_NOTE_MAX bytes, for people
    or one frame of JSON: {"stream", "x", "y", "end", "learn"}. */
@@ -27,32 +28,32 @@
 #define WIRE_CONTROL "tcp://127.0.0.1:5572"    /* default endpoint: REP, clients REQ */
 
 enum {
-    WIRE_VERSION = 1,          /* of an acknowledgement, and of a header without producer */
-    WIRE_VERSION_PRODUCER = 2, /* of a header with one */
+    WIRE_VERSION = 1, /* version of an acknowledgement, and of a header without a producer */
+    WIRE_VERSION_PRODUCER = 2, /* version of a header with a producer */
     WIRE_HEADER_SIZE = 24,
-    WIRE_HEADER_SIZE_MAX = 32, /* with a producer */
+    WIRE_HEADER_SIZE_MAX = 32, /* size with a producer */
     WIRE_KEY_MAX = 255,
     WIRE_WORD_MAX = 255,      /* bytes */
     WIRE_WORDS_MAX = 1 << 20, /* bytes of all words of one example */
     WIRE_NOTE_MAX = 1000,     /* bytes */
-    WIRE_PIECE = 45000,       /* bytes of a blob in one request of a control socket, as base64 */
+    WIRE_PIECE = 45000,       /* bytes of a blob in one control request, before base64 */
 };
 
-#define WIRE_NO_CLASS UINT32_MAX   /* a softmax target that is not known */
-#define WIRE_WORD (UINT32_MAX - 1) /* a symbol or class that is a word: see above */
+#define WIRE_NO_CLASS UINT32_MAX   /* an unknown softmax target */
+#define WIRE_WORD (UINT32_MAX - 1) /* a symbol or class given as a word: see above */
 
 enum wire_flag {
-    WIRE_END = 1,          /* last example of its sequence: forget the stream's state afterwards */
-    WIRE_DO_NOT_LEARN = 2, /* predict and score, but do not learn from its targets */
-    WIRE_RESULT = 4,       /* router: send prediction and loss back with the acknowledgement */
-    WIRE_LABEL = 8,        /* no example of its own: y of one that came before */
-    WIRE_SPARSE = 16,      /* its numbers only rise: a gap before this one says nothing */
-    WIRE_WORDS = 32,       /* the last frame but a note has words */
+    WIRE_END = 1,          /* last example of its sequence: reset the stream's state afterwards */
+    WIRE_DO_NOT_LEARN = 2, /* predict and score, but do not learn */
+    WIRE_RESULT = 4,       /* router: return prediction and loss with the acknowledgement */
+    WIRE_LABEL = 8,        /* a label: y belongs to an earlier example */
+    WIRE_SPARSE = 16,      /* the numbers only increase: a gap does not mean a missing example */
+    WIRE_WORDS = 32,       /* the last frame, or the last before a note, contains words */
     WIRE_NOTE = 64,        /* the last frame is a note */
 };
 
-/* Which example a label is for, of the same key and producer. The bytes: u32 epoch, u32 zero, u64
-   sequence. */
+/* The numbers of a label's example, which has the same key and producer. The bytes: u32 epoch,
+   u32 zero, u64 sequence. */
 enum { WIRE_LABEL_SIZE = 16 };
 struct wire_label {
     uint32_t epoch;
@@ -61,69 +62,73 @@ struct wire_label {
 
 void wire_label_pack(const struct wire_label *label, unsigned char bytes[WIRE_LABEL_SIZE]);
 
-/* As wire_header_unpack. */
+/* Same results as wire_header_unpack. */
 const char *wire_label_unpack(struct wire_label *label, const void *bytes, size_t size);
 
 /* The bytes: u8 version, u8 flags, u16 zero, u32 epoch, u64 sequence, f64 time; in version 2 also
    u64 producer. Numbers count per key and producer. */
 struct wire_header {
-    uint8_t flags;     /* enum wire_flag, or-ed */
-    uint32_t epoch;    /* grows when a producer starts again without its counter */
-    uint64_t sequence; /* grows by one per example of a key, unless WIRE_SPARSE */
+    uint8_t flags;     /* a set of enum wire_flag */
+    uint32_t epoch;    /* increases if a producer restarts without its counter */
+    uint64_t sequence; /* increases by one per example of a key, unless WIRE_SPARSE */
     double time;       /* Unix time, or 0 */
-    uint64_t producer; /* who numbers; 0 = none, as in version 1 */
+    uint64_t producer; /* 0 = none, as in version 1 */
 };
 
-/* What a ROUTER socket answers to each example, once it is safe on disk: [key][acknowledgement],
-   and with WIRE_RESULT [prediction float32][loss float32, or empty: nothing was scored].
+/* The answer of a ROUTER socket to each example, once it is durable: [key][acknowledgement], and
+   with WIRE_RESULT [prediction float32][loss float32, or empty: nothing was scored].
    Little-endian: u8 version, u8 status, u16 reason, u32 epoch, u64 sequence, u64 position. */
 enum { WIRE_ACKNOWLEDGEMENT_SIZE = 24 };
 
 enum wire_status {
     WIRE_ACCEPTED = 0,
-    WIRE_DUPLICATE = 1, /* taken before: learned once */
+    WIRE_DUPLICATE = 1, /* received before: learned only once */
     WIRE_REJECTED =
-        2, /* no example, or none with a header: `reason` says why; nothing is learned */
+        /* Not a valid example, or one without a header: see `reason`. Nothing is learned. */
+    2,
 };
 
 /* Why an example is a duplicate. */
 enum wire_duplicate {
     WIRE_OLD_SEQUENCE = 0, /* its sequence is not higher than its stream's newest */
-    WIRE_OLD_EPOCH = 1, /* its epoch is lower than its stream's: it may have been learned never */
+    /* Its epoch is lower than its stream's: it may never have been learned. */
+    WIRE_OLD_EPOCH = 1,
 };
 
 struct wire_acknowledgement {
-    uint8_t status;    /* enum wire_status */
-    uint16_t reason;   /* of a rejection: see docs/reference/protocol.md; of a duplicate: enum below */
-    uint32_t epoch;    /* of the example, */
-    uint64_t sequence; /* likewise; 0 when a rejected one had none */
-    uint64_t position; /* in the journal; a duplicate's: of the stream's newest example */
+    uint8_t status; /* enum wire_status */
+    /* enum wire_duplicate, or the reason of a rejection (docs/reference/protocol.md) */
+    uint16_t reason;
+    uint32_t epoch;    /* epoch of the example */
+    uint64_t sequence; /* sequence of the example; 0 if a rejected one had none */
+    /* position in the journal; for a duplicate, that of the stream's newest example */
+    uint64_t position;
 };
 
 void wire_acknowledgement_pack(const struct wire_acknowledgement *acknowledgement,
                                unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE]);
 
-/* As wire_header_unpack. */
+/* Same results as wire_header_unpack. */
 const char *wire_acknowledgement_unpack(struct wire_acknowledgement *acknowledgement,
                                         const void *bytes, size_t size);
 
-/* Returns the size: that of version 1 without a producer, else that of version 2. */
+/* Returns the size: version 1 without a producer, else version 2. */
 size_t wire_header_pack(const struct wire_header *header,
                         unsigned char bytes[WIRE_HEADER_SIZE_MAX]);
 
-/* Returns NULL and fills `header`, or says in a static phrase what is wrong with the bytes: size,
-   version, unknown flags or a reserved field that is not zero. With the last two `header` is filled
-   as well. */
+/* Returns NULL and fills `header`, or returns a static phrase about the error: size, version,
+   unknown flags, or a reserved field that is not zero. `header` is also filled for the last two
+   errors. */
 const char *wire_header_unpack(struct wire_header *header, const void *bytes, size_t size);
 
-/* A producer as text: 1 to 16 hexadecimal digits. -1: it is something else. */
+/* Parse a producer: 1 to 16 hexadecimal digits. -1: invalid. */
 int wire_producer_parse(const char *text, uint64_t *producer);
 
 /* Whether the bytes are well-formed UTF-8 without NUL (RFC 3629: shortest form, no surrogates). */
 bool wire_is_utf8(const void *bytes, size_t size);
 
-/* Why an ipc endpoint cannot be reached now, a phrase for people; NULL when there is no such
-   reason, and for other endpoints. */
+/* Why an ipc endpoint cannot be reached now, as a phrase; NULL if no reason is known, and for
+   other endpoints. */
 const char *wire_unreachable(const char *endpoint);
 
 #endif

@@ -1,7 +1,7 @@
-/* Words hashed to symbols, in place of a vocabulary: the hash is FNV-1a of 64 bits over the word's
-   UTF-8, the symbol its remainder by the number of symbols. It counts as minus that where the
-   topmost bit of the hash is 1 (Weinberger and others, 2009), so that words that share one do not
-   add up. docs/reference/words.md says it with an example: other programs may compute it. */
+/* Words hashed to symbols, without a vocabulary. The hash is FNV-1a of 64 bits over the word's
+   UTF-8; the symbol is its remainder by the number of symbols. A topmost bit of 1 makes the
+   symbol count negatively (Weinberger and others, 2009), so that words with the same symbol do
+   not add up. docs/reference/words.md has an example for other implementations. */
 #ifndef RUNNEL_WORD_HASH_H
 #define RUNNEL_WORD_HASH_H
 

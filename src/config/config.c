@@ -12,22 +12,22 @@
 
 enum { FILE_SIZE_MAX = 1 << 20 };
 
-/* The file's text, to be freed; NULL on error. */
+/* The text of the file, which the caller frees; NULL on error. */
 static char *read_file(const char *path, size_t *size, struct error *error) {
     FILE *file = fopen(path, "rb");
     char *text = malloc(FILE_SIZE_MAX + 1), *result = NULL;
     if (!file) {
-        error_set(error, EX_NOINPUT, "%s: cannot open the configuration: %s", path,
+        error_set(error, EX_NOINPUT, "%s: cannot open the configuration file: %s", path,
                   strerror(errno));
     } else if (!text) {
         error_set(error, EX_SOFTWARE, "%s: out of memory", path);
     } else {
         *size = fread(text, 1, FILE_SIZE_MAX + 1, file);
         if (ferror(file))
-            error_set(error, EX_NOINPUT, "%s: cannot read the configuration: %s", path,
+            error_set(error, EX_NOINPUT, "%s: cannot read the configuration file: %s", path,
                       strerror(errno));
         else if (*size > FILE_SIZE_MAX)
-            error_set(error, EX_CONFIG, "%s: longer than %d bytes; is it a configuration?", path,
+            error_set(error, EX_CONFIG, "%s: not a configuration: larger than %d bytes", path,
                       FILE_SIZE_MAX);
         else
             result = text;
@@ -42,7 +42,7 @@ static char *read_file(const char *path, size_t *size, struct error *error) {
 void config_digest(struct config *config) {
     unsigned all = KEY_DIGEST | KEY_DECIDES;
     struct config own = *config;
-    if (config->members_given) /* the network that has these is not there */
+    if (config->members_given) /* this network does not exist */
         own.learning.optimizer.rate = own.learning.clip = 0;
     uint64_t digest = config_digest_of(&own, all, 0);
     if (*config->initial)
@@ -58,7 +58,7 @@ void config_digest(struct config *config) {
     snprintf(config->digest, CONFIG_DIGEST_SIZE, "%016" PRIx64, digest);
 }
 
-/* Of the tensors that model.initial has; a file that is not there is another matter. */
+/* The digest of the tensors of model.initial. A missing file is reported elsewhere. */
 static uint64_t digest_of_file(const char *path) {
     enum { BLOCK_SIZE = 1 << 16 };
     uint64_t digest = HASH_BEGIN;
@@ -107,7 +107,7 @@ done:
     return status;
 }
 
-/* The keys that may change, as "a, b or c". */
+/* The keys that may change while the daemon runs, as "a, b or c". */
 static void list_in_flight(char *text, size_t size) {
     char words[CONFIG_TEXT_SIZE] = "";
     struct config_text to = {.text = words, .size = sizeof words};
@@ -124,16 +124,16 @@ int config_set(struct config *config, const char *key, const char *value, struct
     enum path_kind kind = *key ? config_path_kind(key, &row, NULL) : PATH_UNKNOWN;
     list_in_flight(may, sizeof may);
     if (kind == PATH_UNKNOWN)
-        return error_set(error, EX_CONFIG, "set: unknown key \"%.*s\"%s; allowed is %s",
+        return error_set(error, EX_CONFIG, "set: unknown key \"%.*s\"%s; expected %s",
                          CONFIG_SHOWN_MAX, key, config_path_meant(key, meant), may);
     if (!row || !(row->flags & KEY_IN_FLIGHT))
         return error_set(error, EX_CONFIG,
-                         "set: %s cannot change while the daemon runs; allowed is %s", key, may);
+                         "set: %s cannot change while the daemon runs; expected %s", key, may);
     if (strlen(value) > VALUE_MAX) {
         config_value_expected(row, may, sizeof may);
         return error_set(error, EX_CONFIG,
-                         "set: %s: found a value of %zu bytes; allowed is %s, in at most %d", key,
-                         strlen(value), may, VALUE_MAX);
+                         "set: %s: expected %s of at most %d bytes, got %zu bytes", key, may,
+                         VALUE_MAX, strlen(value));
     }
     struct reading *reading = calloc(1, sizeof *reading);
     size_t size = strlen(key) + strlen("=") + strlen(value) + 1;
@@ -149,7 +149,7 @@ int config_set(struct config *config, const char *key, const char *value, struct
     status = config_read_override(reading, override);
     if (status == 0 && !config_given(reading, key)) {
         config_value_expected(row, may, sizeof may);
-        status = error_set(error, EX_CONFIG, "set: %s: found nothing; allowed is %s", key, may);
+        status = error_set(error, EX_CONFIG, "set: %s: expected %s, got an empty value", key, may);
     }
     if (status == 0)
         *config = reading->draft.config;

@@ -1,4 +1,4 @@
-/* Defaults, and the rules between the keys of what is learned: one section and one function of
+/* Defaults, and rules between the keys that affect learning: one section and one function of
    `checks` for each feature. */
 #include "config_read.h"
 
@@ -20,7 +20,7 @@ static struct output *output_of(struct reading *reading) {
     return &reading->draft.config.architecture.output;
 }
 
-/* The losses that fit, as "a, b or c" with " or " as `last`. Returns `text`. */
+/* The matching losses, as "a, b or c" with " or " as `last`. Returns `text`. */
 static const char *losses(bool (*fits)(const struct loss_kind *kind), const char *last,
                           char text[CONFIG_TEXT_SIZE]) {
     struct config_text to = {.text = text, .size = CONFIG_TEXT_SIZE};
@@ -38,7 +38,7 @@ static const char *losses(bool (*fits)(const struct loss_kind *kind), const char
 
 enum { PRESET_NONE, PRESET_FORECAST };
 
-/* preset: forecast. The layer's values count where no layer is given. */
+/* preset: forecast. The layer's values apply if no layer is given. */
 static const struct {
     const char *path, *value;
 } preset[] = {
@@ -72,7 +72,7 @@ void config_preset_layers(struct reading *reading) {
     architecture->layer_count = 1;
 }
 
-/* What the preset says of a key that is not given; NULL = nothing. */
+/* The preset's value of a missing key; NULL = none. */
 static const char *preset_value(const struct reading *reading, const struct config_key *key) {
     for (size_t n = 0; has_preset(reading) && n < sizeof preset / sizeof *preset; n++)
         if (!strcmp(preset[n].path, key->path))
@@ -80,7 +80,7 @@ static const char *preset_value(const struct reading *reading, const struct conf
     return NULL;
 }
 
-/* Whether it is a network that learns: where members are listed, only they are. */
+/* Whether the reading describes a network: with members, only they are networks. */
 static bool is_network(const struct reading *reading) {
     return reading->origin.member || !(reading->draft.config.members_given || has_preset(reading));
 }
@@ -93,15 +93,17 @@ static void add_preset_members(struct reading *reading) {
     config->member_count = 2;
     strcpy(config->members[0].name, "change");
     strcpy(config->members[1].name, "level");
-    static const char sets[] = "\0model.output.relative=none\0"; /* of the first nothing */
+    /* the first member sets nothing */
+    static const char sets[] = "\0model.output.relative=none\0";
     memcpy(config->sets, sets, sizeof sets);
     config->sets_size = sizeof sets;
     config->members[1].sets = 1;
 }
 
-/* ---- Each key by itself ---- */
+/* ---- Single keys ---- */
 
-/* Whether the key was given for all layers, and counts in another: then it is none of this one. */
+/* Whether the key was set for all layers but does not apply to this layer: it then belongs to
+   the others. */
 static bool is_of_others(const struct reading *reading, const struct config_key *key,
                          size_t layer) {
     if (!reading->places[key - config_keys][layer].all)
@@ -112,8 +114,8 @@ static bool is_of_others(const struct reading *reading, const struct config_key 
     return false;
 }
 
-/* Whether the key at that path follows from columns; one symbol alone is a short form, too. */
-static bool columns_say(const struct reading *reading, const char *path) {
+/* Whether the key at that path follows from columns. A single symbol alone is a short form, too. */
+static bool columns_define(const struct reading *reading, const char *path) {
     bool symbol = reading->draft.config.architecture.input.kind == INPUT_SYMBOL;
     return config_given(reading, columns_path) &&
            (!strcmp(path, "model.input.kind") || !strcmp(path, "model.input.size") ||
@@ -126,9 +128,9 @@ static bool has_levels(const struct loss_kind *kind) {
     return kind->parts[0].unit == UNIT_LEVEL;
 }
 
-/* What a key that is not given takes from others; false: its default. Targets that are levels are
-   scaled as inputs are; a vocabulary brings an alphabet: its words, and one for what is not known.
- */
+/* The value that a missing key inherits from others; false: its default. Targets that are levels
+   have the scale of the inputs. A vocabulary defines an alphabet: its words, and one symbol for
+   unknown words. */
 static bool follows(const struct reading *reading, const char *path, char text[CONFIG_TEXT_SIZE]) {
     static const char *const inherited[][2] = {{"model.output.scale", "model.input.scale"},
                                                {"model.output.memory", "model.input.memory"},
@@ -147,11 +149,11 @@ static bool follows(const struct reading *reading, const char *path, char text[C
     return true;
 }
 
-/* A key is given where it counts, and there when it is required; else it takes its default. */
+/* A given key must apply, and a required key must be given; a missing key gets its default. */
 static int check_presence(struct reading *reading, const struct config_key *key, size_t layer) {
     char path[CONFIG_KEY_SIZE], word[CONFIG_TEXT_SIZE], text[CONFIG_TEXT_SIZE];
     struct place *place = &reading->places[key - config_keys][layer];
-    bool given = place->given || columns_say(reading, key->path);
+    bool given = place->given || columns_define(reading, key->path);
     bool counts = config_key_counts(key, layer, &reading->draft);
     if (given && !counts && is_of_others(reading, key, layer))
         given = place->given = false;
@@ -162,12 +164,12 @@ static int check_presence(struct reading *reading, const struct config_key *key,
     if (given && !counts) {
         const char *when = strrchr(key->when, '.') + 1;
         config_words_list(key->is, text, sizeof text);
-        return config_fail(reading, path, "found with %s: %s; it is allowed only with %s: %s", when,
-                           config_word_at(&reading->draft, key->when, layer, word), when, text);
+        return config_fail(reading, path, "requires %s: %s, got %s: %s", when, text, when,
+                           config_word_at(&reading->draft, key->when, layer, word));
     }
     if (!given && !value && counts && key->flags & KEY_REQUIRED) {
         config_value_expected(key, text, sizeof text);
-        return config_fail(reading, path, "missing; needed is %s (%s)", text, key->what);
+        return config_fail(reading, path, "missing; expected %s (%s)", text, key->what);
     }
     if (value)
         config_value_store(key, layer, value, false, &reading->draft);
@@ -178,7 +180,7 @@ static int check_presence(struct reading *reading, const struct config_key *key,
 
 static int begin_columns(struct reading *reading);
 
-/* In the table's order: what decides whether a key counts comes before the key. */
+/* Check the keys in the table's order: a key follows the keys that decide whether it applies. */
 static int check_keys(struct reading *reading) {
     config_preset_layers(reading);
     if (begin_columns(reading) != 0)
@@ -188,7 +190,7 @@ static int check_keys(struct reading *reading) {
         const struct config_key *key = &config_keys[k];
         if (config_key_layered(key) && layers == 0)
             return config_fail(reading, "model.layers",
-                               "missing; needed is a list of 1 to %d layers", MODEL_LAYERS_MAX);
+                               "missing; expected a list of 1 to %d layers", MODEL_LAYERS_MAX);
         for (size_t n = 0; n < (config_key_layered(key) ? layers : 1); n++)
             if (check_presence(reading, key, n) != 0)
                 return -1;
@@ -196,9 +198,9 @@ static int check_keys(struct reading *reading) {
     return 0;
 }
 
-/* ---- Words and classes that appear: what sizes follow from, and rules ---- */
+/* ---- Words and new classes: derived sizes, and rules ---- */
 
-/* So many classes; 0 where nothing brings them. */
+/* The number of classes; 0 if no vocabulary defines it. */
 static size_t words_classes(const struct reading *reading) {
     const struct architecture *architecture = &reading->draft.config.architecture;
     const struct output *output = &architecture->output;
@@ -210,11 +212,11 @@ static size_t words_classes(const struct reading *reading) {
     return output->target == TARGET_NEXT && words ? architecture->input.size : 0;
 }
 
-/* Where sizes follow from something else they are not given, too. */
+/* A size that follows from other keys must not be given. */
 static int check_one(const struct reading *reading, const char *path, const char *other) {
     if (!config_given(reading, path) || !config_given(reading, other))
         return 0;
-    return config_fail(reading, path, "found beside %s; allowed is one of them", other);
+    return config_fail(reading, path, "cannot be combined with %s; remove one of them", other);
 }
 
 static int check_words(struct reading *reading) {
@@ -232,16 +234,16 @@ static int check_words(struct reading *reading) {
     for (size_t k = 0; output->vocabulary.capacity && k < input->column_count; k++)
         if (input->columns[k].vocabulary.capacity && !strcmp(input->columns[k].name, "output"))
             return config_fail(reading, of_output,
-                               "found beside a column of words that is called output, as this "
-                               "vocabulary is: give the column another name");
+                               "cannot be combined with a column of words named output; rename "
+                               "that column");
     if (output->vocabulary.capacity && output->target == TARGET_NEXT)
         return config_fail(reading, of_output,
-                           "found with target: next, whose classes are the inputs; allowed is "
+                           "not supported with target: next, whose classes are the inputs; use "
                            "model.input.vocabulary");
     return 0;
 }
 
-/* ---- Times: what the network is told of them, and in which zone ---- */
+/* ---- Times: inputs and time zone ---- */
 
 static int check_time(struct reading *reading) {
     const struct input *input = &reading->draft.config.architecture.input;
@@ -250,36 +252,34 @@ static int check_time(struct reading *reading) {
     struct error error;
     if (config_given(reading, zone_path) && !clock)
         return config_fail(reading, zone_path,
-                           "found without day, week or year in model.input.time, which alone have "
-                           "a zone; leave it out");
+                           "requires day, week or year in model.input.time; remove this key");
     if (input->time && input->kind == INPUT_SYMBOL)
         return config_fail(reading, time_path,
-                           "found with kind: symbol; allowed are real inputs and columns: write "
-                           "the symbol as model.input.columns: [{name: NAME, kind: symbol, size: "
-                           "%zu}]",
+                           "not supported with kind: symbol; write the symbol as "
+                           "model.input.columns: [{name: NAME, kind: symbol, size: %zu}]",
                            input->size);
-    /* It is read only to be sure: the learner reads it again when it opens. */
+    /* Only a check: the learner reads the file again. */
     if (clock && time_zone_open(&zone, input->time_zone, &error))
         return config_fail(reading, zone_path, "%s", error.text);
     time_zone_close(&zone);
     return 0;
 }
 
-/* ---- Columns: what the rest takes from them, and what they take from it ---- */
+/* ---- Columns: derived keys, and inherited keys ---- */
 
-/* Before the other keys are looked at: input.kind and input.size follow from columns. One symbol
-   alone, without times beside it, is what its short form is. */
+/* Called before the other keys are checked: input.kind and input.size follow from columns. A
+   single symbol without times is converted to its short form. */
 static int begin_columns(struct reading *reading) {
-    static const char *const said[] = {"model.input.kind", "model.input.size",
-                                       "model.input.embedding"};
+    static const char *const defined[] = {"model.input.kind", "model.input.size",
+                                          "model.input.embedding"};
     struct input *input = input_of(reading);
     if (!config_given(reading, columns_path))
         return 0;
-    for (size_t n = 0; n < sizeof said / sizeof *said; n++)
-        if (config_given(reading, said[n]))
-            return config_fail(reading, said[n],
-                               "found beside model.input.columns, which says what an input is; "
-                               "leave it out");
+    for (size_t n = 0; n < sizeof defined / sizeof *defined; n++)
+        if (config_given(reading, defined[n]))
+            return config_fail(reading, defined[n],
+                               "cannot be combined with model.input.columns, which defines the "
+                               "inputs; remove this key");
     const struct column *first = &input->columns[0];
     bool symbol = input->column_count == 1 && first->kind == COLUMN_SYMBOL && !first->hash &&
                   !(config_given(reading, time_path) && input->time);
@@ -290,33 +290,33 @@ static int begin_columns(struct reading *reading) {
     return 0;
 }
 
-static bool says(const struct column *column, enum column_key key) {
+static bool column_sets(const struct column *column, enum column_key key) {
     return column->given >> key & 1;
 }
 
-/* What it does not say it has from model.input. */
+/* Keys that the column does not set inherit from model.input. */
 static int inherit(struct reading *reading, size_t n) {
     const struct input *input = input_of(reading);
     struct column *column = &input_of(reading)->columns[n];
     char path[CONFIG_KEY_SIZE];
     snprintf(path, sizeof path, "%s.%zu", columns_path, n);
-    if (!says(column, COLUMN_SCALE))
+    if (!column_sets(column, COLUMN_SCALE))
         column->standard = input->scale == SCALE_STANDARD;
-    if (!column->standard && (says(column, COLUMN_MEMORY) || says(column, COLUMN_LIMIT)))
+    if (!column->standard &&
+        (column_sets(column, COLUMN_MEMORY) || column_sets(column, COLUMN_LIMIT)))
         return config_fail(reading, path,
-                           "found %s of the column %s with scale: none; it is allowed only with "
-                           "scale: standard",
-                           says(column, COLUMN_MEMORY) ? "memory" : "limit", column->name);
-    if (column->standard && !says(column, COLUMN_MEMORY))
+                           "%s of column %s requires scale: standard, got scale: none",
+                           column_sets(column, COLUMN_MEMORY) ? "memory" : "limit", column->name);
+    if (column->standard && !column_sets(column, COLUMN_MEMORY))
         column->memory = input->memory;
-    if (column->standard && !says(column, COLUMN_LIMIT))
+    if (column->standard && !column_sets(column, COLUMN_LIMIT))
         column->limit = input->limit;
-    if (!says(column, COLUMN_MISSING))
+    if (!column_sets(column, COLUMN_MISSING))
         column->hold = input->hold;
     return 0;
 }
 
-/* Experts say something of every column, in units of their own. */
+/* Experts forecast every column, in units of their own. */
 static int check_forecast_column(struct reading *reading, size_t n) {
     static const enum column_key own[] = {COLUMN_SCALE, COLUMN_MEMORY, COLUMN_LIMIT, COLUMN_MASK};
     const struct column *column = &input_of(reading)->columns[n];
@@ -324,14 +324,14 @@ static int check_forecast_column(struct reading *reading, size_t n) {
     snprintf(path, sizeof path, "%s.%zu", columns_path, n);
     if (column->kind != COLUMN_REAL)
         return config_fail(reading, path,
-                           "found the %s %s; allowed with scale: forecast are real columns alone: "
-                           "use scale: standard, which takes all kinds",
+                           "the %s %s is not supported with scale: forecast, which requires "
+                           "real columns; use scale: standard for other kinds",
                            column_kind_name(column->kind), column->name);
     for (size_t k = 0; k < sizeof own / sizeof *own; k++)
-        if (says(column, own[k]))
+        if (column_sets(column, own[k]))
             return config_fail(reading, path,
-                               "found %s of the column %s; with scale: forecast every column is in "
-                               "units of its own: leave it out",
+                               "%s of column %s is not supported with scale: forecast, which "
+                               "scales every column itself; remove it",
                                config_column_keys[own[k]].path, column->name);
     return 0;
 }
@@ -352,9 +352,9 @@ static int check_input(struct reading *reading) {
     }
     if (width > (size_t)INPUT_MAX)
         return config_fail(reading, columns_path,
-                           "found columns that make %zu inputs; allowed are at most %.0f: give "
-                           "symbols an embedding",
-                           width, INPUT_MAX);
+                           "expected columns of at most %.0f inputs together, got %zu; use an "
+                           "embedding for symbols",
+                           INPUT_MAX, width);
     if (!forecast)
         input->scale = standard ? SCALE_STANDARD : SCALE_NONE;
     input->hold = hold;
@@ -371,16 +371,16 @@ static int choose_named(struct reading *reading) {
             column++;
         if (column == input->column_count)
             return config_fail(reading, names_path,
-                               "found %s, which no column of model.input.columns is called", name);
+                               "unknown column %s (not in model.input.columns)", name);
         for (size_t m = 0; m < n; m++)
             if (output->columns[m] == column)
-                return config_fail(reading, names_path, "found %s twice; once is allowed", name);
+                return config_fail(reading, names_path, "duplicate column %s", name);
         output->columns[n] = (uint16_t)column;
     }
     return 0;
 }
 
-/* All real columns; for classes the symbol. */
+/* All real columns, or the symbol for classes. */
 static int choose_by_kind(struct reading *reading, const struct loss_kind *loss) {
     const struct input *input = input_of(reading);
     struct output *output = output_of(reading);
@@ -391,12 +391,11 @@ static int choose_by_kind(struct reading *reading, const struct loss_kind *loss)
             output->columns[output->column_count++] = (uint16_t)n;
     if (output->column_count == 0)
         return config_fail(reading, "model.output.loss",
-                           "found %s with target: next, but no column is a %s; it predicts %s",
-                           loss->name, column_kind_name(kind),
-                           loss->class_id ? "a symbol" : "numbers");
+                           "%s predicts %s, but no column is a %s (target: next)", loss->name,
+                           loss->class_id ? "a symbol" : "numbers", column_kind_name(kind));
     if (loss->class_id && output->column_count > 1)
         return config_fail(reading, names_path,
-                           "missing; needed with loss: %s is the one symbol that is predicted",
+                           "missing; loss: %s requires the name of the one symbol to predict",
                            loss->name);
     return 0;
 }
@@ -412,29 +411,30 @@ static int check_next_columns(struct reading *reading) {
         const struct column *column = &input->columns[output->columns[n]];
         if (loss->class_id != (column->kind == COLUMN_SYMBOL))
             return config_fail(reading, names_path,
-                               "found the %s %s with loss: %s, which predicts %s",
+                               "the %s %s is not supported with loss: %s, which predicts %s",
                                column_kind_name(column->kind), column->name, loss->name,
                                loss->class_id ? "one symbol" : "numbers, not symbols");
         if (column->standard && loss->parts[0].unit == UNIT_NONE)
             return config_fail(reading, names_path,
-                               "found %s, which is scaled; allowed with loss: %s is scale: none, "
-                               "since scaled targets would leave their range",
+                               "column %s must have scale: none with loss: %s, because scaled "
+                               "targets leave the range of this loss",
                                column->name, loss->name);
     }
     size_t most = loss->class_id ? 1 : loss->size ? loss->size : output->column_count;
     if (output->column_count != most)
-        return config_fail(reading, names_path, "found %zu columns; allowed with loss: %s is %zu",
-                           output->column_count, loss->name, most);
+        return config_fail(reading, names_path, "expected %zu columns with loss: %s, got %zu", most,
+                           loss->name, output->column_count);
     size_t size = loss->class_id ? input->columns[output->columns[0]].size : output->column_count;
     if (config_given(reading, "model.output.size") && output->size != size)
         return config_fail(reading, "model.output.size",
-                           "found %zu; with target: next and columns it is %zu: leave it out",
-                           output->size, size);
+                           "expected %zu with target: next and these columns, got %zu; remove "
+                           "this key",
+                           size, output->size);
     output->size = size;
     return 0;
 }
 
-/* Names of what y has; sizes follow from them. */
+/* Names of the numbers of y; sizes follow from them. */
 static int check_sent(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
     struct output *output = &architecture->output;
@@ -447,17 +447,18 @@ static int check_sent(struct reading *reading) {
     for (size_t n = 0; n < output->column_count; n++)
         for (size_t m = 0; m < n; m++)
             if (!strcmp(architecture->target_names[m], architecture->target_names[n]))
-                return config_fail(reading, names_path, "found %s twice; once is allowed",
+                return config_fail(reading, names_path, "duplicate name %s",
                                    architecture->target_names[n]);
     if (output->column_count != most)
-        return config_fail(reading, names_path, "found %zu names; allowed with loss: %s is %zu",
-                           output->column_count, loss->name, most);
+        return config_fail(reading, names_path, "expected %zu names with loss: %s, got %zu", most,
+                           loss->name, output->column_count);
     if (loss->class_id)
         return 0;
     if (config_given(reading, "model.output.size") && output->size != output->column_count)
         return config_fail(reading, "model.output.size",
-                           "found %zu beside %zu names in model.output.columns: leave it out",
-                           output->size, output->column_count);
+                           "expected %zu, the number of names in model.output.columns, got %zu; "
+                           "remove this key",
+                           output->column_count, output->size);
     output->size = output->column_count;
     return 0;
 }
@@ -471,20 +472,19 @@ static int check_columns(struct reading *reading) {
     if (output->target != TARGET_NEXT)
         return input->column_count ? check_input(reading) : 0;
     if (names && !input->column_count)
-        return config_fail(reading, names_path,
-                           "found without model.input.columns, whose names it has; leave it out");
+        return config_fail(reading, names_path, "requires model.input.columns; remove this key");
     if (!input->column_count)
         return 0;
     if (names && input->scale == SCALE_FORECAST)
         return config_fail(reading, names_path,
-                           "found with scale: forecast, which forecasts every column; leave it "
-                           "out");
+                           "not supported with scale: forecast, which forecasts every column; "
+                           "remove this key");
     if (check_input(reading) != 0)
         return -1;
     return input->scale == SCALE_FORECAST ? 0 : check_next_columns(reading);
 }
 
-/* ---- Targets: where they come from, and what the network sees of them ---- */
+/* ---- Targets: source and scale ---- */
 
 static int check_output_size(struct reading *reading) {
     static const char path[] = "model.output.size";
@@ -494,7 +494,7 @@ static int check_output_size(struct reading *reading) {
     if (!given && kind->size)
         output->size = kind->size;
     else if (output->column_count && (output->target == TARGET_NEXT || !kind->class_id))
-        return 0; /* check_columns */
+        return 0; /* check_columns sets it */
     else if (!given && words_classes(reading))
         output->size = words_classes(reading);
     else if (!given && (reading->draft.config.preset ||
@@ -502,23 +502,22 @@ static int check_output_size(struct reading *reading) {
         output->size = reading->draft.config.architecture.input.size;
     else if (!given)
         return config_fail(reading, path,
-                           "missing; needed is the count of numbers in a target, or "
-                           "of classes");
+                           "missing; expected the count of numbers in a target, or of classes");
     if (kind->size && output->size != kind->size)
-        return config_fail(reading, path, "found %zu; allowed with loss: %s is %zu (%s)",
-                           output->size, kind->name, kind->size, kind->size_reason);
+        return config_fail(reading, path, "expected %zu with loss: %s (%s), got %zu", kind->size,
+                           kind->name, kind->size_reason, output->size);
     return 0;
 }
 
-static bool takes_class(const struct loss_kind *kind) {
+static bool has_class(const struct loss_kind *kind) {
     return kind->class_id;
 }
 
-static bool takes_numbers(const struct loss_kind *kind) {
+static bool has_numbers(const struct loss_kind *kind) {
     return !kind->class_id;
 }
 
-/* With `target: next` the stream's next input is the target, so that loss and sizes must fit it. */
+/* The next input of the stream is the target with `target: next`: loss and sizes must match. */
 static int check_next(struct reading *reading) {
     const struct input *input = &reading->draft.config.architecture.input;
     const struct output *output = &reading->draft.config.architecture.output;
@@ -529,21 +528,21 @@ static int check_next(struct reading *reading) {
         return 0;
     if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
-                           "found %s; allowed with target: next and %s inputs is %s", kind->name,
-                           input_kind_name(input->kind),
-                           losses(symbols ? takes_class : takes_numbers, " or ", text));
+                           "expected %s with target: next and %s inputs, got %s",
+                           losses(symbols ? has_class : has_numbers, " or ", text),
+                           input_kind_name(input->kind), kind->name);
     if (kind->size && input->size != kind->size)
         return config_fail(reading, "model.input.size",
-                           "found %zu; allowed with target: next and loss: %s is %zu", input->size,
-                           kind->name, kind->size);
+                           "expected %zu with target: next and loss: %s, got %zu", kind->size,
+                           kind->name, input->size);
     if (output->size != input->size)
         return config_fail(reading, "model.output.size",
-                           "found %zu; allowed with target: next is model.input.size, %zu",
-                           output->size, input->size);
+                           "expected model.input.size (%zu) with target: next, got %zu",
+                           input->size, output->size);
     if (input->scale == SCALE_STANDARD && kind->parts[0].unit == UNIT_NONE)
         return config_fail(reading, "model.input.scale",
-                           "found standard; allowed with target: next and loss: %s is none, since "
-                           "scaled targets would leave their range",
+                           "expected none with target: next and loss: %s, got standard: scaled "
+                           "targets leave the range of this loss",
                            kind->name);
     return 0;
 }
@@ -555,13 +554,13 @@ static int check_targets(struct reading *reading) {
     losses(has_levels, " and ", text);
     if (output->relative == RELATIVE_TRUE && !has_levels(kind))
         return config_fail(reading, "model.output.relative",
-                           "found true with loss: %s, whose targets have no difference; it is "
-                           "allowed with %s",
+                           "not supported with loss: %s, whose targets have no differences; use "
+                           "%s",
                            kind->name, text);
     if (output->scale == SCALE_STANDARD && !has_levels(kind))
         return config_fail(reading, "model.output.scale",
-                           "found standard with loss: %s, whose targets would leave their range; "
-                           "it is allowed with %s",
+                           "expected none with loss: %s, got standard: scaled targets leave the "
+                           "range of this loss; use none or loss: %s",
                            kind->name, text);
     return 0;
 }
@@ -573,12 +572,11 @@ static int check_without(struct reading *reading) {
     char word[CONFIG_TEXT_SIZE];
     if (output->relative > RELATIVE_TRUE)
         return config_fail(reading, "model.output.relative",
-                           "found %s; allowed is false or true, or with scale: forecast none, last "
-                           "or ar12",
+                           "expected false or true, or with scale: forecast none, last or ar12, "
+                           "got %s",
                            config_word_at(&reading->draft, "model.output.relative", 0, word));
     if (output->solved)
-        return config_fail(reading, "model.output.readout",
-                           "found rls; it is allowed only with scale: forecast");
+        return config_fail(reading, "model.output.readout", "rls requires scale: forecast");
     return 0;
 }
 
@@ -593,24 +591,21 @@ static int check_forecast_output(struct reading *reading) {
     const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];
     if (output->solved && !squares(kind))
-        return config_fail(reading, "model.output.readout",
-                           "found rls with loss: %s; least squares need loss: %s", kind->name,
-                           losses(squares, " or ", text));
+        return config_fail(reading, "model.output.readout", "rls requires loss: %s, got loss: %s",
+                           losses(squares, " or ", text), kind->name);
     if (!squares(kind))
-        return config_fail(reading, "model.output.loss",
-                           "found %s; allowed with scale: forecast is %s", kind->name,
-                           losses(squares, " or ", text));
+        return config_fail(reading, "model.output.loss", "expected %s with scale: forecast, got %s",
+                           losses(squares, " or ", text), kind->name);
     if (output->target != TARGET_NEXT)
         return config_fail(reading, "model.output.target",
-                           "found %s; allowed with scale: forecast is next",
+                           "expected next with scale: forecast, got %s",
                            target_name(output->target));
     if (output->relative == RELATIVE_TRUE)
         return config_fail(reading, "model.output.relative",
-                           "found true; allowed with scale: forecast is none, last or ar12");
+                           "expected none, last or ar12 with scale: forecast, got true");
     if (network && output->relative == RELATIVE_AR12 && !(config->experts >> EXPERT_ar12 & 1))
         return config_fail(reading, "model.output.relative",
-                           "found ar12, an expert that is not among experts; add it there, or use "
-                           "last or none");
+                           "ar12 is not in experts; add it there, or use last or none");
     return 0;
 }
 
@@ -623,16 +618,15 @@ static int check_forecast(struct reading *reading) {
     if (!config_given(reading, "learning.max_streams"))
         reading->draft.config.learning.max_streams = forecast ? FORECAST_STREAMS : STREAMS;
     if (!forecast && has_preset(reading))
-        return config_fail(reading, "model.input.scale",
-                           "found another scale with preset: forecast; allowed is forecast");
+        return config_fail(reading, "model.input.scale", "expected forecast with preset: forecast");
     if (!forecast)
         return check_without(reading);
     if (check_forecast_output(reading) != 0)
         return -1;
     if (config_given(reading, "model.output.skip") && !architecture->output.skip)
         return config_fail(reading, "model.output.skip",
-                           "found false; with scale: forecast the output always has the skip path: "
-                           "leave it out, or say true");
+                           "expected true with scale: forecast, whose output always has the "
+                           "skip path, got false; remove this key");
     architecture->output.skip = true;
     if (architecture->output.relative == RELATIVE_FALSE)
         architecture->output.relative = RELATIVE_NONE;
@@ -647,12 +641,12 @@ static int check_size(struct reading *reading) {
     struct model model;
     model_build(&model, &reading->draft.config.architecture);
     if (model.parameters > most)
-        return config_fail(reading, "model", "found %zu parameters; allowed are at most %zu",
-                           model.parameters, most);
+        return config_fail(reading, "model", "expected at most %zu parameters, got %zu", most,
+                           model.parameters);
     return 0;
 }
 
-/* A key of the optimizer that makes no sense without another. */
+/* Check a key of the optimizer that requires another key. */
 static int check_needs(struct reading *reading, const struct optimizer *optimizer) {
     for (const struct kind_key *key = optimizer_kind(optimizer->kind)->keys; key->name; key++) {
         char path[CONFIG_KEY_SIZE];
@@ -660,14 +654,12 @@ static int check_needs(struct reading *reading, const struct optimizer *optimize
             optimizer_value(optimizer, optimizer_key(optimizer->kind, key->needs)) > 0)
             continue;
         snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
-        return config_fail(reading, path,
-                           "found true; it is allowed only with learning.optimizer.%s above 0",
-                           key->needs);
+        return config_fail(reading, path, "requires learning.optimizer.%s above 0", key->needs);
     }
     return 0;
 }
 
-/* What the optimizer says of a key that others mean something else by: its default and bounds. */
+/* Check the default and bounds of a key that several optimizers have. */
 static int check_own(struct reading *reading, struct optimizer *optimizer) {
     const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
     for (const struct kind_key *key = kind->keys; key->name; key++) {
@@ -680,11 +672,9 @@ static int check_own(struct reading *reading, struct optimizer *optimizer) {
             *value = strtod(key->fallback, NULL);
         if (*value < key->minimum || *value > key->maximum ||
             (key->below && *value == key->maximum))
-            return config_fail(reading, path,
-                               "found %.10g; allowed with kind: %s is a number from %.10g to "
-                               "%s%.10g",
-                               *value, kind->name, key->minimum, key->below ? "below " : "",
-                               key->maximum);
+            return config_fail(
+                reading, path, "expected a number from %.10g to %s%.10g with kind: %s, got %.10g",
+                key->minimum, key->below ? "below " : "", key->maximum, kind->name, *value);
     }
     return 0;
 }
@@ -692,11 +682,10 @@ static int check_own(struct reading *reading, struct optimizer *optimizer) {
 bool config_rate_fits(const struct optimizer *optimizer, double rate, char why[CONFIG_WHY_SIZE]) {
     const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
     if (kind->rateless && rate != RATE_AUTO)
-        snprintf(why, CONFIG_WHY_SIZE,
-                 "found %.10g, but kind: %s has no learning rate; allowed with it is auto", rate,
-                 kind->name);
+        snprintf(why, CONFIG_WHY_SIZE, "expected auto, got %.10g: kind: %s has no learning rate",
+                 rate, kind->name);
     else if (!kind->rateless && rate == RATE_AUTO)
-        snprintf(why, CONFIG_WHY_SIZE, "found auto; allowed with kind: %s is a number", kind->name);
+        snprintf(why, CONFIG_WHY_SIZE, "expected a number with kind: %s, got auto", kind->name);
     return kind->rateless == (rate == RATE_AUTO);
 }
 
@@ -712,8 +701,8 @@ static int check_cells(const struct reading *reading, enum rule rule) {
         enum cell cell = architecture->layers[n].cell;
         if (!rule_takes(rule, cell))
             return config_fail(reading, rule_path,
-                               "found %s with a layer whose cell is %s (model.layers.%zu); allowed "
-                               "with it are layers of %s",
+                               "%s does not support the cell %s of model.layers.%zu; expected "
+                               "layers of %s",
                                rule_kind(rule)->name, cell_kind(cell)->kind.name, n, text);
     }
     return 0;
@@ -725,7 +714,7 @@ static size_t bytes_kept(const struct architecture *architecture, enum rule rule
     return rule_record_size(&model, rule) * sizeof(float);
 }
 
-/* The most units that every layer that carries a state may have; 0: not even one. */
+/* Largest number of units of layers with a state that fits; 0: none fits. */
 static size_t units_that_fit(const struct architecture *architecture, enum rule rule) {
     size_t low = 0, high = LAYER_SIZE_MAX;
     while (low + 1 < high) {
@@ -750,8 +739,8 @@ static int check_kept(const struct reading *reading, enum rule rule) {
     units = units_that_fit(architecture, rule);
     return config_fail(
         reading, rule_path,
-        "found %s, which would keep %zu MiB of each stream; allowed are at most %zu: "
-        "with recurrent layers of %zu units it fits",
+        "%s needs %zu MiB for each stream, the limit is %zu; use recurrent layers of at most "
+        "%zu units",
         rule_kind(rule)->name, bytes >> 20, RULE_BYTES_MOST >> 20, units);
 }
 
@@ -765,8 +754,7 @@ static int check_rule(struct reading *reading) {
         return 0;
     if (!strncmp(config->device, "cuda", strlen("cuda")))
         return config_fail(reading, rule_path,
-                           "found %s with device: %s; no GPU computes it: allowed is device: cpu, "
-                           "or auto, which is the processor then",
+                           "%s is not supported with device: %s; use device: cpu or auto",
                            rule_kind(rule)->name, config->device);
     return check_cells(reading, rule) || check_kept(reading, rule) ? -1 : 0;
 }
@@ -780,8 +768,8 @@ static int check_learning(struct reading *reading) {
     bool windowed = rule_kind(config->learning.rule)->keeps == KEEPS_NOTHING;
     if (windowed && config->learning.stride > config->learning.window)
         return config_fail(reading, "learning.stride",
-                           "found %zu; allowed is at most learning.window, %zu",
-                           config->learning.stride, config->learning.window);
+                           "expected at most %zu (learning.window), got %zu",
+                           config->learning.window, config->learning.stride);
     if (check_rule(reading) != 0 || check_needs(reading, optimizer) != 0 ||
         check_own(reading, optimizer) != 0)
         return -1;
@@ -792,7 +780,7 @@ static int check_learning(struct reading *reading) {
                : config_fail(reading, rate_path, "%s", why);
 }
 
-/* ---- All of them ---- */
+/* ---- All checks ---- */
 
 int config_check(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {

@@ -1,5 +1,5 @@
-/* Rules between the keys of what is not learned: one section and one function of `checks` for each
-   feature. */
+/* Rules between the keys that do not affect learning: one section and one function of `checks`
+   for each feature. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 
 static const struct {
     const char *bind, *connect, *allow;
-    size_t socket, connected; /* where in the draft */
+    size_t socket, connected; /* offsets in the draft */
 } sockets[SOCKET_ROLES] = {
     [SOCKET_EXAMPLES] = {"examples.bind", "examples.connect", "security.allow.examples",
                          offsetof(struct draft, config.examples),
@@ -31,13 +31,13 @@ static struct socket_config *socket_of(struct reading *reading, size_t role) {
     return (struct socket_config *)(void *)((char *)&reading->draft + sockets[role].socket);
 }
 
-/* Whether ZeroMQ picks a free port or path by itself. */
+/* Whether ZeroMQ chooses a free port or path. */
 static bool is_wildcard(const char *endpoint) {
     const char *colon = strrchr(endpoint, ':');
     return !strcmp(endpoint, "ipc://*") || !strcmp(colon, ":*") || !strcmp(colon, ":0");
 }
 
-/* One of bind and connect. One that an override gives takes the other's place. */
+/* Only one of bind and connect may be set. One from an override replaces the other. */
 static int check_sockets(struct reading *reading) {
     for (size_t n = 0; n < SOCKET_ROLES; n++) {
         const struct place *bound = config_place(reading, sockets[n].bind);
@@ -45,7 +45,7 @@ static int check_sockets(struct reading *reading) {
         struct socket_config *socket = socket_of(reading, n);
         if (bound->given && connected->given && !bound->override == !connected->override)
             return config_fail(reading, sockets[n].connect,
-                               "found beside %s; allowed is one of them", sockets[n].bind);
+                               "cannot be combined with %s; remove one of them", sockets[n].bind);
         socket->connect = connected->given && !(bound->given && bound->override);
         if (socket->connect)
             memcpy(socket->endpoint, (char *)&reading->draft + sockets[n].connected,
@@ -57,16 +57,16 @@ static int check_sockets(struct reading *reading) {
             if (!a->connect && !b->connect && !is_wildcard(a->endpoint) &&
                 !strcmp(a->endpoint, b->endpoint))
                 return config_fail(reading, sockets[n].bind,
-                                   "found \"%s\", which %s has too; allowed is another endpoint",
-                                   a->endpoint, sockets[m].bind);
+                                   "\"%s\" is also %s; use another endpoint", a->endpoint,
+                                   sockets[m].bind);
         }
     return 0;
 }
 
 /* ---- Addresses and settings of brokers ---- */
 
-/* Others may read the file, and reloading logs what has changed in it: neither settings of
-   librdkafka's nor addresses may have a secret. */
+/* Others may read the file, and a reload logs changes: settings of librdkafka and addresses must
+   not contain secrets. */
 static int check_settings(struct reading *reading, const char *key,
                           const struct share_config *settings) {
     static const char *const SECRETS[] = {"password", "secret", "sasl.jaas.config", ".pem"};
@@ -78,15 +78,14 @@ static int check_settings(struct reading *reading, const char *key,
         for (size_t i = 0; i < sizeof SECRETS / sizeof *SECRETS; i++)
             if (strcasestr(name, SECRETS[i]))
                 return config_fail(reading, key,
-                                   "found the secret %s; allowed are settings without one, beside "
-                                   "%.*s.user and %.*s.password_file",
-                                   name, section, key, section, key);
+                                   "%s is a secret; use %.*s.user and %.*s.password_file", name,
+                                   section, key, section, key);
     }
     return 0;
 }
 
-/* SCHEME://HOST... with one of the schemes; without schemes HOST:PORT,... A path may have an '@'.
- */
+/* SCHEME://HOST... with one of the schemes; without schemes HOST:PORT,... A path may contain an
+   '@'. */
 static int check_address(struct reading *reading, const char *key, const char *schemes,
                          const char *text) {
     char scheme[CONFIG_TEXT_SIZE], list[CONFIG_TEXT_SIZE];
@@ -95,20 +94,18 @@ static int check_address(struct reading *reading, const char *key, const char *s
     static const char PATH[] = "unix:///";
     if (strchr(text, '@') && strncmp(text, PATH, strlen(PATH)) != 0)
         return config_fail(reading, key,
-                           "found an address with a user in it; allowed is one without, beside "
-                           "%.*s.user and %.*s.password_file",
+                           "the address contains a user; use %.*s.user and %.*s.password_file",
                            section, key, section, key);
     if (!schemes && rest)
-        return config_fail(reading, key, "found \"%s\"; allowed is HOST:PORT,HOST:PORT", text);
+        return config_fail(reading, key, "expected HOST:PORT,HOST:PORT, got \"%s\"", text);
     snprintf(scheme, sizeof scheme, "%.*s", rest ? (int)(rest - text) : 0, text);
     if (!schemes || config_words_contain(schemes, scheme, NULL))
         return 0;
     config_words_list(schemes, list, sizeof list);
-    return config_fail(reading, key, "found \"%s\"; allowed is SCHEME://HOST:PORT with %s", text,
-                       list);
+    return config_fail(reading, key, "expected SCHEME://HOST:PORT with %s, got \"%s\"", list, text);
 }
 
-/* A key of the section that is given; NULL: none is. */
+/* A given key of the section, or NULL. */
 static const char *given_below(const struct reading *reading, const char *section) {
     for (size_t k = 0; k < config_key_count; k++)
         if (config_path_below(config_keys[k].path, section) && reading->places[k][0].given)
@@ -116,16 +113,16 @@ static const char *given_below(const struct reading *reading, const char *sectio
     return NULL;
 }
 
-/* The first of those keys that is given; NULL: none is. */
+/* The first given key of the list, or NULL. */
 static const char *given_among(const struct reading *reading, const char *const *keys) {
     while (*keys && !config_given(reading, *keys))
         keys++;
     return *keys;
 }
 
-/* ---- The broker that the daemon reads ---- */
+/* ---- The broker for examples ---- */
 
-/* A lease is renewed several times: what is shorter ends whenever a machine is busy. */
+/* A lease is renewed several times: shorter ones would expire on a busy machine. */
 #define LEASE_MIN 0.5
 
 static int check_fleet(struct reading *reading) {
@@ -135,18 +132,18 @@ static int check_fleet(struct reading *reading) {
     if (!given || (config->fleet.lease == 0 && !config->fleet.average_every))
         return 0;
     if (config->fleet.lease < LEASE_MIN)
-        return config_fail(reading, given, "found %s%g; allowed is %g or more",
-                           strcmp(given, "fleet.lease") == 0 ? "" : "with fleet.lease ",
-                           config->fleet.lease, LEASE_MIN);
+        return config_fail(reading, given, "expected %s%g or more, got %g",
+                           strcmp(given, "fleet.lease") == 0 ? "" : "fleet.lease of ", LEASE_MIN,
+                           config->fleet.lease);
     if (!config_consumes(config))
         return config_fail(reading, given,
-                           "found without examples.redis.stream and examples.kafka.topic, whose "
-                           "partitions a fleet shares out; needed is one of them");
+                           "requires examples.redis.stream or examples.kafka.topic, whose "
+                           "partitions the fleet shares");
     if (consume->redis.latest || consume->kafka.latest)
         return config_fail(reading,
                            consume->redis.latest ? "examples.redis.from" : "examples.kafka.from",
-                           "found latest with fleet.lease; a fleet begins with the oldest message: "
-                           "allowed is earliest");
+                           "expected earliest with fleet.lease, got latest: a fleet begins with "
+                           "the oldest message");
     return 0;
 }
 
@@ -179,18 +176,17 @@ static int check_json(struct reading *reading) {
         return 0;
     if (!config_consumes(config))
         return config_fail(reading, given,
-                           "found without examples.redis.stream and examples.kafka.topic, whose "
-                           "messages it is for; runnel-feed has options of the same names");
+                           "requires examples.redis.stream or examples.kafka.topic; runnel-feed "
+                           "has options of the same names");
     if (input->column_count == 0)
         return config_fail(reading, given,
-                           "found without model.input.columns, which name the numbers of x");
+                           "requires model.input.columns, which names the numbers of x");
     config_mapping(config, fields, &options);
     const char *wrong = mapping_check(&options, &error);
     if (wrong)
         return config_fail(reading, wrong, "%s", error.text);
     if (options.count == 0 && !options.key && !options.time)
-        return config_fail(reading, given,
-                           "found alone; needed is examples.json.field, key_field or time_field");
+        return config_fail(reading, given, "requires examples.json.field, key_field or time_field");
     for (size_t n = 0; n < options.count; n++) {
         size_t size = mapping_column(fields[n]), k = 0;
         while (k < input->column_count && (strncmp(input->columns[k].name, fields[n], size) != 0 ||
@@ -217,13 +213,12 @@ static int check_consume(struct reading *reading) {
     const char *kafka = given_below(reading, "examples.kafka");
     const char *broker = redis ? "examples.redis" : "examples.kafka";
     if (redis && kafka)
-        return config_fail(reading, kafka, "found beside %s; allowed is one broker", redis);
+        return config_fail(reading, kafka, "cannot be combined with %s; configure one broker",
+                           redis);
     if (redis && !*consume->redis.stream)
-        return config_fail(reading, redis,
-                           "found without examples.redis.stream; needed is the stream to read");
+        return config_fail(reading, redis, "requires examples.redis.stream, the stream to read");
     if (kafka && !*consume->kafka.topic)
-        return config_fail(reading, kafka,
-                           "found without examples.kafka.topic; needed is the topic to read");
+        return config_fail(reading, kafka, "requires examples.kafka.topic, the topic to read");
     if (check_fleet(reading) != 0 || check_json(reading) != 0)
         return -1;
     if (!redis && !kafka)
@@ -238,20 +233,19 @@ static int check_consume(struct reading *reading) {
     const char *socket = given_among(reading, SOCKET);
     if (socket)
         return config_fail(reading, socket,
-                           "found beside %s; the daemon reads its examples there and opens no "
-                           "socket for them: allowed is one of both",
+                           "cannot be combined with %s, which replaces the examples socket; "
+                           "remove one of them",
                            broker);
     if (!reading->draft.config.journal.enabled)
         return config_fail(reading, "state.journal.enabled",
-                           "found false with %s, of which the journal keeps how far it is learned; "
-                           "allowed is true",
+                           "expected true with %s, whose position the journal stores, got false",
                            broker);
     return 0;
 }
 
-/* ---- What runnel-relay publishes: the daemon only checks it ---- */
+/* ---- Settings of runnel-relay ---- */
 
-/* What is published has to be there. */
+/* Published topics must be available. */
 static int check_messages(struct reading *reading) {
     const struct config *config = &reading->draft.config;
     const struct share_config *messages = &config->publish.messages;
@@ -260,20 +254,20 @@ static int check_messages(struct reading *reading) {
         enum topic topic = topic_find(messages->prefixes[n], strlen(messages->prefixes[n]));
         if (topic == TOPICS)
             return config_fail(reading, "publish.messages",
-                               "found \"%s\"; allowed are:" TOPIC_WORDS, messages->prefixes[n]);
+                               "unknown topic \"%s\"; expected some of:" TOPIC_WORDS "" TOPIC_WORDS,
+                               messages->prefixes[n]);
         predictions |= topic == TOPIC_PREDICTION;
     }
     if (predictions && config->predictions == PREDICTIONS_NONE)
         return config_fail(reading, "publish",
-                           "found predictions to publish, with statistics.predictions: false; "
-                           "needed is true or all");
+                           "predictions require statistics.predictions: true or all");
     return 0;
 }
 
 static int check_publish(struct reading *reading) {
     enum { BROKERS = 4 };
     const struct publish_config *publish = &reading->draft.config.publish;
-    /* Of each: its key, the schemes of its addresses, and a key that it alone has. */
+    /* The key of each broker, the schemes of its addresses, and a key that only it has. */
     const struct {
         const char *key, *schemes, *own, *address;
     } brokers[BROKERS] = {
@@ -294,14 +288,15 @@ static int check_publish(struct reading *reading) {
         if (!*brokers[n].address)
             continue;
         if (broker < BROKERS)
-            return config_fail(reading, brokers[n].key, "found beside %s; allowed is one broker",
+            return config_fail(reading, brokers[n].key,
+                               "cannot be combined with %s; configure "
+                               "one broker",
                                brokers[broker].key);
         broker = n;
     }
     for (int n = 0; n < BROKERS; n++)
         if (n != broker && brokers[n].own && config_given(reading, brokers[n].own))
-            return config_fail(reading, brokers[n].own, "found without %s, which alone has it",
-                               brokers[n].key);
+            return config_fail(reading, brokers[n].own, "requires %s", brokers[n].key);
     if (broker < BROKERS)
         return check_address(reading, brokers[broker].key, brokers[broker].schemes,
                              brokers[broker].address) ||
@@ -309,69 +304,64 @@ static int check_publish(struct reading *reading) {
                    ? -1
                    : check_messages(reading);
     const char *other = given_among(reading, OTHERS);
-    return other ? config_fail(reading, other,
-                               "found without a broker; needed is publish.mqtt, redis, kafka or "
-                               "nats")
-                 : 0;
+    return other ? config_fail(reading, other, "requires publish.mqtt, redis, kafka or nats") : 0;
 }
 
 /* ---- Security ---- */
 
-/* Lists of keys mean something only where there are keys, and what others can reach wants them. */
+/* Lists of keys require keys, and so do sockets that others can reach. */
 static int check_security(struct reading *reading) {
     const struct config *config = &reading->draft.config;
     bool keys = *config->security.secret != 0;
     for (size_t n = 0; n < SOCKET_ROLES && !keys; n++) {
         const struct socket_config *socket = socket_of(reading, n);
         if (*config->security.allow[n])
-            return config_fail(reading, sockets[n].allow,
-                               "found without security.secret; it is allowed only beside that");
+            return config_fail(reading, sockets[n].allow, "requires security.secret");
         if (config->security.insecure || socket->connect)
             continue;
         if (address_is_abstract(socket->endpoint))
             return config_fail(reading, sockets[n].bind,
-                               "found \"%s\", a name without a file, which every user of this "
-                               "machine can reach, without keys; allowed is ipc with a path, or "
-                               "any with security.secret (runnel-keygen) or, where all users may "
-                               "do everything, with security.insecure: true",
+                               "\"%s\" is an abstract socket that every user of this machine "
+                               "can reach; use ipc with a path, or set security.secret "
+                               "(runnel-keygen), or security.insecure: true to let all users do "
+                               "everything",
                                socket->endpoint);
         if (!address_is_local(socket->endpoint))
             return config_fail(reading, sockets[n].bind,
-                               "found \"%s\", which other machines can reach, without keys; "
-                               "allowed is loopback or ipc, or any with security.secret "
-                               "(runnel-keygen) or, on a trusted network, with "
-                               "security.insecure: true",
+                               "\"%s\" is reachable from other machines without keys; use "
+                               "loopback or ipc, or set security.secret (runnel-keygen), or "
+                               "security.insecure: true on a trusted network",
                                socket->endpoint);
     }
     return 0;
 }
 
-/* ---- The state, and paths ---- */
+/* ---- State and paths ---- */
 
 /* An acknowledgement means that the example is in the journal. */
 static int check_journal(struct reading *reading) {
     const struct config *config = &reading->draft.config;
     if (config->examples_socket == EXAMPLES_ROUTER && !config->journal.enabled)
         return config_fail(reading, "state.journal.enabled",
-                           "found false with examples.socket: router, which acknowledges what the "
-                           "journal has; allowed is true");
+                           "expected true with examples.socket: router, which acknowledges "
+                           "examples in the journal, got false");
     return 0;
 }
 
-/* The path as it is below a directory, of which `size` bytes count. */
+/* Put the path below the first `size` bytes of a directory. */
 static int put_below(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE],
                      const char *directory, size_t size, const char *rest) {
     char whole[2 * CONFIG_PATH_SIZE];
     int length = snprintf(whole, sizeof whole, "%.*s%s", (int)size, directory, rest);
     if (length >= CONFIG_PATH_SIZE)
-        return config_fail(reading, key, "found a path of %d bytes; allowed are at most %d", length,
-                           CONFIG_PATH_SIZE - 1);
+        return config_fail(reading, key, "expected a path of at most %d bytes, got %d bytes",
+                           CONFIG_PATH_SIZE - 1, length);
     strcpy(path, whole);
     return 0;
 }
 
-/* A path as a user means it: ~/ is the home directory; relative is to the file's own directory, or
-   on the command line to the working directory. */
+/* Resolve a path: ~/ is the home directory. A relative path begins in the directory of the file,
+   and in an override in the working directory. */
 static int resolve(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE]) {
     char rest[CONFIG_PATH_SIZE + 1];
     const char *file = reading->origin.path, *slash = strrchr(file, '/'), *home = getenv("HOME");
@@ -380,27 +370,29 @@ static int resolve(struct reading *reading, const char *key, char path[CONFIG_PA
         return home && *home == '/'
                    ? put_below(reading, key, path, home, strlen(home), rest + 2)
                    : config_fail(reading, key,
-                                 "found \"%s\", and $HOME is not set; write the whole path", path);
+                                 "cannot resolve \"%s\": $HOME is not set; write an absolute "
+                                 "path",
+                                 path);
     if (*path && *path != '/' && slash && !config_place(reading, key)->override)
         return put_below(reading, key, path, file, (size_t)(slash - file), rest);
     return 0;
 }
 
-/* People look for it from other directories. */
+/* Other programs use the path in other directories. */
 static int make_absolute(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE]) {
     char directory[CONFIG_PATH_SIZE], rest[CONFIG_PATH_SIZE + 1];
     if (*path == '/')
         return 0;
     if (!getcwd(directory, sizeof directory))
         return config_fail(reading, key,
-                           "found \"%s\", and the working directory has no path: %s; write the "
-                           "whole path",
+                           "cannot resolve \"%s\" in the working directory: %s; write an "
+                           "absolute path",
                            path, strerror(errno));
     snprintf(rest, sizeof rest, "/%s", path);
     return put_below(reading, key, path, directory, strlen(directory), rest);
 }
 
-/* $STATE_DIRECTORY is systemd's: one or more absolute paths with colons between them. */
+/* $STATE_DIRECTORY is set by systemd: one or more absolute paths separated by colons. */
 static int default_directory(struct reading *reading, const char *key) {
     struct config *config = &reading->draft.config;
     const char *systemd = getenv("STATE_DIRECTORY"), *state = getenv("XDG_STATE_HOME"),
@@ -417,11 +409,12 @@ static int default_directory(struct reading *reading, const char *key) {
                           home, config->name);
     else
         return config_fail(reading, key,
-                           "missing; needed is a path, since none of $STATE_DIRECTORY, "
-                           "$XDG_STATE_HOME and $HOME is set");
+                           "missing; expected a path, because $STATE_DIRECTORY, $XDG_STATE_HOME "
+                           "and $HOME are not set");
     if (length >= CONFIG_PATH_SIZE)
         return config_fail(reading, key,
-                           "the default from the environment has %d bytes; allowed are at most %d",
+                           "the default from the environment has %d bytes, the limit is %d; set "
+                           "this key",
                            length, CONFIG_PATH_SIZE - 1);
     return 0;
 }
@@ -438,7 +431,7 @@ static int check_paths(struct reading *reading) {
                : default_directory(reading, state);
 }
 
-/* ---- All of them ---- */
+/* ---- All checks ---- */
 
 int config_check_daemon(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {check_sockets,  check_consume, check_publish,

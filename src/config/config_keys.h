@@ -1,6 +1,6 @@
-/* The one table of keys, and questions about it. From it come reading, checking, overrides, the
-   digest, reloading, what `runneld --explain` says, the comments of conf/reference.yaml and the
-   keys of runnel.yaml(5). Paths are those of keys with numbers in the place of '*':
+/* The one table of keys, and functions for it. Reading, checks, overrides, the digest and
+   reloading use it, and so do `runneld --explain`, the comments of conf/reference.yaml and the
+   keys of runnel.yaml(5). Paths are those of keys with numbers in place of '*':
    "model.layers.0.size"; "" is the whole file. */
 #ifndef RUNNEL_CONFIG_KEYS_H
 #define RUNNEL_CONFIG_KEYS_H
@@ -9,40 +9,40 @@
 
 enum {
     CONFIG_KEYS_MAX = 160,
-    CONFIG_SUMMARY_SIZE = 1024, /* of the description of a key */
-    CONFIG_LINE_MAX = 100,      /* of a line of a document */
+    CONFIG_SUMMARY_SIZE = 1024, /* size of a key's description */
+    CONFIG_LINE_MAX = 100,      /* size of a line in a document */
 };
 
 extern const struct config_key *const config_keys; /* complete before main begins */
 extern const size_t config_key_count;
 
-/* ---- Paths, and descriptions below (config_paths.c) ---- */
+/* ---- Paths, and descriptions of keys (config_paths.c) ---- */
 
 enum path_kind { PATH_UNKNOWN, PATH_MAPPING, PATH_LIST, PATH_KEY };
 
-/* What the path names. For PATH_KEY, `key` (may be NULL) is its row, else NULL; `layer` (may be
-   NULL) the number, 0 without one. */
+/* The kind of a path. For PATH_KEY, `key` (may be NULL) is its row, else NULL; `layer` (may be
+   NULL) is its number, or 0. */
 enum path_kind config_path_kind(const char *path, const struct config_key **key, size_t *layer);
 
-/* Whether the key lies at or below `path`, where N may stand for a number. */
+/* Whether the key is at or below `path`, in which N may stand for a number. */
 bool config_key_below(const struct config_key *key, const char *path);
 
-/* Whether the path names a layer, and which. */
+/* Whether the path is a layer, and its number. */
 bool config_path_layer(const char *path, size_t *layer);
 
-/* As config_key_path; of a socket that connects, as that is written. */
+/* The path for the configuration: the connect key for a socket that connects, else
+   config_key_path. */
 void config_key_written(const struct config_key *key, size_t layer, const struct config *config,
                         char path[CONFIG_KEY_SIZE]);
 
-/* As documents have it: "model.layers.N.size". */
+/* The path in documents: "model.layers.N.size". */
 void config_key_title(const struct config_key *key, char path[CONFIG_KEY_SIZE]);
 
-/* The names right below `path`, as "a, b, c". */
+/* The names directly below `path`, as "a, b, c". */
 void config_path_children(const char *path, char *text, size_t size);
 
-/* ` (did you mean "PATH"?)` with the known path that an unknown one was probably meant to be: a
-   sibling in similar spelling, or the same last word elsewhere; "" when there is none. Returns
-   `text`. */
+/* ` (did you mean "PATH"?)` for an unknown path, with a sibling of similar spelling or the same
+   last word elsewhere; "" without one. Returns `text`. */
 enum { CONFIG_MEANT_SIZE = CONFIG_KEY_SIZE + 20 };
 const char *config_path_meant(const char *path, char text[CONFIG_MEANT_SIZE]);
 
@@ -51,28 +51,29 @@ const char *config_path_meant(const char *path, char text[CONFIG_MEANT_SIZE]);
 /* The key's path with the layer's number: "model.layers.2.size". */
 void config_key_path(const struct config_key *key, size_t layer, char path[CONFIG_KEY_SIZE]);
 
-/* The value of the key at that path, as one would write it. Returns `text`. */
+/* The value of the key at that path, in the configuration's syntax. Returns `text`. */
 const char *config_word_at(const void *draft, const char *path, size_t layer,
                            char text[CONFIG_TEXT_SIZE]);
 
-/* Whether the key counts, by the value of the key `when`. */
+/* Whether the key applies, according to the value of the key `when`. */
 bool config_key_counts(const struct config_key *key, size_t layer, const void *draft);
 
-/* The hash over every key that has one of `flags` (KEY_DIGEST, KEY_DECIDES, KEY_MOMENT), and none
-   of `without`: "KEY=VALUE\n" of each, defaults written out, in the table's order. */
+/* The hash of all keys with one of `flags` (KEY_DIGEST, KEY_DECIDES, KEY_MOMENT) and none of
+   `without`: "KEY=VALUE\
+   " for each, including defaults, in the table's order. */
 uint64_t config_digest_of(const void *draft, unsigned flags, unsigned without);
 
 /* ---- Descriptions ---- */
 
-/* The description of the key in one sentence and a few words: its meaning, what is allowed, when it
-   counts, its default, whether it may change. Keys and values are in `backquotes`. */
+/* The description of a key: its meaning, expected values, condition, default, and whether it may
+   change. Keys and values are in `backquotes`. */
 void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_SIZE]);
 
-/* Bytes of the text's first word, or of its first `quoted text` with the punctuation after it. */
+/* Bytes of the text's first word, or of its first `quoted text` with the following punctuation. */
 size_t config_token(const char *text);
 
-/* Write the text in lines of at most CONFIG_LINE_MAX bytes, broken between tokens, which begin with
-   `first`, then with `next`. */
+/* Write the text in lines of at most CONFIG_LINE_MAX bytes, broken between tokens. The first
+   line begins with `first`, the others with `next`. */
 void config_wrap(FILE *out, const char *first, const char *next, const char *text);
 
 #endif

@@ -21,18 +21,17 @@ int config_read_tag(const struct walk *walk, const yaml_node_t *node, const char
     char found[CONFIG_TEXT_SIZE];
     if (!config_name_good(name))
         return walk_fail(walk, node, path,
-                         "found the tag \"%.*s\"; allowed are names of 1 to %d letters, digits, "
-                         "'-', '_' and '.'",
+                         "invalid tag name \"%.*s\"; expected 1 to %d letters, digits, '-', '_' "
+                         "and '.'",
                          CONFIG_SHOWN_MAX, name, CONFIG_MEMBER_NAME_SIZE - 1);
     remove_tag(tags, name);
     if (walk_is_null(node))
         return 0;
     if (!walk_has_text(node) || node->data.scalar.length >= CONFIG_TAG_SIZE)
-        return walk_fail(walk, node, path, "found %s; allowed is a text of at most %d bytes",
-                         walk_shown(node, found), CONFIG_TAG_SIZE - 1);
+        return walk_fail(walk, node, path, "expected a text of at most %d bytes, got %s",
+                         CONFIG_TAG_SIZE - 1, walk_shown(node, found));
     if (tags->count == CONFIG_TAGS_MAX)
-        return walk_fail(walk, node, path, "found more than %d tags; that many are allowed",
-                         CONFIG_TAGS_MAX);
+        return walk_fail(walk, node, path, "too many tags; the limit is %d", CONFIG_TAGS_MAX);
     struct tag_config *tag = &tags->list[tags->count++];
     strcpy(tag->name, name);
     strcpy(tag->text, walk_text(node));
@@ -42,7 +41,7 @@ int config_read_tag(const struct walk *walk, const yaml_node_t *node, const char
 static int tags_read(const struct walk *walk, const yaml_node_t *node, const struct config_key *key,
                      const char *path, void *where) {
     memset(where, 0, key->type->size);
-    if (walk_is_null(node)) /* a heading whose tags are all commented out */
+    if (walk_is_null(node)) /* a heading with all tags commented out */
         return 0;
     if (node->type != YAML_MAPPING_NODE)
         return config_fail_value(walk, node, key, path);
@@ -60,7 +59,7 @@ static int tags_read(const struct walk *walk, const yaml_node_t *node, const str
     return 0;
 }
 
-/* "site: osaka, run: 7", in a document in braces. */
+/* "site: osaka, run: 7", in a document with braces. */
 static void tags_print(const struct config_key *key, const void *where, struct config_text *to) {
     const struct tags_config *tags = where;
     (void)key;
@@ -92,44 +91,43 @@ static const yaml_node_t *value_of(const struct walk *walk, const yaml_node_t *m
     return NULL;
 }
 
-/* "KEY=VALUE" after what members have set so far. */
+/* Append "KEY=VALUE" to the texts of all members. */
 static int append_set(const struct walk *walk, const yaml_node_t *name, const yaml_node_t *value,
                       struct config *config, const struct member_config *member) {
     char text[CONFIG_SET_SIZE];
     if (name->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE ||
         snprintf(text, sizeof text, "%s=%s", walk_text(name), walk_text(value)) >= CONFIG_SET_SIZE)
         return walk_fail(walk, name, "members",
-                         "found a key that member %s sets without one short value; allowed is "
-                         "KEY: VALUE, as in model.layers.0.size: 32",
+                         "invalid key or value of member %s; expected KEY: VALUE with one short "
+                         "value, as in model.layers.0.size: 32",
                          member->name);
     size_t size = strlen(text) + 1;
     if (config->sets_size + size > CONFIG_SETS_SIZE)
         return walk_fail(walk, name, "members",
-                         "found more than %d bytes that all members set; allowed are at most that "
-                         "many: what most of them set can stand in the configuration itself",
+                         "the settings of all members exceed %d bytes; move common settings to "
+                         "the configuration itself",
                          CONFIG_SETS_SIZE);
     memcpy(config->sets + config->sets_size, text, size);
     config->sets_size += size;
     return 0;
 }
 
-/* What a member sets: a mapping of paths to values. */
+/* The settings of a member: a mapping from paths to values. */
 static int read_sets(const struct walk *walk, const yaml_node_t *node, struct config *config,
                      const struct member_config *member) {
     char found[CONFIG_TEXT_SIZE];
     if (node->type != YAML_MAPPING_NODE)
         return walk_fail(walk, node, "members",
-                         "found %s, which member %s sets; allowed is a mapping, as in "
-                         "{model.layers.0.size: 32}",
-                         walk_shown(node, found), member->name);
+                         "expected a mapping in set of member %s, as in {model.layers.0.size: "
+                         "32}, got %s",
+                         member->name, walk_shown(node, found));
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (size_t n = 0; pair < node->data.mapping.pairs.top; pair++, n++) {
         const yaml_node_t *name = walk_node(walk, pair->key);
         if (n == CONFIG_SETS_MAX)
-            return walk_fail(
-                walk, name, "members",
-                "found more than %d keys that member %s sets; allowed are at most that many",
-                CONFIG_SETS_MAX, member->name);
+            return walk_fail(walk, name, "members",
+                             "too many keys in set of member %s; the limit is %d", member->name,
+                             CONFIG_SETS_MAX);
         if (append_set(walk, name, walk_node(walk, pair->value), config, member) != 0 ||
             walk_once(walk, node, pair, walk_text(name)) != 0)
             return -1;
@@ -147,10 +145,9 @@ static int read_member(const struct walk *walk, const yaml_node_t *node,
         node->data.mapping.pairs.top - node->data.mapping.pairs.start > 1 + (sets != NULL))
         return config_fail_value(walk, node, key, key->path);
     if (!config_label_good(walk_text(name)))
-        return walk_fail(
-            walk, name, key->path,
-            "found the name \"%.*s\"; allowed are 1 to %d letters, digits, '-' and '_'",
-            CONFIG_SHOWN_MAX, walk_text(name), CONFIG_MEMBER_NAME_SIZE - 1);
+        return walk_fail(walk, name, key->path,
+                         "invalid name \"%.*s\"; expected 1 to %d letters, digits, '-' and '_'",
+                         CONFIG_SHOWN_MAX, walk_text(name), CONFIG_MEMBER_NAME_SIZE - 1);
     strcpy(member->name, walk_text(name));
     member->sets = config->sets_size;
     if (sets && read_sets(walk, sets, config, member) != 0)
@@ -166,8 +163,8 @@ static int members_read(const struct walk *walk, const yaml_node_t *node,
         return config_fail_value(walk, node, key, path);
     size_t count = walk_items(node);
     if (count > CONFIG_MEMBERS_MAX)
-        return walk_fail(walk, node, path, "found a list of %zu; allowed are at most %d members",
-                         count, CONFIG_MEMBERS_MAX);
+        return walk_fail(walk, node, path, "expected at most %d members, got %zu",
+                         CONFIG_MEMBERS_MAX, count);
     memset(config->members, 0, sizeof config->members);
     memset(config->sets, 0, sizeof config->sets);
     config->sets_size = 0;
@@ -194,7 +191,7 @@ static void members_print(const struct config_key *key, const void *where, struc
         config_add(to, "[]");
 }
 
-/* As written: what else a member has follows from other keys. */
+/* Compare the written texts: all other values of a member follow from other keys. */
 static bool members_same(const struct config_key *key, const void *left, const void *right) {
     const struct config *a = AROUND(left, const struct config, members_given);
     const struct config *b = AROUND(right, const struct config, members_given);
@@ -205,7 +202,7 @@ static bool members_same(const struct config_key *key, const void *left, const v
     return same && a->sets_size == b->sets_size && !memcmp(a->sets, b->sets, a->sets_size);
 }
 
-/* They are written in lines of their own: config_print.c. */
+/* Members are written on their own lines: config_print.c. */
 const struct value_type value_members = {
     "list of mappings",
     "a list of at most $most, as in [{name: a}, {name: b, set: {KEY: VALUE}}]",
@@ -225,37 +222,42 @@ const struct value_type value_members = {
 #define OF_SYMBOL .when = "kind", .is = "symbol"
 #define OF_CYCLE .when = "kind", .is = "cycle"
 
-/* What a fallback says is not printed, so that digests stay when a key is added. */
+/* Values equal to the fallback are not printed, so that digests stay the same when a key is
+   added. */
 const struct config_key config_column_keys[COLUMN_KEYS] = {
-    [COLUMN_NAME] = {"name", &value_label, OF(name), .fallback = "", .what = "what the column is called"},
+    [COLUMN_NAME] = {"name", &value_label, OF(name), .fallback = "", .what = "name of the column"},
     [COLUMN_KIND] = {"kind", &value_word, OF(kind), .words = "real|symbol|cycle", .fallback = "",
-                     .what = "what its values are"},
+                     .what = "kind of the column's values"},
     [COLUMN_SCALE] = {"scale", &value_choice, OF(standard), .words = "none|standard", .fallback = "none",
                       OF_REAL, .what = "running standardization"},
     [COLUMN_MEMORY] = {"memory", &value_count, OF(memory), RANGE(0, MEMORY_MAX), .fallback = "0", OF_REAL,
                        .what = "values that mean and deviation remember, 0 = all"},
     [COLUMN_LIMIT] = {"limit", &value_real, OF(limit), RANGE(0, LIMIT_MAX), .fallback = "0", OF_REAL,
-                      .what = "deviations that a value is away at most, 0 = no limit"},
+                      .what = "largest distance of a value from the mean, in deviations, 0 = no "
+                              "limit"},
     [COLUMN_MISSING] = {"missing", &value_choice, OF(hold), .words = "reject|hold", .fallback = "reject",
-                        OF_REAL, .what = "what becomes of a NaN"},
+                        OF_REAL, .what = "treatment of a NaN"},
     [COLUMN_MASK] = {"mask", &value_boolean, OF(mask), .fallback = "false", OF_REAL,
-                     .what = "an input that is 1 where the value was not observed"},
+                     .what = "add an input that is 1 where the value was not observed"},
     [COLUMN_SIZE] = {"size", &value_size, OF(size), RANGE(1, INPUT_MAX), .fallback = "0", OF_SYMBOL,
                      .what = "size of the alphabet"},
     [COLUMN_EMBEDDING] = {"embedding", &value_size, OF(embedding), RANGE(0, LAYER_SIZE_MAX), .fallback = "0",
                           OF_SYMBOL, .what = "width of the learned embedding, 0 = one-hot"},
     [COLUMN_CAPACITY] = {"vocabulary.capacity", &value_size, OF(vocabulary.capacity), RANGE(1, VOCABULARY_MAX),
-                         .fallback = "0", OF_SYMBOL, .what = "words that get an id each"},
+                         .fallback = "0", OF_SYMBOL, .what = "words that get a symbol each"},
     [COLUMN_UNKNOWN] = {"vocabulary.unknown", &value_choice, OF(vocabulary.reject), .words = "share|reject",
-                        .fallback = "share", OF_SYMBOL, .what = "what becomes of a word beyond the capacity"},
+                        .fallback = "share", OF_SYMBOL, .what = "treatment of a word beyond the "
+                                                                "capacity"},
     [COLUMN_FORGET] = {"vocabulary.forget", &value_choice, OF(vocabulary.lru), .words = "none|lru",
-                       .fallback = "none", OF_SYMBOL, .what = "which word is forgotten"},
+                       .fallback = "none", OF_SYMBOL, .what = "which word is forgotten when all "
+                                                              "symbols are in use"},
     [COLUMN_HASH] = {"hash", &value_size, OF(hash), RANGE(1, INPUT_MAX), .fallback = "0", OF_SYMBOL,
-                     .what = "symbols that words are hashed to"},
+                     .what = "number of symbols that words are hashed to"},
     [COLUMN_PERIOD] = {"period", &value_real, OF(period), RANGE(1e-9, 1e12), .fallback = "0", OF_CYCLE,
-                       .what = "after which the values begin again"},
+                       .what = "period of the values"},
     [COLUMN_HARMONICS] = {"harmonics", &value_size, OF(harmonics), RANGE(1, COLUMN_HARMONICS_MAX),
-                          .fallback = "1", OF_CYCLE, .what = "sines and cosines, of k times the frequency each"},
+                          .fallback = "1", OF_CYCLE, .what = "number of sines and cosines, of k "
+                                                             "times the frequency each"},
 };
 /* clang-format on */
 
@@ -265,12 +267,11 @@ static int fail_unknown(const struct walk *walk, const yaml_node_t *name, const 
     for (unsigned n = 0; n < COLUMN_KEYS; n++)
         config_add(&to, "%s%s", n ? "|" : "", config_column_keys[n].path);
     config_words_list(words, list, sizeof list);
-    return walk_fail(walk, name, path, "found the key \"%.*s\"%s; allowed of a column are %s",
-                     CONFIG_SHOWN_MAX, walk_text(name),
-                     config_word_meant(words, walk_text(name), meant), list);
+    return walk_fail(walk, name, path, "unknown key \"%.*s\"%s; expected %s", CONFIG_SHOWN_MAX,
+                     walk_text(name), config_word_meant(words, walk_text(name), meant), list);
 }
 
-/* The pairs of a column's mapping, or of its vocabulary: the keys there begin with `section`. */
+/* Read the pairs of a column's mapping, or of its vocabulary, whose keys begin with `section`. */
 static int read_pairs(const struct walk *walk, const yaml_node_t *mapping, const char *path,
                       const char *section, struct column *column) {
     const yaml_node_pair_t *pair = mapping->data.mapping.pairs.start;
@@ -279,7 +280,7 @@ static int read_pairs(const struct walk *walk, const yaml_node_t *mapping, const
         char at[CONFIG_KEY_SIZE + COLUMN_NAME_SIZE], found[CONFIG_TEXT_SIZE],
             whole[CONFIG_TEXT_SIZE];
         if (name->type != YAML_SCALAR_NODE)
-            return walk_fail(walk, name, path, "found a list or a mapping where a key is allowed");
+            return walk_fail(walk, name, path, "expected a key, got a list or a mapping");
         if (!*section && !strcmp(walk_text(name), "vocabulary") &&
             value->type == YAML_MAPPING_NODE) {
             if (read_pairs(walk, value, path, "vocabulary.", column) != 0)
@@ -299,8 +300,8 @@ static int read_pairs(const struct walk *walk, const yaml_node_t *mapping, const
         if (key == &config_column_keys[COLUMN_NAME] &&
             !(scalar && config_label_good(walk_text(value))))
             return walk_fail(walk, value, at,
-                             "found %s; allowed are 1 to %d letters, digits, '-' and '_'",
-                             walk_shown(value, found), COLUMN_NAME_SIZE - 1);
+                             "expected 1 to %d letters, digits, '-' and '_', got %s",
+                             COLUMN_NAME_SIZE - 1, walk_shown(value, found));
         if (!scalar || config_value_store(key, 0, walk_text(value), !walk_is_plain(value), column))
             return config_fail_value(walk, value, key, at);
         column->given |= 1U << (key - config_column_keys);
@@ -308,12 +309,12 @@ static int read_pairs(const struct walk *walk, const yaml_node_t *mapping, const
     return 0;
 }
 
-/* Whether the key is one of all kinds of columns, or of this one's. */
+/* Whether the key belongs to all kinds of columns, or to this kind. */
 static bool is_of_kind(const struct config_key *key, const struct column *column) {
     return !key->is || !strcmp(key->is, column_kind_name(column->kind));
 }
 
-/* What its kind needs is there, and nothing that another one needs. */
+/* Check that the column has the required keys of its kind, and no key of another kind. */
 static int check_kind(const struct walk *walk, const yaml_node_t *node, const char *path,
                       const struct column *column) {
     const char *kind = column_kind_name(column->kind);
@@ -321,7 +322,7 @@ static int check_kind(const struct walk *walk, const yaml_node_t *node, const ch
         const struct config_key *key = &config_column_keys[n];
         if (!is_of_kind(key, column) && column->given >> n & 1)
             return walk_fail(walk, node, path,
-                             "found %s with kind: %s; it is allowed only with kind: %s", key->path,
+                             "%s is not supported with kind: %s; it requires kind: %s", key->path,
                              kind, key->is);
     }
     static const unsigned needs[] = {
@@ -330,18 +331,18 @@ static int check_kind(const struct walk *walk, const yaml_node_t *node, const ch
         [COLUMN_CYCLE] = 1U << COLUMN_PERIOD,
     };
     if (!(column->given >> COLUMN_NAME & 1))
-        return walk_fail(walk, node, path, "found a column without a name");
+        return walk_fail(walk, node, path, "missing name of the column");
     if (column->given & needs[column->kind])
         return 0;
     const struct config_key *needed =
         &config_column_keys[column->kind == COLUMN_SYMBOL ? COLUMN_SIZE : COLUMN_PERIOD];
     char expected[CONFIG_TEXT_SIZE];
     config_value_expected(needed, expected, sizeof expected);
-    return walk_fail(walk, node, path, "found the column %s without %s; kind: %s needs it: %s (%s)",
+    return walk_fail(walk, node, path, "column %s requires %s with kind: %s; expected %s (%s)",
                      column->name, needed->path, kind, expected, needed->what);
 }
 
-/* The alphabet that words bring. One of the ways to say it is given. */
+/* The alphabet from a vocabulary or hash. Only one of the ways to define it may be given. */
 static int read_words(const struct walk *walk, const yaml_node_t *node, const char *path,
                       struct column *column) {
     static const enum column_key ways[] = {COLUMN_SIZE, COLUMN_CAPACITY, COLUMN_HASH};
@@ -351,7 +352,7 @@ static int read_words(const struct walk *walk, const yaml_node_t *node, const ch
             continue;
         if (first)
             return walk_fail(walk, node, path,
-                             "found %s of the column %s beside %s; allowed is one of them",
+                             "%s of column %s cannot be combined with %s; remove one of them",
                              config_column_keys[ways[n]].path, column->name, first);
         first = config_column_keys[ways[n]].path;
     }
@@ -362,7 +363,7 @@ static int read_words(const struct walk *walk, const yaml_node_t *node, const ch
     return 0;
 }
 
-/* How many the list has; not 0: it is none, or one of too many. */
+/* Count the items of the list. Not 0: the node is not a list, or the count is invalid. */
 static int count_items(const struct walk *walk, const yaml_node_t *node,
                        const struct config_key *key, const char *what, size_t *count) {
     if (node->type != YAML_SEQUENCE_NODE)
@@ -370,8 +371,8 @@ static int count_items(const struct walk *walk, const yaml_node_t *node,
     *count = walk_items(node);
     if (*count >= 1 && *count <= COLUMNS_MAX)
         return 0;
-    return walk_fail(walk, node, key->path, "found a list of %zu; allowed is a list of 1 to %d %s",
-                     *count, COLUMNS_MAX, what);
+    return walk_fail(walk, node, key->path, "expected a list of 1 to %d %s, got %zu", COLUMNS_MAX,
+                     what, *count);
 }
 
 static int columns_read(const struct walk *walk, const yaml_node_t *node,
@@ -392,15 +393,13 @@ static int columns_read(const struct walk *walk, const yaml_node_t *node,
             return -1;
         for (size_t m = 0; m < n; m++)
             if (!strcmp(input->columns[m].name, column->name))
-                return walk_fail(walk, one, path,
-                                 "found the name %s, which column %zu has too; allowed is another "
-                                 "one",
+                return walk_fail(walk, one, path, "duplicate name %s (also column %zu)",
                                  column->name, m);
     }
     return 0;
 }
 
-/* No text: a list, or none. */
+/* A text is never valid: columns are a list. */
 static int columns_store(const struct config_key *key, const char *text, bool quoted, void *where) {
     (void)key, (void)quoted;
     *(size_t *)where = 0;
@@ -419,8 +418,9 @@ static void print_column(struct config_text *to, const struct column *column) {
     config_add(to, "}");
 }
 
-/* What a column of this kind says: of ways to say the size of an alphabet the one that it has. */
-static bool is_said(unsigned k, const struct column *column, const struct input *input) {
+/* Whether a column of this kind prints the key. Of the ways to define an alphabet only the used
+   one is printed. */
+static bool is_defined(unsigned k, const struct column *column, const struct input *input) {
     const struct vocabulary *words = &column->vocabulary;
     const bool own = input->scale != SCALE_FORECAST, standard = own && column->standard;
     const bool left_out[COLUMN_KEYS] = {
@@ -437,7 +437,7 @@ static bool is_said(unsigned k, const struct column *column, const struct input 
     return !left_out[k];
 }
 
-/* Keys of a vocabulary stand in a mapping of their own, and follow each other. */
+/* Keys of a vocabulary are consecutive, and form a mapping of their own. */
 static void write_column(struct config_text *to, const struct column *column,
                          const struct input *input) {
     static const char vocabulary[] = "vocabulary.";
@@ -446,7 +446,7 @@ static void write_column(struct config_text *to, const struct column *column,
     for (unsigned k = 0; k < COLUMN_KEYS; k++) {
         const struct config_key *key = &config_column_keys[k];
         bool word = config_path_below(key->path, "vocabulary");
-        if (!is_of_kind(key, column) || !is_said(k, column, input))
+        if (!is_of_kind(key, column) || !is_defined(k, column, input))
             continue;
         config_add(to, "%s%s", inside && !word ? "}" : "", before);
         if (word && !inside)
@@ -459,8 +459,8 @@ static void write_column(struct config_text *to, const struct column *column,
     config_add(to, inside ? "}}" : "}");
 }
 
-/* In a document all keys that count, else those that are not the default: so digests stay when a
-   key is added. */
+/* Print all keys that apply in a document, else those that differ from the default, so that
+   digests stay the same when a key is added. */
 static void columns_print(const struct config_key *key, const void *where, struct config_text *to) {
     const struct input *input = AROUND(where, const struct input, column_count);
     (void)key;
@@ -474,7 +474,7 @@ static void columns_print(const struct config_key *key, const void *where, struc
     config_add(to, input->column_count ? "]" : "");
 }
 
-/* Lists of columns, or of their names. */
+/* Compare lists of columns, or of their names. */
 static bool columns_same(const struct config_key *key, const void *a, const void *b) {
     char *text = malloc(2 * (size_t)CONFIG_LIST_SIZE);
     if (!text)
@@ -510,7 +510,7 @@ static int names_read(const struct walk *walk, const yaml_node_t *node,
     for (size_t n = 0; n < *count; n++) {
         const yaml_node_t *name = walk_node(walk, node->data.sequence.items.start[n]);
         if (name->type != YAML_SCALAR_NODE || !config_label_good(walk_text(name)))
-            return walk_fail(walk, name, path, "found %s; allowed is the name of a column",
+            return walk_fail(walk, name, path, "expected a column name, got %s",
                              walk_shown(name, found));
         strcpy(draft->output_columns[n], walk_text(name));
     }
@@ -532,7 +532,7 @@ static void names_print(const struct config_key *key, const void *where, struct 
 }
 
 const struct value_type value_column_names = {
-    "list of words",     "a list of names, each once, of target: next those of columns",
+    "list of words",     "a list of names, each once; with target: next names of columns",
     sizeof(size_t),      .store = columns_store,
     .read = names_read,  .print = names_print,
     .same = columns_same};

@@ -1,5 +1,5 @@
-/* Members: several networks on the same streams, each a configuration of its own that differs in
-   what the member sets. */
+/* Members: several networks for the same streams. Each has its own configuration, with the
+   values that it sets. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -23,20 +23,17 @@ static int check_names(const struct reading *reading) {
         const char *name = config->members[n].name;
         if (is_expert(name) || config_words_contain(combines, name, NULL))
             return config_fail(reading, "members",
-                               "found a member with the name %s, which an expert or a word of "
-                               "combine has; allowed is another one",
+                               "invalid member name %s: it is the name of an expert or a word "
+                               "of combine; use another name",
                                name);
         for (size_t m = 0; m < n; m++)
             if (!strcmp(config->members[m].name, name))
-                return config_fail(reading, "members",
-                                   "found two members with the name %s; allowed is another one for "
-                                   "each",
-                                   name);
+                return config_fail(reading, "members", "duplicate member name %s", name);
     }
     return 0;
 }
 
-/* `combine` as mixture.h has it: words, then experts and members by their place. */
+/* Resolve `combine` to the index of mixture.h: words, then experts and members by position. */
 static int resolve_combine(struct reading *reading) {
     enum { NAMES_SIZE = (COMBINE_ONE + EXPERTS + CONFIG_MEMBERS_MAX) * CONFIG_MEMBER_NAME_SIZE };
     struct config *config = &reading->draft.config;
@@ -53,14 +50,14 @@ static int resolve_combine(struct reading *reading) {
         config_add(&to, "|" CONFIG_NETWORK);
     if (!config_words_contain(names, config->combine, &place))
         return config_fail(reading, "combine",
-                           "found \"%s\"; allowed is mlpoly, average, best, or the name of one of "
-                           "experts or members",
+                           "expected mlpoly, average, best, or the name of an expert or a "
+                           "member, got \"%s\"",
                            config->combine);
     config->combined = (unsigned)place;
     return 0;
 }
 
-/* What is of all members cannot be another for one of them. */
+/* A member cannot set values that all members share. */
 static int check_set(const struct reading *reading, const struct member_config *member,
                      const char *set) {
     static const char *const own[] = {"model.layers", "model.output", "learning", "seed"};
@@ -76,15 +73,15 @@ static int check_set(const struct reading *reading, const struct member_config *
     if (allowed)
         return 0;
     return config_fail(reading, "members",
-                       "found %s, which member %s sets; allowed are keys of model.layers, "
-                       "model.output but ahead and learning but max_streams, threads and pin, and "
-                       "seed: all members have the same streams, inputs, horizons and threads",
-                       path, member->name);
+                       "member %s cannot set %s; expected seed or keys of model.layers, "
+                       "model.output (except ahead) or learning (except max_streams, threads "
+                       "and pin)",
+                       member->name, path);
 }
 
 static const struct digest {
     unsigned flags, without;
-    size_t text; /* where in struct config */
+    size_t text; /* offset in struct config */
 } digests[] = {
     {KEY_DIGEST, 0, offsetof(struct config, compatible)},
     {KEY_DIGEST, KEY_WINDOW | KEY_MOMENT, offsetof(struct config, lasting)},
@@ -99,7 +96,7 @@ static void add_digests(const struct draft *draft, const char *name, uint64_t va
     }
 }
 
-/* The configuration with what one member sets. */
+/* Check the configuration with the values of one member. */
 static int check_member(struct reading *reading, struct member_config *member, struct reading *own,
                         uint64_t values[DIGESTS]) {
     char verb[CONFIG_PATH_SIZE + CONFIG_TEXT_SIZE];
@@ -172,7 +169,7 @@ void config_member_network(const struct config *config, size_t member,
 
 /* ---- All networks in one line ---- */
 
-enum { SHAPES_TOLD = 6, NAMES_TOLD = 3 };
+enum { SHAPES_SHOWN = 6, NAMES_SHOWN = 3 };
 
 static void summarize(const struct config *config, size_t member,
                       char summary[MODEL_SUMMARY_SIZE]) {
@@ -181,7 +178,7 @@ static void summarize(const struct config *config, size_t member,
     model_summary(&architecture, summary);
 }
 
-/* Of each member the first one that is described alike. */
+/* Find the first member with the same description as each member. */
 static void find_alike(const struct config *config, size_t first[CONFIG_MEMBERS_MAX]) {
     uint64_t hashes[CONFIG_MEMBERS_MAX];
     for (size_t m = 0; m < config->member_count; m++) {
@@ -194,8 +191,8 @@ static void find_alike(const struct config *config, size_t first[CONFIG_MEMBERS_
     }
 }
 
-/* "; member wide: lstm 70 norm > squared 2, next" of the members like this one, without the input,
-   which is that of all. */
+/* "; member wide: lstm 70 norm > squared 2, next" for the members with the description of this
+   one, without the common input. */
 static void add_others(const struct config *config, const size_t *first, size_t member,
                        struct config_text *to) {
     char summary[MODEL_SUMMARY_SIZE];
@@ -203,11 +200,11 @@ static void add_others(const struct config *config, const size_t *first, size_t 
     for (size_t m = member; m < config->member_count; m++)
         count += first[m] == member;
     config_add(to, "; member%s ", count == 1 ? "" : "s");
-    for (size_t m = member, told = 0; m < config->member_count && told < NAMES_TOLD; m++)
+    for (size_t m = member, named = 0; m < config->member_count && named < NAMES_SHOWN; m++)
         if (first[m] == member)
-            config_add(to, "%s%s", told++ ? ", " : "", config->members[m].name);
-    if (count > NAMES_TOLD)
-        config_add(to, " and %zu more", count - NAMES_TOLD);
+            config_add(to, "%s%s", named++ ? ", " : "", config->members[m].name);
+    if (count > NAMES_SHOWN)
+        config_add(to, " and %zu more", count - NAMES_SHOWN);
     summarize(config, member, summary);
     const char *input_end = strstr(summary, " > ");
     config_add(to, ": %s", input_end ? input_end + strlen(" > ") : summary);
@@ -224,8 +221,8 @@ void config_networks(const struct config *config, char text[CONFIG_NETWORKS_SIZE
     summarize(config, 0, text);
     to.used = strlen(text);
     for (size_t m = 1; m < config->member_count; m++)
-        if (first[m] == m && shapes++ < SHAPES_TOLD)
+        if (first[m] == m && shapes++ < SHAPES_SHOWN)
             add_others(config, first, m, &to);
-    if (shapes > SHAPES_TOLD)
-        config_add(&to, "; %zu more kinds of networks", shapes - SHAPES_TOLD);
+    if (shapes > SHAPES_SHOWN)
+        config_add(&to, "; %zu more kinds of networks", shapes - SHAPES_SHOWN);
 }

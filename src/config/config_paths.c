@@ -1,5 +1,5 @@
-/* Questions about keys: what a path names, what a misspelt or short one means, what a key is for.
- */
+/* Paths of keys: their kinds, suggestions for misspelt ones, short names, and descriptions of
+   keys. */
 #include "config_keys.h"
 
 #include <assert.h>
@@ -9,10 +9,10 @@
 
 #include "common/error.h"
 
-/* What may stand in the place of a number: N or '*' for any; in short names any digits. */
+/* Accepted forms of a number: N or '*' for any; in short names any digits. */
 enum numbers { NUMBERS, NUMBERS_OR_N, NUMBERS_OF_NAMES };
 
-/* The path as keys have theirs, with '*' for its number, which is returned; NULL: there is none. */
+/* The path as in the table, with '*' for its number, which is returned; NULL: no such key. */
 static const char *generalize(const char *path, enum numbers numbers,
                               char pattern[CONFIG_KEY_SIZE]) {
     enum { NUMBER_DIGITS = 6 };
@@ -38,7 +38,8 @@ static const char *generalize(const char *path, enum numbers numbers,
     return number;
 }
 
-/* What the key's path has after the pattern: "" if it is the same; NULL if it lies elsewhere. */
+/* The rest of the key's path after the pattern: "" if they are equal; NULL if the key is not
+   below it. */
 static const char *rest_of(const struct config_key *key, const char *pattern) {
     size_t length = strlen(pattern);
     if (!length)
@@ -86,7 +87,7 @@ void config_key_written(const struct config_key *key, size_t layer, const struct
                         char path[CONFIG_KEY_SIZE]) {
     const struct socket_config *socket = config_value_home(key, layer, config);
     bool connects = key->type == &value_bind && socket->connect;
-    config_key_path(connects ? key + 1 : key, layer, path); /* its row is the next one */
+    config_key_path(connects ? key + 1 : key, layer, path); /* the next row */
 }
 
 void config_key_title(const struct config_key *key, char path[CONFIG_KEY_SIZE]) {
@@ -96,8 +97,8 @@ void config_key_title(const struct config_key *key, char path[CONFIG_KEY_SIZE]) 
         *star = 'N';
 }
 
-/* The next row from `*row` on that has another child of `path` than the row before it, the child's
-   name: children of one name follow each other in the table. */
+/* The next row from `*row` on whose child of `path` differs from that of the previous row, and
+   the child's name. Children with the same name are consecutive in the table. */
 static const char *next_child(const char *path, size_t *row, size_t *length) {
     char pattern[CONFIG_KEY_SIZE];
     generalize(path, NUMBERS, pattern);
@@ -121,7 +122,7 @@ void config_path_children(const char *path, char *text, size_t size) {
         config_add(&to, "%s%.*s", to.used ? ", " : "", (int)length, name);
 }
 
-/* The key elsewhere that ends in the same word, of several the one with the most in common. */
+/* The key elsewhere with the same last word; of several the most similar one. */
 static bool same_word(const char *path, const char *last, char suggestion[CONFIG_KEY_SIZE]) {
     size_t most = 0;
     for (size_t k = 0; k < config_key_count; k++) {
@@ -159,7 +160,7 @@ const char *config_path_meant(const char *path, char text[CONFIG_MEANT_SIZE]) {
 
 enum { MEANT_MAX = 32 };
 
-/* What a short name may mean: paths, with N for a layer's number that it does not say. */
+/* Candidates for a short name: paths, with N for a missing layer number. */
 struct meant {
     char paths[MEANT_MAX][CONFIG_KEY_SIZE];
     size_t count;
@@ -180,7 +181,8 @@ static void add(struct meant *meant, const char *path) {
         snprintf(meant->paths[meant->count++], CONFIG_KEY_SIZE, "%s", path);
 }
 
-/* Keys, or with `sections` also what is above them: "model.layers", "learning.optimizer". */
+/* Find keys, or with `sections` also the sections above them: "model.layers",
+   "learning.optimizer". */
 static void find(struct meant *meant, const char *name, bool sections, bool layered) {
     char pattern[CONFIG_KEY_SIZE], path[CONFIG_KEY_SIZE];
     const char *number = generalize(name + (*name == '.'), NUMBERS_OF_NAMES, pattern);
@@ -209,10 +211,9 @@ static int fail(const char *name, const struct meant *meant, struct error *error
         config_add(&to, "%s%s", n ? "|" : "", meant->paths[n]);
     config_words_list(words, list, sizeof list);
     if (meant->count)
-        return error_set(error, EX_CONFIG,
-                         "the key \"%.*s\" is ambiguous: write more of the one that is meant, %s",
+        return error_set(error, EX_CONFIG, "ambiguous key \"%.*s\"; expected one of %s",
                          CONFIG_KEY_SIZE, name, list);
-    return error_set(error, EX_CONFIG, "unknown key \"%.*s\"%s: runneld --explain lists all keys",
+    return error_set(error, EX_CONFIG, "unknown key \"%.*s\"%s; runneld --explain lists all keys",
                      CONFIG_KEY_SIZE, name, config_path_meant(name, near));
 }
 
@@ -224,7 +225,7 @@ int config_key_meant(const char *name, char path[CONFIG_KEY_NAME_SIZE], struct e
     for (size_t n = 0; n < sizeof orders / sizeof *orders && meant.count == 0 && *name; n++)
         find(&meant, name, orders[n].sections, orders[n].layered);
     for (size_t n = 0; n < meant.count; n++)
-        if (!strcmp(meant.paths[n], name)) { /* it was no short one */
+        if (!strcmp(meant.paths[n], name)) { /* the name was a full path */
             strcpy(meant.paths[0], name);
             meant.count = 1;
         }
@@ -234,7 +235,7 @@ int config_key_meant(const char *name, char path[CONFIG_KEY_NAME_SIZE], struct e
     return 0;
 }
 
-/* ---- Descriptions: for --explain, and for the documents ---- */
+/* ---- Descriptions: for --explain and the documents ---- */
 
 static const char *default_of(const struct config_key *key) {
     return key->left_out ? key->left_out : key->fallback ? key->fallback : "none";
@@ -259,7 +260,7 @@ void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_S
     config_value_expected(key, expected, sizeof expected);
     config_add(&to, "%c%s: %s.", toupper((unsigned char)*key->what), key->what + 1, expected);
     if (key->when) {
-        config_add(&to, " Only with ");
+        config_add(&to, " Requires ");
         add_condition(&to, key);
         config_add(&to, ".");
     }
@@ -268,9 +269,9 @@ void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_S
     else
         config_add(&to, " Default: %s.", default_of(key));
     if (key->flags & KEY_IN_FLIGHT)
-        config_add(&to, " In flight.");
+        config_add(&to, " Can change while the daemon runs.");
     else if (key->flags & KEY_RELOAD)
-        config_add(&to, " On reload.");
+        config_add(&to, " Can change on reload.");
 }
 
 size_t config_token(const char *text) {
@@ -298,7 +299,7 @@ void config_wrap(FILE *out, const char *first, const char *next, const char *tex
     fputc('\n', out);
 }
 
-/* A fact, or a word's meaning, on lines of its own. */
+/* Write a fact, or the meaning of a word, on its own lines. */
 static void __attribute__((format(printf, 3, 4)))
 explain_fact(FILE *out, const char *name, const char *format, ...) {
     char first[CONFIG_KEY_SIZE], text[CONFIG_SUMMARY_SIZE];
@@ -331,20 +332,23 @@ static void explain_key(FILE *out, const struct config_key *key, size_t layer) {
     if (key->meanings)
         explain_meanings(out, key);
     explain_fact(out, "default", "%s",
-                 key->flags & KEY_REQUIRED ? "none: it is required" : default_of(key));
+                 key->flags & KEY_REQUIRED ? "none (required)" : default_of(key));
     if (key->when) {
         add_condition(&condition, key);
         explain_fact(out, "only", "with %s", text);
     }
     explain_fact(out, "changes", "%s",
                  key->flags & KEY_IN_FLIGHT ? "while the daemon runs (runnel-ctl set, SIGHUP)"
-                 : key->flags & KEY_RELOAD  ? "when the daemon reads its file again (SIGHUP)"
-                 : key->flags & KEY_FRESH   ? "where nothing was learned only"
-                 : key->flags & KEY_WINDOW  ? "with a restart: windows of streams begin anew"
+                 : key->flags & KEY_RELOAD  ? "when the daemon reloads its configuration "
+                                              "(SIGHUP)"
+                 : key->flags & KEY_FRESH   ? "only before anything is learned"
+                 : key->flags & KEY_WINDOW  ? "with a restart, which empties the windows of "
+                                              "streams"
                  : key->flags & KEY_MOMENT
-                     ? "with a restart: windows of streams and the optimizer's moments begin anew"
+                     ? "with a restart, which empties the windows of streams and resets the "
+                       "optimizer's moments"
                  : key->flags & KEY_DIGEST
-                     ? "where nothing was learned only: with another state.directory"
+                     ? "only before anything is learned: use another state.directory"
                      : "with a restart");
     config_key_path(key, layer, path);
     explain_fact(out, "example", "--set %s=%s", path, key->example);
@@ -360,8 +364,9 @@ int config_explain(FILE *out, const char *path, struct error *error) {
     size_t layer = 0;
     if (kind_of(path, NUMBERS_OR_N, &key, &layer) == PATH_UNKNOWN)
         return error_set(error, EX_USAGE,
-                         "--explain: unknown key \"%s\"%s; --explain without a key lists all", path,
-                         config_path_meant(path, meant));
+                         "--explain: unknown key \"%s\"%s; --explain without a key lists all "
+                         "keys",
+                         path, config_path_meant(path, meant));
     if (key) {
         explain_key(out, key, layer);
         return 0;

@@ -1,4 +1,4 @@
-/* The resolved configuration: every key that counts, defaults written out, as YAML that gives the
+/* The resolved configuration: every key that applies, including defaults, as YAML that gives the
    same configuration again, or as an object of JSON from paths to values. */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,21 +8,21 @@
 #include "common/error.h"
 #include "config_keys.h"
 
-/* Where a list of names or of columns, or a member, is not printed key by key. */
+/* Keys below this path are printed as a list for members. */
 static const char layers_path[] = "model.layers";
 
 struct config_printer {
     struct config_text to;
-    const struct config *configured; /* what the file says: differences get a comment; or NULL */
-    char last[CONFIG_KEY_SIZE];      /* path of the key before, "" before the first */
-    struct config *own;              /* (2,) room for a member's, as it is and as configured */
+    /* configured values: differences get a comment; may be NULL */
+    const struct config *configured;
+    char last[CONFIG_KEY_SIZE]; /* path of the previous key, "" before the first */
+    struct config *own;         /* (2,) room for a member's current and configured values */
 };
 
-/* ---- Which keys ---- */
+/* ---- Selected keys ---- */
 
-/* What follows from columns and vocabularies is not given beside them; and a broker has keys of its
-   own, without which there are none. The first row that the key is in says whether it is left out.
- */
+/* Whether the key is omitted: keys that follow from columns and vocabularies, and keys of an
+   unused broker. The first matching row decides. */
 static bool is_left_out(const struct config_key *key, const struct config *config) {
     const struct input *input = &config->architecture.input;
     const struct publish_config *publish = &config->publish;
@@ -53,7 +53,7 @@ static bool is_left_out(const struct config_key *key, const struct config *confi
     return false;
 }
 
-/* No value, or in an optional section an empty list. */
+/* No value, or an empty list in an optional section. */
 static bool is_empty(const struct config_key *key, const struct config *config) {
     char text[sizeof CONFIG_EMPTY_SET + 1];
     config_value_print(key, 0, config, text, sizeof text);
@@ -72,7 +72,7 @@ static bool may_differ(const struct config_key *key) {
            config_path_below(key->path, "model.output") || config_path_below(key->path, "learning");
 }
 
-/* Whether the layer's key has its default, and can be left out where nothing else says it. */
+/* Whether the layer's key has its default, and no other key changes it. */
 static bool is_default(const struct config_key *key, size_t layer, const struct config *config) {
     char text[CONFIG_TEXT_SIZE];
     if (!key->fallback)
@@ -109,17 +109,17 @@ static void print_layers(struct config_text *to, const struct config *own) {
     free(text);
 }
 
-/* A comment, where a value that may change in flight is another than configured. */
+/* Add a comment if a value was changed while running. */
 static void print_difference(struct config_text *to, const struct config_key *key, size_t layer,
                              const struct config *config, const struct config *configured) {
     if (to->json || !configured || !(key->flags & KEY_IN_FLIGHT) ||
         config_value_same(key, layer, config, configured))
         return;
-    config_add(to, "  # set in flight; configured is ");
+    config_add(to, "  # set while running; configured: ");
     config_value_write(to, key, layer, configured);
 }
 
-/* A key that the member sets begins. */
+/* Begin a key that the member sets. */
 static void begin_set(struct config_text *to, const char *path, size_t *count) {
     if (to->json)
         config_add(to, "%s\"%s\": ", *count ? ", " : ", \"set\": {", path);
@@ -128,7 +128,7 @@ static void begin_set(struct config_text *to, const char *path, size_t *count) {
     ++*count;
 }
 
-/* What the member has that the rest of the configuration does not say of it. */
+/* Print the values of a member that differ from the rest of the configuration. */
 static void print_sets(struct config_text *to, const struct config *config,
                        const struct config *own, const struct config *file) {
     size_t count = 0, layers = own->architecture.layer_count;
@@ -172,9 +172,9 @@ static void print_members(struct config_printer *printer, const struct config *c
     }
 }
 
-/* ---- The whole ---- */
+/* ---- The whole configuration ---- */
 
-/* Sections that `path` is in and the key before it was not, and its indentation. */
+/* Begin the sections of `path` that the previous key was not in, and the indentation. */
 static void begin_line(struct config_text *to, const char *path, const char *last) {
     const char *at = path;
     int depth = 0;
@@ -193,7 +193,7 @@ static void print_key(struct config_printer *printer, const struct config_key *k
                       const struct config *config) {
     struct config_text *to = &printer->to;
     char path[CONFIG_KEY_SIZE];
-    /* With the preset's word it stays what a machine with too little memory may leave out. */
+    /* Omit it with the preset, because a machine with too little memory may disable it. */
     if (!to->json && config->anomaly.by_preset && !strcmp(key->path, "anomaly.enabled"))
         return;
     config_key_written(key, layer, config, path);
@@ -216,9 +216,9 @@ static void print_key(struct config_printer *printer, const struct config_key *k
 }
 
 static int end(FILE *out, struct error *error) {
-    return ferror(out) ? error_set(error, EX_IOERR, "the configuration cannot be written: %s",
-                                   strerror(errno))
-                       : 0;
+    return ferror(out)
+               ? error_set(error, EX_IOERR, "cannot write the configuration: %s", strerror(errno))
+               : 0;
 }
 
 static int print(struct config_printer *printer, const struct config *config, struct error *error) {

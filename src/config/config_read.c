@@ -1,4 +1,4 @@
-/* YAML into a reading: a document with its marks, walked along the table of keys. */
+/* Reads YAML into a reading: a document with its marks, processed with the table of keys. */
 #include "config_read.h"
 
 #include <sysexits.h>
@@ -7,9 +7,9 @@
 
 enum { OVERRIDE_MAX = 16384 }; /* bytes of a value */
 
-static const yaml_node_t NOWHERE; /* of an override, whose place is its text */
+static const yaml_node_t NOWHERE; /* the node of an override, whose position is its text */
 
-static const char ANY_LAYER[] = ".N."; /* in the path of an override */
+static const char ANY_LAYER[] = ".N."; /* any layer in the path of an override */
 
 const struct place *config_place(const struct reading *reading, const char *path) {
     const struct config_key *key;
@@ -49,8 +49,8 @@ int config_fail(const struct reading *reading, const char *path, const char *for
     return -1;
 }
 
-static int take_value(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
-                      const char *path) {
+static int store_value(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                       const char *path) {
     const struct config_key *key;
     size_t layer;
     config_path_kind(path, &key, &layer);
@@ -60,8 +60,8 @@ static int take_value(struct reading *reading, const struct walk *walk, const ya
     return 0;
 }
 
-/* Remember where a mapping or list begins, for errors about what it lacks. */
-static void take_section(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+/* Store the position of a mapping or list, for errors about missing keys. */
+static void note_section(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                          const char *path) {
     size_t s = 0;
     while (s < reading->section_count && strcmp(reading->sections[s].path, path))
@@ -74,14 +74,14 @@ static void take_section(struct reading *reading, const struct walk *walk, const
         reading->section_count++;
 }
 
-static int take(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
-                const char *path);
+static int read_node(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                     const char *path);
 
 static int fail_unknown(const struct walk *walk, const yaml_node_t *node, const char *parent,
                         const char *path) {
     char children[CONFIG_TEXT_SIZE], meant[CONFIG_MEANT_SIZE];
     config_path_children(parent, children, sizeof children);
-    return walk_fail(walk, node, path, "unknown key%s; allowed %s%s: %s",
+    return walk_fail(walk, node, path, "unknown key%s; expected %s%s: %s",
                      config_path_meant(path, meant), *parent ? "in " : "here", parent, children);
 }
 
@@ -91,65 +91,63 @@ static bool join(char path[CONFIG_KEY_SIZE], const char *parent, const char *nam
            CONFIG_KEY_SIZE;
 }
 
-static int take_mapping(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+static int read_mapping(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                         const char *path) {
-    if (walk_is_null(node)) { /* a heading whose keys are all commented out */
-        take_section(reading, walk, node, path);
+    if (walk_is_null(node)) { /* a heading with all keys commented out */
+        note_section(reading, walk, node, path);
         return 0;
     }
     if (node->type != YAML_MAPPING_NODE) {
         char children[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE];
         config_path_children(path, children, sizeof children);
-        return walk_fail(walk, node, path, "found %s; allowed is a mapping of %s",
-                         walk_shown(node, found), children);
+        return walk_fail(walk, node, path, "expected a mapping of %s, got %s", children,
+                         walk_shown(node, found));
     }
-    take_section(reading, walk, node, path);
+    note_section(reading, walk, node, path);
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key = walk_node(walk, pair->key);
         char child[CONFIG_KEY_SIZE], found[CONFIG_TEXT_SIZE];
         if (key->type != YAML_SCALAR_NODE || strlen(walk_text(key)) != key->data.scalar.length)
-            return walk_fail(walk, key, path, "found %s where a key is allowed",
-                             walk_shown(key, found));
+            return walk_fail(walk, key, path, "expected a key, got %s", walk_shown(key, found));
         bool fits = join(child, path, walk_text(key));
         if (strchr(walk_text(key), '.'))
             return walk_fail(walk, key, child,
-                             "found a key with a dot; allowed are nested mappings, as in "
-                             "\"learning: {window: 16}\"");
+                             "key with a dot; expected nested mappings, as in \"learning: "
+                             "{window: 16}\"");
         if (!fits || config_path_kind(child, NULL, NULL) == PATH_UNKNOWN)
             return fail_unknown(walk, key, path, child);
         if (walk_once(walk, node, pair, child) != 0 ||
-            take(reading, walk, walk_node(walk, pair->value), child) != 0)
+            read_node(reading, walk, walk_node(walk, pair->value), child) != 0)
             return -1;
     }
     return 0;
 }
 
-/* The one list: model.layers. */
-static int take_list(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+/* The only list: model.layers. */
+static int read_list(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                      const char *path) {
     char found[CONFIG_TEXT_SIZE];
     if (node->type != YAML_SEQUENCE_NODE)
-        return walk_fail(walk, node, path, "found %s; allowed is a list of 1 to %d layers",
-                         walk_shown(node, found), MODEL_LAYERS_MAX);
+        return walk_fail(walk, node, path, "expected a list of 1 to %d layers, got %s",
+                         MODEL_LAYERS_MAX, walk_shown(node, found));
     const yaml_node_item_t *item = node->data.sequence.items.start;
     size_t count = walk_items(node);
     if (count < 1 || count > MODEL_LAYERS_MAX)
-        return walk_fail(walk, node, path,
-                         "found a list of %zu; allowed is a list of 1 to %d layers", count,
-                         MODEL_LAYERS_MAX);
-    take_section(reading, walk, node, path);
+        return walk_fail(walk, node, path, "expected a list of 1 to %d layers, got %zu",
+                         MODEL_LAYERS_MAX, count);
+    note_section(reading, walk, node, path);
     reading->draft.config.architecture.layer_count = count;
     for (size_t n = 0; n < count; n++) {
         char child[CONFIG_KEY_SIZE];
         snprintf(child, sizeof child, "%s.%zu", path, n);
-        if (take(reading, walk, walk_node(walk, item[n]), child) != 0)
+        if (read_node(reading, walk, walk_node(walk, item[n]), child) != 0)
             return -1;
     }
     return 0;
 }
 
-/* A tag of one's own ("!secret") asks for a reading that nothing here does. */
+/* Custom tags ("!secret") are not supported. */
 static bool has_known_tag(const yaml_node_t *node) {
     static const char prefix[] = "tag:yaml.org,2002:";
     const char *tag = (const char *)node->tag;
@@ -158,18 +156,18 @@ static bool has_known_tag(const yaml_node_t *node) {
             config_words_contain("str|int|float|bool|null|map|seq", tag + sizeof prefix - 1, NULL));
 }
 
-static int take(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
-                const char *path) {
+static int read_node(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                     const char *path) {
     if (!has_known_tag(node))
-        return walk_fail(walk, node, path, "found the tag \"%.*s\"; allowed is none",
+        return walk_fail(walk, node, path, "the YAML tag \"%.*s\" is not supported",
                          CONFIG_SHOWN_MAX, (const char *)node->tag);
     switch (config_path_kind(path, NULL, NULL)) {
     case PATH_MAPPING:
-        return take_mapping(reading, walk, node, path);
+        return read_mapping(reading, walk, node, path);
     case PATH_LIST:
-        return take_list(reading, walk, node, path);
+        return read_list(reading, walk, node, path);
     case PATH_KEY:
-        return take_value(reading, walk, node, path);
+        return store_value(reading, walk, node, path);
     case PATH_UNKNOWN:
         break;
     }
@@ -203,15 +201,15 @@ int config_read_text(struct reading *reading, const char *text, size_t size) {
     const yaml_node_t *root = yaml_document_get_root_node(&walk.document);
     config_path_children("", children, sizeof children);
     if (is_configuration(&walk, root))
-        status = take(reading, &walk, root, "");
-    else /* it may be any file, with secrets: nothing of it is quoted */
+        status = read_node(reading, &walk, root, "");
+    else /* it may be another file with secrets: do not quote it */
         status =
-            walk_fail(&walk, root, "", "not a configuration; allowed is a mapping of %s", children);
+            walk_fail(&walk, root, "", "not a configuration; expected a mapping of %s", children);
     yaml_document_delete(&walk.document);
     return status;
 }
 
-/* As if the key, or whatever lies below the path, had not been given. */
+/* Treat the key, or all keys below the path, as not given. */
 static void forget(struct reading *reading, const char *path) {
     size_t layer;
     bool one = config_path_layer(path, &layer);
@@ -230,7 +228,7 @@ static void forget(struct reading *reading, const char *path) {
 
 #define TAGS "tags."
 
-/* "tags.NAME=TEXT" is one of them; without a text it is taken out. */
+/* "tags.NAME=TEXT" sets one tag; an empty text removes it. */
 static int override_tag(struct reading *reading, struct walk *walk, const char *path,
                         const char *text) {
     size_t length = strlen(text);
@@ -246,7 +244,7 @@ static int override_tag(struct reading *reading, struct walk *walk, const char *
     return status;
 }
 
-/* Whether the override's path is a known one, with a layer that is there. */
+/* Check that the path of the override is known, and that its layer exists. */
 static int check_override(const struct reading *reading, const struct walk *walk,
                           const char *path) {
     size_t layer, layers = reading->draft.config.architecture.layer_count;
@@ -260,20 +258,22 @@ static int check_override(const struct reading *reading, const struct walk *walk
     }
     if (config_path_layer(path, &layer) && layer >= layers)
         return walk_fail(walk, &NOWHERE, path,
-                         "found layer %zu; allowed is a number below the count of layers, %zu",
-                         layer, layers);
+                         "expected a layer below %zu, the number of layers, got %zu", layers,
+                         layer);
     return 0;
 }
 
-/* The value of an override at one path. */
+/* Read the value of an override at one path. */
 static int read_value(struct reading *reading, struct walk *walk, const char *path,
                       const char *value) {
     if (check_override(reading, walk, path) != 0)
         return -1;
     size_t length = strlen(value);
     if (length > OVERRIDE_MAX)
-        return walk_fail(walk, &NOWHERE, path, "found a value of %zu bytes; allowed are at most %d",
-                         length, OVERRIDE_MAX);
+        return walk_fail(walk, &NOWHERE, path,
+                         "expected a value of at most %d bytes, got %zu "
+                         "bytes",
+                         OVERRIDE_MAX, length);
     if (strspn(value, " ") == length) {
         forget(reading, path);
         return 0;
@@ -282,12 +282,12 @@ static int read_value(struct reading *reading, struct walk *walk, const char *pa
         return -1;
     const yaml_node_t *root = yaml_document_get_root_node(&walk->document);
     forget(reading, path);
-    int status = walk_is_null(root) ? 0 : take(reading, walk, root, path);
+    int status = walk_is_null(root) ? 0 : read_node(reading, walk, root, path);
     yaml_document_delete(&walk->document);
     return status;
 }
 
-/* "model.layers.N.size": of each layer that is there. */
+/* "model.layers.N.size": set it for each layer. */
 static int read_values(struct reading *reading, struct walk *walk, const char *path,
                        const char *any, const char *value) {
     size_t layers = reading->draft.config.architecture.layer_count;
@@ -307,7 +307,7 @@ int config_read_override(struct reading *reading, const char *override) {
     const char *equals = strchr(override, '=');
     if (!equals)
         return error_set(reading->origin.error, EX_USAGE,
-                         "%s %.*s: a value is missing; write KEY=VALUE", reading->origin.verb,
+                         "%s %.*s: missing value; expected KEY=VALUE", reading->origin.verb,
                          CONFIG_KEY_SIZE, override);
     snprintf(path, sizeof path, "%.*s", (int)(equals - override), override);
     if (!strncmp(path, TAGS, strlen(TAGS)))

@@ -1,4 +1,5 @@
-/* A configuration being read: YAML along the table of keys, then the rules between them. */
+/* A configuration while it is read: first YAML with the table of keys, then the rules between
+   them. */
 #ifndef RUNNEL_CONFIG_READ_H
 #define RUNNEL_CONFIG_READ_H
 
@@ -13,41 +14,40 @@ struct reading {
     struct {
         char path[CONFIG_KEY_SIZE];
         struct place place;
-    } sections[CONFIG_SECTIONS_MAX]; /* mappings and lists that were given */
+    } sections[CONFIG_SECTIONS_MAX]; /* given mappings and lists */
     size_t section_count;
-    bool preset_layer; /* the preset gives the one layer */
+    bool preset_layer; /* the preset provides the single layer */
 };
 
-/* Read the file's text, then overrides one by one, into `reading`; each value is checked by itself.
-   What an override names replaces what was there, a mapping or list as a whole; an empty value
-   takes the key out. The override's text must outlive the reading. */
+/* Read the file's text, then overrides one by one, into `reading`; each value is checked alone.
+   An override replaces a value, also a whole mapping or list; an empty value removes the key.
+   The text of an override must outlive the reading. */
 int config_read_text(struct reading *reading, const char *text, size_t size);
 int config_read_override(struct reading *reading, const char *override);
 
-/* Where the key was given (its row and layer), or NULL when `path` is none. */
+/* The position of the given key (row and layer), or NULL for other paths. */
 const struct place *config_place(const struct reading *reading, const char *path);
 
 /* Whether the key of that path was given. */
 bool config_given(const struct reading *reading, const char *path);
 
-/* Fail with "FILE:LINE:COLUMN: PATH: SENTENCE": the place of the key or section, else that of the
+/* Fail with "FILE:LINE:COLUMN: PATH: SENTENCE": the position of the key or section, else of the
    nearest section around it. */
 int config_fail(const struct reading *reading, const char *path, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- Rules (config_check.c) ---- */
 
-/* The layer of the preset, where none are given: from then on it can be named. */
+/* Add the preset's layer if no layers are given, so that overrides can name it. */
 void config_preset_layers(struct reading *reading);
 
 /* Fill in defaults and check the rules between keys. */
 int config_check(struct reading *reading);
 
-/* The rules of what is not learned: sockets, brokers, security, the state (config_check_daemon.c).
- */
+/* The rules for sockets, brokers, security and state (config_check_daemon.c). */
 int config_check_daemon(struct reading *reading);
 
-/* Make the members' configurations: `read` is what was read, before defaults; `reading` has been
+/* Create the configurations of members. `read` is the state before defaults; `reading` has been
    checked (config_members.c). */
 int config_check_members(struct reading *reading, const struct reading *read);
 

@@ -1,4 +1,4 @@
-/* What changes when the file is read again. */
+/* Compares a configuration with the file read again. */
 #include <stdlib.h>
 
 #include "common/format.h"
@@ -7,13 +7,13 @@
 #define RATE "learning.optimizer.rate"
 #define CLIP "learning.clip"
 
-/* Two configurations, and which keys wait because of others. */
+/* Two configurations, and the keys that wait because of others. */
 struct comparison {
     const struct config *before, *after;
-    bool learned;  /* a restart would refuse what was learned */
+    bool learned;  /* a restart would reject the learned state */
     bool alike;    /* a restart can change neither window nor optimizer */
-    bool rates;    /* those of learning wait: for members that are others, or another optimizer */
-    bool security; /* all of it waits: half of it may be less than either file has */
+    bool rates;    /* rates wait for changed members or another optimizer */
+    bool security; /* all of security waits: a part may be less strict than either file */
 };
 
 static bool is(const struct config_key *key, const char *path) {
@@ -24,7 +24,7 @@ static bool of_security(const struct config_key *key) {
     return config_path_below(key->path, "security");
 }
 
-/* In as few digits as give the same number again. */
+/* Numbers with the fewest digits that give the same value. */
 static void print(const struct config_key *key, size_t layer, const struct config *config,
                   char *text, size_t size) {
     char plain[FORMAT_SIZE];
@@ -39,7 +39,7 @@ static bool sets_rate(const char *set) {
     return !strncmp(set, RATE "=", strlen(RATE "=")) || !strncmp(set, CLIP "=", strlen(CLIP "="));
 }
 
-/* The next of a member's "KEY=VALUE" that is no rate and no clip. */
+/* The next "KEY=VALUE" of a member that is not a rate or clip. */
 static const char *next_fixed(const char *set) {
     while (sets_rate(set))
         set += strlen(set) + 1;
@@ -53,7 +53,7 @@ static bool same_sets(const char *a, const char *b) {
     return !*a && !*next_fixed(b);
 }
 
-/* Whether members differ in rate and clip at most, by what they set. */
+/* Whether members differ at most in the rates and clips that they set. */
 static bool members_alike(const struct config *a, const struct config *b) {
     bool alike = a->members_given == b->members_given && a->member_count == b->member_count;
     for (size_t n = 0; alike && a->members_given && n < a->member_count; n++)
@@ -82,10 +82,10 @@ static void copy_rates(const struct config *from, struct config *to) {
     }
 }
 
-/* ---- Each key ---- */
+/* ---- Single keys ---- */
 
 static bool differs(const struct comparison *c, const struct config_key *key, size_t layer) {
-    return key->type != &value_connect && /* it is at home where it would be bound */
+    return key->type != &value_connect && /* its value is compared with that of bind */
            !config_value_same(key, layer, c->before, c->after);
 }
 
@@ -106,7 +106,7 @@ static enum config_way way_of(const struct comparison *c, const struct config_ke
 
 static struct comparison compare(const struct config *before, const struct config *after) {
     struct comparison c = {.before = before, .after = after};
-    c.alike = before->fleet.lease > 0; /* a fleet learns with one configuration */
+    c.alike = before->fleet.lease > 0; /* all daemons of a fleet learn with one configuration */
     c.learned = c.alike ? strcmp(before->compatible, after->compatible) != 0
                         : strcmp(before->lasting, after->lasting) != 0;
     c.rates = !members_alike(before, after) || !rates_fit(before, after) ||
@@ -117,9 +117,9 @@ static struct comparison compare(const struct config *before, const struct confi
     return c;
 }
 
-static void take(const struct comparison *c, const struct config_key *key, size_t layer,
-                 struct config *current, struct config *configured, config_changed *changed,
-                 void *context) {
+static void apply(const struct comparison *c, const struct config_key *key, size_t layer,
+                  struct config *current, struct config *configured, config_changed *changed,
+                  void *context) {
     char path[CONFIG_KEY_SIZE], value[CONFIG_PATH_SIZE];
     enum config_way way = way_of(c, key);
     if (way == CONFIG_APPLIED && key->type != &value_members) {
@@ -147,9 +147,9 @@ void config_reload(struct config *current, struct config *configured, const stru
         size_t rows = !config_key_layered(key) ? 1 : as_many ? layers : 0;
         for (size_t n = 0; n < rows; n++)
             if (differs(&c, key, n))
-                take(&c, key, n, current, configured, changed, context);
+                apply(&c, key, n, current, configured, changed, context);
     }
-    if (!c.rates) { /* of members they follow from several keys */
+    if (!c.rates) { /* rates of members follow from several keys */
         copy_rates(after, current);
         copy_rates(after, configured);
     }

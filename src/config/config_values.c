@@ -31,7 +31,7 @@ void config_add(struct config_text *to, const char *format, ...) {
 
 /* ---- Texts in YAML and JSON ---- */
 
-/* Bytes of the character of UTF-8 there, 0 for what is none; `*code` is its number. */
+/* Length of the UTF-8 character, or 0 if it is invalid; `*code` is its number. */
 static size_t decode(const char *text, unsigned *code) {
     const unsigned char *byte = (const unsigned char *)text;
     size_t size = *byte < 0x80 ? 1 : *byte < 0xE0 ? 2 : *byte < 0xF0 ? 3 : 4;
@@ -43,7 +43,7 @@ static size_t decode(const char *text, unsigned *code) {
     return size;
 }
 
-/* In double quotes, in a document as in JSON, which YAML reads as well. */
+/* Add the text in double quotes, as in JSON; YAML also reads this. */
 static void add_quoted(struct config_text *to, const char *text) {
     unsigned code = 0;
     config_add(to, "\"");
@@ -55,7 +55,7 @@ static void add_quoted(struct config_text *to, const char *text) {
                        code == 0x2029 || code == 0xFEFF || code == 0xFFFE || code == 0xFFFF;
         if (!size)
             config_add(to, "?");
-        else if (escaped) /* what a reader of YAML refuses or folds */
+        else if (escaped) /* YAML readers reject or fold it */
             config_add(to, "\\u%04x", code);
         else
             config_add(to, "%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int)size, text);
@@ -63,7 +63,7 @@ static void add_quoted(struct config_text *to, const char *text) {
     config_add(to, "\"");
 }
 
-/* Whether some reader of YAML would have the plain text for something else. */
+/* Whether a YAML reader could interpret the plain text as another type. */
 static bool is_special(const char *text) {
     static const char *const words[] = {"null", "true", "false", "yes",  "no",  "on",
                                         "off",  "y",    "n",     ".nan", ".inf"};
@@ -128,8 +128,8 @@ void config_words_list(const char *words, char *text, size_t size) {
     }
 }
 
-/* Edits (insert, delete, replace, swap neighbours) that make `a` of `b`, for short words; the
-   optimal string alignment distance. Case does not count. */
+/* The number of edits (insert, delete, replace, swap neighbours) from `a` to `b`, for short
+   words: the optimal string alignment distance. Ignores case. */
 static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length) {
     enum { WORD_MAX = 32 };
     size_t rows[WORD_MAX + 1][WORD_MAX + 1];
@@ -185,7 +185,7 @@ static void add_word(struct config_text *to, const char *words, size_t place) {
     config_add_text(to, text);
 }
 
-/* The words that YAML 1.1 takes for a truth value. */
+/* The words that YAML 1.1 reads as truth values. */
 static bool parse_boolean(const char *text, bool *value) {
     static const char *const yes = "true|True|TRUE|yes|Yes|YES|on|On|ON";
     static const char *const no = "false|False|FALSE|no|No|NO|off|Off|OFF";
@@ -193,7 +193,7 @@ static bool parse_boolean(const char *text, bool *value) {
     return *value || config_words_contain(no, text, NULL);
 }
 
-/* A word by its place among `words`, or after false and true among those. */
+/* A word by its index among `words`, or after false and true. */
 static int word_store(const struct config_key *key, const char *text, bool quoted, void *where) {
     bool truth;
     size_t place;
@@ -234,7 +234,7 @@ const struct value_type value_truth = {"truth value or word", "$truths", sizeof(
 
 /* ---- Numbers ---- */
 
-/* A whole number in decimal digits. Leading zeros are refused: YAML 1.1 reads them as octal. */
+/* A whole number in decimal digits. Leading zeros are rejected: YAML 1.1 reads them as octal. */
 static bool parse_whole(const char *text, double *value) {
     const char *digits = text + (*text == '-' || *text == '+');
     size_t length = strlen(digits);
@@ -244,7 +244,7 @@ static bool parse_whole(const char *text, double *value) {
     return true;
 }
 
-/* A finite decimal number; strtod alone would take hexadecimal, "inf" and "nan" too. */
+/* A finite decimal number; strtod alone also accepts hexadecimal, "inf" and "nan". */
 static bool parse_real(const char *text, double *value) {
     char *end;
     if (!*text || strspn(text, "+-." DIGITS "eE") != strlen(text))
@@ -285,8 +285,8 @@ static double number_get(const struct config_key *key, const void *where) {
                                   : *(const double *)where;
 }
 
-/* In a document in as few digits as give the same number again. Some readers of YAML want a point
-   in every number with an exponent: 1.0e-05. */
+/* In a document with the fewest digits that give the same number. Some YAML readers require a
+   point in a number with an exponent: 1.0e-05. */
 static void number_print(const struct config_key *key, const void *where, struct config_text *to) {
     const double value = number_get(key, where), *automatic = key->type->automatic;
     const bool is_float = key->type == &value_float;
@@ -339,7 +339,7 @@ const struct value_type value_rate = {"number or word", "a number from $low to $
 /* "checkpoint", "all", or bytes: "10G". */
 static int keep_store(const struct config_key *key, const char *text, bool quoted, void *where) {
     enum { DIGITS_SIZE = 20, UNIT_BITS = 10, KEEP_MIN = 1048576 };
-    static const char units[] = "KMGT"; /* each 1024 times the one before */
+    static const char units[] = "KMGT"; /* each 1024 times the previous one */
     char digits[DIGITS_SIZE];
     uint64_t *keep = where;
     size_t length = strlen(text), place;
@@ -438,7 +438,7 @@ const struct value_type value_device = {"word",
                                         .good = is_device,
                                         TEXT};
 
-/* In a document it is absolute. */
+/* Absolute in a document. */
 static void path_print(const struct config_key *key, const void *where, struct config_text *to) {
     char whole[2 * CONFIG_PATH_SIZE];
     const char *path = where, *directory = *path != '/' && to->directory ? to->directory : "";
@@ -451,7 +451,7 @@ const struct value_type value_path = {
     "path",          "a path of 1 to $bytes bytes", CONFIG_PATH_SIZE,   .good = is_text,
     .is_text = true, .store = text_store,           .print = path_print};
 
-/* tcp://HOST:PORT; only what is bound may leave host or port open. */
+/* tcp://HOST:PORT; '*' is valid only for bound endpoints. */
 static bool is_tcp(const char *address, bool bound) {
     const char *colon = strrchr(address, ':');
     double port;
@@ -508,7 +508,7 @@ const struct value_type value_connect = {
 
 /* ---- Lists of words and numbers ---- */
 
-/* One after the other; empty only where that is the default, or of texts. */
+/* Read the items of a list. It may be empty only if that is the default, or for texts. */
 static int items_read(const struct walk *walk, const yaml_node_t *node,
                       const struct config_key *key, const char *path, void *where) {
     bool may_be_empty =
@@ -525,7 +525,7 @@ static int items_read(const struct walk *walk, const yaml_node_t *node,
     return 0;
 }
 
-/* A list of one. */
+/* A single value is a list of one. */
 static int items_store(const struct config_key *key, const char *text, bool quoted, void *where) {
     memset(where, 0, key->type->size);
     return key->type->add(key, text, quoted, where);
@@ -565,7 +565,7 @@ const struct value_type value_ahead = {
     ITEMS,
     .print = ahead_print};
 
-/* "0,2-5", as taskset(1) has it: ascending ranges. */
+/* "0,2-5" as in taskset(1): ascending ranges. */
 static bool cpus_good(const char *text) {
     long before = -1;
     if (strlen(text) >= CONFIG_PIN_SIZE)
@@ -654,7 +654,7 @@ const struct value_type value_set = {
     "list of words",   "a list of $words, each once", sizeof(unsigned), .add = set_add, ITEMS,
     .print = set_print};
 
-/* One more; an empty one is that of every key. */
+/* Add one more prefix; an empty one matches every key. */
 static int prefix_add(const struct config_key *key, const char *text, bool quoted, void *where) {
     struct share_config *share = where;
     (void)key, (void)quoted;
@@ -774,13 +774,12 @@ int config_fail_value(const struct walk *walk, const yaml_node_t *node,
     char expected[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE], meant[CONFIG_TEXT_SIZE];
     const char *text = node->type == YAML_SCALAR_NODE ? walk_text(node) : "";
     config_value_expected(key, expected, sizeof expected);
-    if (key->type == &value_prefixes && strchr(text, '=')) { /* what follows may be a secret */
+    if (key->type == &value_prefixes && strchr(text, '=')) { /* the rest may be a secret */
         size_t size = strcspn(text, "=");
-        return walk_fail(walk, node, path, "found \"%.*s=...\"; allowed is %s (%s)",
-                         (int)(size < CONFIG_SHOWN_MAX ? size : CONFIG_SHOWN_MAX), text, expected,
-                         key->what);
+        return walk_fail(walk, node, path, "expected %s (%s), got \"%.*s=...\"", expected,
+                         key->what, (int)(size < CONFIG_SHOWN_MAX ? size : CONFIG_SHOWN_MAX), text);
     }
-    return walk_fail(walk, node, path, "found %s%s; allowed is %s (%s)", walk_shown(node, found),
-                     key->words ? config_word_meant(key->words, text, meant) : "", expected,
-                     key->what);
+    return walk_fail(walk, node, path, "expected %s (%s), got %s%s", expected, key->what,
+                     walk_shown(node, found),
+                     key->words ? config_word_meant(key->words, text, meant) : "");
 }

@@ -7,8 +7,8 @@
 #include "config.h"
 
 enum {
-    DEPTH_MAX = 16,     /* mappings and lists within each other: several times what any key has */
-    ANCHORS_MAX = 1000, /* libyaml compares each with all before it */
+    DEPTH_MAX = 16,     /* nesting of mappings and lists: several times that of any key */
+    ANCHORS_MAX = 1000, /* libyaml compares each one with all earlier ones */
 };
 
 static int __attribute__((format(printf, 3, 4)))
@@ -21,7 +21,7 @@ fail(struct yaml_problem *problem, yaml_mark_t mark, const char *format, ...) {
     return -1;
 }
 
-/* A reader's error comes with an offset alone: find its line and column. */
+/* libyaml reports only an offset for reader errors: find its line and column. */
 static yaml_mark_t mark_of_offset(const char *text, size_t size, size_t offset) {
     yaml_mark_t mark = {0};
     for (size_t i = 0; i < offset && i < size; i++) {
@@ -34,7 +34,7 @@ static yaml_mark_t mark_of_offset(const char *text, size_t size, size_t offset) 
     return mark;
 }
 
-/* Whether the line is indented by a tab: YAML's own error then says nothing useful. */
+/* Whether the line is indented by a tab: YAML's own error is not helpful then. */
 static bool has_tab(const char *text, size_t size, size_t line) {
     size_t at = 0;
     for (; line > 0 && at < size; at++)
@@ -52,15 +52,14 @@ static int fail_syntax(const yaml_parser_t *parser, const char *text, size_t siz
         return fail(at, none, "out of memory");
     if (parser->error == YAML_READER_ERROR)
         return fail(at, mark_of_offset(text, size, parser->problem_offset),
-                    "not YAML: %s; allowed is text in UTF-8", problem);
+                    "not YAML: %s; expected text in UTF-8", problem);
     yaml_mark_t mark = parser->problem_mark;
     char context[CONFIG_TEXT_SIZE] = "";
     if (parser->context)
         snprintf(context, sizeof context, " %s that begins in line %zu", parser->context,
                  parser->context_mark.line + 1);
     return fail(at, mark, "not YAML: %s%s%s", problem, context,
-                has_tab(text, size, mark.line) ? "; allowed for indentation are spaces, no tabs"
-                                               : "");
+                has_tab(text, size, mark.line) ? "; use spaces for indentation, not tabs" : "");
 }
 
 static bool has_anchor(const yaml_event_t *event) {
@@ -69,9 +68,8 @@ static bool has_anchor(const yaml_event_t *event) {
            (event->type == YAML_MAPPING_START_EVENT && event->data.mapping_start.anchor);
 }
 
-/* What a text may cost is bounded before libyaml loads it: its time grows with the square of the
-   depth and of the number of anchors. A text that is not YAML is left to the parser that loads it.
- */
+/* Limit the cost of a text before libyaml loads it: its time is quadratic in the depth and in
+   the number of anchors. Text that is not YAML is left to the loading parser. */
 static int check_cost(const char *text, size_t size, struct yaml_problem *problem) {
     yaml_parser_t parser;
     yaml_event_t event;
@@ -89,12 +87,10 @@ static int check_cost(const char *text, size_t size, struct yaml_problem *proble
         anchors += has_anchor(&event);
         if (depth > DEPTH_MAX)
             status = fail(problem, event.start_mark,
-                          "found more than %d lists and mappings within each other; no key has "
-                          "as many",
-                          DEPTH_MAX);
+                          "lists and mappings nested more than %d levels deep", DEPTH_MAX);
         else if (anchors > ANCHORS_MAX)
-            status = fail(problem, event.start_mark,
-                          "found more than %d anchors; that many are allowed", ANCHORS_MAX);
+            status =
+                fail(problem, event.start_mark, "too many anchors; the limit is %d", ANCHORS_MAX);
         more = !status && event.type != YAML_STREAM_END_EVENT;
         yaml_event_delete(&event);
     }
@@ -118,14 +114,14 @@ int config_yaml_load(yaml_document_t *document, const char *text, size_t size,
         goto done;
     }
     if (!yaml_document_get_root_node(document)) {
-        status = fail(problem, begin, "empty; needed are at least name and model");
+        status = fail(problem, begin, "empty configuration: `name` and `model` are required");
     } else if (!yaml_parser_load(&parser, &second)) {
         status = fail_syntax(&parser, text, size, problem);
     } else {
         status = 0;
         if (yaml_document_get_root_node(&second))
             status = fail(problem, second.start_mark,
-                          "found a second document; allowed is one in a file");
+                          "second document; expected one document in a file");
         yaml_document_delete(&second);
     }
     if (status != 0)
@@ -137,8 +133,8 @@ done:
 
 /* ---- Errors ---- */
 
-/* Bytes of an override that an error may show: of a broker's, which may have a password, its key
-   alone. */
+/* Number of bytes of an override that an error may show: only the key for brokers, whose value
+   may contain a password. */
 static int shown_size(const char *override) {
     static const char *const brokers[] = {"publish", "examples.redis", "examples.kafka",
                                           "examples="};
@@ -156,7 +152,7 @@ int config_fail_at(const struct config_origin *origin, const struct place *place
     if (place && place->override)
         return error_set(origin->error, EX_CONFIG, "%s %.*s: %s%s%s", origin->verb,
                          shown_size(place->override), place->override, path, colon, sentence);
-    if (origin->member) /* what it sets may make the value of another key wrong */
+    if (origin->member) /* its value may make the value of another key invalid */
         return error_set(origin->error, EX_CONFIG, "%s %s%s%s", origin->verb, path, colon,
                          sentence);
     if (place)
@@ -211,7 +207,7 @@ const char *walk_shown(const yaml_node_t *node, char text[CONFIG_TEXT_SIZE]) {
     bool whole = length <= CONFIG_SHOWN_MAX;
     int cut = (int)(whole ? length : CONFIG_SHOWN_MAX);
     while (!whole && cut > 0 && (walk_text(node)[cut] & 0xC0) == 0x80)
-        cut--; /* never half of a UTF-8 character */
+        cut--; /* do not cut a UTF-8 character */
     snprintf(text, CONFIG_TEXT_SIZE, "%s\"%.*s%s\"", walk_is_plain(node) ? "" : "the text ", cut,
              walk_text(node), whole ? "" : "...");
     return text;
@@ -223,8 +219,7 @@ int walk_once(const struct walk *walk, const yaml_node_t *mapping, const yaml_no
     for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < pair; p++) {
         const yaml_node_t *first = walk_node(walk, p->key);
         if (!strcmp(walk_text(first), walk_text(key)))
-            return walk_fail(walk, key, path,
-                             "found twice in one mapping, first in line %zu; once is allowed",
+            return walk_fail(walk, key, path, "duplicate key, first in line %zu",
                              first->start_mark.line + 1);
     }
     return 0;

@@ -1,11 +1,9 @@
-/* Columns: what an x is made of where model.input.columns says so (docs/reference/columns.md). An x as it is
-   sent has one number of 4 bytes a column; a network sees what the columns encode, one after the
-   other:
-
-     real     z, the value as scaled; with a mask also 1 where it was not observed, else 0
+/* Columns: the description of an x with model.input.columns (docs/reference/columns.md). A
+   received x has one number of 4 bytes per column. The network's input is the concatenation of
+   their encodings:
+     real     z, the scaled value; with a mask also 1 where it was not observed, else 0
      symbol   one-hot of its alphabet, or the row of its embedding
      cycle    sin and cos of 2 pi k x / period for k = 1..harmonics
-
    Plain data, from the configuration. */
 #ifndef RUNNEL_COLUMNS_H
 #define RUNNEL_COLUMNS_H
@@ -18,18 +16,18 @@ enum {
     COLUMNS_MAX = 256,
     COLUMN_NAME_SIZE = 33,
     COLUMN_HARMONICS_MAX = 64,
-    COLUMNS_TEXT_SIZE = 160, /* of a list of columns for people */
+    COLUMNS_TEXT_SIZE = 160, /* size of a list of columns for people */
 };
 
-/* Words that get ids in the order in which they come (parts/words.c): 0 .. capacity - 1, and the
-   id `capacity` stands for every other word. */
+/* Words that get symbols in order of appearance (parts/words.c): 0 .. capacity - 1. The symbol
+   `capacity` stands for all other words. */
 struct vocabulary {
-    size_t capacity; /* 0: there is none, and symbols are numbers */
-    bool reject;     /* unknown: reject: an example with a word more is refused */
-    bool lru;        /* forget: lru: a word more takes the id that was used longest ago */
+    size_t capacity; /* 0: no vocabulary, symbols are numbers */
+    bool reject;     /* unknown: reject: an example with another word is rejected */
+    bool lru;        /* forget: lru: another word replaces the least recently used one */
 };
 
-/* In a symbol's cell: its row counts as minus that. The id is what the other bits say. */
+/* A bit of a symbol: its row counts negatively. The other bits are the symbol. */
 #define SYMBOL_MINUS (UINT32_C(1) << 31)
 
 enum column_kind { COLUMN_REAL, COLUMN_SYMBOL, COLUMN_CYCLE };
@@ -38,23 +36,23 @@ struct column {
     char name[COLUMN_NAME_SIZE];
     enum column_kind kind;
     /* real */
-    bool standard;   /* scale: standard, with */
-    uint64_t memory; /* values that the scale remembers, 0 = all */
-    double limit;    /* sd that a value is at most away, 0 = no limit */
+    bool standard;   /* scale: standard */
+    uint64_t memory; /* number of values that the scale remembers, 0 = all */
+    double limit;    /* largest distance from the mean in deviations, 0 = no limit */
     bool hold;       /* missing: hold */
     bool mask;
     /* symbol */
-    size_t size, embedding; /* alphabet; width of the learned embedding, 0 = one-hot */
+    size_t size, embedding; /* size of the alphabet; width of the learned embedding, 0 = one-hot */
     struct vocabulary vocabulary;
-    size_t hash; /* words are hashed (common/word_hash.h) to so many ids; 0 = not */
+    size_t hash; /* number of symbols that words are hashed to (common/word_hash.h); 0 = no hash */
     /* cycle */
     double period;
     size_t harmonics;
 
-    unsigned given; /* for the configuration alone: keys that were written */
+    unsigned given; /* keys set in the configuration, one bit each */
 };
 
-/* What the configuration calls them; NULL after the last. */
+/* Names in the configuration; NULL after the last. */
 const char *column_kind_name(enum column_kind kind);
 
 static inline bool column_is_real(const struct column *column) {
@@ -70,7 +68,7 @@ static inline bool column_is_cycle(const struct column *column) {
     return column->kind == COLUMN_CYCLE;
 }
 
-/* How many of them are of that kind. */
+/* The number of columns of that kind. */
 size_t columns_of_kind(const struct column *columns, size_t count, enum column_kind kind);
 static inline size_t columns_real(const struct column *columns, size_t count) {
     return columns_of_kind(columns, count, COLUMN_REAL);
@@ -79,12 +77,12 @@ static inline size_t columns_symbols(const struct column *columns, size_t count)
     return columns_of_kind(columns, count, COLUMN_SYMBOL);
 }
 
-/* Numbers of the encoded input that the column makes; of the engine's x, which has a symbol's id in
-   the place of its row. */
+/* Numbers of the column in the encoded input; and in the engine's x, which contains a symbol
+   instead of its row. */
 size_t column_width(const struct column *column);
 size_t column_features(const struct column *column);
 
-/* "load float32, host uint32, hour float32", and how many more there are. Returns `text`. */
+/* "load float32, host uint32, hour float32", and the number of further columns. Returns `text`. */
 const char *columns_text(const struct column *columns, size_t count, char text[COLUMNS_TEXT_SIZE]);
 
 #endif

@@ -90,7 +90,7 @@ static size_t outputs(const struct output *output) {
     return count;
 }
 
-/* Steps that wait for their targets right after one has come. */
+/* Steps that wait for their targets right after a step. */
 static size_t open_steps(const struct output *output) {
     switch (output->target) {
     case TARGET_NEXT:
@@ -109,7 +109,7 @@ static size_t target_size(const struct output *output) {
     return kind->size ? kind->size : output->size;
 }
 
-/* Of an output layer whose input is so wide, and of its path from the encoded input. */
+/* Add an output layer with `width` inputs, and its path from the encoded input. */
 static void add_output(struct model *model, size_t width, size_t skipped) {
     strcpy(add(model, TENSOR_OUTPUT_WEIGHT, model->outputs, width)->name, "output.weight");
     if (model->architecture.output.skip)
@@ -117,8 +117,8 @@ static void add_output(struct model *model, size_t width, size_t skipped) {
     strcpy(add(model, TENSOR_OUTPUT_BIAS, model->outputs, 0)->name, "output.bias");
 }
 
-/* z and u of each column, and of each horizon v and, where targets are relative to it, what ar12
-   says. */
+/* z and u for each column, and for each horizon v and, if targets are relative to it, the
+   forecast of ar12. */
 static size_t forecast_features(const struct architecture *architecture) {
     enum { OF_COLUMN = 2 };
     const struct output *output = &architecture->output;
@@ -127,7 +127,7 @@ static size_t forecast_features(const struct architecture *architecture) {
     return (OF_COLUMN + horizons * (1 + base)) * architecture->input.size;
 }
 
-/* One symbol. Returns the width of the encoded input, as those below. */
+/* One symbol. These functions return the width of the encoded input. */
 static size_t add_symbol(struct model *model, const struct input *input) {
     model->features = 1;
     if (!input->embedding)
@@ -177,7 +177,7 @@ static size_t add_columns(struct model *model, const struct input *input) {
     return width;
 }
 
-/* One hashed symbol, whose row may count as minus that: a part where rows are of an embedding. */
+/* One hashed symbol, whose row may count negatively: a part if it is embedded. */
 static size_t add_hashed(struct model *model, const struct input *input) {
     const struct column column = {
         .kind = COLUMN_SYMBOL, .size = input->size, .embedding = input->embedding};
@@ -188,7 +188,7 @@ static size_t add_hashed(struct model *model, const struct input *input) {
     return input->embedding;
 }
 
-/* What of an example's time the network sees, after all other inputs. */
+/* Features of an example's time, after all other inputs. */
 static size_t add_time(struct model *model, size_t width) {
     unsigned time = model->architecture.input.time;
     for (unsigned feature = TIME_GAP; feature < TIME_FEATURES; feature++)
@@ -196,7 +196,7 @@ static size_t add_time(struct model *model, size_t width) {
             model->times += feature == TIME_GAP ? 1 : 2;
     if (model->times && model->part_count)
         add_numbers(model, width, model->times);
-    if (model->part_count == 1 && !model->parts[0].size) /* numbers alone */
+    if (model->part_count == 1 && !model->parts[0].size) /* only numbers */
         model->part_count = 0;
     model->features += model->times;
     return width + model->times;
@@ -258,8 +258,8 @@ const struct tensor *model_named(const struct model *model, const char *name) {
     return NULL;
 }
 
-/* Started from the seed and the tensor's name, so that no tensor's values depend on what other
-   tensors the model has. */
+/* The random state from the seed and the tensor's name: a tensor's values do not depend on the
+   model's other tensors. */
 static uint64_t start(uint64_t seed, const char *name) {
     return random_mix(random_mix(seed) ^ hash_bytes(HASH_BEGIN, name, strlen(name)));
 }
@@ -270,7 +270,7 @@ static double uniform(uint64_t *random) {
     return ((double)(random_bits(random) >> 11) + 0.5 - half_steps) / half_steps;
 }
 
-/* Standard normal: Marsaglia's polar method; the second of each pair is left. */
+/* Standard normal: Marsaglia's polar method; the second number of each pair is not used. */
 static double normal(uint64_t *random) {
     for (;;) {
         double u = uniform(random), v = uniform(random), s = u * u + v * v;
@@ -280,7 +280,7 @@ static double normal(uint64_t *random) {
 }
 
 static double dot(const double *restrict a, const double *restrict b, size_t n) {
-    enum { LANES = 8 }; /* sums that do not wait for one another */
+    enum { LANES = 8 }; /* independent sums for instruction-level parallelism */
     double sums[LANES] = {0};
     size_t k = 0;
     for (; k + LANES <= n; k += LANES)
@@ -294,9 +294,8 @@ static double dot(const double *restrict a, const double *restrict b, size_t n) 
     return sum;
 }
 
-/* A random orthogonal matrix, all equally likely: modified Gram-Schmidt on normal rows, in double
-   so that what its rounding leaves (at most about 1e-10) is lost in float.
-   `work` is (size, size). */
+/* A random orthogonal matrix, uniformly distributed: modified Gram-Schmidt on normal rows, in
+   double, whose rounding error (at most about 1e-10) vanishes in float. `work` is (size, size). */
 static void fill_orthogonal(float *values /* (size, size) */, size_t size, double *work,
                             uint64_t *random) {
     for (size_t row = 0; row < size; row++) {

@@ -37,14 +37,13 @@ static void describe_shape(char text[SHAPE_TEXT_SIZE], size_t rank, const uint64
     snprintf(text + used, SHAPE_TEXT_SIZE - used, rank == 1 ? ",)" : ")");
 }
 
-/* Whether the file's entry is what the table wants. */
+/* Check that the file's entry matches the table. */
 static int check_entry(const char *path, const struct safetensors_entry *found,
                        const struct safetensors_entry *wanted, struct error *error) {
     if (!found)
-        return error_set(error, EX_CONFIG, "%s: tensor %s is missing; the model needs it", path,
-                         wanted->name);
+        return error_set(error, EX_CONFIG, "%s: missing tensor %s", path, wanted->name);
     if (found->type != SAFETENSORS_F32)
-        return error_set(error, EX_CONFIG, "%s: tensor %s is %s, but must be F32", path,
+        return error_set(error, EX_CONFIG, "%s: tensor %s: expected F32, got %s", path,
                          wanted->name, safetensors_type_name(found->type));
     if (found->rank == wanted->rank &&
         memcmp(found->shape, wanted->shape, wanted->rank * sizeof *wanted->shape) == 0)
@@ -52,11 +51,11 @@ static int check_entry(const char *path, const struct safetensors_entry *found,
     char has[SHAPE_TEXT_SIZE], needs[SHAPE_TEXT_SIZE];
     describe_shape(has, found->rank, found->shape);
     describe_shape(needs, wanted->rank, wanted->shape);
-    return error_set(error, EX_CONFIG, "%s: tensor %s has the shape %s, but the model needs %s",
-                     path, wanted->name, has, needs);
+    return error_set(error, EX_CONFIG, "%s: tensor %s: expected shape %s, got %s", path,
+                     wanted->name, needs, has);
 }
 
-/* Whether a tensor of the file is the member's, or another member's. */
+/* Whether a tensor of the file belongs to this or another member. */
 static bool is_known(const struct model *model, const char *member, const char *name) {
     char prefix[PARAMETERS_NAME_SIZE];
     if (!*member)
@@ -73,8 +72,8 @@ static int check_extra(const struct safetensors *file, const char *path, const s
         const char *name = safetensors_at(file, n)->name;
         if (!is_known(model, member, name))
             return error_set(error, EX_CONFIG,
-                             "%s: tensor %.100s is not one of the model's: remove it from the file "
-                             "or change the model",
+                             "%s: unknown tensor %.100s; remove it from the file or change the "
+                             "model",
                              path, name);
     }
     return 0;

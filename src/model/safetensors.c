@@ -16,8 +16,8 @@
 #include "common/error.h"
 
 enum {
-    LENGTH_SIZE = sizeof(uint64_t), /* of the header's length, at the start of the file */
-    HEADER_MAX = 100000000,         /* the format's own bound */
+    LENGTH_SIZE = sizeof(uint64_t), /* size of the header's length, at the beginning of the file */
+    HEADER_MAX = 100000000,         /* limit of the format */
 };
 
 static const struct {
@@ -50,16 +50,16 @@ struct safetensors {
     int descriptor;
     json_t *header; /* owns names and metadata */
     const json_t *metadata;
-    struct safetensors_entry *entries; /* by place */
-    struct safetensors_entry **names;  /* by name */
+    struct safetensors_entry *entries; /* sorted by position */
+    struct safetensors_entry **names;  /* sorted by name */
     size_t count;
-    uint64_t data_begin, data_size; /* of the tensors' bytes in the file */
+    uint64_t data_begin, data_size; /* position and size of the tensors' bytes in the file */
 };
 
 #define DAMAGED(file, error, ...)                                                                  \
     (error_set(error, EX_IOERR, __VA_ARGS__), error_prefix(error, "%s", (file)->path))
 
-/* Reads exactly `size` bytes at `offset`. */
+/* Read exactly `size` bytes at `offset`. */
 static int read_at(const struct safetensors *file, uint64_t offset, void *bytes, size_t size,
                    struct error *error) {
     for (size_t done = 0; done < size;) {
@@ -70,13 +70,13 @@ static int read_at(const struct safetensors *file, uint64_t offset, void *bytes,
         if (count < 0)
             return error_set(error, EX_IOERR, "cannot read %s: %s", file->path, strerror(errno));
         if (count == 0)
-            return DAMAGED(file, error, "the file ended while it was read");
+            return DAMAGED(file, error, "the file was truncated while it was read");
         done += (size_t)count;
     }
     return 0;
 }
 
-/* Opens the file and finds out its size. Does not wait on a FIFO. */
+/* Open the file and determine its size. Does not wait for a FIFO. */
 static int open_file(struct safetensors *file, uint64_t *size, struct error *error) {
     struct stat status;
     file->descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -94,17 +94,16 @@ static int read_header(struct safetensors *file, struct error *error) {
         return -1;
     if (size < LENGTH_SIZE)
         return DAMAGED(file, error,
-                       "not a safetensors file: it has %" PRIu64 " bytes, fewer than the "
-                       "length of a header",
+                       "not a safetensors file: %" PRIu64 " bytes, less than the length of a "
+                       "header",
                        size);
     if (read_at(file, 0, &length, sizeof length, error))
         return -1;
     if (length > HEADER_MAX)
-        return DAMAGED(file, error, "not a safetensors file: a header of %" PRIu64 " bytes",
-                       length);
+        return DAMAGED(file, error, "not a safetensors file: header of %" PRIu64 " bytes", length);
     if (length > size - LENGTH_SIZE)
         return DAMAGED(file, error,
-                       "truncated: the header should have %" PRIu64 " bytes, the file has %" PRIu64,
+                       "truncated: expected a header of %" PRIu64 " bytes, got a file of %" PRIu64,
                        length, size);
     file->data_begin = LENGTH_SIZE + length;
     file->data_size = size - file->data_begin;
@@ -135,12 +134,12 @@ static int read_metadata(struct safetensors *file, struct error *error) {
     json_t *value;
     json_object_foreach((json_t *)file->metadata, key, value) {
         if (!json_is_string(value))
-            return DAMAGED(file, error, "the metadata %.100s is not a string", key);
+            return DAMAGED(file, error, "the metadata %.100s must be a string", key);
     }
     return 0;
 }
 
-/* A number that can be a size or an offset: a JSON integer, not negative. */
+/* Read a size or an offset: a JSON integer that is not negative. */
 static bool read_natural(const json_t *json, uint64_t *number) {
     if (!json_is_integer(json) || json_integer_value(json) < 0)
         return false;
@@ -168,27 +167,34 @@ static bool read_shape(const json_t *json, struct safetensors_entry *entry) {
     return true;
 }
 
-/* One entry of the header; `entry->name` is set. */
+/* Read one entry of the header; `entry->name` is set. */
 static int read_entry(const struct safetensors *file, const json_t *json,
                       struct safetensors_entry *entry, struct error *error) {
     const json_t *offsets = json_object_get(json, "data_offsets");
     uint64_t end, size;
     if (!read_type(json_object_get(json, "dtype"), &entry->type))
-        return DAMAGED(file, error, "tensor %.100s has no dtype that is known", entry->name);
+        return DAMAGED(file, error, "tensor %.100s has an unknown dtype", entry->name);
     if (!read_shape(json_object_get(json, "shape"), entry))
-        return DAMAGED(file, error, "tensor %.100s has no shape of at most %d sizes", entry->name,
-                       SAFETENSORS_RANK_MAX);
+        return DAMAGED(file, error,
+                       "tensor %.100s has an invalid shape; expected at most %d "
+                       "sizes",
+                       entry->name, SAFETENSORS_RANK_MAX);
     if (json_array_size(offsets) != 2 || !read_natural(json_array_get(offsets, 0), &entry->begin) ||
         !read_natural(json_array_get(offsets, 1), &end) || end < entry->begin)
-        return DAMAGED(file, error, "tensor %.100s has no data_offsets [begin, end]", entry->name);
+        return DAMAGED(file, error,
+                       "tensor %.100s has invalid data_offsets; expected [begin, "
+                       "end]",
+                       entry->name);
     entry->size = end - entry->begin;
     if (!safetensors_measure(entry, &size) || size != entry->size)
-        return DAMAGED(file, error, "tensor %.100s has %" PRIu64 " bytes, not what its shape needs",
+        return DAMAGED(file, error,
+                       "tensor %.100s has %" PRIu64 " bytes, which do not match "
+                       "its shape",
                        entry->name, entry->size);
     if (end > file->data_size)
         return DAMAGED(file, error,
-                       "truncated: tensor %.100s ends at byte %" PRIu64 " of %" PRIu64
-                       " that the tensors have",
+                       "truncated: tensor %.100s ends at byte %" PRIu64 ", but the tensors have "
+                       "%" PRIu64 " bytes",
                        entry->name, end, file->data_size);
     return 0;
 }
@@ -205,21 +211,21 @@ static int by_name(const void *left, const void *right) {
     return strcmp((*a)->name, (*b)->name);
 }
 
-/* The tensors follow one another without gap or overlap, up to the end of the file. */
+/* Check that the tensors are contiguous, and end at the end of the file. */
 static int check_places(const struct safetensors *file, struct error *error) {
     uint64_t end = 0;
     for (size_t n = 0; n < file->count; n++) {
         const struct safetensors_entry *entry = &file->entries[n];
         if (entry->begin != end)
             return DAMAGED(file, error,
-                           "tensor %.100s begins at byte %" PRIu64 ", not where the one before it "
-                           "ends (%" PRIu64 ")",
+                           "tensor %.100s begins at byte %" PRIu64 ", expected the end of the "
+                           "previous tensor (%" PRIu64 ")",
                            entry->name, entry->begin, end);
         end += entry->size;
     }
     if (end != file->data_size)
         return DAMAGED(file, error,
-                       "the tensors have %" PRIu64 " bytes, but %" PRIu64 " follow the header", end,
+                       "expected %" PRIu64 " bytes of tensors after the header, got %" PRIu64, end,
                        file->data_size);
     return 0;
 }

@@ -12,16 +12,16 @@
 #include "safetensors.h"
 
 enum {
-    LENGTH_SIZE = sizeof(uint64_t), /* of the header's length, at the start of the file */
-    ALIGNMENT = 8,                  /* of the first tensor's bytes in the file */
-    PIECE_SIZE = 1 << 16,           /* bytes gathered for the sink */
+    LENGTH_SIZE = sizeof(uint64_t), /* size of the header's length, at the beginning of the file */
+    ALIGNMENT = 8,                  /* alignment of the first tensor's bytes in the file */
+    PIECE_SIZE = 1 << 16,           /* bytes collected for the sink */
 };
 
 struct safetensors_writer {
     safetensors_sink *sink;
     void *context;
     uint64_t header_size;      /* length and header */
-    uint64_t data_size, given; /* bytes of all tensors; of them put so far */
+    uint64_t data_size, given; /* bytes of all tensors, and those written so far */
     size_t gathered;
     unsigned char piece[PIECE_SIZE];
 };
@@ -44,7 +44,7 @@ static int gather(struct safetensors_writer *writer, const void *bytes, size_t s
     return 0;
 }
 
-/* An entry's JSON: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} */
+/* The JSON of an entry: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} */
 static json_t *describe_entry(const struct safetensors_entry *entry) {
     json_t *shape = json_array();
     for (size_t n = 0; n < entry->rank; n++)
@@ -54,7 +54,8 @@ static json_t *describe_entry(const struct safetensors_entry *entry) {
                      (json_int_t)(entry->begin + entry->size));
 }
 
-/* The header as JSON; NULL when a text is not UTF-8 or when out of memory. Places the entries. */
+/* The header as JSON; NULL if a text is not UTF-8, or if out of memory. Sets the positions of
+   the entries. */
 static json_t *describe(struct safetensors_writer *writer, struct safetensors_entry *entries,
                         size_t entry_count, const struct safetensors_text *metadata,
                         size_t metadata_count, struct error *error) {
@@ -63,7 +64,7 @@ static json_t *describe(struct safetensors_writer *writer, struct safetensors_en
         json_t *texts = json_object();
         for (size_t n = 0; n < metadata_count; n++)
             if (json_object_set_new(texts, metadata[n].key, json_string(metadata[n].value))) {
-                error_set(error, EX_SOFTWARE, "the metadata %s cannot be written as JSON",
+                error_set(error, EX_SOFTWARE, "cannot write the metadata %s as JSON",
                           metadata[n].key);
                 json_decref(texts);
                 goto fail;
@@ -77,16 +78,15 @@ static json_t *describe(struct safetensors_writer *writer, struct safetensors_en
         if (!safetensors_measure(entry, &entry->size) ||
             __builtin_add_overflow(writer->data_size, entry->size, &writer->data_size) ||
             writer->data_size > INT64_MAX) {
-            error_set(error, EX_SOFTWARE, "the tensor %s is too large to be written", entry->name);
+            error_set(error, EX_SOFTWARE, "tensor %s is too large for a file", entry->name);
             goto fail;
         }
         if (json_object_get(header, entry->name)) {
-            error_set(error, EX_SOFTWARE, "two tensors of one file are named %s", entry->name);
+            error_set(error, EX_SOFTWARE, "duplicate tensor name %s", entry->name);
             goto fail;
         }
         if (json_object_set_new(header, entry->name, describe_entry(entry))) {
-            error_set(error, EX_SOFTWARE, "the tensor name %s cannot be written as JSON",
-                      entry->name);
+            error_set(error, EX_SOFTWARE, "cannot write the tensor name %s as JSON", entry->name);
             goto fail;
         }
     }
@@ -96,7 +96,7 @@ fail:
     return NULL;
 }
 
-/* The header is padded with spaces, so that the tensors' bytes are aligned. */
+/* Spaces pad the header, so that the tensors' bytes are aligned. */
 static int write_header(struct safetensors_writer *writer, const json_t *json,
                         struct error *error) {
     char *text = json_dumps(json, JSON_COMPACT);
@@ -137,7 +137,7 @@ uint64_t safetensors_file_size(const struct safetensors_writer *writer) {
 int safetensors_put(struct safetensors_writer *writer, const void *bytes, size_t size,
                     struct error *error) {
     if (size > writer->data_size - writer->given)
-        return error_set(error, EX_SOFTWARE, "more bytes than the tensors of the file hold");
+        return error_set(error, EX_SOFTWARE, "more bytes than the tensors of the file have");
     writer->given += size;
     return gather(writer, bytes, size, error);
 }
@@ -145,7 +145,7 @@ int safetensors_put(struct safetensors_writer *writer, const void *bytes, size_t
 int safetensors_finish(struct safetensors_writer **writer, struct error *error) {
     uint64_t missing = (*writer)->data_size - (*writer)->given;
     int status = missing ? error_set(error, EX_SOFTWARE,
-                                     "%" PRIu64 " bytes of the file's tensors are missing", missing)
+                                     "%" PRIu64 " bytes of the tensors are missing", missing)
                          : safetensors_flush(*writer, error);
     safetensors_abandon(writer);
     return status;

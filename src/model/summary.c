@@ -1,4 +1,4 @@
-/* An architecture in words: those of the configuration. */
+/* A description of an architecture in the words of the configuration. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

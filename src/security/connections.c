@@ -20,50 +20,54 @@
 #include "common/error.h"
 
 enum {
-    BURST_S = 2,   /* what a bucket holds: so many seconds' worth */
-    KEPT_S = 10,   /* a client without connections: who comes back has no fresh buckets */
-    PATIENCE = 10, /* so many times its rate of requests refused within a second: it is ended */
-    /* A greeting, and the shortest READY: what has said less cannot be through its handshake. */
+    BURST_S = 2, /* capacity of a bucket, in seconds of its rate */
+    /* time that a client without connections is kept, so that reconnecting does not refill its
+       buckets */
+    KEPT_S = 10,
+    /* refused requests within a second, in multiples of the rate, that end a connection */
+    PATIENCE = 10,
+    /* A greeting and the shortest READY: with fewer bytes a handshake cannot be complete. */
     HANDSHAKE_BYTES = 91,
-    /* A greeting, HELLO and the shortest INITIATE, which says the key, with their frames: what has
-       said less has not said a key. */
+    /* A greeting, HELLO and the shortest INITIATE, which contains the key, with their frames:
+       with fewer bytes a connection has not sent a key. */
     KEY_BYTES = 64 + (2 + 200) + (9 + 257),
-    /* A subscriber says its subscriptions, and answers heartbeats. */
+    /* A subscriber sends subscriptions, and answers to heartbeats. */
     SUBSCRIBER_BYTES_PER_S = 1024,
     SUBSCRIBER_BURST_S = 4,
-    /* What a Unix socket is taken to have brought each time when something came: the kernel does
-       not count there. */
+    /* Assumed bytes for each event on a Unix socket, where the kernel does not count bytes. */
     UNSEEN_BYTES = 128,
-    /* Likewise, of what is no subscription, where more than a heartbeat waits to be read: at least;
-       it is as much as the memory has grown meanwhile, where that is more and it floods. */
+    /* Assumed bytes for each such event on other sockets than statistics, if more than a
+       heartbeat is unread. It is a minimum: if the daemon's memory has grown more and the
+       connection floods, its growth counts. */
     UNSEEN_PART_BYTES = 65536,
-    /* Who sends as fast as is read has at least this much waiting to be read: whoever sends small
-       messages and waits for answers is not taken for the reason why the daemon grows. */
+    /* A connection that sends as fast as it is read has at least this much unread data. Senders
+       of small messages that wait for answers are therefore not held responsible for memory
+       growth. */
     FLOOD_BYTES = 32768,
-    /* Less than this is not worth a look, and more for each second since nothing else waited, since
-       heartbeats are messages that nobody takes. */
+    /* Less than this is not checked. The limit grows with each second since nothing else waited,
+       because nobody takes heartbeats. */
     SUSPECT_BYTES = 65536,
     HEARTBEAT_BYTES_PER_S = 100,
-    UNENDING_ALL = 64 << 20, /* bytes of messages that are not complete, of all connections */
-    /* Bytes of one connection that wait, complete or not: 16 MiB of small messages may, and 100
-       large ones, which are no larger than half of what is limited; twice that. */
+    UNENDING_ALL = 64 << 20, /* bytes of incomplete messages, of all connections */
+    /* Waiting bytes of one connection, complete or not: twice the larger of 16 MiB of small
+       messages and 100 large ones of at most half the message limit. */
     WAITING_SMALL = 32 << 20,
     WAITING_LARGE = 100,
     WAITING_MOST = 256 << 20,
-    EMPTY_TURNS = 1 << 20, /* more than there are connections */
-    /* libzmq gives each connection its turn, and looks at new ones at least after so many messages.
-     */
+    EMPTY_TURNS = 1 << 20, /* more than the number of connections */
+    /* libzmq reads its connections in turn, and checks for new ones at least after so many
+       messages. */
     TURNS = 256,
-    FRAME_OVERHEAD = 9 + SECURITY_OVERHEAD, /* bytes on the wire, at most */
+    FRAME_OVERHEAD = 9 + SECURITY_OVERHEAD, /* largest overhead in bytes on the wire */
     STATM_SIZE = 64,
     EVENTS = 64,
-    SWEEP_MS = 1000, /* so often all connections are looked at, whatever epoll says */
-    ROUNDS = 64,     /* of events: what still comes then is looked at the next time */
+    SWEEP_MS = 1000, /* interval of the check of all connections, whatever epoll reports */
+    ROUNDS = 64,     /* largest number of event rounds before the next check */
 };
 
-/* ---- What has failed ---- */
+/* ---- Failures ---- */
 
-/* The learning thread asks all the time, and must not wait: it takes the lock only when something
+/* The learning thread asks often and must not wait: it takes the lock only when an announcement
    is due. */
 void security_set_due(struct security *security) {
     uint64_t due = UINT64_MAX;
@@ -89,11 +93,11 @@ void security_fail(struct security *security, enum security_failure failure,
     eventfd_write(security->news, 1);
 }
 
-/* ---- Clients: who has a key ---- */
+/* ---- Clients: owners of keys ---- */
 
-/* Take out of a bucket that `rate` a second fills, and that holds so many seconds' worth. False:
-   there is not so much in it. */
-static bool take_out(struct bucket *bucket, double rate, double seconds, double amount,
+/* Take `amount` out of a bucket that fills at `rate` per second and holds `seconds` of it.
+   False: it does not contain as much. */
+static bool withdraw(struct bucket *bucket, double rate, double seconds, double amount,
                      uint64_t now) {
     double most = rate * seconds;
     bucket->left += bucket->at ? rate * (double)(now - bucket->at) / (double)NS_PER_SECOND : most;
@@ -148,7 +152,7 @@ bool security_admit(struct security *security, struct connection *c, const char 
     return true;
 }
 
-/* It has ended. */
+/* Remove an ended connection from its client. */
 static void leave(struct connection *c) {
     struct client *client = c->client;
     if (!client)
@@ -161,7 +165,7 @@ static void leave(struct connection *c) {
 
 /* ---- Ending ---- */
 
-/* 0: it is no socket. */
+/* 0: not a socket. */
 static uint64_t cookie_of(int descriptor) {
     uint64_t cookie = 0;
     socklen_t size = sizeof cookie;
@@ -184,7 +188,7 @@ static void no_stranger(struct connection *c) {
     c->stranger = false;
 }
 
-/* It counts no more. */
+/* Remove the connection from all counts. */
 static void discount(struct connection *c) {
     if (c->ended)
         return;
@@ -194,9 +198,9 @@ static void discount(struct connection *c) {
     no_stranger(c);
 }
 
-/* End it: its descriptor is shut down, and libzmq closes it. It counts no more. False: it had ended
-   already. Where the descriptor has another cookie, it has ended, and the descriptor is another's.
- */
+/* End a connection: shut down its descriptor, which libzmq then closes, and remove it from all
+   counts. False: it had already ended. If the descriptor has another cookie, the connection has
+   ended, and the descriptor belongs to another one. */
 static bool end(struct security *security, struct connection *connection) {
     if (connection->ended || cookie_of(connection->descriptor) != connection->cookie)
         return false;
@@ -222,20 +226,20 @@ size_t security_cut_off(struct security *security, struct guarded *guarded) {
     return cut_off;
 }
 
-/* ---- What clients take ---- */
+/* ---- Usage of clients ---- */
 
-/* A connection that may be another key's has a bucket of its own: nobody is ended for what others
-   send, nor for what is only guessed. */
+/* A connection with an uncertain key has its own bucket: no client is punished for the data of
+   others, or for an estimate. */
 static void limit_bytes(struct security *security, struct connection *c, uint64_t came,
                         uint64_t now) {
     double rate = (double)security->quota.bytes;
     if (rate > 0 && c->client && c->counted &&
-        !take_out(c->unclear ? &c->bytes : &c->client->bytes, rate, BURST_S, (double)came, now))
+        !withdraw(c->unclear ? &c->bytes : &c->client->bytes, rate, BURST_S, (double)came, now))
         security_end_for(security, c, SECURITY_QUOTA_BYTES);
 }
 
-/* The connection over which a message came; NULL: it has gone. Messages outlive their connection,
-   and its descriptor may be another's by now. */
+/* The connection of a message; NULL: it is gone. Messages may outlive their connection, whose
+   descriptor may already belong to another one. */
 static struct connection *sender(struct security *security, enum socket_role role,
                                  zmq_msg_t *message) {
     const char *key = zmq_msg_gets(message, "User-Id");
@@ -259,7 +263,7 @@ void security_subscribed(struct security *security, zmq_msg_t *message, size_t s
     pthread_mutex_unlock(&security->lock);
 }
 
-/* Who asks much more often than is allowed is not even refused any more. */
+/* A client with far too many requests does not even get an error. */
 static bool lose_patience(struct client *client, uint64_t rate, uint64_t now) {
     if (now >= client->refused_at + NS_PER_SECOND) {
         client->refused_at = now;
@@ -276,7 +280,7 @@ bool security_may_ask(struct security *security, zmq_msg_t *message, struct erro
     pthread_mutex_lock(&security->lock);
     uint64_t rate = security->quota.requests;
     struct client *client = key ? find_client(security, key) : NULL;
-    bool may = !rate || !client || take_out(&client->requests, (double)rate, BURST_S, 1, now);
+    bool may = !rate || !client || withdraw(&client->requests, (double)rate, BURST_S, 1, now);
     if (!may) {
         struct connection *c = sender(security, SOCKET_CONTROL, message);
         security_fail(security, SECURITY_QUOTA_REQUESTS, &security->sockets[SOCKET_CONTROL],
@@ -284,15 +288,15 @@ bool security_may_ask(struct security *security, zmq_msg_t *message, struct erro
         if (lose_patience(client, rate, now) && c)
             end(security, c);
         error_set(error, EX_TEMPFAIL,
-                  "too many requests: this key may make %" PRIu64
-                  " a second (security.quota.requests); wait, and ask less often",
+                  "rate limit exceeded (%" PRIu64 " requests per second for this key, "
+                  "security.quota.requests); retry later",
                   rate);
     }
     pthread_mutex_unlock(&security->lock);
     return may;
 }
 
-/* ---- What connections bring ---- */
+/* ---- Received data ---- */
 
 static void forget_suspect(struct security *security, struct connection *connection) {
     if (connection->suspect)
@@ -300,7 +304,7 @@ static void forget_suspect(struct security *security, struct connection *connect
     connection->suspect = false;
 }
 
-/* Bytes that have come over a connection since it began; false: not known. */
+/* Bytes received over a connection since its beginning. False: unknown. */
 static bool bytes_received(int descriptor, uint64_t *bytes) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
@@ -316,8 +320,8 @@ bool security_may_have_key(const struct connection *connection) {
     return !bytes_received(connection->descriptor, &bytes) || bytes >= KEY_BYTES;
 }
 
-/* What has come over a connection whose bytes nobody counts: a guess. A subscriber has at least
-   sent what waits to be read. */
+/* An estimate for a connection whose bytes are not counted. A subscriber has sent at least the
+   unread bytes. */
 static uint64_t guess(const struct connection *c, uint64_t grown) {
     int unread = 0;
     bool known = ioctl(c->descriptor, SIOCINQ, &unread) == 0;
@@ -329,7 +333,7 @@ static uint64_t guess(const struct connection *c, uint64_t grown) {
     return floods && grown > UNSEEN_PART_BYTES ? grown : UNSEEN_PART_BYTES;
 }
 
-/* Of the daemon; 0 = not known. */
+/* Resident memory of the daemon; 0 = unknown. */
 static uint64_t resident_bytes(const struct security *security) {
     char text[STATM_SIZE] = "";
     if (pread(security->memory, text, sizeof text - 1, 0) <= 0)
@@ -338,14 +342,14 @@ static uint64_t resident_bytes(const struct security *security) {
     return strtoull(text + strcspn(text, " "), NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* By how much the daemon has grown while somebody was suspected, who may be the reason. */
+/* Growth of the daemon's memory while a connection, the possible cause, was suspected. */
 static uint64_t measure_growth(struct security *security) {
     uint64_t before = security->resident;
     security->resident = TAILQ_EMPTY(&security->suspects) ? 0 : resident_bytes(security);
     return before && security->resident > before ? security->resident - before : 0;
 }
 
-/* Returns how much has come since the call before. */
+/* Returns the bytes received since the previous call. */
 static uint64_t measure(struct connection *c, uint64_t grown) {
     uint64_t before = c->received;
     c->counted = bytes_received(c->descriptor, &c->received);
@@ -356,14 +360,14 @@ static uint64_t measure(struct connection *c, uint64_t grown) {
     return c->received > before ? c->received - before : 0;
 }
 
-/* ---- How many ---- */
+/* ---- Number of connections ---- */
 
 static bool too_many(const struct guarded *guarded) {
     return guarded->count > guarded->most || guarded->stranger_count > guarded->most_strangers;
 }
 
-/* It has a key, or something was taken that came over it. Over ipc epoll may have been silent about
-   all of that: see look_again. */
+/* Whether the connection has a key, or a message was received over it. With ipc, epoll may have
+   missed the events: see look_again. */
 static bool is_through(const struct security *security, const struct connection *c) {
     uint64_t bytes;
     return *c->key || c->subscriptions > 0 ||
@@ -371,8 +375,8 @@ static bool is_through(const struct security *security, const struct connection 
            (bytes_received(c->descriptor, &bytes) && bytes >= HANDSHAKE_BYTES);
 }
 
-/* The one that has waited longest without a handshake, so that who makes one gets through; else the
-   newest. NULL: there are not too many, once those that are through theirs are counted. */
+/* The connection that has waited longest without a handshake, so that others can complete
+   theirs; else the newest. NULL: there are not too many after counting completed handshakes. */
 static struct connection *surplus(const struct security *security, struct connection *newest) {
     struct connection *c;
     while (too_many(newest->guarded) && (c = TAILQ_FIRST(&newest->guarded->strangers))) {
@@ -383,7 +387,7 @@ static struct connection *surplus(const struct security *security, struct connec
     return too_many(newest->guarded) ? newest : NULL;
 }
 
-/* A connection has come: begin to watch it, and end one when there are too many. */
+/* Begin to watch a new connection, and end one if there are too many. */
 static void limit_new(struct security *security, struct connection *connection) {
     struct guarded *guarded = connection->guarded;
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = connection->descriptor};
@@ -396,21 +400,21 @@ static void limit_new(struct security *security, struct connection *connection) 
         size_t count = guarded->count;
         security_end_for(security, one, SECURITY_CONNECTIONS);
         if (guarded->count == count)
-            break; /* it has gone by itself, as will be reported */
+            break; /* it has just closed, as the monitor will report */
     }
 }
 
-/* ---- How much ---- */
+/* ---- Amount of data ---- */
 
-/* A daemon that itself connects to a broker has the subscriptions of all behind it. */
+/* A daemon that connects to a broker has the subscriptions of all clients behind it. */
 static void limit_subscriber(struct security *security, struct connection *c, uint64_t came,
                              uint64_t now) {
-    if (!take_out(&c->allowance, SUBSCRIBER_BYTES_PER_S, SUBSCRIBER_BURST_S, (double)came, now) &&
+    if (!withdraw(&c->allowance, SUBSCRIBER_BYTES_PER_S, SUBSCRIBER_BURST_S, (double)came, now) &&
         !c->made)
         security_end_for(security, c, SECURITY_SUBSCRIPTIONS);
 }
 
-/* ---- Messages without an end ---- */
+/* ---- Endless messages ---- */
 
 void security_limit_messages(struct security *security, int role, size_t most, bool turns) {
     if (!security)
@@ -443,8 +447,8 @@ static uint64_t heartbeats(const struct connection *c, uint64_t now) {
     return c->heartbeats + (now - c->credited) / NS_PER_SECOND * HEARTBEAT_BYTES_PER_S;
 }
 
-/* Before what has come now is measured: where nothing else waited, the time until now brings no
-   credit, which a message without an end could use up after years of silence. */
+/* Renew the credit before measuring the new data. If nothing else waited, the time until now
+   gives no credit, because an endless message could use it after years of silence. */
 static void renew_credit(struct security *security, struct connection *c, uint64_t now) {
     if ((size_t)c->descriptor >= security->taken_size)
         return;
@@ -455,8 +459,8 @@ static void renew_credit(struct security *security, struct connection *c, uint64
     c->credited = now;
 }
 
-/* Bytes that libzmq has read from the connection and nobody has taken from the socket. What was
-   taken is counted generously; what is too much of that is no credit for later. */
+/* Bytes that libzmq has read from the connection and that were not received from the socket.
+   Received messages are counted generously; the surplus is not a credit. */
 static uint64_t waiting(struct security *security, struct connection *c, uint64_t now) {
     int unread = 0;
     uint64_t taken = security->taken[c->descriptor], received = c->received;
@@ -465,7 +469,7 @@ static uint64_t waiting(struct security *security, struct connection *c, uint64_
         ioctl(c->descriptor, SIOCINQ, &unread) == 0 && (uint64_t)unread < received)
         received -= (uint64_t)unread;
     if (taken > received || (!c->counted && taken != c->taken)) {
-        /* A message that is taken meanwhile counts for a little less: harmless. */
+        /* A message received concurrently counts slightly less: harmless. */
         security->taken[c->descriptor] = taken = received;
         c->taken = taken;
     }
@@ -503,23 +507,23 @@ static void look_at(struct security *security, struct connection *c, uint64_t no
         limit_bytes(security, c, came, now);
 }
 
-/* epoll is silent about what libzmq has read before it was asked. */
+/* epoll does not report data that libzmq has read before it was added. */
 static void look_again(struct security *security, struct connection *c, uint64_t now) {
     uint64_t bytes;
     if (!c->ended && bytes_received(c->descriptor, &bytes) && bytes > c->received)
         look_at(security, c, now);
 }
 
-/* Whether all connections had their turn since the snapshot. That nothing waited once says little:
-   the owner may have looked before the snapshot, and say so only now. */
+/* Whether all connections had their turn since the snapshot. A single empty read proves little:
+   the owner may have read before the snapshot and report it only now. */
 static bool others_had_turns(const struct guarded *guarded, const struct connection *c) {
     uint64_t turns = guarded->turn - c->turn;
     return turns >= 2 * EMPTY_TURNS || turns % EMPTY_TURNS > guarded->count + TURNS;
 }
 
-/* What waited when it was looked at before is no complete message when none of this connection was
-   taken since, while all connections had their turn. */
-static void judge(struct security *security, struct connection *c, uint64_t now) {
+/* Data that was waiting at the snapshot is not a complete message if none of this connection was
+   received since, while all connections had their turn. */
+static void check_waiting(struct security *security, struct connection *c, uint64_t now) {
     struct guarded *guarded = c->guarded;
     uint64_t bytes = c->untaken = waiting(security, c, now);
     if (bytes < SUSPECT_BYTES) {
@@ -533,7 +537,8 @@ static void judge(struct security *security, struct connection *c, uint64_t now)
         c->unending = c->waiting;
         snapshot(security, c, bytes);
     } else {
-        eventfd_write(security->news, 1); /* the owner may sleep, since it has no whole message */
+        /* the owner may sleep, because it has no complete message */
+        eventfd_write(security->news, 1);
     }
     if (c->unending > guarded->most_message || bytes > guarded->most_waiting)
         security_end_for(security, c, SECURITY_ENDLESS);
@@ -541,12 +546,13 @@ static void judge(struct security *security, struct connection *c, uint64_t now)
         forget_suspect(security, c);
 }
 
-/* Nobody is ended for what is only guessed, or may be another's. */
+/* Clients are not responsible for estimates, or for connections that may belong to others. */
 static bool counts_for_client(const struct connection *c) {
     return c->client && c->counted && !c->unclear;
 }
 
-/* All connections of a key together: of one that has too much the one with the most. */
+/* Sum up all connections of a key. If a key exceeds its limit, end the connection with the most
+   data. */
 static void limit_clients(struct security *security) {
     struct connection *c, *largest;
     uint64_t most = security->quota.waiting;
@@ -576,7 +582,7 @@ static void limit_messages(struct security *security, uint64_t now) {
     for (c = TAILQ_FIRST(&security->suspects); c; c = next) {
         next = TAILQ_NEXT(c, suspects);
         look_again(security, c, now);
-        judge(security, c, now);
+        check_waiting(security, c, now);
     }
     if (security->quota.waiting)
         limit_clients(security);
@@ -631,9 +637,9 @@ long security_limit(struct security *security, uint64_t now) {
     return any_connection(security) ? SWEEP_MS : -1;
 }
 
-/* ---- Who it is ---- */
+/* ---- Identity of peers ---- */
 
-/* Who is at the other end, as ZAP says it too; texts stay empty when that cannot be known. */
+/* Find the peer of a connection in the format of ZAP; the texts stay empty if it is unknown. */
 static void ask_peer(struct connection *connection) {
     struct sockaddr_storage name;
     socklen_t size = sizeof name;
@@ -676,7 +682,7 @@ static struct connection **place_of(struct security *security, int descriptor) {
     return &security->by_descriptor[index];
 }
 
-/* A connection has come, or gone. */
+/* A connection began or ended. */
 static void change_holder(struct security *security, int descriptor) {
     if ((size_t)descriptor < security->taken_size)
         security->holders[descriptor]++;
@@ -705,9 +711,9 @@ void security_free_connections(struct security *security) {
     free(security->holders);
 }
 
-/* A connection for which there is no memory could not be closed later: it ends now. One socket may
-   report that it has a descriptor before the report of another, which had it, is read: so it may be
-   this one that had it, and is gone. */
+/* A connection without memory for its record could not be closed later: end it now. One socket
+   may report a new connection before another socket's report about the previous connection with
+   this descriptor is read. The descriptor may therefore belong to a closed connection. */
 static void add_connection(struct security *security, struct guarded *guarded, int descriptor,
                            bool made) {
     struct connection **place = place_of(security, descriptor);
@@ -739,8 +745,8 @@ static void add_connection(struct security *security, struct guarded *guarded, i
     limit_new(security, c);
 }
 
-/* The connection is gone. When it was not settled, its descriptor may have been another's when its
-   peer was asked for, and says nothing. */
+/* The connection has closed. If it was not settled, its descriptor may have belonged to another
+   one when its peer was determined, so the result is not reliable. */
 static void end_connection(struct security *security, struct guarded *guarded, int descriptor) {
     char address[SECURITY_ADDRESS_SIZE] = "";
     struct connection *c = security_find(security, guarded, descriptor);
@@ -754,7 +760,7 @@ static void end_connection(struct security *security, struct guarded *guarded, i
     guarded->failing = SECURITY_FAILURES;
 }
 
-/* ---- What the monitors report ---- */
+/* ---- Events of the monitors ---- */
 
 static enum security_failure failure_of(uint16_t event, int32_t value) {
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
@@ -764,10 +770,10 @@ static enum security_failure failure_of(uint16_t event, int32_t value) {
                                                                : SECURITY_PROTOCOL;
 }
 
-/* A monitor's message is [u16 event, i32 value][endpoint]. What failed is reported right before the
-   end of its connection, by the same thread; keys that were refused are counted where that is done.
- */
-static void take_event(struct security *security, struct guarded *guarded, const char *frame) {
+/* A monitor's message is [u16 event, i32 value][endpoint]. The same thread reports a failure
+   immediately before the end of its connection. Rejected keys are counted where they are
+   rejected. */
+static void process_event(struct security *security, struct guarded *guarded, const char *frame) {
     uint16_t event;
     int32_t value;
     memcpy(&event, frame, sizeof event);
@@ -777,7 +783,8 @@ static void take_event(struct security *security, struct guarded *guarded, const
     case ZMQ_EVENT_CONNECTED:
         add_connection(security, guarded, value, event == ZMQ_EVENT_CONNECTED);
         break;
-    case ZMQ_EVENT_CLOSED: /* it listens no more, and libzmq ends its connections in silence */
+    /* the socket stops listening, and libzmq closes its connections silently */
+    case ZMQ_EVENT_CLOSED:
         while (!TAILQ_EMPTY(&guarded->connections))
             remove_connection(security, TAILQ_FIRST(&guarded->connections));
         break;
@@ -791,8 +798,8 @@ static void take_event(struct security *security, struct guarded *guarded, const
     }
 }
 
-/* libzmq reports a connection's end before it closes the descriptor: where that has not been told
-   by now, the descriptor was the connection's own when its peer was asked for. */
+/* libzmq reports the end of a connection before it closes the descriptor. Without such a report
+   the descriptor was the connection's own when its peer was determined. */
 static void settle(struct guarded *guarded) {
     struct connection *c;
     TAILQ_FOREACH_REVERSE(c, &guarded->connections, connection_list, all) {
@@ -802,7 +809,7 @@ static void settle(struct guarded *guarded) {
     }
 }
 
-bool security_take_events(struct security *security, int most) {
+bool security_process_events(struct security *security, int most) {
     enum { EVENT_SIZE = sizeof(uint16_t) + sizeof(int32_t) };
     char frame[EVENT_SIZE], endpoint[1];
     bool all = true;
@@ -812,7 +819,7 @@ bool security_take_events(struct security *security, int most) {
         while (taken != most &&
                zmq_recv(guarded->monitor, frame, sizeof frame, ZMQ_DONTWAIT) >= 0) {
             zmq_recv(guarded->monitor, endpoint, sizeof endpoint, ZMQ_DONTWAIT);
-            take_event(security, guarded, frame);
+            process_event(security, guarded, frame);
             taken++;
         }
         if (taken == most)

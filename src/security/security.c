@@ -24,9 +24,9 @@
 enum {
     NAME_SIZE = 32,
     MONITOR_SIZE = 64,
-    DESCRIPTORS_OWN = 64,        /* that the daemon needs beside connections */
-    DESCRIPTORS_COUNTED = 65536, /* more than connections and files there may be */
-    STRANGERS_SHARE = 4,         /* of the connections of a socket may have made no handshake yet */
+    DESCRIPTORS_OWN = 64,        /* descriptors that the daemon needs beside connections */
+    DESCRIPTORS_COUNTED = 65536, /* more than the possible number of connections and files */
+    STRANGERS_SHARE = 4,         /* largest share of a socket's connections without a handshake */
 };
 
 static const char *const socket_names[SOCKET_ROLES] = {
@@ -35,7 +35,8 @@ static const char *const socket_names[SOCKET_ROLES] = {
     [SOCKET_CONTROL] = "control",
 };
 
-/* Connections that a socket may have where descriptors suffice: each costs libzmq some 20 KB. */
+/* Largest number of connections of a socket if there are enough descriptors: each needs about 20
+   KB in libzmq. */
 static const size_t connections_most[SOCKET_ROLES] = {
     [SOCKET_EXAMPLES] = 1024,
     [SOCKET_STATISTICS] = 512,
@@ -46,7 +47,7 @@ static void monitor_endpoint(char endpoint[MONITOR_SIZE], const char *name) {
     snprintf(endpoint, MONITOR_SIZE, "inproc://runnel-security-%s", name);
 }
 
-/* A request's frames (RFC 27). */
+/* The frames of a request (RFC 27). */
 enum zap_frame {
     ZAP_VERSION,
     ZAP_REQUEST,
@@ -60,9 +61,9 @@ enum zap_frame {
 
 enum {
     FRAME_SIZE = 256, /* libzmq's own names and addresses are shorter */
-    TRIMS = 16,       /* so often memory is given back after the last connection was ended, */
-    TRIM_MS = 250,    /* and so far apart */
-    LOOK_MS = 10,     /* at most so often it is looked what connections bring */
+    TRIMS = 16,       /* number of times that memory is returned after the end of a connection */
+    TRIM_MS = 250,    /* interval between them */
+    LOOK_MS = 10,     /* shortest interval between measurements of connections */
 };
 
 struct zap {
@@ -78,7 +79,7 @@ static bool ends_with(const char *text, const char *end) {
     return tail <= length && !strcmp(text + length - tail, end);
 }
 
-/* --- answers to libzmq ------------------------------------------------------------------------ */
+/* ---- Answers to libzmq ---- */
 
 static bool receive_zap(void *socket, struct zap *zap) {
     int more = 1;
@@ -106,9 +107,9 @@ static struct guarded *find_socket(struct security *security, const struct zap *
     return NULL;
 }
 
-/* Give the key to the connection that asks, which is one of that address that has none and has said
-   enough. Of several it is any, and each of them may be the key's; one that was ended here may be
-   it, too, but counts no more. NULL: it has gone. */
+/* Assign the key to a connection of that address without a key that has sent enough. If there
+   are several, choose any, and mark all as uncertain; an ended one may be the owner, too. NULL:
+   the connection is gone. */
 static struct connection *assign(struct guarded *guarded, const struct zap *zap, const char *key) {
     struct connection *first = NULL, *c;
     bool ended = false;
@@ -131,7 +132,7 @@ static struct connection *assign(struct guarded *guarded, const struct zap *zap,
     return first;
 }
 
-/* Whether the client may come in, else `why` not; the lock is held. */
+/* Whether the client is admitted, else `why` not; the lock is held. */
 static bool admit(struct security *security, const struct zap *zap, key_text key,
                   const char **why) {
     struct guarded *guarded = find_socket(security, zap);
@@ -157,17 +158,17 @@ static void reply(void *socket, const struct zap *zap, bool admitted, const char
              zap->count > ZAP_REQUEST ? zap->sizes[ZAP_REQUEST] : 0, ZMQ_SNDMORE);
     zmq_send(socket, status, strlen(status), ZMQ_SNDMORE);
     zmq_send(socket, text, strlen(text), ZMQ_SNDMORE);
-    zmq_send(socket, key, admitted ? strlen(key) : 0, ZMQ_SNDMORE); /* the user's id */
+    zmq_send(socket, key, admitted ? strlen(key) : 0, ZMQ_SNDMORE); /* the user id */
     zmq_send(socket, "", 0, 0);
 }
 
-/* What is known of connections comes before what is decided on them. */
+/* Process events of connections before decisions about them. */
 static void answer(struct security *security) {
     struct zap zap;
     while (receive_zap(security->zap, &zap)) {
         key_text key = "";
         pthread_mutex_lock(&security->lock);
-        security_take_events(security, SECURITY_ALL);
+        security_process_events(security, SECURITY_ALL);
         const char *why = "no key";
         bool admitted = admit(security, &zap, key, &why);
         pthread_mutex_unlock(&security->lock);
@@ -175,13 +176,13 @@ static void answer(struct security *security) {
     }
 }
 
-/* --- the thread ------------------------------------------------------------------------------- */
+/* ---- The thread ---- */
 
 enum { ITEM_STOP = SOCKET_ROLES, ITEM_ACTIVITY, ITEM_ZAP, ITEMS };
 
-/* What connections bring is looked at when something comes, or after so many ms, but not all the
-   time. Other threads use the monitors too, with the lock held: without it only their descriptors
-   are waited for. */
+/* Wait for events, or for the next measurement of connections, which must not be too frequent.
+   Other threads also use the monitors, with the lock held: without it, only wait for their
+   descriptors. */
 static bool wait_for_news(struct security *security, zmq_pollitem_t items[ITEMS], uint64_t next,
                           bool more, long most) {
     uint64_t now = clock_ns();
@@ -191,14 +192,14 @@ static bool wait_for_news(struct security *security, zmq_pollitem_t items[ITEMS]
     return (ready >= 0 || errno == EINTR) && !items[ITEM_STOP].revents;
 }
 
-/* What floods have taken and given back stays with the C library, unless asked for: while they go
-   on, and a while after, since what they have left is still looked through. */
+/* The C library keeps memory that floods have used, unless it is trimmed: during floods, and for
+   a while after them, because libzmq still processes their data. */
 struct trimming {
     uint64_t ended, due;
     int left;
 };
 
-static void give_back(struct trimming *trimming, uint64_t ended) {
+static void trim_memory(struct trimming *trimming, uint64_t ended) {
     uint64_t now = clock_ns();
     if (ended != trimming->ended)
         trimming->left = TRIMS;
@@ -226,23 +227,23 @@ static void *serve(void *context) {
     while (wait_for_news(security, items, next, more, look && trimming.left ? TRIM_MS : look)) {
         uint64_t now = clock_ns();
         pthread_mutex_lock(&security->lock);
-        more = !security_take_events(security, SECURITY_SOME);
+        more = !security_process_events(security, SECURITY_SOME);
         if (now >= next) {
             look = security_limit(security, now);
             next = now + LOOK_MS * NS_PER_MS;
         }
         uint64_t ended = security->ended;
         pthread_mutex_unlock(&security->lock);
-        give_back(&trimming, ended);
+        trim_memory(&trimming, ended);
         if (security->keys)
             answer(security);
     }
     return NULL;
 }
 
-/* --- opening and closing ---------------------------------------------------------------------- */
+/* ---- Opening and closing ---- */
 
-/* What keys_read_... has said of the key `name` of the configuration. */
+/* Add the key `name` of the configuration to an error of keys_read_... */
 static int explain(struct error *error, const char *name) {
     error->status = EX_CONFIG;
     return error_prefix(error, "security.%s", name);
@@ -264,13 +265,13 @@ static int read_lists(const struct config *config, struct key_list lists[SOCKET_
     return 0;
 }
 
-/* The lists are to be cleared where it succeeds. */
+/* The caller clears the lists on success. */
 static int read_keys(const struct config *config, struct key_pair *pair,
                      struct key_list lists[SOCKET_ROLES], struct error *error) {
     if (!zmq_has("curve"))
         return error_set(error, EX_CONFIG,
-                         "security.secret: this libzmq was built without CURVE; install one that "
-                         "has it");
+                         "security.secret: this libzmq does not support CURVE; install another "
+                         "build");
     keys_conceal_process();
     if (keys_read_pair(config->security.secret, pair, error))
         return explain(error, "secret");
@@ -284,8 +285,8 @@ static bool has_all(const struct key_list *list, const struct key_list *keys) {
     return true;
 }
 
-static void take_lists(struct security *security, const struct config *config,
-                       struct key_list lists[SOCKET_ROLES]) {
+static void replace_lists(struct security *security, const struct config *config,
+                          struct key_list lists[SOCKET_ROLES]) {
     for (size_t i = 0; i < SOCKET_ROLES; i++) {
         struct guarded *guarded = &security->sockets[i];
         guarded->revoked =
@@ -308,8 +309,7 @@ int security_check(const struct config *config, struct error *error) {
     return result;
 }
 
-/* Nothing that a monitor reports is ever dropped, or waits: that would hold up libzmq's own thread.
- */
+/* The monitor pairs have no limit: a full pair would block libzmq's own thread. */
 static int open_pairs(struct security *security, void *zmq_context) {
     const int zero = 0;
     char endpoint[MONITOR_SIZE];
@@ -332,7 +332,7 @@ static int open_pairs(struct security *security, void *zmq_context) {
                : -1;
 }
 
-/* Signals are the daemon's loop's. */
+/* The daemon's main loop handles signals. */
 static int start_thread(struct security *security) {
     sigset_t all, before;
     sigfillset(&all);
@@ -344,7 +344,7 @@ static int start_thread(struct security *security) {
     return failed ? -1 : 0;
 }
 
-/* Whatever there are of descriptors, some stay for checkpoint and journal. */
+/* Some descriptors are always reserved for checkpoint and journal. */
 static int set_limits(struct security *security) {
     struct rlimit limit;
     size_t share = SIZE_MAX;
@@ -371,7 +371,7 @@ static int start(struct security *security, void *zmq_context, struct error *err
     if (security->stop >= 0 && security->news >= 0 && security->activity >= 0 &&
         open_pairs(security, zmq_context) == 0 && start_thread(security) == 0)
         return 0;
-    return error_set(error, EX_OSERR, "cannot start to watch over connections: %s",
+    return error_set(error, EX_OSERR, "cannot start monitoring connections: %s",
                      zmq_strerror(errno));
 }
 
@@ -401,7 +401,7 @@ int security_open(struct security **opened, void *zmq_context, const struct conf
     }
     int result = security->keys ? read_keys(config, &security->pair, lists, error) : 0;
     if (security->keys && result == 0)
-        take_lists(security, config, lists);
+        replace_lists(security, config, lists);
     if (result == 0)
         result = start(security, zmq_context, error);
     if (result)
@@ -470,15 +470,15 @@ int security_protect(struct security *security, void *socket, const char *key,
                      zmq_strerror(errno));
 }
 
-/* A name that libzmq has chosen, directory and all, is gone when it is bound no more. */
+/* A path chosen by libzmq, including its directory, disappears when it is unbound. */
 static int check_names(const struct config *config, struct error *error) {
     const struct socket_config *sockets[SOCKET_ROLES] = {&config->examples, &config->statistics,
                                                          &config->control};
     for (size_t i = 0; i < SOCKET_ROLES; i++)
         if (!sockets[i]->connect && !strcmp(sockets[i]->endpoint, "ipc://*"))
             return error_set(error, EX_CONFIG,
-                             "security.secret: %s has another key than the daemon runs with, which "
-                             "%s.bind with \"ipc://*\" takes at a start alone; restart it",
+                             "security.secret: the key in %s has changed; restart the daemon, "
+                             "because %s.bind is \"ipc://*\"",
                              config->security.secret, socket_names[i]);
     return 0;
 }
@@ -502,7 +502,7 @@ int security_reload(struct security *security, const struct config *config, size
     pthread_mutex_lock(&security->lock);
     security->pair = pair;
     security->quota = config->security.quota;
-    take_lists(security, config, lists);
+    replace_lists(security, config, lists);
     for (size_t i = 0; i < SOCKET_ROLES; i++)
         *cut_off += *key_changed ? security->sockets[i].count
                                  : security_cut_off(security, &security->sockets[i]);
@@ -523,8 +523,7 @@ int security_rekey(const struct security *security, void *socket) {
                           sizeof security->pair.secret);
 }
 
-/* The lists change in the caller's thread alone. A user id is what the answer to libzmq's question
-   gave: the key. */
+/* Only the caller's thread changes the lists. The user id is the key, from the answer to ZAP. */
 bool security_may_send(const struct security *security, zmq_msg_t *message, const char *stream,
                        size_t size, char *why, size_t why_size) {
     if (!security)
@@ -538,7 +537,7 @@ bool security_may_send(const struct security *security, zmq_msg_t *message, cons
     if (entry && key_may_send(entry, stream, size))
         return true;
     if (!entry)
-        snprintf(why, why_size, "its client's key %s is not on the list any more", key ? key : "");
+        snprintf(why, why_size, "its client's key %s is no longer on the list", key ? key : "");
     else
         snprintf(why, why_size, "its client %s (%s) may send only %s",
                  text_quote(name, entry->name, strlen(entry->name)), key,
@@ -546,13 +545,13 @@ bool security_may_send(const struct security *security, zmq_msg_t *message, cons
     return false;
 }
 
-/* --- subscribers ------------------------------------------------------------------------------ */
+/* ---- Subscribers ---- */
 
 uint64_t security_connection(struct security *security, int role, int descriptor) {
     if (!security)
         return 0;
     pthread_mutex_lock(&security->lock);
-    security_take_events(security, SECURITY_ALL);
+    security_process_events(security, SECURITY_ALL);
     const struct connection *c = security_find(security, &security->sockets[role], descriptor);
     uint64_t number = c && !c->ended ? c->serial : 0;
     pthread_mutex_unlock(&security->lock);
@@ -579,7 +578,7 @@ size_t security_connections(struct security *security, int role) {
     return count;
 }
 
-/* --- what has happened ------------------------------------------------------------------------ */
+/* ---- Events ---- */
 
 enum { COUNTED_SIZE = 64 };
 
@@ -602,21 +601,21 @@ static const char *const failure_names[SECURITY_FAILURES] = {
 };
 
 static const char *const failure_texts[SECURITY_FAILURES] = {
-    [SECURITY_UNKNOWN_KEY] = "its key is not among those allowed there",
-    [SECURITY_NO_KEY] = "it does not speak CURVE; runnel's own programs do with --server-key",
+    [SECURITY_UNKNOWN_KEY] = "its key is not allowed (see security.allow)",
+    [SECURITY_NO_KEY] = "it does not use CURVE; runnel's programs require --server-key",
     [SECURITY_WRONG_KEY] = "it does not have this daemon's public key",
-    [SECURITY_PROTOCOL] = "what it says is no handshake of ZeroMQ",
-    [SECURITY_BROKEN_OFF] = "it left in the handshake, as clients without keys do, or fell silent",
-    [SECURITY_CONNECTIONS] = "there are too many, or too many that begin no handshake",
-    [SECURITY_SUBSCRIPTIONS] = "it sends more than subscriptions to the topics there are",
-    [SECURITY_QUOTA_CONNECTIONS] = "its key has as many as security.quota.connections allows",
-    [SECURITY_QUOTA_BYTES] = "its key sends more than security.quota.bytes allows",
-    [SECURITY_QUOTA_WAITING] = "more of its key waits than security.quota.waiting allows",
-    [SECURITY_QUOTA_SUBSCRIPTIONS] =
-        "its key subscribes to more than security.quota.subscriptions allows",
-    [SECURITY_QUOTA_REQUESTS] = "its key asks more often than security.quota.requests allows",
-    [SECURITY_ENDLESS] = "it sends a message that is larger than any that could be meant, or more "
-                         "than may wait",
+    [SECURITY_PROTOCOL] = "it does not send a ZeroMQ handshake",
+    [SECURITY_BROKEN_OFF] = "it disconnected or timed out in the handshake, as clients without "
+                            "keys do",
+    [SECURITY_CONNECTIONS] = "too many connections, or too many without a handshake",
+    [SECURITY_SUBSCRIPTIONS] = "it sends more than subscriptions to topics",
+    [SECURITY_QUOTA_CONNECTIONS] = "its key exceeds security.quota.connections",
+    [SECURITY_QUOTA_BYTES] = "its key exceeds security.quota.bytes",
+    [SECURITY_QUOTA_WAITING] = "its key exceeds security.quota.waiting",
+    [SECURITY_QUOTA_SUBSCRIPTIONS] = "its key exceeds security.quota.subscriptions",
+    [SECURITY_QUOTA_REQUESTS] = "its key exceeds security.quota.requests",
+    [SECURITY_ENDLESS] = "it sends a message that is larger than any valid one, or too many "
+                         "waiting messages",
 };
 
 int security_descriptor(const struct security *security) {
@@ -642,7 +641,7 @@ static void write_notice(const struct guarded *guarded, enum security_failure fa
              notice->reason, failure_texts[failure], *f->key ? ": " : "", f->key);
 }
 
-/* The next failures that have not been announced, of any socket; NULL without any. */
+/* The next unannounced failures of any socket, or NULL. */
 static struct failures *next_failures(struct security *security, uint64_t now,
                                       struct guarded **guarded, enum security_failure *failure) {
     for (size_t n = 0; n < SOCKET_ROLES * SECURITY_FAILURES; n++) {

@@ -11,13 +11,13 @@
 
 enum { BYTES_MIN = 1 << 16 };
 
-/* An entry in the queue; peer, key and, if its result is wanted, the prediction follow it. */
+/* An entry of the queue. The peer, the key and, if requested, the prediction follow it. */
 struct waiting {
-    size_t size; /* of all that */
+    size_t size; /* size of the entry and its data */
     size_t peer_size, key_size, numbers;
-    uint64_t position; /* durable, and it may be sent */
-    uint64_t example;  /* see acknowledge_entry */
-    bool ready;        /* no result is wanted, or it is there */
+    uint64_t position; /* the entry may be sent once the journal is durable up to here */
+    uint64_t example;  /* number of the example, see struct acknowledge_entry */
+    bool ready;        /* no result is requested, or it is known */
     bool scored;       /* the result has a loss */
     float loss;
     unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE];
@@ -27,10 +27,10 @@ struct acknowledge {
     void *socket;
     const struct model *model;
     double *numbers; /* (model.outputs,) */
-    char *bytes;     /* entries from `first` to `end` */
+    char *bytes;     /* entries from offset `first` to `end` */
     size_t first, end, capacity;
     size_t results;    /* entries that are not ready */
-    uint64_t position; /* of the newest entry: later ones must not be sent before it */
+    uint64_t position; /* position of the newest entry; later ones are sent after it */
 };
 
 int acknowledge_open(struct acknowledge **acknowledge, void *socket, const struct model *model,
@@ -63,7 +63,7 @@ static struct waiting *at(const struct acknowledge *a, size_t offset) {
     return (struct waiting *)(void *)(a->bytes + offset);
 }
 
-/* Room for `size` bytes at the end: by moving what waits to the front, or by growing. */
+/* Make room for `size` bytes at the end: move the entries to the front, or grow. */
 static int make_room(struct acknowledge *a, size_t size, struct error *error) {
     if (a->end + size <= a->capacity)
         return 0;
@@ -119,7 +119,7 @@ static void keep_result(struct acknowledge *a, struct waiting *w, const struct l
         for (size_t k = 0; k < outputs; k++)
             to[t * outputs + k] = (float)a->numbers[k];
     }
-    if (!learned_has_outputs(learned) || learned->output_steps == 0) /* a label has none */
+    if (!learned_has_outputs(learned) || learned->output_steps == 0) /* labels have none */
         w->numbers = 0;
     w->scored = learned->scored > 0;
     w->loss = (float)learned->loss;
@@ -141,7 +141,7 @@ bool acknowledge_wants_results(const struct acknowledge *a) {
     return a && a->results > 0;
 }
 
-/* False: the client is not there any more, or takes nothing. */
+/* False: the client is gone, or its queue is full. */
 static bool send_frame(const struct acknowledge *a, const void *bytes, size_t size, bool more) {
     return zmq_send(a->socket, bytes, size, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0;
 }

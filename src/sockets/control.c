@@ -15,20 +15,21 @@
 #include "endpoint.h"
 #include "security/security.h"
 
-#define LINGER NS_PER_SECOND /* that the last reply may wait for its reader */
+#define LINGER NS_PER_SECOND /* time for the client to read the last reply */
 
 enum {
     NAMES_SIZE = 256,
-    REPLIES_MAX = 100, /* that may wait for one client */
+    REPLIES_MAX = 100, /* unsent replies to one client */
     ENVELOPE_MAX = 8,  /* frames before a request: the client, routers on the way, an empty one */
-    DROPPED_A_TURN = 1000,                    /* requests to which nobody can reply */
-    REQUESTS_BYTES = 3 * CONTROL_REQUEST_MAX, /* of one client that may wait */
-    BLOBS_MAX = 64 << 20, /* bytes of second frames that wait for their clients, if not of one */
+    DROPPED_A_TURN = 1000,                    /* requests without a recipient of the reply */
+    REQUESTS_BYTES = 3 * CONTROL_REQUEST_MAX, /* bytes of unread requests of one client */
+    BLOBS_MAX = 64 << 20, /* bytes of second frames that wait for several clients */
     JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(15),
 };
 
-/* A ROUTER socket that keeps to REP's side of the protocol (RFC 28). libzmq's own REP (4.3.4) loses
-   the reply to the next client when one that has gone had left a message without an envelope. */
+/* A ROUTER socket that implements REP's side of the protocol (RFC 28). libzmq's own REP (4.3.4)
+   loses the reply to a client if a previous client, now gone, had left a message without an
+   envelope. */
 struct control {
     void *socket;
     struct security *security;
@@ -36,10 +37,10 @@ struct control {
     const struct control_command *commands;
     void *context;
     bool waiting;
-    uint64_t last_reply; /* when the reply after which the daemon ends was sent; 0 = not yet */
-    int reader;          /* the descriptor of the client that it was sent to */
-    uint64_t connection; /* and the number of its connection; 0: it has gone */
-    zmq_msg_t envelope[ENVELOPE_MAX]; /* of the newest request */
+    uint64_t last_reply; /* time of the reply after which the daemon ends; 0 = not sent */
+    int reader;          /* descriptor of the client that it was sent to */
+    uint64_t connection; /* number of its connection; 0: it is gone */
+    zmq_msg_t envelope[ENVELOPE_MAX]; /* envelope of the last request */
     size_t envelope_frames;
     char *request; /* (CONTROL_REQUEST_MAX,) */
 };
@@ -50,8 +51,8 @@ int control_open(struct control **control, void *zmq_context, struct security *s
     static const struct endpoint_option options[] = {
         {ZMQ_MAXMSGSIZE, CONTROL_REQUEST_MAX},
         {ZMQ_SNDHWM, REPLIES_MAX},
-        {ZMQ_ROUTER_MANDATORY, 1}, /* who cannot be replied to is known */
-        {ZMQ_RCVHWM, 0},           /* security.h bounds what waits */
+        {ZMQ_ROUTER_MANDATORY, 1}, /* reports clients that are gone */
+        {ZMQ_RCVHWM, 0},           /* security.h limits waiting data */
         {ZMQ_TCP_MAXRT, ENDPOINT_UNREAD_MS},
         {ZMQ_RCVBUF, ENDPOINT_SMALL_BUFFER},
     };
@@ -85,8 +86,9 @@ int control_renew(struct control *control, struct security *security,
     return endpoint_renew(control->socket, security, config, key, control->endpoint, error);
 }
 
-/* A client that finds the end of the connection together with the reply drops both: libzmq ends the
-   pipe of a client with ZMQ_IMMEDIATE at once. */
+/* Wait until the client has read the reply. A client that receives the end of the connection
+   together with the reply drops both: libzmq immediately ends the pipe of a client with
+   ZMQ_IMMEDIATE. */
 static void await_reader(const struct control *control) {
     static const struct timespec pause = {.tv_nsec = 1000000};
     while (control->connection && clock_ns() < control->last_reply + LINGER &&
@@ -120,8 +122,8 @@ bool control_waiting(const struct control *control) {
     return control->waiting;
 }
 
-/* Take all frames of one message: the envelope, which ends with an empty frame, and of the request
-   the first frame. False when nothing waits. */
+/* Receive all frames of one message: the envelope, which ends with an empty frame, and the first
+   frame of the request. False: no message. */
 static bool receive(struct control *control, size_t *frames, size_t *size) {
     zmq_msg_t frame;
     zmq_msg_init(&frame);
@@ -165,14 +167,14 @@ static const struct control_command *find(const struct control *control, const j
     const json_t *name = json_object_get(request, "command");
     if (!json_is_string(name)) {
         error_set(error, EX_USAGE,
-                  "a request is one JSON object such as {\"command\": \"status\"}; commands are %s",
+                  "expected one JSON object such as {\"command\": \"status\"}; commands: %s",
                   names);
         return NULL;
     }
     for (const struct control_command *c = control->commands; c->name; c++)
         if (!strcmp(c->name, json_string_value(name)))
             return c;
-    error_set(error, EX_USAGE, "unknown command %s; commands are %s",
+    error_set(error, EX_USAGE, "unknown command %s; commands: %s",
               text_quote(quoted, json_string_value(name), json_string_length(name)), names);
     return NULL;
 }
@@ -181,14 +183,14 @@ static int run(struct control *control, size_t frames, size_t size, struct contr
                struct error *error) {
     if (frames != 1 || size > CONTROL_REQUEST_MAX)
         return error_set(error, EX_USAGE,
-                         "a request is one frame of JSON of at most %d bytes; this one had %zu "
-                         "frames, the first of %zu bytes",
+                         "expected one frame of JSON of at most %d bytes, got %zu frames, the "
+                         "first of %zu bytes",
                          CONTROL_REQUEST_MAX, frames, size);
     json_error_t parse_error;
     json_t *request = json_loadb(control->request, size, JSON_REJECT_DUPLICATES, &parse_error);
     if (!request)
-        return error_set(error, EX_USAGE, "the request is not JSON: column %d: %s",
-                         parse_error.column, parse_error.text);
+        return error_set(error, EX_USAGE, "not JSON: column %d: %s", parse_error.column,
+                         parse_error.text);
     const struct control_command *command = find(control, request, error);
     int result = command ? command->run(control->context, request, answer, error) : -1;
     json_decref(request);
@@ -197,8 +199,8 @@ static int run(struct control *control, size_t frames, size_t size, struct contr
 
 /* ---- Second frames ---- */
 
-/* Bytes of them that libzmq has not sent yet. It outlives the socket: libzmq gives back the last of
-   them when the context ends. */
+/* Bytes of second frames that libzmq has not sent yet. The counter outlives the socket: libzmq
+   frees the last ones with the context. */
 static _Atomic size_t blobs_waiting;
 
 struct blob {
@@ -214,7 +216,7 @@ static void release_blob(void *bytes, void *hint) {
     free(blob);
 }
 
-/* Takes over the bytes. */
+/* Send the bytes and take ownership of them. */
 static void send_blob(struct control *control, unsigned char *bytes, size_t size) {
     zmq_msg_t message;
     struct blob *blob = malloc(sizeof *blob);
@@ -235,16 +237,16 @@ static int check_blob(size_t size, struct error *error) {
     if (waiting == 0 || waiting + size <= BLOBS_MAX)
         return 0;
     return error_set(error, EX_UNAVAILABLE,
-                     "%zu MB of replies wait for clients that have asked for them and do not read "
-                     "them; try again later",
+                     "too many replies (%zu MB) wait for clients that do not read them; retry "
+                     "later",
                      waiting >> 20);
 }
 
-/* A reply to a client that has gone is dropped by libzmq. */
+/* libzmq drops a reply to a client that is gone. */
 static void send_reply(struct control *control, json_t *fields, const struct error *error,
                        unsigned char *blob, size_t blob_size) {
     static const char failed[] =
-        "{\"ok\":false,\"error\":\"out of memory for the reply; try again\"}";
+        "{\"ok\":false,\"error\":\"out of memory for the reply; retry later\"}";
     json_t *reply = json_pack("{s:b}", "ok", !error);
     if (reply && error)
         json_object_set_new(reply, "error", json_of_text(error->text, strlen(error->text)));
@@ -252,7 +254,8 @@ static void send_reply(struct control *control, json_t *fields, const struct err
         json_object_update(reply, fields);
     char *text = reply ? json_dumps(reply, JSON_FLAGS) : NULL;
     const char *frame = text ? text : failed;
-    for (size_t i = 1; i < control->envelope_frames; i++) /* after expects_reply */
+    /* expects_reply has sent the first frame */
+    for (size_t i = 1; i < control->envelope_frames; i++)
         zmq_msg_send(&control->envelope[i], control->socket, ZMQ_DONTWAIT | ZMQ_SNDMORE);
     zmq_send(control->socket, frame, strlen(frame), ZMQ_DONTWAIT | (blob ? ZMQ_SNDMORE : 0));
     if (blob)
@@ -261,23 +264,23 @@ static void send_reply(struct control *control, json_t *fields, const struct err
     json_decref(reply);
 }
 
-/* Begin the reply. False: the client has gone, or takes no replies; what it asks for is not done. A
-   flood leaves many such requests. */
+/* Begin the reply. False: the client is gone, or accepts no replies; its request is not
+   executed. Floods cause many such requests. */
 static bool expects_reply(struct control *control) {
     return zmq_msg_send(&control->envelope[0], control->socket, ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0;
 }
 
-/* A feeder that has come to the wrong socket, or a client that is no REQ: it learns nothing from
-   silence. The answer has no envelope either. */
+/* Answer a feeder at the wrong socket, or a client that is not a REQ: it would learn nothing
+   from silence. Like the message, the answer has no envelope. */
 static void explain(struct control *control, struct error *error) {
     control->envelope_frames = 1;
-    error_set(
-        error, EX_USAGE,
-        "this is the control socket: a request is an empty frame, which a REQ socket sends by "
-        "itself, and one of JSON; examples go to the examples socket");
+    error_set(error, EX_USAGE,
+              "this is the control socket: send an empty frame (as a REQ socket does) and one of "
+              "JSON; send examples to the examples socket");
 }
 
-/* The next request with somebody to reply to, as REP takes them; `error`: it may not be made. */
+/* Receive the next request that can be answered, as REP does; `error`: the request is not
+   allowed. */
 static bool receive_request(struct control *control, size_t *frames, size_t *size, bool *may_ask,
                             struct error *error) {
     for (int n = 0; n < DROPPED_A_TURN; n++) {
@@ -285,7 +288,7 @@ static bool receive_request(struct control *control, size_t *frames, size_t *siz
             return false;
         if (control->envelope_frames > ENVELOPE_MAX)
             continue;
-        /* libzmq's own first frame names the client's key only if it was not polled for. */
+        /* libzmq's own first frame contains the client's key only if it was not polled for. */
         *may_ask = security_may_ask(control->security, &control->envelope[1], error);
         if (*may_ask && *frames == 0) {
             *may_ask = false;

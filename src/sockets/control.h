@@ -1,9 +1,9 @@
-/* The control socket: REP to its clients. Takes one JSON request at a time, has the command of that
-   name run, and replies {"ok": true, ...} or {"ok": false, "error": one sentence}. Whatever a
-   client sends, it gets one reply and the next client its turn.
+/* The control socket: REP for its clients. Receives one JSON request at a time, runs its
+   command, and replies {"ok": true, ...} or {"ok": false, "error": one sentence}. Each message
+   of a client gets one reply, then the next client has its turn.
 
-   A command may leave its reply for later (a checkpoint that waits for the disk); until
-   control_reply other clients wait. */
+   A command may postpone its reply (a checkpoint that waits for the disk); other clients wait
+   until control_reply. */
 #ifndef RUNNEL_CONTROL_H
 #define RUNNEL_CONTROL_H
 
@@ -18,14 +18,14 @@ struct socket_config;
 
 enum {
     CONTROL_REQUEST_MAX = 65536
-}; /* bytes; libzmq drops a connection that sends a larger frame */
+}; /* bytes; libzmq closes a connection that sends a larger frame */
 
-/* What a command says: fields to add to {"ok": true}, and a second frame. */
+/* The result of a command: fields to add to {"ok": true}, and a second frame. */
 struct control_answer {
-    json_t *fields;      /* an empty object, to be filled */
-    unsigned char *blob; /* second frame, or NULL; freed by control */
+    json_t *fields;      /* an empty object to fill */
+    unsigned char *blob; /* second frame, or NULL; control frees it */
     size_t blob_size;
-    bool later; /* control_reply will be called: nothing is sent now */
+    bool later; /* no reply now: control_reply will be called */
     bool last;  /* the daemon ends after this reply: control_close waits until it is read */
 };
 
@@ -36,8 +36,7 @@ struct control_command {
                struct error *error);
 };
 
-/* Open the socket. The table and what `context` points to must outlive it. Errors: endpoint_open.
- */
+/* Open the socket. The table and the target of `context` must outlive it. Errors: endpoint_open. */
 int control_open(struct control **control, void *zmq_context, struct security *security,
                  const struct socket_config *config, const struct control_command *commands,
                  void *context, struct error *error);
@@ -50,16 +49,18 @@ int control_renew(struct control *control, struct security *security,
 /* The socket, for zmq_poll with ZMQ_POLLIN. */
 void *control_socket(const struct control *control);
 
-/* The endpoint as bound, a port asked for with '*' filled in. */
+/* The endpoint as bound, with the actual port for '*'. */
 const char *control_endpoint(const struct control *control);
 
-/* Take one request that waits, run it and reply. False: none waited, or one awaits its reply. */
+/* Receive one request, run it and reply. False: no request is waiting, or a postponed reply is due.
+ */
 bool control_handle(struct control *control);
 
-/* Whether a command has left its reply for later. */
+/* Whether a reply is postponed. */
 bool control_waiting(const struct control *control);
 
-/* Send that reply: the fields, which are taken over, or the error if it is not NULL. */
+/* Send the postponed reply: the fields, which it takes ownership of, or the error if it is not
+   NULL. */
 void control_reply(struct control *control, json_t *fields, const struct error *error);
 
 #endif

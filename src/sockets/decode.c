@@ -16,22 +16,22 @@
 #include "model/model.h"
 
 struct decoder {
-    const char *target; /* where targets come from, */
-    bool next, later;   /* the next x; labels */
-    bool many;          /* several steps need no header */
+    const char *target; /* source of the targets */
+    bool next, later;   /* targets are the next x; targets are labels */
+    bool many;          /* several steps do not need a header */
     bool words;         /* symbols or classes may be words */
     struct shape x, y;
     struct range x_range, y_range;
-    struct range *column_ranges; /* (x.width,); NULL: x_range is that of all numbers of x */
-    struct column *targets;      /* malloc'ed (y.width,), of targets with names */
+    struct range *column_ranges; /* (x.width,); NULL: x_range is valid for all numbers of x */
+    struct column *targets;      /* malloc'ed (y.width,), for named targets */
     struct json_example json;
 };
 
 enum {
-    JSON_NUMBER_SIZE = 32, /* more than anyone writes for one float64, with comma and brackets */
-    JSON_NAME_SIZE = COLUMN_NAME_SIZE + 8, /* likewise of a column's name */
-    FRAME_SPARE = 64 << 10, /* for the rest of a JSON example, however its members are spaced */
-    JSON_WORDS = 6 * WIRE_WORDS_MAX, /* all of them, each byte written as \u0000 */
+    JSON_NUMBER_SIZE = 32, /* more than usual for one float64, with comma and brackets */
+    JSON_NAME_SIZE = COLUMN_NAME_SIZE + 8, /* more than usual for a column's name */
+    FRAME_SPARE = 64 << 10,          /* room for the rest of a JSON example, with any spacing */
+    JSON_WORDS = 6 * WIRE_WORDS_MAX, /* all words, with each byte written as \u0000 */
 };
 
 static int open_columns(struct decoder *d, const struct architecture *architecture) {
@@ -62,8 +62,8 @@ static int open_columns(struct decoder *d, const struct architecture *architectu
     return 0;
 }
 
-/* Names of targets; with `next` for the schema alone, else of what y has. A number, or a class, may
-   be missing: it is not observed. */
+/* Names of targets: for the schema with `next`, else for the numbers of y. A number or a class
+   may be missing: it is not observed. */
 static int open_targets(struct decoder *d, const struct architecture *architecture) {
     const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
@@ -204,19 +204,19 @@ static enum reject_reason take_key(struct example *example, const struct frame *
         return reject(REJECT_KEY, why, "the key has %zu bytes, expected at most %d", frame->size,
                       WIRE_KEY_MAX);
     if (!wire_is_utf8(frame->data, frame->size))
-        return reject(REJECT_KEY, why, "the key is not UTF-8 without NUL");
+        return reject(REJECT_KEY, why, "the key must be UTF-8 without NUL");
     example->key = frame->data;
     example->key_size = frame->size;
     return REJECT_NOT;
 }
 
-/* In a sentence about a frame's bytes. */
+/* The type in a sentence about the bytes of a frame. */
 static const char *type_name(const struct shape *shape) {
     return shape_mixed(shape) ? "numbers of 4 bytes" : shape_type(shape);
 }
 
-/* The type that a frame's numbers probably have when it has twice or half the bytes that fit: the
-   default of numpy, for one. NULL when it has another number of them. */
+/* The type of numbers with twice or half the expected bytes, such as numpy's default. NULL for
+   other sizes. */
 static const char *likely_type(const struct shape *shape, size_t found, size_t fitting) {
     if (found > 0 && found == 2 * fitting)
         return shape->whole ? "int64" : "float64";
@@ -225,19 +225,19 @@ static const char *likely_type(const struct shape *shape, size_t found, size_t f
     return NULL;
 }
 
-/* Several steps without a header, where one is needed. */
+/* Reject several steps without the header that they need. */
 static enum reject_reason reject_steps(const struct shape *shape, size_t size, size_t steps,
                                        char *why) {
     size_t step = shape->width * NUMBER_SIZE;
     const char *likely = likely_type(shape, size, step);
     if (likely)
         return reject(REJECT_X_SIZE, why,
-                      "x has %zu bytes: %s? %zu %s are expected (%zu bytes); two steps need a "
+                      "x has %zu bytes (%s?), expected %zu %s (%zu bytes); two steps require a "
                       "header, or examples.steps: many",
                       size, likely, shape->width, type_name(shape), step);
     return reject(REJECT_X_SIZE, why,
-                  "x has %zu bytes (%zu steps of %zu %s) and no header: several steps need one, or "
-                  "examples.steps: many",
+                  "x has %zu bytes (%zu steps of %zu %s) and no header; several steps require a "
+                  "header, or examples.steps: many",
                   size, steps, shape->width, type_name(shape));
 }
 
@@ -248,16 +248,18 @@ static enum reject_reason take_x(const struct decoder *decoder, struct example *
     const char *likely = likely_type(shape, frame->size, step);
     char columns[COLUMNS_TEXT_SIZE];
     if (steps == 0 && likely)
-        return reject(REJECT_X_SIZE, why, "x has %zu bytes: %s? %zu %s are expected (%zu bytes)",
+        return reject(REJECT_X_SIZE, why, "x has %zu bytes (%s?), expected %zu %s (%zu bytes)",
                       frame->size, likely, shape->width, type_name(shape), step);
     if ((steps == 0 || frame->size % step != 0) && shape->columns)
         return reject(REJECT_X_SIZE, why,
-                      "x has %zu bytes (%zu numbers), expected a multiple of %zu, %zu columns: %s",
+                      "x has %zu bytes (%zu numbers), expected a multiple of %zu, for %zu "
+                      "columns: %s",
                       frame->size, frame->size / NUMBER_SIZE, step, shape->width,
                       columns_text(shape->columns, shape->width, columns));
     if (steps == 0 || frame->size % step != 0)
         return reject(REJECT_X_SIZE, why,
-                      "x has %zu bytes (%zu numbers), expected a multiple of %zu (%zu %s a step)",
+                      "x has %zu bytes (%zu numbers), expected a multiple of %zu (%zu %s per "
+                      "step)",
                       frame->size, frame->size / NUMBER_SIZE, step, shape->width, type_name(shape));
     if (steps > 1 && !several)
         return reject_steps(shape, frame->size, steps, why);
@@ -270,8 +272,8 @@ static enum reject_reason take_x(const struct decoder *decoder, struct example *
                          steps * shape->width, why);
 }
 
-/* The sentence about a y that does not fit x. One target for two steps: x is twice as long, rather
-   than y half as long. */
+/* Reject a y that does not fit x. If y has one target and x two steps, x is probably of a type
+   of twice the size. */
 static enum reject_reason reject_y(const struct decoder *decoder, const struct example *example,
                                    size_t found, size_t fitting, bool binary, char *why) {
     const struct shape *y = &decoder->y, *x = &decoder->x;
@@ -279,11 +281,11 @@ static enum reject_reason reject_y(const struct decoder *decoder, const struct e
     size_t x_step = x->width * NUMBER_SIZE;
     if (likely && found < fitting && example->steps == 2)
         return reject(REJECT_Y_SIZE, why,
-                      "y has %zu bytes, one target, but x has %zu bytes: %s? %zu %s are expected "
-                      "(%zu bytes) a step",
+                      "y has %zu bytes, one target, but x has %zu bytes (%s?), expected %zu %s "
+                      "(%zu bytes) per step",
                       found, 2 * x_step, likely_type(x, 2, 1), x->width, type_name(x), x_step);
     if (likely)
-        return reject(REJECT_Y_SIZE, why, "y has %zu bytes: %s? %zu %s are expected (%zu bytes)",
+        return reject(REJECT_Y_SIZE, why, "y has %zu bytes (%s?), expected %zu %s (%zu bytes)",
                       found, likely, example->steps * y->width, type_name(y), fitting);
     return reject(REJECT_Y_SIZE, why,
                   "y has %zu bytes (%zu numbers), expected none or %zu (%zu steps of %zu %s)",
@@ -296,10 +298,10 @@ static enum reject_reason take_y(const struct decoder *decoder, struct example *
         return REJECT_NOT;
     if (decoder->next)
         return reject(REJECT_Y_GIVEN, why,
-                      "it has a y, but this model's target is the next x; send no y");
+                      "y is not allowed: the target of this model is the next x");
     if (decoder->later && !example->label)
         return reject(REJECT_Y_GIVEN, why,
-                      "it has a y, but this model's targets come later; send y as a label");
+                      "y is not allowed: the targets of this model are labels; send y as a label");
     const struct shape *shape = &decoder->y;
     size_t size = example->steps * shape->width * NUMBER_SIZE;
     if (frame->size != size)
@@ -334,26 +336,29 @@ static bool has_flag(const struct frame *frames, size_t count, enum wire_flag fl
     return header && frames[HEADER_FRAME].size >= WIRE_HEADER_SIZE && header[1] & flag;
 }
 
-/* As many steps as there are targets. */
+/* A label has as many steps as targets. */
 static enum reject_reason take_label(const struct decoder *decoder, struct example *example,
                                      const struct frame *frames, size_t count, char *why) {
     const struct shape *shape = &decoder->y;
     size_t step = shape->width * NUMBER_SIZE, steps = frames[2].size / step;
     struct wire_label label;
     if (!decoder->later)
-        return reject(REJECT_Y_GIVEN, why, "it is a label, but this model's target is %s",
+        return reject(REJECT_Y_GIVEN, why,
+                      "labels are not allowed: the target of this model is "
+                      "%s",
                       decoder->next ? "the next x" : "in the example");
     if (frames[1].size > 0)
-        return reject(REJECT_X_SIZE, why, "x has %zu bytes, but a label has no x", frames[1].size);
+        return reject(REJECT_X_SIZE, why, "a label must not have x, got %zu bytes", frames[1].size);
     if (steps == 0 || frames[2].size % step != 0 || steps > EXAMPLE_STEPS_MAX)
         return reject(REJECT_Y_SIZE, why,
-                      "y has %zu bytes (%zu numbers), expected a multiple of %zu (%zu %s a step) "
-                      "for at most %d steps",
+                      "y has %zu bytes (%zu numbers), expected a multiple of %zu (%zu %s per "
+                      "step) for at most %d steps",
                       frames[2].size, frames[2].size / NUMBER_SIZE, step, shape->width,
                       type_name(shape), EXAMPLE_STEPS_MAX);
     if (count < LABEL_FRAMES)
         return reject(REJECT_FRAMES, why,
-                      "it has %zu frames, but a label needs a fifth, which says of which example",
+                      "the label has %zu frames, expected at least 5: the fifth identifies the "
+                      "example",
                       count);
     const char *wrong =
         wire_label_unpack(&label, frames[LABEL_FRAME].data, frames[LABEL_FRAME].size);
@@ -371,7 +376,7 @@ static enum reject_reason take_label(const struct decoder *decoder, struct examp
 
 static const struct frame no_words = {"", 0};
 
-/* Cells that are words. */
+/* The number of cells that are words. */
 static size_t count_cells(const struct shape *shape, const void *numbers, size_t steps) {
     size_t count = 0;
     for (size_t k = 0; numbers && k < shape->width; k++)
@@ -380,22 +385,23 @@ static size_t count_cells(const struct shape *shape, const void *numbers, size_t
     return count;
 }
 
-/* As many words as cells that are words. */
+/* Check that each cell that is a word has a word. */
 static enum reject_reason take_words(const struct decoder *decoder, struct example *example,
                                      const struct frame *frame, char *why) {
     size_t cells = count_cells(&decoder->y, example->y, example->steps), count = 0;
     const unsigned char *byte = frame->data, *end = byte + frame->size;
     cells += example->label ? 0 : count_cells(&decoder->x, example->x, example->steps);
     if (frame->size > WIRE_WORDS_MAX)
-        return reject(REJECT_FRAMES, why, "its words have %zu bytes, expected at most %d",
+        return reject(REJECT_FRAMES, why, "the words have %zu bytes, expected at most %d",
                       frame->size, WIRE_WORDS_MAX);
     for (; byte < end; byte += 1 + *byte, count++)
         if (*byte >= end - byte || !wire_is_utf8(byte + 1, *byte))
-            return reject(REJECT_FRAMES, why, "word %zu of its words is cut off, or not UTF-8",
-                          count);
+            return reject(REJECT_FRAMES, why, "word %zu is incomplete or not UTF-8", count);
     if (count != cells)
-        return reject(REJECT_FRAMES, why, "it has %zu words for %zu symbols that are words", count,
-                      cells);
+        return reject(REJECT_FRAMES, why,
+                      "the message has %zu words, expected %zu, one for "
+                      "each symbol that is a word",
+                      count, cells);
     example->words = frame->data;
     example->words_size = frame->size;
     return REJECT_NOT;
@@ -403,16 +409,16 @@ static enum reject_reason take_words(const struct decoder *decoder, struct examp
 
 static enum reject_reason take_note(struct example *example, const struct frame *frame, char *why) {
     if (frame->size > WIRE_NOTE_MAX)
-        return reject(REJECT_FRAMES, why, "its note has %zu bytes, expected at most %d",
+        return reject(REJECT_FRAMES, why, "the note has %zu bytes, expected at most %d",
                       frame->size, WIRE_NOTE_MAX);
     if (!wire_is_utf8(frame->data, frame->size))
-        return reject(REJECT_FRAMES, why, "its note is not UTF-8 without NUL");
+        return reject(REJECT_FRAMES, why, "the note must be UTF-8 without NUL");
     example->note = frame->data;
     example->note_size = frame->size;
     return REJECT_NOT;
 }
 
-/* `binary`: as they came, not rewritten from JSON. */
+/* `binary`: the frames are as received, not converted from JSON. */
 static enum reject_reason check(struct decoder *decoder, const struct frame *frames, size_t count,
                                 bool binary, struct example *example, char *why) {
     bool several = count >= EXAMPLE_FRAMES_MAX || decoder->many,
@@ -422,8 +428,10 @@ static enum reject_reason check(struct decoder *decoder, const struct frame *fra
     size_t most = EXAMPLE_FRAMES_MAX + label + words + note;
     enum reject_reason reason = take_key(example, &frames[0], why);
     if (reason == REJECT_NOT && (count > most || ((words || note) && count < most)))
-        reason = reject(REJECT_FRAMES, why, "it has %zu frames, expected %zu by its header", count,
-                        most);
+        reason = reject(REJECT_FRAMES, why,
+                        "the message has %zu frames, expected %zu according "
+                        "to its header",
+                        count, most);
     if (reason == REJECT_NOT && label)
         reason = take_label(decoder, example, frames, count, why);
     else if (reason == REJECT_NOT)
@@ -467,8 +475,8 @@ enum reject_reason decode(struct decoder *decoder, const struct frame *frames, s
         reason = check(decoder, frames, count, true, example, why);
     else
         reason = reject(REJECT_FRAMES, why,
-                        "it has %zu frames, expected 1 of JSON, 2 to %d, or one more for each of "
-                        "label, words and note",
+                        "the message has %zu frames, expected 1 of JSON, 2 to %d, or one more "
+                        "for each of label, words and note",
                         count, EXAMPLE_FRAMES_MAX);
     if (reason == REJECT_NOT)
         return reason;

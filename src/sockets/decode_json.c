@@ -13,10 +13,10 @@
 
 /* ---- Values ----
 
-   x or y of an example's JSON, rewritten as the numbers and words of binary frames: a number, a
+   Converts x or y of an example's JSON to the numbers and words of binary frames: a number, a
    list, a list of lists, or columns by name. Only files of the decoder include this. */
 
-/* "a list", for sentences. */
+/* The kind in a sentence: "a list". */
 static const char *json_kind(const json_t *value) {
     static const char *const kinds[] = {
         [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list",  [JSON_STRING] = "a string",
@@ -26,7 +26,7 @@ static const char *json_kind(const json_t *value) {
     return kinds[json_typeof(value)];
 }
 
-/* Room for `size` bytes; what is there stays. -1: out of memory, and nothing has changed. */
+/* Make room for `size` bytes, keeping the content. -1: out of memory, and nothing has changed. */
 static int numbers_reserve(struct numbers *numbers, size_t size) {
     if (size <= numbers->capacity)
         return 0;
@@ -42,16 +42,16 @@ static bool whole_between(double value, double low, double high) {
     return value >= low && value <= high && value == floor(value);
 }
 
-/* Append a word as it travels. */
+/* Append a word in the format of the wire. */
 static enum reject_reason add_word(struct numbers *words, const char *word, size_t size,
                                    char *why) {
     enum { AT_FIRST = 4096 };
     size_t needed = words->size + 1 + size;
     if (needed > WIRE_WORDS_MAX)
-        return reject(REJECT_JSON, why, "its words have more than %d bytes", WIRE_WORDS_MAX);
+        return reject(REJECT_JSON, why, "the words have more than %d bytes", WIRE_WORDS_MAX);
     if (needed > words->capacity &&
         numbers_reserve(words, needed > AT_FIRST / 2 ? 2 * needed : (size_t)AT_FIRST))
-        return reject(REJECT_JSON, why, "out of memory for its words");
+        return reject(REJECT_JSON, why, "out of memory for the words");
     words->bytes[words->size] = (unsigned char)size;
     memcpy(words->bytes + words->size + 1, word, size);
     words->size = needed;
@@ -66,7 +66,7 @@ static enum reject_reason reject_kind(const struct shape *shape, size_t k, const
                   json_kind(value), expected);
 }
 
-/* Write a word: what stands in its place, and itself. */
+/* Write a word, and its mark among the numbers. */
 static enum reject_reason put_word(const struct shape *shape, size_t k, const json_t *value,
                                    unsigned char *number, struct numbers *words, char *why) {
     const char *word = json_string_value(value);
@@ -84,27 +84,27 @@ static enum reject_reason put_word(const struct shape *shape, size_t k, const js
     return hash ? REJECT_NOT : add_word(words, word, size, why);
 }
 
-/* Whether a null is a number: numbers are checked later, when it is known whether they are held. */
+/* Whether null is allowed. For numbers this is checked later, with missing: hold. */
 static bool may_be_missing(const struct shape *shape, size_t k) {
     return shape->null_allowed &&
            (!shape->columns || !shape_whole(shape, k) || shape->columns[k].hold);
 }
 
-/* What stands for it: NaN, or no class. */
+/* Write the mark of a missing value: NaN, or no class. */
 static void put_nothing(const struct shape *shape, size_t k, unsigned char *number) {
     const uint32_t none = WIRE_NO_CLASS;
     const float nan = NAN;
     memcpy(number, shape_whole(shape, k) ? (const void *)&none : &nan, NUMBER_SIZE);
 }
 
-/* Write number k of a step as in a binary frame. */
+/* Write number k of a step in the format of a binary frame. */
 static enum reject_reason put_number(const struct shape *shape, size_t k, const json_t *value,
                                      unsigned char *number, struct numbers *words, char *why) {
     bool whole_number = shape_whole(shape, k);
     double real = json_number_value(value);
     char name[NUMBER_NAME_SIZE];
     if (json_is_null(value) && !may_be_missing(shape, k))
-        return reject(shape->wrong_value, why, "%s has null, but a symbol can not be missing",
+        return reject(shape->wrong_value, why, "%s has null, but a symbol cannot be missing",
                       shape_name(shape, k, name));
     if (json_is_null(value)) {
         put_nothing(shape, k, number);
@@ -125,23 +125,23 @@ static enum reject_reason put_number(const struct shape *shape, size_t k, const 
 
 /* ---- Columns by name ---- */
 
-/* What was not said is missing, where it may be. */
-static enum reject_reason put_missing(const struct shape *shape, const bool *said,
+/* Fill columns without a member as missing, if they may be missing. */
+static enum reject_reason put_missing(const struct shape *shape, const bool *present,
                                       unsigned char *numbers, char *why) {
     for (size_t k = 0; k < shape->width; k++) {
-        if (said[k])
+        if (present[k])
             continue;
         if (!shape->columns[k].hold)
             return reject(shape->wrong_value, why,
-                          "x has no column %s, which must be there (missing: hold lets a real one "
-                          "be left out)",
+                          "x has no column %s, which is required (only a real column with "
+                          "missing: hold may be omitted)",
                           shape->columns[k].name);
         put_nothing(shape, k, numbers + k * NUMBER_SIZE);
     }
     return REJECT_NOT;
 }
 
-/* Words travel in the order of the columns: where members have another, they are put into it. */
+/* Words are sent in the order of the columns: sort those of members in another order. */
 static enum reject_reason put_in_order(const struct shape *shape, json_t *row,
                                        unsigned char *numbers, struct numbers *words, char *why) {
     enum reject_reason reason = REJECT_NOT;
@@ -156,7 +156,7 @@ static enum reject_reason put_in_order(const struct shape *shape, json_t *row,
 /* One step: {"load": 0.7, "host": "web-3"}. */
 static enum reject_reason put_row(const struct shape *shape, json_t *row, unsigned char *numbers,
                                   struct numbers *words, char *why) {
-    bool said[COLUMNS_MAX] = {false}, ordered = true;
+    bool present[COLUMNS_MAX] = {false}, ordered = true;
     size_t k = 0, count = 0, begin = words->size;
     const char *name;
     json_t *value;
@@ -164,15 +164,14 @@ static enum reject_reason put_row(const struct shape *shape, json_t *row, unsign
         size_t found = shape_column(shape, name, k);
         char quoted[TEXT_QUOTE_SIZE], names[SHAPE_NAMES_SIZE];
         if (found == shape->width)
-            return reject(REJECT_JSON, why, "%s has an unknown column %s; the columns are %s",
-                          shape->name, text_quote(quoted, name, strlen(name)),
-                          shape_names(shape, names));
+            return reject(REJECT_JSON, why, "%s has an unknown column %s, expected %s", shape->name,
+                          text_quote(quoted, name, strlen(name)), shape_names(shape, names));
         enum reject_reason reason =
             put_number(shape, found, value, numbers + found * NUMBER_SIZE, words, why);
         if (reason != REJECT_NOT)
             return reason;
         ordered &= found >= k;
-        said[found] = true;
+        present[found] = true;
         count++;
         k = found;
     }
@@ -182,10 +181,10 @@ static enum reject_reason put_row(const struct shape *shape, json_t *row, unsign
         if (reason != REJECT_NOT)
             return reason;
     }
-    return count < shape->width ? put_missing(shape, said, numbers, why) : REJECT_NOT;
+    return count < shape->width ? put_missing(shape, present, numbers, why) : REJECT_NOT;
 }
 
-/* A step an object. */
+/* One step per object. */
 static enum reject_reason put_rows(const struct shape *shape, const json_t *rows,
                                    unsigned char *numbers, struct numbers *words, char *why) {
     enum reject_reason reason = REJECT_NOT;
@@ -193,7 +192,7 @@ static enum reject_reason put_rows(const struct shape *shape, const json_t *rows
     json_t *row;
     json_array_foreach(rows, i, row) {
         if (reason == REJECT_NOT && !json_is_object(row))
-            reason = reject(REJECT_JSON, why, "%s has %s, expected objects only", shape->name,
+            reason = reject(REJECT_JSON, why, "%s has %s, expected objects", shape->name,
                             json_kind(row));
         if (reason == REJECT_NOT)
             reason = put_row(shape, row, numbers + i * shape->width * NUMBER_SIZE, words, why);
@@ -209,20 +208,19 @@ static enum reject_reason put_named(const struct shape *shape, json_t *value,
     size_t size = steps * shape->width * NUMBER_SIZE;
     if (!shape->columns)
         return reject(REJECT_JSON, why,
-                      "%s is an object, but this model has no model.%s.columns, whose names it "
-                      "would have",
+                      "%s is an object, but this model has no names in model.%s.columns",
                       shape->name, shape->name[0] == 'x' ? "input" : "output");
     if (steps > EXAMPLE_STEPS_MAX)
         return reject(shape->wrong_size, why, "%s has %zu steps, expected at most %d", shape->name,
                       steps, EXAMPLE_STEPS_MAX);
     if (numbers_reserve(numbers, size))
-        return reject(REJECT_JSON, why, "out of memory for its %zu steps", steps);
+        return reject(REJECT_JSON, why, "out of memory for %zu steps", steps);
     *frame = (struct frame){numbers->bytes, size};
     return json_is_array(value) ? put_rows(shape, value, numbers->bytes, words, why)
                                 : put_row(shape, value, numbers->bytes, words, why);
 }
 
-/* ---- By place ---- */
+/* ---- By position ---- */
 
 static enum reject_reason put_list(const struct shape *shape, const json_t *list,
                                    unsigned char *numbers, struct numbers *words, char *why) {
@@ -243,7 +241,7 @@ static enum reject_reason put_steps(const struct shape *shape, const json_t *ste
     json_t *step;
     json_array_foreach(steps, i, step) {
         if (!json_is_array(step))
-            return reject(REJECT_JSON, why, "%s has %s, expected lists of numbers only",
+            return reject(REJECT_JSON, why, "%s has %s, expected lists of numbers",
                           shape->name, json_kind(step));
         if (json_array_size(step) != shape->width)
             return reject(shape->wrong_size, why, "%s has %zu numbers at step %zu, expected %zu",
@@ -256,8 +254,8 @@ static enum reject_reason put_steps(const struct shape *shape, const json_t *ste
     return REJECT_NOT;
 }
 
-/* REJECT_NOT: `frame` leads into `numbers`, and its words are appended to `words`.
-   Write x or y into `numbers` and its frame: a number, a list, or a list of lists. */
+/* Write x or y, a number, a list or a list of lists, into `numbers` and its frame. REJECT_NOT:
+   `frame` points into `numbers`, and the words are appended to `words`. */
 static enum reject_reason json_put_value(const struct shape *shape, json_t *value,
                                          struct numbers *numbers, struct numbers *words,
                                          struct frame *frame, char why[REJECT_WHY_SIZE]) {
@@ -267,7 +265,7 @@ static enum reject_reason json_put_value(const struct shape *shape, json_t *valu
     size_t width = shape->width;
     if (shape->refused && count > 0)
         return reject(REJECT_Y_GIVEN, why,
-                      "it has a y, but this model's target is the next x; send no y");
+                      "y is not allowed: the target of this model is the next x");
     if (json_is_object(value) || (list && json_is_object(json_array_get(value, 0))))
         return put_named(shape, value, numbers, words, frame, why);
     if (!list && width != 1)
@@ -282,7 +280,7 @@ static enum reject_reason json_put_value(const struct shape *shape, json_t *valu
         return reject(shape->wrong_size, why, "%s has %zu steps, expected at most %d", shape->name,
                       steps, EXAMPLE_STEPS_MAX);
     if (numbers_reserve(numbers, steps * width * NUMBER_SIZE))
-        return reject(REJECT_JSON, why, "out of memory for its %zu numbers", steps * width);
+        return reject(REJECT_JSON, why, "out of memory for %zu numbers", steps * width);
     *frame = (struct frame){numbers->bytes, count > 0 ? steps * width * NUMBER_SIZE : 0};
     if (nested)
         return put_steps(shape, value, numbers->bytes, words, why);
@@ -292,23 +290,21 @@ static enum reject_reason json_put_value(const struct shape *shape, json_t *valu
 
 /* ---- Schema ----
 
-   A schema: what a client says that its examples are, so that it is told before it sends any. It is
-   a message of one frame, and no example:
-
+   A client sends a schema to declare its examples, and to learn early about errors. It is a
+   message of one frame, and not an example:
      {"schema": {"dtype": "float32", "columns": ["load", "oil"], "targets": 1}}
+   `dtype` is the type of x: float32, or uint32 for symbols. `columns` are those of one step of x:
+   the model's names in order if it has names, or their number. `targets` are those of y in the same
+   form, or 0 if the target is the next x. `target_dtype` is the type of y. `names` are the columns
+   that x will name, in any order. All members are optional. A column may also be an object with its
+   "name" and "kind": real, symbol or cycle. Unknown members of columns and of the schema are
+   ignored. */
 
-   `dtype` is that of x: float32, or uint32 for symbols; `columns` are those of one step of x, their
-   names, which are the model's in its order where that has names, or how many; `targets` likewise
-   those of y, 0 where the target is the next x; `target_dtype` is that of y; `names` are those of
-   columns that x will name, in any order. Each may be left out:
-   then nothing is said of it. A column may also be an object with its "name" and "kind": real,
-   symbol or cycle. Other members of it, and of the schema, are for later versions. */
-
-/* One of x and y, in the words of the schema. */
+/* One of x and y, with its names in the schema. */
 struct part {
     const char *dtype, *columns; /* names of its members */
-    const char *what;            /* that it has */
-    const struct shape *shape;   /* NULL: there is none */
+    const char *what;            /* description of its columns */
+    const struct shape *shape;   /* NULL: not sent */
 };
 
 static enum reject_reason check_type(const json_t *schema, const struct part *part, char *why) {
@@ -318,10 +314,10 @@ static enum reject_reason check_type(const json_t *schema, const struct part *pa
     if (!dtype || !part->shape)
         return REJECT_NOT;
     if (!name)
-        return reject(REJECT_JSON, why, "the schema's \"%s\" is no string", part->dtype);
+        return reject(REJECT_JSON, why, "the schema's \"%s\" must be a string", part->dtype);
     if (strcmp(name, shape_type(part->shape)) == 0)
         return REJECT_NOT;
-    return reject(REJECT_SCHEMA, why, "the schema's %s is %s, but this model takes %s", part->dtype,
+    return reject(REJECT_SCHEMA, why, "the schema's %s is %s, expected %s", part->dtype,
                   text_quote(quoted, name, strlen(name)), shape_type(part->shape));
 }
 
@@ -330,7 +326,7 @@ static const char *column_name(const json_t *column) {
     return json_string_value(json_is_object(column) ? json_object_get(column, "name") : column);
 }
 
-/* How many columns there are; -1: it is neither a list nor a count. */
+/* Count the columns; -1: neither a list nor a count. */
 static int count_columns(const json_t *columns, size_t *count) {
     const double most = 1e9;
     double number = json_number_value(columns);
@@ -347,29 +343,30 @@ static int count_columns(const json_t *columns, size_t *count) {
     return 0;
 }
 
-/* A column where it stands: its name, and its kind where that is said. */
+/* Check a column at its position: its name, and its kind if given. */
 static enum reject_reason check_column(const json_t *column, size_t n, const struct column *own,
                                        char *why) {
     const char *name = column_name(column), *wanted = column_kind_name(own->kind);
     const json_t *kind = json_is_object(column) ? json_object_get(column, "kind") : NULL;
     char quoted[TEXT_QUOTE_SIZE];
     if (strcmp(name, own->name) != 0)
-        return reject(REJECT_SCHEMA, why,
-                      "column %zu of the schema is %s, but this model's is '%s'", n,
+        return reject(REJECT_SCHEMA, why, "column %zu of the schema is %s, expected '%s'", n,
                       text_quote(quoted, name, strlen(name)), own->name);
     if (!kind)
         return REJECT_NOT;
     if (!json_is_string(kind))
-        return reject(REJECT_JSON, why, "the \"kind\" of the schema's column '%s' is no string",
+        return reject(REJECT_JSON, why,
+                      "the \"kind\" of the schema's column '%s' must be a "
+                      "string",
                       own->name);
     if (strcmp(json_string_value(kind), wanted) == 0)
         return REJECT_NOT;
-    return reject(REJECT_SCHEMA, why,
-                  "the schema's column '%s' is of the kind %s, but this model's is %s", own->name,
-                  text_quote(quoted, json_string_value(kind), json_string_length(kind)), wanted);
+    return reject(REJECT_SCHEMA, why, "the schema's column '%s' has the kind %s, expected %s",
+                  own->name, text_quote(quoted, json_string_value(kind), json_string_length(kind)),
+                  wanted);
 }
 
-/* Their names and kinds, where the model's have names, too. */
+/* Check names and kinds if the model's columns have names. */
 static enum reject_reason check_names(const json_t *columns, const struct shape *shape, char *why) {
     enum reject_reason reason = REJECT_NOT;
     for (size_t n = 0; shape->columns && n < json_array_size(columns) && reason == REJECT_NOT; n++)
@@ -384,66 +381,65 @@ static enum reject_reason check_columns(const json_t *schema, const struct part 
     if (!columns)
         return REJECT_NOT;
     if (count_columns(columns, &count))
-        return reject(REJECT_JSON, why, "the schema's \"%s\" is no list of names and no count",
+        return reject(REJECT_JSON, why, "the schema's \"%s\" must be a list of names or a count",
                       part->columns);
     if (count == expected)
         return part->shape ? check_names(columns, part->shape, why) : REJECT_NOT;
     if (!part->shape)
         return reject(REJECT_SCHEMA, why,
-                      "the schema has %zu %s, but this model's target is the next x; send no y",
+                      "the schema has %zu %s, expected 0: the target of this model is the next x",
                       count, part->what);
     if (!json_is_array(columns) || count < expected)
-        return reject(REJECT_SCHEMA, why, "the schema has %zu %s, but this model takes %zu", count,
-                      part->what, expected);
+        return reject(REJECT_SCHEMA, why, "the schema has %zu %s, expected %zu", count, part->what,
+                      expected);
     const char *first = column_name(json_array_get(columns, expected));
     return reject(REJECT_SCHEMA, why,
-                  "the schema has %zu %s, but this model takes %zu: %s is the first too many",
-                  count, part->what, expected, text_quote(quoted, first, strlen(first)));
+                  "the schema has %zu %s, expected %zu: %s is the first extra one", count,
+                  part->what, expected, text_quote(quoted, first, strlen(first)));
 }
 
-/* The names of columns that an x is to have, in any order: none is unknown, and each that must be
-   there is. */
+/* Check the names of columns of an x, in any order: no name is unknown, and all required columns
+   are present. */
 static enum reject_reason check_row(const json_t *names, const struct shape *x, char *why) {
-    bool said[COLUMNS_MAX] = {false};
+    bool present[COLUMNS_MAX] = {false};
     char quoted[TEXT_QUOTE_SIZE], known[SHAPE_NAMES_SIZE];
     const json_t *name;
     size_t i;
     if (!names)
         return REJECT_NOT;
     if (!json_is_array(names))
-        return reject(REJECT_JSON, why, "the schema's \"names\" is no list of names");
+        return reject(REJECT_JSON, why, "the schema's \"names\" must be a list of names");
     if (!x->columns)
         return reject(REJECT_SCHEMA, why,
                       "the schema has names, but this model has no model.input.columns");
     json_array_foreach(names, i, name) {
         if (!json_is_string(name))
-            return reject(REJECT_JSON, why, "the schema's \"names\" is no list of names");
+            return reject(REJECT_JSON, why, "the schema's \"names\" must be a list of names");
         size_t k = shape_column(x, json_string_value(name), i);
         if (k == x->width)
-            return reject(REJECT_SCHEMA, why,
-                          "the schema has an unknown column %s; the columns are %s",
+            return reject(REJECT_SCHEMA, why, "the schema has an unknown column %s, expected %s",
                           text_quote(quoted, json_string_value(name), json_string_length(name)),
                           shape_names(x, known));
-        said[k] = true;
+        present[k] = true;
     }
     for (size_t k = 0; k < x->width; k++)
-        if (!said[k] && !x->columns[k].hold)
+        if (!present[k] && !x->columns[k].hold)
             return reject(REJECT_SCHEMA, why,
-                          "the schema has no column %s, which must be there (missing: hold lets a "
-                          "real one be left out)",
+                          "the schema has no column %s, which is required (only a real column "
+                          "with missing: hold may be omitted)",
                           x->columns[k].name);
     return REJECT_NOT;
 }
 
-/* REJECT_NOT: examples of this schema fit the model. REJECT_JSON: it is none. REJECT_SCHEMA: `why`
-   says which type or column differs. `y` is NULL where the target is the next x. */
+/* REJECT_NOT: examples of this schema fit the model. REJECT_JSON: invalid schema. REJECT_SCHEMA:
+   `why` names the first difference. `y` is NULL if the target is the next x. */
 static enum reject_reason decode_schema(const json_t *schema, const struct shape *x,
                                         const struct shape *y, char why[REJECT_WHY_SIZE]) {
     const struct part parts[] = {{"dtype", "columns", "columns", x},
                                  {"target_dtype", "targets", "targets", y}};
     enum reject_reason reason = REJECT_NOT;
     if (!json_is_object(schema))
-        return reject(REJECT_JSON, why, "\"schema\" is no object");
+        return reject(REJECT_JSON, why, "\"schema\" must be an object");
     for (size_t i = 0; i < sizeof parts / sizeof *parts && reason == REJECT_NOT; i++) {
         reason = check_type(schema, &parts[i], why);
         if (reason == REJECT_NOT)
@@ -452,8 +448,8 @@ static enum reject_reason decode_schema(const json_t *schema, const struct shape
     return reason == REJECT_NOT ? check_row(json_object_get(schema, "names"), x, why) : reason;
 }
 
-/* 2^53 - 1: up to here JSON's whole numbers are exact (RFC 8259, section 6). 2^53 itself may have
-   been 2^53 + 1. */
+/* 2^53 - 1: whole numbers up to here are exact in JSON (RFC 8259, section 6). 2^53 itself may
+   have been 2^53 + 1. */
 static const double whole_max = 9007199254740991.0;
 
 void json_example_free(struct json_example *example) {
@@ -481,7 +477,7 @@ static enum reject_reason put_note(struct json_example *example, const json_t *v
         return reject(REJECT_JSON, why, "\"note\" is %s, expected a string", json_kind(value));
     size_t size = json_string_length(value);
     if (size > WIRE_NOTE_MAX)
-        return reject(REJECT_JSON, why, "its note has %zu bytes, expected at most %d", size,
+        return reject(REJECT_JSON, why, "the note has %zu bytes, expected at most %d", size,
                       WIRE_NOTE_MAX);
     memcpy(example->note, json_string_value(value), size);
     example->note_size = size;
@@ -502,7 +498,7 @@ static enum reject_reason get_whole(const char *name, const json_t *value, doubl
                                     uint64_t *whole, char *why) {
     double real = json_number_value(value);
     if (!json_is_number(value) || !whole_between(real, 0, most))
-        return reject(REJECT_JSON, why, "\"%s\" is no whole number from 0 to %.0f", name, most);
+        return reject(REJECT_JSON, why, "\"%s\" must be a whole number from 0 to %.0f", name, most);
     *whole = (uint64_t)real;
     return REJECT_NOT;
 }
@@ -510,13 +506,16 @@ static enum reject_reason get_whole(const char *name, const json_t *value, doubl
 static enum reject_reason get_producer(const json_t *value, uint64_t *producer, char *why) {
     const char *text = json_string_value(value);
     if (!text || wire_producer_parse(text, producer))
-        return reject(REJECT_JSON, why, "\"producer\" is no text of 1 to 16 hexadecimal digits");
+        return reject(REJECT_JSON, why,
+                      "\"producer\" must be a string of 1 to 16 hexadecimal "
+                      "digits");
     return REJECT_NOT;
 }
 
 static enum reject_reason get_time(const json_t *value, double *seconds, char *why) {
     if (!json_is_number(value))
-        return reject(REJECT_JSON, why, "\"time\" is %s, expected seconds", json_kind(value));
+        return reject(REJECT_JSON, why, "\"time\" is %s, expected a number of seconds",
+                      json_kind(value));
     *seconds = json_number_value(value);
     return REJECT_NOT;
 }
@@ -570,23 +569,24 @@ static enum reject_reason put_member(struct json_example *example, struct wire_h
         return reason;
     }
     char quoted[TEXT_QUOTE_SIZE];
-    return reject(REJECT_JSON, why, "it has an unknown member %s",
-                  text_quote(quoted, name, strlen(name)));
+    return reject(REJECT_JSON, why, "unknown member %s", text_quote(quoted, name, strlen(name)));
 }
 
-/* An example has x, a label says what it is of. */
+/* An example requires x, a label the number of its example. */
 static enum reject_reason check_members(struct json_example *example, const json_t *root,
                                         char *why) {
     bool x = json_object_get(root, "x"), of = json_object_get(root, "label_of");
     example->label = of;
     if (x && of)
-        return reject(REJECT_JSON, why, "it has \"x\" and \"label_of\": a label has no x");
+        return reject(REJECT_JSON, why,
+                      "\"x\" and \"label_of\" cannot be combined: a label has "
+                      "no x");
     if (!of && json_object_get(root, "label_epoch"))
-        return reject(REJECT_JSON, why, "it has \"label_epoch\", but no \"label_of\"");
-    return x || of ? REJECT_NOT : reject(REJECT_JSON, why, "it has no \"x\"");
+        return reject(REJECT_JSON, why, "\"label_epoch\" requires \"label_of\"");
+    return x || of ? REJECT_NOT : reject(REJECT_JSON, why, "missing \"x\"");
 }
 
-/* The frame of words: those of x, then of y. */
+/* The frame of words: those of x, then those of y. */
 static enum reject_reason put_words(struct json_example *example, struct wire_header *header,
                                     char *why) {
     struct numbers *words = &example->x_words;
@@ -595,7 +595,7 @@ static enum reject_reason put_words(struct json_example *example, struct wire_he
     if (size == 0)
         return REJECT_NOT;
     if (size > WIRE_WORDS_MAX || numbers_reserve(words, size))
-        return reject(REJECT_JSON, why, "its words have %zu bytes, expected at most %d", size,
+        return reject(REJECT_JSON, why, "the words have %zu bytes, expected at most %d", size,
                       WIRE_WORDS_MAX);
     if (y->size)
         memcpy(words->bytes + words->size, y->bytes, y->size);
@@ -607,13 +607,13 @@ static enum reject_reason put_words(struct json_example *example, struct wire_he
 static enum reject_reason put_members(struct json_example *example, const struct shape *x,
                                       const struct shape *y, json_t *root, char *why) {
     if (!json_is_object(root))
-        return reject(REJECT_JSON, why, "it is %s, expected an object", json_kind(root));
+        return reject(REJECT_JSON, why, "the JSON is %s, expected an object", json_kind(root));
     const json_t *schema = json_object_get(root, "schema");
     if (schema && json_object_size(root) == 1) {
         example->schema = true;
         return decode_schema(schema, x, y->refused ? NULL : y, why);
     }
-    /* Key and numbers first, so that whatever is wrong can be said of its example. */
+    /* Key and numbers first, so that a rejection can name its example. */
     static const char *const first[] = {"stream", "producer", "epoch", "sequence"};
     enum reject_reason reason = REJECT_NOT;
     struct wire_header header = {0};
@@ -657,7 +657,7 @@ enum reject_reason decode_json(struct json_example *example, const struct shape 
     json_error_t error;
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     if (!root)
-        return reject(REJECT_JSON, why, "its one frame is not JSON: %s at column %d",
+        return reject(REJECT_JSON, why, "the single frame is not JSON: %s at column %d",
                       text_quote(quoted, error.text, strlen(error.text)), error.column);
     enum reject_reason reason = put_members(example, x, y, root, why);
     json_decref(root);

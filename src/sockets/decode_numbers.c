@@ -111,7 +111,7 @@ static bool wholes_ok(const unsigned char *numbers, size_t count, const struct r
     return good;
 }
 
-/* Each column has a range of its own. */
+/* Check rows whose columns have different ranges. */
 static bool rows_ok(const unsigned char *numbers, size_t count, const struct range *ranges,
                     size_t width) {
     bool good = true;
@@ -122,8 +122,8 @@ static bool rows_ok(const unsigned char *numbers, size_t count, const struct ran
     return good;
 }
 
-/* The sentence about the first bad number of a frame that has one. `ranges`: one for each number of
-   a step, or NULL: `range` is that of all. */
+/* Reject the first invalid number of a frame. `ranges`: one for each number of a step, or NULL:
+   `range` is valid for all. */
 static enum reject_reason reject_number(const struct shape *shape, const struct range *range,
                                         const struct range *ranges, const unsigned char *numbers,
                                         char *why) {
@@ -143,7 +143,7 @@ static enum reject_reason reject_number(const struct shape *shape, const struct 
                       step, range->size - 1);
     if (isnan(real))
         return reject(shape->wrong_value, why,
-                      "%s has a NaN at step %zu, but %s is not 'missing: hold'", name, step,
+                      "%s is NaN at step %zu, but %s does not have missing: hold", name, step,
                       shape->columns ? "that column" : "the model's input");
     if (isinf(real))
         return reject(shape->wrong_value, why, "%s is infinite at step %zu", name, step);

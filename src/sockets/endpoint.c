@@ -54,20 +54,20 @@ static int explain(int why, const struct socket_config *config, const char *key,
                          zmq_strerror(why));
     if (why == EINVAL || why == EPROTONOSUPPORT)
         return error_set(error, EX_CONFIG,
-                         "%s: '%s' is not an endpoint; write tcp://ADDRESS:PORT or ipc://PATH", key,
-                         endpoint);
+                         "%s: invalid endpoint '%s'; expected tcp://ADDRESS:PORT or ipc://PATH",
+                         key, endpoint);
     if (why == EADDRINUSE)
         return error_set(error, EX_UNAVAILABLE,
-                         "%s: cannot bind %s: another program has it; stop that or choose another "
-                         "endpoint",
+                         "%s: cannot bind %s: already in use; stop the other program or choose "
+                         "another endpoint",
                          key, endpoint);
     return error_set(error, EX_UNAVAILABLE,
-                     "%s: cannot bind %s: %s; choose an address of this machine, or a directory "
-                     "that can be written",
+                     "%s: cannot bind %s: %s; choose an address of this machine, or a writable "
+                     "directory",
                      key, endpoint, zmq_strerror(why));
 }
 
-/* libzmq refuses an option of another size than its own. */
+/* libzmq rejects an option of the wrong size. */
 static void set(void *socket, const struct endpoint_option *option, bool encrypted) {
     int value = (int)option->value;
     bool limit = option->name == ZMQ_MAXMSGSIZE, wide = limit || option->name == ZMQ_AFFINITY;
@@ -93,7 +93,7 @@ int endpoint_open(void **socket, void *zmq_context, struct security *security, i
     if (!*socket)
         return error_set(error, EX_SOFTWARE, "%s: cannot open a socket: %s", key,
                          zmq_strerror(errno));
-    /* A flood on the other sockets does not hold up examples. */
+    /* A flood on the other sockets does not delay examples. */
     const struct endpoint_option affinity = {
         ZMQ_AFFINITY, zmq_ctx_get(zmq_context, ZMQ_IO_THREADS) < ENDPOINT_IO_THREADS ? 0
                       : strncmp(key, "examples.", strlen("examples."))               ? OTHERS_THREAD
@@ -115,9 +115,8 @@ int endpoint_open(void **socket, void *zmq_context, struct security *security, i
     return result;
 }
 
-/* Another thread ends what was: until then the endpoint is in use, and nothing else is worth a
-   wait, since the learning thread is the one that waits. An ipc endpoint's file
-   stays, and is replaced. */
+/* Another thread closes the old endpoint: until then it is in use. Wait only for this, because
+   the learning thread is waiting. The file of an ipc endpoint remains and is replaced. */
 int endpoint_renew(void *socket, struct security *security, const struct socket_config *config,
                    const char *key, const char *name, struct error *error) {
     static const struct timespec pause = {.tv_nsec = 1000000};
@@ -127,9 +126,8 @@ int endpoint_renew(void *socket, struct security *security, const struct socket_
     if (security_rekey(security, socket) ||
         (config->connect ? zmq_disconnect(socket, name) : zmq_unbind(socket, name)))
         return error_set(error, EX_SOFTWARE,
-                         "%s: cannot give %s another key: %s; start the daemon again, which takes "
-                         "the new one",
-                         key, name, zmq_strerror(errno));
+                         "%s: cannot change the key of %s: %s; restart the daemon", key, name,
+                         zmq_strerror(errno));
     int why = attach(socket, &same);
     for (int n = 0; n < TRIES && why == EADDRINUSE; n++) {
         nanosleep(&pause, NULL);
@@ -138,8 +136,8 @@ int endpoint_renew(void *socket, struct security *security, const struct socket_
     return why ? explain(why, &same, key, error) : 0;
 }
 
-/* What libzmq's own thread reports of a socket that closes would wait for a reader that may have
-   gone, and be lost with its memory. */
+/* Stop the monitor first: libzmq's thread would wait for a reader that may be gone, and lose the
+   events with its memory. */
 void endpoint_close(void **socket) {
     if (*socket) {
         zmq_socket_monitor(*socket, NULL, 0);

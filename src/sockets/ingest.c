@@ -16,54 +16,54 @@
 #include "security/security.h"
 
 enum {
-    OTHERS_PER_TAKE = 64, /* that are no examples: then the caller's loop turns, so that a flood
-                             blocks nothing else */
-    ANSWERS_MAX = 100000, /* that wait until their client reads; more than one commit sends */
+    /* Rejected messages before the caller's loop continues, so that a flood does not block it. */
+    OTHERS_PER_TAKE = 64,
+    ANSWERS_MAX = 100000, /* unread answers; more than one commit sends */
     RECONNECT_MS_MAX = 5000,
     EXAMPLE_LARGE_FRAMES = 2, /* x and y: the others are small */
     PEERS_KNOWN = 256,
-    SCHEMA_SIZE = 192, /* of the model's own, in JSON */
+    SCHEMA_SIZE = 192, /* size of the model's schema in JSON */
 };
 
 enum { NUMBERS_KNOWN = 1024 };
 
 static const uint64_t announcement_interval = 1000000000; /* ns */
 
-/* What is to be announced of one reason. */
+/* Rejections of one reason, for announcements. */
 struct rejections {
     uint64_t count;     /* since open */
-    uint64_t announced; /* of them */
-    uint64_t due;       /* no announcement before */
+    uint64_t announced; /* announced rejections */
+    uint64_t due;       /* earliest time of the next announcement */
     char last[REJECT_WHY_SIZE];
-    char stream[TEXT_QUOTE_SIZE]; /* of the last, "" = unknown */
-    char key[WIRE_KEY_MAX];       /* the same, (key_size,) */
+    char stream[TEXT_QUOTE_SIZE]; /* stream of the last rejection, "" = unknown */
+    char key[WIRE_KEY_MAX];       /* key of the last rejection, (key_size,) */
     size_t key_size;
 };
 
-/* The connection of a peer that libzmq has named: a zero byte and a number that it gives once. A
-   client may give itself such a name, and come again with it over another connection. */
+/* The connection of a peer that libzmq has named: a zero byte and a unique number. A client may
+   choose such a name itself, and use it again over another connection. */
 struct known_peer {
     uint32_t name;
-    int descriptor;  /* and 1 more; 0 = nothing is known */
-    uint32_t holder; /* security_holder, when it was asked for */
+    int descriptor;  /* plus 1; 0 = unknown */
+    uint32_t holder; /* security_holder() at the time of the lookup */
 };
 
 struct ingest {
     void *socket;
-    struct security *security; /* NULL = everybody may send every stream */
+    struct security *security; /* NULL = all clients may send all streams */
     struct decoder *decoder;
     char endpoint[CONFIG_ENDPOINT_SIZE];
     bool router;
-    ingest_more *more; /* of the answer to a schema; NULL: nothing */
+    ingest_more *more; /* adds to the answer to a schema; may be NULL */
     const void *more_context;
-    bool names_connections; /* a peer's name is that of one connection */
-    zmq_msg_t peer;         /* router: the identity of who sent the newest message */
+    bool names_connections; /* each peer's name belongs to one connection */
+    zmq_msg_t peer;         /* router: the identity of the sender of the last message */
     struct known_peer peers[PEERS_KNOWN];
     zmq_msg_t messages[MESSAGE_FRAMES_MAX];
     zmq_msg_t surplus;
     struct rejections rejections[REJECT_REASONS];
-    const struct rejections *announced; /* newest */
-    uint64_t numbers[NUMBERS_KNOWN];    /* hashes of numbers that were rejected, 0 = none */
+    const struct rejections *announced; /* the last one announced */
+    uint64_t numbers[NUMBERS_KNOWN];    /* hashes of rejected numbers, 0 = none */
 };
 
 static int open_socket(struct ingest *ingest, void *zmq_context, struct security *security,
@@ -74,7 +74,7 @@ static int open_socket(struct ingest *ingest, void *zmq_context, struct security
     queue = queue > INGEST_QUEUE_MAX ? INGEST_QUEUE_MAX : queue;
     const struct endpoint_option options[] = {
         {ZMQ_RCVHWM, (int64_t)queue},
-        {ZMQ_SNDHWM, ANSWERS_MAX}, /* a router's, of one client */
+        {ZMQ_SNDHWM, ANSWERS_MAX}, /* per client of a router */
         {ZMQ_MAXMSGSIZE, (int64_t)decoder_frame_max(ingest->decoder)},
         {ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX},
     };
@@ -144,7 +144,7 @@ const char *ingest_endpoint(const struct ingest *ingest) {
     return ingest->endpoint;
 }
 
-/* A message's frames arrive together, so that none but the first can be waited for. */
+/* The frames of a message arrive together: only the first may be missing. */
 static int receive_frame(struct ingest *ingest, zmq_msg_t *message, bool first) {
     while (zmq_msg_recv(message, ingest->socket, ZMQ_DONTWAIT) < 0)
         if (errno != EINTR || first)
@@ -152,8 +152,8 @@ static int receive_frame(struct ingest *ingest, zmq_msg_t *message, bool first) 
     return 0;
 }
 
-/* Receive all frames of one message, keeping the first MESSAGE_FRAMES_MAX of them. Returns how many
-   there were, 0 when no message waits, -1 when the socket has failed. */
+/* Receive all frames of one message, keeping the first MESSAGE_FRAMES_MAX. Returns their number,
+   0 without a message, and -1 on failure. */
 static int receive_frames(struct ingest *ingest, struct frame *frames, size_t *bytes) {
     int count = 0;
     zmq_msg_t *message;
@@ -176,8 +176,8 @@ static int receive_frames(struct ingest *ingest, struct frame *frames, size_t *b
     return count;
 }
 
-/* That the newest message came over, -1 = unknown. libzmq looks through text for it, each time:
-   asked for each message it would be a good part of what receiving costs. */
+/* The descriptor of the last message's connection, -1 = unknown. libzmq parses text for each
+   lookup, which would be a large part of the cost of receiving. */
 static int descriptor_of(struct ingest *ingest) {
     struct known_peer known = {0};
     const unsigned char *name = zmq_msg_data(&ingest->peer);
@@ -203,8 +203,8 @@ static int receive(struct ingest *ingest, struct frame *frames) {
     return count;
 }
 
-/* A ROUTER's client gets the answer to what is no example at once: nothing has to reach the disk
-   first. What its header says is sent back, if it can be read. */
+/* Answer a rejected message of a ROUTER's client immediately: it does not need the disk. The
+   answer contains the numbers from the header, if it is valid. */
 static void answer(struct ingest *ingest, const struct example *example, enum reject_reason reason,
                    const char *why) {
     const struct wire_acknowledgement acknowledgement = {
@@ -225,7 +225,7 @@ static void answer(struct ingest *ingest, const struct example *example, enum re
             return;
 }
 
-/* The members of both objects; NULL: out of memory. */
+/* An object with the members of both; NULL: out of memory. */
 static char *join_objects(const char *one, const char *other) {
     size_t size = strlen(one) + strlen(other);
     char *joined = malloc(size);
@@ -234,7 +234,7 @@ static char *join_objects(const char *one, const char *other) {
     return joined;
 }
 
-/* A schema that fits: the model's own goes back. */
+/* Answer a schema that fits with the schema of the model. */
 static void answer_schema(struct ingest *ingest, const struct example *example) {
     struct schema schema;
     char text[SCHEMA_SIZE + SCHEMA_NAMES_SIZE], names[SCHEMA_NAMES_SIZE];
@@ -295,14 +295,14 @@ void ingest_refuse_label(struct ingest *ingest, const struct example *label, con
     count_rejection(ingest, REJECT_LABEL, label, why);
 }
 
-/* Whether the message is an example; 0 steps: it is a schema that fits. */
+/* Check a message; an example of 0 steps is a schema that fits. */
 static enum reject_reason check(struct ingest *ingest, const struct frame *frames, size_t count,
                                 struct example *example, char why[REJECT_WHY_SIZE]) {
     enum reject_reason reason = decode(ingest->decoder, frames, count, example, why);
     if (reason != REJECT_NOT || example->steps == 0)
         return reason;
     if (ingest->router && !example->numbered)
-        return reject(REJECT_HEADER, why, "a router socket needs epoch and sequence");
+        return reject(REJECT_HEADER, why, "a router socket requires epoch and sequence");
     return security_may_send(ingest->security, &ingest->messages[0], example->key,
                              example->key_size, why, REJECT_WHY_SIZE)
                ? REJECT_NOT

@@ -1,11 +1,11 @@
-/* The examples socket: PULL, SUB or ROUTER, bound or connected as the configuration says. Takes
-   messages, has them checked (decode.h), and hands on good examples; bad ones are counted by
-   reason, announced, and leave no other trace.
+/* The examples socket: PULL, SUB or ROUTER, bound or connected as configured. Receives messages,
+   checks them (decode.h), and returns valid examples. Invalid messages are counted by reason and
+   announced, and have no other effect.
 
-   What waits in memory is bounded: at most INGEST_QUEUE_BYTES of one-step examples a feeder (but
-   between INGEST_QUEUE_MIN and INGEST_QUEUE_MAX of them); then PULL stops reading and the feeders
-   block, while a PUB peer of a SUB socket loses examples. A frame larger than decoder_frame_max is
-   not even received: libzmq drops that connection. */
+   Waiting data is limited: at most INGEST_QUEUE_BYTES of one-step examples per feeder (but
+   between INGEST_QUEUE_MIN and INGEST_QUEUE_MAX examples). Beyond that PULL stops reading and
+   the feeders block, and a PUB peer of a SUB socket loses examples. libzmq closes connections
+   that send a frame larger than decoder_frame_max. */
 #ifndef RUNNEL_INGEST_H
 #define RUNNEL_INGEST_H
 
@@ -25,12 +25,12 @@ enum {
     INGEST_QUEUE_BYTES = 16 << 20,
     INGEST_QUEUE_MIN = 100,
     INGEST_QUEUE_MAX = 10000,
-    INGEST_ANNOUNCEMENT_SIZE = 512, /* long enough for every announcement */
+    INGEST_ANNOUNCEMENT_SIZE = 512, /* enough for all announcements */
 };
 
-/* Open the socket of `config`. The model must outlive it. Errors: EX_CONFIG for an endpoint that
-   libzmq cannot read, EX_UNAVAILABLE for one that cannot be had. With a broker in its place there
-   is no socket: only what was rejected is counted. */
+/* Open the socket of `config`. The model must outlive it. Errors: EX_CONFIG for an invalid
+   endpoint, EX_UNAVAILABLE for one that is not available. With a broker it opens no socket, and
+   only counts rejections. */
 int ingest_open(struct ingest **ingest, void *zmq_context, struct security *security,
                 const struct config *config, const struct model *model, struct error *error);
 void ingest_close(struct ingest **ingest);
@@ -39,57 +39,57 @@ void ingest_close(struct ingest **ingest);
 int ingest_renew(struct ingest *ingest, struct security *security,
                  const struct socket_config *config, struct error *error);
 
-/* Who sent the example that ingest_take gave last: the identity of a ROUTER's client. */
+/* The sender of the last example of ingest_take: the identity of a ROUTER's client. */
 const void *ingest_peer(const struct ingest *ingest, size_t *size);
 
-/* What its examples are. */
+/* The schema of the examples. */
 void ingest_schema(const struct ingest *ingest, struct schema *schema);
 
-/* What the answer to a schema has besides: the text of a JSON object, which the caller frees. NULL:
-   nothing. */
+/* Additional members of the answer to a schema: the text of a JSON object, which the caller
+   frees, or NULL. */
 typedef char *ingest_more(const void *context);
 void ingest_answer_more(struct ingest *ingest, ingest_more *more, const void *context);
 
 /* The socket, for zmq_poll with ZMQ_POLLIN. */
 void *ingest_socket(const struct ingest *ingest);
 
-/* The endpoint as bound, a port asked for with '*' filled in. */
+/* The endpoint as bound, with the actual port for '*'. */
 const char *ingest_endpoint(const struct ingest *ingest);
 
-/* Take one example, never waiting; `now` (CLOCK_MONOTONIC in ns) becomes its `received`.
-   1: `example` is filled and valid until the next call. 0: none waits, or a run of bad ones has
-   been rejected: poll again. -1: the socket has failed. */
+/* Receive one example without waiting; `now` (CLOCK_MONOTONIC in ns) becomes its `received`. 1:
+   `example` is filled and valid until the next call. 0: no message is waiting, or several were
+   rejected: poll again. -1: the socket has failed. */
 int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, struct error *error);
 
-/* Reject the example that ingest_take gave last: it is answered, counted and announced as those
-   that are no examples. `why`: a clause, for people. */
+/* Reject the last example of ingest_take: answer, count and announce it like an invalid message.
+   `why`: a clause for people. */
 void ingest_reject(struct ingest *ingest, const struct example *example, enum reject_reason reason,
                    const char *why);
 
-/* A label that was taken has changed nothing: it is counted and announced, too. */
+/* A label had no effect: count and announce it. */
 void ingest_refuse_label(struct ingest *ingest, const struct example *label, const char *why);
 
-/* zmq_poll has said that no example waits. */
+/* To be called if zmq_poll reports no message. */
 void ingest_idle(struct ingest *ingest);
 
-/* Messages rejected since open: for one reason, or for all with REJECT_NOT. */
+/* Messages rejected since open: for one reason, or all with REJECT_NOT. */
 uint64_t ingest_rejected(const struct ingest *ingest, enum reject_reason reason);
 
-/* How many of the numbers first..last of the example's stream, producer and epoch were rejected
-   lately: those have come. */
+/* How many of the numbers first..last of the example's stream, producer and epoch were recently
+   rejected: they are not missing. */
 uint64_t ingest_rejected_numbers(const struct ingest *ingest, const struct example *example,
                                  uint64_t first, uint64_t last);
 
-/* Write one sentence about rejections that have not been announced, for people, in printable UTF-8
-   without newline; false when none is due at `now` (as above). Each reason is due at most once a
-   second, and its sentence counts every rejection since the one before. UINT64_MAX makes all due:
-   call until false before closing. */
+/* Write one sentence about unannounced rejections in printable UTF-8 without newline; false if
+   none is due at `now` (as above). Each reason is due at most once a second; the sentence counts
+   all rejections since the previous one. UINT64_MAX makes all due: call until false before
+   closing. */
 bool ingest_announce(struct ingest *ingest, uint64_t now, char *text, size_t size);
 
-/* The stream that the newest sentence names; size 0: none. */
+/* The stream in the last sentence; size 0: none. */
 const char *ingest_announced_stream(const struct ingest *ingest, size_t *size);
 
-/* When the next announcement is due, so that a poll need not sleep longer; UINT64_MAX: none. */
+/* Time of the next announcement, the limit for the sleep of a poll; UINT64_MAX: none. */
 uint64_t ingest_announcement_due(const struct ingest *ingest);
 
 #endif

@@ -25,11 +25,10 @@
 
 /* ---- Queue ----
 
-   Messages on their way from the thread that writes them to the thread that sends them: a ring of
-   bytes. Whoever puts never waits for more than a copy and allocates nothing; what finds no room is
-   dropped. */
+   Messages from the thread that writes them to the thread that sends them, in a ring of bytes.
+   The writer waits at most for a copy and does not allocate. Messages without room are dropped. */
 
-/* What stands before a message's bytes. */
+/* The header of a message in the ring. */
 struct head {
     size_t size;
     unsigned topic;
@@ -41,8 +40,7 @@ struct publish_queue {
     unsigned char bytes[];
 };
 
-/* For `capacity` bytes, of which only those that have been used take memory. NULL: out of memory.
- */
+/* Open a queue for `capacity` bytes; unused bytes take no memory. NULL: out of memory. */
 static struct publish_queue *publish_queue_open(size_t capacity) {
     struct publish_queue *queue = malloc(sizeof *queue + capacity);
     if (!queue)
@@ -80,7 +78,7 @@ static void take(struct publish_queue *queue, void *bytes, size_t size) {
     queue->used -= size;
 }
 
-/* False: there is no room. */
+/* Append a message. False: no room. */
 static bool publish_queue_put(struct publish_queue *queue, unsigned topic, const void *bytes,
                               size_t size) {
     const struct head head = {size, topic};
@@ -88,7 +86,7 @@ static bool publish_queue_put(struct publish_queue *queue, unsigned topic, const
     bool room = queue->capacity - queue->used >= sizeof head &&
                 queue->capacity - queue->used - sizeof head >= size;
     if (queue->used == 0)
-        queue->first = 0; /* the same memory again */
+        queue->first = 0; /* reuse the same memory */
     if (room) {
         put(queue, &head, sizeof head);
         put(queue, bytes, size);
@@ -97,8 +95,8 @@ static bool publish_queue_put(struct publish_queue *queue, unsigned topic, const
     return room;
 }
 
-/* Take the oldest: `message` is initialized with its bytes. False: there is none, or no memory for
-   it, which loses it. */
+/* Remove the oldest message and initialize `message` with its bytes. False: the queue is empty,
+   or out of memory, which loses the message. */
 static bool publish_queue_take(struct publish_queue *queue, unsigned *topic, zmq_msg_t *message) {
     struct head head;
     bool taken = false;
@@ -127,30 +125,29 @@ static bool publish_queue_is_empty(struct publish_queue *queue) {
 
 /* ---- Thread ----
 
-   The thread that has the statistics socket: sends what is in the queue, and knows what subscribers
-   want.
+   The thread that owns the statistics socket sends the messages of the queue, and tracks
+   subscriptions.
 
-   libzmq's reports cannot be believed to the end: an unsubscription from a connection that never
-   subscribed is reported like one of the last subscriber. So each connection has its own record,
-   which only its own reports change, and which is dropped when the connection is gone. What is
-   wanted is what any record says. */
+   libzmq's reports are not always correct: an unsubscription from a connection that never
+   subscribed looks like one of the last subscriber. Each connection therefore has its own
+   record, changed only by its own reports, and removed with the connection. A topic is wanted if
+   any record subscribes to it. */
 
 enum {
-    SUBSCRIPTIONS_A_TURN = 256, /* then messages are sent again, */
-    MESSAGES_A_TURN = 256,      /* and the other way round */
-    USELESS_MAX = 64,           /* subscriptions of a connection that fit no topic */
-    /* Of a connection, read and not yet taken. libzmq takes all that wait before it sends again,
-       and stores each: more of them from a flood hold up all subscribers until they are forgotten.
-     */
+    SUBSCRIPTIONS_A_TURN = 256, /* subscriptions before messages are sent again */
+    MESSAGES_A_TURN = 256,      /* messages before subscriptions are read again */
+    USELESS_MAX = 64,           /* subscriptions of a connection that match no topic */
+    /* Unread subscriptions of a connection. libzmq reads and stores all of them before it sends
+       again: a flood of them delays all subscribers until they are removed. */
     SUBSCRIPTIONS_WAITING = 64,
 };
 
-/* What one connection subscribes to. */
+/* The subscriptions of one connection. */
 struct record {
-    int descriptor;            /* -1: of those who cannot be told apart, */
+    int descriptor;            /* -1: shared by all unidentified connections */
     uint64_t number;           /* 0 */
-    uint32_t prefixes[TOPICS]; /* bit n: the topic's first n bytes are subscribed to */
-    unsigned useless;          /* subscriptions that fit no topic */
+    uint32_t prefixes[TOPICS]; /* bit n: the first n bytes of the topic are subscribed to */
+    unsigned useless;          /* subscriptions that match no topic */
 };
 
 struct publish_thread {
@@ -158,14 +155,14 @@ struct publish_thread {
     struct publish_queue *queue;
     struct security *security;
     pthread_t thread;
-    int wake, news; /* eventfds: to the thread, from it */
+    int wake, news; /* eventfds: to the thread, and from it */
     atomic_bool stop, asleep, status_owed;
-    atomic_uint wanted; /* bit n: topic n */
+    atomic_uint wanted; /* bit n: topic n has a subscriber */
     struct record *records;
     size_t count, room;
 };
 
-/* ---- What is wanted ---- */
+/* ---- Subscriptions ---- */
 
 static void tell(struct publish_thread *thread, bool status) {
     unsigned wanted = 0;
@@ -200,8 +197,8 @@ static struct record *add(struct publish_thread *thread, int descriptor, uint64_
     return record;
 }
 
-/* Drop the records of connections that are gone. Those who cannot be told apart are gone when
-   nobody is there. */
+/* Remove the records of closed connections. The shared record is removed when no connection is
+   open. */
 static void forget_gone(struct publish_thread *thread) {
     size_t kept = 0;
     for (size_t i = 0; i < thread->count; i++) {
@@ -216,8 +213,8 @@ static void forget_gone(struct publish_thread *thread) {
     thread->count = kept;
 }
 
-/* One frame of a subscriber: 1 PREFIX subscribes, 0 PREFIX ends it. True: `status` was subscribed
-   to. */
+/* Process one frame of a subscriber: 1 PREFIX subscribes, 0 PREFIX unsubscribes. True: it
+   subscribed to `status`. */
 static bool note(struct record *record, const unsigned char *frame, size_t size) {
     bool status = false, useless = frame[0] == 1;
     size_t length = size - 1;
@@ -243,10 +240,11 @@ static size_t count_subscriptions(const struct record *record) {
     return count;
 }
 
-/* The sender of a report. */
+/* The sender of a subscription. */
 struct sender {
-    const char *property; /* of its connection: the same text in all its messages, while one of them
-                             is not closed; NULL = none is known */
+    /* A property of its connection: the same text in all its messages, while one of them is
+       open; NULL = unknown. */
+    const char *property;
     int descriptor;
     uint64_t number;
 };
@@ -261,9 +259,9 @@ static void find_sender(struct publish_thread *thread, zmq_msg_t *message, struc
     *sender = (struct sender){property, descriptor, number};
 }
 
-/* `gone`: it is a report without a sender, libzmq's own of a connection that has ended. */
-static bool take_report(struct publish_thread *thread, zmq_msg_t *message, struct sender *sender,
-                        bool *gone) {
+/* `gone`: the message has no sender: libzmq reports the end of a connection. */
+static bool process_report(struct publish_thread *thread, zmq_msg_t *message, struct sender *sender,
+                           bool *gone) {
     const unsigned char *frame = zmq_msg_data(message);
     size_t size = zmq_msg_size(message);
     if (size == 0 || frame[0] > 1)
@@ -275,8 +273,8 @@ static bool take_report(struct publish_thread *thread, zmq_msg_t *message, struc
     bool unknown = descriptor >= 0 && number == 0 && thread->security;
     if (*gone || (unknown && frame[0] == 0))
         return false;
-    /* It has gone since, or it is so new that libzmq, whose listener reports a connection only
-       after it has handed it to another thread, has not reported it yet: it must not go unheard. */
+    /* The connection has closed, or is so new that libzmq has not reported it yet (its listener
+       does so after handing it to another thread). Do not ignore its subscription. */
     if (unknown)
         descriptor = -1;
     struct record *record = find(thread, descriptor, number);
@@ -290,18 +288,18 @@ static bool take_report(struct publish_thread *thread, zmq_msg_t *message, struc
     return status;
 }
 
-/* Returns whether more may wait. */
-static bool take_reports(struct publish_thread *thread) {
+/* Returns whether more subscriptions may wait. */
+static bool process_reports(struct publish_thread *thread) {
     bool status = false, gone = false, more = true;
     int taken = 0;
     struct sender sender = {.descriptor = -1};
-    zmq_msg_t messages[2]; /* the newest, and the one before */
+    zmq_msg_t messages[2]; /* the newest, and the previous one */
     zmq_msg_init(&messages[0]);
     zmq_msg_init(&messages[1]);
     while (taken < SUBSCRIPTIONS_A_TURN &&
            (more = zmq_msg_recv(&messages[taken % 2], thread->socket, ZMQ_DONTWAIT) >= 0)) {
         bool ended = false;
-        status |= take_report(thread, &messages[taken % 2], &sender, &ended);
+        status |= process_report(thread, &messages[taken % 2], &sender, &ended);
         gone |= ended;
         taken++;
     }
@@ -329,7 +327,7 @@ static void send_messages(struct publish_thread *thread, int most) {
 
 /* ---- The thread ---- */
 
-/* Sleeps only when nothing has come since it said that it sleeps. */
+/* Sleep only if nothing has arrived since `asleep` was set. */
 static bool wait_for_work(struct publish_thread *thread, bool more) {
     eventfd_t wakes;
     zmq_pollitem_t items[] = {{.socket = thread->socket, .events = ZMQ_POLLIN},
@@ -347,13 +345,13 @@ static void *serve(void *context) {
     bool more = false;
     while (wait_for_work(thread, more)) {
         send_messages(thread, MESSAGES_A_TURN);
-        more = take_reports(thread);
+        more = process_reports(thread);
     }
     send_messages(thread, -1);
     return NULL;
 }
 
-/* What the queue has is handed to libzmq first. */
+/* Hand the messages of the queue to libzmq, and stop the thread. */
 static void publish_thread_stop(struct publish_thread **pointer) {
     struct publish_thread *thread = *pointer;
     if (!thread)
@@ -372,8 +370,8 @@ static void publish_thread_stop(struct publish_thread **pointer) {
     *pointer = NULL;
 }
 
-/* Start it with the socket, which is its own from now on, until publish_thread_stop; it takes from
-   the queue. Errors: EX_OSERR. */
+/* Start the thread, which owns the socket until publish_thread_stop and reads the queue. Errors:
+   EX_OSERR. */
 static int publish_thread_start(struct publish_thread **result, void *socket,
                                 struct publish_queue *queue, struct security *security,
                                 struct error *error) {
@@ -387,7 +385,7 @@ static int publish_thread_start(struct publish_thread **result, void *socket,
     thread->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int failed = thread->wake < 0 || thread->news < 0 ? errno : 0;
     if (!failed) {
-        sigset_t all, before; /* signals are the daemon's loop's */
+        sigset_t all, before; /* the daemon's main loop handles signals */
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &before);
         failed = pthread_create(&thread->thread, NULL, serve, thread);
@@ -395,12 +393,12 @@ static int publish_thread_start(struct publish_thread **result, void *socket,
     }
     if (!failed)
         return 0;
-    thread->stop = true; /* it never ran */
+    thread->stop = true; /* the thread was not created */
     publish_thread_stop(result);
-    return error_set(error, EX_OSERR, "cannot start to publish: %s", strerror(failed));
+    return error_set(error, EX_OSERR, "cannot start the publishing thread: %s", strerror(failed));
 }
 
-/* There is something in the queue. */
+/* Notify the thread of a message in the queue. */
 static void publish_thread_wake(struct publish_thread *thread) {
     if (atomic_exchange(&thread->asleep, false))
         eventfd_write(thread->wake, 1);
@@ -419,17 +417,17 @@ static bool publish_thread_wanted(const struct publish_thread *thread, enum topi
 enum {
     RUN_SIZE = 17,
     SUBSCRIPTION_MAX =
-        1024, /* bytes of a frame from a subscriber: a prefix of a topic, or a handshake */
+        1024, /* bytes of a subscriber's frame: a prefix of a topic, or a handshake */
 };
 
 struct publish {
-    void *socket; /* the thread's */
+    void *socket; /* owned by the thread */
     struct publish_queue *queue;
     struct publish_thread *thread;
     char endpoint[CONFIG_ENDPOINT_SIZE];
     char run[RUN_SIZE];
     uint64_t sequences[TOPICS], dropped;
-    struct json_text text; /* the message that is being written */
+    struct json_text text; /* the current message */
     bool replaying;
 };
 
@@ -447,7 +445,7 @@ int publish_open(struct publish **publish, void *zmq_context, struct security *s
         {ZMQ_TCP_MAXRT, ENDPOINT_UNREAD_MS},
         {ZMQ_RCVBUF, ENDPOINT_SMALL_BUFFER},
         {ZMQ_RCVHWM, SUBSCRIPTIONS_WAITING},
-        {ZMQ_XPUB_VERBOSER, 1}, /* every subscription is seen, not only a topic's first and last */
+        {ZMQ_XPUB_VERBOSER, 1}, /* reports every subscription, not only a topic's first and last */
         {ZMQ_MAXMSGSIZE, SUBSCRIPTION_MAX},
     };
     struct publish *p = calloc(1, sizeof *p);
@@ -476,7 +474,7 @@ int publish_renew(struct publish *publish, struct security *security,
     struct error again;
     publish_thread_stop(&publish->thread);
     int result = endpoint_renew(publish->socket, security, config, key, publish->endpoint, error);
-    /* Also when nobody is reached any more: there is still something to publish. */
+    /* Also after a failure: there may still be messages to publish. */
     if (publish_thread_start(&publish->thread, publish->socket, publish->queue, security,
                              result ? &again : error))
         result = -1;

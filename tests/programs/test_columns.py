@@ -265,14 +265,14 @@ def test_json_and_what_is_refused():
     good = [1.5, 2, 7, 3, 1000, 0.5]
     wrong = [
         ([b"s", packed(good)[:-4]], "x_size",
-         "x has 20 bytes (5 numbers), expected a multiple of 24, 6 columns: load float32, host "
+         "x has 20 bytes (5 numbers), expected a multiple of 24, for 6 columns: load float32, host "
          "uint32, hour float32, state uint32, heat float32, rate float32"),
         ([b"s", packed((1, 6, 7, 3, 1, 1))], "x_value", "x's column host is 6 at step 0, expected "
                                                         "0..5"),
         ([b"s", packed((1, 1, 7, 4, 1, 1))], "x_value", "x's column state is 4 at step 0"),
         ([b"s", packed((1, 1, 7, 3, np.nan, 1))], "x_value",
-         "x's column heat has a NaN at step 0, but that column is not 'missing: hold'"),
-        ([b"s", packed((1, 1, np.nan, 3, 1, 1))], "x_value", "x's column hour has a NaN"),
+         "x's column heat is NaN at step 0, but that column does not have missing: hold"),
+        ([b"s", packed((1, 1, np.nan, 3, 1, 1))], "x_value", "x's column hour is NaN"),
         ([b"s", packed((1, 1, np.inf, 3, 1, 1))], "x_value", "x's column hour is infinite"),
     ]
     with tempfile.TemporaryDirectory() as directory, \

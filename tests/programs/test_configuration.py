@@ -93,8 +93,8 @@ def test_what_is_printed_learns_the_same(directory):
         text = subprocess.run([BUILD / "runnel-ctl", "-c", one.endpoint("control"), "config"], check=True,
                               timeout=LIMIT, capture_output=True, text=True).stdout
         assert f"# read from {one.path}\n" in text and "# with --set statistics.seconds=0\n" in text, text
-        assert "rate: 0.05  # set in flight; configured is 0.001\n" in text, text
-        assert "learning.clip: 0.5  # set in flight; configured is 1\n" in text, text
+        assert "rate: 0.05  # set while running; configured: 0.001\n" in text, text
+        assert "learning.clip: 0.5  # set while running; configured: 1\n" in text, text
         own = [argument for name in ("examples", "statistics", "control")
                for argument in ("--set", f"{name}.bind=ipc://{place}/{name}")]
         with Daemon(place, text, "--set", f"state.directory={place}/state", *own) as other:

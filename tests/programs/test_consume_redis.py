@@ -140,7 +140,7 @@ def test_json(directory):
     reasons = ["field 'sensor': stream name not found (examples.json.key_field)",
                "expected a JSON object (examples.json.field)",
                "field 'load': expected a number or a text",
-               f"field 'ts': found '?[2J{'ö' * 18}', expected a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time "
+               f"field 'ts': expected a time as in 2016-07-01 12:34:56 or 31/12/2014, or Unix time, got '?[2J{'ö' * 18}' "
                "(examples.json.time_format)",
                "expected a JSON object (column 3: control character 0x7 near '\"ö')"]
     with brokers.Redis(directory) as redis:

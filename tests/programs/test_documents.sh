@@ -72,7 +72,7 @@ explained 0 'state.journal.keep  ' --explain
 explained 64 '(did you mean "learning.optimizer.rate"?)' --explain learning.rate
 explained 64 "unexpected argument 'name'" --explain seed name
 explained 64 "unexpected argument 'name'" --config "$srcdir/conf/reference.yaml" name
-explained 64 '--config=FILE is missing' --set seed=1
+explained 64 'missing option --config=FILE' --set seed=1
 missing=$("$builddir/runneld" --explain | cut -d' ' -f1 | while read -r key; do
     grep -qxF ".It Ic $key" "$srcdir/docs/man/runnel.yaml.5" || echo "$key"
 done)

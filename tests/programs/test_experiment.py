@@ -212,7 +212,7 @@ def test_a_wrong_variant_names_itself_and_its_key(directory):
     del RATES["grid"]["norm"]
     try:
         refused(directory, {**RATES, "variants": variants}, 'variant "bad, rate 0.001"',
-                "stream signal", "model.layers.0.norm", "found \"layers\"")
+                "stream signal", "model.layers.0.norm", "got \"layers\"")
         refused(directory, {**RATES, "variants": [{"name": "odd", "kind": "sgd"}]}, 'variant "odd"',
                 "ambiguous", "model.input.kind", "learning.optimizer.kind")
         refused(directory, {**RATES, "variants": [{"name": "odd", "nrom": "layer"}]}, 'variant "odd"',

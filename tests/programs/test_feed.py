@@ -269,7 +269,7 @@ def test_csv_time(directory):
     assert [e.header.time - 1467331200 for e in examples] == [0, 3600.5, 3600, 7200, 86400]
     assert values(examples) == [[1], [2], [3], [4], [5]]
     bad = write(directory / "b.csv", "t,v\n1st of July,1\n")
-    fails(BAD_DATA, "b.csv:2: column 't': found '1st of July', expected a time", "csv", bad,
+    fails(BAD_DATA, "b.csv:2: column 't': expected a time as in", "csv", bad,
           "--time", "t")
 
 

@@ -34,7 +34,7 @@ def test_fields():
     assert found == {"stream": "a", "time": found["time"], "x": {"t": 21.5}}, found
     assert abs(found["time"] - 1700000000.123) < 1e-6
     assert "ignored fields: site, data, dotted.name (--field COLUMN=PATH" in err, err
-    assert "ts: 1700000000123 and the like are Unix milliseconds" in err, err
+    assert "ts: 1700000000123 and similar numbers are Unix milliseconds" in err, err
     found, err = of_line("--field", "on=data.on", "--field", "v=data.list.1.v", "--field", "n=data.none",
                          "--field", "d=dotted.name", "--field", "w=site", "--field", "absent=a.b.c")
     assert found["x"] == {"on": 1, "v": 7, "n": None, "d": 3, "w": "x"}, found
@@ -70,7 +70,7 @@ def test_what_is_no_example():
             ({"t": 1, "k": "x" * 256}, ("--key-field", "k"), "field 'k': expected a text"),
             ({"t": 1}, ("--time-field", "k"), "field 'k': time not found (--time-field)"),
             ({"t": 1, "k": None}, ("--time-field", "k"), "field 'k': expected a number or a text"),
-            ({"t": 1, "k": "noon"}, ("--time-field", "k"), "field 'k': found 'noon', expected a time")):
+            ({"t": 1, "k": "noon"}, ("--time-field", "k"), "field 'k': expected a time as in")):
         lines = json.dumps(line).encode() + b'\n{"t": 5, "k": "5"}\n'
         fails(BAD_DATA, f"standard input:1: {output}", "json", "--field", "t=t", *words, stdin=lines)
         found, err = printed("json", "--field", "t=t", *words, "--skip-bad", stdin=lines)
@@ -80,12 +80,12 @@ def test_what_is_no_example():
 def test_options_that_are_wrong():
     for words, output in ((("--field", "t"), "expected COLUMN=PATH"), (("--field", "=t"), "COLUMN=PATH"),
                         (("--field", "\udcff=t"), "COLUMN=PATH"),
-                        (("--field", "t=a..b"), "COLUMN=PATH"), (("--key-field", "."), "a field of JSON"),
-                        (("--field", "t=a", "--field", "t=b"), "column 't' given twice"),
+                        (("--field", "t=a..b"), "COLUMN=PATH"), (("--key-field", "."), "a JSON field"),
+                        (("--field", "t=a", "--field", "t=b"), "duplicate column 't'"),
                         (("--time-format", "%s"), "only with --time-field"),
                         (("--time-field", "t", "--time-format", "x"), "strptime")):
         fails(USAGE, output, "json", *words, stdin=b"{}")
-    fails(USAGE, "field 'k': day and month of '01/02/2014' cannot be told apart: give --time-format",
+    fails(USAGE, "field 'k': ambiguous day and month in '01/02/2014': use --time-format",
           "json", "--time-field", "k", stdin=b'{"t": 1, "k": "01/02/2014"}')
     found, _ = of_line("--time-field", "k", "--time-format", "%m/%d/%Y", line={"t": 1, "k": "01/02/2014"})
     assert found["time"] == 1388620800, found
@@ -113,7 +113,7 @@ def test_time_forms(directory):
     for text in ("2014-02-30", "30/02/2014", "13/13/2014", "12.31.2014", "2014-12-31 25:00", "12:00",
                  "31/12/14", "2014-12-31 13:00 PM", "1e999"):
         (directory / "b.csv").write_text(f"t,v\n{text},1\n", encoding="utf-8")
-        fails(BAD_DATA, f"b.csv:2: column 't': found '{text}', expected a time", "csv",
+        fails(BAD_DATA, f"b.csv:2: column 't': expected a time as in", "csv",
               directory / "b.csv", "--time", "t")
 
 
@@ -121,7 +121,7 @@ def test_unix_times_by_magnitude(directory):
     for factor, unit in ((1, ""), (10**3, "milliseconds"), (10**6, "microseconds"), (10**9, "nanoseconds")):
         found, err = times(directory, [1420038300 * factor, 1420038301 * factor])
         assert found == [1420038300, 1420038301], found
-        assert err.count("and the like are Unix") == (factor > 1) and unit in err, err
+        assert err.count("and similar numbers are Unix") == (factor > 1) and unit in err, err
     assert times(directory, [1000, 2000], "--time-format", "ms")[0] == [1, 2]
     for text, form in (("20141231", "%Y%m%d"), ("20141231150500", "%Y%m%d%H%M%S")):
         (directory / "b.csv").write_text(f"t,v\n{text},1\n", encoding="utf-8")
@@ -138,13 +138,13 @@ def test_day_and_month(directory):
     assert found == [1388620800, 1389571200] * 2 and "begin with the month" in err, (found, err)
     path = directory / "t.csv"
     path.write_text("t,v\n01/02/2014 10:00,1\n02/02/2014 10:00,2\n", encoding="utf-8")
-    fails(USAGE, "t.csv:2: column 't': day and month of '01/02/2014 10:00' cannot be told apart: give "
+    fails(USAGE, "t.csv:2: column 't': ambiguous day and month in '01/02/2014 10:00': use "
           "--time-format '%d/%m/%Y %H:%M' or '%m/%d/%Y %H:%M'", "csv", path, "--time", "t", "--skip-bad")
     # A pipe cannot be read in advance.
-    fails(BAD_DATA, "cannot be told apart", "csv", "-", "--time", "t", "--skip-bad",
+    fails(BAD_DATA, "ambiguous day and month", "csv", "-", "--time", "t", "--skip-bad",
           stdin=b"t,v\n01/02/2014,1\n13/02/2014,2\n")
     path.write_text("t,v\n13/02/2014,1\n02/13/2014,2\n", encoding="utf-8")
-    fails(BAD_DATA, "t.csv:3: column 't': found '02/13/2014', expected the day first", "csv", path,
+    fails(BAD_DATA, "t.csv:3: column 't': expected the day first, as in other rows, got '02/13/2014'", "csv", path,
           "--time", "t")
 
 
@@ -154,7 +154,7 @@ def test_time_format(directory):
                  "%H:%M:%S.25 %d %b %Y %z")[0] == [1420034700]
     assert times(directory, ["20141231 15:05:00.5"], "--time-format", "%Y%m%d %T")[0] == [1420038300.5]
     path = directory / "t.csv"
-    fails(BAD_DATA, "expected a time like '%d' (--time-format)", "csv", path, "--time", "t",
+    fails(BAD_DATA, "expected a time as in '%d', got ", "csv", path, "--time", "t",
           "--time-format", "%d")
     fails(USAGE, "strptime", "csv", path, "--time", "t", "--time-format", "iso")
     fails(USAGE, "--time-format: requires --time", "csv", path, "--time-format", "%d")

@@ -161,13 +161,13 @@ def test_notes_for_an_older_daemon(directory):
             peer = router.socket.recv_multipart()[0]
             router.socket.send_multipart([peer, b"", struct.pack("<BBHIQQ", 1, 2, 9, 0, 0, 0)])
         status, err = finish(process)
-        assert status == 76 and "does not say which" in err and "--no-notes" in err, (status, err)
+        assert status == 76 and "unidentified example" in err and "--no-notes" in err, (status, err)
 
 
 def test_other_sockets(directory):
     """Sockets of different kinds: it ends with an error, since waiting would not help."""
     for kind, options, output in (("pull", ["--socket", "router"], "use --socket push, or set examples.socket: router"),
-                                ("router", [], "try --socket router")):
+                                ("router", [], "use --socket router")):
         with daemon(directory, kind):
             fed = run(*table(directory, 3), "--connect", f"ipc://{directory}/examples", *options)
             assert fed.status == UNAVAILABLE and output in fed.err.splitlines()[-1], fed
@@ -394,7 +394,7 @@ def test_usage(directory):
         fed = run(*table(directory, 3), *arguments)
         assert fed.status == USAGE and word in fed.err, fed
     fed = run(*table(directory, 3), "--socket", "router", "--connect", "nowhere")
-    assert fed.status == USAGE and "no endpoint" in fed.err, fed
+    assert fed.status == USAGE and "invalid endpoint" in fed.err, fed
 
 
 cases.run(globals())

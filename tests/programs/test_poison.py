@@ -96,7 +96,7 @@ def test_float64_is_refused_with_its_cause_and_changes_nothing(directory):
             feeder.socket.send_multipart([b"a", np.array(numbers(n)).tobytes()])
         wait("50 rejections", lambda: disturbed.ask("status")["rejected_by"].get("x_size") == 50)
         text = feeder.event("rejected")["text"]
-        assert "x has 56 bytes: float64? 7 float32 are expected" in text, text
+        assert "x has 56 bytes (float64?), expected 7 float32" in text, text
         assert "examples.steps" in text and "header" in text, text
         feeder.good(300)
         other.good(600)
@@ -132,11 +132,11 @@ def test_the_acknowledgement_names_the_cause(directory):
         x, y = np.array(numbers(0), "<f4"), np.arange(3, dtype="<f4")
         assert answer(x, y, 1) == (0, 0, "")
         assert answer(x, y.astype("<f8"), 2) == (
-            2, Y_SIZE, "y has 24 bytes: float64? 3 float32 are expected (12 bytes)")
+            2, Y_SIZE, "y has 24 bytes (float64?), expected 3 float32 (12 bytes)")
         status, reason, words = answer(x.astype("<f8"), y, 3)
-        assert (status, reason) == (2, Y_SIZE) and "x has 56 bytes: float64? 7 float32" in words
+        assert (status, reason) == (2, Y_SIZE) and "x has 56 bytes (float64?), expected 7 float32" in words
         status, reason, words = answer(x.astype("<f2"), y, 4)
-        assert (status, reason) == (2, X_SIZE) and "x has 14 bytes: float16? 7 float32" in words
+        assert (status, reason) == (2, X_SIZE) and "x has 14 bytes (float16?), expected 7 float32" in words
         assert answer(x, y, 5)[0] == 0
 
 

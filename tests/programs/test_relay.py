@@ -360,26 +360,26 @@ def test_sections_that_are_wrong(directory):
     base = CONFIG.format(d=directory, kind="pull")
     path = directory / "config.yaml"
     for daemons, relays, section in [
-            ("publish.mqtt: found an address with a user in it", None, "{mqtt: 'mqtt://u:hidden@h'}"),
-            ("publish.mqtt: found an address with a user in it", None, "{mqtt: 'mqtt://u:hid/hidden@h'}"),
-            ("publish.settings: found the secret sasl.password;", None,
+            ("publish.mqtt: the address contains a user", None, "{mqtt: 'mqtt://u:hidden@h'}"),
+            ("publish.mqtt: the address contains a user", None, "{mqtt: 'mqtt://u:hid/hidden@h'}"),
+            ("publish.settings: sasl.password is a secret;", None,
              "{kafka: h, settings: [acks=all, sasl.password=hidden]}"),
-            ("publish.settings: found the secret sasl.oauthbearer.client.secret;", None,
+            ("publish.settings: sasl.oauthbearer.client.secret is a secret;", None,
              "{kafka: h, settings: [sasl.oauthbearer.client.secret=hidden]}"),
-            ("publish.settings: found the secret ssl.key.pem;", None, "{kafka: h, settings: [ssl.key.pem=hidden]}"),
-            ("publish.settings: found \"sasl.jaas.config=...\"", None,
+            ("publish.settings: ssl.key.pem is a secret;", None, "{kafka: h, settings: [ssl.key.pem=hidden]}"),
+            ("got \"sasl.jaas.config=...\"", None,
              f"{{kafka: h, settings: [sasl.jaas.config=hidden{128 * 'x'}]}}"),
-            ("publish.password_file: found a list", "publish.password_file: expected one value, got a list",
+            ("publish.password_file: expected a path", "publish.password_file: expected one value, got a list",
              "{redis: 'redis://h', password_file: [a, b]}"),
             ("publish.password_file:", "publish.password_file: duplicate key",
              "{redis: 'redis://h', password_file: a, password_file: b}"),
-            ("publish.redis: found beside publish.mqtt", "publish.redis: --redis: excludes --mqtt",
+            ("publish.redis: cannot be combined with publish.mqtt", "publish.redis: --redis: excludes --mqtt",
              "{mqtt: 'mqtt://h', redis: 'redis://h'}"),
-            ("publish.nats: found \"http://h\"", "got 'http://h'", "{nats: 'http://h'}"),
-            ("publish.kafka: found \"http://h\"; allowed is HOST:PORT", None, "{kafka: 'http://h'}"),
-            ("publish.topic: found without a broker", "missing broker", "{topic: a}"),
-            ("publish.keep: found without publish.redis", None, "{mqtt: 'mqtt://h', keep: 3}"),
-            ("publish.messages: found \"x\"", "publish.messages: --publish: expected one of",
+            ("publish.nats: expected SCHEME://HOST:PORT", "got 'http://h'", "{nats: 'http://h'}"),
+            ("publish.kafka: expected HOST:PORT,HOST:PORT, got \"http://h\"", None, "{kafka: 'http://h'}"),
+            ("publish.topic: requires publish.mqtt", "missing broker", "{topic: a}"),
+            ("publish.keep: requires publish.redis", None, "{mqtt: 'mqtt://h', keep: 3}"),
+            ("publish.messages: unknown topic \"x\"", "publish.messages: --publish: expected one of",
              "{mqtt: 'mqtt://h', messages: [x]}"),
             ("publish.nonsense: unknown key", "publish.nonsense: unknown key", "{nonsense: 1}")]:
         path.write_text(f"{base}publish: {section}\n")
@@ -393,7 +393,7 @@ def test_sections_that_are_wrong(directory):
                     "publish: {mqtt: 'mqtt://h'}\n")
     done = subprocess.run([running.PROGRAM, "--config", path, "--check-config"], capture_output=True,
                           check=False, text=True)
-    assert done.returncode == 78 and "statistics.predictions: false; needed is true" in done.stderr, done
+    assert done.returncode == 78 and "require statistics.predictions: true" in done.stderr, done
     path.write_text(base + "publish: {mqtt: 'unix:///run/a@b'}\n")
     subprocess.run([running.PROGRAM, "--config", path, "--check-config"], check=True, capture_output=True)
     path.write_text(base)

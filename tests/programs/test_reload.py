@@ -409,7 +409,7 @@ def test_a_check_answers_what_a_restart_would(directory):
         daemon.write(layers="[{cell: gru, size: 5}]")
         other = pathlib.Path(directory, "other")
         code, text = check_state(daemon, other)
-        assert code == 0 and "fresh parameters" in text and not other.exists(), text
+        assert code == 0 and "initial parameters" in text and not other.exists(), text
         code, refusal = check_state(daemon)
         assert code == 78 and "another configuration" in refusal, refusal
         assert files == {p.name: p.stat().st_mtime_ns
@@ -524,7 +524,7 @@ def test_what_the_journal_has_is_learned_as_it_was(directory):
         assert tensors(daemon.export()) == learned
         daemon.write(window=6)
         code, text = check_state(daemon)
-        assert code == 0 and "has to end first" in text, text
+        assert code == 0 and "stop the running daemon first" in text, text
         restart(daemon)  # its last checkpoint has all of it
         assert tensors(daemon.export()) == learned
         before = daemon.ask("status")["examples"]

@@ -180,7 +180,7 @@ def test_other_sockets(directory):
     """Sockets of different kinds: it ends with an error."""
     with daemon(directory, "a") as a, daemon(directory, "b", "pull") as b:
         teach(a, examples(3))
-        for d, socket, output in ((a, "push", "try --socket router"),
+        for d, socket, output in ((a, "push", "use --socket router"),
                                 (b, "router", "use --socket push, or set examples.socket: router")):
             status, err = run(journal(a), *to(d, socket))
             assert status == UNAVAILABLE and output in err.splitlines()[-1], (status, err)
@@ -313,8 +313,8 @@ def test_bad_journals(directory):
 
 def test_usage(directory):
     journal_path = directory / "journal.sqlite"
-    for arguments, word in (([], "JOURNAL is missing"), (["a", "b"], "unexpected argument 'b'"),
-                            (["--nothing"], "no option"),
+    for arguments, word in (([], "missing JOURNAL"), (["a", "b"], "unexpected argument 'b'"),
+                            (["--nothing"], "unknown option"),
                             ([journal_path, "--speed", "fast"], "full, original or a factor"),
                             ([journal_path, "--speed", "0"], "full, original or a factor"),
                             ([journal_path, "--from", "0"], "--from"),

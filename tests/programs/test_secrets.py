@@ -38,12 +38,12 @@ def test_errors(directory):
     path.write_text("name: secrets\nmodel: {input: {kind: real, size: 1}, layers: [{cell: gru, size: 1}],"
                     " output: {loss: squared, size: 1, target: next}}\n", encoding="utf-8")
     for words, override in (
-            ("without publish.kafka", f"publish.settings=[sasl.password={SECRET}]"),
-            ("found a mapping", f"publish.settings={{sasl.password: {SECRET}}}"),
-            ("a user in it", f"publish.redis=redis://u:{SECRET}@h:1"),
-            ("a user in it", f'publish={{redis: "redis://u:{SECRET}@h"}}'),
-            ("the secret sasl.password;", f'publish={{kafka: "h:1", settings: ["sasl.password {SECRET}"]}}'),
-            ("the secret sasl.password;", f'publish={{kafka: "h:1", settings: ["sasl.password={SECRET}"]}}'),
+            ("requires publish.kafka", f"publish.settings=[sasl.password={SECRET}]"),
+            ("got a mapping", f"publish.settings={{sasl.password: {SECRET}}}"),
+            ("contains a user", f"publish.redis=redis://u:{SECRET}@h:1"),
+            ("contains a user", f'publish={{redis: "redis://u:{SECRET}@h"}}'),
+            ("sasl.password is a secret;", f'publish={{kafka: "h:1", settings: ["sasl.password {SECRET}"]}}'),
+            ("sasl.password is a secret;", f'publish={{kafka: "h:1", settings: ["sasl.password={SECRET}"]}}'),
             ("unknown key", f"publish.password={SECRET}"),
             ("examples.redis.stream", f"examples.redis.url=redis://:{SECRET}@h")):
         done = subprocess.run([running.PROGRAM, "--check", "--config", path, "--set", override],

@@ -179,7 +179,7 @@ def test_pins_that_cannot_be(directory):
             (("learning.threads=2", f"learning.pin={nowhere}"),
              f"learning.pin: {nowhere} has 1 CPUs, fewer than learning.threads: 2"),
             ((f"learning.pin=[{nowhere}]",),
-             f"learning.pin: CPU {nowhere} is not among the {cpus} that this process may use")):
+             f"learning.pin: CPU {nowhere} is not available; this process may use {cpus} CPUs")):
         with daemon(directory, MEMBERS, *settings) as running_daemon:
             assert running_daemon.process.wait(running.LIMIT) == 78
             assert sentence in running_daemon.text(), running_daemon.text()
@@ -189,7 +189,7 @@ def test_members_share_them(directory):
     text = MEMBERS.replace("seed: 5", "learning.threads: 2")
     with daemon(directory, text) as running_daemon:
         assert running_daemon.process.wait(running.LIMIT) == 78
-        assert ("found learning.threads, which member other sets; allowed are keys of"
+        assert ("member other cannot set learning.threads; expected seed or keys of"
                 in running_daemon.text()), running_daemon.text()
 
 

@@ -770,7 +770,7 @@ def test_once(directory):
 
 
 def test_once_without_a_daemon(directory):
-    reason = b"no message from ipc:.*: there is no such socket"
+    reason = b"no message from ipc:.*: the socket does not exist"
     for seconds in "0.2", "5", "30":  # a machine that is busy may not know the reason in a few
         done = subprocess.run([PROGRAM, "--once", "--wait", seconds, "-c", f"ipc://{directory}/none"],
                               capture_output=True, timeout=LIMIT)

@@ -545,7 +545,7 @@ def test_not_a_daemon(directory):
         assert status == UNAVAILABLE and out == [], (status, out)
         assert endpoint in err and "not runneld's statistics socket" in err, err
     watch = Watch(f"ipc://{directory}/none")
-    watch.until("waiting for a daemon at ipc://.*/none: there is no such socket")
+    watch.until("waiting for a daemon at ipc://.*/none: the socket does not exist")
     stop(watch)
 
 

@@ -730,7 +730,7 @@ def test_what_a_row_lacks_is_named():
     example is rejected, and the reason names the column."""
     good = row(0.5, "a", "north")
     known = ", ".join(good)
-    bad = [({**good, "lod": 1}, "json", f"'lod'; the columns are {known}"), ({**good, "load": "high"}, "x_value", "load"),
+    bad = [({**good, "lod": 1}, "json", f"'lod', expected {known}"), ({**good, "load": "high"}, "x_value", "load"),
            ({**good, "host": 7}, "x_value", "host"), ({**good, "zone": None}, "x_value", "zone"),
            ({**good, "rack": "left"}, "x_value", "rack"), ({**good, "rack": 3}, "x_value", "rack"),
            ({n: v for n, v in good.items() if n != "hour"}, "x_value", "hour"),

@@ -1,23 +1,24 @@
-/* Every error of the configuration, word for word: a text or an override, and what is said of it.
-   For test_config_errors.c; MODEL, BASE and NEXT are config_testing.h's. */
+/* Every error of the configuration, word for word: a text or an override, and its error. For
+   test_config_errors.c; config_testing.h defines MODEL, BASE and NEXT. */
 #ifndef RUNNEL_CONFIG_ERRORS_H
 #define RUNNEL_CONFIG_ERRORS_H
 
 #define TOP                                                                                        \
     "name, preset, seed, device, tags, model, learning, experts, members, combine, anomaly, "      \
-    "examples, fleet, "                                                                            \
-    "statistics, "                                                                                 \
-    "control, publish, security, state"
+    "examples, fleet, statistics, control, publish, security, state"
 #define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay"
-#define NAME "; allowed is 1 to 64 letters, digits, '-', '_' and '.' (what this daemon is called)"
-#define SEED "; allowed is a whole number from 0 to 9007199254740991 (seed of the starting weights)"
-#define DEVICE "; allowed is auto, cpu, cuda or cuda:N with N from 0 to 255 (what computes)"
-#define CLIP "; allowed is a number from 0 to 1000000000 (largest gradient norm, 0 = no clipping)"
+#define NAME "expected 1 to 64 letters, digits, '-', '_' and '.' (name of this daemon), got "
+#define SEED                                                                                       \
+    "expected a whole number from 0 to 9007199254740991 (seed of the starting weights), got "
+#define DEVICE                                                                                     \
+    "expected auto, cpu, cuda or cuda:N with N from 0 to 255 (device that computes), got "
+#define CLIP "expected a number from 0 to 1000000000 (largest gradient norm, 0 = no clipping), got "
 #define BIND                                                                                       \
-    "; allowed is tcp://HOST:PORT or ipc://PATH of at most 107 bytes (where feeders connect)"
+    "expected tcp://HOST:PORT or ipc://PATH of at most 107 bytes (endpoint that feeders connect "  \
+    "to), got "
 #define CONNECT                                                                                    \
-    "; allowed is tcp://HOST:PORT or ipc://PATH of at most 107 bytes, without '*' (a bound "       \
-    "feeder to connect to)"
+    "expected tcp://HOST:PORT or ipc://PATH of at most 107 bytes, without '*' (endpoint of a "     \
+    "bound feeder to connect to), got "
 #define RULE_WORDS "tbptt, rtrl, snap1 or eprop"
 #define LAYERS "a list of 1 to 16 layers"
 #define JSON(keys)                                                                                 \
@@ -25,23 +26,23 @@
     "examples: {redis: {stream: s}, json: {" keys "}}\n"
 #define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
-/* A text, and its error after the file's name: ":LINE:COLUMN: KEY: ...". "..." at the end stands
-   for words that are libyaml's. */
+/* A text, and its error after the name of the file: ":LINE:COLUMN: KEY: ...". "..." at the end
+   stands for any words. */
 static const struct {
-    const char *text, *says;
+    const char *text, *sentence;
 } wrong_files[] = {
-    /* The file as a whole. */
-    {"", ":1:1: empty; needed are at least name and model"},
-    {"# nothing but a comment\n", ":1:1: empty; needed are at least name and model"},
-    {"---\n...\n", ":2:1: name: missing; needed is 1 to 64 letters, digits, '-', '_' and '.' (what "
-                   "this daemon is called)"},
-    {BASE "---\n" BASE, ":6:1: found a second document; allowed is one in a file"},
-    {"- a\n- b\n", ":1:1: not a configuration; allowed is a mapping of " TOP},
-    {"just text\n", ":1:1: not a configuration; allowed is a mapping of " TOP},
-    {"!secret a\n", ":1:1: not a configuration; allowed is a mapping of " TOP},
+    /* The whole file. */
+    {"", ":1:1: empty configuration: `name` and `model` are required"},
+    {"# nothing but a comment\n", ":1:1: empty configuration: `name` and `model` are required"},
+    {"---\n...\n", ":2:1: name: missing; expected 1 to 64 letters, digits, '-', '_' and '.' (name "
+                   "of this daemon)"},
+    {BASE "---\n" BASE, ":6:1: second document; expected one document in a file"},
+    {"- a\n- b\n", ":1:1: not a configuration; expected a mapping of " TOP},
+    {"just text\n", ":1:1: not a configuration; expected a mapping of " TOP},
+    {"!secret a\n", ":1:1: not a configuration; expected a mapping of " TOP},
     {"root:$6$salt$hash:19000:0:99999:7:::\n",
-     ":1:1: not a configuration; allowed is a mapping of " TOP},
-    {"name: a\npassword: b\ntoken: c\n", ":1:1: not a configuration; allowed is a mapping of " TOP},
+     ":1:1: not a configuration; expected a mapping of " TOP},
+    {"name: a\npassword: b\ntoken: c\n", ":1:1: not a configuration; expected a mapping of " TOP},
     {"name: [a\n", ":2:1: not YAML: ..."},
     {"name: a\nmodel:\n\tinput: 1\n", ":3:1: not YAML: ..."},
     {"name: a\n b: 1\n", ":2:3: not YAML: ..."},
@@ -50,465 +51,435 @@ static const struct {
     {"name: a\nname\n", ":3:1: not YAML: ..."},
     {"name: a\x01\n", ":1:8: not YAML: ..."},
     {"name: \xff\n", ":1:7: not YAML: ..."},
-    {"&a [*a]\n", ":1:1: not a configuration; allowed is a mapping of " TOP},
+    {"&a [*a]\n", ":1:1: not a configuration; expected a mapping of " TOP},
     /* Keys. */
     {BASE "learnin: {}\n",
-     ":6:1: learnin: unknown key (did you mean \"learning\"?); allowed here: " TOP},
+     ":6:1: learnin: unknown key (did you mean \"learning\"?); expected here: " TOP},
     {BASE "window: 16\n",
-     ":6:1: window: unknown key (did you mean \"learning.window\"?); allowed here: " TOP},
-    {BASE "zzz: 1\n", ":6:1: zzz: unknown key; allowed here: " TOP},
+     ":6:1: window: unknown key (did you mean \"learning.window\"?); expected here: " TOP},
+    {BASE "zzz: 1\n", ":6:1: zzz: unknown key; expected here: " TOP},
     {BASE "learning:\n  optimizer: {kind: adam, rates: 1}\n",
      ":7:27: learning.optimizer.rates: unknown key (did you mean \"learning.optimizer.rate\"?); "
-     "allowed in learning.optimizer: " OPTIMIZER},
+     "expected in learning.optimizer: " OPTIMIZER},
     {BASE "learning:\n  rate: 0.1\n",
-     ":7:3: learning.rate: unknown key (did you mean \"learning.optimizer.rate\"?); allowed in "
+     ":7:3: learning.rate: unknown key (did you mean \"learning.optimizer.rate\"?); expected in "
      "learning: rule, window, stride, optimizer, clip, max_streams, threads, pin"},
-    {BASE "learning.window: 16\n", ":6:1: learning.window: found a key with a dot; allowed are "
-                                   "nested mappings, as in \"learning: {window: 16}\""},
-    {BASE "<<: {seed: 1}\n", ":6:1: <<: unknown key; allowed here: " TOP},
-    {BASE "? [a, b]\n: 1\n", ":6:3: found a list where a key is allowed"},
-    {BASE "\"se\\0ed\": 1\n", ":6:1: found the text \"se\" where a key is allowed"},
-    {BASE "\"a\\nb\": 1\n", ":6:1: a?b: unknown key; allowed here: " TOP},
+    {BASE "learning.window: 16\n", ":6:1: learning.window: key with a dot; expected nested "
+                                   "mappings, as in \"learning: {window: 16}\""},
+    {BASE "<<: {seed: 1}\n", ":6:1: <<: unknown key; expected here: " TOP},
+    {BASE "? [a, b]\n: 1\n", ":6:3: expected a key, got a list"},
+    {BASE "\"se\\0ed\": 1\n", ":6:1: expected a key, got the text \"se\""},
+    {BASE "\"a\\nb\": 1\n", ":6:1: a?b: unknown key; expected here: " TOP},
     {BASE X32 X32 X32 X32 X32 ": 1\n",
      ":6:1: "
      "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx: unknown key; allowed here: " TOP},
-    {BASE "seed: 1\nseed: 2\n",
-     ":7:1: seed: found twice in one mapping, first in line 6; once is allowed"},
+     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx: unknown key; expected here: " TOP},
+    {BASE "seed: 1\nseed: 2\n", ":7:1: seed: duplicate key, first in line 6"},
     {BASE "learning: {window: 4, stride: 2, window: 4}\n",
-     ":6:34: learning.window: found twice in one mapping, first in line 6; once is allowed"},
-    {BASE "model: {}\n",
-     ":6:1: model: found twice in one mapping, first in line 2; once is allowed"},
+     ":6:34: learning.window: duplicate key, first in line 6"},
+    {BASE "model: {}\n", ":6:1: model: duplicate key, first in line 2"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, siez: 4}]\n",
-     ":3:34: model.layers.0.siez: unknown key (did you mean \"model.layers.0.size\"?); allowed in "
+     ":3:34: model.layers.0.siez: unknown key (did you mean \"model.layers.0.size\"?); expected in "
      "model.layers.0: cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias"},
-    /* Sections that are none. */
-    {BASE "learning: 3\n",
-     ":6:11: learning: found \"3\"; allowed is a mapping of rule, window, stride, "
-     "optimizer, clip, max_streams, threads, pin"},
+    /* Values in place of sections. */
+    {BASE "learning: 3\n", ":6:11: learning: expected a mapping of rule, window, stride, "
+                           "optimizer, clip, max_streams, threads, pin, got \"3\""},
     {BASE "state: [a]\n",
-     ":6:8: state: found a list; allowed is a mapping of directory, checkpoint, journal"},
+     ":6:8: state: expected a mapping of directory, checkpoint, journal, got a list"},
     {BASE "learning:\n  optimizer: adam\n",
-     ":7:14: learning.optimizer: found \"adam\"; allowed is a mapping of " OPTIMIZER},
-    {"name: a\nmodel:\n  layers: lstm\n",
-     ":3:11: model.layers: found \"lstm\"; allowed is " LAYERS},
+     ":7:14: learning.optimizer: expected a mapping of " OPTIMIZER ", got \"adam\""},
+    {"name: a\nmodel:\n  layers: lstm\n", ":3:11: model.layers: expected " LAYERS ", got \"lstm\""},
     {"name: a\nmodel:\n  layers: {cell: lstm}\n",
-     ":3:11: model.layers: found a mapping; allowed is " LAYERS},
-    {"name: a\nmodel:\n  layers: []\n",
-     ":3:11: model.layers: found a list of 0; allowed is " LAYERS},
+     ":3:11: model.layers: expected " LAYERS ", got a mapping"},
+    {"name: a\nmodel:\n  layers: []\n", ":3:11: model.layers: expected " LAYERS ", got 0"},
     {"name: a\nmodel:\n  layers: [lstm]\n",
-     ":3:12: model.layers.0: found \"lstm\"; allowed is a mapping of cell, size, norm, activation, "
-     "gain, norm_momentum, norm_steps, forget_bias"},
+     ":3:12: model.layers.0: expected a mapping of cell, size, norm, activation, gain, "
+     "norm_momentum, norm_steps, forget_bias, got \"lstm\""},
     {"name: a\nmodel:\n  layers: [&l {cell: rnn, size: 1}, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, "
      "*l, *l, *l, *l, *l, *l]\n",
-     ":3:11: model.layers: found a list of 17; allowed is " LAYERS},
+     ":3:11: model.layers: expected " LAYERS ", got 17"},
     /* Required keys. */
-    {MODEL, ":1:1: name: missing; needed is 1 to 64 letters, digits, '-', '_' and '.' (what this "
-            "daemon is called)"},
-    {"name: a\n", ":1:1: model.input.kind: missing; needed is real or symbol (what an input is)"},
+    {MODEL, ":1:1: name: missing; expected 1 to 64 letters, digits, '-', '_' and '.' (name of this "
+            "daemon)"},
+    {"name: a\n", ":1:1: model.input.kind: missing; expected real or symbol (kind of an input)"},
     {"name: a\nmodel:\n",
-     ":2:7: model.input.kind: missing; needed is real or symbol (what an input is)"},
+     ":2:7: model.input.kind: missing; expected real or symbol (kind of an input)"},
     {"name: a\nmodel:\n  input: {size: 1}\n",
-     ":3:10: model.input.kind: missing; needed is real or symbol (what an input is)"},
+     ":3:10: model.input.kind: missing; expected real or symbol (kind of an input)"},
     {"name: a\nmodel:\n  input: {kind: real}\n",
-     ":3:10: model.input.size: missing; needed is a whole number from 1 to 1000000 (numbers in an "
+     ":3:10: model.input.size: missing; expected a whole number from 1 to 1000000 (numbers in an "
      "input, or size of the alphabet)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n",
-     ":3:3: model.layers: missing; needed is " LAYERS},
+     ":3:3: model.layers: missing; expected " LAYERS},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{size: 4}]\n",
-     ":4:12: model.layers.0.cell: missing; needed is dense, rnn, gru or lstm (the layer's kind)"},
+     ":4:12: model.layers.0.cell: missing; expected dense, rnn, gru or lstm (kind of the layer)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}, {cell: "
      "gru}]\n",
-     ":4:34: model.layers.1.size: missing; needed is a whole number from 1 to 65536 (units of the "
+     ":4:34: model.layers.1.size: missing; expected a whole number from 1 to 65536 (units of the "
      "layer)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}]\n",
-     ":3:3: model.output.loss: missing; needed is squared, gaussian, softmax, bernoulli or mixture "
-     "(what is minimized)"},
+     ":3:3: model.output.loss: missing; expected squared, gaussian, softmax, bernoulli or mixture "
+     "(loss to minimize)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}]\n  output: "
      "{size: 1}\n",
-     ":5:11: model.output.loss: missing; needed is squared, gaussian, softmax, bernoulli or "
-     "mixture (what is minimized)"},
+     ":5:11: model.output.loss: missing; expected squared, gaussian, softmax, bernoulli or mixture "
+     "(loss to minimize)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}]\n  output: "
      "{loss: squared}\n",
-     ":5:11: model.output.size: missing; needed is the count of numbers in a target, or of "
-     "classes"},
+     ":5:11: model.output.size: missing; expected the count of numbers in a target, or of classes"},
     {"name: a\nmodel:\n  input: {kind: real, size: 3}\n  layers: [{cell: gru, size: 4}]\n  output: "
      "{loss: mixture}\n",
-     ":5:11: model.output.components: missing; needed is a whole number from 1 to 1024 (normal "
+     ":5:11: model.output.components: missing; expected a whole number from 1 to 1024 (normal "
      "distributions in the mixture)"},
     /* Values: names, words, truth, numbers, paths. */
-    {"name:\n" MODEL, ":1:6: name: found nothing" NAME},
-    {"name: ~\n" MODEL, ":1:7: name: found nothing" NAME},
-    {"name: [a]\n" MODEL, ":1:7: name: found a list" NAME},
-    {"name: a/b\n" MODEL, ":1:7: name: found \"a/b\"" NAME},
-    {"name: ..\n" MODEL, ":1:7: name: found \"..\"" NAME},
-    {"name: \"\"\n" MODEL, ":1:7: name: found the text \"\"" NAME},
+    {"name:\n" MODEL, ":1:6: name: " NAME "nothing"},
+    {"name: ~\n" MODEL, ":1:7: name: " NAME "nothing"},
+    {"name: [a]\n" MODEL, ":1:7: name: " NAME "a list"},
+    {"name: a/b\n" MODEL, ":1:7: name: " NAME "\"a/b\""},
+    {"name: ..\n" MODEL, ":1:7: name: " NAME "\"..\""},
+    {"name: \"\"\n" MODEL, ":1:7: name: " NAME "the text \"\""},
     {"name: n123456789n123456789n123456789n123456789n123456789n123456789n1234\n" MODEL,
-     ":1:7: name: found \"n123456789n123456789n123456789n123456789n123456789n123456789...\"" NAME},
-    {"name: \"a\\tb\"\n" MODEL, ":1:7: name: found the text \"a?b\"" NAME},
-    {"name: \"a\\0b\"\n" MODEL, ":1:7: name: found the text \"a\"" NAME},
-    {BASE "device: gpu\n", ":6:9: device: found \"gpu\"" DEVICE},
-    {BASE "device: cuda:x\n", ":6:9: device: found \"cuda:x\"" DEVICE},
-    {BASE "device: cuda:256\n", ":6:9: device: found \"cuda:256\"" DEVICE},
-    {BASE "seed: -1\n", ":6:7: seed: found \"-1\"" SEED},
-    {BASE "seed: 9007199254740992\n", ":6:7: seed: found \"9007199254740992\"" SEED},
-    {BASE "seed: 1.0\n", ":6:7: seed: found \"1.0\"" SEED},
-    {BASE "seed: \"1\"\n", ":6:7: seed: found the text \"1\"" SEED},
-    {BASE "seed: 010\n", ":6:7: seed: found \"010\"" SEED},
-    {BASE "seed: 0x10\n", ":6:7: seed: found \"0x10\"" SEED},
-    {BASE "seed: 1_000\n", ":6:7: seed: found \"1_000\"" SEED},
-    {BASE "seed: 1:30\n", ":6:7: seed: found \"1:30\"" SEED},
-    {BASE "seed: {a: 1}\n", ":6:7: seed: found a mapping" SEED},
-    {BASE "seed: yes\n", ":6:7: seed: found \"yes\"" SEED},
+     ":1:7: name: " NAME "\"n123456789n123456789n123456789n123456789n123456789n123456789...\""},
+    {"name: \"a\\tb\"\n" MODEL, ":1:7: name: " NAME "the text \"a?b\""},
+    {"name: \"a\\0b\"\n" MODEL, ":1:7: name: " NAME "the text \"a\""},
+    {BASE "device: gpu\n", ":6:9: device: " DEVICE "\"gpu\""},
+    {BASE "device: cuda:x\n", ":6:9: device: " DEVICE "\"cuda:x\""},
+    {BASE "device: cuda:256\n", ":6:9: device: " DEVICE "\"cuda:256\""},
+    {BASE "seed: -1\n", ":6:7: seed: " SEED "\"-1\""},
+    {BASE "seed: 9007199254740992\n", ":6:7: seed: " SEED "\"9007199254740992\""},
+    {BASE "seed: 1.0\n", ":6:7: seed: " SEED "\"1.0\""},
+    {BASE "seed: \"1\"\n", ":6:7: seed: " SEED "the text \"1\""},
+    {BASE "seed: 010\n", ":6:7: seed: " SEED "\"010\""},
+    {BASE "seed: 0x10\n", ":6:7: seed: " SEED "\"0x10\""},
+    {BASE "seed: 1_000\n", ":6:7: seed: " SEED "\"1_000\""},
+    {BASE "seed: 1:30\n", ":6:7: seed: " SEED "\"1:30\""},
+    {BASE "seed: {a: 1}\n", ":6:7: seed: " SEED "a mapping"},
+    {BASE "seed: yes\n", ":6:7: seed: " SEED "\"yes\""},
     {BASE "learning: {window: 0}\n",
-     ":6:20: learning.window: found \"0\"; allowed is a whole number from 1 to 65536 (steps that "
-     "the gradient reaches back)"},
+     ":6:20: learning.window: expected a whole number from 1 to 65536 (number of steps that the "
+     "gradient reaches back), got \"0\""},
     {BASE "learning: {window: 65537}\n",
-     ":6:20: learning.window: found \"65537\"; allowed is a whole number from 1 to 65536 (steps "
-     "that the gradient reaches back)"},
+     ":6:20: learning.window: expected a whole number from 1 to 65536 (number of steps that the "
+     "gradient reaches back), got \"65537\""},
     {BASE "learning: {window: sixteen}\n",
-     ":6:20: learning.window: found \"sixteen\"; allowed is a whole number from 1 to 65536 (steps "
-     "that the gradient reaches back)"},
+     ":6:20: learning.window: expected a whole number from 1 to 65536 (number of steps that the "
+     "gradient reaches back), got \"sixteen\""},
     {BASE "learning: {window: !!str 16, stride: [1]}\n",
-     ":6:38: learning.stride: found a list; allowed is a whole number from 1 to 65536 (steps "
-     "between two updates)"},
-    {BASE "learning: {clip: .inf}\n", ":6:18: learning.clip: found \".inf\"" CLIP},
-    {BASE "learning: {clip: .nan}\n", ":6:18: learning.clip: found \".nan\"" CLIP},
-    {BASE "learning: {clip: 1e999}\n", ":6:18: learning.clip: found \"1e999\"" CLIP},
-    {BASE "learning: {clip: -1}\n", ":6:18: learning.clip: found \"-1\"" CLIP},
-    {BASE "learning: {clip: 1e}\n", ":6:18: learning.clip: found \"1e\"" CLIP},
-    {BASE "learning: {clip: true}\n", ":6:18: learning.clip: found \"true\"" CLIP},
+     ":6:38: learning.stride: expected a whole number from 1 to 65536 (number of steps between two "
+     "updates), got a list"},
+    {BASE "learning: {clip: .inf}\n", ":6:18: learning.clip: " CLIP "\".inf\""},
+    {BASE "learning: {clip: .nan}\n", ":6:18: learning.clip: " CLIP "\".nan\""},
+    {BASE "learning: {clip: 1e999}\n", ":6:18: learning.clip: " CLIP "\"1e999\""},
+    {BASE "learning: {clip: -1}\n", ":6:18: learning.clip: " CLIP "\"-1\""},
+    {BASE "learning: {clip: 1e}\n", ":6:18: learning.clip: " CLIP "\"1e\""},
+    {BASE "learning: {clip: true}\n", ":6:18: learning.clip: " CLIP "\"true\""},
     {BASE "learning: {optimizer: {rate: 0,01}}\n",
-     ":6:32: learning.optimizer.01: unknown key; allowed in learning.optimizer: " OPTIMIZER},
+     ":6:32: learning.optimizer.01: unknown key; expected in learning.optimizer: " OPTIMIZER},
     {BASE "learning: {optimizer: {rate: 101}}\n",
-     ":6:30: learning.optimizer.rate: found \"101\"; allowed is a number from 0 to 100, or "
-     "auto (learning rate)"},
+     ":6:30: learning.optimizer.rate: expected a number from 0 to 100, or auto (learning rate), "
+     "got \"101\""},
     {BASE "learning: {optimizer: {kind: cocob, rate: 0.1}}\n",
-     ":6:43: learning.optimizer.rate: found 0.1, but kind: cocob has no learning rate; allowed "
-     "with "
-     "it is auto"},
+     ":6:43: learning.optimizer.rate: expected auto, got 0.1: kind: cocob has no learning rate"},
     {BASE "learning: {optimizer: {rate: auto}}\n",
-     ":6:30: learning.optimizer.rate: found auto; allowed with kind: adam is a number"},
+     ":6:30: learning.optimizer.rate: expected a number with kind: adam, got auto"},
     {BASE "learning: {optimizer: {kind: rmsprop, alpha: 1}}\n",
-     ":6:46: learning.optimizer.alpha: found 1; allowed with kind: rmsprop is a number from 0 to "
-     "below 1"},
+     ":6:46: learning.optimizer.alpha: expected a number from 0 to below 1 with kind: rmsprop, got "
+     "1"},
     {BASE "learning: {optimizer: {beta1: 1}}\n",
-     ":6:31: learning.optimizer.beta1: found \"1\"; allowed is a number from 0 to below 1 (decay "
-     "of the gradient's average)"},
+     ":6:31: learning.optimizer.beta1: expected a number from 0 to below 1 (decay of the "
+     "gradient's average), got \"1\""},
     {BASE "learning: {optimizer: {epsilon: 0}}\n",
-     ":6:33: learning.optimizer.epsilon: found \"0\"; allowed is a number from 1e-30 to 1 (added "
-     "to the divisor)"},
+     ":6:33: learning.optimizer.epsilon: expected a number from 1e-30 to 1 (added to the divisor), "
+     "got \"0\""},
     {BASE "learning: {optimizer: {kind: adm}}\n",
-     ":6:30: learning.optimizer.kind: found \"adm\" (did you mean \"adam\"?); allowed is sgd, "
-     "rmsprop, adam, adamw or cocob (the optimizer)"},
+     ":6:30: learning.optimizer.kind: expected sgd, rmsprop, adam, adamw or cocob (optimizer), got "
+     "\"adm\" (did you mean \"adam\"?)"},
     {BASE "learning: {optimizer: {kind: Adam}}\n",
-     ":6:30: learning.optimizer.kind: found \"Adam\" (did you mean \"adam\"?); allowed is sgd, "
-     "rmsprop, adam, adamw or cocob (the optimizer)"},
+     ":6:30: learning.optimizer.kind: expected sgd, rmsprop, adam, adamw or cocob (optimizer), got "
+     "\"Adam\" (did you mean \"adam\"?)"},
     {BASE "learning: {optimizer: {kind: sgd, momentum: 0.9, nesterov: 1}}\n",
-     ":6:60: learning.optimizer.nesterov: found \"1\"; allowed is true or false (Nesterov's "
-     "momentum)"},
+     ":6:60: learning.optimizer.nesterov: expected true or false (Nesterov's momentum), got \"1\""},
     {BASE "learning: {optimizer: {kind: sgd, momentum: 0.9, nesterov: \"true\"}}\n",
-     ":6:60: learning.optimizer.nesterov: found the text \"true\"; allowed is true or false "
-     "(Nesterov's momentum)"},
-    {BASE "statistics: {every: 0}\n",
-     ":6:21: statistics.every: found \"0\"; allowed is a whole number from 1 to 1000000000 "
-     "(examples between two loss messages)"},
+     ":6:60: learning.optimizer.nesterov: expected true or false (Nesterov's momentum), got the "
+     "text \"true\""},
+    {BASE "statistics: {every: 0}\n", ":6:21: statistics.every: expected a whole number from 1 to "
+                                      "1000000000 (examples between two loss messages), got \"0\""},
     {BASE "statistics: {predictions: maybe}\n",
-     ":6:27: statistics.predictions: found \"maybe\"; allowed is false, true or all (publish "
-     "every prediction)"},
+     ":6:27: statistics.predictions: expected false, true or all (publish every prediction), got "
+     "\"maybe\""},
     {BASE "state: {checkpoint: {seconds: -1}}\n",
-     ":6:31: state.checkpoint.seconds: found \"-1\"; allowed is a number from 0 to 31536000 "
-     "(seconds between two checkpoints, 0 = not by time)"},
+     ":6:31: state.checkpoint.seconds: expected a number from 0 to 31536000 (seconds between two "
+     "checkpoints, 0 = not by time), got \"-1\""},
     {BASE "state: {journal: {sync: often}}\n",
-     ":6:25: state.journal.sync: found \"often\"; allowed is full, normal or off (what an "
-     "acknowledged example outlives)"},
+     ":6:25: state.journal.sync: expected full, normal or off (failure that acknowledged examples "
+     "survive), got \"often\""},
     {BASE "state: {journal: {keep: 1023K}}\n",
-     ":6:25: state.journal.keep: found \"1023K\"; allowed is checkpoint, all, or a size of at "
-     "least 1M such as 10G (which examples stay in the journal)"},
+     ":6:25: state.journal.keep: expected checkpoint, all, or a size of at least 1M such as 10G "
+     "(examples to keep in the journal), got \"1023K\""},
     {BASE "state: {journal: {keep: 10X}}\n",
-     ":6:25: state.journal.keep: found \"10X\"; allowed is checkpoint, all, or a size of at "
-     "least 1M such as 10G (which examples stay in the journal)"},
+     ":6:25: state.journal.keep: expected checkpoint, all, or a size of at least 1M such as 10G "
+     "(examples to keep in the journal), got \"10X\""},
     {BASE "state: {journal: {keep: G}}\n",
-     ":6:25: state.journal.keep: found \"G\"; allowed is checkpoint, all, or a size of at "
-     "least 1M such as 10G (which examples stay in the journal)"},
-    {BASE "state: {directory: \"\"}\n", ":6:20: state.directory: found the text \"\"; allowed is a "
-                                        "path of 1 to 4095 bytes (where checkpoints are kept)"},
+     ":6:25: state.journal.keep: expected checkpoint, all, or a size of at least 1M such as 10G "
+     "(examples to keep in the journal), got \"G\""},
+    {BASE "state: {directory: \"\"}\n",
+     ":6:20: state.directory: expected a path of 1 to 4095 bytes (directory of checkpoints and "
+     "journal), got the text \"\""},
     {BASE "learning: {max_streams: 1048577}\n",
-     ":6:25: learning.max_streams: found \"1048577\"; allowed is a whole number from 1 to 1048576 "
-     "(streams remembered at once)"},
+     ":6:25: learning.max_streams: expected a whole number from 1 to 1048576 (largest number of "
+     "streams in memory), got \"1048577\""},
     {"name: a\nmodel:\n  input: {kind: text}\n",
-     ":3:17: model.input.kind: found \"text\"; allowed is real or symbol (what an input is)"},
+     ":3:17: model.input.kind: expected real or symbol (kind of an input), got \"text\""},
     {"name: a\nmodel:\n  layers: [{cell: ltsm, size: 4}]\n",
-     ":3:19: model.layers.0.cell: found \"ltsm\" (did you mean \"lstm\"?); allowed is dense, rnn, "
-     "gru or lstm (the layer's kind)"},
+     ":3:19: model.layers.0.cell: expected dense, rnn, gru or lstm (kind of the layer), got "
+     "\"ltsm\" (did you mean \"lstm\"?)"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 65537}]\n",
-     ":3:31: model.layers.0.size: found \"65537\"; allowed is a whole number from 1 to 65536 "
-     "(units of the layer)"},
+     ":3:31: model.layers.0.size: expected a whole number from 1 to 65536 (units of the layer), "
+     "got \"65537\""},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, norm: no}]\n",
-     ":3:40: model.layers.0.norm: found \"no\" (did you mean \"none\"?); allowed is none, layer, "
-     "rms, weight, batch or recurrent_batch (how the layer normalizes its sums)"},
+     ":3:40: model.layers.0.norm: expected none, layer, rms, weight, batch or recurrent_batch "
+     "(normalization of the layer's sums), got \"no\" (did you mean \"none\"?)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1000001}\n",
-     ":3:29: model.input.size: found \"1000001\"; allowed is a whole number from 1 to 1000000 "
-     "(numbers in an input, or size of the alphabet)"},
+     ":3:29: model.input.size: expected a whole number from 1 to 1000000 (numbers in an input, or "
+     "size of the alphabet), got \"1000001\""},
     {BASE "seed: " X32 X32 "\n",
-     ":6:7: seed: found \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...\"" SEED},
+     ":6:7: seed: " SEED "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...\""},
     /* Endpoints. */
-    {BASE "examples: {bind: 5570}\n", ":6:18: examples.bind: found \"5570\"" BIND},
+    {BASE "examples: {bind: 5570}\n", ":6:18: examples.bind: " BIND "\"5570\""},
     {BASE "examples: {bind: \"udp://127.0.0.1:5570\"}\n",
-     ":6:18: examples.bind: found the text \"udp://127.0.0.1:5570\"" BIND},
+     ":6:18: examples.bind: " BIND "the text \"udp://127.0.0.1:5570\""},
     {BASE "examples: {bind: \"inproc://a\"}\n",
-     ":6:18: examples.bind: found the text \"inproc://a\"" BIND},
+     ":6:18: examples.bind: " BIND "the text \"inproc://a\""},
     {BASE "examples: {bind: \"tcp://127.0.0.1\"}\n",
-     ":6:18: examples.bind: found the text \"tcp://127.0.0.1\"" BIND},
+     ":6:18: examples.bind: " BIND "the text \"tcp://127.0.0.1\""},
     {BASE "examples: {bind: \"tcp://:5570\"}\n",
-     ":6:18: examples.bind: found the text \"tcp://:5570\"" BIND},
+     ":6:18: examples.bind: " BIND "the text \"tcp://:5570\""},
     {BASE "examples: {bind: \"tcp://127.0.0.1:65536\"}\n",
-     ":6:18: examples.bind: found the text \"tcp://127.0.0.1:65536\"" BIND},
+     ":6:18: examples.bind: " BIND "the text \"tcp://127.0.0.1:65536\""},
     {BASE "examples: {bind: \"tcp://::1:5570\"}\n",
-     ":6:18: examples.bind: found the text \"tcp://::1:5570\"" BIND},
-    {BASE "examples: {bind: \"ipc://\"}\n", ":6:18: examples.bind: found the text \"ipc://\"" BIND},
+     ":6:18: examples.bind: " BIND "the text \"tcp://::1:5570\""},
+    {BASE "examples: {bind: \"ipc://\"}\n", ":6:18: examples.bind: " BIND "the text \"ipc://\""},
     {BASE "examples: {connect: \"tcp://*:5570\"}\n",
-     ":6:21: examples.connect: found the text \"tcp://*:5570\"" CONNECT},
+     ":6:21: examples.connect: " CONNECT "the text \"tcp://*:5570\""},
     {BASE "examples: {connect: \"tcp://127.0.0.1:*\"}\n",
-     ":6:21: examples.connect: found the text \"tcp://127.0.0.1:*\"" CONNECT},
+     ":6:21: examples.connect: " CONNECT "the text \"tcp://127.0.0.1:*\""},
     {BASE "examples: {connect: \"tcp://127.0.0.1:0\"}\n",
-     ":6:21: examples.connect: found the text \"tcp://127.0.0.1:0\"" CONNECT},
+     ":6:21: examples.connect: " CONNECT "the text \"tcp://127.0.0.1:0\""},
     {BASE "examples: {socket: router}\nstate: {journal: {enabled: false}}\n",
-     ":7:28: state.journal.enabled: found false with examples.socket: router, which acknowledges "
-     "what the "
-     "journal has; allowed is true"},
+     ":7:28: state.journal.enabled: expected true with examples.socket: router, which acknowledges "
+     "examples in the journal, got false"},
     {BASE "examples: {socket: push}\n",
-     ":6:20: examples.socket: found \"push\" (did you mean "
-     "\"pull\"?); allowed is pull, sub or router (ZeroMQ socket type)"},
+     ":6:20: examples.socket: expected pull, sub or router (ZeroMQ socket type), got \"push\" (did "
+     "you mean \"pull\"?)"},
     {BASE "examples:\n  bind: \"tcp://127.0.0.1:1\"\n  connect: \"tcp://127.0.0.1:2\"\n",
-     ":8:12: examples.connect: found beside examples.bind; allowed is one of them"},
-    {JSON("field: [t]"), ":6:46: examples.json.field: found 't', expected COLUMN=PATH, as "
-                         "temperature=data.temperature"},
-    {JSON("field: [t=a, t=b]"), ":6:46: examples.json.field: column 't' given twice"},
+     ":8:12: examples.connect: cannot be combined with examples.bind; remove one of them"},
+    {JSON("field: [t]"), ":6:46: examples.json.field: expected COLUMN=PATH, as in "
+                         "temperature=data.temperature, got 't'"},
+    {JSON("field: [t=a, t=b]"), ":6:46: examples.json.field: duplicate column 't'"},
     {JSON("field: [u=a]"),
      ":6:46: examples.json.field: unknown column 'u' (not in model.input.columns)"},
     {JSON("key_field: a..b"),
-     ":6:50: examples.json.key_field: found 'a..b', expected a field of JSON, as data.name"},
-    {JSON("time_format: s"),
-     ":6:52: examples.json.time_format: only with examples.json.time_field"},
+     ":6:50: examples.json.key_field: expected a JSON field, as in data.name, got 'a..b'"},
+    {JSON("time_format: s"), ":6:52: examples.json.time_format: requires examples.json.time_field"},
     {JSON("time_field: ts, time_format: iso"),
-     ":6:68: examples.json.time_format: found 'iso', expected a format of strptime(3), as "
-     "'%d/%m/%Y %H:%M', or s, ms, us, ns"},
+     ":6:68: examples.json.time_format: expected s, ms, us, ns or a strptime(3) format, as in "
+     "'%d/%m/%Y %H:%M', got 'iso'"},
     {BASE "examples: {redis: {stream: s}, json: {key_field: a}}\n",
-     ":6:50: examples.json.key_field: found without model.input.columns, which name the numbers "
-     "of x"},
-    {JSON("strict: true"), ":6:47: examples.json.strict: found alone; needed is "
-                           "examples.json.field, key_field or time_field"},
+     ":6:50: examples.json.key_field: requires model.input.columns, which names the numbers of x"},
+    {JSON("strict: true"),
+     ":6:47: examples.json.strict: requires examples.json.field, key_field or time_field"},
     {BASE "examples: {json: {strict: true}}\n",
-     ":6:27: examples.json.strict: found without examples.redis.stream and examples.kafka.topic, "
-     "whose messages it is for; runnel-feed has options of the same names"},
+     ":6:27: examples.json.strict: requires examples.redis.stream or examples.kafka.topic; "
+     "runnel-feed has options of the same names"},
     {BASE "statistics: {bind: \"ipc:///tmp/a\"}\ncontrol: {bind: \"ipc:///tmp/a\"}\n",
-     ":7:17: control.bind: found \"ipc:///tmp/a\", which statistics.bind has too; allowed is "
-     "another endpoint"},
+     ":7:17: control.bind: \"ipc:///tmp/a\" is also statistics.bind; use another endpoint"},
     {BASE "control: {bind: \"tcp://127.0.0.1:5570\"}\n",
-     ":6:17: control.bind: found \"tcp://127.0.0.1:5570\", which examples.bind has too; allowed is "
-     "another endpoint"},
-    /* What other machines can reach, and lists without keys. */
+     ":6:17: control.bind: \"tcp://127.0.0.1:5570\" is also examples.bind; use another endpoint"},
+    /* Sockets that other machines can reach, and lists without keys. */
     {BASE "examples: {bind: \"tcp://*:5570\"}\n",
-     ":6:18: examples.bind: found \"tcp://*:5570\", which other machines can reach, without keys; "
-     "allowed is loopback or ipc, or any with security.secret..."},
+     ":6:18: examples.bind: \"tcp://*:5570\" is reachable from other machines without keys; use "
+     "loopback or ipc, or set security.secret..."},
     {BASE "statistics: {bind: \"tcp://0.0.0.0:5570\"}\n",
-     ":6:20: statistics.bind: found \"tcp://0.0.0.0:5570\", which other machines can reach..."},
+     ":6:20: statistics.bind: \"tcp://0.0.0.0:5570\" is reachable from other machines without "
+     "keys..."},
     {BASE "control: {bind: \"tcp://[::]:5570\"}\n",
-     ":6:17: control.bind: found \"tcp://[::]:5570\", which other machines can reach..."},
+     ":6:17: control.bind: \"tcp://[::]:5570\" is reachable from other machines without keys..."},
     {BASE "control: {bind: \"tcp://[::ffff:128.0.0.1]:*\"}\n",
-     ":6:17: control.bind: found \"tcp://[::ffff:128.0.0.1]:*\", which other machines can "
-     "reach..."},
+     ":6:17: control.bind: \"tcp://[::ffff:128.0.0.1]:*\" is reachable from other machines without "
+     "keys..."},
     {BASE "control: {bind: \"tcp://no-such-interface:5570\"}\nsecurity: {insecure: false}\n",
-     ":6:17: control.bind: found \"tcp://no-such-interface:5570\", which other machines can "
-     "reach..."},
+     ":6:17: control.bind: \"tcp://no-such-interface:5570\" is reachable from other machines "
+     "without keys..."},
     {BASE "security: {allow: {control: a}}\n",
-     ":6:29: security.allow.control: found without security.secret; it is allowed only beside "
-     "that"},
-    /* Keys that count only beside others. */
+     ":6:29: security.allow.control: requires security.secret"},
+    /* Keys that require others. */
     {"name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: real, size: 2, embedding: "
      "3}\n  output: {loss: squared, size: 2}\n",
-     ":4:43: model.input.embedding: found with kind: real; it is allowed only with kind: symbol"},
+     ":4:43: model.input.embedding: requires kind: symbol, got kind: real"},
     {"name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: symbol, size: 2, scale: "
      "standard}\n  output: {loss: squared, size: 2}\n",
-     ":4:41: model.input.scale: found with kind: symbol; it is allowed only with kind: real"},
+     ":4:41: model.input.scale: requires kind: real, got kind: symbol"},
     {"name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: symbol, size: 2, missing: "
      "hold}\n  output: {loss: squared, size: 2}\n",
-     ":4:43: model.input.missing: found with kind: symbol; it is allowed only with kind: real"},
+     ":4:43: model.input.missing: requires kind: real, got kind: symbol"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, activation: "
      "relu}]\n  output: {loss: squared, size: 2}\n",
-     ":4:45: model.layers.0.activation: found with cell: gru; it is allowed only with cell: dense"},
+     ":4:45: model.layers.0.activation: requires cell: dense, got cell: gru"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, norm: none, "
      "gain: 1}]\n  output: {loss: squared, size: 2}\n",
-     ":4:51: model.layers.0.gain: found with norm: none; it is allowed only with norm: layer, "
-     "rms, weight, batch or recurrent_batch"},
+     ":4:51: model.layers.0.gain: requires norm: layer, rms, weight, batch or recurrent_batch, got "
+     "norm: none"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, "
      "forget_bias: 1}]\n  output: {loss: squared, size: 2}\n",
-     ":4:46: model.layers.0.forget_bias: found with cell: gru; it is allowed only with cell: lstm"},
+     ":4:46: model.layers.0.forget_bias: requires cell: lstm, got cell: gru"},
     {"name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: real, size: 2}\n  output: "
      "{loss: squared, size: 2, components: 4}\n",
-     ":5:48: model.output.components: found with loss: squared; it is allowed only with loss: "
-     "mixture"},
+     ":5:48: model.output.components: requires loss: mixture, got loss: squared"},
     {BASE "learning: {optimizer: {kind: sgd, beta1: 0.9}}\n",
-     ":6:42: learning.optimizer.beta1: found with kind: sgd; it is allowed only with kind: adam or "
-     "adamw"},
+     ":6:42: learning.optimizer.beta1: requires kind: adam or adamw, got kind: sgd"},
     {BASE "learning: {optimizer: {kind: sgd, beta2: 0.9}}\n",
-     ":6:42: learning.optimizer.beta2: found with kind: sgd; it is allowed only with kind: adam or "
-     "adamw"},
+     ":6:42: learning.optimizer.beta2: requires kind: adam or adamw, got kind: sgd"},
     {BASE "learning: {optimizer: {kind: sgd, epsilon: 1e-8}}\n",
-     ":6:44: learning.optimizer.epsilon: found with kind: sgd; it is allowed only with kind: "
-     "rmsprop, adam or adamw"},
+     ":6:44: learning.optimizer.epsilon: requires kind: rmsprop, adam or adamw, got kind: sgd"},
     {BASE "learning: {optimizer: {kind: adam, momentum: 0.9}}\n",
-     ":6:46: learning.optimizer.momentum: found with kind: adam; it is allowed only with kind: "
-     "sgd"},
+     ":6:46: learning.optimizer.momentum: requires kind: sgd, got kind: adam"},
     {BASE "learning: {optimizer: {kind: rmsprop, nesterov: true}}\n",
-     ":6:49: learning.optimizer.nesterov: found with kind: rmsprop; it is allowed only with kind: "
-     "sgd"},
+     ":6:49: learning.optimizer.nesterov: requires kind: sgd, got kind: rmsprop"},
     {BASE "learning: {optimizer: {kind: adamw, alpha: 0.9}}\n",
-     ":6:44: learning.optimizer.alpha: found with kind: adamw; it is allowed only with kind: "
-     "rmsprop or cocob"},
+     ":6:44: learning.optimizer.alpha: requires kind: rmsprop or cocob, got kind: adamw"},
     /* Rules between keys. */
     {BASE "learning: {window: 4, stride: 5}\n",
-     ":6:31: learning.stride: found 5; allowed is at most learning.window, 4"},
+     ":6:31: learning.stride: expected at most 4 (learning.window), got 5"},
     {BASE "learning: {stride: 17}\n",
-     ":6:20: learning.stride: found 17; allowed is at most learning.window, 16"},
+     ":6:20: learning.stride: expected at most 16 (learning.window), got 17"},
     {BASE "learning: {rule: bptt}\n",
-     ":6:18: learning.rule: found \"bptt\" (did you mean \"tbptt\"?); allowed is " RULE_WORDS
-     " (how an update comes by its gradient)"},
-    {BASE "learning: {rule: snap1}\n", ":6:18: learning.rule: found snap1 with a layer whose cell "
-                                       "is lstm (model.layers.0); allowed with "
-                                       "it are layers of dense, rnn or gru"},
+     ":6:18: learning.rule: expected " RULE_WORDS
+     " (method that computes the gradient of an update), got \"bptt\" (did you mean \"tbptt\"?)"},
+    {BASE "learning: {rule: snap1}\n", ":6:18: learning.rule: snap1 does not support the cell lstm "
+                                       "of model.layers.0; expected layers of dense, rnn or gru"},
     {NEXT("kind: real, size: 3", "loss: squared, size: 3") "learning: {rule: eprop}\n",
-     ":6:18: learning.rule: found eprop with a layer whose cell is gru (model.layers.0); allowed "
-     "with "
-     "it are layers of dense or lstm"},
+     ":6:18: learning.rule: eprop does not support the cell gru of model.layers.0; expected layers "
+     "of dense or lstm"},
     {BASE "learning: {rule: rtrl}\ndevice: cuda:1\n",
-     ":6:18: learning.rule: found rtrl with device: cuda:1; no GPU computes it: allowed is device: "
-     "cpu, or auto, which is the processor then"},
+     ":6:18: learning.rule: rtrl is not supported with device: cuda:1; use device: cpu or auto"},
     {"name: a\nmodel:\n  layers: [{cell: dense, size: 8}, {cell: gru, size: 300}]\n  input: {kind: "
      "real, size: 3}\n  output: {loss: squared, size: 2}\nlearning: {rule: rtrl}\n",
-     ":6:18: learning.rule: found rtrl, which would keep 322 MiB of each stream; allowed are at "
-     "most "
-     "256: with recurrent layers of 277 units it fits"},
+     ":6:18: learning.rule: rtrl needs 322 MiB for each stream, the limit is 256; use recurrent "
+     "layers of at most 277 units"},
     {BASE "learning: {optimizer: {kind: sgd, nesterov: true}}\n",
-     ":6:45: learning.optimizer.nesterov: found true; it is allowed only with "
-     "learning.optimizer.momentum above 0"},
+     ":6:45: learning.optimizer.nesterov: requires learning.optimizer.momentum above 0"},
     {"name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: real, size: 3}\n  output: "
      "{loss: mixture, size: 2, components: 4}\n",
-     ":5:33: model.output.size: found 2; allowed with loss: mixture is 3 (two offsets and an end)"},
+     ":5:33: model.output.size: expected 3 with loss: mixture (two offsets and an end), got 2"},
     {NEXT("kind: real, size: 3", "loss: squared, size: 2"),
-     ":5:33: model.output.size: found 2; allowed with target: next is model.input.size, 3"},
+     ":5:33: model.output.size: expected model.input.size (3) with target: next, got 2"},
     {NEXT("kind: real, size: 3", "loss: softmax, size: 3"),
-     ":5:18: model.output.loss: found softmax; allowed with target: next and real inputs is "
-     "squared, gaussian, bernoulli or mixture"},
+     ":5:18: model.output.loss: expected squared, gaussian, bernoulli or mixture with target: next "
+     "and real inputs, got softmax"},
     {NEXT("kind: real, size: 4", "loss: mixture, components: 2"),
-     ":4:29: model.input.size: found 4; allowed with target: next and loss: mixture is 3"},
+     ":4:29: model.input.size: expected 3 with target: next and loss: mixture, got 4"},
     {NEXT("kind: real, size: 3, scale: standard", "loss: mixture, components: 2"),
-     ":4:39: model.input.scale: found standard; allowed with target: next and loss: mixture is "
-     "none, since scaled targets would leave their range"},
+     ":4:39: model.input.scale: expected none with target: next and loss: mixture, got standard: "
+     "scaled targets leave the range of this loss"},
     {NEXT("kind: real, size: 3, scale: standard", "loss: bernoulli, size: 3"),
-     ":4:39: model.input.scale: found standard; allowed with target: next and loss: bernoulli is "
-     "none, since scaled targets would leave their range"},
+     ":4:39: model.input.scale: expected none with target: next and loss: bernoulli, got standard: "
+     "scaled targets leave the range of this loss"},
     {NEXT("kind: symbol, size: 3", "loss: squared, size: 3"),
-     ":5:18: model.output.loss: found squared; allowed with target: next and symbol inputs is "
-     "softmax"},
+     ":5:18: model.output.loss: expected softmax with target: next and symbol inputs, got squared"},
     {NEXT("kind: symbol, size: 3", "loss: mixture, components: 3"),
-     ":5:18: model.output.loss: found mixture; allowed with target: next and symbol inputs is "
-     "softmax"},
+     ":5:18: model.output.loss: expected softmax with target: next and symbol inputs, got mixture"},
     {NEXT("kind: symbol, size: 3", "loss: softmax, size: 4"),
-     ":5:33: model.output.size: found 4; allowed with target: next is model.input.size, 3"},
+     ":5:33: model.output.size: expected model.input.size (3) with target: next, got 4"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: lstm, size: 65536}]\n  "
      "output: {loss: squared, size: 2}\n",
-     ":3:3: model: found 17181966338 parameters; allowed are at most 2147483647"},
+     ":3:3: model: expected at most 2147483647 parameters, got 17181966338"},
     /* Tags. */
-    {BASE "seed: !secret 1\n", ":6:7: seed: found the tag \"!secret\"; allowed is none"},
+    {BASE "seed: !secret 1\n", ":6:7: seed: the YAML tag \"!secret\" is not supported"},
     {BASE "learning: !!set {window}\n",
-     ":6:11: learning: found the tag \"tag:yaml.org,2002:set\"; allowed is none"},
+     ":6:11: learning: the YAML tag \"tag:yaml.org,2002:set\" is not supported"},
     {BASE "device: !!binary Y3B1\n",
-     ":6:9: device: found the tag \"tag:yaml.org,2002:binary\"; allowed is none"},
+     ":6:9: device: the YAML tag \"tag:yaml.org,2002:binary\" is not supported"},
 };
 
-/* An override of a good file, and its error; one that begins with ':' is said of the file. */
+/* An override of a valid file, and its error; errors of the file begin with ':'. */
 static const struct {
-    const char *override, *says;
+    const char *override, *sentence;
 } wrong_overrides[] = {
-    {"learning.window", "--set learning.window: a value is missing; write KEY=VALUE"},
-    {"=3", "--set =3: unknown key; allowed here: " TOP},
+    {"learning.window", "--set learning.window: missing value; expected KEY=VALUE"},
+    {"=3", "--set =3: unknown key; expected here: " TOP},
     {"lerning.window=3", "--set lerning.window=3: lerning.window: unknown key (did you mean "
-                         "\"learning.window\"?); allowed here: " TOP},
+                         "\"learning.window\"?); expected here: " TOP},
     {"learning.window=[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]",
-     "--set learning.window=[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]: found more than 16 lists and "
-     "mappings within each other; no key has as many"},
+     "--set learning.window=[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]: lists and mappings nested more "
+     "than 16 levels deep"},
     {"learning.windw=3",
      "--set learning.windw=3: learning.windw: unknown key (did you mean \"learning.window\"?); "
-     "allowed in learning: rule, window, stride, optimizer, clip, max_streams, threads, pin"},
+     "expected in learning: rule, window, stride, optimizer, clip, max_streams, threads, pin"},
     {"learning.window.x=3",
-     "--set learning.window.x=3: learning.window.x: unknown key; allowed here: " TOP},
-    {"learning.=3", "--set learning.=3: learning.: unknown key; allowed in learning: rule, window, "
-                    "stride, optimizer, clip, max_streams, threads, pin"},
-    {".=3", "--set .=3: .: unknown key; allowed here: " TOP},
+     "--set learning.window.x=3: learning.window.x: unknown key; expected here: " TOP},
+    {"learning.=3", "--set learning.=3: learning.: unknown key; expected in learning: rule, "
+                    "window, stride, optimizer, clip, max_streams, threads, pin"},
+    {".=3", "--set .=3: .: unknown key; expected here: " TOP},
     {"model.layers.0.sise=3",
-     "--set model.layers.0.sise=3: model.layers.0.sise: unknown key (did "
-     "you mean \"model.layers.0.size\"?); allowed in model.layers.0: "
-     "cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias"},
-    {"model.layers.1.size=3", "--set model.layers.1.size=3: model.layers.1.size: found layer 1; "
-                              "allowed is a number below the count of layers, 1"},
+     "--set model.layers.0.sise=3: model.layers.0.sise: unknown key (did you mean "
+     "\"model.layers.0.size\"?); expected in model.layers.0: cell, size, norm, activation, gain, "
+     "norm_momentum, norm_steps, forget_bias"},
+    {"model.layers.1.size=3", "--set model.layers.1.size=3: model.layers.1.size: expected a layer "
+                              "below 1, the number of layers, got 1"},
     {"model.layers.01.size=3", "--set model.layers.01.size=3: model.layers.01.size: unknown key "
-                               "(did you mean \"model.layers.0.size\"?); allowed here: " TOP},
+                               "(did you mean \"model.layers.0.size\"?); expected here: " TOP},
     {"model.layers.-1.size=3", "--set model.layers.-1.size=3: model.layers.-1.size: unknown key "
-                               "(did you mean \"model.layers.0.size\"?); allowed here: " TOP},
+                               "(did you mean \"model.layers.0.size\"?); expected here: " TOP},
     {"model.layers.9999999.size=3",
      "--set model.layers.9999999.size=3: model.layers.9999999.size: unknown key (did you mean "
-     "\"model.layers.0.size\"?); allowed here: " TOP},
+     "\"model.layers.0.size\"?); expected here: " TOP},
     {"model.layers.0=lstm",
-     "--set model.layers.0=lstm: model.layers.0: found \"lstm\"; allowed is "
-     "a mapping of cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias"},
+     "--set model.layers.0=lstm: model.layers.0: expected a mapping of cell, size, norm, "
+     "activation, gain, norm_momentum, norm_steps, forget_bias, got \"lstm\""},
     {"model.layers.0={cell: rnn}",
-     "--set model.layers.0={cell: rnn}: model.layers.0.size: missing; needed is a whole number "
-     "from 1 to 65536 (units of the layer)"},
+     "--set model.layers.0={cell: rnn}: model.layers.0.size: missing; expected a whole number from "
+     "1 to 65536 (units of the layer)"},
     {"model.layers.0=",
-     ":4:11: model.layers.0.cell: missing; needed is dense, rnn, gru or lstm (the layer's kind)"},
-    {"model.layers=", ":3:3: model.layers: missing; needed is " LAYERS},
-    {"name=", ":1:1: name: missing; needed is 1 to 64 letters, digits, '-', '_' and '.' (what this "
-              "daemon is called)"},
-    {"name=~", ":1:1: name: missing; needed is 1 to 64 letters, digits, '-', '_' and '.' (what "
-               "this daemon is called)"},
-    {"learning.window=x", "--set learning.window=x: learning.window: found \"x\"; allowed is a "
-                          "whole number from 1 to 65536 (steps that the gradient reaches back)"},
+     ":4:11: model.layers.0.cell: missing; expected dense, rnn, gru or lstm (kind of the layer)"},
+    {"model.layers=", ":3:3: model.layers: missing; expected " LAYERS},
+    {"name=", ":1:1: name: missing; expected 1 to 64 letters, digits, '-', '_' and '.' (name of "
+              "this daemon)"},
+    {"name=~", ":1:1: name: missing; expected 1 to 64 letters, digits, '-', '_' and '.' (name of "
+               "this daemon)"},
+    {"learning.window=x", "--set learning.window=x: learning.window: expected a whole number from "
+                          "1 to 65536 (number of steps that the gradient reaches back), got \"x\""},
     {"learning.window=[3", "--set learning.window=[3: not YAML: ..."},
     {"learning.window=1\n---\n2",
-     "--set learning.window=1?---?2: found a second document; allowed is one in a file"},
+     "--set learning.window=1?---?2: second document; expected one document in a file"},
     {"learning.window=3\n4",
-     "--set learning.window=3?4: learning.window: found \"3 4\"; allowed is a whole number from 1 "
-     "to 65536 (steps that the gradient reaches back)"},
+     "--set learning.window=3?4: learning.window: expected a whole number from 1 to 65536 (number "
+     "of steps that the gradient reaches back), got \"3 4\""},
     {"learning.stride=17",
-     "--set learning.stride=17: learning.stride: found 17; allowed is at most learning.window, 16"},
+     "--set learning.stride=17: learning.stride: expected at most 16 (learning.window), got 17"},
     {"learning.optimizer={kind: sgd, rat: 0.1}",
      "--set learning.optimizer={kind: sgd, rat: 0.1}: learning.optimizer.rat: unknown key (did you "
-     "mean \"learning.optimizer.rate\"?); allowed in learning.optimizer: " OPTIMIZER},
+     "mean \"learning.optimizer.rate\"?); expected in learning.optimizer: " OPTIMIZER},
     {"learning.optimizer={kind: sgd, rate: 0.1, rate: 0.2}",
-     "--set learning.optimizer={kind: sgd, rate: 0.1, rate: 0.2}: learning.optimizer.rate: found "
-     "twice in one mapping, first in line 1; once is allowed"},
-    {"learning.optimizer=sgd", "--set learning.optimizer=sgd: learning.optimizer: found \"sgd\"; "
-                               "allowed is a mapping of " OPTIMIZER},
+     "--set learning.optimizer={kind: sgd, rate: 0.1, rate: 0.2}: learning.optimizer.rate: "
+     "duplicate key, first in line 1"},
+    {"learning.optimizer=sgd",
+     "--set learning.optimizer=sgd: learning.optimizer: expected a mapping of " OPTIMIZER
+     ", got \"sgd\""},
     {"learning.optimizer.beta1=1",
-     "--set learning.optimizer.beta1=1: learning.optimizer.beta1: found \"1\"; allowed is a number "
-     "from 0 to below 1 (decay of the gradient's average)"},
+     "--set learning.optimizer.beta1=1: learning.optimizer.beta1: expected a number from 0 to "
+     "below 1 (decay of the gradient's average), got \"1\""},
     {"learning.optimizer.alpha=0.5",
-     "--set learning.optimizer.alpha=0.5: learning.optimizer.alpha: found with kind: sgd; it is "
-     "allowed only with kind: rmsprop or cocob"},
+     "--set learning.optimizer.alpha=0.5: learning.optimizer.alpha: requires kind: rmsprop or "
+     "cocob, got kind: sgd"},
     {"control.bind=tcp://127.0.0.1:5570",
-     "--set control.bind=tcp://127.0.0.1:5570: control.bind: found \"tcp://127.0.0.1:5570\", which "
-     "examples.bind has too; allowed is another endpoint"},
-    {"fleet.lease=10",
-     "--set fleet.lease=10: fleet.lease: found without examples.redis.stream and "
-     "examples.kafka.topic, whose partitions a fleet shares out; needed is one of them"},
-    {"fleet.average.every=10",
-     "--set fleet.average.every=10: fleet.average.every: found with fleet.lease 0; allowed is 0.5 "
-     "or more"},
-    {"fleet={lease: 0.1}",
-     "--set fleet={lease: 0.1}: fleet.lease: found 0.1; allowed is 0.5 or more"},
-    {"model.input.size", "--set model.input.size: a value is missing; write KEY=VALUE"},
+     "--set control.bind=tcp://127.0.0.1:5570: control.bind: \"tcp://127.0.0.1:5570\" is also "
+     "examples.bind; use another endpoint"},
+    {"fleet.lease=10", "--set fleet.lease=10: fleet.lease: requires examples.redis.stream or "
+                       "examples.kafka.topic, whose partitions the fleet shares"},
+    {"fleet.average.every=10", "--set fleet.average.every=10: fleet.average.every: expected "
+                               "fleet.lease of 0.5 or more, got 0"},
+    {"fleet={lease: 0.1}", "--set fleet={lease: 0.1}: fleet.lease: expected 0.5 or more, got 0.1"},
+    {"model.input.size", "--set model.input.size: missing value; expected KEY=VALUE"},
 };
 
 #endif

@@ -1,5 +1,5 @@
-/* What the tests of the configuration share: a small configuration, and a file in a temporary
-   directory to load it from. */
+/* Common parts of the tests of the configuration: a small configuration, and a file in a
+   temporary directory. */
 #ifndef RUNNEL_CONFIG_TESTING_H
 #define RUNNEL_CONFIG_TESTING_H
 
@@ -28,10 +28,11 @@
     "  layers: [{cell: lstm, size: 4}]\n"                                                          \
     "  output: {loss: squared, size: 2}\n"
 
-/* Five lines that make a configuration. */
+/* Five lines of a valid configuration. */
 #define BASE "name: a\n" MODEL
 
-/* One whose targets are the next inputs; the input stands in line 4, the output in line 5. */
+/* A configuration whose targets are the next inputs; the input is in line 4, the output in line
+   5. */
 #define NEXT(input, output)                                                                        \
     "name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n"                                          \
     "  input: {" input "}\n  output: {" output ", target: next}\n"
@@ -39,7 +40,7 @@
 static char directory[] = "/tmp/test-config-XXXXXX";
 static char path[sizeof directory + sizeof "/c.yaml"];
 
-/* A group's setup; the environment names a home directory and nothing else. */
+/* The setup of a group; the environment contains only a home directory. */
 static inline int setup(void **state) {
     (void)state;
     if (!mkdtemp(directory))
@@ -67,7 +68,7 @@ static inline int load(struct config *config, const char *text, size_t size, con
     return config_load(config, path, &override, override != NULL, error);
 }
 
-/* Load what must be good. */
+/* Load a valid configuration. */
 static inline struct config good(const char *text, const char *override) {
     struct config config = {0};
     struct error error = {0};

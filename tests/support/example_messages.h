@@ -1,4 +1,4 @@
-/* Messages that are examples, messages that are none, and examples in both forms. */
+/* Valid and invalid messages, and examples in both forms. */
 #ifndef RUNNEL_TEST_EXAMPLE_MESSAGES_H
 #define RUNNEL_TEST_EXAMPLE_MESSAGES_H
 
@@ -102,11 +102,11 @@ static const struct good {
     {{MODEL_STROKES, {TEXT("a"), REALS(1, 2, 3), REALS(NAN, 5, 1)}, 3}, 1, .y = true},
 };
 
-/* `says` stands in the sentence that the sender's administrator will read. */
+/* Invalid messages; the error contains `sentence`. */
 static const struct bad {
     struct message message;
     enum reject_reason reason;
-    const char *says;
+    const char *sentence;
 } bad[] = {
     {{MODEL_REAL, {NONE}, 0}, REJECT_FRAMES, "0 frames"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {frozen_header, 24}, NONE}, 5},
@@ -120,9 +120,9 @@ static const struct bad {
     {{MODEL_REAL, {TEXT("a"), NONE}, 2}, REJECT_X_SIZE, "0 bytes"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2)}, 2},
      REJECT_X_SIZE,
-     "8 bytes (2 numbers), expected a multiple of 12 (3 float32 a step)"},
+     "8 bytes (2 numbers), expected a multiple of 12 (3 float32 per step)"},
     {{MODEL_REAL, {TEXT("a"), TEXT("1234567890123")}, 2}, REJECT_X_SIZE, "13 bytes"},
-    {{MODEL_CHARACTERS, {TEXT("a"), TEXT("12345")}, 2}, REJECT_X_SIZE, "1 uint32 a step"},
+    {{MODEL_CHARACTERS, {TEXT("a"), TEXT("12345")}, 2}, REJECT_X_SIZE, "1 uint32 per step"},
     {{MODEL_REAL, {TEXT("a"), {too_many, sizeof too_many}}, 2}, REJECT_X_SIZE, "4097 steps"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, NAN)}, 2}, REJECT_X_VALUE, "missing: hold"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3, INFINITY, 5, 6)}, 2},
@@ -135,14 +135,15 @@ static const struct bad {
     {{MODEL_CHARACTERS, {TEXT("a"), WHOLES(WIRE_NO_CLASS)}, 2}, REJECT_X_VALUE, "expected 0..4"},
     {{MODEL_COLUMNS, {TEXT("a"), REALS(1, 2)}, 2},
      REJECT_X_SIZE,
-     "8 bytes (2 numbers), expected a multiple of 12, 3 columns: load float32, host uint32, hour "
+     "8 bytes (2 numbers), expected a multiple of 12, for 3 columns: load float32, host uint32, "
+     "hour "
      "float32"},
     {{MODEL_COLUMNS, {TEXT("a"), WHOLES(0, 5, 0)}, 2},
      REJECT_X_VALUE,
      "x's column host is 5 at step 0, expected 0..4"},
     {{MODEL_COLUMNS, {TEXT("a"), WHOLES(0, 0, 0, 0, 0, NAN_BITS)}, 2},
      REJECT_X_VALUE,
-     "x's column hour has a NaN at step 1, but that column is not 'missing: hold'"},
+     "x's column hour is NaN at step 1, but that column does not have missing: hold"},
     {{MODEL_COLUMNS, {TEXT("a"), WHOLES(INFINITE_BITS, 0, 0)}, 2},
      REJECT_X_VALUE,
      "x's column load is infinite at step 0"},
@@ -150,13 +151,13 @@ static const struct bad {
     {{MODEL_BERNOULLI_NEXT, {TEXT("a"), REALS(-1e-30F, NAN)}, 2}, REJECT_X_VALUE, "expected 0..1"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), REALS(1)}, 3},
      REJECT_Y_SIZE,
-     "y has 4 bytes: float16? 2 float32 are expected (8 bytes)"},
+     "y has 4 bytes (float16?), expected 2 float32 (8 bytes)"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), REALS(1, 2, 3, 4)}, 3},
      REJECT_Y_SIZE,
-     "16 bytes: float64? 2 float32 are expected (8 bytes)"},
+     "16 bytes (float64?), expected 2 float32 (8 bytes)"},
     {{MODEL_TAGS, {TEXT("a"), WHOLES(1, 2), WHOLES(1)}, 3},
      REJECT_Y_SIZE,
-     "x has 8 bytes: int64? 1 uint32 are expected (4 bytes) a step"},
+     "x has 8 bytes (int64?), expected 1 uint32 (4 bytes) per step"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), REALS(1, INFINITY)}, 3}, REJECT_Y_VALUE, "infinite"},
     {{MODEL_STROKES, {TEXT("a"), REALS(1, 2, 3), REALS(1, 2, -INFINITY)}, 3},
      REJECT_Y_VALUE,
@@ -176,7 +177,7 @@ static const struct bad {
      "time is not finite"},
 };
 
-/* The same example in both forms. JSON that has flags but no "sequence" is not numbered. */
+/* The same example in both forms. JSON with flags but without "sequence" is not numbered. */
 static const struct {
     const char *json;
     struct message message;

@@ -1,4 +1,4 @@
-/* The rules of an accepted example, written a second time, independently of decode.c. */
+/* The rules of a valid example: a second implementation, independent of decode.c. */
 #ifndef RUNNEL_TEST_EXAMPLE_RULES_H
 #define RUNNEL_TEST_EXAMPLE_RULES_H
 
@@ -11,7 +11,7 @@
 #include "model/model.h"
 #include "sockets/decode.h"
 
-/* Whether number k of x (y: of a target) may stand there, by its bits. */
+/* Whether number k of x (with `y` of a target) is valid, by its bits. */
 static inline bool rule_of_number(const struct model *model, bool y, size_t k, uint32_t bits) {
     const struct architecture *a = &model->architecture;
     const struct column *column =
@@ -43,7 +43,7 @@ static inline bool rule_of_numbers(const struct model *model, bool y, const void
     return true;
 }
 
-/* Numbers that are words, and words. */
+/* Count the numbers that are words, and the words. */
 static inline size_t count_word_numbers(const struct model *model, bool y, const void *numbers,
                                         size_t count) {
     const struct input *input = &model->architecture.input;
@@ -76,7 +76,7 @@ static inline size_t rule_of_y_width(const struct model *model) {
     return output->loss == LOSS_softmax ? 1 : output->size;
 }
 
-/* Which rule the example breaks, or NULL. `frames` are those of its message. */
+/* The rule that the example breaks, or NULL. `frames` are those of its message. */
 static inline const char *broken_rule(const struct model *model, const struct frame *frames,
                                       size_t count, const struct example *e) {
     size_t x_size = sizeof(float) * e->steps * rule_of_x_width(model);

@@ -1,5 +1,5 @@
-/* The library as a program sees it (runnel.h): what a subscriber tells of a daemon that is played
-   here, when its descriptor is readable, and how requests end. */
+/* The library from a program's view (runnel.h): news of a subscriber about a simulated daemon,
+   the readability of its descriptor, and the ends of requests. */
 #include "build-config.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ static void publish(struct daemon *daemon, const char *topic, const char *body) 
     zmq_send(daemon->socket, body, strlen(body), 0);
 }
 
-/* The next of the news of that kind, past all else. */
+/* Wait for the next news of that kind, skipping others. */
 static void await(struct runnel_subscriber *subscriber, enum runnel_kind kind,
                   struct runnel_news *news) {
     for (;;) {
@@ -97,7 +97,7 @@ static void test_messages(void **state) {
     publish(&daemon, "loss", "{\"run\": \"a\", \"sequence\": 5}");
     await(subscriber, RUNNEL_MESSAGE, &news);
     assert_int_equal(news.missed, 3);
-    publish(&daemon, "loss", "{\"run\": \"a\", \"sequence\": 5}"); /* again: that is no loss */
+    publish(&daemon, "loss", "{\"run\": \"a\", \"sequence\": 5}"); /* repeated: not a loss */
     await(subscriber, RUNNEL_MESSAGE, &news);
     assert_int_equal(news.missed, 0);
     publish(&daemon, "loss", "{\"run\": \"b\", \"sequence\": 9}");
@@ -105,7 +105,7 @@ static void test_messages(void **state) {
     assert_true(news.restarted);
     assert_string_equal(news.run_before, "a");
     assert_string_equal(news.run, "b");
-    assert_int_equal(news.missed, 0); /* how many of that run is not known */
+    assert_int_equal(news.missed, 0); /* the number lost in that run is unknown */
     assert_int_equal(runnel_subscriber_check(subscriber, PATIENCE, NULL), 0);
     runnel_subscriber_close(&subscriber);
     assert_null(subscriber);
@@ -120,7 +120,7 @@ static void test_what_is_no_message(void **state) {
     struct runnel_subscriber *subscriber;
     struct runnel_news news;
     open_subscriber(&subscriber, &daemon);
-    publish(&daemon, "lossless", "{}"); /* a topic that nobody knows */
+    publish(&daemon, "lossless", "{}"); /* an unknown topic */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         publish(&daemon, "loss", cases[i].body);
         await(subscriber, RUNNEL_MESSAGE, &news);
@@ -139,7 +139,7 @@ static bool is_readable(int descriptor, double seconds) {
     return poll(&item, 1, (int)(seconds * 1e3)) > 0;
 }
 
-/* Who takes one message at a time and polls in between gets them all. */
+/* A subscriber that receives one message at a time, and polls between them, gets all of them. */
 static void test_descriptor(void **state) {
     enum { MESSAGES = 500 };
     struct daemon daemon;
@@ -156,7 +156,7 @@ static void test_descriptor(void **state) {
         assert_true(is_readable(descriptor, PATIENCE));
         messages += runnel_subscriber_next(subscriber, &news) == RUNNEL_MESSAGE;
     }
-    /* After NOTHING it is not readable, though libzmq may wake it once more for itself. */
+    /* After NOTHING the descriptor is not readable, but libzmq may wake it once more for itself. */
     int turns = 0;
     while (is_readable(descriptor, 0.05) && turns++ < 10)
         assert_int_equal(runnel_subscriber_next(subscriber, &news), RUNNEL_NOTHING);
@@ -176,7 +176,7 @@ static void test_gap(void **state) {
     assert_true(runnel_gap_loss(&gap, 500, unheard));
     assert_true(unheard[0] == 200 && unheard[1] == 500);
     assert_false(runnel_gap_loss(&gap, 400, unheard)); /* learned again after a reset */
-    runnel_gap_status(&gap, 10, 430); /* a smaller interval counts from where it was set */
+    runnel_gap_status(&gap, 10, 430);                  /* a smaller interval counts from here */
     assert_false(runnel_gap_loss(&gap, 440, unheard));
     assert_true(runnel_gap_loss(&gap, 460, unheard));
 }
@@ -190,11 +190,11 @@ static void test_why_nothing_comes(void **state) {
     assert_int_equal(runnel_subscriber_open(&subscriber, &nobody, NULL, &error), 0);
     assert_int_equal(runnel_subscriber_check(subscriber, PATIENCE, &error), -1);
     assert_int_equal(error.status, EX_UNAVAILABLE);
-    assert_non_null(strstr(error.text, "there is no such socket"));
+    assert_non_null(strstr(error.text, "the socket does not exist"));
     runnel_subscriber_close(&subscriber);
     open_subscriber(&subscriber, &daemon);
     assert_int_equal(runnel_subscriber_check(subscriber, 0, &error), -1);
-    assert_non_null(strstr(error.text, "is silent"));
+    assert_non_null(strstr(error.text, "no data from"));
     runnel_subscriber_close(&subscriber);
     close_daemon(&daemon);
     open_daemon(&daemon, ZMQ_PULL);
@@ -208,7 +208,7 @@ static void test_why_nothing_comes(void **state) {
     close_daemon(&daemon);
 }
 
-/* A machine that is short of something for a while: threads with such stacks cannot be. */
+/* A machine that is temporarily short of memory: threads with large stacks cannot start. */
 static void test_nobody_to_ask(void **state) {
     struct daemon daemon;
     struct runnel_subscriber *subscriber;
@@ -221,7 +221,7 @@ static void test_nobody_to_ask(void **state) {
     assert_int_equal(runnel_subscriber_open(&subscriber, &daemon.peer, NULL, NULL), 0);
     assert_int_equal(pthread_setattr_default_np(&impossible), 0);
     await(subscriber, RUNNEL_HINDERED, &news);
-    assert_non_null(strstr(news.why, "cannot be asked why"));
+    assert_non_null(strstr(news.why, "the inquiry for the reason failed"));
     pthread_setattr_default_np(&usual);
     double end = clock_seconds() + PATIENCE;
     do
@@ -258,9 +258,9 @@ static void test_usage(void **state) {
     assert_string_equal(RUNNEL_CONTROL, WIRE_CONTROL);
 }
 
-/* ---- requests ---- */
+/* ---- Requests ---- */
 
-/* Take the request at the daemon's side, and send a reply of so many frames. */
+/* Receive the request on the daemon's side, and send a reply of `frames` frames. */
 static void answer(struct daemon *daemon, const char *expected, const char *frames[], int count) {
     char request[ENDPOINT_SIZE] = "";
     assert_true(zmq_recv(daemon->socket, request, sizeof request - 1, 0) > 0);
@@ -282,14 +282,14 @@ static int step_until_sent(struct runnel_request *request, struct runnel_reply *
 static void test_requests(void **state) {
     static const struct {
         const char *frames[3];
-        int count, status; /* exit status, 0 = it worked */
+        int count, status; /* exit status, 0 = success */
         const char *error;
     } cases[] = {
         {{"{\"ok\": true, \"a\": 1}"}, 1, 0, ""},
         {{"{\"ok\": true}", "bytes"}, 2, 0, ""},
         {{"{\"ok\": true}", "bytes", "surplus"}, 3, 0, ""},
         {{"{\"ok\": false, \"error\": \"no\"}"}, 1, EX_SOFTWARE, "no"},
-        {{"{\"ok\": false}"}, 1, EX_SOFTWARE, "did not say why"},
+        {{"{\"ok\": false}"}, 1, EX_SOFTWARE, "without a reason"},
         {{"{}"}, 1, EX_UNAVAILABLE, "not runneld's control socket"},
         {{"garbage"}, 1, EX_UNAVAILABLE, "not runneld's control socket"},
         {{""}, 1, EX_UNAVAILABLE, "not runneld's control socket"},
@@ -333,17 +333,17 @@ static void test_requests_that_end(void **state) {
     assert_int_equal(runnel_request_open(&request, &nobody, "{}", 0.1, &error), 0);
     assert_int_equal(runnel_request_wait(request, &reply, &error), -1);
     assert_int_equal(error.status, EX_UNAVAILABLE);
-    assert_non_null(strstr(error.text, "there is no such socket"));
+    assert_non_null(strstr(error.text, "the socket does not exist"));
     assert_false(runnel_request_sent(request));
-    assert_int_equal(runnel_request_next(request, &reply, &error), 0); /* it is over */
+    assert_int_equal(runnel_request_next(request, &reply, &error), 0); /* already complete */
     runnel_request_close(&request);
-    open_daemon(&daemon, ZMQ_REP); /* it takes the request and is silent */
+    open_daemon(&daemon, ZMQ_REP); /* accepts the request and does not answer */
     assert_int_equal(runnel_request_open(&request, &daemon.peer, "{}", PATIENCE, &error), 0);
     assert_int_equal(step_until_sent(request, &reply, &error), 0);
     assert_int_equal(runnel_request_left(request) > 0, 1);
     runnel_request_close(&request);
     close_daemon(&daemon);
-    open_daemon(&daemon, ZMQ_XPUB); /* long before its time: this will never answer */
+    open_daemon(&daemon, ZMQ_XPUB); /* ends early: this peer will never answer */
     assert_int_equal(runnel_request_open(&request, &daemon.peer, "{}", 1000 * PATIENCE, &error), 0);
     assert_int_equal(runnel_request_wait(request, &reply, &error), -1);
     assert_non_null(strstr(error.text, "is a XPUB socket, not runneld's control socket"));
@@ -351,7 +351,7 @@ static void test_requests_that_end(void **state) {
     close_daemon(&daemon);
 }
 
-/* The daemon's answer does not repeat the key, but its numbers are those of the example. */
+/* The daemon's answer does not repeat the key, but contains the numbers of the example. */
 static void test_a_key_that_is_rejected(void **state) {
     enum { KEY_SIZE = WIRE_KEY_MAX + 1, REASON_KEY = 3 };
     static const char key[KEY_SIZE];

@@ -1,4 +1,4 @@
-/* Texts of strangers, numbers as people read them, and the hash. */
+/* Untrusted text, numbers for people, and the hash. */
 #include <limits.h>
 #include <math.h>
 #include <setjmp.h>
@@ -40,7 +40,7 @@ static void test_clean(void **state) {
                  "??2J\xc2\xa0", "  2J\xc2\xa0"); /* U+009B, U+00A0 */
     assert_clean("\xe2\x80\xa8|\xe2\x80\xae|\xe2\x81\xa6|\xd8\x9c|\xe2\x80\x8f|\xe2\x80\x90",
                  "???|???|???|??|???|\xe2\x80\x90", "   |   |   |  |   |\xe2\x80\x90");
-    assert_clean("\xff\x80z\xc0\xaf", "??z??", "  z  "); /* a NUL and a slash in a longer form */
+    assert_clean("\xff\x80z\xc0\xaf", "??z??", "  z  "); /* a NUL and a slash in overlong form */
     assert_clean("\xed\xa0\x80 \xf4\x90\x80\x80", "??? ????", "        ");
     assert_clean("\xe2\x82"
                  "a",
@@ -66,7 +66,7 @@ static void test_quote(void **state) {
 }
 
 static void test_hash(void **state) {
-    (void)state; /* the vectors of FNV's authors */
+    (void)state; /* the test vectors of FNV's authors */
     assert_true(hash_bytes(HASH_BEGIN, "", 0) == 0xCBF29CE484222325u);
     assert_true(hash_bytes(HASH_BEGIN, "a", 1) == 0xAF63DC4C8601EC8Cu);
     assert_true(hash_bytes(hash_bytes(HASH_BEGIN, "foo", 3), "bar", 3) == 0x85944171F73967E8u);
@@ -141,19 +141,20 @@ static void test_machine(void **state) {
     assert_non_null(mkdtemp(root));
     double all = machine_memory(root);
     assert_true(all > 0);
-    /* Version 2: a group without a limit, in one that has one, in one with more. */
+    /* Version 2: a group without a limit, within one with a limit, within one with a larger
+       limit. */
     put(root, "/proc/self/cgroup", "0::/system.slice/runnel.slice/runneld.service\n");
     put(root, "/sys/fs/cgroup/system.slice/runnel.slice/runneld.service/memory.max", "max\n");
     put(root, "/sys/fs/cgroup/system.slice/runnel.slice/memory.max", "1048576\n");
     put(root, "/sys/fs/cgroup/system.slice/memory.max", "4194304\n");
     assert_true(machine_memory(root) == 1048576);
-    /* In a container, whose group is the uppermost that it sees; more than there is is no more. */
+    /* In a container the group is the root; a limit above the machine's memory has no effect. */
     put(root, "/proc/self/cgroup", "0::/\n");
     put(root, "/sys/fs/cgroup/memory.max", "2097152\n");
     assert_true(machine_memory(root) == 2097152);
     put(root, "/sys/fs/cgroup/memory.max", "9223372036854771712\n");
     assert_true(machine_memory(root) == all);
-    /* Version 1, with the path of outside. */
+    /* Version 1, with the path on the host. */
     put(root, "/proc/self/cgroup",
         "12:cpu,cpuacct:/docker/a\n5:freezer,memory:/docker/a\n1:name=systemd:/memory\nodd\n");
     put(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "3145728\n");
@@ -162,7 +163,7 @@ static void test_machine(void **state) {
     put(root, "/proc/self/cgroup", "5:memory_of_another:/\n");
     assert_true(machine_memory(root) == all);
     assert_true(machine_cpus(root) == INFINITY);
-    /* CPUs, version 2: the least of a container's, and of the group around it. */
+    /* CPUs, version 2: the lower limit of a container and of the group around it. */
     put(root, "/proc/self/cgroup", "0::/system.slice/runnel.slice\n");
     put(root, "/sys/fs/cgroup/system.slice/runnel.slice/cpu.max", "max 100000\n");
     assert_true(machine_cpus(root) == INFINITY);
@@ -170,7 +171,7 @@ static void test_machine(void **state) {
     assert_true(machine_cpus(root) == 1.5);
     put(root, "/sys/fs/cgroup/system.slice/runnel.slice/cpu.max", "400000 100000\n");
     assert_true(machine_cpus(root) == 1.5);
-    /* Version 1: the period is a file of its own. */
+    /* Version 1: the period has its own file. */
     put(root, "/proc/self/cgroup", "12:cpu,cpuacct:/docker/a\n5:freezer,memory:/docker/a\n");
     put(root, "/sys/fs/cgroup/cpu/docker/cpu.cfs_quota_us", "-1\n");
     put(root, "/sys/fs/cgroup/cpu/docker/cpu.cfs_period_us", "100000\n");

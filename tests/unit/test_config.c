@@ -1,5 +1,5 @@
-/* What the configuration accepts and makes of it: defaults, spellings, overrides, paths, the
-   digest, changes in flight, and the shipped files and the manual against the table of keys. */
+/* Valid configurations: defaults, spellings, overrides, paths, the digest, changes while
+   running, and the shipped files and the manual against the table of keys. */
 #include "config_testing.h"
 
 #include <sysexits.h>
@@ -49,7 +49,7 @@ static void test_journal(void **state) {
     assert_true(good(BASE, "state.journal.keep=3000000").journal.keep == 3000000);
 }
 
-/* As PyYAML writes it: block style, and an anchor where the same layer stands again. */
+/* The format of PyYAML: block style, and an anchor for a repeated layer. */
 static void test_anchors_and_styles(void **state) {
     static const char block[] = "name: handwriting\nmodel:\n  input:\n    kind: real\n    size: 3\n"
                                 "  layers:\n  - &id001\n    cell: lstm\n    size: 10\n"
@@ -72,7 +72,7 @@ static void test_anchors_and_styles(void **state) {
     assert_string_equal(a.compatible, b.compatible);
 }
 
-/* What YAML 1.1 would read otherwise is read by what its key is. */
+/* Values that YAML 1.1 would interpret otherwise are read with the type of their key. */
 static void test_spellings(void **state) {
     static const struct {
         const char *value;
@@ -122,7 +122,7 @@ static void test_losses_and_targets(void **state) {
     }
 }
 
-/* Endpoints that other machines can reach need keys, or this. */
+/* Endpoints that other machines can reach require keys, or this. */
 #define OPEN "security: {insecure: true}\n"
 
 static void test_endpoints(void **state) {
@@ -139,7 +139,7 @@ static void test_endpoints(void **state) {
         assert_false(c.examples.connect);
         assert_int_equal(c.examples_socket, EXAMPLES_SUB);
     }
-    /* Without keys, what only this machine reaches is bound, and anything is connected to. */
+    /* Without keys, local endpoints may be bound, and all endpoints may be connected to. */
     static const char *const local[] = {"tcp://127.0.0.1:*", "tcp://127.8.9.10:1", "tcp://[::1]:1",
                                         "tcp://[::ffff:127.0.0.1]:1", "ipc:///tmp/a"};
     for (size_t n = 0; n < COUNT(local); n++) {
@@ -186,7 +186,7 @@ static void test_overrides(void **state) {
     assert_string_equal(good("seed: 1\n" MODEL, "name=b").name, "b");
 }
 
-/* Later ones see what earlier ones left. */
+/* Later overrides see the results of earlier ones. */
 static void test_several_overrides(void **state) {
     static const char *const overrides[] = {
         "learning.optimizer={kind: sgd}",
@@ -218,7 +218,7 @@ static void check_path(const char *text, const char *override, const char *initi
     assert_string_equal(c.state_directory, expected);
 }
 
-/* An expected path that begins with '.' lies in the file's own directory. */
+/* An expected path that begins with '.' is in the file's own directory. */
 static void test_paths(void **state) {
     static const char initial[] = "name: a\nmodel:\n  initial: w/x.safetensors\n"
                                   "  input: {kind: real, size: 2}\n"
@@ -248,30 +248,31 @@ static void test_paths(void **state) {
     unsetenv("XDG_STATE_HOME");
 }
 
-static void check_path_error(const char *override, const char *says) {
+static void check_path_error(const char *override, const char *sentence) {
     struct config c;
     struct error error = {0};
     assert_int_equal(load(&c, BASE, strlen(BASE), override, &error), -1);
     assert_int_equal(error.status, EX_CONFIG);
-    if (!strstr(error.text, says))
-        fail_msg("%s lacks %s", error.text, says);
+    if (!strstr(error.text, sentence))
+        fail_msg("%s lacks %s", error.text, sentence);
 }
 
 static void test_path_errors(void **state) {
     static char huge[CONFIG_PATH_SIZE + 64];
     unsetenv("HOME");
-    check_path_error(NULL, ":1:1: state.directory: missing; needed is a path, since none of "
-                           "$STATE_DIRECTORY, $XDG_STATE_HOME and $HOME is set");
-    check_path_error("state.directory=~/s", "found \"~/s\", and $HOME is not set");
+    check_path_error(NULL, ":1:1: state.directory: missing; expected a path, because "
+                           "$STATE_DIRECTORY, $XDG_STATE_HOME and $HOME are not set");
+    check_path_error("state.directory=~/s", "cannot resolve \"~/s\": $HOME is not set");
     memset(huge, 'x', sizeof huge - 1);
     huge[0] = '/';
     setenv("HOME", huge, 1);
     check_path_error(NULL, "state.directory: the default from the environment has ");
-    check_path_error("model.initial=~/s", "model.initial: found a path of ");
+    check_path_error("model.initial=~/s",
+                     "model.initial: expected a path of at most 4095 bytes, got ");
     setenv("HOME", "/home/user", 1);
     snprintf(huge, sizeof huge, "state.directory=");
     memset(huge + strlen(huge), 'x', CONFIG_PATH_SIZE);
-    check_path_error(huge, "allowed is a path of 1 to 4095 bytes");
+    check_path_error(huge, "expected a path of 1 to 4095 bytes");
 }
 
 #define DIGEST_TEXT                                                                                \
@@ -284,7 +285,7 @@ static void digest_of(const char *override, char digest[CONFIG_DIGEST_SIZE]) {
     memcpy(digest, c.compatible, CONFIG_DIGEST_SIZE);
 }
 
-/* A change to each key of the digest; every other key leaves it as it is. */
+/* A change of each key of the digest; all other keys leave it unchanged. */
 static const struct {
     const char *key, *override;
 } digest_changes[] = {
@@ -344,7 +345,7 @@ static const char *const digest_same[] = {
 static void test_digest(void **state) {
     char plain[CONFIG_DIGEST_SIZE], seen[COUNT(digest_changes)][CONFIG_DIGEST_SIZE];
     digest_of(NULL, plain);
-    /* A checkpoint of today must be known tomorrow: this changes only with what is computed. */
+    /* Future versions must accept today's checkpoints: this changes only with the computation. */
     assert_string_equal(plain, "789fc7c8561cb5f5");
     for (size_t n = 0; n < COUNT(digest_changes); n++) {
         digest_of(digest_changes[n].override, seen[n]);
@@ -360,7 +361,7 @@ static void test_digest(void **state) {
         size_t n = 0;
         while (n < COUNT(digest_changes) && strcmp(digest_changes[n].key, config_keys[k].path))
             n++;
-        bool forecast = config_keys[k].flags & KEY_CHANGED || /* test_config_forecast */
+        bool forecast = config_keys[k].flags & KEY_CHANGED || /* see test_config_forecast */
                         (config_keys[k].when && !strcmp(config_keys[k].is, "forecast"));
         if (!forecast)
             assert_int_equal(n < COUNT(digest_changes), (config_keys[k].flags & KEY_DIGEST) != 0);
@@ -368,12 +369,12 @@ static void test_digest(void **state) {
 }
 
 static void check_set_error(struct config *config, const char *key, const char *value,
-                            const char *says) {
+                            const char *sentence) {
     struct config before = *config;
     struct error error = {0};
     assert_int_equal(config_set(config, key, value, &error), -1);
     assert_int_equal(error.status, EX_CONFIG);
-    assert_string_equal(error.text, says);
+    assert_string_equal(error.text, sentence);
     assert_memory_equal(config, &before, sizeof before);
 }
 
@@ -389,14 +390,13 @@ static void test_cocob(void **state) {
     assert_string_equal(c.compatible, d.compatible);
     assert_true(config_rate_fits(&c.learning.optimizer, RATE_AUTO, why));
     assert_false(config_rate_fits(&c.learning.optimizer, 0, why));
-    assert_string_equal(why, "found 0, but kind: cocob has no learning rate; allowed with it is "
-                             "auto");
+    assert_string_equal(why, "expected auto, got 0: kind: cocob has no learning rate");
     c = good(BASE "learning: {optimizer: {kind: rmsprop}}\n", NULL);
     assert_true(c.learning.optimizer.rate == 0.001 && c.learning.optimizer.alpha == 0.99);
 }
 
-/* Rules but the first have no window: any may stand there, and decides nothing but the stride where
-   none is given. */
+/* Only the first rule has a window. With others any window is valid, and only defines the
+   default of the stride. */
 static void test_rule(void **state) {
     static const char text[] = BASE "learning: {window: 4, stride: 3, rule: rtrl}\n";
     struct config c = good(text, NULL), d = good(text, "learning.window=2");
@@ -422,35 +422,33 @@ static void test_set(void **state) {
     assert_int_equal(c.statistics_every, 5);
     assert_string_equal(c.compatible, first.compatible);
     check_set_error(&c, "learning.clip", "-1",
-                    "set learning.clip=-1: learning.clip: found \"-1\"; allowed is a number from 0 "
-                    "to 1000000000 (largest gradient norm, 0 = no clipping)");
+                    "set learning.clip=-1: learning.clip: expected a number from 0 to 1000000000 "
+                    "(largest gradient norm, 0 = no clipping), got \"-1\"");
     char digits[102] = "";
     memset(digits, '1', sizeof digits - 1);
     check_set_error(&c, "learning.clip", digits,
-                    "set: learning.clip: found a value of 101 bytes; allowed is a number from 0 to "
-                    "1000000000, in at most 100");
+                    "set: learning.clip: expected a number from 0 to 1000000000 of at most 100 "
+                    "bytes, got 101 bytes");
     check_set_error(&c, "learning.clip", "\"1\"",
-                    "set learning.clip=\"1\": learning.clip: found the text \"1\"; allowed is a "
-                    "number from 0 to 1000000000 (largest gradient norm, 0 = no clipping)");
-    check_set_error(
-        &c, "learning.optimizer.rate", "",
-        "set: learning.optimizer.rate: found nothing; allowed is a number from 0 to 100, or auto");
-    check_set_error(
-        &c, "learning.optimizer.rate", "null",
-        "set: learning.optimizer.rate: found nothing; allowed is a number from 0 to 100, or auto");
+                    "set learning.clip=\"1\": learning.clip: expected a number from 0 to "
+                    "1000000000 (largest gradient norm, 0 = no clipping), got the text \"1\"");
+    check_set_error(&c, "learning.optimizer.rate", "",
+                    "set: learning.optimizer.rate: expected a number from 0 to 100, or auto, got "
+                    "an empty value");
+    check_set_error(&c, "learning.optimizer.rate", "null",
+                    "set: learning.optimizer.rate: expected a number from 0 to 100, or auto, got "
+                    "an empty value");
     check_set_error(&c, "learning.window", "3",
-                    "set: learning.window cannot change while the daemon runs; allowed is " MAY);
+                    "set: learning.window cannot change while the daemon runs; expected " MAY);
     check_set_error(&c, "learning.optimizer", "{rate: 1}",
-                    "set: learning.optimizer cannot change while the daemon runs; allowed is " MAY);
-    check_set_error(
-        &c, "model.layers.7.size", "3",
-        "set: model.layers.7.size cannot change while the daemon runs; allowed is " MAY);
+                    "set: learning.optimizer cannot change while the daemon runs; expected " MAY);
+    check_set_error(&c, "model.layers.7.size", "3",
+                    "set: model.layers.7.size cannot change while the daemon runs; expected " MAY);
     check_set_error(
         &c, "rate", "3",
-        "set: unknown key \"rate\" (did you mean \"learning.optimizer.rate\"?); allowed "
-        "is " MAY);
-    check_set_error(&c, "", "3", "set: unknown key \"\"; allowed is " MAY);
-    check_set_error(&c, "x=y\n", "3", "set: unknown key \"x=y?\"; allowed is " MAY);
+        "set: unknown key \"rate\" (did you mean \"learning.optimizer.rate\"?); expected " MAY);
+    check_set_error(&c, "", "3", "set: unknown key \"\"; expected " MAY);
+    check_set_error(&c, "x=y\n", "3", "set: unknown key \"x=y?\"; expected " MAY);
 }
 
 static void check_meant(const char *name, const char *meant) {
@@ -481,14 +479,15 @@ static void test_short_names(void **state) {
     check_meant("0.norm", "model.layers.0.norm");
     check_meant("layers.12.norm", "model.layers.12.norm");
     check_meant("model.layers.N.norm", "model.layers.N.norm");
-    check_not_meant("kind", "the key \"kind\" is ambiguous: write more of the one that is meant, "
-                            "model.input.kind or learning.optimizer.kind");
-    check_not_meant("nrom", "unknown key \"nrom\": runneld --explain lists all keys");
-    check_not_meant("learning.windwo", "unknown key \"learning.windwo\" (did you mean "
-                                       "\"learning.window\"?): runneld --explain lists all keys");
-    check_not_meant("", "unknown key \"\": runneld --explain lists all keys");
     check_not_meant(
-        "ate", "unknown key \"ate\" (did you mean \"name\"?): runneld --explain lists all keys");
+        "kind",
+        "ambiguous key \"kind\"; expected one of model.input.kind or learning.optimizer.kind");
+    check_not_meant("nrom", "unknown key \"nrom\"; runneld --explain lists all keys");
+    check_not_meant("learning.windwo", "unknown key \"learning.windwo\" (did you mean "
+                                       "\"learning.window\"?); runneld --explain lists all keys");
+    check_not_meant("", "unknown key \"\"; runneld --explain lists all keys");
+    check_not_meant(
+        "ate", "unknown key \"ate\" (did you mean \"name\"?); runneld --explain lists all keys");
 }
 
 #define TWO_LAYERS                                                                                 \
@@ -506,16 +505,14 @@ static void test_all_layers(void **state) {
     struct config c = good(TWO_LAYERS, "model.layers.N.size=9");
     assert_int_equal(c.architecture.layers[0].size, 9);
     assert_int_equal(c.architecture.layers[1].size, 9);
-    c = good(TWO_LAYERS, "model.layers.N.forget_bias=2"); /* which a dense layer has not */
+    c = good(TWO_LAYERS, "model.layers.N.forget_bias=2"); /* not supported by a dense layer */
     assert_true(c.architecture.layers[0].forget_bias == 2);
     check_wrong("model.layers.N.norm_steps=4",
-                "--set model.layers.N.norm_steps=4: model.layers.0.norm_steps: found with norm: "
-                "layer; it is "
-                "allowed only with norm: recurrent_batch");
+                "--set model.layers.N.norm_steps=4: model.layers.0.norm_steps: requires norm: "
+                "recurrent_batch, got norm: layer");
     check_wrong("model.layers.1.forget_bias=2",
-                "--set model.layers.1.forget_bias=2: model.layers.1.forget_bias: found with cell: "
-                "dense; it "
-                "is allowed only with cell: lstm");
+                "--set model.layers.1.forget_bias=2: model.layers.1.forget_bias: requires cell: "
+                "lstm, got cell: dense");
 }
 
 int main(void) {

@@ -1,5 +1,4 @@
-/* model.input.columns and model.output.columns: what they become, what is refused, and what their
-   model looks like. */
+/* model.input.columns and model.output.columns: their results, their errors, and their models. */
 #include "config_testing.h"
 
 #define INPUT(input, output)                                                                       \
@@ -45,7 +44,7 @@ static void test_mixed(void **state) {
                         "load float32, host uint32, hour float32, state uint32, oil-temp float32");
 }
 
-/* Columns have from model.input what they do not say themselves. */
+/* Columns inherit missing keys from model.input. */
 static void test_inherited(void **state) {
     struct config c = good(INPUT("scale: standard, memory: 100, limit: 9, missing: hold, columns: "
                                  "[{name: a}, {name: b, scale: none, missing: reject}, {name: c, "
@@ -60,7 +59,7 @@ static void test_inherited(void **state) {
     assert_int_equal(c.architecture.output.columns[1], 0);
 }
 
-/* One symbol alone is what its short form is, but for its tensor's name. */
+/* One symbol alone equals its short form, except the name of its tensor. */
 static void test_one_symbol(void **state) {
     static struct model model;
     struct config c = good(
@@ -72,7 +71,7 @@ static void test_one_symbol(void **state) {
     assert_string_equal(model.tensors[0].name, "embedding.w.weight");
 }
 
-/* Numbers alone need no parts; the preset forecasts real columns that have names. */
+/* Numbers alone need no parts. The preset forecasts real columns with names. */
 static void test_numbers_alone(void **state) {
     static struct model model;
     struct config c = good(INPUT("columns: [{name: a, mask: true, missing: hold}, {name: b, kind: "
@@ -87,7 +86,7 @@ static void test_numbers_alone(void **state) {
     assert_true(c.architecture.output.size == 2 && c.architecture.output.column_count == 0);
 }
 
-/* Each is another network; the digest says so. */
+/* Each variant is another network with another digest. */
 static void test_digests(void **state) {
     static const char *const others[] = {
         "model.input.columns=[{name: a}, {name: c}]",
@@ -118,75 +117,69 @@ static void test_digests(void **state) {
 }
 
 static const struct {
-    const char *override, *says;
+    const char *override, *sentence;
 } wrong[] = {
-    {"model.input.columns=[]",
-     "model.input.columns: found a list of 0; allowed is a list of 1 to 256 columns"},
+    {"model.input.columns=[]", "model.input.columns: expected a list of 1 to 256 columns, got 0"},
     {"model.input.columns=[{name: a, kind: reel}]",
-     "model.input.columns.0.kind: found \"reel\" (did you mean \"real\"?); allowed is real, symbol "
-     "or cycle (what its values are)"},
+     "model.input.columns.0.kind: expected real, symbol "
+     "or cycle (kind of the column's values), got \"reel\" "
+     "(did you mean \"real\"?)"},
     {"model.input.columns=[{name: a}, {name: a}]",
-     "model.input.columns.1: found the name a, which column 0 has too; allowed is another one"},
+     "model.input.columns.1: duplicate name a (also column 0)"},
     {"model.input.columns=[{name: a b}]",
-     "model.input.columns.0.name: found \"a b\"; allowed are 1 "
-     "to 32 letters, digits, '-' and '_'"},
+     "model.input.columns.0.name: expected 1 to 32 letters, digits, '-' and '_'"},
     {"model.input.columns=[{kind: symbol, size: 3}]",
-     "model.input.columns.0: found a column without a name"},
+     "model.input.columns.0: missing name of the column"},
     {"model.input.columns=[{name: h, kind: symbol}]",
-     "model.input.columns.0: found the column h without size; kind: symbol needs it: a whole "
-     "number "
+     "model.input.columns.0: column h requires size with kind: symbol; expected a whole number "
      "from 1 to 1000000 (size of the alphabet)"},
     {"model.input.columns=[{name: h, kind: cycle}]",
-     "model.input.columns.0: found the column h without period; kind: cycle needs it"},
+     "model.input.columns.0: column h requires period with kind: cycle"},
     {"model.input.columns=[{name: h, embedding: 3}]",
-     "model.input.columns.0: found embedding with kind: real; it is allowed only with kind: "
-     "symbol"},
+     "model.input.columns.0: embedding is not supported with kind: real; it requires kind: symbol"},
     {"model.input.columns=[{name: h, kind: cycle, period: 3, mask: true}]",
-     "model.input.columns.0: found mask with kind: cycle; it is allowed only with kind: real"},
+     "model.input.columns.0: mask is not supported with kind: cycle; it requires kind: real"},
     {"model.input.columns=[{name: h, memory: 3}]",
-     "model.input.columns.0: found memory of the column h with scale: none; it is allowed only "
-     "with "
-     "scale: standard"},
+     "model.input.columns.0: memory of column h requires scale: standard, got scale: none"},
     {"model.input.columns=[{name: h, colour: red}]",
-     "model.input.columns.0: found the key \"colour\"; allowed of a column are name, kind, "
-     "scale, "},
-    {"model.input.columns=[{name: h, name: i}]", "model.input.columns.0.name: found twice"},
+     "model.input.columns.0: unknown key \"colour\"; expected name, kind, scale, "},
+    {"model.input.columns=[{name: h, name: i}]", "model.input.columns.0.name: duplicate key"},
     {"model.input.columns=[{name: a, kind: symbol, size: 1000000}, {name: b}]",
-     "model.input.columns: found columns that make 1000001 inputs; allowed are at most 1000000: "
-     "give symbols an embedding"},
-    {"model.input.kind=real", "model.input.kind: found beside model.input.columns, which says what "
-                              "an input is; leave it out"},
-    {"model.input.size=5", "model.input.size: found beside model.input.columns"},
-    {"model.output.columns=[host]", "model.output.columns: found the symbol host with loss: "
-                                    "squared, which predicts numbers, not symbols"},
-    {"model.output.columns=[load, load]", "model.output.columns: found load twice"},
-    {"model.output.columns=[wind]", "model.output.columns: found wind, which no column of "
-                                    "model.input.columns is called"},
-    {"model.output.columns=[[a]]", "model.output.columns: found a list; allowed is the name of a "
-                                   "column"},
-    {"model.output.loss=softmax", "model.output.columns: missing; needed with loss: softmax is the "
-                                  "one symbol that is predicted"},
+     "model.input.columns: expected columns of at most 1000000 inputs together, got 1000001; use "
+     "an embedding for symbols"},
+    {"model.input.kind=real", "model.input.kind: cannot be combined with model.input.columns, "
+                              "which defines the inputs; remove this key"},
+    {"model.input.size=5", "model.input.size: cannot be combined with model.input.columns"},
+    {"model.output.columns=[host]", "model.output.columns: the symbol host is not supported with "
+                                    "loss: squared, which predicts numbers, not symbols"},
+    {"model.output.columns=[load, load]", "model.output.columns: duplicate column load"},
+    {"model.output.columns=[wind]",
+     "model.output.columns: unknown column wind (not in model.input.columns)"},
+    {"model.output.columns=[[a]]", "model.output.columns: expected a column name, got a list"},
+    {"model.output.loss=softmax",
+     "model.output.columns: missing; loss: softmax requires the name of the one symbol to predict"},
     {"model.output={loss: softmax, target: next, columns: [load]}",
-     "model.output.columns: found the real load with loss: softmax, which predicts one symbol"},
+     "model.output.columns: the real load is not supported with loss: softmax, which predicts one "
+     "symbol"},
     {"model.output={loss: bernoulli, target: next}",
-     "model.output.columns: found load, which is scaled; allowed with loss: bernoulli is scale: "
-     "none"},
+     "model.output.columns: column load must have scale: none with loss: bernoulli"},
     {"model.output={loss: mixture, components: 2, target: next, columns: [oil-temp]}",
-     "model.output.columns: found 1 columns; allowed with loss: mixture is 3"},
+     "model.output.columns: expected 3 columns with loss: mixture, got 1"},
     {"model.output={loss: squared, size: 3, target: next}",
-     "model.output.size: found 3; with target: next and columns it is 2: leave it out"},
+     "model.output.size: expected 2 with target: next and these columns, got 3; remove this key"},
     {"model.output={loss: squared, size: 3, target: given, columns: [load]}",
-     "model.output.size: found 3 beside 1 names in model.output.columns: leave it out"},
+     "model.output.size: expected 1, the number of names in model.output.columns, got 3; remove "
+     "this key"},
     {"model.output={loss: squared, target: later, patience: 3, columns: [load, load]}",
-     "model.output.columns: found load twice; once is allowed"},
+     "model.output.columns: duplicate name load"},
     {"model.output={loss: softmax, size: 3, target: given, columns: [load, state]}",
-     "model.output.columns: found 2 names; allowed with loss: softmax is 1"},
+     "model.output.columns: expected 1 names with loss: softmax, got 2"},
     {"model.input={scale: forecast, columns: [{name: a}, {name: b, kind: cycle, period: 3}]}",
-     "model.input.columns.1: found the cycle b; allowed with scale: forecast are real columns "
-     "alone"},
+     "model.input.columns.1: the cycle b is not supported with scale: forecast, which requires "
+     "real columns"},
     {"model.input={scale: forecast, columns: [{name: a, mask: true}]}",
-     "model.input.columns.0: found mask of the column a; with scale: forecast every column is in "
-     "units of its own: leave it out"},
+     "model.input.columns.0: mask of column a is not supported with scale: forecast, which scales "
+     "every column itself; remove it"},
 };
 
 static void test_wrong(void **state) {
@@ -195,10 +188,11 @@ static void test_wrong(void **state) {
         struct config config;
         struct error error = {0};
         int status = load(&config, text, strlen(text), wrong[n].override, &error);
-        if (!wrong[n].says && status == 0)
+        if (!wrong[n].sentence && status == 0)
             fail_msg("accepted: %s", wrong[n].override);
-        if (wrong[n].says && !strstr(error.text, wrong[n].says))
-            fail_msg("%s\n  says   %s\n  wanted %s", wrong[n].override, error.text, wrong[n].says);
+        if (wrong[n].sentence && !strstr(error.text, wrong[n].sentence))
+            fail_msg("%s\n  got      %s\n  expected %s", wrong[n].override, error.text,
+                     wrong[n].sentence);
     }
     struct error error = {0};
     struct config config;
@@ -207,7 +201,7 @@ static void test_wrong(void **state) {
                           "model.output={loss: squared, size: 2, target: next, columns: [a]}",
                           &error),
                      -1);
-    assert_non_null(strstr(error.text, "model.output.columns: found without model.input.columns"));
+    assert_non_null(strstr(error.text, "model.output.columns: requires model.input.columns"));
 }
 
 int main(void) {

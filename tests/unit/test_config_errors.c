@@ -1,45 +1,46 @@
-/* What the configuration refuses: every error word for word, each key by itself, damaged files. */
+/* Invalid configurations: every error word for word, each key alone, and damaged files. */
 #include "config_testing.h"
 
 #include <sysexits.h>
 
 #include "config_errors.h"
 
-/* Whether `says` is all of the text, or with "..." at its end the text's beginning. */
-static bool is_said(const char *text, const char *says) {
+/* Whether `sentence` is the whole text, or with "..." at its end the beginning of the text. */
+static bool matches(const char *text, const char *sentence) {
     static const char more[] = "...";
-    size_t length = strlen(says), tail = strlen(more);
-    bool open = length > tail && !strcmp(says + length - tail, more);
-    return open ? !strncmp(text, says, length - tail) : !strcmp(text, says);
+    size_t length = strlen(sentence), tail = strlen(more);
+    bool open = length > tail && !strcmp(sentence + length - tail, more);
+    return open ? !strncmp(text, sentence, length - tail) : !strcmp(text, sentence);
 }
 
-/* What begins with ':' is said of the file. */
-static void check_error(const char *text, const char *override, const char *says) {
+/* Errors of the file begin with ':'. */
+static void check_error(const char *text, const char *override, const char *sentence) {
     struct config config, before;
     memset(&config, 'x', sizeof config);
     memcpy(&before, &config, sizeof config);
     struct error error = {0};
     if (load(&config, text, strlen(text), override, &error) == 0)
         fail_msg("accepted: %s%s", text, override ? override : "");
-    size_t skip = *says == ':' ? strlen(path) : 0;
-    if (strncmp(error.text, path, skip) != 0 || !is_said(error.text + skip, says))
-        fail_msg("\n%s\nis said instead of\n%s", error.text, says);
-    assert_int_equal(error.status, strstr(says, "KEY=VALUE") ? EX_USAGE : EX_CONFIG);
+    size_t skip = *sentence == ':' ? strlen(path) : 0;
+    if (strncmp(error.text, path, skip) != 0 || !matches(error.text + skip, sentence))
+        fail_msg("\n%s\ninstead of\n%s", error.text, sentence);
+    assert_int_equal(error.status, strstr(sentence, "KEY=VALUE") ? EX_USAGE : EX_CONFIG);
     assert_memory_equal(&config, &before, sizeof config);
 }
 
 static void test_wrong_files(void **state) {
     for (size_t n = 0; n < COUNT(wrong_files); n++)
-        check_error(wrong_files[n].text, NULL, wrong_files[n].says);
+        check_error(wrong_files[n].text, NULL, wrong_files[n].sentence);
 }
 
 static void test_wrong_overrides(void **state) {
     for (size_t n = 0; n < COUNT(wrong_overrides); n++)
         check_error(BASE "learning: {optimizer: {kind: sgd}}\n", wrong_overrides[n].override,
-                    wrong_overrides[n].says);
+                    wrong_overrides[n].sentence);
 }
 
-/* Each key by itself refuses what is not its kind, and says its name and what is allowed. */
+/* Each key alone rejects values of another type; the error contains its name and the expected
+   values. */
 static void check_refused(const struct config_key *key, const char *value) {
     char name[CONFIG_KEY_SIZE], override[CONFIG_TEXT_SIZE], expected[CONFIG_TEXT_SIZE];
     struct config config;
@@ -65,7 +66,7 @@ static void test_every_key_refuses(void **state) {
         const struct config_key *key = &config_keys[k];
         bool whole = key->type == &value_size || key->type == &value_count;
         bool number = whole || key->type == &value_real || key->type == &value_float;
-        /* What else names are refused for: test_config_columns.c, test_config_forecast.c. */
+        /* For other errors of names see test_config_columns.c and test_config_forecast.c. */
         bool named = key->type != &value_column_names && key->type != &value_prefixes &&
                      key->type != &value_tags;
         char text[CONFIG_TEXT_SIZE];
@@ -98,33 +99,34 @@ static void test_tab_and_long_and_missing_files(void **state) {
     static const char tab[] = "name: \"\xc3\xa9\"\nmodel:\n\tinput: 1\n";
     assert_int_equal(load(&config, tab, strlen(tab), NULL, &error), -1);
     assert_non_null(strstr(error.text, ":3:1: not YAML: "));
-    assert_non_null(strstr(error.text, "allowed for indentation are spaces, no tabs"));
+    assert_non_null(strstr(error.text, "use spaces for indentation, not tabs"));
 
     char *text = malloc(TOO_LONG);
     assert_non_null(text);
     memset(text, '#', TOO_LONG);
     assert_int_equal(load(&config, text, TOO_LONG, NULL, &error), -1);
-    assert_non_null(strstr(error.text, "longer than 1048576 bytes"));
+    assert_non_null(strstr(error.text, "not a configuration: larger than 1048576 bytes"));
     free(text);
 
     assert_int_equal(config_load(&config, "/nowhere/c.yaml", NULL, 0, &error), -1);
-    assert_string_equal(error.text, "/nowhere/c.yaml: cannot open the configuration: No such file "
-                                    "or directory");
+    assert_string_equal(
+        error.text,
+        "/nowhere/c.yaml: cannot open the configuration file: No such file or directory");
     assert_int_equal(error.status, EX_NOINPUT);
     assert_int_equal(config_load(&config, directory, NULL, 0, &error), -1);
-    assert_non_null(strstr(error.text, "cannot read the configuration: Is a directory"));
+    assert_non_null(strstr(error.text, "cannot read the configuration file: Is a directory"));
     assert_int_equal(config_load(&config, path, NULL, 0, NULL), -1);
 }
 
-/* Whatever is done to a text, it is taken or refused with one sentence. */
+/* Every damaged text is accepted, or rejected with one sentence. */
 static void test_damaged_files(void **state) {
     enum { ROUNDS = 8000, CHANGES = 4, PIECE = 12 };
     static const char seeds[] =
-        "name: a\nseed: 3\nmodel:\n  input: {kind: symbol, size: 9, embedding: 3}\n"
-        "  layers:\n    - &l {cell: lstm, size: 4, gain: 1.0}\n    - *l\n    - cell: dense\n"
-        "      size: 3\n  output: {loss: softmax, size: 9, target: next}\n"
-        "learning:\n  window: 4\n  optimizer: {kind: sgd, momentum: 1e-1, nesterov: on}\n"
-        "  clip: 1\nexamples: {bind: \"ipc:///a\"}\nstate: {directory: ~/s}\n";
+        "name: a\nseed: 3\nmodel:\n  input: {kind: symbol, size: 9, embedding: 3}\n  layers:\n    "
+        "- &l {cell: lstm, size: 4, gain: 1.0}\n    - *l\n    - cell: dense\n      size: 3\n  "
+        "output: {loss: softmax, size: 9, target: next}\nlearning:\n  window: 4\n  optimizer: "
+        "{kind: sgd, momentum: 1e-1, nesterov: on}\n  clip: 1\nexamples: {bind: "
+        "\"ipc:///a\"}\nstate: {directory: ~/s}\n";
     static const char *const pieces[] = {"{",       "}",   "[",  "]",    ": ",   "- ",   "\n",
                                          "\n---\n", "&l ", "*l", "!t ",  "\"",   "'",    "|\n",
                                          "? ",      "%",   "\t", "\xff", "\x01", "<<: ", "~",

@@ -1,6 +1,5 @@
-/* The shipped configurations load, and reference.yaml and the manual say what the table of keys
- * does.
- */
+/* The shipped configurations are valid, and reference.yaml and the manual agree with the table
+   of keys. */
 #include "config_testing.h"
 
 #include <ctype.h>
@@ -22,9 +21,8 @@ static char *source_file(const char *name) {
     return text;
 }
 
-/* What checkpoints of version 0.1.0 carry: a key that comes later must leave these as they are,
-   when it is not given or does what was done before. Those in tests/unit/conf are shipped in
-   another form today. */
+/* Digests in checkpoints of version 0.1.0. A new key must not change them if it is missing, or
+   if its value keeps the old behaviour. The files in tests/unit/conf have another form today. */
 static const struct {
     const char *path, *digest;
 } digests[] = {
@@ -57,7 +55,8 @@ static void test_shipped_configurations(void **state) {
     for (size_t n = 0; n < found.gl_pathc; n++) {
         load_file(&c, found.gl_pathv[n], NULL, 0);
         const char *file = strrchr(found.gl_pathv[n], '/') + 1;
-        assert_int_equal(strncmp(file, c.name, strlen(c.name)), 0); /* host.yaml is called host */
+        /* the name in host.yaml is host */
+        assert_int_equal(strncmp(file, c.name, strlen(c.name)), 0);
     }
     assert_in_range(found.gl_pathc, 7, 100);
     globfree(&found);
@@ -76,8 +75,8 @@ static void test_digests_of_before(void **state) {
     }
 }
 
-/* The comment above the line that gives `key` in the block-style text, or that would ("#: KEY:"),
-   its lines joined by spaces; false when there is none. */
+/* The comment above the line of `key` in the block-style text, also if it is commented out ("#:
+   KEY:"), with its lines joined by spaces; false if the key is missing. */
 static bool comment_above(const char *text, const char *key, char *comment, size_t size) {
     char parents[8][CONFIG_KEY_SIZE];
     size_t indents[8], depth = 0;
@@ -113,7 +112,7 @@ static bool comment_above(const char *text, const char *key, char *comment, size
     return false;
 }
 
-/* reference.yaml says of every key what is allowed and what it is by default. */
+/* reference.yaml contains the expected values and the default of every key. */
 static void test_reference_has_every_key(void **state) {
     char *text = source_file("conf/reference.yaml"), comment[4096], needed[CONFIG_TEXT_SIZE];
     for (size_t k = 0; k < config_key_count; k++) {
@@ -131,7 +130,8 @@ static void test_reference_has_every_key(void **state) {
             fail_msg("conf/reference.yaml, %s: \"%s\" is not in%s", key->path, needed, comment);
         if (key->flags & KEY_REQUIRED && !strstr(comment, "equired"))
             fail_msg("conf/reference.yaml, %s is required, is not in%s", key->path, comment);
-        assert_int_equal(strstr(comment, "In flight.") != NULL, (key->flags & KEY_IN_FLIGHT) != 0);
+        assert_int_equal(strstr(comment, "Can change while the daemon runs.") != NULL,
+                         (key->flags & KEY_IN_FLIGHT) != 0);
     }
     free(text);
 }
@@ -149,7 +149,7 @@ static void test_manual_has_every_key(void **state) {
     free(text);
 }
 
-/* What config_explain writes for the path; the caller frees it. */
+/* The output of config_explain for the path; the caller frees it. */
 static char *explained(const char *key) {
     char *text = NULL;
     size_t size = 0;
@@ -162,7 +162,7 @@ static char *explained(const char *key) {
     return text;
 }
 
-/* Whether it is there, with the lines that were broken made whole. */
+/* Whether the text contains it, ignoring line breaks. */
 static void check_explained(const char *text, const char *needed) {
     static const char broken[] = "\n            ";
     char joined[FILE_MAX];
@@ -193,7 +193,7 @@ static void test_every_key_is_explained(void **state) {
     }
 }
 
-/* What the table shows as an example, and as a default, is allowed; texts fit, and quotes close. */
+/* Examples and defaults in the table are valid; texts fit, and quotes are balanced. */
 static void test_table_is_sound(void **state) {
     static struct draft draft;
     char summary[CONFIG_SUMMARY_SIZE];
@@ -202,7 +202,7 @@ static void test_table_is_sound(void **state) {
         bool list = key->type == &value_set || key->type == &value_members ||
                     key->type == &value_columns || key->type == &value_column_names ||
                     key->type == &value_ahead ||
-                    key->type == &value_tags; /* test_config_forecast */
+                    key->type == &value_tags; /* see test_config_forecast */
         if (!list && config_value_store(key, 0, key->example, false, &draft) != 0)
             fail_msg("%s: the example %s is not allowed", key->path, key->example);
         if (key->fallback && config_value_store(key, 0, key->fallback, false, &draft) != 0)
@@ -229,7 +229,7 @@ static void test_sections_are_explained(void **state) {
     assert_int_equal(lines, config_key_count);
     assert_ptr_equal(strstr(layers, "model.layers.N.cell "), layers);
     assert_null(strstr(layers, "learning"));
-    assert_ptr_equal(strstr(one, "name: what this daemon is called\n"), one);
+    assert_ptr_equal(strstr(one, "name: name of this daemon\n"), one);
     static const char *const spellings[] = {"model.layers.N.size", "model.layers.*.size",
                                             "model.layers.0.size"};
     for (size_t n = 0; n < COUNT(spellings); n++) {
@@ -244,21 +244,22 @@ static void test_sections_are_explained(void **state) {
 
 static void test_unknown_is_not_explained(void **state) {
     static const struct {
-        const char *path, *says;
+        const char *path, *sentence;
     } unknown[] = {
         {"learning.rate", "--explain: unknown key \"learning.rate\" (did you mean "
-                          "\"learning.optimizer.rate\"?); --explain without a key lists all"},
+                          "\"learning.optimizer.rate\"?); --explain without a key lists all keys"},
         {"learning.windw", "--explain: unknown key \"learning.windw\" (did you mean "
-                           "\"learning.window\"?); --explain without a key lists all"},
+                           "\"learning.window\"?); --explain without a key lists all keys"},
         {"nothing.like.it",
-         "--explain: unknown key \"nothing.like.it\"; --explain without a key lists all"},
-        {"learning.", "--explain: unknown key \"learning.\"; --explain without a key lists all"},
+         "--explain: unknown key \"nothing.like.it\"; --explain without a key lists all keys"},
+        {"learning.",
+         "--explain: unknown key \"learning.\"; --explain without a key lists all keys"},
     };
     for (size_t n = 0; n < COUNT(unknown); n++) {
         struct error error = {0};
         assert_int_equal(config_explain(stdout, unknown[n].path, &error), -1);
         assert_int_equal(error.status, EX_USAGE);
-        assert_string_equal(error.text, unknown[n].says);
+        assert_string_equal(error.text, unknown[n].sentence);
     }
 }
 

@@ -1,4 +1,4 @@
-/* preset: forecast, scale: forecast and what comes with it, experts and members. */
+/* preset: forecast, scale: forecast, experts and members. */
 #include "config_testing.h"
 
 #include "forecast/forecast.h"
@@ -11,13 +11,13 @@
     "  input: {kind: real, size: 2, scale: forecast}\n"                                            \
     "  output: {loss: squared, target: next" output "}\n"
 
-static void check_error(const char *text, const char *override, const char *says) {
+static void check_error(const char *text, const char *override, const char *sentence) {
     struct config config;
     struct error error = {0};
     if (load(&config, text, strlen(text), override, &error) == 0)
         fail_msg("accepted: %s%s", text, override ? override : "");
-    if (!strstr(error.text, says))
-        fail_msg("%s\nis said instead of\n%s", error.text, says);
+    if (!strstr(error.text, sentence))
+        fail_msg("%s\ninstead of\n%s", error.text, sentence);
 }
 
 static void test_preset_is_whole(void **state) {
@@ -48,15 +48,14 @@ static void test_preset_is_whole(void **state) {
     assert_int_equal(c.members[1].output.relative, RELATIVE_NONE);
 }
 
-/* What is looked at beside learning decides nothing of it: a checkpoint fits with and without. */
+/* Anomaly scores do not affect learning: a checkpoint fits with and without them. */
 static void test_anomalies_are_not_in_the_digest(void **state) {
     struct config on = good(WHOLE, NULL);
     assert_string_equal(good(WHOLE, "anomaly.enabled=false").compatible, on.compatible);
     assert_string_equal(good(WHOLE, "anomaly.memory=7").compatible, on.compatible);
     assert_false(good(FORECAST(""), NULL).anomaly.enabled);
     check_error(FORECAST(""), "anomaly.threshold=2",
-                "anomaly.threshold: found with enabled: false; it is allowed only with enabled: "
-                "true");
+                "anomaly.threshold: requires enabled: true, got enabled: false");
 }
 
 static void test_prefixes_of_keys_that_share(void **state) {
@@ -65,7 +64,7 @@ static void test_prefixes_of_keys_that_share(void **state) {
     assert_string_equal(c.anomaly.share.prefixes[0], "web-");
     assert_string_equal(c.anomaly.share.prefixes[1], "");
     assert_string_equal(c.compatible, good(WHOLE, NULL).compatible);
-    c = good(WHOLE "anomaly: {share: [web-, '']}\n", "anomaly.share=db-"); /* in place of those */
+    c = good(WHOLE "anomaly: {share: [web-, '']}\n", "anomaly.share=db-"); /* replaces those */
     assert_int_equal(c.anomaly.share.count, 1);
     assert_string_equal(c.anomaly.share.prefixes[0], "db-");
     assert_int_equal(good(WHOLE, "anomaly.share=[]").anomaly.share.count, 0);
@@ -75,11 +74,11 @@ static void test_prefixes_of_keys_that_share(void **state) {
     for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
         char override[CONFIG_TEXT_SIZE];
         snprintf(override, sizeof override, "anomaly.share=%s", wrong[n]);
-        check_error(WHOLE, override, "anomaly.share: found");
+        check_error(WHOLE, override, "anomaly.share: expected");
     }
 }
 
-static void test_preset_gives_way(void **state) {
+static void test_preset_is_overridden(void **state) {
     struct config c =
         good(WHOLE "learning: {stride: 8}\nmembers: []\nexperts: [ar3, last]\n", NULL);
     assert_int_equal(c.learning.stride, 8);
@@ -90,7 +89,8 @@ static void test_preset_gives_way(void **state) {
     assert_int_equal(c.architecture.layer_count, 2);
     assert_int_equal(good(WHOLE, "model.layers.0.size=8").architecture.layers[0].size, 8);
     check_error(WHOLE, "model.layers=[{cell: lstm}]", "model.layers.0.size: missing");
-    check_error(WHOLE, "model.input.scale=none", "model.input.scale: found another scale");
+    check_error(WHOLE, "model.input.scale=none",
+                "model.input.scale: expected forecast with preset: forecast");
 }
 
 static void test_looks_ahead(void **state) {
@@ -131,7 +131,7 @@ static void test_members_set(void **state) {
     assert_int_equal(good(FORECAST(""), "combine=mean").combined, COMBINE_ONE + EXPERT_mean);
 }
 
-/* So many members, of which each but the first sets `sets`; to be freed. */
+/* `count` members; all except the first set `sets`. The caller frees the text. */
 static char *many_members(size_t count, const char *sets) {
     char *text = NULL;
     size_t size = 0;
@@ -143,7 +143,7 @@ static char *many_members(size_t count, const char *sets) {
     return text;
 }
 
-/* Each is what a configuration that sets the same is, and one more is refused. */
+/* Each member equals a configuration with its values, and one more member is an error. */
 static void test_most_members(void **state) {
     char *text = many_members(CONFIG_MEMBERS_MAX, ", model.layers.0.size: 5");
     struct config *c = malloc(2 * sizeof *c), *lone = c + 1;
@@ -161,25 +161,25 @@ static void test_most_members(void **state) {
     }
     free(c);
     text = many_members(CONFIG_MEMBERS_MAX + 1, "");
-    check_error(text, NULL, ":5:3: members: found a list of 65; allowed are at most 64 members");
+    check_error(text, NULL, ":5:3: members: expected at most 64 members, got 65");
     free(text);
 }
 
-/* A text for each key has room, but not the longest ones for all. */
+/* All members have room for a text for each key, but not for the longest ones. */
 static void test_members_that_set_much(void **state) {
     enum { KEYS = 8, VALUE = 170 };
     char sets[KEYS * (VALUE + sizeof ", key0: ")], *at = sets;
     for (int k = 0; k < KEYS; k++)
         at += sprintf(at, ", key%d: %0*d", k, VALUE, 0);
     char *text = many_members(CONFIG_MEMBERS_MAX, sets);
-    check_error(text, NULL, "members: found more than 73728 bytes that all members set; allowed");
+    check_error(text, NULL, "members: the settings of all members exceed 73728 bytes");
     free(text);
     text = many_members(9, sets);
-    check_error(text, NULL, "members: found key0, which member m1 sets"); /* that many have room */
+    check_error(text, NULL, "members: member m1 cannot set key0"); /* these still fit */
     free(text);
 }
 
-/* Members that set so many bytes, their zeros included, and then one that sets one thing more. */
+/* Members that set so many bytes, including zeros, and one more that sets another value. */
 static char *members_that_set(size_t bytes) {
     enum { AROUND = sizeof "k00=" };
     char *text = NULL;
@@ -200,93 +200,90 @@ static char *members_that_set(size_t bytes) {
     return text;
 }
 
-/* The last byte is used by who comes before. */
+/* An earlier member uses the last byte. */
 static void test_members_that_set_all_there_is(void **state) {
     char *text = members_that_set(CONFIG_SETS_SIZE);
-    check_error(text, NULL, "members: found more than 73728 bytes that all members set; allowed");
+    check_error(text, NULL, "members: the settings of all members exceed 73728 bytes");
     free(text);
 }
 
-/* What does not work is refused with a sentence. */
+/* Invalid combinations are rejected with a sentence. */
 static void test_refused(void **state) {
     static const struct {
-        const char *text, *override, *says;
+        const char *text, *override, *sentence;
     } wrong[] = {
         {"name: a\npreset: forecast\nmodel: {input: {kind: symbol, size: 2, scale: forecast}}\n",
-         NULL, "model.input.scale: found with kind: symbol; it is allowed only with kind: real"},
+         NULL, "model.input.scale: requires kind: real, got kind: symbol"},
         {FORECAST(", relative: ar12") "experts: [last]\n", NULL,
-         "model.output.relative: found ar12, an expert that is not among experts"},
+         "model.output.relative: ar12 is not in experts"},
         {FORECAST(", skip: false"), NULL,
-         "model.output.skip: found false; with scale: forecast the output always has"},
+         "model.output.skip: expected true with scale: forecast, whose output always has"},
         {FORECAST(", relative: true"), NULL,
-         "model.output.relative: found true; allowed with scale"},
+         "model.output.relative: expected none, last or ar12 with scale: forecast, got true"},
         {FORECAST(""), "model.output={loss: gaussian, target: next, readout: rls}",
-         "model.output.readout: found rls with loss: gaussian; least squares need loss: squared"},
+         "model.output.readout: rls requires loss: squared, got loss: gaussian"},
         {FORECAST(""), "model.output={loss: gaussian, target: next}",
-         "model.output.loss: found gaussian; allowed with scale: forecast is squared"},
+         "model.output.loss: expected squared with scale: forecast, got gaussian"},
         {FORECAST(""), "model.output={loss: squared}",
-         "model.output.target: found given; allowed with scale: forecast is next"},
-        {BASE, "model.output.relative=ar12",
-         "found ar12; allowed is false or true, or with scale: forecast"},
+         "model.output.target: expected next with scale: forecast, got given"},
+        {BASE, "model.output.relative=ar12", "expected false or true, or with scale: forecast"},
         {BASE, "model.output={loss: squared, size: 2, ahead: 6}",
-         "model.output.ahead: found with target: given; it is allowed only with target: next"},
+         "model.output.ahead: requires target: next, got target: given"},
         {BASE, "model.output={loss: squared, size: 2, target: next, ahead: [6, 6]}",
-         "model.output.ahead: found \"6\"; allowed is a whole number from 1 to 4096, or an "
-         "ascending list of at most 16"},
+         "model.output.ahead: expected a whole number from 1 to 4096, or an ascending list of at "
+         "most 16"},
         {BASE, "model.output={loss: squared, size: 2, target: next, ahead: []}",
-         "model.output.ahead: found a list; allowed is a whole number"},
+         "model.output.ahead: expected a whole number"},
         {BASE, "model.output={loss: squared, size: 2, target: next, ahead: 0}",
-         "model.output.ahead: found \"0\"; allowed is a whole number"},
+         "model.output.ahead: expected a whole number"},
         {BASE, "model.output={loss: squared, size: 2, patience: 6}",
-         "model.output.patience: found with target: given; it is allowed only with target: later"},
+         "model.output.patience: requires target: later, got target: given"},
         {BASE, "model.output={loss: squared, size: 2, target: next, scale: standard}",
-         "model.output.scale: found with target: next; it is allowed only with target: given or "
-         "later"},
+         "model.output.scale: requires target: given or later, got target: next"},
         {BASE, "model.output={loss: softmax, size: 2, scale: standard}",
-         "model.output.scale: found standard with loss: softmax"},
+         "model.output.scale: expected none with loss: softmax, got standard"},
         {BASE, "model.output={loss: squared, size: 2, memory: 9}",
-         "model.output.memory: found with scale: none; it is allowed only with scale: standard"},
+         "model.output.memory: requires scale: standard, got scale: none"},
         {FORECAST(""), "model.output={loss: squared, target: later}",
-         "model.output.target: found later; allowed with scale: forecast is next"},
+         "model.output.target: expected next with scale: forecast, got later"},
         {BASE, "model.output={loss: softmax, size: 2, relative: true}",
-         "model.output.relative: found true with loss: softmax"},
-        {BASE, "model.output.readout=rls", "found rls; it is allowed only with scale: forecast"},
-        {BASE, "experts=[last]", "experts: found with scale: none; it is allowed only with scale"},
-        {BASE, "members=[]", "members: found with scale: none; it is allowed only with scale"},
-        {WHOLE, "experts=[]", "experts: found a list; allowed is a list of last, mean,"},
-        {WHOLE, "experts=[last, last]",
-         "experts: found \"last\"; allowed is a list of last, mean,"},
+         "model.output.relative: not supported with loss: softmax"},
+        {BASE, "model.output.readout=rls", "rls requires scale: forecast"},
+        {BASE, "experts=[last]", "experts: requires scale: "},
+        {BASE, "members=[]", "members: requires scale: "},
+        {WHOLE, "experts=[]", "experts: expected a list of last, mean,"},
+        {WHOLE, "experts=[last, last]", "experts: expected a list of last, mean,"},
         {WHOLE "members: [{name: a}, {name: a}]\n", NULL,
-         ":4:10: members: found two members with the name a"},
-        {WHOLE "members: [{name: ar3}]\n", NULL, "members: found a member with the name ar3"},
-        {WHOLE "members: [{name: best}]\n", NULL, "members: found a member with the name best"},
-        {WHOLE "members: [{name: a.b}]\n", NULL, "members: found the name \"a.b\""},
+         ":4:10: members: duplicate member name a"},
+        {WHOLE "members: [{name: ar3}]\n", NULL, "members: invalid member name ar3"},
+        {WHOLE "members: [{name: best}]\n", NULL, "members: invalid member name best"},
+        {WHOLE "members: [{name: a.b}]\n", NULL, "members: invalid name \"a.b\""},
         {WHOLE "members: [{name: a, set: {model.input.size: 3}}]\n", NULL,
-         ":4:10: members: found model.input.size, which member a sets"},
+         ":4:10: members: member a cannot set model.input.size"},
         {WHOLE "members: [{name: a, set: {learning.max_streams: 3}}]\n", NULL,
-         "members: found learning.max_streams, which member a sets"},
+         "members: member a cannot set learning.max_streams"},
         {WHOLE "members: [{name: a, set: {model.output.ahead: 3}}]\n", NULL,
-         "members: found model.output.ahead, which member a sets"},
+         "members: member a cannot set model.output.ahead"},
         {WHOLE "experts: [last]\nmembers: [{name: a}]\n", NULL,
-         "model.output.relative: found ar12, an expert that is not among experts"},
+         "model.output.relative: ar12 is not in experts"},
         {WHOLE "members: [{name: a, set: {model.layers.0.size: many}}]\n", NULL,
-         ":4:10: member a: model.layers.0.size=many: model.layers.0.size: found \"many\""},
+         ":4:10: member a: model.layers.0.size=many: model.layers.0.size: expected a whole number"},
         {WHOLE "members: [{name: a, set: {learning.stride: 20}}]\n", NULL,
-         "member a: learning.stride=20: learning.stride: found 20; allowed is at most"},
+         "member a: learning.stride=20: learning.stride: expected at most"},
         {WHOLE "members: [{name: a, set: {model.output.loss: gaussian}}]\n", NULL,
-         ":4:10: member a: model.output.readout: found rls with loss: gaussian"},
+         ":4:10: member a: model.output.readout: rls requires loss: squared"},
         {WHOLE "members: [{name: a, set: {seed: 1, learning.window: 4, seed: 2}}]\n", NULL,
-         ":4:56: seed: found twice in one mapping, first in line 4"},
+         ":4:56: seed: duplicate key, first in line 4"},
         {WHOLE "members: [{name: a, set: [seed]}]\n", NULL,
-         ":4:26: members: found a list, which member a sets; allowed is a mapping"},
-        {WHOLE, "members=[{nam: a}]", "members: found a mapping; allowed is a list of at most 64"},
-        {WHOLE, "combine=other", "combine: found \"other\"; allowed is mlpoly, average, best"},
+         ":4:26: members: expected a mapping in set of member a"},
+        {WHOLE, "members=[{nam: a}]", "members: expected a list of at most 64"},
+        {WHOLE, "combine=other", "combine: expected mlpoly, average, best"},
     };
     for (size_t n = 0; n < COUNT(wrong); n++)
-        check_error(wrong[n].text, wrong[n].override, wrong[n].says);
+        check_error(wrong[n].text, wrong[n].override, wrong[n].sentence);
 }
 
-/* One configuration is on the stack at a time: each is a quarter of a megabyte. */
+/* Only one configuration is on the stack at a time: each has a quarter of a megabyte. */
 static const char *compatible(const char *text, const char *override,
                               char digest[CONFIG_DIGEST_SIZE]) {
     const struct config c = good(text, override);
@@ -311,7 +308,7 @@ static void test_digests_of_targets(void) {
         for (size_t m = 0; m < n; m++)
             assert_string_not_equal(seen[n], seen[m]);
     }
-    /* Written out, a default is the same. */
+    /* A written default does not change the digest. */
     assert_string_equal(
         compatible(BASE, "model.output={loss: squared, size: 2, scale: none}", other), seen[0]);
     assert_string_equal(
@@ -319,7 +316,7 @@ static void test_digests_of_targets(void) {
         seen[1]);
 }
 
-/* Targets that are sent are scaled as the input is, where the loss has a scale. */
+/* Targets in messages have the scale of the input, if the loss supports a scale. */
 static void test_targets_are_scaled_alike(void **state) {
     const struct config same =
         good(BASE, "model.input={kind: real, size: 2, scale: standard, memory: 1000, limit: 30}");
@@ -329,7 +326,7 @@ static void test_targets_are_scaled_alike(void **state) {
     assert_int_equal(good(BASE, NULL).architecture.output.scale, SCALE_NONE);
 }
 
-/* All that a checkpoint depends on is in the digest of compatibility, and nothing else. */
+/* The compatible digest covers everything that a checkpoint depends on, and nothing else. */
 static void test_digests_differ(void **state) {
     static const char *const changes[] = {
         NULL,
@@ -363,7 +360,7 @@ int main(void) {
         cmocka_unit_test(test_preset_is_whole),
         cmocka_unit_test(test_anomalies_are_not_in_the_digest),
         cmocka_unit_test(test_prefixes_of_keys_that_share),
-        cmocka_unit_test(test_preset_gives_way),
+        cmocka_unit_test(test_preset_is_overridden),
         cmocka_unit_test(test_looks_ahead),
         cmocka_unit_test(test_members_set),
         cmocka_unit_test(test_most_members),

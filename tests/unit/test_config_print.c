@@ -1,5 +1,5 @@
-/* The resolved configuration: printed, it is a configuration that has the same digests and is
-   printed alike. And what the digests cover. */
+/* The printed configuration has the same digests, and prints the same text again. And the
+   coverage of the digests. */
 #include "config_testing.h"
 
 #include <glob.h>
@@ -7,7 +7,7 @@
 
 #define FORECAST(rest) "name: a\npreset: forecast\nmodel: {input: {size: 3}}\n" rest
 
-/* The text, to be freed. */
+/* The printed text; the caller frees it. */
 static char *printed(const struct config *config, const struct config *configured) {
     struct error error = {0};
     char *text = NULL;
@@ -59,7 +59,7 @@ static void test_shipped_configurations(void **state) {
 
 static const char *const texts[] = {
     BASE,
-    /* Texts that YAML has other words for, and every kind of number. */
+    /* Texts that YAML interprets as other types, and every kind of number. */
     "name: \"off\"\nseed: 9007199254740991\n" MODEL
     "learning: {optimizer: {kind: sgd, rate: 3.3e-7, momentum: 0.1, nesterov: true}, clip: 0.3}\n"
     "state: {directory: '/tmp/a b: \"c\" #d \xe5\xa4\xa7\xe9\x98\xaa', journal: {sync: 'off', "
@@ -123,7 +123,7 @@ static void test_printed_and_read_again(void **state) {
     }
 }
 
-/* As one reads it. */
+/* The text for people. */
 static void test_text(void **state) {
     struct config config = good("name: a\nseed: 7\nmodel:\n  input: {kind: real, size: 2}\n"
                                 "  layers: [{cell: gru, size: 4}, {cell: dense, size: 3}]\n"
@@ -140,12 +140,12 @@ static void test_text(void **state) {
         "    - cell: dense\n      size: 3\n      norm: layer\n      activation: relu\n"
         "      gain: 1\n  output:\n    loss: squared\n    size: 2\n    target: given\n";
     assert_int_equal(strncmp(text, begin, strlen(begin)), 0);
-    assert_non_null(strstr(text, "\n    rate: 0.3  # set in flight; configured is 1.0e-05\n"));
+    assert_non_null(strstr(text, "\n    rate: 0.3  # set while running; configured: 1.0e-05\n"));
     assert_non_null(strstr(text, "\n  directory: /s\n"));
     free(text);
 }
 
-/* Each of what changes what is computed; the first is the one that they change. */
+/* Changes that affect learning; the first one is the original. */
 static void test_digest_covers(void **state) {
     static const char *const others[] = {
         "learning.optimizer.rate=0.01",
@@ -170,7 +170,7 @@ static void test_digest_covers(void **state) {
         assert_string_equal(good(BASE, same[n]).digest, good(BASE, NULL).digest);
 }
 
-/* What is set in flight has the digest of a file that says it, of members too. */
+/* A value set while running has the digest of a file with this value, also for members. */
 static void test_digest_in_flight(void **state) {
     struct config config = good(BASE, NULL);
     config.learning.optimizer.rate = 0.25;
@@ -196,11 +196,11 @@ static void test_digest_in_flight(void **state) {
     config_digest(&config);
     check_again(&config, "a member of another clip");
     char *text = printed(&config, &configured);
-    assert_non_null(strstr(text, "\n      learning.clip: 5  # set in flight; configured is 1\n"));
+    assert_non_null(strstr(text, "\n      learning.clip: 5  # set while running; configured: 1\n"));
     free(text);
 }
 
-/* Other tensors to start from are another computation; where they lie is not. */
+/* Other initial tensors change the digest; their location does not. */
 static void test_digest_of_initial(void **state) {
     char one[] = "/tmp/test-config-initial-XXXXXX", two[] = "/tmp/test-config-initial-XXXXXX";
     int a = mkstemp(one), b = mkstemp(two);
@@ -222,7 +222,7 @@ static void test_digest_of_initial(void **state) {
     unlink(two);
 }
 
-/* Names of a run; on the command line one by one, too. */
+/* Names of a run, also set one by one on the command line. */
 static void test_tags(void **state) {
     struct config config = good(BASE "tags: {site: osaka, run: 7}\n", "tags.site=");
     assert_int_equal(config.tags.count, 1);
@@ -233,12 +233,12 @@ static void test_tags(void **state) {
     assert_string_equal(config.tags.list[0].text, "kyoto");
     assert_string_equal(config.digest, good(BASE, NULL).digest);
     static const char *const wrong[][2] = {
-        {"tags={a b: c}", "found the tag \"a b\"; allowed are names of"},
-        {"tags.a/b=c", "found the tag \"a/b\""},
-        {"tags={a: [b]}", "found a list; allowed is a text of at most 127 bytes"},
-        {"tags={a: }", "found nothing; allowed is a mapping of at most 32 names to texts"},
-        {"tags=[a]", "found a list; allowed is a mapping of at most 32 names to texts"},
-        {"tags={a: b, a: c}", "found twice"},
+        {"tags={a b: c}", "invalid tag name \"a b\"; expected"},
+        {"tags.a/b=c", "invalid tag name \"a/b\""},
+        {"tags={a: [b]}", "expected a text of at most 127 bytes, got a list"},
+        {"tags={a: }", "expected a mapping of at most 32 names to texts"},
+        {"tags=[a]", "expected a mapping of at most 32 names to texts"},
+        {"tags={a: b, a: c}", "duplicate key"},
     };
     for (size_t n = 0; n < COUNT(wrong); n++) {
         struct error error = {0};
@@ -252,7 +252,7 @@ static void test_tags(void **state) {
     strcat(many, "}");
     struct error error = {0};
     assert_int_equal(load(&config, BASE, strlen(BASE), many, &error), -1);
-    assert_non_null(strstr(error.text, "found more than 32 tags"));
+    assert_non_null(strstr(error.text, "too many tags; the limit is 32"));
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* Which messages are examples, what of them is handed on, and what is said of the others. */
+/* Valid messages, their decoded content, and the errors of invalid ones. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,13 +33,13 @@ static void good_messages_are_handed_on(void **state) {
 }
 
 static void assert_rejected(struct bench *bench, const struct message *message, size_t n,
-                            enum reject_reason reason, const char *says) {
+                            enum reject_reason reason, const char *sentence) {
     struct example e;
     char why[REJECT_WHY_SIZE] = "";
     enum reject_reason found = decode_message(bench, message, &e, why);
-    if (found != reason || !strstr(why, says))
+    if (found != reason || !strstr(why, sentence))
         fail_msg("message %zu: %s (%s), expected %s (%s)", n, reject_name(found), why,
-                 reject_name(reason), says);
+                 reject_name(reason), sentence);
     assert_true(e.key_size <= WIRE_KEY_MAX);
     assert_null(e.x);
     assert_null(e.y);
@@ -48,7 +48,7 @@ static void assert_rejected(struct bench *bench, const struct message *message, 
 
 static void bad_messages_are_rejected_with_a_reason(void **state) {
     for (size_t n = 0; n < COUNT(bad); n++)
-        assert_rejected(*state, &bad[n].message, n, bad[n].reason, bad[n].says);
+        assert_rejected(*state, &bad[n].message, n, bad[n].reason, bad[n].sentence);
 }
 
 static const struct bad bad_json[] = {
@@ -60,7 +60,7 @@ static const struct bad bad_json[] = {
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3]} x"), REJECT_JSON, "not JSON"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"x\": [1, 2, 3]}"), REJECT_JSON, "duplicate"},
     {JSON(MODEL_REAL, "[1, 2, 3]"), REJECT_JSON, "a list, expected an object"},
-    {JSON(MODEL_REAL, "{}"), REJECT_JSON, "no \"x\""},
+    {JSON(MODEL_REAL, "{}"), REJECT_JSON, "missing \"x\""},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"lear\": false}"), REJECT_JSON, "unknown member 'lear'"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"\\u001b[2J\": 0}"), REJECT_JSON, "member '?[2J'"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"stream\": 7}"), REJECT_JSON, "expected a string"},
@@ -73,7 +73,7 @@ static const struct bad bad_json[] = {
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"sequence\": -1}"), REJECT_JSON, "whole number"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"sequence\": 1e17}"), REJECT_JSON, "whole number"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"sequence\": 9007199254740993}"), REJECT_JSON,
-     "\"sequence\" is no whole number from 0 to 9007199254740991"},
+     "\"sequence\" must be a whole number from 0 to 9007199254740991"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"producer\": 7}"), REJECT_JSON, "hexadecimal"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"producer\": \"\"}"), REJECT_JSON, "hexadecimal"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"producer\": \"0x1\"}"), REJECT_JSON, "hexadecimal"},
@@ -100,18 +100,18 @@ static const struct bad bad_json[] = {
     {JSON(MODEL_REAL, "{\"x\": [[1, 2, 3], [1, 2, 3]], \"y\": [1, 2]}"), REJECT_Y_SIZE, "2 steps"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"y\": [1, -1e39]}"), REJECT_Y_VALUE, "infinite"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"y\": false}"), REJECT_Y_SIZE, "false"},
-    {JSON(MODEL_HOLD, "{\"x\": [1, 2], \"y\": [1, 2]}"), REJECT_Y_GIVEN, "send no y"},
+    {JSON(MODEL_HOLD, "{\"x\": [1, 2], \"y\": [1, 2]}"), REJECT_Y_GIVEN, "y is not allowed"},
     {JSON(MODEL_CHARACTERS, "{\"x\": 1.5}"), REJECT_X_VALUE, "whole"},
     {JSON(MODEL_CHARACTERS, "{\"x\": -1}"), REJECT_X_VALUE, "whole"},
     {JSON(MODEL_CHARACTERS, "{\"x\": 5}"), REJECT_X_VALUE, "expected 0..4"},
     {JSON(MODEL_CHARACTERS, "{\"x\": 4294967296}"), REJECT_X_VALUE, "whole"},
-    {JSON(MODEL_CHARACTERS, "{\"x\": null}"), REJECT_X_VALUE, "can not be missing"},
+    {JSON(MODEL_CHARACTERS, "{\"x\": null}"), REJECT_X_VALUE, "cannot be missing"},
     {JSON(MODEL_CHARACTERS, "{\"x\": \"a\"}"), REJECT_JSON, "a string"},
     {JSON(MODEL_COLUMNS, "{\"x\": [1, 1.5, 2]}"), REJECT_X_VALUE, "whole"},
-    {JSON(MODEL_COLUMNS, "{\"x\": [1, null, 2]}"), REJECT_X_VALUE, "can not be missing"},
+    {JSON(MODEL_COLUMNS, "{\"x\": [1, null, 2]}"), REJECT_X_VALUE, "cannot be missing"},
     {JSON(MODEL_COLUMNS, "{\"x\": [1, 5, 2]}"), REJECT_X_VALUE, "column host is 5"},
     {JSON(MODEL_COLUMNS, "{\"x\": [[1, 2, 3], [1, 2, null]]}"), REJECT_X_VALUE,
-     "column hour has a NaN at step 1"},
+     "column hour is NaN at step 1"},
     {JSON(MODEL_COLUMNS, "{\"x\": [1, 2]}"), REJECT_X_SIZE, "2 numbers"},
     {JSON(MODEL_TAGS, "{\"x\": 1, \"y\": 3}"), REJECT_Y_VALUE, "3 at step 0"},
     {JSON(MODEL_TAGS, "{\"x\": [1, 2], \"y\": 1}"), REJECT_Y_SIZE, "2 steps"},
@@ -120,7 +120,7 @@ static const struct bad bad_json[] = {
 
 static void bad_json_is_rejected_with_a_reason(void **state) {
     for (size_t n = 0; n < COUNT(bad_json); n++)
-        assert_rejected(*state, &bad_json[n].message, n, bad_json[n].reason, bad_json[n].says);
+        assert_rejected(*state, &bad_json[n].message, n, bad_json[n].reason, bad_json[n].sentence);
 }
 
 static void json_names_its_producer(void **state) {
@@ -188,7 +188,7 @@ static void json_of_many_steps_is_bounded(void **state) {
     }
 }
 
-/* A number anywhere in a long x is looked at, wherever the frame begins. */
+/* All numbers of a long x are checked, at any alignment of the frame. */
 static void no_number_is_overlooked_at_any_alignment(void **state) {
     enum { STEPS = 67 };
     struct bench *bench = *state;
@@ -212,25 +212,27 @@ static void no_number_is_overlooked_at_any_alignment(void **state) {
 static const struct bad bad_without_header[] = {
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3, 4, 5, 6)}, 2},
      REJECT_X_SIZE,
-     "x has 24 bytes: float64? 3 float32 are expected (12 bytes); two steps need a header, or "
+     "x has 24 bytes (float64?), expected 3 float32 (12 bytes); two steps require a header, or "
      "examples.steps: many"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3, 4, 5, 6), REALS(1, 2, 3, 4)}, 3},
      REJECT_X_SIZE,
      "float64?"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3, 4, 5, 6, 7, 8, 9)}, 2},
      REJECT_X_SIZE,
-     "36 bytes (3 steps of 3 float32) and no header: several steps need one"},
+     "36 bytes (3 steps of 3 float32) and no header; several steps require a header"},
     {{MODEL_HOLD, {TEXT("a"), REALS(1, 2, 3, 4), NONE}, 3}, REJECT_X_SIZE, "float64?"},
-    {{MODEL_CHARACTERS, {TEXT("a"), WHOLES(1, 0)}, 2}, REJECT_X_SIZE, "8 bytes: int64? 1 uint32"},
+    {{MODEL_CHARACTERS, {TEXT("a"), WHOLES(1, 0)}, 2},
+     REJECT_X_SIZE,
+     "8 bytes (int64?), expected 1 uint32"},
     {{MODEL_REAL, {TEXT("a"), TEXT("123456")}, 2},
      REJECT_X_SIZE,
-     "x has 6 bytes: float16? 3 float32 are expected (12 bytes)"},
+     "x has 6 bytes (float16?), expected 3 float32 (12 bytes)"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), REALS(1, 2, 3, 4)}, 3},
      REJECT_Y_SIZE,
-     "y has 16 bytes: float64? 2 float32 are expected (8 bytes)"},
+     "y has 16 bytes (float64?), expected 2 float32 (8 bytes)"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3, 4, 5, 6), REALS(1, 2), {frozen_header, 24}}, 4},
      REJECT_Y_SIZE,
-     "x has 24 bytes: float64? 3 float32 are expected (12 bytes) a step"},
+     "x has 24 bytes (float64?), expected 3 float32 (12 bytes) per step"},
 };
 
 static const struct good good_of_one_step[] = {
@@ -248,7 +250,7 @@ static void a_message_without_header_is_one_step(void **state) {
         assert_int_equal(decoder_open(&one.decoders[m], &one.models[m], false, NULL), 0);
     for (size_t n = 0; n < COUNT(bad_without_header); n++)
         assert_rejected(&one, &bad_without_header[n].message, n, bad_without_header[n].reason,
-                        bad_without_header[n].says);
+                        bad_without_header[n].sentence);
     for (size_t n = 0; n < COUNT(good_of_one_step); n++) {
         struct example e;
         char why[REJECT_WHY_SIZE] = "";
@@ -262,22 +264,23 @@ static void a_message_without_header_is_one_step(void **state) {
 #define SCHEMA(model, members) JSON(model, "{\"schema\": {" members "}}")
 static const struct bad bad_schemas[] = {
     {SCHEMA(MODEL_REAL, "\"dtype\": \"float64\""), REJECT_SCHEMA,
-     "dtype is 'float64', but this model takes float32"},
-    {SCHEMA(MODEL_REAL, "\"columns\": 4"), REJECT_SCHEMA, "has 4 columns, but this model takes 3"},
+     "dtype is 'float64', expected float32"},
+    {SCHEMA(MODEL_REAL, "\"columns\": 4"), REJECT_SCHEMA, "has 4 columns, expected 3"},
     {SCHEMA(MODEL_REAL, "\"columns\": [\"a\", \"b\"]"), REJECT_SCHEMA, "has 2 columns"},
     {SCHEMA(MODEL_REAL, "\"columns\": [\"a\", \"b\", \"c\", {\"name\": \"time\"}, \"e\"]"),
-     REJECT_SCHEMA, "has 5 columns, but this model takes 3: 'time' is the first too many"},
+     REJECT_SCHEMA, "has 5 columns, expected 3: 'time' is the first extra one"},
     {SCHEMA(MODEL_REAL, "\"columns\": 3, \"targets\": [\"y\"]"), REJECT_SCHEMA,
-     "has 1 targets, but this model takes 2"},
-    {SCHEMA(MODEL_HOLD, "\"targets\": 2"), REJECT_SCHEMA, "2 targets, but this model's target is"},
-    {SCHEMA(MODEL_CHARACTERS, "\"dtype\": \"int64\""), REJECT_SCHEMA, "takes uint32"},
+     "has 1 targets, expected 2"},
+    {SCHEMA(MODEL_HOLD, "\"targets\": 2"), REJECT_SCHEMA, "2 targets, expected 0"},
+    {SCHEMA(MODEL_CHARACTERS, "\"dtype\": \"int64\""), REJECT_SCHEMA, "expected uint32"},
     {SCHEMA(MODEL_TAGS, "\"target_dtype\": \"float32\""), REJECT_SCHEMA, "target_dtype is"},
-    {SCHEMA(MODEL_REAL, "\"dtype\": 32"), REJECT_JSON, "\"dtype\" is no string"},
-    {SCHEMA(MODEL_REAL, "\"columns\": 2.5"), REJECT_JSON, "no list of names and no count"},
-    {SCHEMA(MODEL_REAL, "\"columns\": [1, 2, 3]"), REJECT_JSON, "no list of names"},
-    {SCHEMA(MODEL_REAL, "\"columns\": -1"), REJECT_JSON, "no list of names"},
-    {SCHEMA(MODEL_REAL, "\"columns\": [{\"kind\": \"a\"}]"), REJECT_JSON, "no list of names"},
-    {JSON(MODEL_REAL, "{\"schema\": 7}"), REJECT_JSON, "no object"},
+    {SCHEMA(MODEL_REAL, "\"dtype\": 32"), REJECT_JSON, "\"dtype\" must be a string"},
+    {SCHEMA(MODEL_REAL, "\"columns\": 2.5"), REJECT_JSON, "must be a list of names or a count"},
+    {SCHEMA(MODEL_REAL, "\"columns\": [1, 2, 3]"), REJECT_JSON, "must be a list of names"},
+    {SCHEMA(MODEL_REAL, "\"columns\": -1"), REJECT_JSON, "must be a list of names"},
+    {SCHEMA(MODEL_REAL, "\"columns\": [{\"kind\": \"a\"}]"), REJECT_JSON,
+     "must be a list of names"},
+    {JSON(MODEL_REAL, "{\"schema\": 7}"), REJECT_JSON, "must be an object"},
     {JSON(MODEL_REAL, "{\"schema\": {}, \"x\": [1, 2, 3]}"), REJECT_JSON,
      "unknown member 'schema'"},
 };
@@ -293,7 +296,7 @@ static const struct message good_schemas[] = {
 static void schemas_are_checked_and_no_examples(void **state) {
     for (size_t n = 0; n < COUNT(bad_schemas); n++)
         assert_rejected(*state, &bad_schemas[n].message, n, bad_schemas[n].reason,
-                        bad_schemas[n].says);
+                        bad_schemas[n].sentence);
     for (size_t n = 0; n < COUNT(good_schemas); n++) {
         struct example e;
         char why[REJECT_WHY_SIZE] = "";
@@ -326,14 +329,14 @@ static const struct message good_notes[] = {
 };
 
 static const struct bad bad_notes[] = {
-    {NOTED({long_note, WIRE_NOTE_MAX + 1}), REJECT_FRAMES, "its note has 1001 bytes"},
-    {NOTED(TEXT("\xFF")), REJECT_FRAMES, "its note is not UTF-8"},
+    {NOTED({long_note, WIRE_NOTE_MAX + 1}), REJECT_FRAMES, "the note has 1001 bytes"},
+    {NOTED(TEXT("\xFF")), REJECT_FRAMES, "the note must be UTF-8"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {note_header, 24}}, 4},
      REJECT_FRAMES,
-     "it has 4 frames, expected 5 by its header"},
+     "the message has 4 frames, expected 5 according to its header"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {frozen_header, 24}, TEXT("note")}, 5},
      REJECT_FRAMES,
-     "it has 5 frames, expected 4 by its header"},
+     "the message has 5 frames, expected 4 according to its header"},
     {{MODEL_REAL, {TEXT("{\"x\": [1, 2, 3], \"note\": 7}")}, 1}, REJECT_JSON, "expected a string"},
 };
 
@@ -350,7 +353,8 @@ static void a_note_is_handed_on(void **state) {
         assert_int_equal(e.steps, 1);
     }
     for (size_t n = 0; n < COUNT(bad_notes); n++)
-        assert_rejected(*state, &bad_notes[n].message, n, bad_notes[n].reason, bad_notes[n].says);
+        assert_rejected(*state, &bad_notes[n].message, n, bad_notes[n].reason,
+                        bad_notes[n].sentence);
 }
 
 static void frame_limit_leaves_room_for_the_largest_example(void **state) {

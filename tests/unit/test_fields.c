@@ -1,5 +1,4 @@
-/* The table of fields: that everything made of it is sound, and that what it says of kinds is what
-   their descriptors say. */
+/* The table of fields: its consistency, and its agreement with the descriptors of kinds. */
 #include <ctype.h>
 #include <math.h>
 #include <setjmp.h>
@@ -19,7 +18,7 @@
 
 enum { TEXT_SIZE = 1024 };
 
-/* Each field with each, of all tables. */
+/* Compare each field with each other, in all tables. */
 typedef void check_pair(const struct field *a, const struct field *b, bool same_table);
 
 static void check_pairs(check_pair *check) {
@@ -48,7 +47,7 @@ static void names_are_taken_once(void **state) {
     check_pairs(check_names);
 }
 
-/* Names are columns of SQL, and go unquoted. */
+/* Names are unquoted columns of SQL. */
 static void check_name(const char *name) {
     static const char *const words[] = {"index",  "order", "group",    "from",     "to",
                                         "values", "table", "where",    "limit",    "select",
@@ -63,7 +62,7 @@ static void check_name(const char *name) {
 static void check_metric(const struct field *field) {
     const char *name = field->metric.name, *unit = field->metric.unit;
     assert_int_equal(strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_"), strlen(name));
-    if (unit) /* OpenMetrics wants it at the end */
+    if (unit) /* OpenMetrics requires it at the end */
         assert_string_equal(name + strlen(name) - strlen(unit), unit);
 }
 
@@ -95,7 +94,7 @@ static void rows_are_whole(void **state) {
         }
 }
 
-/* fields_write opens a group once. */
+/* fields_write opens each group once. */
 static void groups_stand_together(void **state) {
     for (int t = 0; t < FIELD_TABLES; t++)
         for (int i = 1; i < field_tables[t].count; i++) {
@@ -117,7 +116,7 @@ static json_t *written(enum field_table_of table, const void *values, unsigned h
     return object;
 }
 
-/* Rows without names are a list, with names an object. */
+/* Rows without names are a list; rows with names are an object. */
 static void rows_are_objects(void **state) {
     static const char *const names[] = {"last", "ar3"};
     const double numbers[] = {1, 0.25, NAN, 0.75}, errors[] = {2, 1, 0.5, 4, 3, NAN};
@@ -135,7 +134,7 @@ static void rows_are_objects(void **state) {
     json_decref(object);
 }
 
-/* What is written is read at the same place. */
+/* Written values are read from the same member. */
 static void values_come_back(void **state) {
     struct loss_fields loss;
     fields_clear(FIELDS_OF_LOSS, &loss);
@@ -172,7 +171,8 @@ static void what_is_not_there_is_left_out(void **state) {
     assert_true(json_is_null(json_object_get(object, "resumed")));
     assert_true(json_is_null(json_object_get(object, "uptime")));
     assert_true(json_is_false(json_object_get(object, "predictions")));
-    assert_true(json_is_null(json_object_get(object, "checkpoint"))); /* since its fields can be */
+    /* because its fields can be null */
+    assert_true(json_is_null(json_object_get(object, "checkpoint")));
     assert_null(json_object_get(object, "journal"));
     assert_null(json_object_get(object, "security"));
     json_decref(object);

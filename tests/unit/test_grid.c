@@ -1,4 +1,4 @@
-/* Tables of texts, as reports print them. */
+/* Tables of texts in reports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 enum { COLUMNS = 30, ROWS = 2, WIDTH = 200 };
 
-/* Each column keeps its own title and texts, however many there are. */
+/* Each column keeps its title and texts, for any number of columns. */
 static void prints_all_columns(void **unused) {
     struct grid grid;
     char *text = NULL, expected[4 * WIDTH] = "", word[16];
@@ -21,7 +21,7 @@ static void prints_all_columns(void **unused) {
     for (int i = 0; i < COLUMNS; i++) {
         snprintf(word, sizeof word, "c%d", 10 + i);
         size_t column =
-            i > 0 ? grid_add(&grid, word, true, 0) : 0; /* the first was opened with it */
+            i > 0 ? grid_add(&grid, word, true, 0) : 0; /* grid_open added the first one */
         assert_int_equal(column, i);
         for (size_t row = 0; row < ROWS; row++)
             snprintf(grid_text(&grid, row, column), GRID_TEXT_SIZE, "%zu%d", row + 1, 10 + i);

@@ -747,7 +747,7 @@ static void invalid_messages_are_ignored(void **unused) {
             }
             take(history, (enum topic)topic, body);
         }
-    struct message broken = {.topic = TOPIC_LOSS, .problem = "its second frame is not JSON"};
+    struct message broken = {.topic = TOPIC_LOSS, .problem = "the second frame is not JSON"};
     assert_int_equal(history_take(history, ENDPOINT, &broken), 0);
     struct history_series series = losses(history, 1, ALL);
     assert_int_equal(series.points, sizeof values / sizeof *values);

@@ -1,4 +1,4 @@
-/* The examples socket: kinds of sockets, what is rejected on the way, and how it is announced. */
+/* The examples socket: kinds of sockets, rejections, and their announcements. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -85,7 +85,7 @@ static void send_short(struct bench *bench, const char *key) {
     send_frame(bench, x, sizeof x, false);
 }
 
-/* Take the next example, waiting for it. */
+/* Wait for the next example and take it. */
 static struct example take(struct bench *bench, uint64_t now) {
     struct example example;
     struct error error;
@@ -124,8 +124,8 @@ static void examples_come_in_order_and_stamped(void **state) {
     assert_nothing_waits(*state);
 }
 
-/* What an XPUB socket sends before the subscription has come is lost. A SUB socket answers a new
-   peer when it is polled. */
+/* Messages of an XPUB socket before the subscription arrives are lost. A SUB socket answers a
+   new peer when it is polled. */
 static void wait_for_subscription(struct bench *bench) {
     zmq_pollitem_t items[] = {{.socket = bench->feeder, .events = ZMQ_POLLIN},
                               {.socket = ingest_socket(bench->ingest), .events = ZMQ_POLLIN}};
@@ -218,7 +218,7 @@ static void a_message_of_many_frames_leaves_nothing_behind(void **state) {
     assert_int_equal(ingest_rejected(bench->ingest, REJECT_NOT), 35);
 }
 
-/* So that control requests are answered in the midst of a flood. */
+/* Control requests must be answered during a flood. */
 static void a_flood_of_bad_messages_does_not_hold_the_caller(void **state) {
     struct bench *bench = *state;
     open_pair(bench);
@@ -240,10 +240,9 @@ static int option_of(void *socket, int name) {
     return value;
 }
 
-/* A paused daemon leaves its examples socket unread, and with it the answers to its own heartbeats:
-   by these it would give up feeders that are there, and the examples they have sent; and libzmq
-   aborts at a heartbeat for a peer that has left what it sent. The system's probes find those that
-   are gone. */
+/* A paused daemon does not read its examples socket, including answers to its own heartbeats.
+   With heartbeats it would disconnect living feeders and lose their examples. libzmq also aborts
+   at a heartbeat to a lost peer with unread messages. The system's probes detect lost peers. */
 static void no_socket_has_heartbeats(void **state) {
     struct bench *bench = *state;
     const struct control_command none = {.name = NULL};
@@ -257,14 +256,14 @@ static void no_socket_has_heartbeats(void **state) {
         intervals[n] = option_of(sockets[n], ZMQ_HEARTBEAT_IVL);
         probes[n] = option_of(sockets[n], ZMQ_TCP_KEEPALIVE);
     }
-    control_close(&control); /* before anything can fail: the context waits for its sockets */
+    control_close(&control); /* before any assertion can fail: the context waits for its sockets */
     for (size_t n = 0; n < 2; n++) {
         assert_int_equal(intervals[n], 0);
         assert_int_equal(probes[n], 1);
     }
 }
 
-/* A frame that is larger than any example never gets as far as a queue. */
+/* A frame larger than any example does not reach a queue. */
 static void a_huge_frame_is_not_received(void **state) {
     struct bench *bench = *state;
     struct config config = config_of("tcp://127.0.0.1:*", false, EXAMPLES_PULL);
@@ -292,8 +291,7 @@ static void a_huge_frame_is_not_received(void **state) {
     assert_int_equal(ingest_rejected(bench->ingest, REJECT_NOT), 0);
 }
 
-/* --- announcements -------------------------------------------------------------------------------
- */
+/* ---- Announcements ---- */
 
 /* The number in "rejected N examples", 1 for "an example". */
 static uint64_t announced(const char *text) {
@@ -346,7 +344,7 @@ static void announcement_names_stream_and_fault(void **state) {
     take_all(bench);
     assert_true(ingest_announce(bench->ingest, 0, text, sizeof text));
     assert_string_equal(text, "rejected an example of stream 'sensor-7' (x_size): x has 8 bytes (2 "
-                              "numbers), expected a multiple of 12 (3 float32 a step)");
+                              "numbers), expected a multiple of 12 (3 float32 per step)");
     send_short(bench, "sensor-7");
     send_short(bench, "a\n\x1B[2Jb\xC2\x85");
     take_all(bench);
@@ -355,7 +353,7 @@ static void announcement_names_stream_and_fault(void **state) {
     assert_true(ingest_announce(bench->ingest, second, text, sizeof text));
     assert_string_equal(text,
                         "rejected 2 examples (x_size), the last of stream 'a?\?[2Jb?\?': x has "
-                        "8 bytes (2 numbers), expected a multiple of 12 (3 float32 a step)");
+                        "8 bytes (2 numbers), expected a multiple of 12 (3 float32 per step)");
 }
 
 static void schemas_are_announced_as_such(void **state) {
@@ -368,8 +366,8 @@ static void schemas_are_announced_as_such(void **state) {
     take_all(bench);
     assert_true(ingest_announce(bench->ingest, 0, text, sizeof text));
     assert_string_equal(text,
-                        "rejected 2 schemas (schema), the last: the schema has 2 columns, but "
-                        "this model takes 3");
+                        "rejected 2 schemas (schema), the last: the schema has 2 columns, expected "
+                        "3");
 }
 
 static void a_long_key_is_shortened_between_characters(void **state) {
@@ -385,7 +383,7 @@ static void a_long_key_is_shortened_between_characters(void **state) {
         assert_true(ingest_announce(bench->ingest, UINT64_MAX, text, sizeof text));
         assert_true(wire_is_utf8(text, strlen(text)));
         assert_non_null(strstr(text, "...'"));
-        assert_non_null(strstr(text, "a step)"));
+        assert_non_null(strstr(text, "per step)"));
     }
 }
 

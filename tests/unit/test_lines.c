@@ -1,5 +1,5 @@
-/* What lines of logs become: numbers masked, times read. Templates are compared with a second form
-   of the algorithm in tests/programs/test_feed_lines.py. */
+/* Processing of log lines: masked numbers, and times. tests/programs/test_feed_lines.py compares
+   templates with a second implementation. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void test_numbers_are_masked(void **state) {
     }
 }
 
-/* The worst line: nothing but numbers, and too long. */
+/* The worst line: only numbers, and too long. */
 static void test_long_lines_are_cut(void **state) {
     static char line[3 * DRAIN_LINE_MAX], masked[DRAIN_MASKED_SIZE];
     for (size_t i = 0; i + 1 < sizeof line; i++)
@@ -56,21 +56,21 @@ static void test_times_are_read(void **state) {
     static const struct {
         const char *line;
         double time;
-        const char *rest; /* NULL: there is no time */
+        const char *rest; /* NULL: no time */
     } CASES[] = {
         {"2016-07-01T12:34:56Z x", 1467376496, "x"},
         {"2016-07-01T12:34:56.789+02:00 x", 1467376496.789 - 7200, "x"},
         {"2016-07-01 12:34:56.5-0130 x", 1467376496.5 + 5400, "x"},
         {"2016-07-01 12:34:56,789 +01 x", 1467376496.789 - 3600, "x"},
         {"2016/07/01 12:34:56 [error] x", 1467376496 - 32400,
-         "[error] x"}, /* TZ: nine hours east */
+         "[error] x"}, /* TZ is nine hours east of UTC */
         {"2016-07-01 12:34:56", 1467376496 - 32400, ""},
         {"[2016-07-01 12:34:56] x", 1467376496 - 32400, " x"},
         {"2016-07-01 12:34:56: x", 1467376496 - 32400, " x"},
         {"<34>1 2016-07-01T12:34:56Z h", 1467376496, "h"},
         {"<34>Nov 22 10:00:01 h", 1795341601 - 32400, "h"},
         {"Nov  2 10:00:01.25 h", 1793613601.25 - 32400, "h"},
-        {"Dec 31 10:00:00 h", 1767175200 - 32400, "h"}, /* of the year before */
+        {"Dec 31 10:00:00 h", 1767175200 - 32400, "h"}, /* of the previous year */
         {"1467376496 x", 1467376496, "x"},
         {"[1467376496.25] x", 1467376496.25, " x"},
         {"[1467376496.25 x", 0, NULL},

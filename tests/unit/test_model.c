@@ -1,4 +1,4 @@
-/* The table of tensors against the contract's names and shapes, and the starting values. */
+/* The table of tensors against the documented names and shapes, and the starting values. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -149,7 +149,7 @@ static void outputs_follow_the_loss(void **state) {
         model_build(&model, &architecture);
         assert_int_equal(model.outputs, cases[n].outputs);
         assert_int_equal(model.target_size, cases[n].target_size);
-        /* state and output; per position the state before, x, y and the mark. */
+        /* state and output; per position the state before, x, y and the mark */
         assert_int_equal(slot_record_size(&model, 4),
                          SIZE + cases[n].outputs + 5 * (SIZE + INPUTS + cases[n].target_size + 1));
     }
@@ -165,7 +165,7 @@ static void optimizers_keep_what_they_need(void **state) {
     assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_cocob}), 5);
 }
 
-/* Algorithm 2 of the paper, computed with Python in double, the starting value 0.5. */
+/* Algorithm 2 of the paper, computed with Python in double, with starting value 0.5. */
 static void cocob_is_algorithm_2(void **state) {
     enum { UPDATES = 8 };
     static const float gradients[UPDATES] = {0, 0.3F, -0.1F, 0.25F, 0.4F, 0.4F, -0.8F, 0.1F};
@@ -212,7 +212,7 @@ static void recurrent_weights_are_orthogonal_per_gate(void **state) {
                 assert_true(fabs(product - (a == b)) < 1e-6);
             }
     }
-    /* Each gate has a matrix of its own. */
+    /* Each gate has its own matrix. */
     assert_memory_not_equal(values, values + WIDE * WIDE, WIDE * WIDE * sizeof *values);
     free(values);
 }

@@ -1,6 +1,5 @@
-/* Mutated messages: none crashes, and none that is accepted breaks a rule, by rules written a
- * second time.
- */
+/* Mutated messages never crash, and accepted ones follow the rules, which a second
+   implementation checks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -79,7 +78,7 @@ static void mutations_never_pass_for_examples(void **state) {
             if (!m.frames[f].data)
                 m.frames[f] = (struct frame)NONE;
             mutate(&m.frames[f], bytes, &seed);
-            /* Exactly as large as the frame, so that a sanitizer sees every byte beyond. */
+            /* exactly as large as the frame, so that a sanitizer detects reads beyond it */
             room[f] = malloc(m.frames[f].size + 1);
             m.frames[f].data = memcpy(room[f] + 1, bytes, m.frames[f].size);
         }
@@ -96,9 +95,7 @@ static void mutations_never_pass_for_examples(void **state) {
         for (size_t f = 0; f < EXAMPLE_FRAMES_MAX; f++)
             free(room[f]);
     }
-    /* The mutations reach every check of an example by itself, and the checks let good ones
-     * through.
-     */
+    /* The mutations reach every check of an example, and the checks accept valid ones. */
     assert_true(accepted > MUTATIONS / 20 && accepted < MUTATIONS / 2);
     for (int r = 1; r < REJECT_CONFLICT; r++)
         assert_true(reasons[r] > MUTATIONS / 1000);

@@ -1,4 +1,4 @@
-/* The parser of command lines: each type of a value, what it complains of, how it prints --help. */
+/* The parser of command lines: all types of values, errors, and --help. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,9 +56,9 @@ static struct command_line line = {
     .groups = {{NULL, rows, &values}},
 };
 
-/* What is written to `descriptor` while options_parse reads the words, "a b c", is left in `said`;
-   returns its status. */
-static char said[TEXT_SIZE];
+/* Parse the words of "a b c", and store the output to `descriptor` in `printed`; returns the
+   status. */
+static char printed[TEXT_SIZE];
 static int parse_writing(int descriptor, const char *words) {
     static char copy[TEXT_SIZE];
     char *argv[WORDS + 2] = {(char *)"program"}, *rest = copy, *word;
@@ -78,14 +78,14 @@ static int parse_writing(int descriptor, const char *words) {
     dup2(saved, descriptor);
     close(saved);
     rewind(file);
-    said[fread(said, 1, sizeof said - 1, file)] = '\0';
+    printed[fread(printed, 1, sizeof printed - 1, file)] = '\0';
     fclose(file);
     return status;
 }
 
 static void assert_taken(const char *words) {
     int status = parse_writing(STDERR_FILENO, words);
-    assert_string_equal(said, "");
+    assert_string_equal(printed, "");
     assert_int_equal(status, OPTIONS_GO_ON);
 }
 
@@ -93,7 +93,7 @@ static void assert_refused(const char *words, const char *sentence) {
     char expected[TEXT_SIZE];
     int status = parse_writing(STDERR_FILENO, words);
     snprintf(expected, sizeof expected, "program: %s\nTry 'program --help'.\n", sentence);
-    assert_string_equal(said, expected);
+    assert_string_equal(printed, expected);
     assert_int_equal(status, EX_USAGE);
 }
 
@@ -117,62 +117,61 @@ static void test_values(void **state) {
     assert_string_equal(values.list.values[1], "b");
     assert_string_equal(values.taken, "hello");
     assert_string_equal(operands[0], "-a");
-    assert_taken("--fi x --cho one a"); /* cut short */
+    assert_taken("--fi x --cho one a"); /* abbreviated */
 }
 
 static void test_complaints(void **state) {
-    assert_refused("a", "--file=FILE is missing");
-    assert_refused("-f x", "FIRST is missing");
+    assert_refused("a", "missing option --file=FILE");
+    assert_refused("-f x", "missing FIRST");
     assert_refused("-f x a b c", "unexpected argument 'c'");
-    assert_refused("--bogus=3", "there is no option --bogus");
-    assert_refused("-q", "there is no option -q");
-    assert_refused("-1", "there is no option -1; a number below 0 goes after --");
-    assert_refused("-lq", "there is no option -q");
-    assert_refused("--text", "--text needs a value: --text=TEXT");
-    assert_refused("-t", "--text needs a value: --text=TEXT");
-    assert_refused("--loud=yes", "--loud takes no value");
-    assert_refused("--l", "--l is the beginning of several options");
-    assert_refused("--choice four", "--choice: found 'four', expected one, two or three");
-    assert_refused("-n 0", "--count: found '0', expected a whole number in 1..10");
-    assert_refused("-n -1", "--count: found '-1', expected a whole number in 1..10");
-    assert_refused("-n 3x", "--count: found '3x', expected a whole number in 1..10");
+    assert_refused("--bogus=3", "unknown option --bogus");
+    assert_refused("-q", "unknown option -q");
+    assert_refused("-1", "unknown option -1; write -- before negative numbers");
+    assert_refused("-lq", "unknown option -q");
+    assert_refused("--text", "--text requires a value: --text=TEXT");
+    assert_refused("-t", "--text requires a value: --text=TEXT");
+    assert_refused("--loud=yes", "--loud does not take a value");
+    assert_refused("--l", "ambiguous option --l");
+    assert_refused("--choice four", "--choice: expected one, two or three, got 'four'");
+    assert_refused("-n 0", "--count: expected a whole number from 1 to 10, got '0'");
+    assert_refused("-n -1", "--count: expected a whole number from 1 to 10, got '-1'");
+    assert_refused("-n 3x", "--count: expected a whole number from 1 to 10, got '3x'");
     assert_refused("-n 99999999999999999999",
-                   "--count: found '99999999999999999999', expected a whole number in 1..10");
-    assert_refused("--real 1.5", "--real: found '1.5', expected a number in -1..1");
-    assert_refused("--real nan", "--real: found 'nan', expected a number in -1..1");
-    assert_refused("--positive 0",
-                   "--positive: found '0', expected a number greater than 0, at most 5");
-    assert_refused("-s -1", "--seconds: found '-1', expected seconds in 0..1000000");
-    assert_refused("-s soon", "--seconds: found 'soon', expected seconds in 0..1000000");
-    assert_refused("--list a --list a", "--list=a is given twice");
-    assert_refused("--list a --list b --list c", "--list=c: it can be given 2 times at most");
+                   "--count: expected a whole number from 1 to 10, got '99999999999999999999'");
+    assert_refused("--real 1.5", "--real: expected a number from -1 to 1, got '1.5'");
+    assert_refused("--real nan", "--real: expected a number from -1 to 1, got 'nan'");
+    assert_refused("--positive 0", "--positive: expected a number above 0 and at most 5, got '0'");
+    assert_refused("-s -1", "--seconds: expected seconds from 0 to 1000000, got '-1'");
+    assert_refused("-s soon", "--seconds: expected seconds from 0 to 1000000, got 'soon'");
+    assert_refused("--list a --list a", "--list=a: duplicate value");
+    assert_refused("--list a --list b --list c", "--list=c: may be given at most 2 times");
     assert_refused("--taken 0123456789abcdef", "--taken is too long");
-    assert_refused("--bo\033gus", "there is no option --bo?gus");
+    assert_refused("--bo\033gus", "unknown option --bo?gus");
 }
 
 static void test_help(void **state) {
     assert_int_equal(parse_writing(STDOUT_FILENO, "--help"), EX_OK);
     assert_string_equal(
-        said, "Usage: program [OPTION]... --file=FILE FIRST [SECOND]\n"
-              "Does something.\n"
-              "\n"
-              "  -l, --loud             be loud\n"
-              "      --not-quiet        do not be quiet\n"
-              "  -t, --text=TEXT        a text\n"
-              "                         and another line of it\n"
-              "  -f, --file=FILE        a file\n"
-              "      --choice=WHICH     one of them\n"
-              "  -n, --count=N          a count\n"
-              "      --real=X           a number\n"
-              "      --positive=X       a number\n"
-              "  -s, --seconds=SECONDS  a time\n"
-              "      --list=TEXT        may be repeated, and its help is so long that it takes\n"
-              "                         more than a line\n"
-              "      --taken=TEXT       by a function\n"
-              "  -h, --help             print this and end\n"
-              "  -V, --version          print the version and end\n");
+        printed, "Usage: program [OPTION]... --file=FILE FIRST [SECOND]\n"
+                 "Does something.\n"
+                 "\n"
+                 "  -l, --loud             be loud\n"
+                 "      --not-quiet        do not be quiet\n"
+                 "  -t, --text=TEXT        a text\n"
+                 "                         and another line of it\n"
+                 "  -f, --file=FILE        a file\n"
+                 "      --choice=WHICH     one of them\n"
+                 "  -n, --count=N          a count\n"
+                 "      --real=X           a number\n"
+                 "      --positive=X       a number\n"
+                 "  -s, --seconds=SECONDS  a time\n"
+                 "      --list=TEXT        may be repeated, and its help is so long that it takes\n"
+                 "                         more than a line\n"
+                 "      --taken=TEXT       by a function\n"
+                 "  -h, --help             print this help\n"
+                 "  -V, --version          print the version\n");
     assert_int_equal(parse_writing(STDOUT_FILENO, "--version --bogus"), EX_OK);
-    assert_string_equal(said, "program " PACKAGE_VERSION "\n");
+    assert_string_equal(printed, "program " PACKAGE_VERSION "\n");
 }
 
 static void test_commands(void **state) {

@@ -1,6 +1,5 @@
-/* What is there: the probe against libzmq's sockets of each kind, with and without keys, and
-   against what is no ZeroMQ; what an inquiry makes of it; and what the monitor tells of a socket.
- */
+/* The probe against libzmq's sockets of each kind, with and without keys, and against other
+   servers; results of inquiries, and events of monitors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,7 +26,7 @@
 
 enum { ENDPOINT_SIZE = 128, PATIENCE_MS = 20000 };
 
-#define PATIENCE 20.0 /* seconds: on a busy machine a peer may take its time */
+#define PATIENCE 20.0 /* seconds: peers may be slow on a busy machine */
 
 static const struct {
     int type;
@@ -38,7 +37,7 @@ static const struct {
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* A pair for the peer, and what a client needs to speak with it. */
+/* A key pair for the peer, and the keys of a client for it. */
 static struct key_pair peer_keys;
 static struct key_client plain, with_keys, with_wrong_keys;
 
@@ -96,7 +95,7 @@ static void test_each_kind(void **state) {
     }
 }
 
-/* Chance must have no say in it. */
+/* Repeated, because the order of events is random. */
 static void test_again_and_again(void **state) {
     struct peer plain_peer, curve_peer;
     struct probe probe;
@@ -150,14 +149,14 @@ static void test_each_transport(void **state) {
     }
 }
 
-/* ---- what is no ZeroMQ ---- */
+/* ---- Servers without ZeroMQ ---- */
 
-/* A server that takes connections, says something, reads on, and closes them or does not. */
+/* A server that accepts connections, sends something, reads on, and optionally closes them. */
 struct server {
     int listener;
-    const void *says;
+    const void *reply;
     size_t size;
-    bool closes, once; /* it takes one connection only */
+    bool closes, once; /* `once`: only one connection */
     pthread_t thread;
     char endpoint[ENDPOINT_SIZE];
 };
@@ -172,7 +171,7 @@ static void *serve(void *context) {
         if (server->once)
             close(server->listener);
         connections[count++] = connection;
-        if (server->size > 0 && write(connection, server->says, server->size) < 0)
+        if (server->size > 0 && write(connection, server->reply, server->size) < 0)
             break;
         if (server->closes) {
             shutdown(connection, SHUT_WR);
@@ -186,12 +185,12 @@ static void *serve(void *context) {
     return NULL;
 }
 
-static void open_server(struct server *server, const void *says, size_t size, bool closes,
+static void open_server(struct server *server, const void *reply, size_t size, bool closes,
                         bool once) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t address_size = sizeof address;
     const int one = 1;
-    *server = (struct server){.says = says, .size = size, .closes = closes, .once = once};
+    *server = (struct server){.reply = reply, .size = size, .closes = closes, .once = once};
     server->listener = socket(AF_INET, SOCK_STREAM, 0);
     setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     assert_int_equal(bind(server->listener, (struct sockaddr *)&address, sizeof address), 0);
@@ -215,7 +214,7 @@ static const unsigned char signature[10] = {0xff, [9] = 0x7f};
 static void test_strangers(void **state) {
     static const unsigned char old[12] = {0xff, [9] = 0x7f, 1, 3};
     static const struct {
-        const void *says;
+        const void *reply;
         size_t size;
         bool closes;
         double seconds;
@@ -233,18 +232,18 @@ static void test_strangers(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct server server;
         struct probe probe;
-        open_server(&server, cases[i].says, cases[i].size, cases[i].closes, false);
+        open_server(&server, cases[i].reply, cases[i].size, cases[i].closes, false);
         probe_ask(&probe, server.endpoint, cases[i].seconds, -1);
         assert_int_equal(probe.answer, cases[i].answer);
         close_server(&server);
     }
 }
 
-/* A greeting without keys, and commands after it that are none. */
+/* A greeting without keys, followed by invalid commands. */
 static void test_strange_commands(void **state) {
     unsigned char bytes[128] = {0xff, [9] = 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
     static const struct {
-        const char *says;
+        const char *reply;
         size_t size;
         const char *type;
     } cases[] = {
@@ -263,7 +262,7 @@ static void test_strange_commands(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct server server;
         struct probe probe;
-        memcpy(bytes + 64, cases[i].says, cases[i].size);
+        memcpy(bytes + 64, cases[i].reply, cases[i].size);
         open_server(&server, bytes, 64 + cases[i].size, true, false);
         probe_ask(&probe, server.endpoint, PATIENCE, -1);
         assert_int_equal(probe.answer, PROBE_PLAIN);
@@ -296,7 +295,7 @@ static void test_stop(void **state) {
     close(stop);
 }
 
-/* ---- inquiries ---- */
+/* ---- Inquiries ---- */
 
 static void inquire_at(struct finding *finding, int type, const struct key_client *keys, int peer,
                        bool peer_has_keys) {
@@ -323,14 +322,14 @@ static void test_findings(void **state) {
         {ZMQ_REQ, ZMQ_PULL, &plain, false, FINDING_REFUSED,
          "a PULL socket, not runneld's control socket"},
         {ZMQ_PUSH, ZMQ_ROUTER, &plain, false, FINDING_REFUSED,
-         "a ROUTER socket, not runneld's examples socket of kind pull: examples.socket of its "
-         "configuration is router, so try --socket router"},
+         "a ROUTER socket, not runneld's examples socket of kind pull: the daemon has "
+         "examples.socket: router, use --socket router"},
         {ZMQ_PUSH, ZMQ_REP, &plain, false, FINDING_REFUSED, "of kind pull"},
         {ZMQ_DEALER, ZMQ_PULL, &plain, false, FINDING_REFUSED,
          "use --socket push, or set examples.socket: router"},
-        {ZMQ_SUB, ZMQ_XPUB, &plain, true, FINDING_REFUSED, "wants keys"},
-        {ZMQ_REQ, ZMQ_PULL, &plain, true, FINDING_REFUSED, "wants keys"},
-        {ZMQ_SUB, ZMQ_XPUB, &with_keys, false, FINDING_REFUSED, "speaks without keys"},
+        {ZMQ_SUB, ZMQ_XPUB, &plain, true, FINDING_REFUSED, "requires keys"},
+        {ZMQ_REQ, ZMQ_PULL, &plain, true, FINDING_REFUSED, "requires keys"},
+        {ZMQ_SUB, ZMQ_XPUB, &with_keys, false, FINDING_REFUSED, "has no keys"},
         {ZMQ_SUB, ZMQ_XPUB, &with_keys, true, FINDING_NOTHING, ""},
         {ZMQ_REQ, ZMQ_REP, &with_keys, true, FINDING_NOTHING, ""},
         {ZMQ_PUSH, ZMQ_PULL, &with_keys, true, FINDING_NOTHING, ""},
@@ -351,7 +350,7 @@ static void test_findings(void **state) {
     }
 }
 
-/* ---- the monitor ---- */
+/* ---- The monitor ---- */
 
 struct watched {
     void *context, *socket;
@@ -378,7 +377,7 @@ static void close_watched(struct watched *watched) {
     zmq_ctx_term(watched->context);
 }
 
-/* Wait for an event of that kind, past those of other kinds. */
+/* Wait for an event of that kind, skipping others. */
 static void await(struct watched *watched, enum monitor_kind kind) {
     for (int turn = 0; turn < PATIENCE_MS / 10; turn++) {
         struct monitor_event event;
@@ -396,7 +395,7 @@ static void await(struct watched *watched, enum monitor_kind kind) {
     fail_msg("event %d has not come", kind);
 }
 
-/* Which of libzmq's events comes first is chance, and must not show. */
+/* The order of libzmq's events is random, and must not affect the result. */
 static void test_reasons(void **state) {
     static const struct {
         int type, peer;
@@ -406,10 +405,10 @@ static void test_reasons(void **state) {
     } cases[] = {
         {ZMQ_REQ, ZMQ_PULL, &plain, false, "not runneld's control socket"},
         {ZMQ_SUB, ZMQ_REP, &plain, false, "not runneld's statistics socket"},
-        {ZMQ_PUSH, ZMQ_ROUTER, &plain, false, "try --socket router"},
+        {ZMQ_PUSH, ZMQ_ROUTER, &plain, false, "use --socket router"},
         {ZMQ_DEALER, ZMQ_PULL, &plain, false, "use --socket push, or set examples.socket: router"},
-        {ZMQ_REQ, ZMQ_REP, &plain, true, "wants keys"},
-        {ZMQ_REQ, ZMQ_REP, &with_keys, false, "speaks without keys"},
+        {ZMQ_REQ, ZMQ_REP, &plain, true, "requires keys"},
+        {ZMQ_REQ, ZMQ_REP, &with_keys, false, "has no keys"},
         {ZMQ_REQ, ZMQ_XPUB, &with_keys, true, "not runneld's control socket"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -445,15 +444,15 @@ static void test_wrong_key_then_right(void **state) {
     close_watched(&watched);
 }
 
-/* What libzmq has given up is connected to again once it is what it should be. */
+/* The monitor connects again after libzmq has stopped, once the right peer is there. */
 static void test_another_peer(void **state) {
-    unsigned char says[128] = {0xff, [9] = 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
+    unsigned char reply[128] = {0xff, [9] = 0x7f, 3, 0, 'N', 'U', 'L', 'L'};
     static const char ready[] = "\x04\x18\x05READY\x0bSocket-Type\0\0\0\x03REP";
     struct server server;
     struct watched watched;
     struct peer peer;
-    memcpy(says + 64, ready, sizeof ready - 1);
-    open_server(&server, says, 64 + sizeof ready - 1, true, true);
+    memcpy(reply + 64, ready, sizeof ready - 1);
+    open_server(&server, reply, 64 + sizeof ready - 1, true, true);
     open_watched(&watched, server.endpoint, ZMQ_SUB, &plain);
     await(&watched, MONITOR_CLOSED);
     close_server(&server);

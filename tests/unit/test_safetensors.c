@@ -99,7 +99,7 @@ static void fill(struct content *content) {
     content->count = UINT64_MAX - 1;
 }
 
-/* `large` goes out whole, or in portions of `portion` bytes. */
+/* Write `large` whole, or in portions of `portion` bytes. */
 static int write_content(const struct content *content, size_t portion, safetensors_sink *sink,
                          void *context, uint64_t *size, struct error *error) {
     struct safetensors_entry entries[] = {
@@ -160,7 +160,7 @@ static void reads_what_it_wrote(void **state) {
     close(descriptor);
     check_content(&content);
 
-    /* In memory, and put in one piece: the same bytes. */
+    /* In memory, and in one piece: the same bytes. */
     struct safetensors_memory memory = {0};
     assert_int_equal(
         write_content(&content, SIZE_MAX, safetensors_to_memory, &memory, &size, &error), 0);
@@ -172,7 +172,7 @@ static void reads_what_it_wrote(void **state) {
     assert_memory_equal(stored, memory.bytes, memory.size);
     free(stored);
 
-    /* The tensors' bytes begin at a multiple of 8, so that a reader may map them. */
+    /* The tensors' bytes begin at a multiple of 8, so that readers can map them. */
     uint64_t length;
     memcpy(&length, memory.bytes, sizeof length);
     assert_int_equal(length % 8, 0);
@@ -194,7 +194,7 @@ static void a_full_disk_is_an_error(void **state) {
     close(descriptor);
 }
 
-/* A pipe takes large pieces in short writes. */
+/* A pipe accepts large pieces in short writes. */
 static void short_writes_go_on(void **state) {
     static struct content content;
     fill(&content);
@@ -234,7 +234,7 @@ static void the_writer_counts(void **state) {
     assert_int_equal(safetensors_put(writer, values, 3 * sizeof *values, &error), -1);
     assert_int_equal(safetensors_put(writer, values, sizeof *values, &error), 0);
     assert_int_equal(safetensors_finish(&writer, &error), -1);
-    assert_string_equal(error.text, "4 bytes of the file's tensors are missing");
+    assert_string_equal(error.text, "4 bytes of the tensors are missing");
     assert_null(writer);
     free(memory.bytes);
 
@@ -262,10 +262,10 @@ static void every_truncation_is_refused(void **state) {
     unsigned char longer[FROM_PYTHON_SIZE + 1] = {0};
     memcpy(longer, from_python, FROM_PYTHON_SIZE);
     store(longer, sizeof longer);
-    assert_refused("28 follow the header");
+    assert_refused("after the header, got 28");
 }
 
-/* Either refused, or all that it then says of itself can be read. */
+/* A damaged file is rejected, or all its contents can be read. */
 static void survive(void) {
     struct safetensors *file = NULL;
     struct error error;
@@ -305,7 +305,7 @@ static void no_flipped_bit_does_harm(void **state) {
 #define ENTRY(name, dtype, shape, offsets)                                                         \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
-static void what_is_wrong_is_said(void **state) {
+static void errors_name_the_cause(void **state) {
     const struct {
         const char *json;
         size_t data;
@@ -314,32 +314,33 @@ static void what_is_wrong_is_said(void **state) {
         {"", 0, "not JSON"},
         {"{\"a\":", 0, "not JSON"},
         {"[]", 0, "not a JSON object"},
-        {"{\"a\":1}", 0, "tensor a has no dtype"},
+        {"{\"a\":1}", 0, "tensor a has an unknown dtype"},
         {"{" ENTRY("a", "F32", "[1]", "[0,4]") "," ENTRY("a", "F32", "[1]", "[4,8]") "}", 8,
          "not JSON: duplicate"},
-        {"{" ENTRY("a", "F31", "[1]", "[0,4]") "}", 4, "tensor a has no dtype that is known"},
-        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "tensor a has no dtype"},
-        {"{" ENTRY("a", "F32", "1", "[0,4]") "}", 4, "tensor a has no shape"},
-        {"{" ENTRY("a", "F32", "[-1]", "[0,4]") "}", 4, "tensor a has no shape"},
-        {"{" ENTRY("a", "F32", "[1.0]", "[0,4]") "}", 4, "tensor a has no shape"},
-        {"{" ENTRY("a", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4, "tensor a has no shape"},
-        {"{" ENTRY("a", "F32", "[1]", "[0]") "}", 4, "tensor a has no data_offsets"},
-        {"{" ENTRY("a", "F32", "[1]", "[4,0]") "}", 4, "tensor a has no data_offsets"},
-        {"{" ENTRY("a", "F32", "[1]", "[-4,0]") "}", 4, "tensor a has no data_offsets"},
-        {"{" ENTRY("a", "F32", "[2]", "[0,4]") "}", 4, "not what its shape needs"},
+        {"{" ENTRY("a", "F31", "[1]", "[0,4]") "}", 4, "tensor a has an unknown dtype"},
+        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "tensor a has an unknown dtype"},
+        {"{" ENTRY("a", "F32", "1", "[0,4]") "}", 4, "tensor a has an invalid shape"},
+        {"{" ENTRY("a", "F32", "[-1]", "[0,4]") "}", 4, "tensor a has an invalid shape"},
+        {"{" ENTRY("a", "F32", "[1.0]", "[0,4]") "}", 4, "tensor a has an invalid shape"},
+        {"{" ENTRY("a", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") "}", 4,
+         "tensor a has an invalid shape"},
+        {"{" ENTRY("a", "F32", "[1]", "[0]") "}", 4, "tensor a has invalid data_offsets"},
+        {"{" ENTRY("a", "F32", "[1]", "[4,0]") "}", 4, "tensor a has invalid data_offsets"},
+        {"{" ENTRY("a", "F32", "[1]", "[-4,0]") "}", 4, "tensor a has invalid data_offsets"},
+        {"{" ENTRY("a", "F32", "[2]", "[0,4]") "}", 4, "which do not match its shape"},
         {"{" ENTRY("a", "F32", "[4294967296,4294967296]", "[0,0]") "}", 0,
-         "not what its shape needs"},
+         "which do not match its shape"},
         {"{" ENTRY("a", "F32", "[2305843009213693952,2]", "[0,0]") "}", 0,
-         "not what its shape needs"},
+         "which do not match its shape"},
         {"{" ENTRY("a", "F32", "[2]", "[0,8]") "}", 4, "truncated: tensor a"},
         {"{" ENTRY("a", "F32", "[1]", "[4,8]") "}", 8, "tensor a begins at byte 4"},
         {"{" ENTRY("a", "F32", "[2]", "[0,8]") "," ENTRY("b", "F32", "[2]", "[4,12]") "}", 12,
          "tensor b begins at byte 4"},
         {"{" ENTRY("a", "F32", "[1]", "[0,4]") "," ENTRY("b", "F32", "[1]", "[8,12]") "}", 12,
          "tensor b begins at byte 8"},
-        {"{" ENTRY("a", "F32", "[1]", "[0,4]") "}", 8, "8 follow the header"},
+        {"{" ENTRY("a", "F32", "[1]", "[0,4]") "}", 8, "after the header, got 8"},
         {"{\"__metadata__\":[]}", 0, "__metadata__ is not a JSON object"},
-        {"{\"__metadata__\":{\"k\":1}}", 0, "metadata k is not a string"},
+        {"{\"__metadata__\":{\"k\":1}}", 0, "metadata k must be a string"},
     };
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         store_header(cases[n].json, cases[n].data);
@@ -374,7 +375,7 @@ static void a_file_that_shrinks_is_an_error(void **state) {
     unsigned char bytes[3];
     assert_int_equal(
         safetensors_read(file, safetensors_find(file, "b"), 0, bytes, sizeof bytes, &error), -1);
-    assert_non_null(strstr(error.text, "ended while it was read"));
+    assert_non_null(strstr(error.text, "truncated while it was read"));
     safetensors_close(&file);
 }
 
@@ -387,7 +388,7 @@ int main(void) {
         cmocka_unit_test(the_writer_counts),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(no_flipped_bit_does_harm),
-        cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(errors_name_the_cause),
         cmocka_unit_test(what_is_no_file_is_refused),
         cmocka_unit_test(a_file_that_shrinks_is_an_error),
     };

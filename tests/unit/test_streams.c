@@ -1,4 +1,4 @@
-/* The table of streams against a list that is searched from one end to the other. */
+/* The table of streams against a list with linear search. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void drop(struct list *list, size_t place) {
             (list->count - place) * sizeof *list->entries);
 }
 
-/* Keys of few sizes, with NUL inside; key 0 is the empty one and key 1 the longest. */
+/* Keys of few sizes, with NUL inside; key 0 is empty, and key 1 is the longest. */
 static size_t key_text(unsigned key, char text[WIRE_KEY_MAX]) {
     memset(text, 0, WIRE_KEY_MAX);
     memcpy(text, &key, sizeof key);

@@ -1,5 +1,5 @@
-/* The pool of threads: every part of every piece is played once, whoever sleeps, and what a thread
-   of the pool is like. */
+/* The pool of threads: it plays every part of every piece once, with any number of sleeping
+   threads; and the properties of its threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,9 +24,9 @@ enum { PIECES = 300, THREADS = 4 };
 
 struct counted {
     atomic_uint times[THREADS_PARTS_MAX];
-    struct threads *threads; /* to ask again within a part; or NULL */
+    struct threads *threads; /* to run again within a part; or NULL */
     pthread_t caller;
-    atomic_uint elsewhere; /* parts that the caller did not play */
+    atomic_uint elsewhere; /* parts played by other threads than the caller */
 };
 
 static struct threads *opened(size_t count, const int *cpus) {
@@ -70,7 +70,7 @@ static void test_each_part_is_played_once(void **state) {
     }
 }
 
-/* A pause is long enough for all of them to sleep. */
+/* The pause is long enough for all threads to sleep. */
 static void test_those_who_sleep_are_woken(void **state) {
     enum { PAUSE = 300000, ROUNDS = 50 };
     struct threads *threads = opened(THREADS, NULL);
@@ -83,7 +83,7 @@ static void test_those_who_sleep_are_woken(void **state) {
     threads_close(&threads);
 }
 
-/* Two that wait for each other are played at once. */
+/* Two parts that wait for each other are played at once. */
 static void meet(void *context, size_t part) {
     (void)part;
     atomic_uint *there = context;
@@ -126,14 +126,14 @@ static void test_without_a_pool(void **state) {
     threads_close(&none);
 }
 
-/* What each of those that meet saw of itself. */
+/* Observations of the threads that meet. */
 struct seen {
     atomic_uint there;
     pthread_t caller;
     sigset_t signals[THREADS];
     char names[THREADS][16];
     float products[THREADS];
-    int cpus[THREADS]; /* how many it may use */
+    int cpus[THREADS]; /* number of CPUs that each may use */
 };
 
 static void look(void *context, size_t part) {
@@ -170,7 +170,7 @@ static void test_a_thread_of_the_pool(void **state) {
     threads_close(&threads);
 }
 
-/* Each has one CPU, the caller too; what it starts may be let go again. All can be the same. */
+/* Each thread has one CPU, the caller too; new threads can be unpinned. All may share one CPU. */
 static void test_pinned(void **state) {
     int cpus[THREADS_CPUS_MAX], pins[THREADS];
     size_t available = threads_cpus(cpus);
@@ -203,11 +203,11 @@ static void test_a_cpu_that_is_not_there(void **state) {
         skip();
     assert_int_equal(threads_open(&threads, 2, nowhere, &error), -1);
     assert_int_equal(error.status, EX_CONFIG);
-    assert_non_null(strstr(error.text, "CPU 1023 is not among the "));
+    assert_non_null(strstr(error.text, "CPU 1023 is not available"));
     assert_null(threads);
 }
 
-/* All parts cover all pieces, as equally as can be. */
+/* The parts cover all pieces, as equally as possible. */
 static void test_shares(void **state) {
     for (size_t pieces = 0; pieces < 30; pieces++)
         for (size_t parts = 1; parts < 10; parts++) {

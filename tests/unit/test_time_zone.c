@@ -1,4 +1,4 @@
-/* Rules of zones whose clocks no file of this machine's tzdata has. */
+/* Rules of zones that this machine's tzdata does not contain. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "common/time_zone.c" /* whose rules nothing else reads alone */
+#include "common/time_zone.c" /* for its static rules */
 
 static const double hour = 3600;
 
@@ -28,7 +28,7 @@ static void summer_may_be_all_year(void **unused) {
         const struct time_zone *zone = ruled(rules[n].rule);
         for (long year = 1971; year < 2800; year++) {
             double begins = (double)time_zone_year_begins(year) * SECONDS_PER_DAY;
-            for (int at = -1; at < 6; at++) /* beside where one summer becomes the next */
+            for (int at = -1; at < 6; at++) /* around the change from one summer to the next */
                 assert_true(time_zone_offset(zone, begins + at * hour) == rules[n].hours * hour);
             assert_true(time_zone_offset(zone, begins + 180.0 * SECONDS_PER_DAY) ==
                         rules[n].hours * hour);
@@ -36,7 +36,7 @@ static void summer_may_be_all_year(void **unused) {
     }
 }
 
-/* Clocks of Berlin: any number of times 400 years later they are the same. */
+/* Clocks of Berlin: the same any multiple of 400 years later. */
 static void dates_repeat(void **unused) {
     const double summer = 1.625e9, winter = 1.61e9; /* in 2021 */
     const struct time_zone *zone = ruled("CET-1CEST,M3.5.0,M10.5.0/3");

@@ -1,4 +1,4 @@
-/* The bytes that feeders, tools and the daemon share. */
+/* The binary formats of feeders, tools and the daemon. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -8,8 +8,8 @@
 
 #include "common/wire.h"
 
-/* Version 1, both flags, epoch 7, sequence 2^40 + 3, time 1.5: as docs/reference/protocol.md lays them out.
- */
+/* Version 1, both flags, epoch 7, sequence 2^40 + 3, time 1.5: the layout of
+   docs/reference/protocol.md. */
 static const unsigned char layout[WIRE_HEADER_SIZE] = {
     1, 3, 0, 0, 7, 0, 0, 0, 3, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xF8, 0x3F,
 };
@@ -41,7 +41,7 @@ static void header_of_a_producer_is_eight_bytes_longer(void **state) {
     assert_true(read.producer == header.producer);
     assert_true(read.sequence == header.sequence);
 
-    memset(bytes + WIRE_HEADER_SIZE, 0, 8); /* none, said in version 2 */
+    memset(bytes + WIRE_HEADER_SIZE, 0, 8); /* no producer, in version 2 */
     assert_null(wire_header_unpack(&read, bytes, sizeof bytes));
     assert_int_equal(read.producer, 0);
     bytes[0] = 1;
@@ -77,7 +77,7 @@ static void damaged_header_is_named(void **state) {
         const char *wrong = wire_header_unpack(&read, bytes, sizeof bytes);
         assert_non_null(wrong);
         assert_non_null(strstr(wrong, damages[n].word));
-        if (bytes[0] == WIRE_VERSION) /* a later header names its example all the same */
+        if (bytes[0] == WIRE_VERSION) /* a later header has the same numbers of its example */
             assert_memory_equal(&read.sequence, layout + 8, sizeof read.sequence);
     }
     for (size_t size = 0; size < WIRE_HEADER_SIZE; size++)
@@ -123,7 +123,7 @@ static void what_is_not_utf8_is_refused(void **state) {
         TEXT("\xF5\x80\x80\x80"),
         TEXT("\xFE"),
         TEXT("\xFF"),
-        TEXT("\xC2"), /* cut short */
+        TEXT("\xC2"), /* truncated */
         TEXT("\xE2\x82"),
         TEXT("\xF0\x90\x80"),
         TEXT("\xC2g"),
@@ -134,9 +134,9 @@ static void what_is_not_utf8_is_refused(void **state) {
         assert_false(wire_is_utf8(bad[n].bytes, bad[n].size));
 }
 
-/* Every code point, written by the rule of RFC 3629 (section 3), is accepted; a surrogate is not.
- */
-static void every_code_point_is_judged_right(void **state) {
+/* Every code point, written by the rule of RFC 3629 (section 3), is accepted; surrogates are
+   not. */
+static void every_code_point_is_checked(void **state) {
     for (uint32_t c = 1; c <= 0x10FFFF; c++) {
         unsigned char b[4];
         size_t size = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -158,7 +158,7 @@ int main(void) {
         cmocka_unit_test(damaged_header_is_named),
         cmocka_unit_test(utf8_is_accepted),
         cmocka_unit_test(what_is_not_utf8_is_refused),
-        cmocka_unit_test(every_code_point_is_judged_right),
+        cmocka_unit_test(every_code_point_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
