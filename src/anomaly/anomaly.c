@@ -555,8 +555,8 @@ void anomaly_clear(struct anomaly *anomaly) {
         anomaly->scores[k] = anomaly->surprises[k] = NAN;
 }
 
-struct anomaly_said anomaly_said(const struct anomaly *anomaly) {
-    return (struct anomaly_said){anomaly->score, anomaly->surprise, anomaly->joint, anomaly->scores,
+struct anomaly_result anomaly_result(const struct anomaly *anomaly) {
+    return (struct anomaly_result){anomaly->score, anomaly->surprise, anomaly->joint, anomaly->scores,
                                  anomaly->surprises};
 }
 
@@ -757,7 +757,7 @@ bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
 
 /* ---- Streams that stop ---- */
 
-void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins) {
+void anomaly_received(struct anomaly *anomaly, uint32_t slot, double time, bool begins) {
     silence_take(&anomaly->silence, arrival_of(anomaly, slot), anomaly->options.slots, time,
                  begins);
 }

@@ -65,12 +65,12 @@ void anomaly_reset(struct anomaly *anomaly);
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot);
 
 /* Largest scores since anomaly_clear: NaN if unknown. */
-struct anomaly_said {
+struct anomaly_result {
     double score, surprise, joint; /* scores of the stream; joint: of several columns */
     const double *scores, *surprises /* (columns,) */;
 };
 void anomaly_clear(struct anomaly *anomaly);
-struct anomaly_said anomaly_said(const struct anomaly *anomaly);
+struct anomaly_result anomaly_result(const struct anomaly *anomaly);
 
 /* Whether later steps are learned, as by default. Otherwise they have scores and enter the
    recent values, but do not enter tails or the memory; habits always learn. */
@@ -88,9 +88,9 @@ enum anomaly_habit anomaly_habit(const struct anomaly *anomaly, size_t k);
 
 /* The stream sent an example at that Unix time (0 = unknown), or begins with it. Silence is
    measured by the common clock of all streams, since a stream's own time may lag. */
-void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins);
+void anomaly_received(struct anomaly *anomaly, uint32_t slot, double time, bool begins);
 
-/* Call both after anomaly_heard: the first returns whether any stream may be silent now, and if
+/* Call both after anomaly_received: the first returns whether any stream may be silent now, and if
    so the second checks one stream. It reports each pause once, and sets `changed` (may be NULL)
    if it changed the stream's state. A time that no second example confirms, or that leaps beyond
    the stream's history, has no effect. */

@@ -32,7 +32,7 @@ struct anomalies {
     double *forecast; /* (columns,) of the current step */
     double surprise;  /* the largest among the scores before the step */
     double configured_threshold;
-    struct anomaly_said result; /* result of the reported example */
+    struct anomaly_result result; /* result of the reported example */
 };
 
 /* ---- Memory ---- */
@@ -194,7 +194,7 @@ static void anomalies_example(void *self, const struct example *example) {
     const struct planned *planned = a->host->planned;
     if (example->label)
         return;
-    anomaly_heard(a->anomaly, planned->slot, planned->time, planned->begins);
+    anomaly_received(a->anomaly, planned->slot, planned->time, planned->begins);
     if (anomaly_may_be_silent(a->anomaly))
         find_silent(a, planned->time);
 }
@@ -259,7 +259,7 @@ static struct learner_alarm describe(const struct anomalies *a, const struct pla
         .column = SIZE_MAX,
         .columns = a->columns,
         .at = a->at,
-        .result = anomaly_said(a->anomaly),
+        .result = anomaly_result(a->anomaly),
         .x = x,
         .forecast = a->has_errors ? a->forecast : NULL,
     };
@@ -364,7 +364,7 @@ static void anomalies_given(void *self, struct planned *example, const struct gi
 static void anomalies_report(void *self, const struct planned *example, const struct given *given) {
     struct anomalies *a = self;
     (void)example;
-    a->result = anomaly_said(a->anomaly);
+    a->result = anomaly_result(a->anomaly);
     given->learned->anomaly = &a->result;
 }
 

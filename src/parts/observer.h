@@ -100,7 +100,7 @@ struct learned {
     const struct truth *truth;
     size_t first_pair, first_bounds;
     /* The largest score of its steps and scores; NULL: anomaly detection is off. */
-    const struct anomaly_said *anomaly;
+    const struct anomaly_result *anomaly;
     /* (members,) of (layers,); NULL: not requested. */
     const struct layer_statistics *const *measured;
     size_t streams; /* streams in memory after it */
@@ -132,7 +132,7 @@ struct learner_alarm {
     size_t columns;
     const uint16_t *at; /* (columns,) their numbers in x; NULL: all of x */
     /* scores of the example so far: `scores` and `surprises` by column */
-    struct anomaly_said result;
+    struct anomaly_result result;
     const float *x; /* (columns,) the input, NaN = missing; NULL for a label */
     /* (columns,) its forecast, NaN = none; NULL unless the target is the next x. */
     const double *forecast;

@@ -16,7 +16,7 @@
    After a disk error nothing becomes durable any more: journal_poll returns the error, and the
    journal can only be closed. Acknowledged entries are in the file; later ones can be.
 
-   docs/explanation/reliability.md has the schema and queries: other programs may read the file at
+   docs/reference/journal.md has the schema and queries: other programs may read the file at
    any time. */
 #ifndef RUNNEL_JOURNAL_H
 #define RUNNEL_JOURNAL_H

@@ -1,5 +1,5 @@
 /* A block: consecutive entries of one transaction as one row of the journal's file
-   (docs/explanation/reliability.md, "The file"). SQLite needs half as long for a row as learning an
+   (docs/reference/journal.md). SQLite needs half as long for a row as learning an
    example takes; a block has room for about thirty small ones.
 
    The entries are described by a JSON text that any program can read:
@@ -30,7 +30,7 @@
 
 /* ---- Kind ----
 
-   The kinds of entries are numbers in the file (docs/explanation/reliability.md, "The file"): a
+   The kinds of entries are numbers in the file (docs/reference/journal.md): a
    number is never reused for another kind. */
 
 enum journal_kind {

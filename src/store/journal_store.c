@@ -29,7 +29,7 @@ const char *const journal_sync_words[] = {"full", "normal", "off"};
 static const char TOTALS[] = "UPDATE journal SET name = ?, digest = ?, sync = ?, oldest = ?, "
                              "newest = ?, streams = ?, crc = ? WHERE id = 1";
 
-/* ---- Tables: docs/explanation/reliability.md explains them ---- */
+/* ---- Tables: docs/reference/journal.md explains them ---- */
 
 const char journal_tables[] =
     "CREATE TABLE journal ("

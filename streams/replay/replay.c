@@ -27,7 +27,7 @@
 
 /* ---- Journal ----
 
-   Reads the journal of a daemon (docs/explanation/reliability.md, "The file"), which may be
+   Reads the journal of a daemon (docs/reference/journal.md), which may be
    running. It copies a block of entries and closes the read before it returns them: a long read
    would keep the daemon's write-ahead log from being reused. */
 

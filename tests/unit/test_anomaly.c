@@ -56,13 +56,13 @@ static struct anomaly *lively(void) {
 static void the_largest_column_is_the_streams(void **state) {
     struct anomaly *anomaly = lively();
     anomaly_clear(anomaly);
-    assert_true(isnan(anomaly_said(anomaly).score));
+    assert_true(isnan(anomaly_result(anomaly).score));
     double score = take(anomaly, 0.5f, 50);
-    struct anomaly_said result = anomaly_said(anomaly);
+    struct anomaly_result result = anomaly_result(anomaly);
     assert_true(result.scores[1] > result.scores[0] && result.score == result.scores[1]);
     assert_true(score == result.score && isnan(result.surprise));
     take(anomaly, 0.4f, 0.6f); /* the largest since the last clear stays */
-    assert_true(anomaly_said(anomaly).score >= score);
+    assert_true(anomaly_result(anomaly).score >= score);
     take(anomaly, NAN, NAN);
     anomaly_clear(anomaly);
     assert_true(isnan(take(anomaly, NAN, NAN)));
@@ -77,7 +77,7 @@ static void columns_are_novel_together(void **state) {
         anomaly_clear(anomaly);
         float x = (float)sin(n * 0.1) + noise(n) / 10;
         take(anomaly, x, n < 980 ? x : -x);
-        struct anomaly_said result = anomaly_said(anomaly);
+        struct anomaly_result result = anomaly_result(anomaly);
         if (n >= 900 && n < 980)
             usual = fmax(usual, result.joint);
         if (n >= 980) {
@@ -90,12 +90,12 @@ static void columns_are_novel_together(void **state) {
     take(anomaly, NAN, NAN); /* does not change their common history */
     anomaly_clear(anomaly);
     take(anomaly, 0, 0);
-    assert_false(isnan(anomaly_said(anomaly).joint));
+    assert_false(isnan(anomaly_result(anomaly).joint));
     anomaly_clear(anomaly);
     take(anomaly, 0, NAN); /* has no score; the next one has */
-    assert_true(isnan(anomaly_said(anomaly).joint));
+    assert_true(isnan(anomaly_result(anomaly).joint));
     take(anomaly, 0, 0);
-    assert_false(isnan(anomaly_said(anomaly).joint));
+    assert_false(isnan(anomaly_result(anomaly).joint));
     assert_true(anomaly_written(anomaly, SLOT));
     anomaly_close(&anomaly);
 }
@@ -112,7 +112,7 @@ static void what_is_missing_alone_is_held(void **state) {
             float x = (float)sin(n * 0.1) + noise(n) / 10;
             bool missing = n < late || n % 7 == 3;
             take(anomaly, x, missing ? NAN : n < 1240 ? x : -x);
-            double joint = anomaly_said(anomaly).joint;
+            double joint = anomaly_result(anomaly).joint;
             assert_true(isnan(joint) ? missing || n < late + HABIT : !missing);
             if (n >= 1100 && n < 1240)
                 usual = fmax(usual, joint);
@@ -209,7 +209,7 @@ static void large_errors_surprise(void **state) {
     anomaly_clear(anomaly);
     const double wrong[COLUMNS] = {-30, 2};
     double surprise = anomaly_wrong(anomaly, SLOT, wrong, NULL);
-    struct anomaly_said result = anomaly_said(anomaly);
+    struct anomaly_result result = anomaly_result(anomaly);
     assert_true(surprise > 2 && result.surprise == surprise && result.surprises[0] == surprise);
     assert_true(isnan(result.surprises[1])); /* no error of that column is known */
     anomaly_close(&anomaly);
@@ -266,7 +266,7 @@ static void a_column_that_is_missing_is_silent(void **state) {
 
 /* After an example of OTHER at that time. */
 static void nobody_is_silent(struct anomaly *anomaly, double time) {
-    anomaly_heard(anomaly, OTHER, time, false);
+    anomaly_received(anomaly, OTHER, time, false);
     if (!anomaly_may_be_silent(anomaly))
         return;
     assert_false(anomaly_is_silent(anomaly, SLOT, NULL));
@@ -279,12 +279,12 @@ static unsigned silent_at(struct anomaly *anomaly, double step, unsigned minutes
     unsigned reported = 0;
     double time = BEGIN;
     for (unsigned n = 0; n < HABIT; n++, time += MINUTE) {
-        anomaly_heard(anomaly, SLOT, time, n == 0);
+        anomaly_received(anomaly, SLOT, time, n == 0);
         nobody_is_silent(anomaly, time);
     }
     for (unsigned n = 1; n <= minutes; n++) {
         time = BEGIN + HABIT * MINUTE + n * step;
-        anomaly_heard(anomaly, OTHER, time, false);
+        anomaly_received(anomaly, OTHER, time, false);
         if (!anomaly_may_be_silent(anomaly))
             continue;
         assert_false(anomaly_is_silent(anomaly, OTHER, NULL));
@@ -311,7 +311,7 @@ static void a_stream_that_stops_is_silent(void **state) {
     nobody_is_silent(anomaly, BEGIN + HABIT * MINUTE);
     nobody_is_silent(anomaly, BEGIN);
     nobody_is_silent(anomaly, 0);
-    anomaly_heard(anomaly, SLOT, BEGIN, false);
+    anomaly_received(anomaly, SLOT, BEGIN, false);
     assert_true(anomaly_written(anomaly, SLOT));
     anomaly_close(&anomaly);
 }
@@ -323,11 +323,11 @@ static void silences(struct anomaly *anomaly, double begin, double lag, unsigned
     for (unsigned n = 0; n < 3 * HABIT; n++) {
         double time = begin + n * MINUTE;
         if (n < 2 * HABIT) {
-            anomaly_heard(anomaly, SLOT, time - lag, false);
+            anomaly_received(anomaly, SLOT, time - lag, false);
             reported[0] += anomaly_may_be_silent(anomaly) && anomaly_is_silent(anomaly, SLOT, NULL);
         }
         for (unsigned twice = 0; twice < 2; twice++) {
-            anomaly_heard(anomaly, OTHER, time, false);
+            anomaly_received(anomaly, OTHER, time, false);
             if (!anomaly_may_be_silent(anomaly))
                 continue;
             assert_false(anomaly_is_silent(anomaly, OTHER, NULL));
@@ -345,7 +345,7 @@ static void silence_is_measured_by_the_others(void **state) {
        check. */
     const double wrong[] = {1000, BEGIN + 1e8};
     for (unsigned i = 0; i < 2; i++) {
-        anomaly_heard(anomaly, SLOT, wrong[i], false);
+        anomaly_received(anomaly, SLOT, wrong[i], false);
         silences(anomaly, BEGIN + (i + 1) * 1e7, 0, reported);
         if (reported[0] != 0 || reported[1] != 1)
             fail_msg("after %g: %u, %u", wrong[i], reported[0], reported[1]);
@@ -364,7 +364,7 @@ static void a_recording_that_ends_is_not_silent(void **state) {
     double time = BEGIN;
     for (uint32_t slot = 0; slot < SLOTS; slot++, time += (slot + 1) * 1e5)
         for (unsigned n = 0; n < HABIT; n++, time += MINUTE) {
-            anomaly_heard(anomaly, slot, time, n == 0);
+            anomaly_received(anomaly, slot, time, n == 0);
             bool may_be = anomaly_may_be_silent(anomaly);
             for (uint32_t other = 0; may_be && other <= slot; other++)
                 assert_false(anomaly_is_silent(anomaly, other, NULL));
@@ -436,8 +436,8 @@ static void what_is_normal_is_not_novel(void **state) {
         anomaly_clear(both[i]);
         anomaly_take(both[i], SLOT, odd, BEGIN);
     }
-    assert_true(anomaly_said(normal).score < anomaly_said(other).score);
-    assert_true(anomaly_said(normal).joint < anomaly_said(other).joint);
+    assert_true(anomaly_result(normal).score < anomaly_result(other).score);
+    assert_true(anomaly_result(normal).joint < anomaly_result(other).joint);
     now.alarms[0] = 0.5;
     assert_false(anomaly_written(normal, SLOT));
     anomaly_close(&normal);
@@ -480,7 +480,7 @@ static void streams_share_what_they_remember(void **state) {
             double score = take_of(anomaly, SLOT, n, 0);
             assert_true(isnan(score) == (n < (begun ? WHOLE : FIRST)));
             assert_true(begun || !(score > 1.5));
-            assert_true(isnan(anomaly_said(anomaly).joint));
+            assert_true(isnan(anomaly_result(anomaly).joint));
         }
         assert_true(anomaly_written(anomaly, SLOT) && anomaly_written(anomaly, SLOTS));
         anomaly_begin(anomaly, SLOT);
@@ -530,7 +530,7 @@ static void losses_of_symbols_count_together(void **state) {
     anomaly_clear(anomaly);
     for (unsigned n = 0; n < RUN; n++)
         score = anomaly_lost(anomaly, SLOT, odd);
-    assert_true(score > 1.5 && anomaly_said(anomaly).score >= score);
+    assert_true(score > 1.5 && anomaly_result(anomaly).score >= score);
     struct anomaly_state kept = anomaly_state(anomaly, SLOT);
     assert_true(anomaly_written(anomaly, SLOT));
     kept.numbers[kept.numbers_size - 1] = NAN;
@@ -581,7 +581,7 @@ static void what_is_not_learned_from_is_forgotten(void **state) {
         anomaly_end_step(anomaly, SLOT, x);
     }
     assert_true(anomaly_written(anomaly, SLOT));
-    assert_true(isnan(anomaly_said(anomaly).joint));
+    assert_true(isnan(anomaly_result(anomaly).joint));
     anomaly_learn(anomaly, true);
     for (unsigned end = n + NOVELTY_DELAY + KNOWN; n < end; n++) {
         const float x[COLUMNS] = {noise(n), -noise(n)};
@@ -590,7 +590,7 @@ static void what_is_not_learned_from_is_forgotten(void **state) {
     }
     for (unsigned end = n + KNOWN; n < end; n++)
         take(anomaly, noise(n), -noise(n));
-    assert_true(anomaly_said(anomaly).score >= 0 && anomaly_said(anomaly).joint >= 0);
+    assert_true(anomaly_result(anomaly).score >= 0 && anomaly_result(anomaly).joint >= 0);
     assert_int_equal(anomaly_steps(anomaly, SLOT), n);
     anomaly_close(&anomaly);
 }

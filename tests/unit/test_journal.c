@@ -473,7 +473,7 @@ static int64_t number_of(const char *sql) {
     return value;
 }
 
-/* The queries of docs/explanation/reliability.md. */
+/* The queries of docs/reference/journal.md. */
 static void can_be_read_meanwhile(void **unused) {
     struct journal *journal = open_plain();
     append_entries(journal, 100);
