@@ -330,7 +330,7 @@ def test_more_variants_than_looks(directory):
     names = [title.text for title in course.iter(f"{SVG}title")]
     assert len(set(looks(course))) == 60 and names[1:] == [f"size {size}" for size in range(64)]
     shown = {label.text for label in course.iter(f"{SVG}text")}
-    assert "size 59" in shown and "size 60" not in shown and "The legend has the first curves only" in text
+    assert "size 59" in shown and "size 60" not in shown and "The legend lists only the first curves" in text
 
 
 def test_a_grid_of_two_keys_is_a_field(directory):

@@ -355,7 +355,7 @@ def test_predictions(directory):
     assert len(Drawing(directory, "day.svg").curves(BLUE)[0]) == 24
     for arguments, text in [(["-y", "prediction.3"], "prediction.0"), (["-x", "data-time"], "-y prediction"),
                             (["-y", "prediction", "--stream=c"], "'a,b'"),
-                            (["-y", "prediction", "--ahead=6"], "but 1")]:
+                            (["-y", "prediction", "--ahead=6"], "available steps: 1")]:
         assert text in plot(directory, *arguments, status=USAGE), arguments
 
 
@@ -382,7 +382,7 @@ def test_scores(directory):
 
 def test_errors(directory):
     pathlib.Path(directory, "text").write_text("no recording\n" * 1000)
-    assert "no recording" in plot(directory, "text", status=DATA)
+    assert "not a recording" in plot(directory, "text", status=DATA)
     assert "runnel.db" in plot(directory, status=NO_INPUT)
     record(directory, ("first", "a", 0, 3))
     for status, arguments, text in [

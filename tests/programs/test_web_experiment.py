@@ -390,7 +390,7 @@ def test_while_it_runs(directory):
     path = make(directory, states=waiting)
     over = "document.querySelector('#over-text').textContent"
     with opened(directory, path, f"{over}.startsWith('0 of 12 runs')") as page:
-        page.until("document.querySelector('#panel-curves .empty')?.textContent", lambda text: "no run" in text)
+        page.until("document.querySelector('#panel-curves .empty')?.textContent", lambda text: "no finished run" in text)
         assert column(page, "runs") == ["3 waiting"] * 4
         for run, skill in (1, 0.25), (7, 0.5):
             with database(path) as file:
