@@ -220,8 +220,8 @@ def test_how_it_is_called(directory):
             (USAGE, "--fields: invalid field name 'message'", ["--fields", "message"]),
             (USAGE, "--stream-field: invalid field name", ["--stream-field", "unit"]),
             (USAGE, "--repeat", ["--repeat", 2]),
-            (BAD_DATA, "is no cursor", ["--fields", "A", "--cursor-file", directory / "cursor"]),
-            (BAD_DATA, "is empty", ["--fields", "A", "--cursor-file", directory / "empty"])]:
+            (BAD_DATA, "invalid cursor", ["--fields", "A", "--cursor-file", directory / "cursor"]),
+            (BAD_DATA, "empty file", ["--fields", "A", "--cursor-file", directory / "empty"])]:
         fed = run("journal", "--print", "-D", directory, *words)
         assert fed.status == status and output in fed.err, fed
     fed = run("journal", "--print", "-D", directory / "none")

@@ -336,15 +336,15 @@ def test_labels_of_a_table_that_cannot_be():
     """A sentence with file, line and what is wrong; nothing of the table has been sent then."""
     rows = "a,b\n1,1\n2,1\n"
     wrong = {
-        "a,y\n1,1\n": "has no column 'row'",
-        "row,y\n1,1\n": "expected a column 'after'",
-        "row,after\n1,1\n": "there is no column of targets",
-        "row,after,y\n1,1\n": "labels.csv:2: found 2 fields, expected 3",
-        "row,after,y\n2,1,0\n": "labels.csv:2: row 2: the label comes before its row",
-        "row,after,y\n0,1,0\n": "column 'row': found '0', expected the number of a row",
-        "row,after,y\n1,1,q\n": "column 'y': found 'q'",
-        "row,after,y\n1,1,0\n7,9,0\n": "labels.csv:3: row 7: there is no such row",
-        "row,time,y\n1,1,0\n": "its labels have times, but rows have none: see --time",
+        "a,y\n1,1\n": "missing column 'row'",
+        "row,y\n1,1\n": "missing column 'after'",
+        "row,after\n1,1\n": "missing a column of targets",
+        "row,after,y\n1,1\n": "labels.csv:2: expected 3 fields as in the first line, got 2",
+        "row,after,y\n2,1,0\n": "labels.csv:2: row 2: the label is due before its row",
+        "row,after,y\n0,1,0\n": "column 'row': expected a row number from 1, got '0'",
+        "row,after,y\n1,1,q\n": "column 'y': expected a number, got 'q'",
+        "row,after,y\n1,1,0\n7,9,0\n": "labels.csv:3: row 7: row not found",
+        "row,time,y\n1,1,0\n": "the labels have times, but the rows have none; set --time",
     }
     with tempfile.TemporaryDirectory() as directory:
         for labels, sentence in wrong.items():
