@@ -1,5 +1,5 @@
 /* An experiment from its YAML: streams, variants of a configuration, seeds, and the report.
-   docs/measurements/experiments.md explains every key.
+   docs/reference/experiments.md explains every key.
 
    The specification owns all texts. Values of keys are YAML, like after the '=' of an override. */
 #ifndef RUNNEL_EXPERIMENT_SPEC_H

@@ -1,5 +1,5 @@
 /* The results of an experiment: one SQLite file, results.sqlite in the experiment's directory. One
-   process writes it, others may read it meanwhile (WAL); docs/measurements/experiments.md has the
+   process writes it, others may read it meanwhile (WAL); docs/reference/experiments.md has the
    tables.
 
    Each run is written in one transaction when it ends, so that a killed process loses only its
