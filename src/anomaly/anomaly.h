@@ -127,7 +127,7 @@ struct anomaly_kept {
 void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
                   const struct anomaly_kept *alarm);
 
-/* The scores of that step are no longer needed. */
+/* The caller has read the scores of that step. */
 void anomaly_end_step(struct anomaly *anomaly, uint32_t slot, const float *x);
 
 /* Finds the alarm less than a second from that time (NaN: the newest). If not found, returns

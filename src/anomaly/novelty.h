@@ -69,8 +69,8 @@ double novelty_take(struct novelty *novelty, float *floats, size_t memory, doubl
 
 /* Does the same, and adds the column's part to the distance of several columns: `distances`
    (memory, rounded up to VECTOR_LANES) += the squared distance of its blocks, in s, to each
-   context in its memory. Without `learn` the tails stay unchanged; then call novelty_drop when
-   the context is no longer needed, to keep it from the memory. */
+   context in its memory. Without `learn` the tails stay unchanged; then call novelty_drop after
+   the last use of the context, to keep it from the memory. */
 double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory, double x,
                            unsigned minute, bool learn, float *distances);
 void novelty_drop(const struct novelty *novelty, float *floats);

@@ -76,7 +76,7 @@ static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
     const struct {
         float x;
         double mean, deviation;
-        size_t scored, observed; /* after a number without values there is no prediction */
+        size_t scored, observed; /* a number without values has no prediction */
     } steps[] = {
         {NAN, NAN, 0, 0, 0},
         {3, 3, 0, 1, 0},

@@ -21,7 +21,7 @@ void fiber_adopt(fiber &self);
 void fiber_prepare(fiber &f, unsigned number, void (*entry)());
 void fiber_entered();
 
-/* Continues in `to`; returns after a switch back. With `last` there will be none. */
+/* Continues in `to`; returns after a switch back. It does not return with `last`. */
 void fiber_switch(fiber &from, fiber &to, bool last = false);
 
 /* False if the stack of that number was written to its end. */

@@ -151,12 +151,12 @@ def report_experts(comparison, experts):
 
 def report_coverage(comparison, bands):
     within = (comparison.truth >= bands[:, :, 0]) & (comparison.truth <= bands[:, :, 1])
-    # otherwise it is known
+    # the values of a constant column do not count
     changes = [len(np.unique(x[np.isfinite(x)])) > 1 for x in comparison.truth.T]
     known = comparison.targets & np.isfinite(bands).all(axis=2) & changes
     if known.any():
-        print(f"{100 * (within & known).sum() / known.sum():.1f}% of the values lay within the 90% band "
-              "published before them.")
+        print(f"{100 * (within & known).sum() / known.sum():.1f}% of the values are within the published "
+              "90% band.")
 
 
 def as_json(names, comparison, rivals):

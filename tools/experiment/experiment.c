@@ -166,8 +166,8 @@ static void clear_away(const char *directory) {
     rmdir(gone);
 }
 
-/* Restores the old results, and deletes those that replaced them. Does nothing if there are
-   none. Call it before anything else in a directory. -1 (EX_IOERR). */
+/* Restores the old results, and deletes those that replaced them. Does nothing without
+   them. Call it before anything else in a directory. -1 (EX_IOERR). */
 static int again_restore(const char *directory, struct error *error) {
     char part[PATH_SIZE];
     if (is_there(directory, BEFORE)) {

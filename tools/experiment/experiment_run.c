@@ -529,7 +529,7 @@ static int take_message(struct run *run, size_t n, struct error *error) {
     example.received = 0;
     if (reason == REJECT_NOT &&
         words_refused(learner_host(run->learner), &example, &word, &word_size))
-        reason = reject(REJECT_VOCABULARY, why, "a word is in no vocabulary, which is full");
+        reason = reject(REJECT_VOCABULARY, why, "unknown word: the vocabulary is full");
     if (reason == REJECT_NOT)
         return learner_take(run->learner, &example, error);
     count_rejection(run, reject_name(reason), why);

@@ -1,6 +1,6 @@
 /* The losses of a daemon's members from a recording (tools/history/history.h,
-   docs/reference/recordings.md). A loss message is a row of level 0; a row of level k stands for 10^k
-   of them. Each level keeps only its newest rows: older messages are read from the next level.
+   docs/reference/recordings.md). A loss message is a row of level 0; a row of level k stands for
+   10^k of them. Each level keeps only its newest rows: older messages are read from the next level.
    Rows are weighted by their examples, so that means are those over all examples. */
 #include "live.h"
 

@@ -104,7 +104,7 @@ def gain(results, chart):
 
 
 def recovered(counts):
-    """Number of examples until recovery: the median, and how often there was none."""
+    """Number of examples until recovery: the median, and the number of runs without it."""
     late = sum(map(math.isinf, counts))
     if late * 2 > len(counts):
         return f"not in {late} of {len(counts)}"
