@@ -82,7 +82,7 @@ def test_options_that_are_wrong():
                         (("--field", "\udcff=t"), "COLUMN=PATH"),
                         (("--field", "t=a..b"), "COLUMN=PATH"), (("--key-field", "."), "a JSON field"),
                         (("--field", "t=a", "--field", "t=b"), "duplicate column 't'"),
-                        (("--time-format", "%s"), "only with --time-field"),
+                        (("--time-format", "%s"), "requires --time-field"),
                         (("--time-field", "t", "--time-format", "x"), "strptime")):
         fails(USAGE, said, "json", *words, stdin=b"{}")
     fails(USAGE, "field 'k': ambiguous day and month in '01/02/2014': use --time-format",
@@ -156,7 +156,7 @@ def test_time_format(directory):
     fails(BAD_DATA, "expected a time as in '%d', got ", "csv", path, "--time", "t",
           "--time-format", "%d")
     fails(USAGE, "strptime", "csv", path, "--time", "t", "--time-format", "iso")
-    fails(USAGE, "--time-format: requires --time", "csv", path, "--time-format", "%d")
+    fails(USAGE, "--time-format: only with --time", "csv", path, "--time-format", "%d")
 
 
 def test_two_columns(directory):

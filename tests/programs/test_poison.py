@@ -237,7 +237,7 @@ def test_a_schema_is_checked_before_anything_is_learned(directory):
         dealer.send(schema(columns=[f"c{k}" for k in range(COLUMNS + 1)]))
         key, answer, words = one.next_message(dealer)
         assert key == b"" and struct.unpack("<BBHIQQ", answer) == (1, 2, SCHEMA, 0, 0, 0)
-        assert b"has 8 columns, but this model takes 7: 'c7' is the first too many" in words
+        assert b"has 8 columns, expected 7: 'c7' is the first extra one" in words
         assert one.ask("status")["examples"] == 0
 
 
