@@ -224,7 +224,7 @@ def test_a_schema_is_checked_before_anything_is_learned(directory):
         assert one.ask("status")["rejected"] == 0
         feeder.socket.send(schema(dtype="float64", columns=COLUMNS))
         text = feeder.event("rejected")["text"]
-        assert "'float64', but this model takes float32" in text, text
+        assert "'float64', expected float32" in text, text
         assert one.ask("status")["rejected_by"] == {"schema": 1}
         assert one.ask("status")["examples"] == 10
     with daemon(directory / "router", examples="socket: router") as one:
