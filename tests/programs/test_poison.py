@@ -254,7 +254,7 @@ def test_a_feeder_says_its_schema(directory):
 
     with daemon(directory / "router", examples="socket: router") as one:
         status, said = feed(one, "1-8", "--socket", "router")
-        assert status == 65 and "'c7' is the first too many" in said, (status, said)
+        assert status == 65 and "'c7' is the first extra one" in said, (status, said)
         assert one.ask("status")["examples"] == 0
         assert feed(one, "1-7", "--socket", "router")[0] == 0
         wait("20 examples", lambda: one.ask("status")["examples"] == 20)
