@@ -143,7 +143,7 @@ def test_day_and_month(directory):
     fails(BAD_DATA, "ambiguous day and month", "csv", "-", "--time", "t", "--skip-bad",
           stdin=b"t,v\n01/02/2014,1\n13/02/2014,2\n")
     path.write_text("t,v\n13/02/2014,1\n02/13/2014,2\n", encoding="utf-8")
-    fails(BAD_DATA, "t.csv:3: column 't': expected the day first, as in other rows, got '02/13/2014'", "csv", path,
+    fails(BAD_DATA, "t.csv:3: column 't': expected the day first, as in other rows (--time-format), got '02/13/2014'", "csv", path,
           "--time", "t")
 
 
@@ -153,7 +153,7 @@ def test_time_format(directory):
                  "%H:%M:%S.25 %d %b %Y %z")[0] == [1420034700]
     assert times(directory, ["20141231 15:05:00.5"], "--time-format", "%Y%m%d %T")[0] == [1420038300.5]
     path = directory / "t.csv"
-    fails(BAD_DATA, "expected a time as in '%d', got ", "csv", path, "--time", "t",
+    fails(BAD_DATA, "expected a time as in '%d' (--time-format), got ", "csv", path, "--time", "t",
           "--time-format", "%d")
     fails(USAGE, "strptime", "csv", path, "--time", "t", "--time-format", "iso")
     fails(USAGE, "--time-format: only with --time", "csv", path, "--time-format", "%d")
