@@ -2,9 +2,8 @@
        documents yaml <conf/reference.yaml.in >conf/reference.yaml
        documents mdoc <docs/man/runnel.yaml.5.in >docs/man/runnel.yaml.5
 
-   It copies a template, and replaces a line "BEFORE@PATH" by the key of that path, or by all
-   keys below it. Each key must occur once. `make documents` runs this program; it is not
-   installed. */
+   It copies a template, and replaces a line "BEFORE@PATH" by the key of that path, or by all keys
+   below it. Each key must occur once. `make documents` runs this program; it is not installed. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -318,9 +318,8 @@ uint64_t runnel_producer(void);
 
 bool runnel_sender_connected(const struct runnel_sender *sender);
 
-/* Wait until a peer is connected, at most `seconds` (INFINITY: forever). EX_UNAVAILABLE: timed
-   out, or the daemon permanently refuses this client; the functions below also report the
-   latter. */
+/* Wait until a peer is connected, at most `seconds` (INFINITY: forever). EX_UNAVAILABLE: timed out,
+   or the daemon permanently refuses this client; the functions below also report the latter. */
 int runnel_sender_wait(struct runnel_sender *sender, double seconds, struct runnel_error *error);
 
 /* Declare the examples before the first: `text` is a schema (docs/reference/protocol.md),

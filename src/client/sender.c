@@ -22,9 +22,8 @@
 /* ---- Push ----
 
    A PUSH socket for examples. If the daemon is slow or absent, a bounded queue fills up, and
-   sending waits. Examples that have left the queue are lost if the daemon ends before it has
-   read them. ZeroMQ does not report their number, so only the loss of the connection is
-   reported. */
+   sending waits. Examples that have left the queue are lost if the daemon ends before it has read
+   them. ZeroMQ does not report their number, so only the loss of the connection is reported. */
 
 enum { CONNECTIONS_MAX = 64 }; /* connections whose delivery is checked at the end */
 
@@ -300,9 +299,8 @@ static int await_close(struct push *push, size_t which, double until, struct err
     return give_up(push, error);
 }
 
-/* Close the socket after everything was handed to the network and read, or after `linger`
-   seconds, or when a tick ends the wait: then -1 (EX_UNAVAILABLE), and the newest examples may
-   be lost. */
+/* Close the socket after everything was handed to the network and read, or after `linger` seconds,
+   or when a tick ends the wait: then -1 (EX_UNAVAILABLE), and the newest examples may be lost. */
 static int push_close(struct push **pointer, double linger, struct error *error) {
     struct push *push = *pointer;
     if (!push)

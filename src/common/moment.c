@@ -44,8 +44,8 @@ struct date {
 
 static bool refuse(const struct time_reader *reader, const char *text, const char *wanted,
                    char why[TIME_WHY_SIZE]) {
-    snprintf(why, TIME_WHY_SIZE, "expected %s, got '%.*s' (see %s)", wanted, FOUND_MAX, text,
-             reader->option);
+    snprintf(why, TIME_WHY_SIZE, "expected %s (%s), got '%.*s'", wanted, reader->option, FOUND_MAX,
+             text);
     return false;
 }
 

@@ -1,8 +1,7 @@
-/* The binary formats on the sockets: the only header that the daemon shares with feeders and
-   tools. docs/reference/protocol.md describes the rest of the messages.
+/* The binary formats on the sockets: the only header that the daemon shares with feeders and tools.
+   docs/reference/protocol.md describes the rest of the messages.
 
-   An example is the multipart message [key][x][y][header] (y and header optional),
-   little-endian:
+   An example is the multipart message [key][x][y][header] (y and header optional), little-endian:
      key     0..WIRE_KEY_MAX bytes of UTF-8, the stream
      x       (steps, inputs) float32, or (steps,) uint32 for symbols
      y       (steps, size) float32, NaN = not observed; or (steps,) uint32, WIRE_NO_CLASS = none

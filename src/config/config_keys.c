@@ -54,24 +54,24 @@ static struct config_key rows[] = {
      .what = "name of this daemon", .example = "reference",
      .more = "Messages contain it, and the default of `state.directory`."},
     {"preset", &value_word, AT(preset), .words = "none|forecast",
-     .meanings = "no preset|good forecasts of streams of numbers without further choices: "
-                 "`name` and `model.input.size` are then a complete configuration",
+     .meanings = "no preset|good forecasts of streams of numbers without further choices: `name` "
+                 "and `model.input.size` are then a complete configuration",
      .fallback = "none", .what = "preset values of keys that are not given", .example = "forecast",
      .more = "`forecast` is a GRU of 64 units with layer normalization, `scale: forecast`, "
              "`missing: hold`, members `change` and `level`, all experts, window 16, stride 4, "
              "Adam with rate 0.0003, clip 1."},
     {"seed", &value_count, AT(seed), RANGE(0, COUNT_MAX), .fallback = "1", .flags = KEY_DIGEST,
      .what = "seed of the starting weights", .example = "1",
-     .more = "On one machine, the same seed and the same examples in the same order give the "
-             "same bits."},
+     .more = "On one machine, the same seed and the same examples in the same order give the same "
+             "bits."},
     {"device", &value_device, AT(device), .fallback = "auto",
      .what = "device that computes", .example = "auto",
-     .more = "`auto` is a GPU for networks of at least 300000 parameters, if this installation "
-             "has an engine for it and a GPU works; else the processor. Members of one shape "
-             "count together, divided by the threads that would compute them "
-             "(`learning.threads`); for several shapes the average counts. `cuda` and `cuda:0` "
-             "are the first GPU. A requested GPU that does not work is an error: runneld does "
-             "not fall back to the processor."},
+     .more = "`auto` is a GPU for networks of at least 300000 parameters, if this installation has "
+             "an engine for it and a GPU works; else the processor. Members of one shape count "
+             "together, divided by the threads that would compute them (`learning.threads`); for "
+             "several shapes the average counts. `cuda` and `cuda:0` are the first GPU. A "
+             "requested GPU that does not work is an error: runneld does not fall back to the "
+             "processor."},
 
     {"tags", &value_tags, AT(tags), .flags = KEY_RELOAD, .left_out = "none",
      .what = "names of this daemon's runs in recordings, beside its name",
@@ -94,8 +94,8 @@ static struct config_key rows[] = {
      .what = "words that get a symbol each, in order of appearance, 0 = no vocabulary",
      .example = "1000",
      .more = "Inputs are then words, such as `\"web-3\"` in JSON, and `size` must not be given: "
-             "the alphabet has one symbol for each word and one for unknown words. With "
-             "`target: next` the words are also the classes."},
+             "the alphabet has one symbol for each word and one for unknown words. With `target: "
+             "next` the words are also the classes."},
     {"model.input.vocabulary.unknown", &value_choice, AT(architecture.input.vocabulary.reject),
      .words = "share|reject",
      .meanings = "it gets the symbol for unknown words|its example is rejected and counted as "
@@ -105,8 +105,8 @@ static struct config_key rows[] = {
      .what = "treatment of a word beyond the capacity", .example = "share"},
     {"model.input.vocabulary.forget", &value_choice, AT(architecture.input.vocabulary.lru),
      .words = "none|lru",
-     .meanings = "no word is forgotten|a new word replaces the least recently used one and "
-                 "begins with starting values",
+     .meanings = "no word is forgotten|a new word replaces the least recently used one and begins "
+                 "with starting values",
      .fallback = "none", WHEN("model.input.kind", "symbol"),
      .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "word to forget when all symbols are in use", .example = "none"},
@@ -115,21 +115,21 @@ static struct config_key rows[] = {
      .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "number of symbols that words are hashed to, 0 = no hashing", .unit = "symbols",
      .example = "4096",
-     .more = "Replaces `size` and `vocabulary`. No word is stored, and different words may "
-             "share a symbol."},
+     .more = "Replaces `size` and `vocabulary`. No word is stored, and different words may share a "
+             "symbol."},
     {"model.input.embedding", &value_size, AT(architecture.input.embedding),
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", WHEN("model.input.kind", "symbol"),
      .flags = KEY_DIGEST, .what = "width of the learned embedding, 0 = one-hot", .example = "16",
      .more = "The model learns a vector of this width for each symbol."},
     {INPUT_SCALE, &value_word, AT(architecture.input.scale),
-     .meanings = "numbers are not scaled|each number is (x - mean) / standard deviation, both "
-                 "over all examples so far|each stream's own units for levels, changes and a "
-                 "lag, with experts beside the network",
+     .meanings = "numbers are not scaled|each number is (x - mean) / standard deviation, both over "
+                 "all examples so far|each stream's own units for levels, changes and a lag, with "
+                 "experts beside the network",
      .fallback = "none", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
      .what = "running standardization of inputs", .example = "standard",
      .more = "Targets of `target: next` are scaled in the same way. Predictions and errors are "
-             "reported in original units. Set `memory` and `limit`: without them one wild "
-             "finite value affects mean and deviation permanently."},
+             "reported in original units. Set `memory` and `limit`: without them one wild finite "
+             "value affects mean and deviation permanently."},
     {"model.input.memory", &value_count, AT(architecture.input.memory), RANGE(0, MEMORY_MAX),
      .fallback = "0", WHEN("model.input.scale", "standard"),
      .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
@@ -141,12 +141,11 @@ static struct config_key rows[] = {
      .fallback = "0", WHEN("model.input.scale", "standard"),
      .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "largest distance of a value from the mean, in deviations, 0 = no limit",
-     .unit = "deviations",
-     .example = "30",
-     .more = "A value beyond the limit moves mean and deviation only as far as the limit, and "
-             "no input exceeds it. The limit counts after a column's first 30 values. Of those "
-             "30, up to three values are left out if they are a thousand deviations away from "
-             "all others. Mean and deviation of the rest then count as those of 30 values."},
+     .unit = "deviations", .example = "30",
+     .more = "A value beyond the limit moves mean and deviation only as far as the limit, and no "
+             "input exceeds it. The limit counts after a column's first 30 values. Of those 30, up "
+             "to three values are left out if they are a thousand deviations away from all others. "
+             "Mean and deviation of the rest then count as those of 30 values."},
     {"model.input.missing", &value_choice, AT(architecture.input.hold), .words = "reject|hold",
      .meanings = "the example is rejected and counted|the stream's last value replaces it",
      .fallback = "reject", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
@@ -156,15 +155,14 @@ static struct config_key rows[] = {
      .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "columns of an input, in place of `kind` and `size`",
      .example = "[{name: load, kind: real}, {name: host, kind: symbol, size: 8}]",
-     .more = "Each column has a `name` and a `kind`. `real` (the default) has `scale`, "
-             "`memory`, `limit` and `missing`, whose defaults are those of `model.input`, and "
-             "`mask: true`. `symbol` has `size` and `embedding`. `cycle` has `period` and "
-             "`harmonics`."},
+     .more = "Each column has a `name` and a `kind`. `real` (the default) has `scale`, `memory`, "
+             "`limit` and `missing`, whose defaults are those of `model.input`, and `mask: true`. "
+             "`symbol` has `size` and `embedding`. `cycle` has `period` and `harmonics`."},
 
     {"model.input.time", &value_set, AT(architecture.input.time), .words = "gap|day|week|year",
-     .meanings = "the logarithm of the time since the stream's last example, standardized|sine "
-                 "and cosine of the time of day|sine and cosine of the time of the week|sine "
-                 "and cosine of the time of the year",
+     .meanings = "the logarithm of the time since the stream's last example, standardized|sine and "
+                 "cosine of the time of day|sine and cosine of the time of the week|sine and "
+                 "cosine of the time of the year",
      .fallback = CONFIG_EMPTY_SET, .left_out = "[], none",
      .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "inputs computed from the times of the examples", .example = "[gap, day, week]",
@@ -211,40 +209,37 @@ static struct config_key rows[] = {
     {"model.output.size", &value_size, AT(architecture.output.size), RANGE(1, INPUT_MAX),
      .left_out = "3 with `loss: mixture`; required with other losses",
      .flags = KEY_DIGEST, .what = "numbers in a target, or number of classes", .example = "8",
-     .more = "With `target: next` it is the size of the input; with columns it follows from "
-             "them."},
+     .more = "With `target: next` it is the size of the input; with columns it follows from them."},
     {"model.output.components", &value_size, AT(architecture.output.components),
      RANGE(1, COMPONENTS_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_DIGEST,
      .what = "normal distributions in the mixture", .example = "20"},
     {OUTPUT_TARGET, &value_word, AT(architecture.output.target),
-     .meanings = "in the message, beside the input|the stream's next input|in a later message, "
-                 "a label",
-     .fallback = "given", .flags = KEY_DIGEST, .what = "source of the targets",
-     .example = "next",
-     .more = "With `next`, symbols require `loss: softmax`; real inputs require one of the "
-             "other losses. `bernoulli` and `mixture` require `scale: none`."},
+     .meanings = "in the message, beside the input|the stream's next input|in a later message, a "
+                 "label",
+     .fallback = "given", .flags = KEY_DIGEST, .what = "source of the targets", .example = "next",
+     .more = "With `next`, symbols require `loss: softmax`; real inputs require one of the other "
+             "losses. `bernoulli` and `mixture` require `scale: none`."},
 
     {"model.output.columns", &value_column_names, AT(architecture.output.column_count),
      .fallback = "",
-     .left_out = "with `next` all real columns, or with `loss: softmax` the one symbol; else "
-                 "none",
+     .left_out = "with `next` all real columns, or with `loss: softmax` the one symbol; else none",
      .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "names of targets", .example = "[load, temperature]",
-     .more = "With `target: next` they are columns of `model.input.columns`. Cycles are "
-             "allowed, and their predictions are values of the cycle as sent. With `given` and "
-             "`later` they name the numbers of y in order: JSON may use these names, and the "
-             "number of names is the size."},
+     .more = "With `target: next` they are columns of `model.input.columns`. Cycles are allowed, "
+             "and their predictions are values of the cycle as sent. With `given` and `later` they "
+             "name the numbers of y in order: JSON may use these names, and the number of names is "
+             "the size."},
     {"model.output.ahead", &value_ahead, AT(architecture.output.ahead), RANGE(1, AHEAD_STEPS_MAX),
      .fallback = "1", WHEN(OUTPUT_TARGET, "next"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "horizons: how many steps ahead the target is", .unit = "steps",
      .example = "[1, 6, 24]",
-     .more = "Each horizon in a list has outputs of its own, one horizon after the other. A "
-             "step is scored at each horizon, and learned once the furthest target is known."},
+     .more = "Each horizon in a list has outputs of its own, one horizon after the other. A step "
+             "is scored at each horizon, and learned once the furthest target is known."},
     {"model.output.patience", &value_size, AT(architecture.output.patience), RANGE(1, PATIENCE_MAX),
      .fallback = "100", WHEN(OUTPUT_TARGET, "later"), .flags = KEY_DIGEST | KEY_LATER,
      .what = "steps of a stream that wait for their labels", .unit = "steps", .example = "100",
-     .more = "If one more step arrives, the oldest one closes without a target. Each waiting "
-             "step uses as much memory as a step of the window."},
+     .more = "If one more step arrives, the oldest one closes without a target. Each waiting step "
+             "uses as much memory as a step of the window."},
     {"model.output.vocabulary.capacity", &value_size, AT(architecture.output.vocabulary.capacity),
      RANGE(0, VOCABULARY_MAX), .fallback = "0", WHEN(OUTPUT_LOSS, "softmax"),
      .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED, .unit = "words",
@@ -263,19 +258,19 @@ static struct config_key rows[] = {
      .what = "treatment of a name beyond the capacity", .example = "share"},
     {"model.output.vocabulary.forget", &value_choice, AT(architecture.output.vocabulary.lru),
      .words = "none|lru",
-     .meanings = "no name is forgotten|a new name replaces the least recently used one and "
-                 "begins with starting values",
+     .meanings = "no name is forgotten|a new name replaces the least recently used one and begins "
+                 "with starting values",
      .fallback = "none", WHEN(OUTPUT_LOSS, "softmax"),
      .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "name to forget when all classes are in use", .example = "none"},
     {OUTPUT_SCALE, &value_word, AT(architecture.output.scale), .words = "none|standard",
-     .meanings = "numbers are not scaled|each number is (y - mean) / standard deviation, both "
-                 "over all targets so far",
+     .meanings = "numbers are not scaled|each number is (y - mean) / standard deviation, both over "
+                 "all targets so far",
      .fallback = "none", .left_out = "that of the input, if the loss supports scaled targets",
      WHEN(OUTPUT_TARGET, "given|later"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "running standardization of the targets in messages", .example = "standard",
-     .more = "Predictions and errors are reported in original units. Requires `loss: squared` "
-             "or `gaussian`."},
+     .more = "Predictions and errors are reported in original units. Requires `loss: squared` or "
+             "`gaussian`."},
     {"model.output.memory", &value_count, AT(architecture.output.memory), RANGE(0, MEMORY_MAX),
      .fallback = "0", .left_out = "that of the input, else 0", WHEN(OUTPUT_SCALE, "standard"),
      .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
@@ -285,20 +280,18 @@ static struct config_key rows[] = {
      .fallback = "0", .left_out = "that of the input, else 0", WHEN(OUTPUT_SCALE, "standard"),
      .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "largest distance of a target from the mean, in deviations, 0 = no limit",
-     .unit = "deviations",
-     .example = "30"},
+     .unit = "deviations", .example = "30"},
 
     {"model.output.relative", &value_truth, AT(architecture.output.relative),
      .words = "none|last|ar12",
      .meanings = "the level, in standard deviations|the change from the last value|the change "
                  "relative to the forecast of the expert `ar12`",
      .fallback = "false", .flags = KEY_DIGEST | KEY_CHANGED,
-     .what = "reference value of the targets",
-     .example = "ar12",
+     .what = "reference value of the targets", .example = "ar12",
      .more = "`true`: the network predicts the difference from the last value. With `target: "
              "given` and `later` this is the last observed target. Published predictions are "
-             "values. Requires `loss: squared` or `gaussian`. The words require `scale: "
-             "forecast`, where `false` means `none`."},
+             "values. Requires `loss: squared` or `gaussian`. The words require `scale: forecast`, "
+             "where `false` means `none`."},
     {"model.output.skip", &value_boolean, AT(architecture.output.skip), .fallback = "false",
      .flags = KEY_DIGEST | KEY_CHANGED, .what = "linear path from the input to the output",
      .example = "true", .more = "Always present with `scale: forecast`."},
@@ -310,23 +303,20 @@ static struct config_key rows[] = {
 
     {"learning.rule", &value_word, AT(learning.rule), .fallback = "tbptt",
      .flags = KEY_DIGEST | KEY_WINDOW | KEY_LATER | KEY_CHANGED,
-     .what = "method that computes the gradient of an update",
-     .example = "rtrl",
+     .what = "method that computes the gradient of an update", .example = "rtrl",
      .more = "Only `tbptt` uses a window, and a GPU supports only `tbptt`. The other rules work "
              "forward in time: their state of a stream contains the influence of all earlier "
              "steps. See docs/explanation/rules.md for equations, costs and uses."},
     {"learning.window", &value_size, AT(learning.window), RANGE(1, WINDOW_MAX), .fallback = "16",
      .flags = KEY_DIGEST | KEY_WINDOW, .what = "number of steps that the gradient reaches back",
-     .unit = "steps",
-     .example = "16",
+     .unit = "steps", .example = "16",
      .more = "Other values of `learning.rule` than `tbptt` use it only as the default of "
              "`learning.stride`."},
     {"learning.stride", &value_size, AT(learning.stride), RANGE(1, WINDOW_MAX),
      .left_out = "the window", .flags = KEY_DIGEST | KEY_WINDOW,
-     .what = "number of steps between two updates",
-     .unit = "steps of one stream", .example = "16",
-     .more = "It must not exceed the window with `rule: tbptt`. A stride below the window "
-             "learns more from each step and costs window / stride times as much."},
+     .what = "number of steps between two updates", .unit = "steps of one stream", .example = "16",
+     .more = "It must not exceed the window with `rule: tbptt`. A stride below the window learns "
+             "more from each step and costs window / stride times as much."},
     {KIND, &value_word, AT(learning.optimizer.kind),
      .fallback = "adam", .flags = KEY_DIGEST | KEY_MOMENT, .what = "optimizer", .example = "adam",
      .more = "Each follows the definition in torch.optim; cocob follows its paper."},
@@ -341,30 +331,28 @@ static struct config_key rows[] = {
     {"learning.optimizer.weight_decay", &value_real, AT(learning.optimizer.weight_decay),
      RANGE(0, DECAY_MAX), .fallback = "0", .flags = KEY_DIGEST | KEY_MOMENT,
      .what = "decay of the parameters towards 0", .example = "0",
-     .more = "adamw subtracts it from the parameters, the others add it to the gradient. adamw "
-             "has the same default."},
+     .more = "adamw subtracts it from the parameters, the others add it to the gradient. adamw has "
+             "the same default."},
     {"learning.clip", &value_real, AT(learning.clip), RANGE(0, CLIP_MAX), .fallback = "0",
      .flags = KEY_IN_FLIGHT | KEY_DECIDES, .what = "largest gradient norm, 0 = no clipping",
      .example = "1.0",
      .more = "A gradient whose whole norm is larger is shortened to this norm, as by "
-             "torch.nn.utils.clip_grad_norm_. Use it for recurrent networks; 1.0 is a good "
-             "start. With `loss: gaussian`, use 0 and a small rate: clipping keeps the "
-             "predicted deviation too small."},
+             "torch.nn.utils.clip_grad_norm_. Use it for recurrent networks; 1.0 is a good start. "
+             "With `loss: gaussian`, use 0 and a small rate: clipping keeps the predicted "
+             "deviation too small."},
     {"learning.max_streams", &value_size, AT(learning.max_streams), RANGE(1, STREAMS_MAX),
      .left_out = "1024; 128 with `scale: forecast`", .flags = KEY_DIGEST,
-     .what = "largest number of streams in memory",
-     .unit = "streams", .example = "1024",
-     .more = "If one more stream appears, the least recently used one is removed: its hidden "
-             "state is lost, the parameters are not."},
+     .what = "largest number of streams in memory", .unit = "streams", .example = "1024",
+     .more = "If one more stream appears, the least recently used one is removed: its hidden state "
+             "is lost, the parameters are not."},
     {"learning.threads", &value_threads, AT(threads.count), RANGE(1, THREADS_MAX),
      .fallback = "auto",
-     .left_out = "auto: the number of members, at most one less than the number of CPUs or the "
-                 "CPU time of the container",
+     .left_out = "auto: the number of members, at most one less than the number of CPUs or the CPU "
+                 "time of the container",
      .what = "number of threads that compute", .unit = "threads", .example = "auto",
-     .more = "The learning thread is one of them. Threads compute members in parallel; one "
-             "large network is also split among them, a small one is not. The number does not "
-             "change any bit, and a GPU ignores it. See docs/measurements/performance.md for "
-             "the gain."},
+     .more = "The learning thread is one of them. Threads compute members in parallel; one large "
+             "network is also split among them, a small one is not. The number does not change any "
+             "bit, and a GPU ignores it. See docs/measurements/performance.md for the gain."},
     {"learning.pin", &value_pin, AT(threads.pin), .fallback = "false",
      .what = "bind each computing thread to one CPU", .example = "false",
      .more = "`true` uses the first CPUs that the daemon may use (CPUAffinity= in systemd, "
@@ -379,26 +367,25 @@ static struct config_key rows[] = {
      .left_out = "one network", .what = "networks that learn the same streams in parallel",
      .example = "[{name: change}, {name: level, set: {model.output.relative: none}}]",
      .more = "Each member has a `name` and may `set` keys of `model.layers`, `model.output` and "
-             "`learning`, and `seed`; all other keys are shared. The tensors of a member are "
-             "named `members.NAME.*`. With `[]` only the experts forecast."},
+             "`learning`, and `seed`; all other keys are shared. The tensors of a member are named "
+             "`members.NAME.*`. With `[]` only the experts forecast."},
     {"combine", &value_label, AT(combine), .fallback = "mlpoly", WHEN(INPUT_SCALE, "forecast"),
      .flags = KEY_DIGEST | KEY_LATER, .what = "how the prediction is computed", .example = "mlpoly",
-     .more = "`mlpoly` mixes all forecasts by polynomially weighted averages. `average` is "
-             "their mean. `best` is the forecast with the lowest smoothed loss. The name of an "
-             "expert or a member selects its forecast."},
+     .more = "`mlpoly` mixes all forecasts by polynomially weighted averages. `average` is their "
+             "mean. `best` is the forecast with the lowest smoothed loss. The name of an expert or "
+             "a member selects its forecast."},
 
     {ANOMALY, &value_boolean, AT(anomaly.enabled), .fallback = "false",
      .left_out = "false; true with `preset: forecast`",
      .flags = KEY_DECIDES | KEY_CHANGED, .what = "compute an anomaly score for each example",
      .example = "true",
-     .more = "Each stream and column has a memory of its history; learning does not depend on "
-             "it. A checkpoint without scores, or with another `anomaly.memory`, is accepted: "
-             "memories are then empty. If only the preset enables scores and they need more "
-             "than half of the machine's memory, runneld disables them and logs a warning."},
+     .more = "Each stream and column has a memory of its history; learning does not depend on it. "
+             "A checkpoint without scores, or with another `anomaly.memory`, is accepted: memories "
+             "are then empty. If only the preset enables scores and they need more than half of "
+             "the machine's memory, runneld disables them and logs a warning."},
     {"anomaly.memory", &value_size, AT(anomaly.memory), RANGE(1, CONTEXTS_MAX), .fallback = "4000",
      WHEN(ANOMALY, "true"), .flags = KEY_DECIDES,
-     .what = "number of contexts that a column remembers", .unit = "contexts",
-     .example = "4000",
+     .what = "number of contexts that a column remembers", .unit = "contexts", .example = "4000",
      .more = "Each context uses 36 bytes, and computing time grows with their number. A new one "
              "replaces a random old one."},
     {"anomaly.threshold", &value_real, AT(anomaly.rule.threshold), RANGE(0, SCORE_MAX),
@@ -433,12 +420,11 @@ static struct config_key rows[] = {
     {"anomaly.share", &value_prefixes, AT(anomaly.share),
      .left_out = "[], one memory for each stream",
      WHEN(ANOMALY, "true"), .flags = KEY_DECIDES,
-     .what = "key prefixes whose streams share one memory",
-     .example = "[web-, db-]",
-     .more = "All streams whose keys begin with the same prefix share the memory of their "
-             "history, each in its own scale. The longest matching prefix counts. `[\"\"]` "
-             "means all streams. A checkpoint with another `anomaly.share` is accepted: "
-             "memories are then empty."},
+     .what = "key prefixes whose streams share one memory", .example = "[web-, db-]",
+     .more = "All streams whose keys begin with the same prefix share the memory of their history, "
+             "each in its own scale. The longest matching prefix counts. `[\"\"]` means all "
+             "streams. A checkpoint with another `anomaly.share` is accepted: memories are then "
+             "empty."},
 
     /* Keys that do not affect learning: sockets, access, and files on disk. */
     {"examples.bind", &value_bind, AT(examples.endpoint), .fallback = WIRE_EXAMPLES,
@@ -447,14 +433,14 @@ static struct config_key rows[] = {
      .what = "endpoint of a bound feeder to connect to", .example = "tcp://feeder.example:5570",
      .more = "Replaces `examples.bind`."},
     {"examples.socket", &value_word, AT(examples_socket), .words = "pull|sub|router",
-     .meanings = "feeders (PUSH) wait while the daemon is slower|subscribes to everything from "
-                 "a PUB socket, and loses examples instead of slowing it down|acknowledges each "
+     .meanings = "feeders (PUSH) wait while the daemon is slower|subscribes to everything from a "
+                 "PUB socket, and loses examples instead of slowing it down|acknowledges each "
                  "example to its feeder (DEALER) once it is durable; requires `state.journal`",
      .fallback = "pull", .what = "ZeroMQ socket type", .example = "pull"},
     {"examples.steps", &value_choice, AT(many_steps), .words = "one|many",
-     .meanings = "a binary message of several steps requires a header. A vector of float64, "
-                 "which has the bytes of two steps, is rejected|a binary message may have "
-                 "several steps with or without a header",
+     .meanings = "a binary message of several steps requires a header. A vector of float64, which "
+                 "has the bytes of two steps, is rejected|a binary message may have several steps "
+                 "with or without a header",
      .fallback = "one", .what = "steps in a binary message without a header", .example = "one",
      .more = "JSON may always have several steps: a list of lists."},
     {"examples.max_jump", &value_count, AT(max_jump), RANGE(0, COUNT_MAX),
@@ -470,8 +456,8 @@ static struct config_key rows[] = {
     {"examples.redis.partitions", &value_count, AT(consume.redis.partitions),
      RANGE(0, CONFIG_PARTITIONS_MAX), .fallback = "0", .unit = "streams", .example = "0",
      .what = "number of streams STREAM.0, STREAM.1, ... to read in place of STREAM",
-     .more = "Writers choose one of N by the FNV-1a hash of 64 bits of the example's key, "
-             "modulo N. 0 reads only STREAM."},
+     .more = "Writers choose one of N by the FNV-1a hash of 64 bits of the example's key, modulo "
+             "N. 0 reads only STREAM."},
     {"examples.redis.url", &value_text, AT(consume.redis.url), .fallback = "redis://127.0.0.1:6379",
      .what = "URL of the server", .example = "redis://127.0.0.1:6379",
      .more = "`redis://HOST:PORT/DATABASE` or `unix:///PATH`."},
@@ -479,8 +465,7 @@ static struct config_key rows[] = {
      .what = "consumer group for acknowledgements of durable examples", .example = "runnel"},
     {"examples.redis.from", &value_choice, AT(consume.redis.latest), .words = "earliest|latest",
      .meanings = "at the first entry|at the first entry after the creation of the group",
-     .fallback = "earliest",
-     .what = "position where a new group begins", .example = "earliest"},
+     .fallback = "earliest", .what = "position where a new group begins", .example = "earliest"},
     {"examples.redis.user", &value_text, AT(consume.redis.user), .what = "user name on the server",
      .example = "runnel"},
     {"examples.redis.password_file", &value_path, AT(consume.redis.password_file),
@@ -500,10 +485,9 @@ static struct config_key rows[] = {
     {"examples.kafka.partitioner", &value_word, AT(consume.kafka.partitioner),
      .words = "murmur2|crc32|fnv1a",
      .meanings = "clients in Java, kafka-python|librdkafka and clients based on it|Sarama",
-     .fallback = "murmur2", .what = "partitioner of the producers",
-     .example = "murmur2",
-     .more = "In a fleet each stream belongs to one partition, and a message in another "
-             "partition is a dead letter. A single daemon ignores this key."},
+     .fallback = "murmur2", .what = "partitioner of the producers", .example = "murmur2",
+     .more = "In a fleet each stream belongs to one partition, and a message in another partition "
+             "is a dead letter. A single daemon ignores this key."},
     {"examples.kafka.from", &value_choice, AT(consume.kafka.latest), .words = "earliest|latest",
      .meanings = "at the first message|at the first message after its first connection",
      .fallback = "earliest", .what = "position where a group without offsets begins",
@@ -519,15 +503,15 @@ static struct config_key rows[] = {
      .left_out = "all members that no other key names", .what = "columns and their paths in JSON",
      .example = "[temperature=data.temperature]",
      .more = "With `examples.json` messages of Redis or Kafka are JSON as devices write it, as "
-             "with `runnel-feed --field`. A path separates members by dots; elements of lists "
-             "are numbered from 0. Other fields are ignored, and one notice lists them."},
+             "with `runnel-feed --field`. A path separates members by dots; elements of lists are "
+             "numbered from 0. Other fields are ignored, and one notice lists them."},
     {"examples.json.key_field", &value_text, AT(consume.json.key_field),
      .what = "path of the stream's name", .example = "sensor",
      .left_out = "the name that the broker gives"},
     {"examples.json.time_field", &value_text, AT(consume.json.time_field),
      .what = "path of the time", .example = "ts", .left_out = "the broker's time",
-     .more = "ISO 8601, 31/12/2014 15:05, or Unix time in seconds, milliseconds, microseconds "
-             "or nanoseconds."},
+     .more = "ISO 8601, 31/12/2014 15:05, or Unix time in seconds, milliseconds, microseconds or "
+             "nanoseconds."},
     {"examples.json.time_format", &value_text, AT(consume.json.time_format),
      .what = "format of that time", .example = "'%d/%m/%Y %H:%M'", .left_out = "automatic",
      .more = "A format of strptime(3), or s, ms, us, ns for Unix time. Without it, an ambiguous "
@@ -539,9 +523,8 @@ static struct config_key rows[] = {
      .unit = "seconds", .example = "10",
      .what = "share the partitions of the stream or topic among daemons; seconds until a daemon "
              "without a sign of life loses its partitions, at least 0.5; 0 = no fleet",
-     .more = "All daemons with the same `group` of the broker are a fleet. Each has its own "
-             "name and state directory; all other keys are the same "
-             "(docs/explanation/fleets.md)."},
+     .more = "All daemons with the same `group` of the broker are a fleet. Each has its own name "
+             "and state directory; all other keys are the same (docs/explanation/fleets.md)."},
     {"fleet.average.every", &value_count, AT(fleet.average_every), RANGE(0, COUNT_MAX),
      .fallback = "0", .unit = "examples", .example = "10000",
      .what = "number of examples that a daemon learns between two averages of the fleet's "
@@ -560,8 +543,8 @@ static struct config_key rows[] = {
      .fallback = "10", .flags = KEY_RELOAD,
      .what = "longest time between two loss messages, 0 = no limit", .unit = "seconds",
      .example = "10",
-     .more = "Only if examples were learned since the last message. Slow streams therefore "
-             "report, too."},
+     .more = "Only if examples were learned since the last message. Slow streams therefore report, "
+             "too."},
     {"statistics.predictions", &value_truth, AT(predictions), .words = "all",
      .meanings = "with the forecasts of all experts and members, and their weights",
      .fallback = "false",
@@ -596,8 +579,8 @@ static struct config_key rows[] = {
              "MQTT broker", .example = "nats://broker.example",
      .more = "`nats://HOST:PORT` or `tls://HOST:PORT`."},
     {"publish.topic", &value_text, AT(publish.topic),
-     .left_out = "`runnel/{daemon}/{topic}` for MQTT, `runnel:{topic}` for Redis, "
-                 "`runnel.{topic}` for Kafka, `runnel.{daemon}.{topic}` for NATS",
+     .left_out = "`runnel/{daemon}/{topic}` for MQTT, `runnel:{topic}` for Redis, `runnel.{topic}` "
+                 "for Kafka, `runnel.{daemon}.{topic}` for NATS",
      .flags = KEY_RELOAD, .what = "topic, stream or subject of the published messages",
      .example = "plant/{stream}/forecast",
      .more = "`{stream}`, `{daemon}` and `{topic}` are replaced."},
@@ -629,15 +612,14 @@ static struct config_key rows[] = {
 
     {"security.secret", &value_path, AT(security.secret),
      .what = "file of the daemon's secret key", .example = "daemon.secret",
-     .more = "All sockets then use CURVE, and clients need the daemon's public key. Only the "
-             "owner may have read permission for the file. SIGHUP reads it again; a changed key "
-             "ends all connections."},
+     .more = "All sockets then use CURVE, and clients need the daemon's public key. Only the owner "
+             "may have read permission for the file. SIGHUP reads it again; a changed key ends all "
+             "connections."},
     {"security.allow.examples", &value_path, AT(security.allow[SOCKET_EXAMPLES]),
      .flags = KEY_RELOAD, .what = "file of the keys that may send examples",
      .example = "examples.keys",
-     .more = "A line may end with the streams that its client may send: "
-             "`streams=host-*,pump-7`. Group and others must not have write permission for the "
-             "file or its directory."},
+     .more = "A line may end with the streams that its client may send: `streams=host-*,pump-7`. "
+             "Group and others must not have write permission for the file or its directory."},
     {"security.allow.statistics", &value_path, AT(security.allow[SOCKET_STATISTICS]),
      .flags = KEY_RELOAD, .what = "file of the keys that may read statistics",
      .example = "statistics.keys"},
@@ -664,9 +646,9 @@ static struct config_key rows[] = {
     {"security.quota.waiting", &value_count, AT(security.quota.waiting), RANGE(0, COUNT_MAX),
      .fallback = "268435456", .flags = KEY_RELOAD, .unit = "bytes", .example = "268435456",
      .what = "size of the waiting messages of one key, 0 = no limit",
-     .more = "The connection of the key with the most waiting data is closed. A feeder over "
-             "`pull` loses its messages in transit. Allow 16 MiB for each feeder if the daemon "
-             "may be paused."},
+     .more = "The connection of the key with the most waiting data is closed. A feeder over `pull` "
+             "loses its messages in transit. Allow 16 MiB for each feeder if the daemon may be "
+             "paused."},
     {"security.quota.subscriptions", &value_count, AT(security.quota.subscriptions),
      RANGE(0, COUNT_MAX), .fallback = "1000", .flags = KEY_RELOAD, .unit = "subscriptions",
      .example = "1000", .what = "number of simultaneous subscriptions of one key, 0 = no limit",
@@ -674,8 +656,8 @@ static struct config_key rows[] = {
     {"security.quota.requests", &value_count, AT(security.quota.requests), RANGE(0, COUNT_MAX),
      .fallback = "500", .flags = KEY_RELOAD, .unit = "requests per second", .example = "500",
      .what = "rate of control requests of one key, 0 = no limit",
-     .more = "The burst limit is twice the rate. Further requests get an error. A connection "
-             "with more than ten times this rate is closed."},
+     .more = "The burst limit is twice the rate. Further requests get an error. A connection with "
+             "more than ten times this rate is closed."},
 
     {"state.directory", &value_path, AT(state_directory),
      .left_out = "`$STATE_DIRECTORY` (set by systemd; the first of several), else "
@@ -692,32 +674,30 @@ static struct config_key rows[] = {
      RANGE(CHECKPOINT_KEEP_MIN, CHECKPOINT_KEEP_MAX), .fallback = "2",
      .flags = KEY_RELOAD, .unit = "checkpoints", .example = "2",
      .what = "number of checkpoints to keep",
-     .more = "A rollback returns to one of them. The journal keeps all examples after the "
-             "oldest one. With `journal.keep: all` a rollback can also return to the beginning."},
+     .more = "A rollback returns to one of them. The journal keeps all examples after the oldest "
+             "one. With `journal.keep: all` a rollback can also return to the beginning."},
     {"state.journal.enabled", &value_boolean, AT(journal.enabled), .fallback = "true",
      .what = "write learned examples to a journal", .example = "true",
      .more = "Without a journal a killed daemon resumes from its last checkpoint, and an "
              "acknowledgement only confirms that the daemon accepted the example."},
     {"state.journal.sync", &value_word, AT(journal.sync), .words = "full|normal|off",
-     .meanings = "a loss of power: the disk is synced before examples are acknowledged|a kill "
-                 "of the daemon: the disk is synced periodically, and a loss of power loses the "
-                 "last seconds|a kill of the daemon: the disk is never synced, and a loss of "
-                 "power may damage the file",
+     .meanings = "a loss of power: the disk is synced before examples are acknowledged|a kill of "
+                 "the daemon: the disk is synced periodically, and a loss of power loses the last "
+                 "seconds|a kill of the daemon: the disk is never synced, and a loss of power may "
+                 "damage the file",
      .fallback = "full", .what = "failure that acknowledged examples survive", .example = "full"},
     {"state.journal.keep", &value_keep, AT(journal.keep), .words = "checkpoint|all",
      .meanings = "examples after the oldest checkpoint that is kept, and at most one block of "
                  "earlier ones|every example",
-     .fallback = "checkpoint", .what = "examples to keep in the journal",
-     .example = "checkpoint",
-     .more = "With a size (units of 1024: K, M, G and T), a checkpoint removes the oldest "
-             "examples of a larger file. Examples in the journal can be replayed to another "
-             "daemon."},
+     .fallback = "checkpoint", .what = "examples to keep in the journal", .example = "checkpoint",
+     .more = "With a size (units of 1024: K, M, G and T), a checkpoint removes the oldest examples "
+             "of a larger file. Examples in the journal can be replayed to another daemon."},
     {"state.journal.producers.keep", &value_count, AT(journal.producers.keep),
      RANGE(JOURNAL_PRODUCERS_MIN, COUNT_MAX), .fallback = "1000000",
      .unit = "streams of one producer each",
      .what = "number of producers' streams whose sequence numbers are kept", .example = "1000000",
-     .more = "Those that were idle longest are removed first. Their earlier examples are then "
-             "no longer recognized as duplicates."},
+     .more = "Those that were idle longest are removed first. Their earlier examples are then no "
+             "longer recognized as duplicates."},
     {"state.journal.producers.days", &value_count, AT(journal.producers.days), RANGE(0, DAYS_MAX),
      .fallback = "90", .unit = "days", .example = "90",
      .what = "number of days after a producer's last example of a stream until its sequence "

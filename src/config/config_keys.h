@@ -59,8 +59,7 @@ const char *config_word_at(const void *draft, const char *path, size_t layer,
 bool config_key_counts(const struct config_key *key, size_t layer, const void *draft);
 
 /* The hash of all keys with one of `flags` (KEY_DIGEST, KEY_DECIDES, KEY_MOMENT) and none of
-   `without`: "KEY=VALUE\
-   " for each, including defaults, in the table's order. */
+   `without`: "KEY=VALUE\ " for each, including defaults, in the table's order. */
 uint64_t config_digest_of(const void *draft, unsigned flags, unsigned without);
 
 /* ---- Descriptions ---- */

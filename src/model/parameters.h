@@ -17,9 +17,8 @@ void parameters_name(const char *member, const char *tensor, char name[PARAMETER
 void parameters_entries(const struct model *model, struct safetensors_entry *entries);
 
 /* Read all parameters from a file into values (model.parameters,). The file must contain exactly
-   the table's tensors, float32 and finite, possibly beside those of other members. EX_CONFIG:
-   the file does not fit the model; the sentence names file and tensor. EX_IOERR as in
-   safetensors.h. */
+   the table's tensors, float32 and finite, possibly beside those of other members. EX_CONFIG: the
+   file does not fit the model; the sentence names file and tensor. EX_IOERR as in safetensors.h. */
 int parameters_load(const struct model *model, const char *member, const char *path, float *values,
                     struct error *error);
 

@@ -40,9 +40,8 @@ enum {
        heartbeat is unread. It is a minimum: if the daemon's memory has grown more and the
        connection floods, its growth counts. */
     UNSEEN_PART_BYTES = 65536,
-    /* A connection that sends as fast as it is read has at least this much unread data. Senders
-       of small messages that wait for answers are therefore not held responsible for memory
-       growth. */
+    /* A connection that sends as fast as it is read has at least this much unread data. Senders of
+       small messages that wait for answers are therefore not held responsible for memory growth. */
     FLOOD_BYTES = 32768,
     /* Less than this is not checked. The limit grows with each second since nothing else waited,
        because nobody takes heartbeats. */

@@ -70,9 +70,8 @@ void security_close(struct security **security);
 /* Whether the sockets use CURVE. */
 bool security_has_keys(const struct security *security);
 
-/* Protect and track a socket that is not bound or connected yet; `key` is the configuration's,
-   such as "statistics.bind". Call it once for each of the sockets examples, statistics and
-   control. */
+/* Protect and track a socket that is not bound or connected yet; `key` is the configuration's, such
+   as "statistics.bind". Call it once for each of the sockets examples, statistics and control. */
 int security_protect(struct security *security, void *socket, const char *key, struct error *error);
 
 /* Read the secret and the lists of `config`. If a file is invalid, nothing changes: -1. Else
@@ -139,9 +138,8 @@ struct security_notice {
     uint64_t count; /* failures of this reason and socket since the previous announcement */
 };
 
-/* The next announcement at `now` (CLOCK_MONOTONIC in ns); false if none is due. A reason is due
-   at most once a second for each socket. UINT64_MAX makes all due: call until false before
-   closing. */
+/* The next announcement at `now` (CLOCK_MONOTONIC in ns); false if none is due. A reason is due at
+   most once a second for each socket. UINT64_MAX makes all due: call until false before closing. */
 bool security_announce(struct security *security, uint64_t now, struct security_notice *notice);
 uint64_t security_announcement_due(struct security *security);
 

@@ -17,13 +17,13 @@ enum {
     ENDPOINT_IO_THREADS = 2, /* threads of the context: one for examples, one for the others */
     ENDPOINT_HANDSHAKE_MS = 10000, /* time for a whole handshake */
     /* libzmq 4.3.4 aborts if its own heartbeat to a lost peer is due while data of that peer
-       waits, and disconnects peers whose answers wait. The system therefore detects lost peers:
-       those that do not acknowledge, */
+       waits, and disconnects peers whose answers wait. Keepalives of the system
+       detect lost peers instead. */
     ENDPOINT_KEEPALIVE_IDLE_S = 30,
     ENDPOINT_KEEPALIVE_INTERVAL_S = 10,
     ENDPOINT_KEEPALIVE_PROBES = 3,
     ENDPOINT_SMALL_BUFFER = 1024, /* the system's receive buffer: it slows floods down */
-    ENDPOINT_UNREAD_MS = 30000,   /* or that do not read, if set */
+    ENDPOINT_UNREAD_MS = 30000,   /* limit for peers that do not read, where set */
 };
 
 struct endpoint_option {

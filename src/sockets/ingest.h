@@ -80,10 +80,9 @@ uint64_t ingest_rejected(const struct ingest *ingest, enum reject_reason reason)
 uint64_t ingest_rejected_numbers(const struct ingest *ingest, const struct example *example,
                                  uint64_t first, uint64_t last);
 
-/* Write one sentence about unannounced rejections in printable UTF-8 without newline; false if
-   none is due at `now` (as above). Each reason is due at most once a second; the sentence counts
-   all rejections since the previous one. UINT64_MAX makes all due: call until false before
-   closing. */
+/* Write one sentence about unannounced rejections in printable UTF-8 without newline; false if none
+   is due at `now` (as above). Each reason is due at most once a second; the sentence counts all
+   rejections since the previous one. UINT64_MAX makes all due: call until false before closing. */
 bool ingest_announce(struct ingest *ingest, uint64_t now, char *text, size_t size);
 
 /* The stream in the last sentence; size 0: none. */

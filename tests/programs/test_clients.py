@@ -169,7 +169,7 @@ def feed(staged, built, daemon):
     assert (process.returncode, out) == (0, "5 acknowledged\n"), out
     nobody = staged.run(built["feed"], "tcp:nowhere", stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     err = nobody.communicate(timeout=LIMIT)[1]
-    assert nobody.returncode == 64 and "'tcp:nowhere' is no endpoint" in err, err
+    assert nobody.returncode == 64 and "invalid endpoint 'tcp:nowhere'" in err, err
 
 
 cases.run(globals())

@@ -140,8 +140,8 @@ def test_json(directory):
     reasons = ["field 'sensor': stream name not found (examples.json.key_field)",
                "expected a JSON object (examples.json.field)",
                "field 'load': expected a number or a text",
-               f"field 'ts': expected a time as in 2016-07-01 12:34:56 or 31/12/2014, or Unix time, got '?[2J{'ö' * 18}' "
-               "(examples.json.time_format)",
+               f"field 'ts': expected a time as in 2016-07-01 12:34:56 or 31/12/2014, or Unix time "
+               f"(examples.json.time_format), got '?[2J{'ö' * 18}'",
                "expected a JSON object (column 3: control character 0x7 near '\"ö')"]
     with brokers.Redis(directory) as redis:
         url = f'redis: {{url: "{redis.url}", stream: s}}'
@@ -167,7 +167,7 @@ def test_a_date_with_two_meanings(directory):
     """If it is first, it ends the daemon until a format is set; then it is learned. After others it
     is a dead letter, and ends nothing."""
     unclear = '{"sensor":"a","ts":"01/02/2014","load":1,"data":{"temperature":2}}'
-    output = ("field 'ts': day and month of '01/02/2014' cannot be told apart: give examples.json.time_format "
+    output = ("field 'ts': ambiguous day and month in '01/02/2014': use examples.json.time_format "
             "'%d/%m/%Y' or '%m/%d/%Y'")
     with brokers.Redis(directory) as redis:
         url = f'redis: {{url: "{redis.url}", stream: s}}'

@@ -54,8 +54,8 @@ def test_examples_that_no_daemon_took(directory):
                 (entry(0, steps=2**62, flags=8, rest="0,1,null,0,0,0"), b"k", "invalid block"),
                 (entry(12), b"k" + struct.pack("<3f", 1, float("inf"), 0), "x is infinite at step 0"),
                 (entry(12), b"k" + struct.pack("<3f", 1, float("nan"), 0), "x is NaN at step 0"),
-                (entry(12), b"\xff" + NUMBERS, "the key is not UTF-8"),
-                (entry(12, y=12), b"k" + 2 * NUMBERS, "it has a y"),
+                (entry(12), b"\xff" + NUMBERS, "the key must be UTF-8"),
+                (entry(12, y=12), b"k" + 2 * NUMBERS, "y is not allowed"),
                 (entry(12, rest="null,null,9221120237041090560"), b"k" + NUMBERS, "time is not finite")):
             change(directory, block(about, data))
             daemon.start()

@@ -28,10 +28,10 @@ refused() {
 
 same yaml conf/reference.yaml
 same mdoc docs/man/runnel.yaml.5
-refused '@nothing' 'the template has @nothing, which is no key'
-refused '@name' 'the template has @preset 0 times; once is needed'
+refused '@nothing' 'unknown key @nothing in the template'
+refused '@name' '@preset occurs 0 times in the template; expected once'
 refused "$(cat "$srcdir/conf/reference.yaml.in")
-@seed" 'the template has @seed 2 times; once is needed'
+@seed" '@seed occurs 2 times in the template; expected once'
 
 # The example of a part in docs/explanation/design.md is complete: it compiles, and its lines in the list make a key, a
 # number of the configuration and a field.

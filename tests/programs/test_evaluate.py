@@ -204,7 +204,7 @@ def test_what_a_table_says(directory):
     assert "(got '11,705.88'): write it without the commas" in said(
         lambda t: '"11,705.88"', wave, header="sales,a")
     assert "'when' repeats the time of the previous row in 20 rows" in said(lambda t: day(t // 2), wave, header="when,a")
-    assert "'t': 1600000000000 and the like are Unix milliseconds" in said(
+    assert "'t': 1600000000000 and similar numbers are Unix milliseconds" in said(
         lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
     assert "time: 'd', 'c'\n'd': dates like 13/03/2023 0:30 begin with the day" in said(
         lambda t: f"{13 + t // 24}/03/2023", lambda t: f"{t % 24}:30", wave, header="d,c,a")

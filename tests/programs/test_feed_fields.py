@@ -82,7 +82,7 @@ def test_options_that_are_wrong():
                         (("--field", "\udcff=t"), "COLUMN=PATH"),
                         (("--field", "t=a..b"), "COLUMN=PATH"), (("--key-field", "."), "a JSON field"),
                         (("--field", "t=a", "--field", "t=b"), "duplicate column 't'"),
-                        (("--time-format", "%s"), "only with --time-field"),
+                        (("--time-format", "%s"), "requires --time-field"),
                         (("--time-field", "t", "--time-format", "x"), "strptime")):
         fails(USAGE, output, "json", *words, stdin=b"{}")
     fails(USAGE, "field 'k': ambiguous day and month in '01/02/2014': use --time-format",
@@ -144,7 +144,7 @@ def test_day_and_month(directory):
     fails(BAD_DATA, "ambiguous day and month", "csv", "-", "--time", "t", "--skip-bad",
           stdin=b"t,v\n01/02/2014,1\n13/02/2014,2\n")
     path.write_text("t,v\n13/02/2014,1\n02/13/2014,2\n", encoding="utf-8")
-    fails(BAD_DATA, "t.csv:3: column 't': expected the day first, as in other rows, got '02/13/2014'", "csv", path,
+    fails(BAD_DATA, "t.csv:3: column 't': expected the day first, as in other rows (--time-format), got '02/13/2014'", "csv", path,
           "--time", "t")
 
 
@@ -154,10 +154,10 @@ def test_time_format(directory):
                  "%H:%M:%S.25 %d %b %Y %z")[0] == [1420034700]
     assert times(directory, ["20141231 15:05:00.5"], "--time-format", "%Y%m%d %T")[0] == [1420038300.5]
     path = directory / "t.csv"
-    fails(BAD_DATA, "expected a time as in '%d', got ", "csv", path, "--time", "t",
+    fails(BAD_DATA, "expected a time as in '%d' (--time-format), got ", "csv", path, "--time", "t",
           "--time-format", "%d")
     fails(USAGE, "strptime", "csv", path, "--time", "t", "--time-format", "iso")
-    fails(USAGE, "--time-format: requires --time", "csv", path, "--time-format", "%d")
+    fails(USAGE, "--time-format: only with --time", "csv", path, "--time-format", "%d")
 
 
 def test_two_columns(directory):

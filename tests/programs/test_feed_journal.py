@@ -211,7 +211,7 @@ def test_how_it_is_called(directory):
     (directory / "cursor").write_text("nonsense\n")
     (directory / "empty").write_text("")
     for status, output, words in [
-            (USAGE, "--since: found 'then', expected a time: 2016-07-01 12:34:56, 31/12/2014 or Unix time (or now)",
+            (USAGE, "--since: expected a time as in 2016-07-01 12:34:56 or 31/12/2014, or Unix time (or now), got 'then'",
              ["--since", "then"]),
             (USAGE, "--since: ambiguous time '02/03/2026'; expected now or a time such as 2026-11-23 12:00:00",
              ["--since", "02/03/2026"]),

@@ -284,7 +284,7 @@ def test_files_of_parameters(directory):
         a.log.close()
         a.start()
         assert a.process.wait(running.LIMIT) == 74
-        assert name in a.text() and "missing tensor" in a.text(), a.text()
+        assert name in a.text() and "is missing" in a.text(), a.text()
         (directory / "a" / "state" / name).write_bytes(b"x" * (directory / "kept").stat().st_size)
         a.log.close()
         a.start()

@@ -224,7 +224,7 @@ def test_a_schema_is_checked_before_anything_is_learned(directory):
         assert one.ask("status")["rejected"] == 0
         feeder.socket.send(schema(dtype="float64", columns=COLUMNS))
         text = feeder.event("rejected")["text"]
-        assert "'float64', but this model takes float32" in text, text
+        assert "'float64', expected float32" in text, text
         assert one.ask("status")["rejected_by"] == {"schema": 1}
         assert one.ask("status")["examples"] == 10
     with daemon(directory / "router", examples="socket: router") as one:
@@ -237,7 +237,7 @@ def test_a_schema_is_checked_before_anything_is_learned(directory):
         dealer.send(schema(columns=[f"c{k}" for k in range(COLUMNS + 1)]))
         key, answer, words = one.next_message(dealer)
         assert key == b"" and struct.unpack("<BBHIQQ", answer) == (1, 2, SCHEMA, 0, 0, 0)
-        assert b"has 8 columns, but this model takes 7: 'c7' is the first too many" in words
+        assert b"has 8 columns, expected 7: 'c7' is the first extra one" in words
         assert one.ask("status")["examples"] == 0
 
 
@@ -254,7 +254,7 @@ def test_a_feeder_says_its_schema(directory):
 
     with daemon(directory / "router", examples="socket: router") as one:
         status, said = feed(one, "1-8", "--socket", "router")
-        assert status == 65 and "'c7' is the first too many" in said, (status, said)
+        assert status == 65 and "'c7' is the first extra one" in said, (status, said)
         assert one.ask("status")["examples"] == 0
         assert feed(one, "1-7", "--socket", "router")[0] == 0
         wait("20 examples", lambda: one.ask("status")["examples"] == 20)

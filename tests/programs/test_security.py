@@ -374,11 +374,11 @@ def test_lists_of_streams_that_are_refused(directory):
     config.write_text(CONFIG.format(directory, allow="examples: a.keys",
                                     examples=f"ipc://{directory}/examples"))
     key, other = (Pair(directory, name).public.decode() for name in ("one", "two"))
-    for line, says in [("pump streams=", "a.keys:2: found"), ("pump streams=a,,b", "a.keys:2: found"),
+    for line, says in [("pump streams=", "a.keys:2: expected"), ("pump streams=a,,b", "a.keys:2: expected"),
                        ("pump streams=a*b", "at the end of a name"), ("pump streams=**", "at the end of a name"),
                        ("pump stream=a", "expected one streams="),
                        ("pump streams=a streams=b", "expected one streams="),
-                       (f"pump streams=a\n{key} again", "a.keys:3: the key of line 2 again"),
+                       (f"pump streams=a\n{key} again", "a.keys:3: duplicate key (first in line 2)"),
                        ("pump streams=a,b*,* # all", None), ("streams=a", None),
                        (f"pump\n{key} again", None)]:
         keys.write_text(f"{other} two\n{key} {line}\n")
@@ -884,7 +884,7 @@ def test_files_that_are_refused(directory):
     pair.file.unlink()
     fails("daemon.secret: cannot read the file")
     pair.file.mkdir()
-    fails("is no regular file")
+    fails("not a regular file")
 
 
 def test_what_others_can_reach(directory):

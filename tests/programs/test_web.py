@@ -139,7 +139,7 @@ def test_api(directory):
         assert known["loss"]["examples"] == known["state"]["examples"] == 1000
         column, = [column for column in web.get("api/columns")["loss"]
                    if column["name"] == "latency_us_p50"]
-        assert column.pop("meaning").endswith("until it was learned: median of the interval.")
+        assert column.pop("meaning").endswith("learning an example: median of the interval.")
         assert column == {"name": "latency_us_p50", "path": "latency_us.p50", "unit": "us"}
         for path, expected, word in [
                 ("run=999", 404, "run 999"), ("run=999&layer=0", 404, "run 999"),

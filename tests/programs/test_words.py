@@ -829,8 +829,8 @@ def test_a_schema_names_columns_and_kinds():
                     ({"columns": kinds[:4] + [{"name": "hour", "kind": "real"}]}, b"'hour'"),
                     ({"names": names[::-1]}, None), ({"names": names[1:], "targets": 1}, None),
                     ({"names": names[:4]}, b"no column hour"),
-                    ({"names": [*names, "lod"]}, b"'lod'"), ({"names": 5}, b"no list"),
-                    ({"columns": names[:4]}, b"takes 5"), ({"dtype": "float32"}, b"float32")]
+                    ({"names": [*names, "lod"]}, b"'lod'"), ({"names": 5}, b"must be a list"),
+                    ({"columns": names[:4]}, b"expected 5"), ({"dtype": "float32"}, b"float32")]
             for schema, wrong in said:
                 socket.send_multipart(as_json(schema=schema))
                 frames = daemon.next_message(socket)
