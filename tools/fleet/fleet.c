@@ -197,15 +197,15 @@ struct status {
 static bool waiting_of(const struct status *s, size_t p, uint64_t lag, uint64_t *waiting) {
     int owner = s->view->partitions[p].owner;
     char number[FORMAT_SIZE];
-    double said;
+    double reported;
     *waiting = lag;
     if (owner < 0 || !s->view->daemons[owner].living)
         return true;
     snprintf(number, sizeof number, "%zu", p);
-    if (!member_number(json_object_get(s->infos[owner], "lags"), number, &said))
+    if (!member_number(json_object_get(s->infos[owner], "lags"), number, &reported))
         return false;
-    if (said < (double)lag)
-        *waiting = (uint64_t)said;
+    if (reported < (double)lag)
+        *waiting = (uint64_t)reported;
     return true;
 }
 
@@ -260,12 +260,12 @@ static size_t sum_of(const struct status *s, int owner, struct rest *sum) {
 }
 
 static const char *state_of(const struct fleet_daemon *daemon, const json_t *info) {
-    const char *said = member_string(info, "state");
-    return !daemon->living                         ? "gone"
-           : daemon->draining                      ? "drained"
-           : said && strcmp(said, "draining") == 0 ? "stopping"
-           : said                                  ? said
-                                                   : "joining";
+    const char *state = member_string(info, "state");
+    return !daemon->living                           ? "gone"
+           : daemon->draining                        ? "drained"
+           : state && strcmp(state, "draining") == 0 ? "stopping"
+           : state                                   ? state
+                                                     : "joining";
 }
 
 /* ---- Table ---- */
