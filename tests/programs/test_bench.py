@@ -224,7 +224,7 @@ def test_no_members():
         text = "name: a\npreset: forecast\nmodel: {input: {size: 2}, layers: [{cell: gru, size: 4}]}\n"
         path.write_text(text + "members: [{name: a}]\n")
         done = run("--config", path, "--members", 2)
-        assert done.returncode == CONFIGURATION and "members are listed there" in done.stderr, done
+        assert done.returncode == CONFIGURATION and "the configuration lists members" in done.stderr, done
         path.write_text(text)  # which has members of the preset
         done = run("--config", path, "--members", 2, "--seconds", 0, "--examples", 20)
         assert done.returncode == 0 and "2 networks of real 2" in done.stdout, done

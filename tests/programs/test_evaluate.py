@@ -281,7 +281,7 @@ def test_a_table_of_several_streams(directory):
             ((lambda t: t % 20, lambda t: t // 20, wave), "cycle,unit,v", "unit")):
         found = table(*columns, header=header)
         assert found.stream is not None and found.columns[found.stream].name == stream, header
-        assert found.names() == ["v"] and "streams, which" in "\n".join(found.describe()), header
+        assert found.names() == ["v"] and "streams, named by" in "\n".join(found.describe()), header
         words = found.source()
         assert words[words.index("--stream-column") + 1] == stream, words
         warnings = [said for said in found.describe() if said.startswith("WARNING")]
@@ -296,7 +296,7 @@ def test_a_table_of_several_streams(directory):
         table(lambda t: day(t // 4), lambda t: "ab"[t % 2], lambda t: "xy"[t // 2 % 2], wave, header="when,site,kind,v")
         raise AssertionError("learned as one stream")
     except tool.Unusable as problem:
-        assert "which 'site' and 'kind' name together" in str(problem), problem
+        assert "named by 'site' and 'kind' together" in str(problem), problem
     many = table(lambda t: day(t // 1100), lambda t: f"s{t % 1100}", wave, header="when,k,v", count=11000)
     assert "learning: {max_streams: 1100}" in many.configuration()
     path = write(directory, rows_of(lambda t: day(t // 2), lambda t: "ab"[t % 2],
@@ -325,7 +325,7 @@ def test_many_columns(directory):
     assert chosen.names() == names[40:] + names[3:6] + names[:1] and chosen.source()[3] == "41-60,4-6,1"
     done = run(path, "--columns", "temp1,load*", "--rivals", "none", "--json")
     assert done.returncode == 0 and len(json.loads(done.stdout)["methods"]["forecasts"]["columns"]) == 41, done
-    for columns, said in (("none", "there is no column 'none'"), ("word*", "has no column of numbers")):
+    for columns, said in (("none", "unknown column 'none'"), ("word*", "has no column of numbers")):
         done = run(path, "--columns", columns)
         assert done.returncode == 65 and said in done.stderr and len(done.stderr) < 600, done
 
@@ -375,7 +375,7 @@ def test_what_is_no_table(directory):
             ("none", None, "file not found"), ("folder", None, "is a directory"),
             ("empty", "", "is empty"), ("lines", "\n\n\n", "is empty"),
             ("one", "a,b\n1,2\n", "has 1 row of data; at least 30 are needed"),
-            ("bytes", bytes(range(256)) * 9, "is no text"),
+            ("bytes", bytes(range(256)) * 9, "is not a text file"),
             ("text", rows_of(lambda t: "x", header="town"), "has no column of numbers to forecast"),
             ("fields", "a\n" + rows_of(wave, wave), "the first line has 1 field")):
         if text is not None:

@@ -496,7 +496,7 @@ def test_interrupted(directory):
     until(process, lambda: over(directory / "e.experiment") >= 1)
     process.terminate()
     _, err = process.communicate(timeout=running.LIMIT)
-    assert process.returncode == INTERRUPTED and "the same command resumes" in err, err
+    assert process.returncode == INTERRUPTED and "run the same command to resume" in err, err
     before = over(directory / "e.experiment")
     assert before >= 1
     done = experiments.call(directory, "e.yaml", "--seeds", 1)

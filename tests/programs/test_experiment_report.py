@@ -116,7 +116,7 @@ def test_a_measure_that_runs_lack(directory):
     """Refused where no run has it; a stream that alone lacks it ranks nothing."""
     where = results.make(directory / "a.experiment", GRID[:3], streams=("one", "two"))
     said = call(where, "--measure=accuracy", status=DATA)
-    assert "accuracy" in said and "there is mean, recent, baseline, baseline_recent, skill, skill_recent, rmse, mae\n" in said, said
+    assert "accuracy" in said and "expected mean, recent, baseline, baseline_recent, skill, skill_recent, rmse, mae\n" in said, said
     change(where, "UPDATE runs SET accuracy = 0.1 * (variant + 1) WHERE stream = 1")
     report = json.loads(call(where, "--json", "--measure=accuracy"))
     one, two = ([row["rank"] for row in stream["variants"]] for stream in report["streams"])
@@ -367,7 +367,7 @@ def test_a_chart_alone(directory):
     assert all(f"rate {rate}, norm {norm}" in text["variants"] for rate in ("1e-4", "1e-3") for norm in ("layer", "none"))
     assert "course, variants, rate, field" in plot("-y", "mean", where, status=USAGE)
     assert "one, two" in plot("--stream=three", where, status=USAGE)
-    assert "no run has the measure accuracy" in plot("--measure=accuracy", where, status=DATA)
+    assert "no run has measure accuracy" in plot("--measure=accuracy", where, status=DATA)
     assert "results of runnel-experiment" in plot("--html=-", directory / "a.svg", status=USAGE)
 
 
