@@ -119,7 +119,8 @@ class Reader:
         return self.printed(done[1]) if done[2] == "0" else None
 
     def output(self, start, terminal="shell"):
-        return (self.directory / f"{terminal}.out").read_bytes()[start:].decode()
+        """The output since `start`, which may end within a character."""
+        return (self.directory / f"{terminal}.out").read_bytes()[start:].decode(errors="replace")
 
     def keep(self, text, terminal):
         """A command that keeps running in a terminal of its own."""

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -134,9 +135,9 @@ class Machine:
         leader, follower = pty.openpty()
         process = self.open(text, stdin=follower, stdout=follower, stderr=follower)
         os.close(follower)
-        shown = b""
+        shown, end = b"", time.monotonic() + running.LIMIT
         while printed not in shown:
-            assert process.poll() is None, shown
+            assert process.poll() is None and time.monotonic() < end, shown
             shown += os.read(leader, 65536)
         threading.Thread(target=self.drain, args=(leader,), daemon=True).start()
 

@@ -29,6 +29,10 @@ done
 twice=$(awk '/^$/ { split("", seen) } /^[A-Z][A-Za-z-]*:/ && seen[$1]++ { print FNR ": " $1 }' debian/control)
 [ -z "$twice" ] || wrong "debian/control has a field twice: $twice"
 
+# dpkg reads no file with other lines than fields, their continuation and comments.
+other=$(grep -nvE '^([A-Z][A-Za-z-]*:|[ #]|$)' debian/control)
+[ -z "$other" ] || wrong "debian/control has a line that is neither a field nor its continuation: $other"
+
 # in_packages PATH: how many packages take it; install files have one pattern a line.
 in_packages() {
     count=0

@@ -105,15 +105,15 @@ static int start(const struct task *task, const char *argument, char **operands)
 static int help(const struct command_line *line, char **operands) {
     if (!operands[0]) {
         options_help(line, stdout, 80);
-        return EX_OK;
+        return complain_output();
     }
     const struct task *task = find(operands[0]);
     if (!task || operands[1])
         return options_complain(
             line, task ? "help: expected one task, got more" : "help: unknown task '%s'",
             operands[0]);
-    printf("%s: %s\nExample: runnel %s %s\nManual: man %s\n\n", task->name, task->summary,
-           task->name, task->example, task->program);
+    printf("%s: %s\nExample: runnel %s%s%s\nManual: man %s\n\n", task->name, task->summary,
+           task->name, *task->example ? " " : "", task->example, task->program);
     fflush(stdout); /* before the program writes its own */
     char *none[] = {NULL};
     return start(task, "--help", none);
@@ -140,7 +140,7 @@ int main(int argc, char **argv) {
                 printf("%s\t%s%s%s\t%s\n", tasks[i].name, tasks[i].program,
                        tasks[i].argument ? " " : "", tasks[i].argument ? tasks[i].argument : "",
                        tasks[i].summary);
-        return EX_OK;
+        return complain_output();
     }
     if (!operands[0] || !strcmp(operands[0], "help"))
         return help(&line, operands[0] ? operands + 1 : operands);
