@@ -128,7 +128,7 @@ def test_table(directory):
     demo = start(directory, 1, arguments=[write_table(directory, 300)])
     assert finish(directory, demo) == 0, said(directory, "err")
     for line in (r"^.*a table\.csv: 300 rows; to forecast: 'load'; time: 'when'$", r"^load +0\.\d+ +0\.\d+",
-                 r"^To go on ", r"^    preset: forecast$", r"^    \S*/runnel-feed csv '.*a table\.csv' "):
+                 r"^To continue ", r"^    preset: forecast$", r"^    \S*/runnel-feed csv '.*a table\.csv' "):
         assert re.search(line, said(directory), re.MULTILINE), (line, said(directory))
     plot = pathlib.Path(directory, "a table-forecast.png")
     assert plot.is_file() == has("matplotlib"), said(directory)
