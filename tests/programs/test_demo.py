@@ -136,7 +136,7 @@ def test_table(directory):
     demo = start(directory, 1, arguments=[table, "--columns", "lo*", "--rivals", "none"])
     assert finish(directory, demo) == 0 and "VAR" not in said(directory), said(directory, "err")
     demo = start(directory, 1, arguments=[table, "--columns", "oil"])
-    assert finish(directory, demo) == 65 and "no column 'oil'" in said(directory, "err"), said(directory, "err")
+    assert finish(directory, demo) == 65 and "unknown column 'oil'" in said(directory, "err"), said(directory, "err")
     demo = start(directory, 1, arguments=[table, table])
     assert finish(directory, demo) == FAILED and "one table at a time" in said(directory, "err")
 
