@@ -127,7 +127,7 @@ def test_table(directory):
     demo = start(directory, 1, arguments=[write_table(directory, 300)])
     assert finish(directory, demo) == 0, said(directory, "err")
     for line in (r"^.*a table\.csv: 300 rows; to forecast: 'load'; time: 'when'$", r"^load +0\.\d+ +0\.\d+",
-                 r"^To go on ", r"^    preset: forecast$", r"^    \S*/runnel-feed csv '.*a table\.csv' "):
+                 r"^To continue ", r"^    preset: forecast$", r"^    \S*/runnel-feed csv '.*a table\.csv' "):
         assert re.search(line, said(directory), re.MULTILINE), (line, said(directory))
     plot = pathlib.Path(directory, "a table-forecast.png")
     assert plot.is_file() == has("matplotlib"), said(directory)
@@ -135,7 +135,7 @@ def test_table(directory):
     demo = start(directory, 1, arguments=[table, "--columns", "lo*", "--rivals", "none"])
     assert finish(directory, demo) == 0 and "VAR" not in said(directory), said(directory, "err")
     demo = start(directory, 1, arguments=[table, "--columns", "oil"])
-    assert finish(directory, demo) == 65 and "no column 'oil'" in said(directory, "err"), said(directory, "err")
+    assert finish(directory, demo) == 65 and "unknown column 'oil'" in said(directory, "err"), said(directory, "err")
     demo = start(directory, 1, arguments=[table, table])
     assert finish(directory, demo) == FAILED and "expected one table" in said(directory, "err")
 

@@ -32,7 +32,7 @@ FAULTS = (
      r"race in norm on shared memory, byte \d+: a write by block \d+, thread \d+ at device.cuh:\d+ in "
      r"norm, called at gradient.cu:\d+; a read by block \d+, thread \d+ at device.cuh:\d+ in .*nothing orders them"),
     ("shared memory used again too early", "device.cuh",
-     "    __syncthreads(); /* the scratch may still be read from the call before */\n", "",
+     "    __syncthreads(); /* the previous call may still read the scratch */\n", "",
      "forward.cu", "layer",
      r"race in wave on shared memory.* a read by block \d+, thread \d+ .*; a write by "),
     ("h in use before all of it is made", "cells.cuh",
