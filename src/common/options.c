@@ -878,7 +878,7 @@ static void write_fish(const struct command_line *line, FILE *to) {
         fish_options(to, line->name, line->groups[g].rows, "");
     if (line->commands) {
         fish_commands(line, to, function);
-    } else if (*line->operands) {
+    } else if (line->complete != COMPLETE_NOTHING) {
         fprintf(to, "complete -c %s", line->name);
         fish_action(to, line->complete, line->words);
         fputc('\n', to);
