@@ -235,7 +235,7 @@ def test_no_members():
     assert done.returncode == CONFIGURATION and "--set model.input.scale=forecast" in done.stderr, done
     for wrong in (0, 65):
         done = run("--config", CONFIGURATIONS / "gru64.yaml", "--members", wrong)
-        assert done.returncode == USAGE and "1..64" in done.stderr, done
+        assert done.returncode == USAGE and "from 1 to 64" in done.stderr, done
 
 
 def test_gpu_for_people():

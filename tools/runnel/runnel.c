@@ -89,7 +89,7 @@ static int start(const struct task *task, const char *argument, char **operands)
     *--operands = (char *)task->program;
     program_find(path, task->program);
     execvp(path, operands);
-    if (errno == ENOENT && access(path, F_OK) != 0)
+    if (errno == ENOENT && !(strchr(path, '/') && access(path, F_OK) == 0))
         return complain(EX_UNAVAILABLE,
                         "%s not found: this installation was built without it; see 'configure "
                         "--help'",
