@@ -68,8 +68,8 @@ class Answers:
 
 def await_text(process, text):
     """Read its sentences up to that one."""
-    said = []
-    while not said or text not in said[-1]:
-        said.append(process.stderr.readline().decode())
-        assert said[-1], said
-    return said
+    lines = []
+    while not lines or text not in lines[-1]:
+        lines.append(process.stderr.readline().decode())
+        assert lines[-1], lines
+    return lines

@@ -30,14 +30,14 @@ def program(name):
     return found or cases.skip(f"needs {name}")
 
 
-def knows(name):
+def supports(name):
     """Whether the programs know this broker."""
     return f"#define RUNNEL_{name.upper()} 1" in running.BUILD_CONFIG.read_text(encoding="utf-8")
 
 
 def need(name):
     """End the case as skipped unless they do."""
-    if not knows(name):
+    if not supports(name):
         cases.skip(f"this build does not support {name}")
 
 
@@ -268,11 +268,11 @@ def check_learned(directory, process, feed=None):
 def check_json(directory, feed, process):
     """The third has no sensor and is counted."""
     check_learned(directory, process, feed)
-    said = await_text(feed, "is not an example")
+    output = await_text(feed, "is not an example")
     status, err = finish(feed)
-    said += err
-    assert status == 0 and "field 'sensor': stream name not found" in said, (status, said)
-    assert said.count("ignored field") == 1 and ": data.unit, site (--field" in said, said
+    output += err
+    assert status == 0 and "field 'sensor': stream name not found" in output, (status, output)
+    assert output.count("ignored field") == 1 and ": data.unit, site (--field" in output, output
 
 
 def finish(process, number=signal.SIGTERM):
@@ -283,12 +283,12 @@ def finish(process, number=signal.SIGTERM):
 
 def await_text(process, *texts):
     """What it says up to the last of these, in any order."""
-    said = ""
-    while not all(text in said for text in texts):
+    output = ""
+    while not all(text in output for text in texts):
         line = process.stderr.readline().decode()
-        assert line, said
-        said += line
-    return said
+        assert line, output
+        output += line
+    return output
 
 
 def journal(directory):

@@ -62,10 +62,10 @@ def make(directory, variants, seeds=(1, 2, 3), streams=("waves",), states=None, 
     file = sqlite3.connect(directory / "results.sqlite")
     file.executescript(SCHEMA)
     runs = list(itertools.product(range(len(variants)), range(len(streams)), seeds))
-    said = {"format": 1, "name": directory.name.removesuffix(".experiment"), "recent": 0.1, "points": POINTS,
+    facts = {"format": 1, "name": directory.name.removesuffix(".experiment"), "recent": 0.1, "points": POINTS,
             "version": version, "device": "cpu", "isa": "avx2", "started": 1.7e9, "finished": 1.7e9 + 60,
             "text": "grid: {}", "yaml_path": "test.yaml", "seeds": str(list(seeds)), "total": len(runs)}
-    file.executemany("INSERT INTO experiment VALUES (?, ?)", [(k, str(v)) for k, v in said.items()])
+    file.executemany("INSERT INTO experiment VALUES (?, ?)", [(k, str(v)) for k, v in facts.items()])
     for number, name in enumerate(streams):
         file.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?)",
                      (number, name, f"runnel-feed csv {name}.csv", digest[:-1] + str(number), EXAMPLES,

@@ -53,11 +53,11 @@ def meet(endpoint, kind):
     stranger.sendall(GREETING)
     left = len(GREETING)
     while left:
-        said = stranger.recv(left)
-        if not said:
+        received = stranger.recv(left)
+        if not received:
             stranger.close()
             raise ConnectionError("it is ended in the handshake")
-        left -= len(said)
+        left -= len(received)
     stranger.sendall(ready(kind))
     stranger.recv(2)
     return stranger

@@ -326,7 +326,7 @@ def set_rate(daemon, r):
     time.sleep(r.uniform(0, 0.005))
 
 
-def kill_loop(kills, seed, say=lambda text: None, device="cpu", sync="full",
+def kill_loop(kills, seed, report=lambda text: None, device="cpu", sync="full",
               checkpoint=300, identities=0):
     """Kill a daemon that three producers feed, or three times `identities` of them that send the same
     streams; everything is checked. Counts of what happened."""
@@ -356,7 +356,7 @@ def kill_loop(kills, seed, say=lambda text: None, device="cpu", sync="full",
             daemon.log.close()
             daemon.start()
             if kill % 50 == 49:
-                say(f"{kill + 1} kills, {max(entries)} entries")
+                report(f"{kill + 1} kills, {max(entries)} entries")
         begun = time.monotonic()
         while any(len(p.sent) < WINDOW and p.problems.empty() for p in producers):
             assert time.monotonic() < begun + running.LIMIT, "a producer sends nothing"

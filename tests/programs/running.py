@@ -27,13 +27,13 @@ class Daemon:
     when the test fails."""
     program = PROGRAM
     environment = None  # that of this process
-    tells_by_time = False  # which `loss` messages come depends on how fast the machine is
+    statistics_by_time = False  # which `loss` messages come depends on how fast the machine is
 
     def __init__(self, directory, config, *arguments):
         self.directory = pathlib.Path(directory)
         self.path = self.directory / "config.yaml"
         self.path.write_text(config, encoding="utf-8")
-        self.arguments = arguments if self.tells_by_time else (
+        self.arguments = arguments if self.statistics_by_time else (
             "--set", "statistics.seconds=0", *arguments)
         self.context = zmq.Context()
         self.context.linger = 0
@@ -131,25 +131,25 @@ def wait_learned(daemon, count):
 
 def subscribe(daemon, topics=(b"prediction",)):
     """A subscriber that the daemon knows of; `status` comes, too."""
-    heard = daemon.socket(zmq.SUB, "statistics")
-    heard.setsockopt(zmq.RCVHWM, 0)
+    subscriber = daemon.socket(zmq.SUB, "statistics")
+    subscriber.setsockopt(zmq.RCVHWM, 0)
     for topic in (*topics, b"status"):
-        heard.setsockopt(zmq.SUBSCRIBE, topic)
-    while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent: it has both
+        subscriber.setsockopt(zmq.SUBSCRIBE, topic)
+    while daemon.next_message(subscriber)[0] != b"status":  # what a new subscriber is sent: it has both
         continue
-    return heard
+    return subscriber
 
 
-def messages(daemon, heard, topic, count):
+def messages(daemon, subscriber, topic, count):
     """The next so many of the topic; `status` comes between them whenever it is time."""
     found = []
     while len(found) < count:
-        its_topic, body = daemon.next_message(heard)
+        its_topic, body = daemon.next_message(subscriber)
         if its_topic == topic:
             found.append(json.loads(body))
     return found
 
 
-def predictions(daemon, heard, count):
+def predictions(daemon, subscriber, count):
     """The next so many."""
-    return messages(daemon, heard, b"prediction", count)
+    return messages(daemon, subscriber, b"prediction", count)

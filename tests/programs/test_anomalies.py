@@ -60,10 +60,10 @@ def step(number, x, minute=0, stream=b"s", flags=0):
 
 def fed(daemon, rows):
     """The predictions of these steps."""
-    with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+    with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
         for frames in rows:
             feeder.send_multipart(frames)
-        return predictions(daemon, heard, len(rows))
+        return predictions(daemon, subscriber, len(rows))
 
 
 def kill(daemon, count):
@@ -90,13 +90,13 @@ def played(directory, config, rows, kills=()):
 
 def are_stored(messages, rows):
     for n, (message, (_, _, score, _)) in enumerate(zip(messages, rows, strict=True)):
-        said = message["anomaly"]
-        assert list(said) == ["score", "surprise", "columns"], said
-        assert said["columns"][0]["score"] == said["score"], said
+        published = message["anomaly"]
+        assert list(published) == ["score", "surprise", "columns"], published
+        assert published["columns"][0]["score"] == published["score"], published
         if n < KNOWS:
-            assert said["score"] is None, (n, said)
+            assert published["score"] is None, (n, published)
         else:
-            assert abs(said["score"] - score) < NEAR, (n, said, score)
+            assert abs(published["score"] - score) < NEAR, (n, published, score)
 
 
 def test_scores_are_those_of_the_specification_also_after_kills(directory):
@@ -149,15 +149,15 @@ def test_checkpoints_fit_with_and_without(directory):
         end = begin + 200
         with Daemon(directory, configuration(directory, mode)) as daemon:
             assert daemon.ask("status")["examples"] == begin
-            said = [m.get("anomaly") for m in fed(daemon, steps[begin:end])]
+            published = [m.get("anomaly") for m in fed(daemon, steps[begin:end])]
             assert daemon.end() == 0
         begin = end
         if not mode:
-            assert said == [None] * 200, n
+            assert published == [None] * 200, n
         elif n == 3:  # the memory goes on
-            assert all(s["score"] is not None for s in said)
+            assert all(s["score"] is not None for s in published)
         else:  # it begins
-            assert [s["score"] is None for s in said] == [True] * KNOWS + [False] * (200 - KNOWS)
+            assert [s["score"] is None for s in published] == [True] * KNOWS + [False] * (200 - KNOWS)
 
 
 def test_missing_values_take_no_part(directory):
@@ -179,10 +179,10 @@ def test_missing_values_take_no_part(directory):
     came = [m["anomaly"] for n, m in enumerate(found) if n not in gap]
     assert [a["columns"][0]["score"] for a in came] == [m["anomaly"]["score"] for m in single]
     for n, message in enumerate(found):
-        said = message["anomaly"]
-        scores = [c["score"] for c in said["columns"]]
+        published = message["anomaly"]
+        scores = [c["score"] for c in published["columns"]]
         assert n not in gap or scores[0] is None
-        assert said["score"] == max((s for s in scores if s is not None), default=None)
+        assert published["score"] == max((s for s in scores if s is not None), default=None)
 
 
 def test_checkpoints_hold_what_is_in_use(directory):
@@ -249,7 +249,7 @@ def test_contexts_that_are_missing_or_too_many_are_refused(directory):
         fed(daemon, [step(n + 1, [n % 7]) for n in range(200)])
         assert daemon.end() == 0
         whole = checkpoint.read_bytes()
-        for more, said in (-1, "streams.contexts has too few rows"), (1, "streams.contexts has too many rows"), (0, "resumed after 200 examples"):
+        for more, expected in (-1, "streams.contexts has too few rows"), (1, "streams.contexts has too many rows"), (0, "resumed after 200 examples"):
             for other in checkpoint.parent.glob("checkpoint*"):
                 other.unlink()
             checkpoint.write_bytes(with_contexts(whole, more))
@@ -259,7 +259,7 @@ def test_contexts_that_are_missing_or_too_many_are_refused(directory):
             else:
                 daemon.ask("status")
                 assert daemon.end() == 0
-            assert said in daemon.text(), (more, daemon.text())
+            assert expected in daemon.text(), (more, daemon.text())
 
 
 def bundled(directory, output, steps, size):
@@ -285,7 +285,7 @@ learning: {{window: 4, stride: 4, clip: 1}}"""
     return surprises, entry(directory, "streams.anomaly")
 
 
-def test_surprise_is_judged_step_by_step(directory):
+def test_surprise_is_measured_for_each_step(directory):
     """However steps are cut into examples, and those into plans, the same is kept, and an example
     is as surprising as the most surprising of its steps. Of several horizons the nearest counts: it
     is known as early as with one."""
@@ -313,19 +313,19 @@ def test_each_spike_of_many_is_an_alarm_of_surprise(directory):
     spikes = [1000 + 100 * n + draw.randrange(25) for n in range(20)]
     steps = [step(n + 1, [20 + draw.gauss(0, 0.15) + 40 * (n in spikes)]) for n in range(3000)]
     model = "preset: forecast\nmodel: {input: {size: 1}}"
-    told = []
+    events = []
     with Daemon(directory, configuration(directory, "", model=model)) as daemon:
         daemon.ask("status")
-        with running.subscribe(daemon, (b"event",)) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+        with running.subscribe(daemon, (b"event",)) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
             for frames in steps:
                 feeder.send_multipart(frames)
             wait_learned(daemon, len(steps))
             daemon.ask("checkpoint")  # whose event comes after all that were learned
-            while not told or told[-1]["kind"] != "checkpoint" or told[-1]["examples"] < len(steps):
-                topic, body = daemon.next_message(heard)
-                told += [json.loads(body)] if topic == b"event" else []
+            while not events or events[-1]["kind"] != "checkpoint" or events[-1]["examples"] < len(steps):
+                topic, body = daemon.next_message(subscriber)
+                events += [json.loads(body)] if topic == b"event" else []
         assert daemon.end() == 0
-    alarms = [one for one in told if one["kind"] == "anomaly" and one["example"] > spikes[0]]
+    alarms = [one for one in events if one["kind"] == "anomaly" and one["example"] > spikes[0]]
     found = [one["example"] - 1 for one in alarms if one["reason"] == "surprise"]
     assert len(set(found) & set(spikes)) >= 18, found
     assert sum(one["example"] - 1 not in spikes for one in alarms) <= 2, alarms
@@ -423,21 +423,21 @@ def test_alarms_are_events(directory):
         "seconds: 0}}", "seconds: 0}, journal: {}}").replace("examples: 300,", "examples: 1000000,")
     steps = [step(n + 1, [x], minute) for n, (x, minute, _, _) in enumerate(rows)]
     with Daemon(directory, config) as daemon:
-        heard = daemon.socket(zmq.SUB, "statistics")
-        heard.setsockopt(zmq.RCVHWM, 0)
+        subscriber = daemon.socket(zmq.SUB, "statistics")
+        subscriber.setsockopt(zmq.RCVHWM, 0)
         for topic in (b"prediction", b"event"): # `started` tells that it has both
-            heard.setsockopt(zmq.SUBSCRIBE, topic)
-        while daemon.next_message(heard)[0] != b"event":
+            subscriber.setsockopt(zmq.SUBSCRIBE, topic)
+        while daemon.next_message(subscriber)[0] != b"event":
             continue
         with daemon.socket(zmq.PUSH, "examples") as feeder:
             for frames in steps:
                 feeder.send_multipart(frames)
-            found, said = [], {}
-            while not said or max(said) < len(rows):
-                topic, body = daemon.next_message(heard)
+            found, published = [], {}
+            while not published or max(published) < len(rows):
+                topic, body = daemon.next_message(subscriber)
                 message = json.loads(body)
                 if topic == b"prediction":
-                    said[message["example"]] = message
+                    published[message["example"]] = message
                 elif message["kind"] == "anomaly":
                     found.append(message)
         assert [one["example"] for one in found] == expected, (found, expected)
@@ -446,13 +446,13 @@ def test_alarms_are_events(directory):
             x, minute, score, _ = rows[n - 1]
             assert one["kind"] == "anomaly" and one["stream"] == "s" and one["reason"] == "novelty", one
             assert one["examples"] == n and one["data_time"] == BEGIN + 60 * minute + 59, one
-            assert one["score"] == said[n]["anomaly"]["score"] and abs(one["score"] - score) < NEAR, one
+            assert one["score"] == published[n]["anomaly"]["score"] and abs(one["score"] - score) < NEAR, one
             assert one["threshold"] == 1.5, one
             column, = one["columns"]
-            assert column["column"] == 0 and column["score"] == one["score"] and column["truth"] == said[n][
-                "scored"]["target"][0], (one, said[n])
-            assert math.isclose(column["forecast"], said[n]["scored"]["prediction"][0], rel_tol=1e-5,
-                                abs_tol=1e-4), (one, said[n])
+            assert column["column"] == 0 and column["score"] == one["score"] and column["truth"] == published[n][
+                "scored"]["target"][0], (one, published[n])
+            assert math.isclose(column["forecast"], published[n]["scored"]["prediction"][0], rel_tol=1e-5,
+                                abs_tol=1e-4), (one, published[n])
             assert "stream 's' is abnormal: novelty " in one["text"], one
         assert daemon.ask("status")["anomaly"]["alarms"] == len(expected)
         shown = subprocess.run([BUILD / "runnel-ctl", "-c", daemon.endpoint("control"), "status"], check=True,
@@ -481,7 +481,7 @@ def with_pattern(again=AGAIN, count=800, ignored=range(0)):
     return rows
 
 
-def told(directory, stops, marks):
+def play_marked(directory, stops, marks):
     """Scores of all rows; alarms after the last stop; what is answered: killed before each stop that `marks` does
     not have, where an alarm is marked as normal instead."""
     directory.mkdir()
@@ -503,18 +503,18 @@ def told(directory, stops, marks):
 def test_an_alarm_is_marked_as_normal(directory):
     """The same again is no alarm then; without, it is. A kill and a replay, from the journal or a checkpoint, before
     and after, make no difference to the bit."""
-    silent, _ = told(directory / "silent", [], {})
+    silent, _ = play_marked(directory / "silent", [], {})
     alarmed = FIRST + next(n for n, score in enumerate(silent[FIRST:]) if score >= 1.5)
     time_of = BEGIN + 60 * 7 * alarmed + 59
     assert alarmed < FIRST + len(PATTERN) and max(silent[171:FIRST]) < 1.5, alarmed
     assert max(silent[AGAIN:AGAIN + 30]) >= 1.7, silent[AGAIN:AGAIN + 30]
-    normal, answers = told(directory / "normal", [TOLD], {TOLD: {}})
+    normal, answers = play_marked(directory / "normal", [TOLD], {TOLD: {}})
     assert answers[0]["stream"] == "s" and answers[0]["data_time"] == time_of, answers
     assert answers[0]["score"] == silent[alarmed], (answers, silent[alarmed])
     assert normal[:TOLD] == silent[:TOLD] and max(normal[AGAIN:AGAIN + 30]) < 1.5, normal[AGAIN:AGAIN + 30]
     # Between two checkpoints of 300 examples; and of the time itself, as people see it.
     for name, stops in ("before", [595, 630, TOLD]), ("after", [TOLD, 645, 720]), ("early", [601, TOLD, 750]):
-        torn, answers = told(directory / name, stops, {TOLD: {"at": time_of + 0.4}})
+        torn, answers = play_marked(directory / name, stops, {TOLD: {"at": time_of + 0.4}})
         assert torn == normal and answers[0]["data_time"] == time_of, (name, answers)
 
 
@@ -542,7 +542,7 @@ def test_normal_wants_an_alarm(directory):
         assert daemon.end() == 0
 
 
-def test_what_is_not_to_be_learned_does_not_become_usual(directory):
+def test_unlearned_examples_stay_novel(directory):
     """It has scores like any other, also where nothing has been learned yet; but its like is as novel the next time,
     where it would not be any more. The same to the bit after kills."""
     again, count, ignored = FIRST + 240, FIRST + 260, range(FIRST, FIRST + 70)
@@ -554,9 +554,9 @@ def test_what_is_not_to_be_learned_does_not_become_usual(directory):
                               ("nothing", with_pattern(again, 250, range(250)), ())]:
         place = directory / name
         place.mkdir()
-        said, _ = played(place, configuration(place, config), rows, kills)
-        found[name] = [m["anomaly"] for m in said]
-    scores = {name: [one["score"] for one in said] for name, said in found.items()}
+        published, _ = played(place, configuration(place, config), rows, kills)
+        found[name] = [m["anomaly"] for m in published]
+    scores = {name: [one["score"] for one in published] for name, published in found.items()}
     assert found["ignored"] == found["torn"]
     # Scored by what was learned before: the first is as novel in both, and only the second is not.
     assert scores["ignored"][:FIRST + 1] == scores["learned"][:FIRST + 1]
@@ -609,27 +609,27 @@ def test_symbols_score_by_their_newest_losses(directory):
     assert max(scores[KNOWS + 1:STRANGE.start]) < 1.5 < max(scores[s] for s in STRANGE)
     assert all(m["anomaly"]["columns"] == [] for m in once)
     with Daemon(many, configuration(many, mode, model=SYMBOLS)) as daemon:
-        heard = daemon.socket(zmq.SUB, "statistics")
+        subscriber = daemon.socket(zmq.SUB, "statistics")
         for topic in (b"prediction", b"event"):
-            heard.setsockopt(zmq.SUBSCRIBE, topic)
-        while daemon.next_message(heard)[0] != b"event":  # `started` tells that it has both
+            subscriber.setsockopt(zmq.SUBSCRIBE, topic)
+        while daemon.next_message(subscriber)[0] != b"event":  # `started` tells that it has both
             continue
         with daemon.socket(zmq.PUSH, "examples") as feeder:
             for frames in symbols(letters(), 10):
                 feeder.send_multipart(frames)
-            found, said = [], []
-            while len(said) < len(rows) // 10:
-                topic, body = daemon.next_message(heard)
+            found, published = [], []
+            while len(published) < len(rows) // 10:
+                topic, body = daemon.next_message(subscriber)
                 message = json.loads(body)
                 if topic == b"prediction":
-                    said.append(message["anomaly"]["score"])
+                    published.append(message["anomaly"]["score"])
                 elif message["kind"] == "anomaly":
                     found.append(message)
         reply, = daemon.request("normal", stream="s")
         assert not reply["ok"] and "alarms of symbols cannot be marked" in reply["error"], reply
         assert daemon.end() == 0
     known = [[s for s in scores[n:n + 10] if s is not None] for n in range(0, len(scores), 10)]
-    assert said == [max(part, default=None) for part in known]
+    assert published == [max(part, default=None) for part in known]
     alarm, = found
     assert alarm["reason"] == "novelty" and alarm["columns"] == [], alarm
     assert STRANGE.start // 10 < alarm["example"] <= STRANGE.stop // 10 + 1, alarm
@@ -652,19 +652,19 @@ def test_a_note_goes_with_the_alarm_of_its_example(directory):
         place = directory / name
         place.mkdir()
         config = configuration(place, "anomaly: {enabled: true, surprise: true, surprise_threshold: 2}", model=SYMBOLS)
-        told = []
+        events = []
         with Daemon(place, config) as daemon:
             daemon.ask("status")
-            with running.subscribe(daemon, (b"event",)) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            with running.subscribe(daemon, (b"event",)) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                 for frames in messages:
                     feeder.send_multipart(frames)
                 wait_learned(daemon, len(rows))
                 exported[name] = daemon.export()
                 daemon.end()
-                while not told or told[-1]["kind"] != "stopping":
-                    topic, body = daemon.next_message(heard)
-                    told += [json.loads(body)] if topic == b"event" else []
-        alarms[name] = [one for one in told if one["kind"] == "anomaly"]
+                while not events or events[-1]["kind"] != "stopping":
+                    topic, body = daemon.next_message(subscriber)
+                    events += [json.loads(body)] if topic == b"event" else []
+        alarms[name] = [one for one in events if one["kind"] == "anomaly"]
         assert {one["reason"] for one in alarms[name]} == {"novelty", "surprise"}, alarms[name]
         assert {one["example"] % 2 for one in alarms[name]} == {0, 1}, alarms[name]
     for one in alarms["with"]:
@@ -684,21 +684,21 @@ def test_an_odd_line_of_a_log_is_named(directory):
     log, config = directory / "dpkg.log", (TOP / "conf/logs.yaml").read_text(encoding="utf-8")
     log.write_text("".join(lines), encoding="utf-8")
     ends = [f"--set={name}.bind=ipc://{directory}/{name}" for name in ("examples", "statistics", "control")]
-    told = []
+    events = []
     with Daemon(directory, config, *ends, f"--set=state.directory={directory}/state") as daemon:
         daemon.ask("status")
-        with running.subscribe(daemon, (b"event",)) as heard:
+        with running.subscribe(daemon, (b"event",)) as subscriber:
             subprocess.run([BUILD / "runnel-feed", "lines", "--quiet", "--connect", daemon.endpoint("examples"), log],
                            check=True)
             wait_learned(daemon, len(lines))
             daemon.end()
-            while not told or told[-1]["kind"] != "stopping":
-                topic, body = daemon.next_message(heard)
-                told += [json.loads(body)] if topic == b"event" else []
-    found = [one for one in told if one["kind"] == "anomaly" and one["example"] == 1002]
+            while not events or events[-1]["kind"] != "stopping":
+                topic, body = daemon.next_message(subscriber)
+                events += [json.loads(body)] if topic == b"event" else []
+    found = [one for one in events if one["kind"] == "anomaly" and one["example"] == 1002]
     note = ("2026-01-01 04:10:00 disk full:  [1m nothing was written to /var "
             "(template 2: disk full: [<N>m nothing was written to /var)")
-    assert "surprise" in [one["reason"] for one in found] and all(one["note"] == note for one in found), told
+    assert "surprise" in [one["reason"] for one in found] and all(one["note"] == note for one in found), events
 
 
 def test_symbols_of_several_horizons_score_by_the_nearest(directory):
@@ -713,25 +713,25 @@ def test_symbols_of_several_horizons_score_by_the_nearest(directory):
 
 def test_many_that_stop_at_once_are_counted(directory):
     """Each is an alarm, but only some are events of their own."""
-    streams, rounds, number, told = 60, 105, 0, []
+    streams, rounds, number, events = 60, 105, 0, []
     config = configuration(directory, "anomaly: {enabled: true, memory: 20}").replace(
         "predictions: true", "predictions: false")
     with Daemon(directory, config) as daemon:
         daemon.ask("status")
-        with running.subscribe(daemon, (b"event",)) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+        with running.subscribe(daemon, (b"event",)) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
             for minute in range(rounds + 7):
                 for stream in range(streams if minute < rounds else 1):
                     number += 1
                     feeder.send_multipart(step(number, [math.sin(minute)], minute, b"s%d" % stream))
             wait_learned(daemon, number)
-            while sum(one.get("count", 1) for one in told) < streams - 1:
-                message = json.loads(daemon.next_message(heard)[1])
+            while sum(one.get("count", 1) for one in events) < streams - 1:
+                message = json.loads(daemon.next_message(subscriber)[1])
                 if message.get("kind") == "anomaly":
-                    told.append(message)
+                    events.append(message)
         assert daemon.ask("status")["anomaly"]["alarms"] == streams - 1
         assert daemon.end() == 0
-    assert {one["reason"] for one in told} == {"silent"} and len(told) < streams // 2, len(told)
-    last = told[-1]
+    assert {one["reason"] for one in events} == {"silent"} and len(events) < streams // 2, len(events)
+    last = events[-1]
     assert last["count"] > 1 and last["columns"] == [] and last["score"] is None, last
     assert last["data_time"] > BEGIN and last["example"] > rounds * streams, last
     assert last["text"].startswith(f"{last['count']} more alarms: silent, the last one of stream 's"), last
@@ -781,15 +781,15 @@ def test_streams_share_what_they_remember(directory):
                        (SHARES, True), ("anomaly: {enabled: true, memory: 100}", False):
         with Daemon(whole, few(whole, mode)) as daemon:
             assert daemon.ask("status")["examples"] >= len(rows), mode
-            said = fed(daemon, [*fleet({"web-3": 180}, 600)])
+            published = fed(daemon, [*fleet({"web-3": 180}, 600)])
             assert daemon.end() == 0
         if known is None:
-            assert all("anomaly" not in m for m in said), mode
+            assert all("anomaly" not in m for m in published), mode
         else:
-            assert first_scores(said) == ({"web-3": 1} if known else {"web-3": 172}), (mode, first_scores(said))
+            assert first_scores(published) == ({"web-3": 1} if known else {"web-3": 172}), (mode, first_scores(published))
 
 
-def test_what_is_shared_stays_until_a_reset(directory):
+def test_shared_memories_stay_until_a_reset(directory):
     with Daemon(directory, configuration(directory, SHARES)) as daemon:
         daemon.ask("status")
         fed(daemon, [*fleet({"web-1": 300, "web-2": 300})])
@@ -815,8 +815,8 @@ def test_the_preset_alone_refuses_nothing(directory):
     """A configuration of before, whose memories do not fit, starts and learns without them, and says so once."""
     preset = "preset: forecast\nmodel: {input: {size: 1}, layers: [{cell: gru, size: 8}]}"
     with Daemon(directory, configuration(directory, "anomaly: {memory: 900000000}", model=preset)) as daemon:
-        said = fed(daemon, [step(n + 1, [n % 7]) for n in range(20)])
-        assert all("anomaly" not in message for message in said), said[-1]
+        published = fed(daemon, [step(n + 1, [n % 7]) for n in range(20)])
+        assert all("anomaly" not in message for message in published), published[-1]
         assert daemon.text().count("preset: forecast: anomaly detection is off: anomaly.memory: 900000000") == 1
         assert "more than half of this machine's" in daemon.text()
         assert "lower anomaly.memory or learning.max_streams, or set anomaly.enabled to false" in daemon.text()

@@ -178,7 +178,7 @@ def test_places():
         daemon.end()
 
 
-def test_what_does_not_belong_together():
+def test_files_that_do_not_match():
     with fresh() as directory, start(directory, checkpoint=0, journal="{}") as daemon:
         feed(daemon, some(40))
         daemon.ask("checkpoint")

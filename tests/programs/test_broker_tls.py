@@ -65,12 +65,12 @@ def test_nats(directory):
     brokers.need("nats")
     authority, certificate, key = certificates(directory)
     with Nats(directory, certificate, key) as broker:
-        for host, words, said in [("localhost", ["--cafile", authority], "JetStream stream not found"),
+        for host, words, expected in [("localhost", ["--cafile", authority], "JetStream stream not found"),
                                   ("127.0.0.1", ["--cafile", authority], "trying again until it answers"),
                                   ("localhost", [], "trying again until it answers")]:
             process = start("nats", "S", "--print", "--url", f"tls://{host}:{broker.port}", *words)
-            text = await_text(process, said)
-            assert ("stream not found" in text) == (said != "trying again until it answers"), text
+            text = await_text(process, expected)
+            assert ("stream not found" in text) == (expected != "trying again until it answers"), text
             process.kill()
 
 

@@ -101,7 +101,7 @@ def symbols(*words):
             if len(line.split()) == 3}
 
 
-def test_what_it_shows(directory):
+def test_exported_functions(directory):
     """The header, the map, the shared and the static library name the same functions, and no others."""
     staged = Staged(directory)
     code = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.DOTALL)
@@ -138,8 +138,8 @@ def test_the_page(directory):
         below = pathlib.Path(directory, "static" if static else "shared")
         below.mkdir()
         with running.Daemon(below, CONFIG.replace("DIRECTORY", str(below))) as daemon:
-            said = below / "said"
-            with open(said, "w", encoding="utf-8") as out:
+            printed = below / "said"
+            with open(printed, "w", encoding="utf-8") as out:
                 watch = staged.run(built["watch"], daemon.endpoint("statistics"), stdout=out)
             daemon.ask("status")
             asked = staged.run(built["ask"], daemon.endpoint("control"), stdout=subprocess.PIPE)
@@ -153,12 +153,12 @@ def test_the_page(directory):
             err = wrong.communicate(timeout=LIMIT)[1]
             assert "is a ROUTER socket, not runneld's statistics socket" in err, err
             deadline = time.monotonic() + LIMIT
-            while daemon.ask("status")["examples"] < 5 or "loss {" not in said.read_text():
-                assert time.monotonic() < deadline and watch.poll() is None, said.read_text()
+            while daemon.ask("status")["examples"] < 5 or "loss {" not in printed.read_text():
+                assert time.monotonic() < deadline and watch.poll() is None, printed.read_text()
                 feed(staged, built, daemon)
             watch.kill()
             watch.wait()
-            line = [line for line in said.read_text().splitlines() if line.startswith("loss ")][0]
+            line = [line for line in printed.read_text().splitlines() if line.startswith("loss ")][0]
             assert json.loads(line.partition(" ")[2])["examples"] >= 1
 
 

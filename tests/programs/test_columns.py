@@ -201,10 +201,10 @@ def learn_beside_numpy(device):
         assert first["embedding.host.weight"].shape == (HOSTS, EMBEDDING)
         assert first["layers.0.weight"].shape == (HIDDEN, 2 + EMBEDDING + 2 * HARMONICS + STATES + 2)
         reference = Reference(first)
-        heard = subscribe(daemon)
+        subscriber = subscribe(daemon)
         push(daemon, [[b"s", packed(row)] for row in rows])
-        said = predictions(daemon, heard, len(rows))
-        for n, (row, found) in enumerate(zip(rows, said)):
+        received = predictions(daemon, subscriber, len(rows))
+        for n, (row, found) in enumerate(zip(rows, received)):
             wanted, loss = reference.take(row)
             if n == 0:
                 continue  # a load that has not come has no mean
@@ -260,7 +260,7 @@ def wait_for(daemon, holds):
     return found
 
 
-def test_json_and_what_is_refused():
+def test_json_and_rejected_messages():
     """JSON lists are the numbers in the columns' order; each mistake names its column."""
     good = [1.5, 2, 7, 3, 1000, 0.5]
     wrong = [
@@ -282,8 +282,8 @@ def test_json_and_what_is_refused():
                 socket.send_multipart(message)
                 found = wait_for(daemon, lambda found, done=done: found["rejected"] > done)
             assert found["rejected_by"][reason] > 0, (why, found)
-        said = daemon.text()
-        assert wrong[0][2] in said, said
+        log = daemon.text()
+        assert wrong[0][2] in log, log
         blobs = []
         push(daemon, [[json.dumps({"stream": "s", "x": good}).encode()],
                       [json.dumps({"stream": "s", "x": [[None] + good[1:], good]}).encode()]])
@@ -337,9 +337,9 @@ def test_a_symbol_is_predicted():
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, output="columns: [host]",
                                             loss="softmax")) as daemon:
-        heard = subscribe(daemon)
+        subscriber = subscribe(daemon)
         push(daemon, [[b"s", packed(row)] for row in rows])
-        last = predictions(daemon, heard, len(rows))[-1]["prediction"]
+        last = predictions(daemon, subscriber, len(rows))[-1]["prediction"]
         assert len(last) == HOSTS and np.argmax(last) == len(rows) % HOSTS and max(last) > 0.8, last
         daemon.end()
 
@@ -350,13 +350,13 @@ def test_anomalies_are_of_real_columns():
     rows = [row[:HEAT] + (row[HEAT] + 500 * (n == 1400), row[CHANGE]) for n, row in enumerate(rows)]
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, rest="anomaly: {enabled: true}")) as daemon:
-        heard = subscribe(daemon, (b"event", b"prediction"))
+        subscriber = subscribe(daemon, (b"event", b"prediction"))
         push(daemon, [[b"s", packed(row)] for row in rows])
-        alarms, said = [], 0
-        while said < len(rows):
-            topic, body = daemon.next_message(heard)
+        alarms, received = [], 0
+        while received < len(rows):
+            topic, body = daemon.next_message(subscriber)
             message = json.loads(body)
-            said += topic == b"prediction"
+            received += topic == b"prediction"
             if topic == b"prediction":
                 assert len(message["anomaly"]["columns"]) == len(REAL)
             if topic == b"event" and message["kind"] == "anomaly" and message["example"] == 1401:

@@ -59,7 +59,7 @@ def test_each_rate_has_its_digest(directory):
     assert len(digests) == 3 and len(compatible) == 1
 
 
-def test_what_is_set_counts_as_if_the_file_said_it(directory):
+def test_overrides_count_as_the_file(directory):
     with daemon(directory / "one", 0.1) as one:
         before = one.ask("status")
         one.ask("set", key=RATE, value=0.01)
@@ -83,7 +83,7 @@ def test_what_is_set_counts_as_if_the_file_said_it(directory):
         assert one.end() == 0
 
 
-def test_what_is_printed_learns_the_same(directory):
+def test_the_printed_configuration_learns_the_same(directory):
     """Through the program, as a user would; the other one has a place of its own."""
     place = directory / "other"
     place.mkdir()
@@ -157,7 +157,7 @@ class Recorder:
         assert self.process.wait(LIMIT) == 0
 
 
-def test_a_recording_tells_of_each_run(directory):
+def test_a_recording_describes_each_run(directory):
     path = directory / "runs.db"
     table = directory / "settings.csv"
     with daemon(directory / "one", 0.1, name="one") as one:
@@ -177,12 +177,12 @@ def test_a_recording_tells_of_each_run(directory):
             assert [row[4]["run"] for row in rows] == ["one", "two"]
         assert two.end() == 0
     with open(table, newline="", encoding="utf-8") as file:
-        said = [(row["name"], row["key"], row["value"]) for row in csv.DictReader(file)]
-    assert [value for _, key, value in said if key == RATE] == ["0.1", "0.5"], said
-    assert said.count(("one", "seed", "3")) == 1 and ("one", "tags", '{"site":"osaka","run":"one"}') in said
+        settings = [(row["name"], row["key"], row["value"]) for row in csv.DictReader(file)]
+    assert [value for _, key, value in settings if key == RATE] == ["0.1", "0.5"], rows
+    assert settings.count(("one", "seed", "3")) == 1 and ("one", "tags", '{"site":"osaka","run":"one"}') in rows
 
 
-def test_a_recording_of_before_is_continued(directory):
+def test_an_older_recording_is_continued(directory):
     path = directory / "runs.db"
     with daemon(directory / "one") as one:
         with Recorder(one, path) as recorder:

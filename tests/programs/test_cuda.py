@@ -162,7 +162,7 @@ def test_both_engines_learn_the_same(directory):
     assert_near(learned["cuda"], learned["cpu"])
 
 
-def test_auto_says_which_and_why(directory):
+def test_auto_reports_device_and_reason(directory):
     assert re.match(r"cpu .* \(auto: \d+ parameters, below the 300,000 at which auto starts to use a GPU\)$",
                     started(directory, "auto"))
     large = pathlib.Path(directory, "large")
@@ -215,14 +215,14 @@ def test_a_device_that_is_named_is_had_or_refused(directory):
     assert "device: cuda" in text and "no GPU" in text and "device: cpu" in text, text
 
 
-def test_an_old_driver_is_told_with_both_versions(directory):
+def test_an_old_driver_is_reported_with_both_versions(directory):
     if not HOSTCUDA:
         return
     text = refused(directory, "cuda", HOSTCUDA_DRIVER="11080")
     assert "11.8" in text and len(set(re.findall(r"\d+\.\d+", text))) == 2, text
 
 
-def test_a_gpu_too_old_is_told_with_both_capabilities(directory):
+def test_an_old_gpu_is_reported_with_both_capabilities(directory):
     if not HOSTCUDA:
         return
     text = refused(directory, "cuda", HOSTCUDA_CAPABILITY="75")
@@ -255,7 +255,7 @@ def test_long_windows_alone_need_cublas(directory):
         assert "cuBLAS" in started(place, "cuda", window=32)
 
 
-def test_a_model_too_large_is_told_before_memory_is_taken(directory):
+def test_a_model_too_large_is_reported_before_allocation(directory):
     if not HOSTCUDA:
         return
     sentences = {refused(directory, "cuda", LARGE, HOSTCUDA_MEMORY="1000000", **more)
@@ -305,10 +305,10 @@ def test_graphs_that_cannot_be_had_change_no_bit(directory):
                 Daemon(place, "cuda", HOSTCUDA_FAIL=failure) as daemon:
             daemon.learn(1, 60)
             learned[failure] = parameters(daemon.export())
-            told = [line for line in daemon.stop().splitlines() if "CUDA graphs" in line]
-        assert len(told) == bool(failure), (failure, told)
+            warnings = [line for line in daemon.stop().splitlines() if "CUDA graphs" in line]
+        assert len(warnings) == bool(failure), (failure, warnings)
         if failure:
-            assert "runneld: warning: " in told[0] and failure.split(":")[2] in told[0], told
+            assert "runneld: warning: " in warnings[0] and failure.split(":")[2] in warnings[0], warnings
     assert all(found == learned[""] for found in learned.values()), "bits differ without graphs"
 
 
@@ -498,14 +498,14 @@ def test_columns_go_from_engine_to_engine(directory):
             with running.Daemon(place, yaml.safe_dump(config)) as daemon:
                 if saved:
                     assert parameters(daemon.export()) == saved, "bits are lost on the way"
-                heard = running.subscribe(daemon, (b"loss",))
+                subscriber = running.subscribe(daemon, (b"loss",))
                 with daemon.socket(zmq.PUSH, "examples") as push:
                     for k in range(60 * n, 60 * (n + 1)):
                         x = {"load": math.sin(k / 5), "host": f"web-{k * k % 7 % 5}", "state": k % 4,
                              "user": f"u{k % 11}"}
                         push.send_multipart([json.dumps({"stream": "ab"[k % 3 == 0], "x": x}).encode()])
                     losses[name] += [message["loss"] or 0.0
-                                     for message in running.messages(daemon, heard, b"loss", 60)]
+                                     for message in running.messages(daemon, subscriber, b"loss", 60)]
                 assert daemon.ask("status")["device"].startswith(device)
                 saved = parameters(daemon.export())
                 assert daemon.end() == 0, daemon.text()
@@ -560,7 +560,7 @@ def test_members_learn_the_bits_that_each_has_alone(directory):
             assert together[tensor] == alone[tensor], tensor
 
 
-def test_what_plans_take_is_budgeted_by_need(directory):
+def test_plans_have_the_memory_that_they_need(directory):
     """64 small members are had with 40 MiB; with 20 one of them is not, and a sentence says what it
     lacks. It was 64 MiB before, of each network alone."""
     if not HOSTCUDA:
@@ -599,9 +599,9 @@ def test_members_that_cannot_be_side_by_side(directory):
     for failing in "135", "24":  # of two events the first, or the second
         fail = ",".join(f"cudaEventCreateWithFlags:{n}:cudaErrorMemoryAllocation" for n in failing)
         apart, text = member_tensors(directory / failing, list(MEMBERS), HOSTCUDA_FAIL=fail)
-        told = [line for line in text.splitlines() if "one after the other" in line]
-        assert len(told) == 1 and "runneld: warning: 4 networks" in told[0], text
-        assert "cudaErrorMemoryAllocation" in told[0] and "up to 4 times as long" in told[0], told
+        warnings = [line for line in text.splitlines() if "one after the other" in line]
+        assert len(warnings) == 1 and "runneld: warning: 4 networks" in warnings[0], text
+        assert "cudaErrorMemoryAllocation" in warnings[0] and "up to 4 times as long" in warnings[0], warnings
         assert apart == together, "bits differ"
 
 

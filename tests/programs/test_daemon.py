@@ -202,7 +202,7 @@ def test_each_example_brings_one_loss_message(directory):
         assert abs(body["time"] - time.time()) < 600
 
 
-def test_a_message_every_so_many_examples_covers_them(directory):
+def test_a_message_covers_its_examples(directory):
     with Daemon(directory) as daemon:
         losses = daemon.subscribe("loss")
         daemon.feed(1, 60)
@@ -235,7 +235,7 @@ def test_a_late_subscriber_gets_the_status_at_once(directory):
         assert status["device"].startswith("cpu")
 
 
-def test_who_subscribes_late_hears_when_it_started(directory):
+def test_a_late_subscriber_gets_the_start_time(directory):
     def first_event():
         with daemon.socket(zmq.SUB, "statistics") as socket:
             socket.subscribe("event")
@@ -282,7 +282,7 @@ def test_state_and_predictions_are_published_when_subscribed_to(directory):
             assert abs(layer["gain"]["mean"] - 1) < 0.2
 
 
-def test_control_tells_the_status(directory):
+def test_control_reports_the_status(directory):
     with Daemon(directory) as daemon:
         daemon.feed(1, 40)
         daemon.learned(40)
@@ -298,7 +298,7 @@ def test_control_tells_the_status(directory):
 def test_a_slow_stream_is_seen(directory):
     """A loss comes by time, too, with the state where an example brings it."""
     class ByTime(Daemon):
-        tells_by_time = True
+        statistics_by_time = True
 
     with ByTime(directory, statistics={"every": 100, "seconds": 0.25}) as daemon:
         socket = daemon.subscribe("loss", "state")
@@ -412,7 +412,7 @@ def test_an_export_holds_every_parameter(directory):
         read_by_its_package(blob, learned)
 
 
-def test_an_export_says_how_raw_numbers_are_scaled(directory):
+def test_an_export_has_the_scale_of_raw_numbers(directory):
     def scale(daemon):
         blob = daemon.export()
         size = struct.unpack("<Q", blob[:8])[0]
@@ -555,7 +555,7 @@ def test_signals_end_the_daemon_with_a_checkpoint(directory):
             daemon.receive(events, "event", lambda b: b["kind"] == "stopping")
 
 
-def test_what_was_received_is_learned_before_stopping(directory):
+def test_received_examples_are_learned_before_the_stop(directory):
     with Daemon(directory) as daemon:
         def connections(count):
             wait(f"{count} connections",
@@ -593,12 +593,12 @@ def test_bad_examples_are_rejected_counted_and_announced(directory):
         assert status["rejected"] == len(bad) == sum(status["rejected_by"].values()), status
         body = daemon.receive(events, "event", lambda b: b["kind"] == "rejected")
         assert body["text"]
-        said = daemon.receive(daemon.subscribe("status"), "status")
-        assert said["rejected_by"] == status["rejected_by"] and said["rejected"] == len(bad), said
-        assert said["examples_per_second"] > 0, said
+        published = daemon.receive(daemon.subscribe("status"), "status")
+        assert published["rejected_by"] == status["rejected_by"] and published["rejected"] == len(bad), published
+        assert published["examples_per_second"] > 0, published
 
 
-def test_nothing_that_is_said_to_control_silences_it(directory):
+def test_no_request_blocks_the_control_socket(directory):
     with Daemon(directory) as daemon:
         for frames in ([b""], [b"{"], [b"[]"], [b"null"], [b'{"command": 1}'], [b'{"command": "x"}'],
                        [b'{"command": "status"}', b"more"], [b"", b"", b""], [b"\xff\x00\xfe"],
@@ -615,7 +615,7 @@ def test_nothing_that_is_said_to_control_silences_it(directory):
         lost.close()
 
 
-def test_what_a_value_costs_is_bounded(directory):
+def test_the_cost_of_a_value_is_bounded(directory):
     """libyaml's time grows with the square of what is nested: 60,000 brackets took 4 to 60 s, in
     which nothing was learned."""
     key, nested = "learning.optimizer.rate", "[" * 60000
@@ -630,11 +630,11 @@ def test_what_a_value_costs_is_bounded(directory):
     path = pathlib.Path(directory, "nested.yaml")
     for text in (nested, "- " * 30000, "{a: " * 15000, "".join(f"{' ' * n}a:\n" for n in range(300))):
         path.write_text(text)
-        code, _, said = run("--config", path, "--check-config")
-        assert code == 78 and f"{path}:" in said and "nested more than" in said, said
+        code, _, error = run("--config", path, "--check-config")
+        assert code == 78 and f"{path}:" in error and "nested more than" in error, error
     path.write_text(yaml.safe_dump(CONFIG))
-    code, _, said = run("--config", path, "--set", f"{key}={nested}", "--check-config")
-    assert code == 78 and "60000 bytes" in said, said
+    code, _, error = run("--config", path, "--set", f"{key}={nested}", "--check-config")
+    assert code == 78 and "60000 bytes" in error, error
 
 
 def test_a_subscriber_that_does_not_read_stops_nobody(directory):

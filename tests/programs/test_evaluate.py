@@ -61,27 +61,27 @@ def test_one_normal():
 
 # --- rivals ---
 
-def says(rival, values):
+def forecasts_of(rival, values):
     return [float(rival.take(np.array([v]), SEEN)[0]) for v in values]
 
 
 def test_seasonal_naive():
-    assert says(tool.SeasonalNaive(1, period=3), [1, 2, 3, 4, 5]) == [1, 2, 1, 2, 3]
+    assert forecasts_of(tool.SeasonalNaive(1, period=3), [1, 2, 3, 4, 5]) == [1, 2, 1, 2, 3]
     # 3 steps repeat: known once they have repeated for two seasons, the last value until then.
-    said = says(tool.SeasonalNaive(1), [5, 1, 2] * 4)
-    assert said[:2] == [5, 1] and said[-4:] == [2, 5, 1, 2][1:] + [5], said
+    forecasts = forecasts_of(tool.SeasonalNaive(1), [5, 1, 2] * 4)
+    assert forecasts[:2] == [5, 1] and forecasts[-4:] == [2, 5, 1, 2][1:] + [5], forecasts
 
 
 def test_autoregression():
     # 0, 1: the changes are unknown, so the unit is 1; inputs are 0 but for the 1 of the constant, and the
     # step of least squares gives it 0.01 / (0.999 + 0.01). Then the unit is still 1, the constant counts
     # 0.01 / 1.009, and nothing else has a weight.
-    said = says(tool.Autoregression(1), [0, 1])
-    assert said[0] == 0
-    near(said[1], 1 + 0.01 / 1.009)
+    forecasts = forecasts_of(tool.Autoregression(1), [0, 1])
+    assert forecasts[0] == 0
+    near(forecasts[1], 1 + 0.01 / 1.009)
     # x(t + 1) = 2 cos(0.5) x(t) - x(t - 1) is found, but for what is forgotten and the prior.
     sine = [math.sin(0.5 * t) for t in range(2001)]
-    errors = np.abs(np.array(says(tool.Autoregression(1), sine))[1000:-1] - sine[1001:])
+    errors = np.abs(np.array(forecasts_of(tool.Autoregression(1), sine))[1000:-1] - sine[1001:])
     assert errors.max() < 0.01, errors.max()
 
 
@@ -92,17 +92,17 @@ def test_columns_together():
     errors = {}
     for together in False, True:
         rival, seen = tool.Autoregression(2, together), np.array([True, True])
-        said = np.array([rival.take(x, seen) for x in both])
-        errors[together] = np.abs(said[300:-1, 1] - both[301:, 1]).mean()
+        forecasts = np.array([rival.take(x, seen) for x in both])
+        errors[together] = np.abs(forecasts[300:-1, 1] - both[301:, 1]).mean()
     assert errors[True] < 0.1 < 0.5 < errors[False], errors
 
 
 def test_further_ahead():
     """What comes h steps later is known only then, and is compared with what was said then."""
-    assert says(tool.SeasonalNaive(1, 3, ahead=2), [1, 2, 3, 4, 5]) == [1, 2, 2, 3, 4]
-    assert says(tool.SeasonalNaive(1, 3, ahead=5), [1, 2, 3, 4, 5])[3:] == [3, 4]
+    assert forecasts_of(tool.SeasonalNaive(1, 3, ahead=2), [1, 2, 3, 4, 5]) == [1, 2, 2, 3, 4]
+    assert forecasts_of(tool.SeasonalNaive(1, 3, ahead=5), [1, 2, 3, 4, 5])[3:] == [3, 4]
     sine = [math.sin(0.5 * t) for t in range(2004)]
-    errors = np.abs(np.array(says(tool.Autoregression(1, ahead=4), sine))[1000:-4] - sine[1004:])
+    errors = np.abs(np.array(forecasts_of(tool.Autoregression(1, ahead=4), sine))[1000:-4] - sine[1004:])
     assert errors.max() < 0.03, errors.max()
     rows = examples(*(("a", [float(t)], 0) for t in range(6)), ("a", [6.0], 1), ("a", [7.0], 0))
     comparison = tool.Comparison(rows, {}, ahead=2)
@@ -115,9 +115,9 @@ def test_further_ahead():
 def test_missing_numbers():
     rival = tool.Autoregression(2)
     for x, seen in (([0, 5], [0, 1]), ([0, 6], [0, 1]), ([3, 6], [1, 0]), ([3, 7], [0, 1])):
-        said = rival.take(np.array(x, float), np.array(seen, bool))
-        assert np.isfinite(said).all(), said
-    assert said[0] == 3, said  # its change was never seen
+        forecasts = rival.take(np.array(x, float), np.array(seen, bool))
+        assert np.isfinite(forecasts).all(), forecasts
+    assert forecasts[0] == 3, forecasts  # its change was never seen
 
 
 def examples(*rows):
@@ -187,28 +187,28 @@ def test_columns_are_found(directory):
     assert table.source()[1:] == [str(table.path), "--columns", "a,b", "--time", "when", "--skip-bad"]
 
 
-def test_what_a_table_says(directory):
+def test_descriptions_of_tables(directory):
     """What a user has to know before believing the figures."""
-    def said(*columns, header, count=40):
+    def description(*columns, header, count=40):
         return "\n".join(tool.Table(write(directory, rows_of(*columns, header=header, count=count)), 0).describe())
 
-    assert "'when' goes backwards (newest row first)" in said(lambda t: day(40 - t), wave, header="when,a")
-    assert "'when' goes backwards 1 time:" in said(lambda t: day(t % 30), wave, header="when,a")
-    assert "'when' has 1 gap, the longest of 11 steps" in said(
+    assert "'when' goes backwards (newest row first)" in description(lambda t: day(40 - t), wave, header="when,a")
+    assert "'when' goes backwards 1 time:" in description(lambda t: day(t % 30), wave, header="when,a")
+    assert "'when' has 1 gap, the longest of 11 steps" in description(
         lambda t: day(t + 10 * (t > 20)), wave, header="when,a")
-    assert "backwards" not in said(day, wave, header="when,a")
-    assert "time: 't'" in said(lambda t: 1600000000 + 60 * t, wave, header="t,a")
-    assert "time: 't'" in said(lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
-    assert "time: 'd'" in said(lambda t: f"{1 + t % 28:02d}.03.2023 00:15", wave, header="d,a")
-    assert "--time-format '%d/%m/%Y' or '%m/%d/%Y'" in said(lambda t: f"0{1 + t % 9}/11/2023", wave, header="d,a")
-    assert "(got '11,705.88'): write it without the commas" in said(
+    assert "backwards" not in description(day, wave, header="when,a")
+    assert "time: 't'" in description(lambda t: 1600000000 + 60 * t, wave, header="t,a")
+    assert "time: 't'" in description(lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
+    assert "time: 'd'" in description(lambda t: f"{1 + t % 28:02d}.03.2023 00:15", wave, header="d,a")
+    assert "--time-format '%d/%m/%Y' or '%m/%d/%Y'" in description(lambda t: f"0{1 + t % 9}/11/2023", wave, header="d,a")
+    assert "(got '11,705.88'): write it without the commas" in description(
         lambda t: '"11,705.88"', wave, header="sales,a")
-    assert "'when' repeats the time of the previous row in 20 rows" in said(lambda t: day(t // 2), wave, header="when,a")
-    assert "'t': 1600000000000 and similar numbers are Unix milliseconds" in said(
+    assert "'when' repeats the time of the previous row in 20 rows" in description(lambda t: day(t // 2), wave, header="when,a")
+    assert "'t': 1600000000000 and similar numbers are Unix milliseconds" in description(
         lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
-    assert "time: 'd', 'c'\n'd': dates like 13/03/2023 0:30 begin with the day" in said(
+    assert "time: 'd', 'c'\n'd': dates like 13/03/2023 0:30 begin with the day" in description(
         lambda t: f"{13 + t // 24}/03/2023", lambda t: f"{t % 24}:30", wave, header="d,c,a")
-    assert "2 rows are skipped: their number of fields" in said(
+    assert "2 rows are skipped: their number of fields" in description(
         lambda t: wave(t) + ",1" * (t % 50 == 7), wave, header="a,b", count=60)
 
 
@@ -284,8 +284,8 @@ def test_a_table_of_several_streams(directory):
         assert found.names() == ["v"] and "streams, named by" in "\n".join(found.describe()), header
         words = found.source()
         assert words[words.index("--stream-column") + 1] == stream, words
-        warnings = [said for said in found.describe() if said.startswith("WARNING")]
-        assert len(warnings) == (stream == "k") and all("newest row first" in said for said in warnings), warnings
+        warnings = [line for line in found.describe() if line.startswith("WARNING")]
+        assert len(warnings) == (stream == "k") and all("newest row first" in line for line in warnings), warnings
     for columns, header in (
             ((lambda t: f"2024-03-{1 + t // 24:02d}", lambda t: t % 24, wave), "date,hour,v"),
             ((day, lambda t: "ab"[t % 2], wave), "when,state,v"),
@@ -317,17 +317,17 @@ def test_many_columns(directory):
                    *[lambda t: "x" for _ in words], header=",".join(names + words))
     path = write(directory, text)
     table = tool.Table(path, 0)
-    said = list(table.describe())
-    assert len(said) == 3 and max(map(len, said)) < 400, said
-    assert "left out: 28 of 60 columns of numbers: runnel-evaluate --columns" in said[2] and "and 22 more columns" in said[1], said
+    lines = list(table.describe())
+    assert len(lines) == 3 and max(map(len, lines)) < 400, lines
+    assert "left out: 28 of 60 columns of numbers: runnel-evaluate --columns" in lines[2] and "and 22 more columns" in lines[1], lines
     assert max(map(len, table.configuration().splitlines())) <= 100
     chosen = tool.Table(path, 0, columns="temp*,load3..load5,1")
     assert chosen.names() == names[40:] + names[3:6] + names[:1] and chosen.source()[3] == "41-60,4-6,1"
     done = run(path, "--columns", "temp1,load*", "--rivals", "none", "--json")
     assert done.returncode == 0 and len(json.loads(done.stdout)["methods"]["forecasts"]["columns"]) == 41, done
-    for columns, said in (("none", "unknown column 'none'"), ("word*", "has no column of numbers")):
+    for columns, expected in (("none", "unknown column 'none'"), ("word*", "has no column of numbers")):
         done = run(path, "--columns", columns)
-        assert done.returncode == 65 and said in done.stderr and len(done.stderr) < 600, done
+        assert done.returncode == 65 and expected in done.stderr and len(done.stderr) < 600, done
 
 
 def test_words_before_the_first_number(directory):
@@ -369,7 +369,7 @@ def run(*arguments):
                           capture_output=True, text=True, check=False)
 
 
-def test_what_is_no_table(directory):
+def test_invalid_tables(directory):
     (directory / "folder").mkdir()
     for name, text, sentence in (
             ("none", None, "file not found"), ("folder", None, "is a directory"),
@@ -430,7 +430,7 @@ def test_every_horizon(directory):
     assert re.search(r"^    \S*runneld --config table\.yaml --set model\.output\.ahead=3$", done.stdout, re.M), done.stdout
 
 
-def test_why_nothing_was_learned(directory):
+def test_a_daemon_that_learns_nothing(directory):
     """The daemon's own sentence, not a wait."""
     write(directory, "name: small\npreset: forecast\nmodel: {input: {size: 3}}\n", "small.yaml")
     done = run(directory / "small.yaml", "csv", write(directory, rows_of(wave, wave, header="a,b")),

@@ -58,9 +58,9 @@ def test_a_grid(directory):
     assert len({row[4] for row in found}) == 8
     assert experiments.rows(results, "SELECT key, short, value FROM settings WHERE variant = 3") == [
         ("learning.optimizer.rate", "rate", "0.01"), ("model.layers.N.norm", "norm", "none")]
-    said = dict(experiments.rows(results, "SELECT key, value FROM experiment"))
-    assert (said["name"], said["total"], said["seeds"]) == ("e", "8", "[1, 2]"), said
-    assert float(said["finished"]) >= float(said["started"]) > 0
+    facts = dict(experiments.rows(results, "SELECT key, value FROM experiment"))
+    assert (facts["name"], facts["total"], facts["seeds"]) == ("e", "8", "[1, 2]"), facts
+    assert float(facts["finished"]) >= float(facts["started"]) > 0
     (configuration, data, scored), *_ = experiments.rows(
         results, "SELECT configuration, data, scored FROM runs ORDER BY run")
     assert "rate: 0.001" in configuration and "scale: standard" in configuration
@@ -72,7 +72,7 @@ def test_a_grid(directory):
     assert not list(results.glob("*-wal")), list(results.iterdir())
 
 
-def test_nothing_is_run_twice_and_what_is_new_is_added(directory):
+def test_new_variants_are_added_without_a_second_run(directory):
     experiments.write(directory, "e.yaml", RATES)
     assert experiments.call(directory, "e.yaml").status == OK
     results = directory / "e.experiment"
@@ -112,8 +112,8 @@ def test_variants_times_grid_streams_and_only(directory):
     configuration, = experiments.rows(results, """
         SELECT configuration FROM runs JOIN variants USING (variant) JOIN streams USING (stream)
         WHERE variants.name = 'wide, clip 2' AND streams.name = 'text'""")[0]
-    for said in "window: 8", "size: 6", "size: 4", "gain: 0.5", "clip: 2", "rate: 0.02", "seed: 4":
-        assert said in configuration, configuration
+    for expected in "window: 8", "size: 6", "size: 4", "gain: 0.5", "clip: 2", "rate: 0.02", "seed: 4":
+        assert expected in configuration, configuration
 
 
 def test_check_runs_nothing(directory):
@@ -124,7 +124,7 @@ def test_check_runs_nothing(directory):
     assert [path.name for path in directory.iterdir()] == ["e.yaml"]
 
 
-def test_what_more_is_kept(directory):
+def test_optional_results(directory):
     experiments.write(directory, "e.yaml", {
         **RATES, "report": {"keep": ["weights", "losses", "parameters"], "points": 10}})
     assert experiments.call(directory, "e.yaml").status == OK
@@ -197,12 +197,12 @@ def test_a_journal_is_a_stream(directory):
 
 # --- what bad input gets -------------------------------------------------------------------------
 
-def refused(directory, experiment, *said, status=CONFIG, arguments=()):
+def refused(directory, experiment, *expected, status=CONFIG, arguments=()):
     """It ends before anything runs, and leaves nothing."""
     experiments.write(directory, "e.yaml", experiment)
     done = experiments.call(directory, "e.yaml", *arguments)
     assert done.status == status and done.out == "" and done.err.count("\n") == 1, done
-    assert all(words in done.err for words in said), done.err
+    assert all(words in done.err for words in expected), done.err
     assert not (directory / "e.experiment").exists()
 
 
@@ -240,11 +240,11 @@ def test_wrong_experiments(directory):
             "model.input.kind: missing")
     # A base may be any file that the program may read: nothing of one that is no configuration is quoted.
     none, yaml = "/other:1:1: not a configuration", "not YAML"
-    for text, said in (("root:$6$secret:19000:0:99999:7:::\n", none), ("secret words\n", none), ("password: secret\n", none),
+    for text, expected in (("root:$6$secret:19000:0:99999:7:::\n", none), ("secret words\n", none), ("password: secret\n", none),
                        ("- secret\n", none), ("!secret a\n", none), ('{"token": "secret"}', none),
                        ("name: a\ntoken: secret\nsecret: b\n", none), ("\0secret\n", yaml), ("secret: [\n", yaml)):
         (directory / "other").write_text(text, encoding="utf-8")
-        refused(directory, {"streams": SIGNAL, "base": "other"}, said)
+        refused(directory, {"streams": SIGNAL, "base": "other"}, expected)
         assert "secret" not in experiments.call(directory, "e.yaml").err, text
     refused(directory, {**RATES, "base": "there-is-none.yaml"}, "there-is-none.yaml", "cannot open")
     refused(directory, RATES, "--only", status=USAGE, arguments=["--only", "nothing"])
@@ -298,11 +298,11 @@ def finished(directory, experiment=None):
     return directory / "e.experiment", experiments.digests(directory / "e.experiment")
 
 
-def not_mixed(directory, *said, status=DATA):
+def not_mixed(directory, *expected, status=DATA):
     """The call is refused, and changes nothing."""
     before = experiments.digests(directory / "e.experiment")
     done = experiments.call(directory, "e.yaml")
-    assert done.status == status and all(words in done.err for words in said), done
+    assert done.status == status and all(words in done.err for words in expected), done
     assert "-o" in done.err and "--again" in done.err
     assert experiments.digests(directory / "e.experiment") == before
 
@@ -413,7 +413,7 @@ def test_another_version_or_machine_is_refused(directory):
     not_mixed(directory, "abacus")
 
 
-def test_results_that_are_damaged_or_none(directory):
+def test_damaged_or_missing_results(directory):
     results, _ = finished(directory)
     path = results / "results.sqlite"
     whole = path.read_bytes()

@@ -47,12 +47,12 @@ class Compared:
                 for key, value in self.settings.items()]
         with running.Daemon(self.directory, json.dumps(self.base), *sets, "--set=seed=7") as daemon:
             running.wait_learned(daemon, 0)
-            heard = running.subscribe(daemon, (b"loss",))
+            subscriber = running.subscribe(daemon, (b"loss",))
             fed = subprocess.run([experiments.FEED, *self.feed, "-q", "-c",
                                   daemon.endpoint("examples")], cwd=self.directory,
                                  timeout=running.LIMIT, check=False)
             assert fed.returncode == 0, fed
-            found = running.messages(daemon, heard, b"loss", examples)
+            found = running.messages(daemon, subscriber, b"loss", examples)
             assert [m["examples"] for m in found] == list(range(1, examples + 1))
             daemon.until(lambda: daemon.ask("status")["rejected"] == self.rejected)
             return [m["mean"] for m in found], daemon.export()

@@ -101,8 +101,8 @@ def test_measures(directory):
     assert json.loads(call(where, "--json"))["streams"][0]["measure"] == "mean"
     report = json.loads(call(where, "--json", "--measure=rmse"))["streams"][0]
     assert report["measure"] == "rmse" and report["variants"][0]["measure"]["mean"] < report["variants"][1]["measure"]["mean"]
-    said = call(where, "--measure=speed", status=USAGE)
-    assert "speed" in said and "skill_recent" in said, said
+    output = call(where, "--measure=speed", status=USAGE)
+    assert "speed" in output and "skill_recent" in output, output
 
 
 def change(where, sql):
@@ -115,8 +115,8 @@ def change(where, sql):
 def test_a_measure_that_runs_lack(directory):
     """Refused where no run has it; a stream that alone lacks it ranks nothing."""
     where = results.make(directory / "a.experiment", GRID[:3], streams=("one", "two"))
-    said = call(where, "--measure=accuracy", status=DATA)
-    assert "accuracy" in said and "expected mean, recent, baseline, baseline_recent, skill, skill_recent, rmse, mae\n" in said, said
+    output = call(where, "--measure=accuracy", status=DATA)
+    assert "accuracy" in output and "expected mean, recent, baseline, baseline_recent, skill, skill_recent, rmse, mae\n" in output, output
     change(where, "UPDATE runs SET accuracy = 0.1 * (variant + 1) WHERE stream = 1")
     report = json.loads(call(where, "--json", "--measure=accuracy"))
     one, two = ([row["rank"] for row in stream["variants"]] for stream in report["streams"])
@@ -128,13 +128,13 @@ def verdict(where):
     """(variants that are marked as the best, why none is): the same in all forms of the report."""
     stream, = json.loads(call(where, "--json"))["streams"]
     marked = [v for v, row in enumerate(stream["variants"]) if row["best"]]
-    said, text = stream["verdict"], call(where)
+    reason, text = stream["verdict"], call(where)
     page = call(where, "--html=-")
     assert re.findall(r'<tr class="best" data-n="(\d+)"', page) == [str(v) for v in marked]
-    assert re.findall('<p class="verdict">(.*?)</p>', page) == ([said] if said else [])
+    assert re.findall('<p class="verdict">(.*?)</p>', page) == ([reason] if reason else [])
     assert len(re.findall("^> +[^b ]", text, re.M)) == len(marked), text
-    assert said is None or f"  {said}\n" in text, text
-    return marked, said
+    assert reason is None or f"  {reason}\n" in text, text
+    return marked, reason
 
 
 def test_best_is_marked_where_it_differs(directory):
@@ -168,7 +168,7 @@ def test_names_are_shortened(directory):
     assert all(f"number {i}" in text for i in range(5)) and ".." in text, text
 
 
-def test_runs_that_came_to_no_good(directory):
+def test_failed_runs(directory):
     """Nonfinite and failed runs are last and are named; what waits is counted."""
     states = {(1, 0, 2): "nonfinite", (2, 0, 1): "failed", **{(3, 0, s): "nonfinite" for s in (1, 2, 3)},
               (4, 0, 3): "waiting"}
@@ -280,7 +280,7 @@ def test_page(directory):
         assert digest["digest"] in text
 
 
-def test_what_diverged_hides_nothing(directory):
+def test_diverged_runs_hide_nothing(directory):
     """Skill far below -1 is an arrow at the edge; bands and dots are whole, and none is there without its
     line."""
     variants = results.grid(rate=["1e-4", "1e-3", "1e-2", "1e-1"], norm=["layer", "none"])
@@ -469,9 +469,9 @@ def test_tensorboard_reads_it(directory):
 def test_equal_results(directory):
     where = results.make(directory / "a.experiment", GRID)
     shutil.copytree(where, directory / "b.experiment")
-    said = call(where, "-q", "--against", directory / "b.experiment")
-    assert "All bits are equal: the losses of 36 runs." in said, said
-    assert "12 variants" not in said, "the table was not asked for"
+    output = call(where, "-q", "--against", directory / "b.experiment")
+    assert "All bits are equal: the losses of 36 runs." in output, output
+    assert "12 variants" not in output, "the table was not asked for"
 
 
 def test_changed_results(directory):
@@ -481,8 +481,8 @@ def test_changed_results(directory):
     after = results.make(directory / "b.experiment",
                          [("renamed", GRID[0][1]), *GRID[1:4], ("kept", {"size": 2}), ("added", {"size": 3})],
                          version="0.2.0", change=lambda variant, seed: 0.01 * seed if variant == 1 else 0)
-    said = call(after, "--against", before)
-    assert "version: 0.2.0 here, 0.1.0 there" in said, said
+    output = call(after, "--against", before)
+    assert "version: 0.2.0 here, 0.1.0 there" in output, output
     compared = json.loads(call(after, "--against", before, "--json"))["against"]
     rows = {row["variant"]: row for row in compared["variants"]}
     assert {name: row["where"] for name, row in rows.items()} == {
@@ -494,15 +494,15 @@ def test_changed_results(directory):
     changed = rows[GRID[1][0]]
     assert near(changed["change"], -2 * 0.02) and near(changed["p"], p_of_three([-0.02, -0.04, -0.06]))
     assert near(changed["p_holm"], min(1, 5 * changed["p"])), "five are compared, four of them the same"
-    assert "3 of 15 runs differ." in said and "other settings" in said, said
-    assert max(map(len, said.splitlines())) <= 80 + len(str(directory)), said
+    assert "3 of 15 runs differ." in output and "other settings" in output, output
+    assert max(map(len, output.splitlines())) <= 80 + len(str(directory)), output
 
 
 def test_other_data(directory):
     where = results.make(directory / "a.experiment", GRID[:2])
     other = results.make(directory / "b.experiment", GRID[:2], digest="fedcba9876543210")
-    said = call(where, "--against", other, status=DATA)
-    assert "cannot compare" in said and "fedcba987654321" in said and "waves" in said, said
+    output = call(where, "--against", other, status=DATA)
+    assert "cannot compare" in output and "fedcba987654321" in output and "waves" in output, output
 
 
 def test_no_run_on_both_sides(directory):
@@ -510,8 +510,8 @@ def test_no_run_on_both_sides(directory):
     where = results.make(directory / "a.experiment", GRID[:2], seeds=(1, 2))
     other = results.make(directory / "b.experiment", GRID[:2], seeds=(3, 4))
     for options in ((), ("-q",), ("--json",)):
-        said = call(where, "--against", other, *options, status=DATA)
-        assert "no run with the same data, variant and seed" in said and str(other) in said, said
+        output = call(where, "--against", other, *options, status=DATA)
+        assert "no run with the same data, variant and seed" in output and str(other) in output, output
 
 
 # --- On a live stream ---
@@ -593,9 +593,9 @@ def test_live(directory):
         assert near(row["loss"]["mean"], mean(losses)), (row, mean(losses))
         assert near(again["loss"]["mean"], mean(losses, coarse)), (again, mean(losses, coarse))
         assert near(row["skill"]["mean"], 1 - mean(losses) / baseline)
-    said = call("--live", path, "--recording", directory / "all.db")
-    assert "all together" in said and "4 variants, 1 stream, live" in said, said
-    assert "network alone" in said and "us/ex" not in said, said
+    output = call("--live", path, "--recording", directory / "all.db")
+    assert "all together" in output and "4 variants, 1 stream, live" in output, output
+    assert "network alone" in output and "us/ex" not in output, output
 
 
 def test_live_horizons(directory):
@@ -627,11 +627,11 @@ def test_live_csv(directory):
         assert not any(row[key] for key in ("rejected", "scored", "updates", "skipped", "seconds", "cpu_seconds")), row
 
 
-def test_what_members_cannot(directory):
+def test_members_of_a_live_stream_that_are_rejected(directory):
     """A sentence that names variant and key, or what there is too much of."""
-    def refused(said, **more):
+    def refused(expected, **more):
         text = call("--live", live_experiment(directory, **more), status=CONFIG)
-        assert all(part in text for part in said), text
+        assert all(part in text for part in expected), text
     refused(["wide", "model.input.missing"], grid={}, variants=[{"name": "wide", "model.input.missing": "reject"}])
     refused(["far", "model.output.ahead"], grid={}, variants=[{"name": "far", "model.output.ahead": 3}])
     refused(["at most 64 variants", "got 65"], grid={"rate": [n / 1e4 for n in range(1, 14)],
@@ -656,8 +656,8 @@ def test_what_cannot_be(directory):
     (directory / "empty").mkdir()
     assert "empty" in call(directory / "empty", status=NO_INPUT)
     assert "nowhere" in call(where, "--against", directory / "nowhere", status=NO_INPUT)
-    said = call(live_experiment(directory), "-o", directory / "never", "--against", directory / "nowhere", status=NO_INPUT)
-    assert "nowhere" in said and not (directory / "never").exists(), "nothing is run for what cannot be compared"
+    output = call(live_experiment(directory), "-o", directory / "never", "--against", directory / "nowhere", status=NO_INPUT)
+    assert "nowhere" in output and not (directory / "never").exists(), "nothing is run for what cannot be compared"
     assert "standard output" in call(where, "--csv=-", "--html=-", status=USAGE)
     assert "standard output" in call(where, "--csv=-", "--json", status=USAGE)
     for option in "--csv", "--html":

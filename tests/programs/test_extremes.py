@@ -168,7 +168,7 @@ def test_many_columns_that_never_miss(directory):
         assert daemon.end() == 0
 
 
-def test_an_open_step_is_as_its_record_says(directory):
+def test_an_open_step_matches_its_record(directory):
     """A target that was counted and is not there would be learned from: such a file is damaged."""
     producer = Producer("later")
     producer.add(b"first", 1, 1)

@@ -170,7 +170,7 @@ def test_signal_while_blocked(directory):
         assert status == UNAVAILABLE and "delivered" in err, (status, err)
 
 
-def test_guests_that_are_no_daemon(directory):
+def test_visitors_that_are_not_daemons(directory):
     """At a bound socket, visitors that are not receivers do not matter: after a signal it still
     waits until the receiver has everything."""
     count, line = 60, b'{"x": [%s]}\n' % b",".join([b"0"] * 10000)
@@ -335,7 +335,7 @@ def test_help_and_version(directory):
     assert run("host", "--version").out.startswith("runnel-feed ")
 
 
-def test_knows_nothing_of_the_daemon(directory):
+def test_feeders_do_not_include_the_daemon(directory):
     """Feeders include only their own headers, the client library's, the common ones, and what
     sources and runnel-relay share for brokers; runnel-replay also includes the journal's format."""
     top = pathlib.Path(os.environ.get("srcdir", "."))

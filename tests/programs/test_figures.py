@@ -44,14 +44,14 @@ def test_all_are_called_alike(directory):
         assert f"tools/figures/{name}" in pages, f"no page says what {name} is for"
         assert os.access(FIGURES / name, os.X_OK), name
     for name, needed in NEEDED.items():
-        told = run(name, "--help", build=None)
-        assert told.returncode == 0 and "--build DIRECTORY" in told.stdout, (name, told)
-        assert f"tools/figures/{name}" in told.stdout, name
+        result = run(name, "--help", build=None)
+        assert result.returncode == 0 and "--build DIRECTORY" in result.stdout, (name, result)
+        assert f"tools/figures/{name}" in result.stdout, name
         assert run(name, "--no-such-option", *needed).returncode == USAGE, name
         missing = run(name, *needed, build=directory)
         assert missing.returncode == UNAVAILABLE and missing.stdout == "", (name, missing)
-        told = "missing --simulator DIRECTORY: " if name == "gpu-simulate" else f"{directory}/.* not found; "
-        assert re.fullmatch(rf"{name}: {told}.*(buil[dt]|install).*\n", missing.stderr), (name, missing.stderr)
+        reason = "missing --simulator DIRECTORY: " if name == "gpu-simulate" else f"{directory}/.* not found; "
+        assert re.fullmatch(rf"{name}: {reason}.*(buil[dt]|install).*\n", missing.stderr), (name, missing.stderr)
 
 
 def bits(other, *arguments):
@@ -326,10 +326,10 @@ def test_gpu_static(directory):
                         f"*) echo '  Function : _Z4wave7network'; echo '  /*0000*/   {operation} R4, [R2] ;';;\n"
                         "esac\n")
         dump.chmod(0o755)
-        told = run("gpu-static", "--check", "--tools", directory, build=directory)
-        assert told.returncode == (0 if passed else 1), told
-        assert told.stdout.endswith("1 passed, 0 failed\n" if passed else "0 passed, 1 failed\n"), told
-        assert passed or told.stdout.startswith("wave: "), told
+        result = run("gpu-static", "--check", "--tools", directory, build=directory)
+        assert result.returncode == (0 if passed else 1), result
+        assert result.stdout.endswith("1 passed, 0 failed\n" if passed else "0 passed, 1 failed\n"), result
+        assert passed or result.stdout.startswith("wave: "), result
         assert "| `wave` | 250 |" in run("gpu-static", "--tools", directory, build=directory).stdout
 
 

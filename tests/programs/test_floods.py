@@ -185,15 +185,15 @@ def test_a_stranger_unsubscribes(directory):
             for ending in (flooding.frame(b"\x00loss"), flooding.command(b"CANCEL", b"loss")):
                 stranger.sendall(ending * 2)
                 stranger.sendall(flooding.frame(b"\x01status"))
-                said = b""
-                while b"\x06status" not in said:
-                    said += stranger.recv(65536)  # then all before it has been taken
+                received = b""
+                while b"\x06status" not in received:
+                    received += stranger.recv(65536)  # then all before it has been taken
                 drain(honest)
                 gets(daemon, honest, b"loss", 20)
                 stranger.sendall(flooding.frame(b"\x00status"))
 
 
-def test_what_nobody_wants_is_not_counted(directory):
+def test_topics_without_subscribers_are_not_counted(directory):
     """A topic's sequence stays while nobody has it, also after its last subscriber's connection."""
     with Flooded(directory) as daemon, Producer(daemon) as producer:
         stays = daemon.subscriber(b"status")

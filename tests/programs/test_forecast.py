@@ -69,9 +69,9 @@ def played(members, more="", kill=False, devices=("cpu",), ahead="1"):
             ends = [97, 180, len(rows)] if kill else [len(rows)]
             begin = 0
             for n, end in enumerate(ends):
-                with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                     send(feeder, rows[begin:end])
-                    found += predictions(daemon, heard, end - begin)
+                    found += predictions(daemon, subscriber, end - begin)
                 begin = end
                 if kill and end < len(rows):
                     daemon.ask("set", key="learning.clip", value=1)  # is answered when on disk
@@ -94,7 +94,7 @@ def tensors(blob):
             for name, t in header.items()}
 
 
-def said(found):
+def comparable(found):
     """What does not depend on a run or a clock."""
     return [{k: m[k] for k in ("stream", "example", "prediction", "experts", "weights", "loss")}
             for m in found]
@@ -123,10 +123,10 @@ def is_better_than_the_last_value():
         text = configuration(directory, f"{CHANGE}, {LEVEL}").replace("size: 2", "size: 1")
         with Daemon(directory, text) as daemon:
             daemon.ask("status")
-            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                 for value in x:
                     feeder.send_multipart([b"s", struct.pack("<f", value)])
-                losses = [m["loss"] for m in predictions(daemon, heard, steps)]
+                losses = [m["loss"] for m in predictions(daemon, subscriber, steps)]
             assert np.mean(losses[-200:]) < 0.4, np.mean(losses[-200:])
 
 
@@ -134,11 +134,11 @@ def null_where_nothing_was_seen():
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
         with Daemon(directory, configuration(directory, "")) as daemon:
             daemon.ask("status")
-            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                 nan = math.nan
                 for row in ([1, nan], [2, nan], [nan, 5], [3, 6]):
                     feeder.send_multipart([b"s", np.array(row, "<f4").tobytes()])
-                found = predictions(daemon, heard, 4)
+                found = predictions(daemon, subscriber, 4)
             assert [m["prediction"][1] is None for m in found] == [True, True, False, False]
             assert [m["experts"]["last"] for m in found] == [[1, None], [2, None], [2, 5], [3, 6]]
             assert list(found[0]["experts"]) == EXPERTS
@@ -160,9 +160,9 @@ def a_member_has_the_bits_it_has_alone():
 def a_kill_changes_no_bit():
     calm, calm_blob = played(f"{CHANGE}, {LEVEL}")
     killed, killed_blob = played(f"{CHANGE}, {LEVEL}", kill=True)
-    assert said(calm) == said(killed)
+    assert comparable(calm) == comparable(killed)
     assert calm_blob == killed_blob
-    assert said(played("")[0]) == said(played("", kill=True)[0])
+    assert comparable(played("")[0]) == comparable(played("", kill=True)[0])
 
 
 def so_many_members(count):
@@ -180,7 +180,7 @@ def there_can_be_64_members():
     names = EXPERTS + [f"m{n}" for n in range(count)]
     calm, blob = played(members)
     killed, killed_blob = played(members, kill=True)
-    assert said(calm) == said(killed) and blob == killed_blob
+    assert comparable(calm) == comparable(killed) and blob == killed_blob
     assert all(list(m["experts"]) == list(m["weights"]) == names for m in calm)
     _, alone = played(members[members.rindex("{name"):])
     last = f"members.m{count - 1}."
@@ -205,15 +205,15 @@ def bundled(x, cuts, ahead):
         with Daemon(directory, text) as daemon:
             daemon.ask("status")
             pieces = np.split(x.astype("<f4"), list(cuts))
-            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                 send(feeder, [(b"s", piece.tobytes(), 0) for piece in pieces])
-                found = predictions(daemon, heard, len(pieces))
+                found = predictions(daemon, subscriber, len(pieces))
             rows = [row for m, piece in zip(found, pieces) for row in
                     (m["prediction"] if len(piece) > 1 else [m["prediction"]])]
             return rows, daemon.export()
 
 
-def horizons_say_what_they_say_alone():
+def horizons_have_the_same_forecasts_alone():
     """Experts and their mixture: one horizon's numbers in a list are those that it has by itself."""
     together, _ = played("", ahead="[1, 3, 7]")
     for n, ahead in enumerate((1, 3, 7)):
@@ -222,7 +222,7 @@ def horizons_say_what_they_say_alone():
             assert a["prediction"][n] == b["prediction"] and a["interval"][n] == b["interval"]
             for what in ("experts", "weights"):
                 assert {name: rows[n] for name, rows in a[what].items()} == b[what]
-    assert said(played(CHANGE, ahead="[1]")[0]) == said(played(CHANGE)[0])
+    assert comparable(played(CHANGE, ahead="[1]")[0]) == comparable(played(CHANGE)[0])
 
 
 def every_horizon_is_scored_when_its_x_comes():
@@ -230,10 +230,10 @@ def every_horizon_is_scored_when_its_x_comes():
     x = [np.frombuffer(row, "<f4").astype(float) for _, row, _ in examples()]
     kept, seen = {}, {2: 0, 5: 0}
     for n, message in enumerate(found):
-        told = message.get("scored", [])
-        assert [one["ahead"] for one in told] in ([], [2], [2, 5])
+        scored = message.get("scored", [])
+        assert [one["ahead"] for one in scored] in ([], [2], [2, 5])
         losses = []
-        for one in told:
+        for one in scored:
             past = kept[message["stream"], one["example"]]
             place = (2, 5).index(one["ahead"])
             assert one["prediction"] == past["prediction"][place]
@@ -244,7 +244,7 @@ def every_horizon_is_scored_when_its_x_comes():
                 assert target is None if unknown else math.isclose(target, value, rel_tol=1e-6)
             losses.append(one["loss"])
             seen[one["ahead"]] += 1
-        assert math.isclose(message["loss"], np.mean(losses)) if told else message["loss"] is None
+        assert math.isclose(message["loss"], np.mean(losses)) if scored else message["loss"] is None
         kept[message["stream"], n + 1] = message
     assert min(seen.values()) > 150, seen
     shapes = {name: len(data) // 4 for name, data in tensors(blob).items()}
@@ -259,16 +259,16 @@ def looks_further_ahead_than_the_last_value():
         text = configuration(directory, f"{CHANGE}, {LEVEL}", ahead="[5, 8]")
         with Daemon(directory, text.replace("size: 2", "size: 1")) as daemon:
             daemon.ask("status")
-            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                 for value in x:
                     feeder.send_multipart([b"s", struct.pack("<f", value)])
-                told = [m["scored"] for m in predictions(daemon, heard, steps)[-300:]]
+                scored = [m["scored"] for m in predictions(daemon, subscriber, steps)[-300:]]
             for place in range(2):
                 for by in (lambda one: one["prediction"], lambda one: one["experts"]["level"]):
                     error = np.sqrt(np.mean([(by(row[place])[0] - row[place]["target"][0]) ** 2
-                                             for row in told]))
+                                             for row in scored]))
                     assert error < 0.2, error  # the last value's is above 1
-                inside = np.mean([low <= row[place]["target"][0] <= high for row in told
+                inside = np.mean([low <= row[place]["target"][0] <= high for row in scored
                                   for low, high in row[place]["interval"]])
                 assert 0.84 < inside < 0.96, inside
 
@@ -278,18 +278,18 @@ def a_kill_changes_no_bit_further_ahead():
     for ahead in ["[1, 3, 50]"] if SANITIZERS else ["4", "[1, 3, 50]"]:
         calm, calm_blob = played(f"{CHANGE}, {LEVEL}", ahead=ahead)
         killed, killed_blob = played(f"{CHANGE}, {LEVEL}", kill=True, ahead=ahead)
-        assert said(calm) == said(killed) and calm_blob == killed_blob
+        assert comparable(calm) == comparable(killed) and calm_blob == killed_blob
         alone = played(LEVEL, ahead=ahead)
         assert all(a["experts"]["level"] == b["experts"]["level"] for a, b in zip(calm, alone[0]))
 
 
-def says_that_it_has_no_network():
+def reports_that_it_has_no_network():
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
         with Daemon(directory, configuration(directory, "")) as daemon:
             daemon.ask("status")
-            said = daemon.text().replace(directory, "")  # whose name may have any three letters
-            assert "no network (members: []), only experts" in said, said
-            assert "gru" not in said, said
+            comparable = daemon.text().replace(directory, "")  # whose name may have any three letters
+            assert "no network (members: []), only experts" in comparable, comparable
+            assert "gru" not in comparable, comparable
 
 
 def sets_and_resets_members(ahead="1"):
@@ -337,7 +337,7 @@ def sets_and_resets_members_further_ahead():
     sets_and_resets_members("[1, 4]")
 
 
-def a_gpu_says_the_same():
+def a_gpu_forecasts_the_same():
     """Both members on the CUDA engine: the same but for rounding, and the same bits after a kill; so from
     engine to engine, with the readouts' least squares."""
     for ahead in ("1", "[2, 5]"):
@@ -349,7 +349,7 @@ def a_gpu_looks_ahead(members, ahead):
     calm, calm_blob = played(members, devices=["cuda"], ahead=ahead)
     killed, killed_blob = played(members, kill=True, devices=["cuda"], ahead=ahead)
     moved, moved_blob = played(members, kill=True, devices=["cuda", "cpu", "cuda"], ahead=ahead)
-    assert said(calm) == said(killed) and calm_blob == killed_blob
+    assert comparable(calm) == comparable(killed) and calm_blob == killed_blob
     for found, blob in ((calm, calm_blob), (moved, moved_blob)):
         for a, b in zip(expected, found):
             assert all(a["experts"][name] == b["experts"][name] for name in EXPERTS), (a, b)
@@ -368,14 +368,14 @@ def near(found, expected):
 
 tests = [carries_experts_and_weights, null_where_nothing_was_seen,
          a_member_has_the_bits_it_has_alone, there_can_be_64_members, a_kill_changes_no_bit,
-         however_steps_are_bundled, horizons_say_what_they_say_alone, every_horizon_is_scored_when_its_x_comes,
+         however_steps_are_bundled, horizons_have_the_same_forecasts_alone, every_horizon_is_scored_when_its_x_comes,
          a_kill_changes_no_bit_further_ahead,
-         says_that_it_has_no_network, sets_and_resets_members,
+         reports_that_it_has_no_network, sets_and_resets_members,
          sets_and_resets_members_further_ahead]
 if not SANITIZERS:  # how good forecasts are: no other code than the cases before
     tests += [is_better_than_the_last_value, looks_further_ahead_than_the_last_value]
 if os.environ.get("RUNNEL_CUDA_MODULE"):
-    tests.append(a_gpu_says_the_same)
+    tests.append(a_gpu_forecasts_the_same)
 for test in tests:
     test()
     print(f"ok {test.__name__}")

@@ -108,7 +108,7 @@ def test_everything(directory):
     assert re.search(r"members of one daemon, 2 of tiny take [\d.]+ times as long as one\.$", first), first
 
 
-def test_what_fails_is_told(directory):
+def test_failures_are_reported(directory):
     status, text = report(directory, "--parts", "conformance,sanitizers,idle", BUSY="37",
                           FLAWED="yes", PASSED="1 passed, 1 failed")
     failures = section(text, "Failures")
@@ -126,9 +126,9 @@ def test_what_fails_is_told(directory):
 def test_members_that_do_not_fit(directory):
     """They are told, with what they would need; what is known of the CPU stays in the table. No failure."""
     status, text = report(directory, "--parts", "members", HOSTCUDA_MEMORY=str(16 << 20))
-    told = section(text, "Members")
-    assert "Too large for this GPU:" in told and re.search(r"^- tiny, 2 members, cuda: .*MiB", told, re.M), told
-    row, = (line.strip("| ").split(" | ") for line in told.splitlines() if "| tiny |" in line)
+    members = section(text, "Members")
+    assert "Too large for this GPU:" in members and re.search(r"^- tiny, 2 members, cuda: .*MiB", members, re.M), members
+    row, = (line.strip("| ").split(" | ") for line in members.splitlines() if "| tiny |" in line)
     assert row[2:11] == ["-"] * 9 and float(row[11]) > 0 and row[12] == "-", row
     assert status == 1 and "Members:" not in section(text, "Failures"), text
     assert "members of one daemon" not in text.splitlines()[2], text

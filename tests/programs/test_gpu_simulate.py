@@ -120,9 +120,9 @@ def run(*arguments, **variables):
                           env={**os.environ, **variables})
 
 
-def sentence(told, text):
-    assert told.returncode == UNAVAILABLE and told.stdout == "", told
-    assert told.stderr.startswith("gpu-simulate: ") and text in told.stderr and told.stderr.count("\n") == 1, told
+def sentence(result, text):
+    assert result.returncode == UNAVAILABLE and result.stdout == "", result
+    assert result.stderr.startswith("gpu-simulate: ") and text in result.stderr and result.stderr.count("\n") == 1, result
 
 
 def simulator(directory):
@@ -216,16 +216,16 @@ def test_faults_are_named(directory):
     names = launched(directory)
     assert {"begin", "wave", "encode"} < names, names
     played = ("--simulator", directory, "--nvcc", compiler(directory, names))
-    told = run(*played, *ONE)
-    assert told.returncode == 0 and "\n1 passed, 0 failed\n" in told.stdout, told
-    assert told.stdout.startswith(f"ok   {CASE}: {EXAMPLES} examples, "), told
+    result = run(*played, *ONE)
+    assert result.returncode == 0 and "\n1 passed, 0 failed\n" in result.stdout, result
+    assert result.stdout.startswith(f"ok   {CASE}: {EXAMPLES} examples, "), result
     for name in names:
-        row = re.search(rf"^\| `{re.escape(plain(name))}` \| (\d+) \| \d+ \| (100.0%|-) \|", told.stdout, re.M)
-        assert row and int(row[1]) > 0, (name, told.stdout)
+        row = re.search(rf"^\| `{re.escape(plain(name))}` \| (\d+) \| \d+ \| (100.0%|-) \|", result.stdout, re.M)
+        assert row and int(row[1]) > 0, (name, result.stdout)
     for fault, words in ("near", r"leaves numbers that are 0.0\S+ apart"), ("NaN", "leaves other memory: byte "):
-        told = run(*played, *ONE, FAULT=fault)
-        assert told.returncode == 1 and "\n0 passed, 1 failed\n" in told.stdout, told
-        assert re.match(rf"FAIL {CASE}: .*: _Z\d+\w+ {words}", told.stdout), told.stdout
+        result = run(*played, *ONE, FAULT=fault)
+        assert result.returncode == 1 and "\n0 passed, 1 failed\n" in result.stdout, result
+        assert re.match(rf"FAIL {CASE}: .*: _Z\d+\w+ {words}", result.stdout), result.stdout
 
 
 if not MODULE.exists():

@@ -241,7 +241,7 @@ def test_a_schema_is_checked_before_anything_is_learned(directory):
         assert one.ask("status")["examples"] == 0
 
 
-def test_a_feeder_says_its_schema(directory):
+def test_a_feeder_sends_its_schema(directory):
     names = [f"c{k}" for k in range(COLUMNS + 1)]
     path = directory / "table.csv"
     path.write_text(",".join(names) + "\n" + 20 * (",".join(map(str, range(COLUMNS + 1))) + "\n"))
@@ -253,8 +253,8 @@ def test_a_feeder_says_its_schema(directory):
         return done.returncode, done.stderr
 
     with daemon(directory / "router", examples="socket: router") as one:
-        status, said = feed(one, "1-8", "--socket", "router")
-        assert status == 65 and "'c7' is the first extra one" in said, (status, said)
+        status, output = feed(one, "1-8", "--socket", "router")
+        assert status == 65 and "'c7' is the first extra one" in output, (status, output)
         assert one.ask("status")["examples"] == 0
         assert feed(one, "1-7", "--socket", "router")[0] == 0
         wait("20 examples", lambda: one.ask("status")["examples"] == 20)

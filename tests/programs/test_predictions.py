@@ -58,10 +58,10 @@ def played(model, rows, predictions="true", kills=(), every=1):
         with Daemon(directory, configuration(directory, model, predictions, every)) as daemon:
             daemon.ask("status")
             for end in [*kills, len(rows)]:
-                with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                     for frames in rows[begin:end]:
                         feeder.send_multipart(frames)
-                    found += take(daemon, heard, end - begin)
+                    found += take(daemon, subscriber, end - begin)
                 begin = end
                 if end < len(rows):
                     daemon.ask("set", key="learning.clip", value=1)  # is answered when on disk
@@ -81,9 +81,9 @@ def two_columns(steps):
     return x.astype("<f4")
 
 
-def are(said, x):
+def are(forecast, x):
     """Whether numbers of a message are these float32, null those that are NaN."""
-    values = np.array([math.nan if value is None else value for value in said], "<f4")
+    values = np.array([math.nan if value is None else value for value in forecast], "<f4")
     return np.array_equal(values, x, equal_nan=True)
 
 
@@ -189,10 +189,10 @@ def each_horizon_has_its_own():
         scored = message.get("scored", [])
         assert [s["ahead"] for s in scored] == [ahead for ahead in (1, 3) if n >= ahead], message
         for s in scored:
-            said, horizon = found[n - s["ahead"]], (1, 3).index(s["ahead"])
-            assert s["example"] == said["example"] and s["data_time"] == said["data_time"]
-            assert s["prediction"] == said["prediction"][horizon], (s, said)
-            assert s["interval"] == said["interval"][horizon] and are(s["target"], x[n])
+            forecast, horizon = found[n - s["ahead"]], (1, 3).index(s["ahead"])
+            assert s["example"] == forecast["example"] and s["data_time"] == forecast["data_time"]
+            assert s["prediction"] == forecast["prediction"][horizon], (s, forecast)
+            assert s["interval"] == forecast["interval"][horizon] and are(s["target"], x[n])
             assert are(s["baseline"], x[n - s["ahead"]]), s
     assert [None in bounds for bounds in found[LEAST + 2]["interval"]] == [False, False]
     assert [None in bounds for bounds in found[LEAST + 1]["interval"]] == [False, True]
@@ -289,9 +289,9 @@ def whoever_listens():
                 for frames in rows[:100]:
                     feeder.send_multipart(frames)
                 wait_learned(daemon, 100)
-                with subscribe(daemon) as heard:
+                with subscribe(daemon) as subscriber:
                     feeder.send_multipart(rows[100])
-                    late = take(daemon, heard, 1)[0]
+                    late = take(daemon, subscriber, 1)[0]
     assert late["scored"] == found[100]["scored"] and late["interval"] == found[100]["interval"]
     assert late["data_time"] is None and late["scored"]["data_time"] is None
 
@@ -317,13 +317,13 @@ def a_missing_time_is_null():
         assert len(scored) > 190 and all(one["data_time"] == times[one["example"] - 1] for one in scored)
     with tempfile.TemporaryDirectory(prefix="predictions-") as directory:
         with Daemon(directory, configuration(directory, FORECAST, "true", 1)) as daemon:
-            with subscribe(daemon, (b"event", b"loss")) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            with subscribe(daemon, (b"event", b"loss")) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                 for frames in rows:
                     feeder.send_multipart(frames)
                 wait_learned(daemon, len(rows))
                 alarms = []
                 while not alarms:
-                    topic, body = daemon.next_message(heard)
+                    topic, body = daemon.next_message(subscriber)
                     message = json.loads(body)
                     alarms += [message] * (message.get("kind") == "anomaly")
                     assert topic != b"loss" or message["data_time"] is None or message["examples"] - 1 in timed

@@ -235,12 +235,12 @@ def test_expiry(directory):
             socket.send_multipart(message(b"b", (1, 1), 1, n))
         for _ in range(2, count):
             d.next_message(socket)
-        said = 0
-        while said < count - 1 - keep:
+        expired = 0
+        while expired < count - 1 - keep:
             event = json.loads(d.next_message(statistics)[1])
-            said += event["count"] if event.get("kind") == "producers_expired" else 0
+            expired += event["count"] if event.get("kind") == "producers_expired" else 0
         journal = d.ask("status")["journal"]
-        assert (journal["producers"], journal["expired"], said) == (keep, count - 1 - keep, said)
+        assert (journal["producers"], journal["expired"], expired) == (keep, count - 1 - keep, expired)
         assert answers(d, message(b"b", (1, 1), 1, count - 1)) == [DUPLICATE]
         restart(d)
         assert answers(d, message(b"b", (1, 1), 1, count - keep)) == [DUPLICATE]

@@ -134,15 +134,15 @@ def run(command, status=0):
     return done.stdout
 
 
-def hear(socket, heard, topics, enough=lambda heard: True):
+def receive_topics(socket, received, topics, enough=lambda received: True):
     """Receive until each of the topics has come, and what is heard is enough; the newest of each
     is in `heard`."""
     missing, end = set(topics), time.monotonic() + LIMIT
-    while missing or not enough(heard):
-        assert time.monotonic() < end, f"in {LIMIT} s no more than {heard}, and none of {missing}"
+    while missing or not enough(received):
+        assert time.monotonic() < end, f"in {LIMIT} s no more than {received}, and none of {missing}"
         if socket.poll(200):
             topic, body = socket.recv_multipart()
-            heard[topic.decode()] = json.loads(body)
+            received[topic.decode()] = json.loads(body)
             missing.discard(topic.decode())
 
 
@@ -159,30 +159,30 @@ def early_feeder(sockets):
 
 
 def check_statistics(sockets, subscriber, early):
-    heard = {}
+    received = {}
     assert early.wait(LIMIT) == 0
     for _ in range(5):
         run(page_program("Binary", sockets))
-    hear(subscriber, heard, ["status", "loss", "state", "prediction"],
-         lambda heard: heard["loss"]["examples"] == 6)
+    receive_topics(subscriber, received, ["status", "loss", "state", "prediction"],
+         lambda received: received["loss"]["examples"] == 6)
     feeder = subscriber.context.socket(zmq.PUSH)
     feeder.connect(f"{sockets}/examples")
     for text in [b"nonsense", b'{"stream": "b", "x": [0, 1, 2]}',
                  b'{"stream": "c", "x": [0, 1, 2]}']:
         feeder.send(text)
-    hear(subscriber, heard, ["event"],
-         lambda heard: heard["event"]["kind"] == "stream_forgotten")
+    receive_topics(subscriber, received, ["event"],
+         lambda received: received["event"]["kind"] == "stream_forgotten")
     every = ["run", "sequence", "examples", "steps", "time"]
     assert [path for path, only in table("Statistics").items() if not only] == every
-    for topic, message in heard.items():
+    for topic, message in received.items():
         assert list(message)[:5] == every, message
         described(list(message)[5:] if topic in ("prediction", "event") else [], topic)
-    check_fields(heard["status"], "Statistics", "status")
-    check_fields(heard["loss"], "Statistics", "loss")
-    for layer in heard["state"]["layers"]:
+    check_fields(received["status"], "Statistics", "status")
+    check_fields(received["loss"], "Statistics", "loss")
+    for layer in received["state"]["layers"]:
         check_fields(layer, "state")
-    assert list(heard["state"])[5:] == ["layers"]
-    return heard
+    assert list(received["state"])[5:] == ["layers"]
+    return received
 
 
 def check_rejections(control):
@@ -223,11 +223,11 @@ def check_subscriber(daemon, sockets):
     assert len(read_while_feeding(daemon, program, sockets)) == 2
 
 
-def check_control(control, directory, heard):
+def check_control(control, directory, received):
     described(["status", "set", "checkpoint", "export", "pause", "resume", "reset", "forget",
                "normal", "abnormal", "rollback", "shutdown"], "Control")
     status = json.loads(run([*control, "--json", "status"]))
-    fields = set(heard["status"]) | set(heard["loss"])
+    fields = set(received["status"]) | set(received["loss"])
     assert set(status) == fields - {"sequence"} | {"ok"}, fields ^ set(status)
     shown = run([*control, "status"]).decode()
     for text in ["protocol", "learning", f"{status['examples']:,}", "real 3 > lstm 4 norm"]:
@@ -265,12 +265,12 @@ def check(directory):
     with early_feeder(sockets) as early, running.Daemon(directory, config) as daemon:
         subscriber = daemon.socket(zmq.SUB, "statistics")
         subscriber.subscribe(b"")
-        hear(subscriber, {}, ["status"])
-        heard = check_statistics(sockets, subscriber, early)
+        receive_topics(subscriber, {}, ["status"])
+        received = check_statistics(sockets, subscriber, early)
         check_rejections(control)
         check_subscriber(daemon, sockets)
         assert b"0.0003" in run(page_program("Control", sockets))
-        check_control(control, directory, heard)
+        check_control(control, directory, received)
         check_watch(daemon, sockets)
         run([*control, "reset"])
         assert json.loads(run([*control, "--json", "status"]))["examples"] == 0

@@ -175,10 +175,10 @@ def find(directory, number, fault):
     module, wrong = seed(directory, number, fault), ""
     for order in SEEDS:
         done = play(module, fault[5], HOSTCUDA_SEED=order)
-        said = [line for line in done.stderr.splitlines() if line.startswith("hostcuda:")]
-        if not done.returncode or not any(re.search(fault[6], line) for line in said):
+        reports = [line for line in done.stderr.splitlines() if line.startswith("hostcuda:")]
+        if not done.returncode or not any(re.search(fault[6], line) for line in reports):
             wrong += f"{fault[0]}: not found with seed {order} (status {done.returncode}):\n" + "\n".join(
-                (said or done.stderr.splitlines())[:6]) + "\n"
+                (reports or done.stderr.splitlines())[:6]) + "\n"
     shutil.rmtree(directory / str(number))
     return wrong
 

@@ -160,9 +160,9 @@ class Record:
     def end(self, number=signal.SIGTERM):
         """Ends the program and returns its standard error."""
         self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=LIMIT)
-        assert self.process.returncode == OK, (self.process.returncode, said)
-        return said
+        _, output = self.process.communicate(timeout=LIMIT)
+        assert self.process.returncode == OK, (self.process.returncode, output)
+        return output
 
 
 def rows(directory, sql, name="runnel.db"):
@@ -220,9 +220,9 @@ def test_all_files(directory):
     record.until(lambda: rows(directory, "SELECT count(*) FROM events") == [(1,)], "the event")
     loss_csv = pathlib.Path(directory, "loss.csv")
     record.until(lambda: loss_csv.read_text().count("\n") == 26, "rows while it runs")
-    said = record.end()
+    output = record.end()
     daemon.close()
-    assert "recording waves: real 2 > gru 4 norm > squared 2, next; cpu" in said, said
+    assert "recording waves: real 2 > gru 4 norm > squared 2, next; cpu" in output, output
 
     run = rows(directory, "SELECT name, run, model, parameters, newest_examples FROM runs")
     assert run == [("waves", "00000000000000aa", STATUS["model"], 1234.0, 2500.0)]
@@ -439,13 +439,13 @@ def test_restarted_and_reset_daemons(directory):
     record.until_rows(28)
     record.until(lambda: rows(directory, "SELECT * FROM events WHERE text LIKE '%silent%'"),
                  "that it is silent")
-    said = record.end(signal.SIGINT)
+    output = record.end(signal.SIGINT)
     second.close()
     first.close()
     for text in ["lost; waiting for it to return", "is back after",
                  "first: the daemon was restarted: run 00000000000000cc",
                  "second: ", "is silent"]:
-        assert text in said, (text, said)
+        assert text in output, (text, output)
     assert sorted(rows(directory, "SELECT name, part, newest_examples FROM runs")) == [
         ("first", 0, 1200), ("first", 0, 2000), ("second", 0, 500), ("second", 1, 300)]
     board = pathlib.Path(directory, "board")
@@ -480,9 +480,9 @@ def test_counting(directory):
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "--count=7")
     daemon.learn(0, 20)
-    _, said = record.process.communicate(timeout=LIMIT)
+    _, output = record.process.communicate(timeout=LIMIT)
     daemon.close()
-    assert record.process.returncode == OK, said
+    assert record.process.returncode == OK, output
     assert rows(directory, "SELECT count(*) FROM loss") == [(7,)]
 
 
@@ -494,9 +494,9 @@ def test_names_that_are_not_names(directory):
     daemon.run = "../../y"
     daemon.send("status", dict(STATUS, name="../a,\"b\"\n\x1b[31m"))
     daemon.learn(0, 1)
-    _, said = record.process.communicate(timeout=LIMIT)
+    _, output = record.process.communicate(timeout=LIMIT)
     daemon.close()
-    assert record.process.returncode == OK and "\x1b" not in said, said
+    assert record.process.returncode == OK and "\x1b" not in output, output
     found = [path.name for path in pathlib.Path(directory, "board").iterdir()]
     assert len(found) == 1 and found[0].startswith("_") and "/" not in found[0], found
     with open(pathlib.Path(directory, "loss.csv"), newline="") as file:
@@ -516,16 +516,16 @@ def test_files_that_cannot_be_written(directory):
             (DATA, ["--csv=other"], "different columns"), (DATA, ["--csv-layers=other"], "other"),
             (CANNOT_MAKE, ["--csv=no/where"], "no/where"),
             (CANNOT_MAKE, ["--tensorboard=no/where"], "no/where")]:
-        found, said = run(directory, *arguments)
-        assert found == status and said.count("\n") == 1, (arguments, found, said)
-        assert text in said or "is not a database" in said, (arguments, said)
+        found, output = run(directory, *arguments)
+        assert found == status and output.count("\n") == 1, (arguments, found, output)
+        assert text in output or "is not a database" in output, (arguments, output)
     assert pathlib.Path(directory, "other").read_text() == "somebody's\n" * 1000
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "--csv=/dev/full")
     daemon.learn(0, 1)
-    _, said = record.process.communicate(timeout=LIMIT)
+    _, output = record.process.communicate(timeout=LIMIT)
     daemon.close()
-    assert record.process.returncode == IO and "/dev/full" in said, said
+    assert record.process.returncode == IO and "/dev/full" in output, output
 
 
 def test_full_disk(directory):
@@ -542,10 +542,10 @@ def test_full_disk(directory):
         daemon.learn(first, first + 20)
         first += 20
         time.sleep(0.02)
-    _, said = record.process.communicate(timeout=LIMIT)
-    assert record.process.returncode == IO and ("runnel.db" in said or "loss.csv" in said), said
+    _, output = record.process.communicate(timeout=LIMIT)
+    assert record.process.returncode == IO and ("runnel.db" in output or "loss.csv" in output), output
     before = rows(directory, "SELECT count(*), max(number) + 1 FROM loss")[0]
-    assert before[0] == before[1] >= 20, said
+    assert before[0] == before[1] >= 20, output
     with open(pathlib.Path(directory, "loss.csv"), "ab") as file:
         file.write(b"waves,0123")
     record = Record(directory, [daemon], *arguments)
@@ -634,8 +634,8 @@ def test_one_writer_a_file(directory):
     record = Record(directory, [daemon])
     daemon.learn(0, 1)
     record.until_rows(1)
-    status, said = run(directory)
-    assert status == IO and "in use by another runnel-web or runnel-record" in said, (status, said)
+    status, output = run(directory)
+    assert status == IO and "in use by another runnel-web or runnel-record" in output, (status, output)
     record.end()
     daemon.close()
 
@@ -644,8 +644,8 @@ def test_usage(directory):
     for arguments in [["x"], ["--count=0"], ["--keep=-1"], ["--megabytes=x"], ["--silence=-1"],
                       ["--connect=nowhere"], ["-c", "ipc://a", "-c", "ipc://a"], ["--bogus"],
                       ["--csv=-", "--csv-layers=-"], ["--csv-columns=a", "--csv-experts=a"]]:
-        status, said = run(directory, *arguments)
-        assert status == USAGE and "--help" in said, (arguments, status, said)
+        status, output = run(directory, *arguments)
+        assert status == USAGE and "--help" in output, (arguments, status, output)
     for option, text in [("--help", "tcp://127.0.0.1:5571"), ("--version", "runnel-record ")]:
         done = subprocess.run([PROGRAM, option], capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == OK and text in done.stdout, done
@@ -714,9 +714,9 @@ def test_tensorboard(directory):
     record = Record(directory, [daemon], "--tensorboard=board", "--count=26")
     daemon.learn(0, 25)
     daemon.send("loss", loss_fields(3))
-    _, said = record.process.communicate(timeout=LIMIT)
+    _, output = record.process.communicate(timeout=LIMIT)
     daemon.close()
-    assert record.process.returncode == OK, said
+    assert record.process.returncode == OK, output
     path = str(pathlib.Path(directory, "board", "waves-00000000000000aa"))
     subprocess.run([python, "-c", READ_WITH_TENSORBOARD, path], check=True, timeout=5 * LIMIT)
 

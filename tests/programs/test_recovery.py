@@ -148,17 +148,17 @@ def command_frame(name, **properties):
     return bytes([4, len(body)]) + body
 
 
-def say_hello(directory):
+def greet(directory):
     """A connection to the examples that speaks ZMTP 3 as a DEALER, without libzmq."""
     raw = sockets.socket(sockets.AF_UNIX)
     raw.settimeout(running.LIMIT)
     raw.connect(f"{directory}/examples")
     raw.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
-    heard = b""
-    while len(heard) < 64 or b"READY" not in heard:  # its greeting, and its first command
-        if len(heard) == 64:
+    subscriber = b""
+    while len(subscriber) < 64 or b"READY" not in subscriber:  # its greeting, and its first command
+        if len(subscriber) == 64:
             raw.sendall(command_frame("READY", Socket_Type=b"DEALER", Identity=b""))
-        heard += raw.recv(64 - len(heard) if len(heard) < 64 else 4096)
+        subscriber += raw.recv(64 - len(subscriber) if len(subscriber) < 64 else 4096)
     return raw
 
 
@@ -171,9 +171,9 @@ def half_messages():
         producers = produce(directory, 1)
         answered(producers, 1)
         for cut in range(len(whole)):
-            with say_hello(directory) as raw:
+            with greet(directory) as raw:
                 raw.sendall(whole[:cut])
-        with say_hello(directory) as raw:  # the bytes are right, if they are all there
+        with greet(directory) as raw:  # the bytes are right, if they are all there
             raw.sendall(whole)
             wait_until(lambda: b"half" in raw.recv(4096), "an answer to the whole message")
         finish(producers)
@@ -192,11 +192,11 @@ def commands_are_learned_again():
                 200: {"command": "reset"},
                 260: {"command": "set", "key": "learning.clip", "value": 0.25},
                 330: {"command": "forget", "stream": "told"}}
-    told = [messages[:120], messages[120:200], messages[200:260], messages[260:330], messages[330:]]
+    parts = [messages[:120], messages[120:200], messages[200:260], messages[260:330], messages[330:]]
 
     def run(directory, **options):
         with start(directory, checkpoint=0, **options) as daemon:
-            for part, command in zip(told, [None, *commands.values()], strict=True):
+            for part, command in zip(parts, [None, *commands.values()], strict=True):
                 if command:
                     daemon.ask(**command)
                 feed(daemon, part)
@@ -323,7 +323,7 @@ def journal_turned_off():
             assert daemon.export() == undisturbed(entries_of(messages))[1]
 
 
-def told_to_stop_while_fed():
+def stopped_while_fed():
     """What is acknowledged is in the last checkpoint; the rest is sent again."""
     with fresh() as directory, start(directory) as daemon:
         producers = produce(directory, 3)
@@ -350,7 +350,7 @@ def told_to_stop_while_fed():
 
 # --- the disk ------------------------------------------------------------------------------------
 
-def told_to_stop_while_learning_again():
+def stopped_while_learning_again():
     """It ends with a checkpoint in the middle of its journal, and the next start learns the rest. It
     listens once a second: so there is three times more to learn each time, until that takes longer."""
     options = {"size": 256, "checkpoint": 0}
@@ -378,7 +378,7 @@ def size_limit(daemon, size):
     resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-def check_gives_up(daemon, producers):
+def check_exits(daemon, producers):
     """It ends with a sentence, has acknowledged nothing that is not there afterwards, and resumes
     when the disk is well."""
     directory = daemon.directory
@@ -406,7 +406,7 @@ def full_disk():
         answered(producers, 200)
         size_limit(daemon, max(path.stat().st_size
                                for path in (directory / "state").glob("journal.sqlite*")) + 9000)
-        check_gives_up(daemon, producers)
+        check_exits(daemon, producers)
 
 
 class HurtDaemon(running.Daemon):
@@ -427,7 +427,7 @@ def broken_disk():
             producers = produce(directory)
             answered(producers, 100)
             daemon.process.send_signal(signal.SIGUSR1)
-            check_gives_up(daemon, producers)
+            check_exits(daemon, producers)
 
 
 def full_queue():
@@ -494,8 +494,8 @@ def damaged_checkpoint():
         assert daemon.export() == expected
         with daemon.socket(zmq.SUB, "statistics") as events:
             events.subscribe(b"event")
-            heard = [json.loads(daemon.next_message(events)[1]) for _ in range(2)]
-        assert heard[1]["kind"] == "resumed" and DAMAGED in heard[1]["text"], heard
+            subscriber = [json.loads(daemon.next_message(events)[1]) for _ in range(2)]
+        assert subscriber[1]["kind"] == "resumed" and DAMAGED in subscriber[1]["text"], subscriber
         assert (state / DAMAGED).read_bytes() == damaged
         daemon.ask("checkpoint")
         daemon.end(signal.SIGKILL)
@@ -698,8 +698,8 @@ def journal_moved_away():
         assert "acknowledged entries 201 to 250 are lost" in daemon.text()
         with daemon.socket(zmq.SUB, "statistics") as events:
             events.subscribe(b"event")
-            heard = [json.loads(daemon.next_message(events)[1]) for _ in range(2)]
-        assert heard[1]["kind"] == "resumed" and "entries 201 to 250" in heard[1]["text"], heard
+            subscriber = [json.loads(daemon.next_message(events)[1]) for _ in range(2)]
+        assert subscriber[1]["kind"] == "resumed" and "entries 201 to 250" in subscriber[1]["text"], subscriber
         recovery.kill_and_start(daemon)
         status = daemon.ask("status")
         assert (status["examples"], status["journal"]["position"]) == (300, 300), status
@@ -844,7 +844,7 @@ CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_contin
          producer_stopped_and_killed, half_messages, commands_are_learned_again,
          a_forgotten_stream_begins_again, forgotten_with_all_its_producers,
          answered_commands_outlive_a_kill, configured_anew_after_a_kill, journal_turned_off,
-         told_to_stop_while_fed, told_to_stop_while_learning_again, full_disk, broken_disk,
+         stopped_while_fed, stopped_while_learning_again, full_disk, broken_disk,
          full_queue, damaged_checkpoint, refusals_change_nothing, transaction_without_its_end, log_that_is_missing,
          files_taken_away, journal_taken_away, journal_taken_away_for_good,
          log_lost_with_the_power, journal_older_than_the_checkpoint, journal_moved_away,

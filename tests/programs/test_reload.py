@@ -449,7 +449,7 @@ BEGINNING = [{"window": 7}, {"window": 2}, {"stride": 1}, {"rule": "rtrl"},
 def test_a_restart_with_another_window_or_optimizer_keeps_what_was_learned(directory):
     """Parameters and states, too; what follows is learned again after a kill with the same bits,
     also where the checkpoint that has begun so is damaged."""
-    said = []
+    forecasts = []
     for change in [{}] + BEGINNING:
         with tempfile.TemporaryDirectory(prefix="runnel-") as name:
             with Running(name, predictions="true", keep="all") as daemon:
@@ -463,7 +463,7 @@ def test_a_restart_with_another_window_or_optimizer_keeps_what_was_learned(direc
                 assert ("optimizer's moments start from scratch" in daemon.text()) == ("kind" in change)
                 code, text = check_state(daemon)  # it has written a checkpoint that has begun so
                 assert code == 0 and "start from scratch" not in text, text
-                said.append(predicts(daemon))
+                forecasts.append(predicts(daemon))
                 daemon.feed(20)
                 learned = tensors(daemon.export())
                 assert learned != first, change
@@ -479,18 +479,18 @@ def test_a_restart_with_another_window_or_optimizer_keeps_what_was_learned(direc
                 assert tensors(daemon.export()) == learned, change
                 restart(daemon)
                 assert tensors(daemon.export()) == learned, change
-    assert all(one == said[0] for one in said), said
+    assert all(one == forecasts[0] for one in forecasts), forecasts
 
 
-def test_members_begin_windows_anew(directory):
+def test_members_restart_their_windows(directory):
     with Members(directory) as daemon:
         daemon.feed(40)
         first = tensors(daemon.export())
         daemon.end()
         text = daemon.path.read_text() + "learning: {window: 5, stride: 5}\n"
         daemon.path.write_text(text)
-        code, said = check_state(daemon)
-        assert code == 0 and "start from scratch" in said, said
+        code, output = check_state(daemon)
+        assert code == 0 and "start from scratch" in output, output
         daemon.log.close()
         daemon.start()
         daemon.events = daemon.listen()
@@ -502,7 +502,7 @@ def test_members_begin_windows_anew(directory):
         assert tensors(daemon.export()) == learned != first
 
 
-def test_what_the_journal_has_is_learned_as_it_was(directory):
+def test_journal_entries_are_learned_with_their_configuration(directory):
     with Running(directory, keep="all") as daemon:
         daemon.feed(9)
         daemon.ask("checkpoint")
@@ -541,7 +541,7 @@ def test_what_the_journal_has_is_learned_as_it_was(directory):
         assert "3 entries after the checkpoint" in daemon.text(), daemon.text()
 
 
-def test_tells_the_manager(directory):
+def test_notifies_the_manager(directory):
     header = (running.PROGRAM.parent / "build-config.h").read_text()
     if not re.search(r"^#define RUNNEL_SYSTEMD 1$", header, re.MULTILINE):
         return
@@ -559,12 +559,12 @@ def test_tells_the_manager(directory):
             for change in (lambda: daemon.write(clip=2)), (lambda: daemon.write(seed=9)):
                 change()
                 daemon.reload()
-                told = [b""]
-                while told[-1] != b"READY=1":
-                    told.append(manager.recv(4096))
-                reloading = [t for t in told if t.startswith(b"RELOADING=1\nMONOTONIC_USEC=")]
-                assert len(reloading) == 1, told
-                assert 0 < int(reloading[0].rsplit(b"=", 1)[1]) <= time.monotonic_ns() // 1000, told
+                notified = [b""]
+                while notified[-1] != b"READY=1":
+                    notified.append(manager.recv(4096))
+                reloading = [t for t in notified if t.startswith(b"RELOADING=1\nMONOTONIC_USEC=")]
+                assert len(reloading) == 1, notified
+                assert 0 < int(reloading[0].rsplit(b"=", 1)[1]) <= time.monotonic_ns() // 1000, notified
 
 
 def test_a_closed_terminal_ends_it(directory):
@@ -577,12 +577,12 @@ def test_a_closed_terminal_ends_it(directory):
     if child == 0:
         os.execv(running.PROGRAM, [running.PROGRAM, "--config", path])
     try:
-        said = b""
-        while b"fresh parameters" not in said:
-            said += os.read(terminal, 4096)
+        output = b""
+        while b"fresh parameters" not in output:
+            output += os.read(terminal, 4096)
         os.kill(child, signal.SIGHUP)
-        while b"reloaded the configuration" not in said:
-            said += os.read(terminal, 4096)
+        while b"reloaded the configuration" not in output:
+            output += os.read(terminal, 4096)
         os.close(terminal)
         ended = time.monotonic() + LIMIT
         while (result := os.waitpid(child, os.WNOHANG)) == (0, 0):

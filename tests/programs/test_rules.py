@@ -48,12 +48,12 @@ def learn(directory, learning, examples, **other):
     directory = pathlib.Path(directory, str(len(list(pathlib.Path(directory).iterdir()))))
     directory.mkdir()
     with Daemon(directory, configuration(directory, learning, **other)) as daemon:
-        heard = subscribe(daemon, (b"loss",))
+        subscriber = subscribe(daemon, (b"loss",))
         feeder = daemon.socket(zmq.PUSH, "examples")
         for message in examples:
             feeder.send_multipart(message)
         wait_learned(daemon, len(examples))
-        losses = [m["loss"] for m in messages(daemon, heard, b"loss", len(examples))]
+        losses = [m["loss"] for m in messages(daemon, subscriber, b"loss", len(examples))]
         exported = daemon.export()
         assert daemon.end() == 0
     return losses, exported

@@ -271,10 +271,10 @@ def test_the_same_seed_prints_the_same():
     words = [sys.executable, FIGURES / "scale", "--daemons", "20", "--keys", "200000", "--rate", "2e5",
              "--partitions", "256", "--shards", "2", "--seconds", "40", "--parts", ",".join(parts)]
 
-    def told():
+    def output():
         return subprocess.run(words, text=True, stdout=subprocess.PIPE, timeout=LIMIT, check=True).stdout
-    first = told()
-    assert told() == first
+    first = output()
+    assert output() == first
     for part in parts:
         assert f"{part}\n\n| " in first, part
     assert " nan " not in first and " inf " not in first, first

@@ -201,9 +201,9 @@ def test_watchers_with_a_wrong_key(directory):
                  Pair(directory, "stranger").public_file]
         path, reason = directory / "said", "is not its public key"
         daemon.ask("status")  # it listens
-        with open(path, "w", encoding="utf-8") as said:
+        with open(path, "w", encoding="utf-8") as output:
             watch = subprocess.Popen([str(word) for word in (BUILD / "runnel-watch", *wrong)],
-                                     stdout=said, stderr=said)
+                                     stdout=output, stderr=output)
             daemon.until(lambda: daemon.ask("status")["security"]["refused"] >= 4)
             daemon.until(lambda: reason in path.read_text(encoding="utf-8"))
             began, before = time.monotonic(), daemon.ask("status")["security"]["refused"]
@@ -238,8 +238,8 @@ def test_the_reason_comes_first(directory):
             for _ in range(5):
                 plain = run(*words)
                 assert plain.returncode == UNAVAILABLE, plain
-                said = [line for line in plain.stderr.splitlines() if "waiting for" not in line]
-                assert all("requires keys" in line for line in said), plain
+                lines = [line for line in plain.stderr.splitlines() if "waiting for" not in line]
+                assert all("requires keys" in line for line in lines), plain
             asked = run("runnel-ctl", "--connect", daemon.endpoint("control"), "status")
             assert asked.returncode == UNAVAILABLE and "requires keys" in asked.stderr, asked
             assert len(asked.stderr.splitlines()) == 1, asked
@@ -289,8 +289,8 @@ def test_revoked(directory):
         for name in everything:
             daemon.write_list(directory, name, [daemon.mine])
         daemon.hang_up()
-        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-        assert told["cut_off"] >= 3, told
+        reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert reported["cut_off"] >= 3, reported
         # All of them reconnect and are rejected.
         shut = set()
         while shut != set(everything):
@@ -355,15 +355,15 @@ def test_streams_of_a_client(directory):
             status = daemon.ask("status")
             assert status["rejected_by"] == {"not_allowed": refused_}, status["rejected_by"]
             daemon.until(lambda d=daemon, n=taken: d.ask("status")["examples"] == n)
-            told = daemon.event(events, lambda e: e["kind"] == "rejected")
-            assert "not_allowed" in told["text"] and "its client 'yours'" in told["text"], told
-            assert daemon.yours.public.decode() in told["text"], told
-            assert "may send only 'host-*,pump-7'" in told["text"], told
+            reported = daemon.event(events, lambda e: e["kind"] == "rejected")
+            assert "not_allowed" in reported["text"] and "its client 'yours'" in reported["text"], reported
+            assert daemon.yours.public.decode() in reported["text"], reported
+            assert "may send only 'host-*,pump-7'" in reported["text"], reported
             # After a change of the line the same connection may send another stream.
             daemon.write_list(below, "examples", [daemon.mine, daemon.yours], "pump-70")
             daemon.hang_up()
-            told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-            assert told["cut_off"] == 0, told
+            reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+            assert reported["cut_off"] == 0, reported
             yours.send_multipart(sent(b"pump-70", 1, 2))
             daemon.until(lambda d=daemon, n=taken: d.ask("status")["examples"] == n + 1)
 
@@ -374,7 +374,7 @@ def test_lists_of_streams_that_are_refused(directory):
     config.write_text(CONFIG.format(directory, allow="examples: a.keys",
                                     examples=f"ipc://{directory}/examples"))
     key, other = (Pair(directory, name).public.decode() for name in ("one", "two"))
-    for line, says in [("pump streams=", "a.keys:2: expected"), ("pump streams=a,,b", "a.keys:2: expected"),
+    for line, expected in [("pump streams=", "a.keys:2: expected"), ("pump streams=a,,b", "a.keys:2: expected"),
                        ("pump streams=a*b", "at the end of a name"), ("pump streams=**", "at the end of a name"),
                        ("pump stream=a", "expected one streams="),
                        ("pump streams=a streams=b", "expected one streams="),
@@ -383,8 +383,8 @@ def test_lists_of_streams_that_are_refused(directory):
                        (f"pump\n{key} again", None)]:
         keys.write_text(f"{other} two\n{key} {line}\n")
         done = run("runneld", "--check-config", "--config", config)
-        assert done.returncode == (CONFIGURATION if says else 0), (line, done)
-        assert not says or says in done.stderr, (line, done)
+        assert done.returncode == (CONFIGURATION if expected else 0), (line, done)
+        assert not expected or expected in done.stderr, (line, done)
 
 
 def test_lists_that_others_could_replace(directory):
@@ -436,8 +436,8 @@ def test_quota_of_requests(directory):
         refusals = [r["error"] for r in replies if not r["ok"]]
         assert replies[0]["ok"] and refusals
         assert all("security.quota.requests" in text for text in refusals), refusals[0]
-        told = daemon.event(events, refused("quota_requests", "control", daemon.yours))
-        assert "request" in told["text"], told
+        reported = daemon.event(events, refused("quota_requests", "control", daemon.yours))
+        assert "request" in reported["text"], reported
         # One after another too, as a REQ does: a daemon that polls for each has to know whose it is.
         begin = time.monotonic()
         answered = sum(r["ok"] for r in ask_often(daemon, daemon.yours, 80, 1))
@@ -471,8 +471,8 @@ def test_quota_of_connections(directory):
             daemon.until(lambda n=number: status()["examples"] == n + 1)
         done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
         assert done.returncode == UNAVAILABLE and "security.quota.connections" in done.stderr, done
-        told = daemon.event(events, refused("quota_connections", "control", daemon.yours))
-        assert "security.quota.connections" in told["text"], told
+        reported = daemon.event(events, refused("quota_connections", "control", daemon.yours))
+        assert "security.quota.connections" in reported["text"], reported
         assert status()["security"]["refused_by"]["quota_connections"] >= 1
         held.pop().close()
 
@@ -548,8 +548,8 @@ def test_quota_of_bytes(directory):
         daemon.until(lambda: monitor.poll(0), send_more)
         yours.disable_monitor()
         yours.close()
-        told = daemon.event(events, refused("quota_bytes", "examples"))
-        assert told["text"].startswith("ended ") and "security.quota.bytes" in told["text"], told
+        reported = daemon.event(events, refused("quota_bytes", "examples"))
+        assert reported["text"].startswith("ended ") and "security.quota.bytes" in reported["text"], reported
         status = daemon.ask("status")
         assert status["connections"]["ended_by"]["quota_bytes"] >= 1, status["connections"]
         mine.send(b'{"stream": "b", "x": [1]}')
@@ -576,8 +576,8 @@ def test_quota_of_what_waits(directory):
         for _ in range(25):  # 2.5 MB: no connection has more than 4
             for sender in senders:
                 sender.send(example)
-        told = daemon.event(events, refused("quota_waiting", "examples"))
-        assert "security.quota.waiting" in told["text"], told
+        reported = daemon.event(events, refused("quota_waiting", "examples"))
+        assert "security.quota.waiting" in reported["text"], reported
         assert daemon.ask("status")["connections"]["ended_by"]["quota_waiting"] == 1
         daemon.ask("resume")
         daemon.until(lambda: daemon.ask("status")["examples"] >= 3 + 25)
@@ -612,8 +612,8 @@ def test_quota_of_subscriptions(directory):
         more = daemon.socket(zmq.SUB, "statistics", daemon.yours)
         for length in range(1, 9):
             more.subscribe(b"prediction"[:length])
-        told = daemon.event(events, refused("quota_subscriptions", "statistics"))
-        assert "security.quota.subscriptions" in told["text"], told
+        reported = daemon.event(events, refused("quota_subscriptions", "statistics"))
+        assert "security.quota.subscriptions" in reported["text"], reported
         assert daemon.ask("status")["connections"]["ended_by"]["quota_subscriptions"] >= 1
 
 
@@ -622,15 +622,15 @@ def test_bad_lists_change_nothing(directory):
         events = daemon.listen()
         daemon.write_list(directory, "examples", [])
         bad = pathlib.Path(directory, "control.keys")
-        for text, mode, says in [("# nobody\nnonsense\n", 0o644, "control.keys:2: invalid key"),
+        for text, mode, expected in [("# nobody\nnonsense\n", 0o644, "control.keys:2: invalid key"),
                                  ("", 0o622, "can change it"), (None, 0, "cannot read the file")]:
             bad.unlink()
             if text is not None:
                 bad.write_text(text)
                 bad.chmod(mode)
             daemon.hang_up()
-            told = daemon.event(events, lambda e: e["kind"] == "reload_failed")
-            assert says in told["text"], told
+            reported = daemon.event(events, lambda e: e["kind"] == "reload_failed")
+            assert expected in reported["text"], reported
             if text is None:
                 bad.touch()
             done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
@@ -644,20 +644,20 @@ def test_a_bad_secret_changes_nothing(directory):
     with Guarded(directory, control=()) as daemon:
         events = daemon.listen()
         secret = daemon.server.file.read_text()
-        for change, says in [(lambda: daemon.server.file.chmod(0o644), "can read it"),
+        for change, expected in [(lambda: daemon.server.file.chmod(0o644), "can read it"),
                              (lambda: daemon.server.file.write_text("# none\n"), "no key found")]:
             change()
             daemon.write_list(directory, "control", [])
             daemon.hang_up()
-            told = daemon.event(events, lambda e: e["kind"] == "reload_failed")
-            assert "security.secret: " in told["text"] and says in told["text"], told
+            reported = daemon.event(events, lambda e: e["kind"] == "reload_failed")
+            assert "security.secret: " in reported["text"] and expected in reported["text"], reported
             daemon.ask("status")  # the list that admits nobody was not taken
             daemon.server.file.chmod(0o600)
         daemon.server.file.write_text(secret)
         daemon.write_list(directory, "control", [daemon.mine])
         daemon.hang_up()
-        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-        assert "key" not in told, told
+        reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert "key" not in reported, reported
 
 
 def test_the_daemons_key_is_rotated(directory):
@@ -679,9 +679,9 @@ def test_the_daemons_key_is_rotated(directory):
             old, new = daemon.server, Pair(below, "second")
             new.file.replace(old.file)
             daemon.hang_up()
-            told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-            assert told["key"] == new.public.decode() and told["key"] in told["text"], told
-            assert told["cut_off"] >= 3, told
+            reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+            assert reported["key"] == new.public.decode() and reported["key"] in reported["text"], reported
+            assert reported["cut_off"] >= 3, reported
             # Only the new key is valid, at the same endpoints.
             daemon.server = new
             status = daemon.ask("status")
@@ -731,7 +731,7 @@ def test_a_socket_that_cannot_be_bound_again(directory):
             assert f"{name}.bind: cannot bind ipc://{room}/socket" in daemon.text(), daemon.text()
 
 
-def test_what_waits_of_a_revoked_key(directory):
+def test_waiting_examples_of_a_revoked_key(directory):
     """Waiting examples of a revoked key are not learned."""
     with Guarded(directory, control=(), examples=("yours",)) as daemon:
         events = daemon.listen()
@@ -762,14 +762,14 @@ def test_a_list_comes_and_goes(directory):
         daemon.write_list(directory, "control", [daemon.mine])
         daemon.path.write_text(everybody.replace("allow: {}", "allow: {control: control.keys}"))
         daemon.hang_up()
-        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-        assert told["changed"] == {"security.allow.control": f"{directory}/control.keys"}, told
-        assert told["cut_off"] >= 1, told
+        reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert reported["changed"] == {"security.allow.control": f"{directory}/control.keys"}, reported
+        assert reported["cut_off"] >= 1, reported
         daemon.event(events, refused("unknown_key", "control", daemon.yours))
         daemon.path.write_text(everybody)
         daemon.hang_up()
-        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-        assert told["changed"] == {"security.allow.control": ""}, told
+        reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert reported["changed"] == {"security.allow.control": ""}, reported
         done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
         assert done.returncode == 0, done
 
@@ -864,11 +864,11 @@ def test_files_that_are_refused(directory):
     pair, other = Pair(directory, "daemon"), Pair(directory, "other")
     config = pathlib.Path(directory, "config.yaml")
 
-    def fails(says, allow=""):
+    def fails(expected, allow=""):
         config.write_text(CONFIG.format(directory, allow=allow,
                                         examples=f"ipc://{directory}/examples"))
         done = run("runneld", "--config", config)
-        assert done.returncode == CONFIGURATION and says in done.stderr, done
+        assert done.returncode == CONFIGURATION and expected in done.stderr, done
 
     for mode in 0o640, 0o604, 0o620, 0o660, 0o666:
         pair.file.chmod(mode)
@@ -887,7 +887,7 @@ def test_files_that_are_refused(directory):
     fails("not a regular file")
 
 
-def test_what_others_can_reach(directory):
+def test_exposed_sockets(directory):
     config = pathlib.Path(directory, "config.yaml")
     text = CONFIG.format(directory, allow="", examples="tcp://*:5570")
 
@@ -897,8 +897,8 @@ def test_what_others_can_reach(directory):
         return done.stderr
 
     config.write_text(text.replace("security:", "#"))
-    said = check(CONFIGURATION)
-    assert "config.yaml:8:" in said and "examples.bind" in said and "security.insecure" in said, said
+    output = check(CONFIGURATION)
+    assert "config.yaml:8:" in output and "examples.bind" in output and "security.insecure" in output, output
     check(0, "--set", "security.insecure=true")
     assert "daemon.secret: cannot read the file" in check(CONFIGURATION, "--set",
                                                     f"security.secret={directory}/daemon.secret")
@@ -907,8 +907,8 @@ def test_what_others_can_reach(directory):
     check(0, "--set", "examples.bind=tcp://127.0.0.1:5570")
     for name in "examples", "statistics", "control":
         nameless = "--set", "examples.bind=tcp://127.0.0.1:5570", "--set", f"{name}.bind=ipc://@runnel"
-        said = check(CONFIGURATION, *nameless)
-        assert f"{name}.bind: \"ipc://@runnel\" is an abstract socket" in said and "security.secret" in said, said
+        output = check(CONFIGURATION, *nameless)
+        assert f"{name}.bind: \"ipc://@runnel\" is an abstract socket" in output and "security.secret" in output, output
         check(0, *nameless, "--set", "security.insecure=true")
         check(0, *nameless, "--set", f"security.secret={directory}/daemon.secret")
     assert "control.bind" in check(CONFIGURATION, "--set", "security.insecure=false", "--set",

@@ -153,20 +153,20 @@ def test_columns(_):
         text = text.replace("statistics: {", "statistics: {predictions: true, ")
         with Daemon(directory, text) as daemon:
             daemon.ask("status")
-            with daemon.socket(zmq.SUB, "statistics") as heard:
-                heard.setsockopt(zmq.RCVHWM, 0)
-                heard.setsockopt(zmq.SUBSCRIBE, b"")
-                while daemon.next_message(heard)[0] != b"status":
+            with daemon.socket(zmq.SUB, "statistics") as subscriber:
+                subscriber.setsockopt(zmq.RCVHWM, 0)
+                subscriber.setsockopt(zmq.SUBSCRIBE, b"")
+                while daemon.next_message(subscriber)[0] != b"status":
                     continue
                 feed(daemon, [(b"a", row.tobytes(), b"") for row in x])
-                said = []
-                while len(said) < len(x):
-                    topic, body = daemon.next_message(heard)
+                forecasts = []
+                while len(forecasts) < len(x):
+                    topic, body = daemon.next_message(subscriber)
                     if topic == b"prediction":
-                        said.append(json.loads(body)["prediction"])
+                        forecasts.append(json.loads(body)["prediction"])
             columns = wait_learned(daemon, len(x))["columns"]
             assert daemon.end() == 0
-    error = np.array(said, float)[:-1] - x[1:]
+    error = np.array(forecasts, float)[:-1] - x[1:]
     changes = np.diff(x.astype(float), axis=0)
     for k, column in enumerate(columns):
         assert near(column["rmse"], math.sqrt(np.mean(error[:, k] ** 2))), column
@@ -364,15 +364,15 @@ def test_recent(_):
         model = plain("softmax", "next", "{kind: symbol, size: 4}", 4).replace("0.003", "0.03")
         with Daemon(directory, configuration(directory, model, every=1)) as daemon:
             daemon.ask("status")
-            with daemon.socket(zmq.SUB, "statistics") as heard:
-                heard.setsockopt(zmq.RCVHWM, 0)
-                heard.setsockopt(zmq.SUBSCRIBE, b"")
-                while daemon.next_message(heard)[0] != b"status":
+            with daemon.socket(zmq.SUB, "statistics") as subscriber:
+                subscriber.setsockopt(zmq.RCVHWM, 0)
+                subscriber.setsockopt(zmq.SUBSCRIBE, b"")
+                while daemon.next_message(subscriber)[0] != b"status":
                     continue
                 feed(daemon, [(b"a", struct.pack("<I", int(id_)), b"") for id_ in ids])
                 messages = []
                 while len(messages) < count:
-                    topic, body = daemon.next_message(heard)
+                    topic, body = daemon.next_message(subscriber)
                     if topic == b"loss":
                         messages.append(json.loads(body))
             assert daemon.end() == 0

@@ -246,7 +246,7 @@ def test_a_label_names_the_example_that_was_sent():
         daemon.end()
 
 
-def test_a_label_that_names_nothing_is_not_sent():
+def test_a_label_without_an_example_is_not_sent():
     """Nobody could know its number, or its number is that of an example: a sentence says so."""
     program = running.PROGRAM.with_name("runnel-feed")
     with tempfile.TemporaryDirectory() as directory, \
@@ -258,15 +258,15 @@ def test_a_label_that_names_nothing_is_not_sent():
                 check=False, text=True, capture_output=True, timeout=running.LIMIT)
             return done.returncode, done.stderr
 
-        code, said = feed([{"stream": "a", "label_of": 1, "y": 1}])
-        assert code == 65 and "has sent no example of its stream" in said, said
-        code, said = feed([{"stream": "a", "label_of": 1, "y": 1},
+        code, output = feed([{"stream": "a", "label_of": 1, "y": 1}])
+        assert code == 65 and "has sent no example of its stream" in output, output
+        code, output = feed([{"stream": "a", "label_of": 1, "y": 1},
                            {"stream": "a", "x": [1, 2]}], "--skip-bad")
-        assert code == 0 and "1 bad line was skipped" in said, said
-        code, said = feed([{"stream": "b", "sequence": 1, "x": [1, 2]},
+        assert code == 0 and "1 bad line was skipped" in output, output
+        code, output = feed([{"stream": "b", "sequence": 1, "x": [1, 2]},
                            {"stream": "b", "label_of": 1, "y": 1},
                            {"stream": "b", "sequence": 2, "x": [1, 2]}])
-        assert code == 65 and '"sequence" 2 is already the number of a label' in said, said
+        assert code == 65 and '"sequence" 2 is already the number of a label' in output, output
         # Another call names the numbers of the first.
         assert feed([{"stream": "c", "x": [1, 2]}], "--producer", "7")[0] == 0
         assert feed([{"stream": "c", "sequence": 1, "label_of": 0, "y": 1}], "--producer", "7")[0] == 0
@@ -405,7 +405,7 @@ def test_patience_closes_what_is_not_labelled():
         daemon.end()
 
 
-def test_json_says_the_same():
+def test_json_labels():
     """Labels as JSON, with their example's steps; what is wrong with others is said."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, LATER, stride=1)) as daemon:
@@ -430,18 +430,18 @@ def test_every_horizon_has_its_prediction():
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, output, inputs="kind: real, size: 1",
                                             predictions="true")) as daemon:
-        heard = daemon.socket(zmq.SUB, "statistics")
+        subscriber = daemon.socket(zmq.SUB, "statistics")
         for topic in (b"status", b"prediction"):
-            heard.setsockopt(zmq.SUBSCRIBE, topic)
-        while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent
+            subscriber.setsockopt(zmq.SUBSCRIBE, topic)
+        while daemon.next_message(subscriber)[0] != b"status":  # what a new subscriber is sent
             continue
         push(daemon, [[b"s", np.float32([n / 10]).tobytes()] for n in range(COUNT)])
-        said = []
-        while len(said) < COUNT:
-            topic, body = daemon.next_message(heard)
+        forecasts = []
+        while len(forecasts) < COUNT:
+            topic, body = daemon.next_message(subscriber)
             if topic == b"prediction":
-                said.append(json.loads(body)["prediction"])
-        rises = np.asarray(said)[-100:, :, 0] - np.arange(COUNT - 100, COUNT)[:, None] / 10
+                forecasts.append(json.loads(body)["prediction"])
+        rises = np.asarray(forecasts)[-100:, :, 0] - np.arange(COUNT - 100, COUNT)[:, None] / 10
         assert abs(rises - [0.1, 0.3]).max() < 0.1, rises[-3:]  # x rises by 0.1 a step
         before = daemon.export()
         daemon.end()

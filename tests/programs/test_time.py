@@ -77,20 +77,20 @@ def example(x, time=None, n=0, key=b"s", flags=0):
                                         struct.pack(HEADER, 1, flags, 0, 0, n, time)]
 
 
-def said(daemon, messages):
+def predict(daemon, messages):
     """What is predicted at each of the messages."""
-    heard = subscribe(daemon)
+    subscriber = subscribe(daemon)
     with daemon.socket(running.zmq.PUSH, "examples") as socket:
         for message in messages:
             socket.send_multipart(message)
-        return [found["prediction"] for found in predictions(daemon, heard, len(messages))]
+        return [found["prediction"] for found in predictions(daemon, subscriber, len(messages))]
 
 
 def mirrored(inputs, width, messages, device="cpu"):
     """The encoded inputs of the messages, and the status after them."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, mirroring(directory, width, inputs, device=device)) as daemon:
-        found = said(daemon, messages)
+        found = predict(daemon, messages)
         status = wait_learned(daemon, len(messages))
         assert daemon.end() == 0
     return found, status
@@ -292,13 +292,13 @@ def test_with_scale_forecast():
         tensors_file(f"{directory}/weights.safetensors", every)
         gaps, times = Gaps(), [1000.0 + 977 * n + 31 * (n % 7) for n in range(60)]
         with Daemon(directory, FORECAST.format(directory=directory)) as daemon:
-            heard = subscribe(daemon)
+            subscriber = subscribe(daemon)
             with daemon.socket(running.zmq.PUSH, "examples") as socket:
                 for n, time in enumerate(times):
                     socket.send_multipart(example([math.sin(n)], time, n))
-                told = predictions(daemon, heard, len(times))
+                forecasts = predictions(daemon, subscriber, len(times))
             assert daemon.end() == 0
-        for n, (time, one) in enumerate(zip(times, told)):
+        for n, (time, one) in enumerate(zip(times, forecasts)):
             z, angle = gaps.take(time), 2 * math.pi * time / DAY
             if n < 2:
                 continue  # changes have no unit yet
@@ -386,7 +386,7 @@ def test_on_a_graphics_card():
         with tempfile.TemporaryDirectory() as directory, \
                 Daemon(directory, LEARNING.format(directory=directory, device=device,
                                                   target="next")) as daemon:
-            found.append(said(daemon, stream(150)))
+            found.append(predict(daemon, stream(150)))
             assert daemon.end() == 0
     for n, (one, other) in enumerate(zip(*found)):
         if one[0] is not None:
@@ -404,7 +404,7 @@ def check(text):
         return done.returncode, done.stderr
 
 
-def test_what_is_refused():
+def test_invalid_configurations():
     """A sentence each, and exit 78."""
     for text, sentence in (
             ("size: 1, time: [day], time_zone: Europe/Berln",
@@ -443,13 +443,13 @@ def test_feeders_send_times():
                             (("csv", "--time", "when", "--names"), table), (("json",), lines)):
         with tempfile.TemporaryDirectory() as directory, \
                 Daemon(directory, mirroring(directory, 5, inputs)) as daemon:
-            heard = subscribe(daemon)
+            subscriber = subscribe(daemon)
             done = subprocess.run([feed, *arguments, "-c", daemon.endpoint("examples"),
                                    *(("/dev/stdin",) if arguments[0] == "csv" else ())],
                                   input=text, capture_output=True, text=True, check=False,
                                   timeout=running.LIMIT)
             assert done.returncode == 0, (arguments, done.stderr)
-            for row, one in zip(predictions(daemon, heard, 3), wanted):
+            for row, one in zip(predictions(daemon, subscriber, 3), wanted):
                 close(row["prediction"][:3], one, arguments)
             assert daemon.end() == 0
 

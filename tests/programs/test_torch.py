@@ -181,8 +181,8 @@ def compare(directory, cell):
     with daemon(directory / "words", cell, f"vocabulary: {{capacity: {CLASSES}}}") as one:
         start = exported(one)
         with runnel.Client(one.endpoint("examples"), stream="s", timeout=running.LIMIT) as client:
-            said = [client.submit(dict(zip(("load", "host", "hour"), x)), y, result=True) for x, y in stream()]
-            losses = [one.prediction().loss for one in said]
+            results = [client.submit(dict(zip(("load", "host", "hour"), x)), y, result=True) for x, y in stream()]
+            losses = [one.prediction().loss for one in results]
         end = exported(one)
     for name, tensor in start.items():
         here = slice(CLASSES, None) if name == "output.bias" else slice(None)  # the unknown's; the others have not come

@@ -157,8 +157,8 @@ def test_api(directory):
         assert web.get("api/configuration?run=1") == {"run": 1, "configuration": None} # of a daemon of before
         settings = {"seed": 7, "learning.optimizer.rate": 0.0003, "model.layers.0.cell": "gru", "tags": {"site": "大阪"}}
         daemon.status(seed=7, tags=settings["tags"], configuration=settings, compatible="fedcba9876543210")
-        told = web.until("api/runs", lambda answer: answer["runs"][0]["tags"])["runs"][0]
-        assert told["tags"] == settings["tags"] and told["seed"] == 7 and told["compatible"] == "fedcba9876543210"
+        reported = web.until("api/runs", lambda answer: answer["runs"][0]["tags"])["runs"][0]
+        assert reported["tags"] == settings["tags"] and reported["seed"] == 7 and reported["compatible"] == "fedcba9876543210"
         assert web.get("api/configuration?run=1") == {"run": 1, "configuration": settings}
         assert web.open("api/configuration?run=999")[0] == 404 and web.open("api/configuration")[0] == 400
         assert web.get("api/skill?run=1") == {"run": 1, "columns": [], "experts": {}}
@@ -218,9 +218,9 @@ def test_forecasts(directory):
         assert late["low"] == [None] and late["data_time"] == [START]
         many = web.get("api/forecasts?stream=many")
         assert many["example"] == [6000, 6000.5] and many["data_time"] == [None, None]
-        for example, said in (7001, 7001), (7002, 7002): # `target: given`: its truth is there
+        for example, forecast in (7001, 7001), (7002, 7002): # `target: given`: its truth is there
             daemon.send("prediction", {"stream": "given", "example": example, "prediction": [1.0], "interval": [[0, 2]],
-                                       "scored": {"example": said, "prediction": [1.0], "target": [2.0]}})
+                                       "scored": {"example": forecast, "prediction": [1.0], "target": [2.0]}})
         for i in range(2): # `target: later`: predictions, and then the label of the first
             daemon.send("prediction", {"stream": "late", "example": 8000 + i, "data_time": START + i,
                                        "prediction": [i + 0.5], "interval": [[i, i + 1]]})
@@ -254,11 +254,11 @@ def test_forecasts(directory):
                     {"stream": "odd", "example": 1, "prediction": [1], "scored": { # a class
                         "target": 3, "prediction": [0.1, 0.9]}}]:
             daemon.send("prediction", odd)
-        said = {"words": ["busy", None], "probabilities": [0.8, 0.2]}
-        daemon.send("prediction", {"stream": "words", "example": 1, "prediction": said, "scored": {
-            "example": 1, "target": "busy", "prediction": said}})
+        forecast = {"words": ["busy", None], "probabilities": [0.8, 0.2]}
+        daemon.send("prediction", {"stream": "words", "example": 1, "prediction": forecast, "scored": {
+            "example": 1, "target": "busy", "prediction": forecast}})
         full = web.until("api/forecasts", lambda answer: answer["wordless"] and "said" in answer)
-        assert full["said"] == {"stream": "words", "came": "busy", "prediction": said}, full["said"]
+        assert full["said"] == {"stream": "words", "came": "busy", "prediction": forecast}, full["said"]
         assert 50 < len(full["series"]) < 400 and full["left_out"] > 0, len(full["series"])
         assert web.end() == 0
 
@@ -625,8 +625,8 @@ def test_guessing_tokens(directory):
     path.chmod(0o600)
     daemon = Daemon(directory)
     log = pathlib.Path(directory, "log")
-    with log.open("w") as said, Web(directory, daemon.endpoint, arguments=["--token", path],
-                                    stderr=said) as web:
+    with log.open("w") as output, Web(directory, daemon.endpoint, arguments=["--token", path],
+                                    stderr=output) as web:
         began = time.monotonic()
         status, headers = ask_from(guesser, web.port, f"/?token={token}")
         session = {"Cookie": headers["Set-Cookie"].split(";")[0]}

@@ -635,9 +635,9 @@ def test_forecasts(directory):
         # Columns with names are shown by name.
         choose(page, "stream", "pump")
         columns_to_choose = "[...document.querySelector('#forecast-column').options].map((one) => one.textContent)"
-        page.until(columns_to_choose, lambda said: said == ["0", "1"])
+        page.until(columns_to_choose, lambda shown: shown == ["0", "1"])
         daemon.status(predictions=True, target_names="load, oil")
-        page.until(columns_to_choose, lambda said: said == ["load", "oil"])
+        page.until(columns_to_choose, lambda shown: shown == ["load", "oil"])
         page.until(rows.format("#panel-columns"), lambda cells: [row[0] for row in cells] == ["load", "oil"])
         choose(page, "stream", "tank")
         address = page.value("location.href")

@@ -56,8 +56,8 @@ def test_api(directory):
         curve, other = web.get("api/experiment/curves?runs=2,5")["curves"]
         assert curve["run"] == 2 and other["run"] == 5 and None in curve["mean"]
         for key in ["examples", "scored", "mean", "baseline", "gradient_norm", "update_ratio", "weight_norm"]:
-            for said, point in zip(curve[key], points, strict=True):
-                assert said == point[key] or math.isclose(said, point[key], rel_tol=1e-5), (key, said, point[key])
+            for value, point in zip(curve[key], points, strict=True):
+                assert value == point[key] or math.isclose(value, point[key], rel_tol=1e-5), (key, value, point[key])
         run = web.get("api/experiment/run?run=5")
         assert run["configuration"] == "name: x\nseed: 2\n" and run["digest"] == f"{1:016x}" and run["columns"] == []
         for question, status in [("run?run=99", 404), ("run?run=x", 400), ("run", 400), ("curves?runs=2,99", 404),
@@ -109,15 +109,15 @@ def test_refusals(directory):
                          ("noise", lambda old: b"no database" * 1000), ("empty", lambda old: b"")]:
         path = pathlib.Path(directory, name)
         path.write_bytes(change(good.read_bytes()))
-        status, said = refused(path)
-        assert status == DATA and str(path) in said, (name, status, said)
+        status, output = refused(path)
+        assert status == DATA and str(path) in output, (name, status, output)
     other = pathlib.Path(directory, "other")
     with contextlib.closing(sqlite3.connect(other)) as file:
         file.execute("PRAGMA application_id = 77")
         file.execute("CREATE TABLE runs (run INTEGER)")
     assert refused(other)[0] == DATA
-    status, said = refused(f"{directory}/nowhere")
-    assert status == NO_INPUT and "nowhere" in said, said
+    status, output = refused(f"{directory}/nowhere")
+    assert status == NO_INPUT and "nowhere" in output, output
     assert refused(directory)[0] == NO_INPUT # a directory without results
     for option in ["-c", "ipc:///tmp/none"], ["-r", "recording"], ["-H", "history"]:
         assert refused(good, *option)[0] == USAGE, option
@@ -139,8 +139,8 @@ def test_crafted(directory):
         path = results.make(f"{directory}/{table}", VARIANTS)
         with database(path) as file:
             make_endless(file, table)
-        status, said = refused(str(path))
-        assert status == DATA and str(path) in said, (status, said)
+        status, output = refused(str(path))
+        assert status == DATA and str(path) in output, (status, output)
     path = results.make(f"{directory}/odd", VARIANTS)
     with database(path) as file:
         file.execute("UPDATE experiment SET value = ? WHERE key = 'seeds'", (" 1" * 100000,))
@@ -299,8 +299,8 @@ def test_curves(directory):
         for point in range(results.POINTS):
             of = [results.loss(0, seed, point) for seed in (1, 2, 3)]
             middle, wide = statistics.mean(of), statistics.stdev(of)
-            for said, expected in [(mean[point], middle), (low[point], middle - wide), (high[point], middle + wide)]:
-                assert math.isclose(said, expected, rel_tol=1e-4), (point, said, expected)
+            for number, expected in [(mean[point], middle), (low[point], middle - wide), (high[point], middle + wide)]:
+                assert math.isclose(number, expected, rel_tol=1e-4), (point, number, expected)
         assert page.value("runnel.chart().lines.at(-1).borderDash.length") == 2 # the baseline
         assert page.value("runnel.chart().lines.at(-1).data.every((point) => point.value === 0.5)")
         page.until_colored(rgb(page.value(f"{LINES}[0].color")), "curves")

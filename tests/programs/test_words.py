@@ -40,8 +40,8 @@ state: {{directory: {directory}/state, checkpoint: {{examples: 50, seconds: 0}},
 
 
 def vocabulary(capacity, **keys):
-    said = "".join(f", {key}: {value}" for key, value in keys.items())
-    return f"vocabulary: {{capacity: {capacity}{said}}}"
+    members = "".join(f", {key}: {value}" for key, value in keys.items())
+    return f"vocabulary: {{capacity: {capacity}{members}}}"
 
 
 def as_json(**members):
@@ -135,7 +135,7 @@ def sweep(directory, inputs, output, messages, optimizer="rate: 0.01", device="c
     return found
 
 
-def test_the_same_examples_give_the_same_words_and_bits():
+def test_the_same_examples_lead_to_the_same_words_and_bits():
     """Through a kill, a checkpoint and a reset; for each way to treat words, with optimizers that
     keep nothing, moments, and starting values; columns on the CUDA engine, too."""
     ways = [("kind: symbol, embedding: 3, " + vocabulary(20), NEXT, "rate: 0.01"),
@@ -169,7 +169,7 @@ def test_the_same_examples_give_the_same_words_and_bits():
                 assert len(set(found)) == 1, (device, inputs, [found[0] == f for f in found])
 
 
-def test_what_is_forgotten_does_not_depend_on_restarts():
+def test_forgotten_words_do_not_depend_on_restarts():
     """Words that take others' ids, of a column and of classes that labels bring, with a kill and an
     end in the middle: the words and bits of a daemon that ran through."""
     inputs = "columns: [{name: n}, {name: w, kind: symbol, embedding: 2, " + \
@@ -205,7 +205,7 @@ def test_a_class_that_appears_late_is_predicted():
             Daemon(directory, configuration(directory, "kind: real, size: 2", output,
                                             predictions="true",
                                             optimizer="rate: 0.03")) as daemon:
-        heard = running.subscribe(daemon)
+        subscriber = running.subscribe(daemon)
         rng = random.Random(3)
         kinds = {"free": [1, 0], "busy": [0, 1], "down": [-1, -1]}
 
@@ -215,23 +215,23 @@ def test_a_class_that_appears_late_is_predicted():
 
         before = exported(daemon)[0]
         learn(daemon, list(some(400, ["free", "busy"])))
-        said = running.predictions(daemon, heard, 400)
-        assert said[0]["prediction"] == {"words": [None], "probabilities": [1]}, said[0]
-        assert said[0]["scored"]["target"] == "free" or said[0]["scored"]["target"] == "busy"
-        assert all(set(s["prediction"]["words"]) <= {"free", "busy", None} for s in said)
-        last = said[-1]["scored"]
+        published = running.predictions(daemon, subscriber, 400)
+        assert published[0]["prediction"] == {"words": [None], "probabilities": [1]}, published[0]
+        assert published[0]["scored"]["target"] == "free" or published[0]["scored"]["target"] == "busy"
+        assert all(set(s["prediction"]["words"]) <= {"free", "busy", None} for s in published)
+        last = published[-1]["scored"]
         assert last["prediction"]["words"][0] == last["target"], last
         assert sum(last["baseline"]["probabilities"]) > 0.999, last["baseline"]
         rows = exported(daemon)[0]
         assert rows["output.weight"][2] == before["output.weight"][2]  # not touched by learning
         learn(daemon, list(some(1, ["down"])))
         status = learn(daemon, list(some(300, list(kinds))))
-        said = running.predictions(daemon, heard, 301)
-        first = said[0]["scored"]
+        published = running.predictions(daemon, subscriber, 301)
+        first = published[0]["scored"]
         assert first["target"] == "down" and "down" not in first["prediction"]["words"], first
         assert first["loss"] < 20, first  # scored as what is not known
-        assert "down" in said[1]["prediction"]["words"], said[1]  # at once
-        right = [s["scored"]["prediction"]["words"][0] == s["scored"]["target"] for s in said[-100:]]
+        assert "down" in published[1]["prediction"]["words"], published[1]  # at once
+        right = [s["scored"]["prediction"]["words"][0] == s["scored"]["target"] for s in published[-100:]]
         assert sum(right) > 90, sum(right)
         assert status["skill"] > 0, status["skill"]
         daemon.end()
@@ -248,13 +248,13 @@ def test_classes_that_have_not_come_stay_out():
                 Daemon(directory, configuration(directory, "kind: real, size: 1", "loss: softmax, " +
                                                 vocabulary(50), predictions="true", optimizer=optimizer)
                        .replace("stride: 2", "stride: 1")) as daemon:
-            heard = running.subscribe(daemon)
+            subscriber = running.subscribe(daemon)
             status = learn(daemon, [as_json(x=[i % 2], y="ab"[i % 2]) for i in range(20)])
             assert decay or status["update_ratio"] > 1e-3, status["update_ratio"]
             learn(daemon, [as_json(x=[i % 2], y="ab"[i % 2]) for i in range(600)] +
                   [as_json(x=[[i % 2] for i in range(200)], y=["ab"[i % 2] for i in range(200)])])
-            for said in running.predictions(daemon, heard, 620):
-                assert sum(said["prediction"]["probabilities"]) > 1 - 1e-7, said
+            for published in running.predictions(daemon, subscriber, 620):
+                assert sum(published["prediction"]["probabilities"]) > 1 - 1e-7, published
             bias = exported(daemon)[0]["output.bias"]
             assert all(b[0] == -200 for b in bias[2:50]), bias
             before = daemon.export()
@@ -285,10 +285,10 @@ def test_a_class_that_comes_while_a_prediction_waits():
             with tempfile.TemporaryDirectory() as directory, \
                     Daemon(directory, configuration(directory, inputs, output)) as daemon:
                 for n, (begin, end) in enumerate(zip([0, *stops], [*stops, len(messages)])):
-                    heard = running.subscribe(daemon, (b"loss",))
+                    subscriber = running.subscribe(daemon, (b"loss",))
                     learn(daemon, messages[begin:end])
-                    said = running.messages(daemon, heard, b"loss", end - begin)
-                    losses = [s["loss"] for s in said if s["loss"] is not None]
+                    published = running.messages(daemon, subscriber, b"loss", end - begin)
+                    losses = [s["loss"] for s in published if s["loss"] is not None]
                     assert losses and max(losses) < 20, (inputs, output, max(losses))
                     if stops[n:]:
                         daemon.end((signal.SIGTERM, signal.SIGKILL)[n])
@@ -370,7 +370,7 @@ def test_words_beyond_the_capacity_are_rejected():
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, "kind: symbol, " +
                                             vocabulary(2, unknown="reject"), output)) as daemon:
-        heard = running.subscribe(daemon, (b"event",))
+        subscriber = running.subscribe(daemon, (b"event",))
         learn(daemon, [as_json(x="a", y="free"), as_json(x="b", y="free")])
         status = learn(daemon, [as_json(x="c", y="busy"),
                                 as_json(x=["a", "b"], y=["busy", "free"])], 1)
@@ -380,7 +380,7 @@ def test_words_beyond_the_capacity_are_rejected():
         assert status["rejected_by"] == {"vocabulary": 2}, status["rejected_by"]
         text = ""
         while "unknown word 'c': the vocabulary of model.input is full" not in text:
-            topic, body = daemon.next_message(heard)
+            topic, body = daemon.next_message(subscriber)
             text = json.loads(body).get("text", "") if topic == b"event" else text
         daemon.end()
     columns = "columns: [{name: w, kind: symbol, " + vocabulary(1, unknown="reject") + "}, {name: n}]"
@@ -450,7 +450,7 @@ def test_many_new_words_in_one_example():
         assert status["vocabulary"]["input"]["size"] == 4, status["vocabulary"]
 
 
-def test_duplicates_and_what_is_refused_give_no_ids():
+def test_duplicates_and_rejected_examples_create_no_ids():
     """Ids are given where the order is fixed. Binary messages may have words, too."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, "kind: symbol, " + vocabulary(3),
@@ -569,10 +569,10 @@ def test_weights_of_a_file_bring_their_words():
             found = []
             for _ in range(2):
                 assert exported(daemon) == (tensors, words)
-                heard = running.subscribe(daemon)
+                subscriber = running.subscribe(daemon)
                 learn(daemon, [as_json(x=[0.5, "b"], y="c")])
-                said = running.predictions(daemon, heard, 1)[0]["scored"]["prediction"]
-                assert len({"a", "b", "c"} & set(said["words"])) > 1, said  # before it has come here
+                published = running.predictions(daemon, subscriber, 1)[0]["scored"]["prediction"]
+                assert len({"a", "b", "c"} & set(published["words"])) > 1, published  # before it has come here
                 status = learn(daemon, [as_json(x=[0.5, "new"], y="other"),
                                         as_json(x=[0.5, "newer"], y="b")])
                 oldest = next(word for word in words["w"] if word != "b")  # not used here
@@ -669,7 +669,7 @@ def row(load, host, zone, rack=0, hour=1.5):
     return {"load": load, "host": host, "zone": zone, "rack": rack, "hour": hour}
 
 
-def test_names_numbers_and_words_say_the_same():
+def test_names_numbers_and_words_are_equivalent():
     """An x of names in any order, of several steps, by place, or in binary: the same bits; what is
     left out is missing."""
     rng = random.Random(5)
@@ -725,7 +725,7 @@ def test_names_numbers_and_words_say_the_same():
     assert steps["names"] == steps["place"]
 
 
-def test_what_a_row_lacks_is_named():
+def test_missing_columns_are_named():
     """An unknown column, one that is missing, a text for a number and a number for a text: the whole
     example is rejected, and the reason names the column."""
     good = row(0.5, "a", "north")
@@ -740,7 +740,7 @@ def test_what_a_row_lacks_is_named():
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, MIXED, SQUARED, socket="router")) as daemon:
         with daemon.socket(zmq.DEALER, "examples") as socket:
-            heard = running.subscribe(daemon, (b"event",))
+            subscriber = running.subscribe(daemon, (b"event",))
             for number, (x, reason, name) in enumerate(bad):
                 socket.send_multipart(as_json(x=x, sequence=number))
                 frames = daemon.next_message(socket)
@@ -753,7 +753,7 @@ def test_what_a_row_lacks_is_named():
         daemon.end()
         text = ""
         while "stopping" not in text:
-            topic, body = daemon.next_message(heard)
+            topic, body = daemon.next_message(subscriber)
             event = json.loads(body)
             text = event.get("kind", "")
     for x, reason, name in bad:  # one at a time, in a daemon of its own: each is announced
@@ -792,14 +792,14 @@ def test_targets_have_names():
     output = "loss: softmax, columns: [state], " + vocabulary(3)
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, "kind: real, size: 1", output, "router")) as daemon:
-        said = [({"x": [1], "y": {"state": "free"}}, None), ({"x": [1], "y": "busy"}, None),
+        tried = [({"x": [1], "y": {"state": "free"}}, None), ({"x": [1], "y": "busy"}, None),
                 ({"x": [1], "y": {"state": None}}, None), ({"x": [1], "y": {}}, None),
                 ({"x": [1], "y": {"stat": "free"}}, b"'stat'"),
                 ({"x": [1], "y": {"state": 3}}, b"y's column state"),
                 ({"schema": {"targets": ["state"]}}, None), ({"schema": {"targets": 1}}, None),
                 ({"schema": {"targets": ["load"]}}, b"'state'")]
         with daemon.socket(zmq.DEALER, "examples") as socket:
-            for number, (members, wrong) in enumerate(said):
+            for number, (members, wrong) in enumerate(tried):
                 if "x" in members:
                     members["sequence"] = number
                 socket.send_multipart(as_json(**members))
@@ -823,7 +823,7 @@ def test_a_schema_names_columns_and_kinds():
             names = ["load", "host", "zone", "rack", "hour"]
             kinds = [{"name": n, "kind": k} for n, k in
                      zip(names, ["real", "symbol", "symbol", "symbol", "cycle"])]
-            said = [({"columns": names, "dtype": "mixed", "targets": 1}, None),
+            tried = [({"columns": names, "dtype": "mixed", "targets": 1}, None),
                     ({"columns": kinds}, None), ({"columns": 5}, None),
                     ({"columns": ["load", "zone", "host", "rack", "hour"]}, b"'host'"),
                     ({"columns": kinds[:4] + [{"name": "hour", "kind": "real"}]}, b"'hour'"),
@@ -831,7 +831,7 @@ def test_a_schema_names_columns_and_kinds():
                     ({"names": names[:4]}, b"no column hour"),
                     ({"names": [*names, "lod"]}, b"'lod'"), ({"names": 5}, b"must be a list"),
                     ({"columns": names[:4]}, b"expected 5"), ({"dtype": "float32"}, b"float32")]
-            for schema, wrong in said:
+            for schema, wrong in tried:
                 socket.send_multipart(as_json(schema=schema))
                 frames = daemon.next_message(socket)
                 assert frames[1][1] == (REJECTED if wrong else ACCEPTED), (schema, frames)
