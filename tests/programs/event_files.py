@@ -1,4 +1,4 @@
-"""TensorBoard's event files, read as its documentation has them."""
+"""Reads TensorBoard's event files by their documentation."""
 import collections
 import pathlib
 import struct
@@ -54,8 +54,8 @@ def doubles(data):
 
 
 def events(directory):
-    """{tag: [(step, wall time, value)]} of a run; a histogram's value is (limits, counts, fields), and that
-    of a tag of the plugin hparams what the plugin is told, as fields."""
+    """{tag: [(step, wall time, value)]} of a run. The value of a histogram is (limits, counts,
+    fields), and that of a tag of the plugin hparams is its content as fields."""
     found = collections.defaultdict(list)
     for path in sorted(path for path in pathlib.Path(directory).iterdir() if path.is_file()):
         assert "tfevents" in path.name, path
@@ -84,7 +84,7 @@ def events(directory):
 
 
 def session(content):
-    """What _hparams_/session_start_info says: settings, and the group."""
+    """Settings and group from _hparams_/session_start_info."""
     start = fields(content[3][0])
     settings = {}
     for entry in map(fields, start[1]):

@@ -1,5 +1,5 @@
-"""Results of an experiment that nobody ran: a file as docs/reference/experiments.md has it, for tests of what
-is made of one."""
+"""Creates a results file of an experiment without running it (format:
+docs/reference/experiments.md), for tests of reports and pages."""
 import itertools
 import math
 import pathlib
@@ -44,7 +44,7 @@ def grid(**values):
 
 
 def noise(*numbers):
-    """Of -1 to 1, always the same: no chance in it."""
+    """Deterministic noise between -1 and 1."""
     return math.sin(sum((12.9898 + 7 * i) * (n + 1) for i, n in enumerate(numbers)) * 43.7585)
 
 
@@ -55,8 +55,8 @@ def loss(variant, seed, point=None):
 
 def make(directory, variants, seeds=(1, 2, 3), streams=("waves",), states=None, version="0.1.0",
          baseline=0.5, digest="0123456789abcdef", change=None):
-    """A directory with the file in it. `states`: {(variant, stream, seed): state} of the runs that
-    are not done; `change(variant, seed)`: is added to a loss."""
+    """Creates a directory with the file. `states`: {(variant, stream, seed): state} of the runs
+    that are not done. `change(variant, seed)` is added to a loss."""
     directory = pathlib.Path(directory)
     directory.mkdir()
     file = sqlite3.connect(directory / "results.sqlite")

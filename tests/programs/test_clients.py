@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The client library as other people's programs have it: installed, found by pkg-config, and with the
-programs of docs/reference/clients.md, which are compiled against it, shared and static, and run."""
+"""The client library as installed for other programs: found by pkg-config, with the programs of
+docs/reference/clients.md, which are compiled against it, shared and static, and run."""
 import json
 import os
 import pathlib
@@ -18,7 +18,7 @@ BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 PAGE = (SOURCE / "docs/reference/clients.md").read_text(encoding="utf-8")
 HEADER = (SOURCE / "src/client/runnel.h").read_text(encoding="utf-8")
 MAP = (SOURCE / "src/client/runnel.map").read_text(encoding="utf-8")
-PROGRAM_LINES = 30  # what the page promises to be enough
+PROGRAM_LINES = 30  # these are enough according to the page
 LIMIT = 120
 UNAVAILABLE = 69
 CONFIG = """
@@ -36,7 +36,7 @@ state: {directory: "DIRECTORY/state", journal: {}}
 
 
 def variable(name):
-    """Of the build's Makefile."""
+    """A variable of the build's Makefile."""
     text = (BUILD / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     return re.search(rf"^{name} = ?(.*)$", text, re.MULTILINE)[1].strip()
 
@@ -52,7 +52,7 @@ def call(*words, **options):
 
 
 class Staged:
-    """The project, installed below a directory that is not its own."""
+    """The project, installed below another root directory."""
 
     def __init__(self, directory):
         self.root = pathlib.Path(directory, "stage")
@@ -71,7 +71,7 @@ class Staged:
 
     def compile(self, path, *more, static=False):
         program = path.with_suffix(".static" if static else ".shared")
-        # As the page has it: libzmq's own list of static libraries names some that Debian has not.
+        # As in the page: libzmq's own list of static libraries contains some that Debian lacks.
         libraries = [self.library / "librunnel.a", "-lzmq", "-ljansson", "-lpthread", "-lm"] \
             if static else self.flags("--libs")
         call(*CC, *CFLAGS, "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", *more, path,
@@ -85,7 +85,7 @@ class Staged:
 
 
 def programs(directory):
-    """The C programs of the page, by the names that they give themselves."""
+    """The C programs of the page, {name in the first comment: source}."""
     found = {}
     for block in re.findall(r"^```c\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
         name = re.match(r"/\* (\w+\.c): ", block)[1]
@@ -102,7 +102,7 @@ def symbols(*words):
 
 
 def test_exported_functions(directory):
-    """The header, the map, the shared and the static library name the same functions, and no others."""
+    """The header, the map, the shared and the static library contain the same functions."""
     staged = Staged(directory)
     code = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.DOTALL)
     declared = set(re.findall(r"\b(runnel_\w+)\(", code))
@@ -130,7 +130,7 @@ def test_the_header_stands_alone(directory):
 
 
 def test_the_page(directory):
-    """Its programs watch, ask and feed a daemon."""
+    """Its programs watch a daemon, send requests and feed it."""
     staged, sources = Staged(directory), programs(directory)
     assert {"watch", "ask", "feed"} == set(sources), sources
     for static in False, True:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What a daemon says of its configuration: the digest covers what is computed, `config` prints what is
-in force as a file that learns the same, and a recording tells of each run what it was."""
+"""The configuration that a daemon reports: the digest covers everything that affects results,
+`config` prints a file that learns the same, and a recording describes each run."""
 import csv
 import json
 import signal
@@ -39,7 +39,7 @@ def daemon(directory, rate=0.001, *arguments, name="a", seed=3):
 
 
 def feed(one, first, count):
-    """So many examples, from that one on, learned when this returns."""
+    """Feeds examples begin..begin+count-1, and returns when they are learned."""
     with one.socket(zmq.PUSH, "examples") as feeder:
         for i in range(first, first + count):
             feeder.send_multipart([b"s", struct.pack("2f", i * 7 % 11, i * 5 % 13)])
@@ -78,13 +78,13 @@ def test_overrides_count_as_the_file(directory):
         digest = one.ask("status")["digest"]
         assert digest != before["digest"]
         assert one.end() == 0
-        one.start()  # it is in the checkpoint
+        one.start()  # the checkpoint has it
         assert one.ask("status")["digest"] == digest
         assert one.end() == 0
 
 
 def test_the_printed_configuration_learns_the_same(directory):
-    """Through the program, as a user would; the other one has a place of its own."""
+    """The test uses the program as a user would. The second daemon has its own directory."""
     place = directory / "other"
     place.mkdir()
     with daemon(directory / "one") as one:
@@ -138,7 +138,7 @@ class Recorder:
             try:
                 found = file.execute("SELECT name, digest, compatible, seed, tags, configuration FROM runs"
                                      " ORDER BY id").fetchall()
-            except sqlite3.OperationalError:  # it is being made
+            except sqlite3.OperationalError:  # the file is being created
                 return []
         return [(*row[:4], *(json.loads(text) if text else None for text in row[4:])) for row in found]
 
@@ -200,8 +200,8 @@ def test_an_older_recording_is_continued(directory):
 
 
 def sessions(board):
-    """What hparams is told of the runs; the recorder may still be writing. A directory is called unnamed where a loss
-    came before the first status."""
+    """The content for hparams of each run; the recorder may still be writing. A directory is named
+    `unnamed` if a loss arrived before the first status."""
     try:
         return [event_files.session(content)[0] for path in board.glob("*")
                 for _, _, content in event_files.events(path)["_hparams_/session_start_info"]]
@@ -220,7 +220,7 @@ def test_tensorboard_shows_the_settings(directory):
             learned[0] += 5
             time.sleep(0.1)
 
-        one.until(lambda: sessions(board), more)  # whenever its subscription has come
+        one.until(lambda: sessions(board), more)  # sent when its subscription has arrived
         one.ask("set", key=RATE, value=0.2)
         more()
         record.send_signal(signal.SIGINT)
