@@ -27,7 +27,7 @@ def read(name):
 
 
 def blocks(page):
-    """A list with one tuple for each block of code: (language, text, expected output or None,
+    """Yields a tuple for each block of code: (language, text, expected output or None,
     paragraph before, text after)."""
     found = list(re.finditer(r"^```(\w*)\n(.*?)^```$(?:\n+```\n(.*?)^```$)?", page, re.MULTILINE | re.DOTALL))
     ends = [block.start() for block in found[1:]] + [len(page)]

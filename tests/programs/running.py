@@ -66,7 +66,7 @@ class Daemon:
         assert self.process.poll() is None, f"exit {self.process.returncode}: {self.text()}"
 
     def until(self, reached, act=lambda: None):
-        """Calls `before` until the condition is true."""
+        """Calls `act` until the condition is true."""
         ended = time.monotonic() + LIMIT
         while not reached():
             self.alive()

@@ -267,7 +267,7 @@ def test_contexts_that_are_missing_or_too_many_are_refused(directory):
 
 
 def bundled(directory, output, steps, size):
-    """Surprises of the steps x (2,), with `steps` steps in an example, and the state at the end."""
+    """Surprises of the steps x (2,), with `size` steps in an example, and the state at the end."""
     directory.mkdir()
     given = "target: given" in output
     model = f"""

@@ -39,7 +39,7 @@ def daemon(directory, rate=0.001, *arguments, name="a", seed=3):
 
 
 def feed(one, first, count):
-    """Feeds examples begin..begin+count-1, and returns when they are learned."""
+    """Feeds examples first..first+count-1, and returns when they are learned."""
     with one.socket(zmq.PUSH, "examples") as feeder:
         for i in range(first, first + count):
             feeder.send_multipart([b"s", struct.pack("2f", i * 7 % 11, i * 5 % 13)])

@@ -15,10 +15,10 @@ import time
 SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 PROGRAMS = "runneld", "runnel-feed", "runnel-watch", "runnel-ctl"
-SECONDS = 2, 10, 60  # tried in turn: a machine that is busy may get nothing done in a few
+SECONDS = 2, 10, 60  # tried in turn: a busy machine may be too slow for the first ones
 INTRODUCED = re.compile(r"^-- .* host is learning: ", re.MULTILINE)
 ENDLESS = 100000
-LIMIT = 120  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 120  # seconds: only ends a test that hangs
 FAILED, INTERRUPTED = 69, 130
 STARTED = []
 

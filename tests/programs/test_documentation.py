@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The documentation: its site builds, no link or anchor is broken, and its pages and messages keep the
-project's limits and words (tools/figures/messages)."""
+"""Tests the documentation: its site builds, links and anchors exist, and its pages and messages
+keep the limits and words of the project (tools/figures/messages)."""
 import html
 import os
 import pathlib

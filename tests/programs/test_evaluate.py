@@ -1,5 +1,5 @@
-"""runnel-evaluate: its baselines, rivals and skill against sums made by hand, what it finds in tables,
-and whole runs."""
+"""Tests runnel-evaluate: baselines, rivals and skill against manual calculations, its findings in
+tables, and whole runs."""
 import ast
 import importlib.machinery
 import importlib.util
@@ -67,26 +67,28 @@ def forecasts_of(rival, values):
 
 def test_seasonal_naive():
     assert forecasts_of(tool.SeasonalNaive(1, period=3), [1, 2, 3, 4, 5]) == [1, 2, 1, 2, 3]
-    # 3 steps repeat: known once they have repeated for two seasons, the last value until then.
+    # 3 steps repeat: they are predicted after two seasons; until then the forecast is the last
+    # value.
     forecasts = forecasts_of(tool.SeasonalNaive(1), [5, 1, 2] * 4)
     assert forecasts[:2] == [5, 1] and forecasts[-4:] == [2, 5, 1, 2][1:] + [5], forecasts
 
 
 def test_autoregression():
-    # 0, 1: the changes are unknown, so the unit is 1; inputs are 0 but for the 1 of the constant, and the
-    # step of least squares gives it 0.01 / (0.999 + 0.01). Then the unit is still 1, the constant counts
-    # 0.01 / 1.009, and nothing else has a weight.
+    # 0, 1: no change was observed, so the unit is 1. All inputs are 0 except the 1 of the constant,
+    # and the step of least squares sets its weight to 0.01 / (0.999 + 0.01). Then the unit is still
+    # 1, the constant counts 0.01 / 1.009, and all other weights are 0.
     forecasts = forecasts_of(tool.Autoregression(1), [0, 1])
     assert forecasts[0] == 0
     near(forecasts[1], 1 + 0.01 / 1.009)
-    # x(t + 1) = 2 cos(0.5) x(t) - x(t - 1) is found, but for what is forgotten and the prior.
+    # It finds x(t + 1) = 2 cos(0.5) x(t) - x(t - 1), apart from the prior and forgetting.
     sine = [math.sin(0.5 * t) for t in range(2001)]
     errors = np.abs(np.array(forecasts_of(tool.Autoregression(1), sine))[1000:-1] - sine[1001:])
     assert errors.max() < 0.01, errors.max()
 
 
 def test_columns_together():
-    """The second column is what the first one was a step before: only together that is known."""
+    """The second column repeats the first one a step later: only a rival of both columns predicts
+    it."""
     draw = np.random.default_rng(3).normal(size=400)
     both = np.stack([draw[1:], draw[:-1]], axis=1)
     errors = {}
@@ -98,7 +100,8 @@ def test_columns_together():
 
 
 def test_further_ahead():
-    """What comes h steps later is known only then, and is compared with what was said then."""
+    """The value h steps later is learned when it arrives, and compared with the forecast for its
+    time."""
     assert forecasts_of(tool.SeasonalNaive(1, 3, ahead=2), [1, 2, 3, 4, 5]) == [1, 2, 2, 3, 4]
     assert forecasts_of(tool.SeasonalNaive(1, 3, ahead=5), [1, 2, 3, 4, 5])[3:] == [3, 4]
     sine = [math.sin(0.5 * t) for t in range(2004)]
@@ -117,7 +120,7 @@ def test_missing_numbers():
     for x, seen in (([0, 5], [0, 1]), ([0, 6], [0, 1]), ([3, 6], [1, 0]), ([3, 7], [0, 1])):
         forecasts = rival.take(np.array(x, float), np.array(seen, bool))
         assert np.isfinite(forecasts).all(), forecasts
-    assert forecasts[0] == 3, forecasts  # its change was never seen
+    assert forecasts[0] == 3, forecasts  # its change was never observed
 
 
 def examples(*rows):
@@ -125,7 +128,8 @@ def examples(*rows):
 
 
 def test_skill():
-    """Two streams; what the network said after 1, 3, 2 of `a` was 2, 2, 5, and came 3, 2, and an end."""
+    """Two streams. The network's forecasts after 1, 3, 2 of `a` were 2, 2, 5; then 3 and 2 arrived,
+    and the stream ended."""
     rows = examples(("a", [1.0], 0), ("b", [7.0], 0), ("a", [3.0], 0), ("a", [2.0], 1), ("a", [9.0], 0),
                     ("a", [None], 0), ("b", [8.0], 0))
     comparison = tool.Comparison(rows, {})
@@ -188,7 +192,7 @@ def test_columns_are_found(directory):
 
 
 def test_descriptions_of_tables(directory):
-    """What a user has to know before believing the figures."""
+    """Warnings and notes about a table that affect the figures."""
     def description(*columns, header, count=40):
         return "\n".join(tool.Table(write(directory, rows_of(*columns, header=header, count=count)), 0).describe())
 
@@ -229,7 +233,7 @@ def test_times_are_those_of_the_feeder(directory):
 
 
 def fed(*arguments):
-    """The x of each row that runnel-feed sends."""
+    """The x of each row from runnel-feed."""
     done = subprocess.run([BUILD / "runnel-feed", "csv", *map(str, arguments), "--print", "--quiet", "--skip-bad"],
                           capture_output=True, text=True, check=True)
     return [json.loads(line)["x"] for line in done.stdout.splitlines()]
@@ -267,7 +271,7 @@ def test_lists_of_columns_are_those_of_the_feeder(directory):
 
 
 def test_a_table_of_several_streams(directory):
-    """Long form: times that repeat or begin again, and a column that tells the rows of one time apart."""
+    """Long form: times repeat or begin again, and a column separates the rows of one time."""
     def table(*columns, header, count=60):
         return tool.Table(write(directory, rows_of(*columns, header=header, count=count)), 0)
 
@@ -306,11 +310,12 @@ def test_a_table_of_several_streams(directory):
     assert done.returncode == 0 and "\n2 streams, named by 'sensor': " in done.stdout, done
     assert "--stream-column sensor --skip-bad \\\n        --socket router" in done.stdout, done.stdout
     whole = next(line.split() for line in done.stdout.splitlines() if line.startswith("whole"))
-    assert whole[1] == "298" and float(whole[5]) < 2, whole  # the last value is that of the row's own stream
+    # the last value is that of the row's own stream
+    assert whole[1] == "298" and float(whole[5]) < 2, whole
 
 
 def test_many_columns(directory):
-    """Few lines, and --columns for those that are left out."""
+    """The output has few lines, and explains --columns for the columns that are left out."""
     names = [f"load{k}" for k in range(40)] + [f"temp{k}" for k in range(20)]
     words = [f"word{k}" for k in range(30)]
     text = rows_of(*[lambda t, k=k: f"{math.sin(0.7 * t + k):.3f}" for k in range(60)],
@@ -331,7 +336,7 @@ def test_many_columns(directory):
 
 
 def test_words_before_the_first_number(directory):
-    """They are missing cells, and their rows are kept, with what --missing says."""
+    """They are missing cells. Their rows are kept, with the value of --missing."""
     path = write(directory, rows_of(lambda t: "offline" if t < 2 else "-1" if t == 9 else wave(t), wave, header="a,b",
                                     count=60))
     for options in (), ("--missing", "-1"):
@@ -358,7 +363,7 @@ def test_semicolons_and_decimal_commas(directory):
 
 def test_names_that_need_numbers(directory):
     text = rows_of(wave, wave, wave, header='"a, b",2,c')
-    # A column that is called like the number of another: the feeder looks for names first.
+    # The name of one column is the number of another: the feeder prefers names.
     assert tool.Table(write(directory, text), 0).header is False
     text = rows_of(wave, wave, wave, header='"a, b",x,c')
     assert tool.Table(write(directory, text), 0).listed([0, 2]) == "1,3"
@@ -387,7 +392,7 @@ def test_invalid_tables(directory):
 
 
 def test_a_table(directory):
-    """With what tables have: gaps, a text in a row, a wild value, a column that never changes."""
+    """A table with gaps, a text in a row, a wild value, and a constant column."""
     def gaps(t):
         return "1e30" if t == 150 else "?" if t == 30 else "" if t % 9 == 4 else wave(t)
 
@@ -410,7 +415,7 @@ def test_a_table(directory):
                      r"^        --stream table --socket router --producer 1$"):
         assert re.search(expected, done.stdout, re.M), (expected, done.stdout)
     path = write(directory, rows_of(day, wave, wave, header="when,a b,c", count=60))
-    done = run("--rivals", "none", path) # a name that no configuration takes
+    done = run("--rivals", "none", path)  # an invalid name in a configuration
     assert done.returncode == 0 and "    model: {input: {size: 2}}\n" in done.stdout, done.stdout
 
 
@@ -431,7 +436,7 @@ def test_every_horizon(directory):
 
 
 def test_a_daemon_that_learns_nothing(directory):
-    """The daemon's own sentence, not a wait."""
+    """The error is the daemon's, and the program does not wait."""
     write(directory, "name: small\npreset: forecast\nmodel: {input: {size: 3}}\n", "small.yaml")
     done = run(directory / "small.yaml", "csv", write(directory, rows_of(wave, wave, header="a,b")),
                "--columns", "a,b")
@@ -455,7 +460,8 @@ def test_plot(directory):
 def test_how_it_is_called():
     assert run("--version").stdout == f"runnel-evaluate {version()}\n"
     assert "SOURCE" in run("--help").stdout
-    missing = run("--rivals", "var", "none.csv")  # known, though one column has no use for it
+    # known, although a single column has no use for it
+    missing = run("--rivals", "var", "none.csv")
     assert missing.returncode == 65, missing
     for wrong in (), ("conf.yaml",), ("--no-such-option",), ("--period", "x", "t.csv"), \
             ("--rivals", "luck", "t.csv"):
@@ -464,7 +470,7 @@ def test_how_it_is_called():
 
 
 def test_parts_have_names_of_their_own():
-    """The parts are one program: no name at its top stands for two things."""
+    """The parts form one program: no two definitions at the top level have the same name."""
     names = []
     for node in ast.parse((BUILD / "runnel-evaluate").read_text()).body:
         names += [node.name] if hasattr(node, "name") else [
@@ -473,9 +479,9 @@ def test_parts_have_names_of_their_own():
 
 
 def test_an_interruption_leaves_nothing_that_waits():
-    """Ctrl-C at any moment of waiting for the daemon: it can be ended afterwards."""
+    """Ctrl-C while the tool waits for the daemon: the daemon can be ended afterwards."""
     sleeper = subprocess.Popen(["sleep", "1000"])
-    run = tool.Run.__new__(tool.Run)  # what wait_until needs of it
+    run = tool.Run.__new__(tool.Run)  # used by wait_until
     run.daemon, sleep = sleeper, tool.time.sleep
     before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     tool.time.sleep = lambda _: None
@@ -495,7 +501,7 @@ def test_an_interruption_leaves_nothing_that_waits():
 
 
 def test_where_programs_are_missing():
-    """As a copy alone in a directory, with an empty PATH."""
+    """A copy alone in a directory, with an empty PATH."""
     with tempfile.TemporaryDirectory() as directory:
         alone = shutil.copy(BUILD / "runnel-evaluate", directory)
         done = subprocess.run([sys.executable, alone, SOURCE / "conf/text.yaml", "text", "none"],
@@ -515,7 +521,7 @@ def test_symbols(directory):
 
 
 def test_numbers(directory):
-    """A configuration with a source; its last value is the one made by hand."""
+    """A configuration with a source; the last value equals the manual calculation."""
     values = [round(math.sin(0.3 * t) + 0.1 * (t % 3), 3) for t in range(200)]
     path = write(directory, "a\n" + "\n".join(map(str, values)) + "\n")
     config = write(directory, "name: one\npreset: forecast\nmodel: {input: {size: 1}}\n", "one.yaml")
@@ -541,7 +547,7 @@ def whole_of(done):
 
 
 def test_baseline_of_the_daemon(directory):
-    """The last value where x is to come, the running mean where y is given; every message has one target."""
+    """The last value for x, the running mean for a given y; every message has one target."""
     values = [math.sin(0.3 * t) for t in range(100)]
     path = write(directory, "a,b\n" + "\n".join(f"{v:.6f},{v:.6f}" for v in values) + "\n")
     config = write(directory, "name: one\nmodel:\n  input: {kind: real, size: 1}\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""runnel-experiment: what is run, what is kept, what bad input gets; resumed after kills and a full
-disk the results are the same."""
+"""Tests runnel-experiment: its runs, its results, invalid input, and equal results after kills and
+a full disk."""
 import fcntl
 import json
 import os
@@ -25,10 +25,10 @@ NAMES = ["rate 0.001, norm layer", "rate 0.001, norm none", "rate 0.01, norm lay
 
 
 def over(directory):
-    """How many runs are over, while they are written."""
+    """The number of finished runs, also while results are written."""
     try:
         return experiments.rows(directory, "SELECT count(*) FROM runs WHERE state = 'done'")[0][0]
-    except sqlite3.OperationalError:  # nothing is there yet, or nothing that can be read
+    except sqlite3.OperationalError:  # the file does not exist yet, or is not readable yet
         return 0
 
 
@@ -38,14 +38,14 @@ def start(directory, *arguments, **options):
 
 
 def until(process, reached):
-    """Wait until something is so, or the process has ended."""
+    """Waits until the condition is true or the process has ended."""
     end = time.monotonic() + running.LIMIT
     while process.poll() is None and not reached():
         assert time.monotonic() < end
         time.sleep(0.005)
 
 
-# --- what is run ---------------------------------------------------------------------------------
+# --- runs ----------------------------------------------------------------------------------------
 
 def test_a_grid(directory):
     experiments.write(directory, "e.yaml", RATES)
@@ -90,7 +90,7 @@ def test_new_variants_are_added_without_a_second_run(directory):
 
 
 def test_variants_times_grid_streams_and_only(directory):
-    """Each stream may have a base and settings of its own; --only leaves others for later."""
+    """Each stream may have its own base and settings; --only leaves others for later."""
     pathlib.Path(directory, "text").write_text("abcabcabc\n" * 30, encoding="utf-8")
     letters = experiments.real(2)
     letters["model"] = {"input": {"kind": "symbol", "size": 256},
@@ -159,7 +159,8 @@ def test_a_variable_of_the_environment(directory):
 
 
 def test_files_are_looked_for_beside_the_experiment(directory):
-    """Wherever the command is called: bases, files of streams, starting values."""
+    """The paths of bases, streams and starting values are relative to the experiment's file, not to
+    the working directory."""
     sub = directory / "sub"
     sub.mkdir()
     experiments.table(sub / "t.csv")
@@ -195,10 +196,10 @@ def test_a_journal_is_a_stream(directory):
     assert experiments.digests(directory / "e.experiment")[0][10] == 150
 
 
-# --- what bad input gets -------------------------------------------------------------------------
+# --- invalid input -------------------------------------------------------------------------------
 
 def refused(directory, experiment, *expected, status=CONFIG, arguments=()):
-    """It ends before anything runs, and leaves nothing."""
+    """It ends before a run and leaves no files."""
     experiments.write(directory, "e.yaml", experiment)
     done = experiments.call(directory, "e.yaml", *arguments)
     assert done.status == status and done.out == "" and done.err.count("\n") == 1, done
@@ -238,7 +239,7 @@ def test_wrong_experiments(directory):
     refused(directory, {"streams": SIGNAL}, "base", "missing")
     refused(directory, {"streams": SIGNAL, "base": {"model": {}}}, 'variant "base", stream signal: base: '
             "model.input.kind: missing")
-    # A base may be any file that the program may read: nothing of one that is no configuration is quoted.
+    # A base may be any readable file: an error does not quote a file that is not a configuration.
     none, yaml = "/other:1:1: not a configuration", "not YAML"
     for text, expected in (("root:$6$secret:19000:0:99999:7:::\n", none), ("secret words\n", none), ("password: secret\n", none),
                        ("- secret\n", none), ("!secret a\n", none), ('{"token": "secret"}', none),
@@ -260,7 +261,7 @@ def test_a_feeder_that_fails(directory):
     assert not list((directory / "e.experiment" / "streams").iterdir())
     (directory / "nowhere").write_text("abc" * 100, encoding="utf-8")
     experiments.write(directory, "e.yaml", {**RATES, "streams": {"t": {"feed": "text nowhere"}}})
-    done = experiments.call(directory, "e.yaml")  # symbols are no vectors of two numbers
+    done = experiments.call(directory, "e.yaml")  # symbols are not vectors of two numbers
     assert done.status == DATA and "8 runs failed" in done.err and "x_size" in done.err, done
     assert experiments.rows(directory / "e.experiment", """
         SELECT DISTINCT state, mean, skill, rmse FROM runs""") == [("failed", None, None, None)]
@@ -289,7 +290,7 @@ def test_a_run_that_becomes_nonfinite_is_marked_and_the_others_go_on(directory):
     assert states == [("calm", "done", None), ("wild", "nonfinite", None)], states
 
 
-# --- results of something else -------------------------------------------------------------------
+# --- results of another experiment ---------------------------------------------------------------
 
 def finished(directory, experiment=None):
     experiments.write(directory, "e.yaml", experiment or {**RATES, "seeds": 1})
@@ -299,7 +300,7 @@ def finished(directory, experiment=None):
 
 
 def not_mixed(directory, *expected, status=DATA):
-    """The call is refused, and changes nothing."""
+    """The call is rejected and changes nothing."""
     before = experiments.digests(directory / "e.experiment")
     done = experiments.call(directory, "e.yaml")
     assert done.status == status and all(words in done.err for words in expected), done
@@ -339,7 +340,7 @@ def test_any_file_is_a_name(directory):
 
 
 def test_a_feeder_is_waited_for_whoever_ignores_children(directory):
-    """Half a file is no stream, whatever the caller has made of SIGCHLD."""
+    """A truncated file is not used as a stream, even if the caller ignores SIGCHLD."""
     (directory / "t.csv").write_text("a,b\n" + "1,2\n" * 500 + '1,"2\n', encoding="utf-8")
     experiments.write(directory, "e.yaml", {**RATES, "streams": {"t": {"feed": "csv t.csv"}}})
     done = experiments.call(directory, "e.yaml",
@@ -348,7 +349,7 @@ def test_a_feeder_is_waited_for_whoever_ignores_children(directory):
 
 
 def test_again_keeps_results_until_others_can_take_their_place(directory):
-    """A stream that cannot be recorded, or a kill while it is, costs nothing that was there."""
+    """A stream that cannot be recorded, or a kill meanwhile, does not affect the old results."""
     experiments.table(directory / "t.csv")
     table = {**RATES, "seeds": 1, "streams": {"t": {"feed": "csv t.csv --columns c0,c1"}}}
     results, before = finished(directory, table)
@@ -393,7 +394,7 @@ def test_other_settings_under_a_name_are_refused(directory):
     experiments.write(directory, "e.yaml", {**variant, "variants": [{"name": "a", "rate": 1e-2}]})
     not_mixed(directory, 'variant "a"', "a different configuration")
     experiments.write(directory, "e.yaml", {**variant, "base": experiments.real(2, seed=1)})
-    assert experiments.call(directory, "e.yaml").status == OK  # seeds are the experiment's
+    assert experiments.call(directory, "e.yaml").status == OK  # the experiment sets the seeds
     experiments.write(directory, "e.yaml", {**variant, "report": {"recent": 0.5}})
     not_mixed(directory, "report.recent")
 
@@ -489,7 +490,7 @@ def test_an_empty_directory_and_an_empty_file_are_resumed(directory):
 
 
 def test_interrupted(directory):
-    """SIGTERM: what is over is kept, the sentence says how to resume."""
+    """SIGTERM: finished runs are kept, and the message names the command to resume."""
     experiments.write(directory, "e.yaml", {  # a minute
         **RATES, "seeds": 100, "streams": {"signal": {"feed": "synth sine --size 2 --count 100000"}}})
     process = start(directory, "e.yaml", "--jobs", 1, "-q")
@@ -504,7 +505,7 @@ def test_interrupted(directory):
 
 
 def test_as_many_jobs_as_cpus(directory):
-    """Of a container that has the time of fewer, no more than these."""
+    """In a container with a CPU limit, the number of jobs is at most that limit."""
     experiments.write(directory, "e.yaml", {  # a minute
         **RATES, "seeds": 100, "streams": {"signal": {"feed": "synth sine --size 2 --count 100000"}}})
     group = directory / "sys/fs/cgroup/cpu.max"
@@ -523,7 +524,7 @@ def test_as_many_jobs_as_cpus(directory):
 
 
 def test_interrupted_while_it_records(directory):
-    """Half of a stream is none: the feeder ends, and nothing of it is left."""
+    """The feeder ends, and the incomplete stream is deleted."""
     slow = "synth sine --size 2 --count 100000 --rate 100"  # a quarter of an hour
     experiments.write(directory, "e.yaml", {**RATES, "streams": {"signal": {"feed": slow}}})
     process = start(directory, "e.yaml")
@@ -541,7 +542,7 @@ def limited(size):
 
 
 def test_a_full_disk_ends_cleanly_and_resumes(directory):
-    """First while it records, then while it keeps a run: a file may not grow."""
+    """A limit of file sizes while it records, and while it writes a run."""
     keeping = {**RATES, "report": {"keep": ["losses", "parameters"]}}
     experiments.write(directory, "e.yaml", keeping)
     whole, cut = directory / "whole", directory / "cut"
@@ -567,7 +568,8 @@ def test_a_disk_that_is_full_while_it_records(directory):
 # --- progress ------------------------------------------------------------------------------------
 
 def test_progress_on_a_terminal(directory):
-    """One line that is drawn again: how many runs, how long, how far; then a line for each run."""
+    """One line is drawn again with the number of runs, elapsed time and progress; then a line for
+    each run."""
     experiments.write(directory, "e.yaml", LONG)
     own, others = pty.openpty()
     process = subprocess.Popen([experiments.PROGRAM, "e.yaml", "--jobs", "1"], cwd=directory,

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""What runnel-experiment makes of results: tables, CSV, JSON, the page of HTML, files for TensorBoard,
-and the comparison with earlier results. The results are made here (experiment_results.py); nothing is
-learned."""
+"""Reports of runnel-experiment: tables, CSV, JSON, the page of HTML, files for TensorBoard, and the
+comparison with earlier results. The results come from experiment_results.py; nothing is learned."""
 import csv
 import html
 import io
@@ -32,7 +31,7 @@ GRID = results.grid(rate=["1e-4", "3e-4", "1e-3"], norm=["layer", "none", "weigh
 
 
 def call(*arguments, status=OK):
-    """What it prints, to standard output or, where it is to fail, to standard error."""
+    """Returns its standard output, or its standard error if it must fail."""
     done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
     assert not done.stderr or status, done.stderr
@@ -53,7 +52,7 @@ def near(found, expected):
 
 
 def p_of_three(differences):
-    """Student's distribution with two degrees of freedom has a closed form."""
+    """Student's t distribution with two degrees of freedom has a closed form."""
     t = statistics.mean(differences) / (statistics.stdev(differences) / math.sqrt(3))
     return 1 - abs(t) / math.sqrt(2 + t * t)
 
@@ -96,7 +95,7 @@ def test_statistics_over_seeds(directory):
 
 
 def test_measures(directory):
-    """The measure asked for; the loss where there is no baseline; one that there is not."""
+    """A selected measure; the loss without a baseline; a missing measure."""
     where = results.make(directory / "a.experiment", GRID[:3], baseline=None)
     assert json.loads(call(where, "--json"))["streams"][0]["measure"] == "mean"
     report = json.loads(call(where, "--json", "--measure=rmse"))["streams"][0]
@@ -113,7 +112,7 @@ def change(where, sql):
 
 
 def test_a_measure_that_runs_lack(directory):
-    """Refused where no run has it; a stream that alone lacks it ranks nothing."""
+    """A measure that all runs lack is rejected. A single stream that lacks it has no ranking."""
     where = results.make(directory / "a.experiment", GRID[:3], streams=("one", "two"))
     output = call(where, "--measure=accuracy", status=DATA)
     assert "accuracy" in output and "expected mean, recent, baseline, baseline_recent, skill, skill_recent, rmse, mae\n" in output, output
@@ -125,7 +124,8 @@ def test_a_measure_that_runs_lack(directory):
 
 
 def verdict(where):
-    """(variants that are marked as the best, why none is): the same in all forms of the report."""
+    """Returns (variants marked as the best, the reason if none is), and checks that all forms of
+    the report agree."""
     stream, = json.loads(call(where, "--json"))["streams"]
     marked = [v for v, row in enumerate(stream["variants"]) if row["best"]]
     reason, text = stream["verdict"], call(where)
@@ -138,9 +138,9 @@ def verdict(where):
 
 
 def test_best_is_marked_where_it_differs(directory):
-    """By the paired test with p < 0.05, adjusted: from each other variant, the first among them."""
+    """A paired test with adjusted p < 0.05 compares the first variant with each other one."""
     def made(name, means, spread, seeds=(1, 2, 3, 4, 5)):
-        """Losses of each variant: its mean, and what chance adds."""
+        """Losses with a mean for each variant, and noise."""
         return results.make(directory / name, GRID[:len(means)], seeds=seeds, change=lambda variant, seed: (
             means[variant] + spread * results.noise(variant, seed) - results.loss(variant, seed)))
     assert verdict(made("last", [0.3, 0.29, 0.1], 0.001)) == ([2], None)
@@ -160,7 +160,7 @@ def test_settings_stand_as_they_were_written(directory):
 
 
 def test_names_are_shortened(directory):
-    """Names that people chose stand where settings do not say all, in no more than 80 columns."""
+    """If settings do not identify variants, the table has their names, within 80 columns."""
     long = "a name that is so long that no table could ever have room for all of it, number "
     where = results.make(directory / "a.experiment", [(long + str(i), {"size": i}) for i in range(5)])
     text = call(where)
@@ -169,7 +169,7 @@ def test_names_are_shortened(directory):
 
 
 def test_failed_runs(directory):
-    """Nonfinite and failed runs are last and are named; what waits is counted."""
+    """Nonfinite and failed runs are last and have their names; waiting runs are counted."""
     states = {(1, 0, 2): "nonfinite", (2, 0, 1): "failed", **{(3, 0, s): "nonfinite" for s in (1, 2, 3)},
               (4, 0, 3): "waiting"}
     where = results.make(directory / "a.experiment", GRID[:5], states=states)
@@ -179,8 +179,8 @@ def test_failed_runs(directory):
     assert "1 of 3 runs failed, seed 1: the disk is full" in text, text
     assert "3 of 3 runs became nonfinite, seeds 1, 2, 3" in text, text
     rows = json.loads(call(where, "--json"))["streams"][0]["variants"]
-    # Seed 3 is not over for all variants, and ranks nothing. In seed 1 the two that are not done
-    # share places 4 and 5; in seed 2 places 4 and 5, too.
+    # Seed 3 is incomplete and has no ranking. In seed 1 the two unfinished variants share places 4
+    # and 5; in seed 2 places 4 and 5, too.
     assert [row["rank"] for row in rows] == [1, (2 + 4.5) / 2, (4.5 + 2) / 2, 4.5, 3]
     assert [row["done"] for row in rows] == [3, 2, 2, 0, 2]
     assert rows[3]["measure"]["mean"] is None and rows[1]["to_first"]["pairs"] == 2
@@ -196,7 +196,7 @@ def test_several_streams(directory):
 
 
 def test_skill_is_explained(directory):
-    """As it is reckoned: of losses that are logarithms it is a difference, of others a share."""
+    """The explanation fits the loss: a difference for logarithmic losses, a share for others."""
     where = results.make(directory / "a.experiment", GRID[:3], streams=("one", "two"))
     share, difference = "1 - loss / baseline", "baseline - loss"
     text = call(where)
@@ -210,7 +210,7 @@ def test_skill_is_explained(directory):
 
 
 def test_csv(directory):
-    """Every number of the file, in full."""
+    """Every number of the file with all digits."""
     where = results.make(directory / "a.experiment", [*GRID, ('say "x", y', {"size": 8})],
                          states={(0, 0, 1): "waiting", (1, 0, 1): "failed"})
     call(where, "-q", "--csv", directory / "a.csv")
@@ -246,7 +246,7 @@ def points(path, x=0, y=0):
 
 
 def drawn(chart, kind):
-    """(points, style) of each curve, band, field or dot."""
+    """Returns (points, style) of each curve, band, field or dot."""
     defined = {f"#{path.get('id')}": path for path in chart.iter(f"{SVG}path")}
     marks = [mark for group in chart.iter(f"{SVG}g") if group.get("class") == kind for mark in group.iter()]
     return [(points(mark), mark.get("style")) for mark in marks if mark.tag == f"{SVG}path" and not mark.get("id")] + [
@@ -259,7 +259,8 @@ def looks(chart):
 
 
 def test_page(directory):
-    """A curve and a dot for every variant and seed, texts that can do no harm, nothing from outside."""
+    """The page has a curve and a dot for every variant and seed, escapes all texts, and loads
+    nothing."""
     variants = [*GRID, ("<script>alert('x')</script> & \"co\"", {"size": 3, "rate": "<b>"})]
     where = results.make(directory / "a.experiment", variants, streams=("waves", "a<b>&c"),
                          states={(2, 0, 1): "nonfinite", (3, 0, 1): "failed", (4, 0, 2): "waiting"})
@@ -281,7 +282,7 @@ def test_page(directory):
 
 
 def test_diverged_runs_hide_nothing(directory):
-    """Skill far below -1 is an arrow at the edge; bands and dots are whole, and none is there without its
+    """Skill far below -1 is an arrow at the edge. Bands and dots are complete, and each has its
     line."""
     variants = results.grid(rate=["1e-4", "1e-3", "1e-2", "1e-1"], norm=["layer", "none"])
     where = results.make(directory / "a.experiment", variants,
@@ -299,8 +300,8 @@ def test_diverged_runs_hide_nothing(directory):
 
 
 def test_curves_look_back(directory):
-    """A point is of the last twentieth of the run, here of two points: a change in the middle moves
-    nothing before it."""
+    """A point covers the last twentieth of the run, here two points: a change in the middle does
+    not affect earlier points."""
     where = results.make(directory / "a.experiment", GRID[:1], seeds=(1,))
     _, (before, *_) = page(where, directory)
     file = sqlite3.connect(where / "results.sqlite")
@@ -324,7 +325,7 @@ def test_many_variants_look_different(directory):
 
 
 def test_more_variants_than_looks(directory):
-    """The legend has the first 60, whose looks differ; each curve has its name."""
+    """The legend has the first 60 variants, which all look different; each curve has its name."""
     where = results.make(directory / "a.experiment", results.grid(size=range(64)), seeds=(1,))
     text, (course, *_) = page(where, directory)
     names = [title.text for title in course.iter(f"{SVG}title")]
@@ -357,7 +358,7 @@ def plot(*arguments, status=OK, **options):
 
 
 def test_a_chart_alone(directory):
-    """runnel-plot draws each chart of the page, and names those that there are."""
+    """runnel-plot draws each chart of the page, and lists the available ones."""
     where = results.make(directory / "a.experiment", GRID, streams=("one", "two"))
     text = {}
     for chart in "course", "variants", "rate", "field":
@@ -372,7 +373,7 @@ def test_a_chart_alone(directory):
 
 
 def test_damaged_results(directory):
-    """Texts in place of numbers, and no tables at all."""
+    """Text instead of numbers, and missing tables."""
     where = results.make(directory / "a.experiment", GRID[:2])
     change(where, "UPDATE curves SET mean = 'x', examples = 'y'")
     for option in "--html", "--tensorboard":
@@ -387,7 +388,7 @@ def test_damaged_results(directory):
 
 
 def test_without_matplotlib(directory):
-    """A sentence that names the package, before anything runs; event files can be written."""
+    """Without matplotlib the error names the package. Event files can still be written."""
     (directory / "matplotlib.py").write_text("raise ImportError")
     without = dict(os.environ, PYTHONPATH=str(directory))
     where = results.make(directory / "a.experiment", GRID[:2])
@@ -432,7 +433,7 @@ def board_of(where, variant, seed):
 
 def test_tensorboard(directory):
     where = results.make(directory / "a.experiment", GRID, states={(1, 0, 2): "nonfinite", (2, 0, 3): "waiting"})
-    for _ in range(2):  # what was there is replaced
+    for _ in range(2):  # existing files are replaced
         call(where, "-q", "--tensorboard", directory / "board")
     found = board_of(directory / "board", 4, 2)
     (_, _, start), = found["_hparams_/session_start_info"]
@@ -475,8 +476,8 @@ def test_equal_results(directory):
 
 
 def test_changed_results(directory):
-    """Variants are known by their settings, then by their names; what is new, gone, or of another
-    version is said."""
+    """Variants are matched by settings, then by names. The output lists new and missing variants
+    and other versions."""
     before = results.make(directory / "a.experiment", [*GRID[:4], ("kept", {"size": 1}), ("gone", {"size": 9})])
     after = results.make(directory / "b.experiment",
                          [("renamed", GRID[0][1]), *GRID[1:4], ("kept", {"size": 2}), ("added", {"size": 3})],
@@ -506,7 +507,8 @@ def test_other_data(directory):
 
 
 def test_no_run_on_both_sides(directory):
-    """The same data and variants, but other seeds: nothing is equal, and nothing differs."""
+    """The same data and variants with other seeds: the output reports neither equal nor different
+    runs."""
     where = results.make(directory / "a.experiment", GRID[:2], seeds=(1, 2))
     other = results.make(directory / "b.experiment", GRID[:2], seeds=(3, 4))
     for options in ((), ("-q",), ("--json",)):
@@ -517,7 +519,7 @@ def test_no_run_on_both_sides(directory):
 # --- On a live stream ---
 
 def live_experiment(directory, **more):
-    """Four variants of a forecast, of a daemon on sockets in that directory."""
+    """Four variants of a forecast, for a daemon with sockets in the directory."""
     sockets = {role: {"bind": f"ipc://{directory}/{role}"} for role in ("examples", "statistics", "control")}
     sockets["statistics"] |= {"every": 50, "seconds": 0}
     path = directory / "try.yaml"
@@ -538,7 +540,7 @@ def recorded(path, sql, *values):
 
 
 def learn_live(directory, text):
-    """A daemon of that configuration learns a stream, and most of it is recorded."""
+    """A daemon with the configuration learns a stream, and most of it is recorded."""
     with running.Daemon(directory, text):
         recorder = subprocess.Popen([running.PROGRAM.with_name("runnel-record"), "--output", directory / "all.db",
                                      f"--connect=ipc://{directory}/statistics", "--count=30"],
@@ -552,8 +554,8 @@ def learn_live(directory, text):
 
 
 def test_live(directory):
-    """The daemon that --live describes learns a stream, and a recording of it becomes a table: the same
-    when the recording has only coarse rows of what is old. Means are over all examples that were scored."""
+    """The daemon of --live learns a stream, and its recording becomes a table. Coarse rows of older
+    messages lead to the same table. Means cover all scored examples."""
     ahead = 3
     path = live_experiment(directory, set={"ahead": ahead})
     text = call("--live", path)
@@ -571,7 +573,8 @@ def test_live(directory):
     (first, newest), = recorded(directory / "all.db", "SELECT first_examples, newest_examples FROM runs")
 
     def mean(values, coarse=0):
-        """Over examples: of messages whose weights are those that each is of; of the first `coarse`, by tens."""
+        """The mean over examples, where a message counts for all its examples; `coarse` messages
+        are in rows of ten."""
         ends = [max(first - 50, ahead)] + [examples for examples, *_ in messages]
         weights = [min(end - before, 50) for before, end in zip(ends, ends[1:])]
         for start in range(0, coarse, 10):
@@ -599,8 +602,8 @@ def test_live(directory):
 
 
 def test_live_horizons(directory):
-    """With several horizons, too, a member's means are those of a run with the same members: the first
-    examples were forecast at some of them only."""
+    """With several horizons a member's means equal those of a run with the same members, although
+    the first examples have forecasts of some horizons only."""
     path = live_experiment(directory, set={"ahead": [1, 9]}, grid={"size": [8, 16]})
     text = call("--live", path)
     learn_live(directory, text)
@@ -616,7 +619,7 @@ def test_live_horizons(directory):
 
 
 def test_live_csv(directory):
-    """What a recording says, and nothing of what it does not say."""
+    """Only the values that a recording contains."""
     path = live_experiment(directory)
     learn_live(directory, call("--live", path))
     rows = list(csv.DictReader(call("--live", path, "--recording", directory / "all.db", "--csv=-").splitlines()))
@@ -628,7 +631,7 @@ def test_live_csv(directory):
 
 
 def test_members_of_a_live_stream_that_are_rejected(directory):
-    """A sentence that names variant and key, or what there is too much of."""
+    """The error names variant and key, or the exceeded limit."""
     def refused(expected, **more):
         text = call("--live", live_experiment(directory, **more), status=CONFIG)
         assert all(part in text for part in expected), text

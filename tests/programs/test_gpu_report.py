@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""tools/figures/gpu-report, played on the tests' host runtime: every part is in the report, what fails is reported
-and in the exit status, and parts done one after the other make one report. What only a machine with a GPU
-has (nvidia-smi, compute-sanitizer, PyTorch on a GPU) and the conformance cases are stood in for here."""
+"""Tests tools/figures/gpu-report on the host runtime: every part is in the report, failures are
+reported and set the exit status, and parts run separately form one report. The test replaces
+nvidia-smi, compute-sanitizer, PyTorch on a GPU, and the conformance cases."""
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ import cases
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 REPORT = SOURCE / "tools" / "figures" / "gpu-report"
-LIMIT = 600  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 600  # seconds: only ends a test that hangs
 SKIPPED = 77
 SECTIONS = ["Failures", "Figures and benchmark", "Build", "Conformance", "Engine tests",
             "compute-sanitizer", "Determinism", "Idle load", "Members", "Benchmark", "Commands"]
@@ -33,7 +33,7 @@ shift 4
 [ -z "$FLAWED" ] || { echo "========= ERROR SUMMARY: 3 errors"; exit 99; }
 echo "========= ERROR SUMMARY: 0 errors"
 """
-# Also plays PyTorch, by what it is asked for.
+# Also replaces PyTorch, depending on its arguments.
 PYTHON = """#!/bin/sh
 case "$*" in
 *"import torch"*) exit 0 ;;
@@ -73,7 +73,7 @@ def section(text, title):
 
 
 def test_everything(directory):
-    """All but a variant of the peer does well."""
+    """All parts succeed except one variant of the peer."""
     status, text = report(directory)
     assert re.findall(r"^## (.*)$", text, re.M) == SECTIONS, text
     failures = section(text, "Failures").strip().splitlines()
@@ -124,7 +124,8 @@ def test_failures_are_reported(directory):
 
 
 def test_members_that_do_not_fit(directory):
-    """They are told, with what they would need; what is known of the CPU stays in the table. No failure."""
+    """They are listed with the memory that they need. Figures of the CPU stay in the table, and the
+    exit status is 0."""
     status, text = report(directory, "--parts", "members", HOSTCUDA_MEMORY=str(16 << 20))
     members = section(text, "Members")
     assert "Too large for this GPU:" in members and re.search(r"^- tiny, 2 members, cuda: .*MiB", members, re.M), members

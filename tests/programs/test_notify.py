@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What runneld reports to a service manager, and how it writes to the journal: this test plays systemd,
-with a $NOTIFY_SOCKET and a $JOURNAL_STREAM of its own."""
+"""Notifications of runneld for a service manager, and its lines in the journal. This test plays
+systemd, with its own $NOTIFY_SOCKET and $JOURNAL_STREAM."""
 
 import os
 import pathlib
@@ -55,7 +55,7 @@ class Manager:
                                      **environment}, stderr=subprocess.PIPE, text=True)
 
     def until(self, wanted):
-        """All messages up to the first that matches, that one included."""
+        """All messages up to the first that matches, including it."""
         messages, end = [], time.monotonic() + LIMIT
         while not (messages and re.match(wanted, messages[-1])):
             assert time.monotonic() < end, f"no {wanted} in {messages}"
@@ -63,7 +63,7 @@ class Manager:
         return messages
 
     def rest(self):
-        """What has been sent by a process that has ended."""
+        """The remaining messages of a process that has ended."""
         self.socket.setblocking(False)
         messages = []
         try:
@@ -182,7 +182,7 @@ def reports_why_it_could_not_continue(manager):
     blocker = manager.start()
     try:
         manager.until("READY=1")
-        process = manager.start()  # the state directory has a daemon already
+        process = manager.start()  # another daemon uses the state directory
         error = process.communicate(timeout=LIMIT)[1]
         assert process.returncode == 69 and "runneld: error: " in error, error
         assert "READY=1" not in manager.rest()

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""docs/reference/protocol.md, runneld and the tools agree: the page's examples run, every field that the
-daemon sends is described where the page says it belongs, and runnel-ctl and runnel-watch work with
-it."""
+"""docs/reference/protocol.md agrees with runneld and the tools: the page's examples run, every
+field of the daemon is described in its place, and runnel-ctl and runnel-watch work."""
 import contextlib
 import json
 import os
@@ -55,7 +54,7 @@ def described(fields, *titles):
 
 
 def table(title):
-    """The fields in the table below a heading: {path: what it is there with alone, or ""}."""
+    """The fields in the table below a heading: {path: its condition, or ""}."""
     rows = re.findall(r"^\| `([^`]+)` \| ?([^|]*?) ?\|", section(title), re.MULTILINE)
     assert len(rows) > 4 and len(rows) == len(dict(rows)), (title, rows)
     return dict(rows)
@@ -69,8 +68,8 @@ def paths(message, tallies=("rejected_by", "refused_by", "ended_by", "tags", "co
 
 
 def check_fields(message, *titles):
-    """What it has is in the tables, and it has what is there always. Of an object that is null its
-    members are not there."""
+    """All fields of the message are in the tables, and it has all unconditional fields. If an
+    object is null, its members are not required."""
     rows, found = {}, set(paths(message))
     for title in titles:
         rows |= table(title)
@@ -81,7 +80,7 @@ def check_fields(message, *titles):
 
 
 def check_tables():
-    """The tables of fields are those that the programs have."""
+    """The tables of fields equal those of the programs."""
     for path in "docs/reference/protocol.md", "docs/reference/metrics.md", "docs/man/runneld.8":
         page = (SOURCE / path).read_text()
         made = subprocess.run([BUILD / "tools/tables/protocol_tables"], input=page.encode(), check=True,
@@ -92,7 +91,7 @@ def check_tables():
 
 
 def check_metrics():
-    """The metrics that no field has are those that the sources of runnel-web name."""
+    """The metrics without a field are those in the sources of runnel-web."""
     sources = (SOURCE / "tools/web/web_metrics.c").read_text()
     known = {name + {"COUNTER": "_total", "INFO": "_info"}.get(kind, "")
              for name, kind in re.findall(r'write_head\(stream, open, "(\w+)", METRIC_(\w+)',
@@ -104,7 +103,7 @@ def check_metrics():
 
 
 def check_events():
-    """The kinds that the daemon's sources name are those of the page, and of runneld(8)."""
+    """The kinds of events in the daemon's sources are those of the page and of runneld(8)."""
     sources = "".join(path.read_text() for room in ("daemon", "cluster")
                       for path in (SOURCE / "src" / room).glob("*.c"))
     known = set(re.findall(r'announce_(?:event|logged)\(\s*daemon,[^";]*"(\w+)"', sources))
@@ -135,8 +134,7 @@ def run(command, status=0):
 
 
 def receive_topics(socket, received, topics, enough=lambda received: True):
-    """Receive until each of the topics has come, and what is heard is enough; the newest of each
-    is in `heard`."""
+    """Receives until `received` has the newest message of each topic and `enough` returns true."""
     missing, end = set(topics), time.monotonic() + LIMIT
     while missing or not enough(received):
         assert time.monotonic() < end, f"in {LIMIT} s no more than {received}, and none of {missing}"
@@ -148,7 +146,7 @@ def receive_topics(socket, received, topics, enough=lambda received: True):
 
 @contextlib.contextmanager
 def early_feeder(sockets):
-    """The page's feeder when it has nothing more to say, and no daemon has been there."""
+    """The page's feeder after its last message, while no daemon has run yet."""
     command = page_program("Binary", sockets, (SEND, f"{SEND}; print(flush=True)"))
     with subprocess.Popen(command, stdout=subprocess.PIPE) as feeder:
         try:
@@ -192,7 +190,7 @@ def check_rejections(control):
 
 
 def feed(daemon, sockets):
-    """One example, which is learned when this returns: the feeder's socket is open until then."""
+    """Sends one example, and returns when it is learned: the feeder's socket is open until then."""
     count, end = daemon.ask("status")["examples"] + 1, time.monotonic() + LIMIT
     command = page_program("Binary", sockets, (SEND, f"{SEND}; __import__('sys').stdin.read()"))
     with subprocess.Popen(command, stdin=subprocess.PIPE) as feeder:
@@ -200,13 +198,13 @@ def feed(daemon, sockets):
             while daemon.ask("status")["examples"] < count:
                 assert time.monotonic() < end, f"{count} examples were never learned"
         except BaseException:
-            feeder.kill()  # it would wait for its example to leave
+            feeder.kill()  # it would wait until its example is sent
             raise
     assert feeder.returncode == 0, feeder.returncode
 
 
 def read_while_feeding(daemon, command, sockets):
-    """The lines that a reader prints; examples are sent until it has enough of them and ends."""
+    """The lines that a reader prints; sends examples until it has enough of them and ends."""
     reader = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
     try:
         while reader.poll() is None:

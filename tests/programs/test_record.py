@@ -139,7 +139,7 @@ class Record:
                                         stderr=subprocess.PIPE, text=True, **options)
         for daemon in daemons:
             daemon.wait_for_subscriber(subscribers)
-            if in_order:  # else its run may come after that of the next
+            if in_order:  # otherwise its run may follow that of the next
                 self.until(lambda: rows(self.directory, "SELECT count(*) FROM runs WHERE run = "
                                         f"'{daemon.run}'") == [(1,)], f"the run of {daemon.name}")
 
@@ -179,7 +179,7 @@ def rows(directory, sql, name="runnel.db"):
         file.close()
 
 
-# --- Tests ---
+# --- cases ---
 
 def test_crc():
     assert crc32c(b"123456789") == 0xE3069283  # the check value of CRC-32C
@@ -581,7 +581,7 @@ def test_a_reader_that_does_not_read(directory):
         time.sleep(0.02)
         full = fcntl.ioctl(record.process.stdout, termios.FIONREAD, full)
     daemon.learn(20, 520)
-    for _ in range(2):  # the first asks, the second ends it whatever it waits for
+    for _ in range(2):  # the first one requests the end, the second one forces it
         record.process.send_signal(signal.SIGTERM)
         wait_until_delivered(record.process)
     record.process.wait(LIMIT)
@@ -612,7 +612,7 @@ def test_missed_messages(directory):
     daemon.learn(12, 14)
     record.until_rows(7)
     record.end()
-    daemon.learn(14, 20)  # nobody listens, and so the numbers of messages stay
+    daemon.learn(14, 20)  # without a subscriber the sequence of messages does not change
     record = Record(directory, [daemon])
     daemon.learn(20, 22)
     record.until_rows(9)

@@ -154,7 +154,7 @@ def test_programs_with_keys(directory):
             status = daemon.tool("runnel-ctl", "control", "--json", "status", key=daemon.mine.file)
         security = json.loads(status.stdout)["security"]
         assert security == {"key": daemon.server.public.decode(), "refused": 0, "refused_by": {}}
-        for pair in daemon.mine, daemon.yours:  # the key itself is as good as its file
+        for pair in daemon.mine, daemon.yours:  # the key itself is as secret as its file
             watched = daemon.tool("runnel-watch", "statistics", "--topic", "status", "--count", 1,
                                   key=pair.file, server=daemon.server.public.decode())
             assert watched.returncode == 0 and "guarded" in watched.stdout, watched
@@ -183,14 +183,14 @@ def test_programs_that_are_refused(directory):
         assert wrong.returncode == UNAVAILABLE and "is not its public key" in wrong.stderr, wrong
         tries = daemon.ask("status")["security"]["refused_by"]["wrong_key"]
         assert tries <= 30, tries  # in 5 s: less often once the reason is known
-        # Allowed in one room is not allowed in the other.
+        # A key allowed on one socket is not allowed on the other.
         fed = daemon.tool("runnel-feed", "examples", "synth", "sine", "--count", 1,
                           key=daemon.yours.file)
         assert fed.returncode == 0, fed
         done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
         assert done.returncode == UNAVAILABLE and "denies access to this key" in done.stderr, done
         counted = daemon.ask("status")["security"]["refused_by"]
-        # A tool that is busy may have tried again before it hears why.
+        # A busy tool may have retried before it gets the reason.
         assert counted["unknown_key"] >= 4 and counted["wrong_key"] >= 1, counted
 
 
@@ -301,7 +301,8 @@ def test_revoked(directory):
         taken = daemon.ask("status")["examples"]
         for sender, message in ((control, b'{"command": "shutdown"}'),
                                 (feeder, b'{"stream": "a", "x": [2]}')):
-            with contextlib.suppress(zmq.Again):  # which of them libzmq still takes depends on time
+            # the set of clients that libzmq still accepts depends on time
+            with contextlib.suppress(zmq.Again):
                 sender.send(message, zmq.DONTWAIT)
         for _ in range(3):
             daemon.ask("pause")
@@ -438,7 +439,7 @@ def test_quota_of_requests(directory):
         assert all("security.quota.requests" in text for text in refusals), refusals[0]
         reported = daemon.event(events, refused("quota_requests", "control", daemon.yours))
         assert "request" in reported["text"], reported
-        # One after another too, as a REQ does: a daemon that polls for each has to know whose it is.
+        # One after another too, as a REQ does: the daemon has to assign each of them to its key.
         begin = time.monotonic()
         answered = sum(r["ok"] for r in ask_often(daemon, daemon.yours, 80, 1))
         assert answered <= 20 * (2 + time.monotonic() - begin), answered
@@ -570,7 +571,7 @@ def test_quota_of_what_waits(directory):
         senders = []
         for count, pair in (1, None), (2, daemon.yours), (3, daemon.yours):
             senders.append(mine if pair is None else daemon.socket(zmq.PUSH, "examples", pair))
-            senders[-1].send(example)  # one after the other: then it is clear whose they are
+            senders[-1].send(example)  # one after the other, so that their owner is clear
             daemon.until(lambda n=count: daemon.ask("status")["examples"] == n)
         daemon.ask("pause")
         for _ in range(25):  # 2.5 MB: no connection has more than 4
@@ -651,7 +652,7 @@ def test_a_bad_secret_changes_nothing(directory):
             daemon.hang_up()
             reported = daemon.event(events, lambda e: e["kind"] == "reload_failed")
             assert "security.secret: " in reported["text"] and expected in reported["text"], reported
-            daemon.ask("status")  # the list that admits nobody was not taken
+            daemon.ask("status")  # the empty list was not applied
             daemon.server.file.chmod(0o600)
         daemon.server.file.write_text(secret)
         daemon.write_list(directory, "control", [daemon.mine])
@@ -692,7 +693,7 @@ def test_the_daemons_key_is_rotated(directory):
             daemon.until(lambda d=daemon: d.ask("status")["examples"] == 2)
             assert daemon.listen()
             daemon.until(lambda d=daemon: d.ask("status")["security"]["refused_by"].get(
-                "wrong_key", 0) >= 3)  # those with the old one try again, in vain
+                "wrong_key", 0) >= 3)  # clients with the old key retry without success
             with contextlib.suppress(zmq.Again):
                 feeder.send(b'{"stream": "b", "x": [2]}', zmq.DONTWAIT)
             done = daemon.tool("runnel-ctl", "control", "--timeout", 2, "status",
@@ -742,7 +743,7 @@ def test_waiting_examples_of_a_revoked_key(directory):
         daemon.ask("pause")
         for _ in range(50):
             feeder.send(b'{"stream": "a", "x": [2]}')
-        time.sleep(0.5)  # they come: what does not is not learned either
+        time.sleep(0.5)  # they arrive: messages that do not arrive are not learned either
         daemon.write_list(directory, "examples", [daemon.mine])
         daemon.hang_up()
         daemon.event(events, lambda e: e["kind"] == "reloaded")
@@ -801,7 +802,7 @@ def test_failures_are_announced(directory):
         while daemon.event(events, refused("wrong_key", "examples"))["address"] != "127.0.0.1":
             pass
         while daemon.event(events, refused("wrong_key", "examples"))["count"] == 1:
-            pass  # a second's failures are one announcement
+            pass  # the failures of a second are one event
         wrong.close()
         stranger = daemon.socket(zmq.REQ, "control", daemon.yours)
         event = daemon.event(events, refused("unknown_key", "control", daemon.yours))
@@ -837,7 +838,7 @@ def dumps_core(process):
 
 def test_no_core_has_a_key(directory):
     before = os.getcwd()
-    os.chdir(directory)  # where those that do dump leave it
+    os.chdir(directory)  # where programs that dump core leave it
     try:
         if not dumps_core(subprocess.Popen(["sleep", str(LIMIT)])):
             print("no core dumps here: whether one would have a key is not looked at")

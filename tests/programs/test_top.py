@@ -21,7 +21,7 @@ from test_security import Guarded, Pair
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runnel-top").resolve()
 OK, USAGE, UNAVAILABLE = 0, 64, 69
-LIMIT = 60  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 60  # seconds: only ends a test that hangs
 HEARD = ("status", "loss", "state", "event")
 BRAILLE = re.compile("[\u2801-\u28ff]")
 
@@ -40,7 +40,7 @@ class Screen:
                  locale="C.UTF-8"):
         self.tmux = ["tmux", "-u", "-f", "/dev/null", "-S", f"{directory}/tmux"]
         words = ["env", f"TERM={kind}", f"LC_ALL={locale}", "TZ=UTC", str(PROGRAM), "--silence", "0",
-                 *arguments]  # no test takes a busy machine for a silent daemon
+                 *arguments]  # a test on a busy machine must not report a silent daemon
         command = " ".join(f"'{word}'" for word in words) + (
             "; ended=$?; stty -a | grep -ow -e -echo -e -icanon; echo ended $ended; read line")
         environment = {key: value for key, value in os.environ.items()
@@ -54,7 +54,7 @@ class Screen:
 
     def __exit__(self, *_):
         subprocess.run([*self.tmux, "kill-server"], check=False, capture_output=True,
-                       timeout=LIMIT)  # a server that ends before it answers makes it fail
+                       timeout=LIMIT)  # a server that ends before its answer makes it fail
 
     def ask(self, *words):
         return subprocess.run([*self.tmux, *words], check=True, capture_output=True,
@@ -740,9 +740,9 @@ def test_access_denied(directory):
             own = pathlib.Path(directory, f"screen{len(key)}")
             own.mkdir()
             with Screen(own, 160, 24, *connect, *map(str, key)) as screen:
-                waits = "waiting for a daemon"  # before, on a machine that is busy
+                waits = "waiting for a daemon"  # before, on a busy machine
                 before = screen.until(f"{reason}: the daemon", "the daemon .*--server-key").count(waits)
-                time.sleep(1.5)  # a second without any daemon would be worth a word
+                time.sleep(1.5)  # a second without any daemon would be reported
                 screen.until(f"{reason}: the daemon", holds=lambda text, n=before: text.count(waits) <= n)
 
 
@@ -771,7 +771,7 @@ def test_once(directory):
 
 def test_once_without_a_daemon(directory):
     reason = b"no message from ipc:.*: the socket does not exist"
-    for seconds in "0.2", "5", "30":  # a machine that is busy may not know the reason in a few
+    for seconds in "0.2", "5", "30":  # a busy machine may not get the reason in a few
         done = subprocess.run([PROGRAM, "--once", "--wait", seconds, "-c", f"ipc://{directory}/none"],
                               capture_output=True, timeout=LIMIT)
         assert done.returncode == UNAVAILABLE and b"waiting for a daemon" in done.stdout

@@ -342,7 +342,7 @@ def test_truths_with_forecasts(directory):
     assert "b" in lines[3] and lines[3].endswith("* 6 ahead") and len(lines) == 7, lines
     later = time.strftime("%H:%M:%S", time.localtime(1.6e9 + 60))
     assert later in lines[3], lines[3]
-    assert lines[5].split()[3:6] == ["0", "2.0000", "2.0000"], lines[5]  # the class, as it was said
+    assert lines[5].split()[3:6] == ["0", "2.0000", "2.0000"], lines[5]  # the predicted class
     assert lines[6].startswith("   example 0 of 'd'"), lines[6]
 
 
@@ -389,7 +389,7 @@ def test_next_forecast(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "prediction")
     daemon.wait_for("status", "prediction")
-    watch.process.send_signal(signal.SIGSTOP)  # so that they come together
+    watch.process.send_signal(signal.SIGSTOP)  # so that they arrive together
     os.waitid(os.P_PID, watch.process.pid, os.WSTOPPED)
     for n in range(3):
         for stream in "a", "b":
@@ -447,7 +447,7 @@ def test_missed_messages(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint)
     daemon.wait_for("status", "loss", "event")
-    daemon.send("loss", LOSS, lost=100)  # what was before the first says nothing
+    daemon.send("loss", LOSS, lost=100)  # the interval before the first is unknown
     daemon.send("status", STATUS)
     daemon.sequences["status"] -= 1  # the same status again, as for a new subscriber
     daemon.send("status", STATUS)
@@ -455,7 +455,8 @@ def test_missed_messages(directory):
     daemon.send("loss", LOSS, lost=37)
     lines = watch.until("missed")
     assert lines[-1].endswith(" missed 37 loss messages"), lines
-    daemon.send("event", {"kind": "set", "text": "x"}, lost=3)  # the first event: no gap is known
+    # the first event: its gap is unknown
+    daemon.send("event", {"kind": "set", "text": "x"}, lost=3)
     daemon.send("event", {"kind": "set", "text": "y"}, lost=1)
     lines = watch.until("missed")
     assert lines[-1].endswith(" missed 1 event message"), lines
@@ -682,7 +683,8 @@ def on_terminal(directory, rows, columns):
     impatient.until(lambda lines: "is silent" in "".join(lines))
     daemon.close()
     for one in terminal, impatient:
-        one.until(lambda lines: "for it to return" in "".join(lines))  # to its end, however it wraps
+        # to the end of the row, including wrapped lines
+        one.until(lambda lines: "for it to return" in "".join(lines))
         status, lines = one.end()
         assert status == OK and lines[-1] == "^C" and b"\033" not in one.bytes, lines
 
@@ -727,7 +729,7 @@ def test_two_signals(directory):
     daemon.send("status", STATUS)
     terminal.until(lambda lines: any("host-load" in line for line in lines))
     for number in [signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT]:
-        terminal.process.send_signal(number)  # so both come before it can end by itself
+        terminal.process.send_signal(number)  # both arrive before the program ends by itself
     status, lines = terminal.rest()
     daemon.close()
     assert status in (-signal.SIGINT, -signal.SIGTERM), (status, lines)
