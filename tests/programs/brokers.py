@@ -44,7 +44,7 @@ def until(condition, process=None):
     """Waits until the condition is true, and returns its value."""
     end = time.monotonic() + running.LIMIT
     while not (value := condition()):
-        assert time.monotonic() < end, "it did not come"
+        assert time.monotonic() < end, "timed out"
         assert process is None or process.poll() is None, f"exit {process.returncode}"
         time.sleep(0.01)
     return value

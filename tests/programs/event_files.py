@@ -62,7 +62,7 @@ def events(directory):
         data, at, number = path.read_bytes(), 0, 0
         while at < len(data):
             length, of_length = struct.unpack_from("<QI", data, at)
-            assert masked(data[at:at + 8]) == of_length, "CRC of a length"
+            assert masked(data[at:at + 8]) == of_length, "invalid CRC of a length"
             body = data[at + 12:at + 12 + length]
             assert struct.unpack_from("<I", data, at + 12 + length) == (masked(body),), "CRC"
             at += 16 + length
@@ -74,7 +74,7 @@ def events(directory):
                     content = value[2][0] if value[2] else fields(value[5][0]) if value[5] else None
                     if value[9]:
                         plugin = fields(fields(value[9][0])[1][0])
-                        assert plugin[1] == [b"hparams"] and value[8], "TensorBoard skips what has no tensor"
+                        assert plugin[1] == [b"hparams"] and value[8], "TensorBoard skips values without a tensor"
                         content = fields(plugin[2][0])
                     if value[5]:
                         content = (doubles(content[6][0]), doubles(content[7][0]), content)

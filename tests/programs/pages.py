@@ -116,7 +116,7 @@ class Reader:
         end = time.monotonic() + 4 * running.LIMIT
         while not (done := re.fullmatch(rf"(.*){mark} ([01])\n", output := self.output(start), re.DOTALL)):
             assert self.shell.poll() is None, f"exit {self.shell.returncode}: {text}\n{output}\n{self.log()}"
-            assert time.monotonic() < end, f"no end: {text}\n{output}\n{self.log()}"
+            assert time.monotonic() < end, f"timed out: {text}\n{output}\n{self.log()}"
             time.sleep(0.02)
         assert tolerant or done[2] == "0", f"a command failed: {text}\n{output}\n{self.log()}"
         return self.printed(done[1]) if done[2] == "0" else None

@@ -362,7 +362,7 @@ def kill_loop(kills, seed, report=lambda text: None, device="cpu", sync="full",
                 report(f"{kill + 1} kills, {max(entries)} entries")
         begun = time.monotonic()
         while any(len(p.sent) < WINDOW and p.problems.empty() for p in producers):
-            assert time.monotonic() < begun + running.LIMIT, "a producer sends nothing"
+            assert time.monotonic() < begun + running.LIMIT, "a producer has stopped sending"
             time.sleep(0.005)
         for producer in producers:
             producer.finish()

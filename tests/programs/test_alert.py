@@ -28,7 +28,7 @@ PROGRAM = str(BUILD / "runnel-alert")
 LIMIT = 60  # seconds: ends a test that hangs
 TOPICS = ["status", "loss", "state", "event"]
 if not pathlib.Path(PROGRAM).exists():
-    print("needs runnel-alert, which is built where libcurl is: apt-get install libcurl4-openssl-dev")
+    print("needs runnel-alert, which requires libcurl: apt-get install libcurl4-openssl-dev")
     sys.exit(77)
 
 LOSS = {"loss": 0.5, "mean": 0.5, "smoothed": 0.5, "gradient_norm": 1.0, "queued": 0,
@@ -506,7 +506,7 @@ def test_command(directory):
             break
     deadline = time.monotonic() + LIMIT
     while lives(int(number.read_text(encoding="ascii"))):
-        assert time.monotonic() < deadline, "it lives on"
+        assert time.monotonic() < deadline, "the process has not ended"
         time.sleep(0.05)
     # The parent may have set SIGCHLD to be ignored.
     done = subprocess.run([PROGRAM, "--replay", path, "--", "sh", "-c", "exit 3"], check=True, text=True,

@@ -346,5 +346,5 @@ def test_usage():
 
 
 if not MODULE.exists():
-    print("there is no CUDA engine on the host runtime in this build: left out are GPUs")
+    print("this build has no CUDA engine on the host runtime: GPUs are not tested")
 cases.run(globals())

@@ -126,7 +126,7 @@ def test_the_header_stands_alone(directory):
         call(*compiler, *CFLAGS, "-pedantic", "-Wall", "-Wextra", "-Werror", path,
              *staged.flags("--cflags", "--libs"), "-o", path.with_suffix(""))
     assert all(line.split()[1].startswith("<") for line in HEADER.splitlines()
-               if line.startswith("#include")), "a header of ours in it"
+               if line.startswith("#include")), "it includes another header of the project"
 
 
 def test_the_page(directory):

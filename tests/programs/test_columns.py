@@ -362,7 +362,7 @@ def test_anomalies_are_of_real_columns():
                 assert len(message["anomaly"]["columns"]) == len(REAL)
             if topic == b"event" and message["kind"] == "anomaly" and message["example"] == 1401:
                 alarms.append(message)
-        assert alarms, "no alarm"
+        assert alarms, "no alarm within the rows"
         assert alarms[0]["columns"][0]["column"] == HEAT
         assert alarms[0]["columns"][0]["name"] == "heat"
         assert "heat is 1" in alarms[0]["text"], alarms[0]["text"]

@@ -185,7 +185,7 @@ def test_auto_reports_device_and_reason(directory):
     if not HOSTCUDA:
         return
     line = started(directory, "auto", HOSTCUDA_FAIL="cudaGetDeviceCount:1")
-    assert line.startswith("cpu "), "a small model asks no GPU"
+    assert line.startswith("cpu "), "a small model must not use the GPU"
     for variables, why in (({"HOSTCUDA_DEVICES": "0"}, "no GPU found"),
                            ({"HOSTCUDA_DRIVER": "11080"}, "11.8"),
                            ({"HOSTCUDA_CAPABILITY": "75"}, "compute capability 7.5"),
@@ -284,7 +284,7 @@ def test_a_device_that_fails_ends_the_daemon(directory):
             errors = [line for line in daemon.text().splitlines() if "runneld: error: " in line]
         assert code == UNAVAILABLE and len(errors) == 1, (failure, code, daemon.text())
         assert failure.split(":")[2] in errors[0], errors
-        assert files(directory) == saved, f"{failure}: the checkpoint was touched"
+        assert files(directory) == saved, f"{failure}: the checkpoint has changed"
     with Daemon(directory, "cuda") as daemon:
         daemon.ask("status")  # the first answer follows the replay of the journal
         text = daemon.stop()
@@ -427,7 +427,7 @@ def test_graphs_stay_within_their_memory(directory):
                         running.wait_learned(daemon, count)
         assert daemon.end() == 0, daemon.text()[-600:]
     made, most, left = graphs_of(daemon.text())
-    assert not left, "graphs are left behind"
+    assert not left, "graphs were not destroyed"
     assert 2000 < most <= 4096, (made, most)
 
 
@@ -446,7 +446,7 @@ def test_a_device_that_is_lost_while_idle_leaves_the_checkpoint(directory):
             if not daemon.request("export")[0]["ok"]:
                 break
         else:
-            raise AssertionError("five exports, and none failed")
+            raise AssertionError("none of five exports failed")
         code = daemon.end()
         errors = [line for line in daemon.text().splitlines() if "runneld: error: " in line]
     assert code == UNAVAILABLE and len(errors) == 1, daemon.text()
@@ -502,7 +502,7 @@ def test_columns_go_from_engine_to_engine(directory):
                                          "skip": True}
             with running.Daemon(place, yaml.safe_dump(config)) as daemon:
                 if saved:
-                    assert parameters(daemon.export()) == saved, "bits are lost on the way"
+                    assert parameters(daemon.export()) == saved, "the change of the engine changed bits"
                 subscriber = running.subscribe(daemon, (b"loss",))
                 with daemon.socket(zmq.PUSH, "examples") as push:
                     for k in range(60 * n, 60 * (n + 1)):

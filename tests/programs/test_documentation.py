@@ -82,7 +82,7 @@ def test_limits():
 
 def test_words():
     if not (SOURCE / ".git").exists():
-        cases.skip("the list of messages needs a clone: git ls-files names the sources")
+        cases.skip("the list of messages requires a git clone")
     listed = subprocess.run([sys.executable, SOURCE / "tools/figures/messages", "--refused"],
                             capture_output=True, text=True, timeout=LIMIT, check=False)
     assert listed.returncode == 0 and not listed.stdout, listed.stdout + listed.stderr

@@ -492,7 +492,7 @@ def test_an_interruption_leaves_nothing_that_waits():
                 run.wait_until("nothing", lambda: 1)
             except KeyboardInterrupt:
                 pass
-            assert sleeper._waitpid_lock.acquire(timeout=5), f"wait() would never return, at round {n}"
+            assert sleeper._waitpid_lock.acquire(timeout=5), f"wait() does not return, at round {n}"
             sleeper._waitpid_lock.release()
     finally:
         tool.time.sleep = sleep

@@ -120,7 +120,7 @@ def test_a_measure_that_runs_lack(directory):
     report = json.loads(call(where, "--json", "--measure=accuracy"))
     one, two = ([row["rank"] for row in stream["variants"]] for stream in report["streams"])
     assert one == [None] * 3 and two == [3, 2, 1], report
-    assert list(report["ranks"].values()) == two, "that of the other stream counts for nothing"
+    assert list(report["ranks"].values()) == two, "the ranking of the other stream must not count"
 
 
 def verdict(where):
@@ -272,9 +272,9 @@ def test_page(directory):
         assert len(drawn(rows, "seed")) == 39 - (3 if stream == 0 else 0)
     assert "<script>alert" not in text and "<b>" not in text
     assert html.escape("<script>alert('x')</script>", quote=False) in text
-    assert not re.search(r"(src|href)\s*=(?!\"#)|@import|url\((?!#)", text), "something from outside"
+    assert not re.search(r"(src|href)\s*=(?!\"#)|@import|url\((?!#)", text), "the page loads external content"
     ids = re.findall(r' id="([^"]*)"', text)
-    assert len(ids) == len(set(ids)) > 0, "two elements with one id"
+    assert len(ids) == len(set(ids)) > 0, "duplicate id"
     assert set(re.findall(r"https?://[^\"<]*", text)) == {"http://www.w3.org/2000/svg"}
     assert "77 of 78 over" in text and "not finished" in text and "the disk is full" in text
     for digest in stored(where, "SELECT digest FROM streams"):
@@ -295,7 +295,7 @@ def test_diverged_runs_hide_nothing(directory):
     places = [y for shape, _ in bands + curves for _, y in shape]
     assert len(bands) == len(curves) == 2 and all(top + 3 <= y <= bottom + 0.01 for y in places), (top, bottom, places)
     assert len(drawn(keys, "below")) == len(drawn(keys, "dot")) == 4
-    assert len({x for x, _ in bands[0][0]}) == 3, "two points of the line, and where it goes to"
+    assert len({x for x, _ in bands[0][0]}) == 3, "expected two points of the line, and its end"
     assert sum((text.text or "").startswith("\u2190 -") for text in rows.iter(f"{SVG}text")) == 4
 
 
@@ -340,7 +340,7 @@ def test_a_grid_of_two_keys_is_a_field(directory):
     fields = drawn(field, "field")
     assert len(fields) == 12
     shades = [float(re.search(r"opacity: ([.\d]+)", style)[1]) for _, style in fields]
-    assert max(shades) == shades[0], "the best is the darkest"
+    assert max(shades) == shades[0], "the best must be the darkest"
 
 
 def test_one_run(directory):
@@ -450,7 +450,7 @@ def test_tensorboard(directory):
     for variant, seed, status in [(4, 2, 1), (1, 2, 2)]:
         (_, _, end), = board_of(directory / "board", variant, seed)["_hparams_/session_end_info"]
         assert fields(end[4][0])[1] == [status], "success, or failure"
-    assert not list(pathlib.Path(directory, "board", "a", "waves").glob("02-*/seed-3")), "a run that waits"
+    assert not list(pathlib.Path(directory, "board", "a", "waves").glob("02-*/seed-3")), "unexpected: a waiting run"
     (_, _, experiment), = events(directory / "board" / "a")["_hparams_/experiment"]
     assert experiment[2]
 
@@ -458,7 +458,7 @@ def test_tensorboard(directory):
 def test_tensorboard_reads_it(directory):
     python = os.environ.get("TENSORBOARD_PYTHON", sys.executable)
     if subprocess.run([python, "-c", "import tensorboard"], capture_output=True).returncode:
-        print("TensorBoard is not installed: its files were read here only")
+        print("TensorBoard is not installed: only this test has read its files")
         return
     where = results.make(directory / "a.experiment", GRID)
     call(where, "-q", "--tensorboard", directory / "board")
@@ -472,7 +472,7 @@ def test_equal_results(directory):
     shutil.copytree(where, directory / "b.experiment")
     output = call(where, "-q", "--against", directory / "b.experiment")
     assert "All bits are equal: the losses of 36 runs." in output, output
-    assert "12 variants" not in output, "the table was not asked for"
+    assert "12 variants" not in output, "-q must not print the table"
 
 
 def test_changed_results(directory):
@@ -494,7 +494,7 @@ def test_changed_results(directory):
         (3, 3), (0, 3), (3, 3), (3, 3), (3, 3)]
     changed = rows[GRID[1][0]]
     assert near(changed["change"], -2 * 0.02) and near(changed["p"], p_of_three([-0.02, -0.04, -0.06]))
-    assert near(changed["p_holm"], min(1, 5 * changed["p"])), "five are compared, four of them the same"
+    assert near(changed["p_holm"], min(1, 5 * changed["p"])), "expected five comparisons, four of them equal"
     assert "3 of 15 runs differ." in output and "other settings" in output, output
     assert max(map(len, output.splitlines())) <= 80 + len(str(directory)), output
 
@@ -660,7 +660,7 @@ def test_what_cannot_be(directory):
     assert "empty" in call(directory / "empty", status=NO_INPUT)
     assert "nowhere" in call(where, "--against", directory / "nowhere", status=NO_INPUT)
     output = call(live_experiment(directory), "-o", directory / "never", "--against", directory / "nowhere", status=NO_INPUT)
-    assert "nowhere" in output and not (directory / "never").exists(), "nothing is run for what cannot be compared"
+    assert "nowhere" in output and not (directory / "never").exists(), "a failed comparison must not run anything"
     assert "standard output" in call(where, "--csv=-", "--html=-", status=USAGE)
     assert "standard output" in call(where, "--csv=-", "--json", status=USAGE)
     for option in "--csv", "--html":

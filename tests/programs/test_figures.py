@@ -41,7 +41,7 @@ def test_all_are_called_alike(directory):
     assert scripts == set(NEEDED) | OTHERS, scripts
     pages = "".join(page.read_text(encoding="utf-8") for page in (SOURCE / "docs").glob("*/*.md"))
     for name in sorted(scripts):
-        assert f"tools/figures/{name}" in pages, f"no page says what {name} is for"
+        assert f"tools/figures/{name}" in pages, f"no page describes {name}"
         assert os.access(FIGURES / name, os.X_OK), name
     for name, needed in NEEDED.items():
         result = run(name, "--help", build=None)

@@ -151,7 +151,7 @@ def flood(daemon, *floods, longest=10.0, ended="", go_on=lambda: None):
     with Producer(daemon) as producer:
         with flooding.flooded(*floods):
             time.sleep(FLOOD_S)
-            until(lambda: not ended or daemon.ended(ended) > 0, f"no flood is ended: {ended}")
+            until(lambda: not ended or daemon.ended(ended) > 0, f"no flood was ended: {ended}")
             producer.wait(50)
             go_on()
             assert daemon.memory() < MEMORY_MAX, f"{daemon.memory() >> 20} MB"
@@ -245,7 +245,7 @@ def test_idle_connections(directory):
                     producer.wait(50)
                     assert ask("checkpoint")["examples"] > 0
                     until(lambda: ask("status")["connections"]["ended_by"].get("connections", 0) > 0,
-                          "none is ended")
+                          "no connection was ended")
                     assert daemon.memory() < MEMORY_MAX, f"{daemon.memory() >> 20} MB"
                 until(lambda: daemon.descriptors() <= before + 5, "connections stay")
                 assert daemon.ask("status")["ok"]
@@ -282,7 +282,7 @@ def test_replies_that_nobody_reads(directory):
                 reply = daemon.request("export")[0]
             assert "do not read" in reply["error"], reply
             assert daemon.memory() < before + (150 << 20), f"{daemon.memory() >> 20} MB"
-        until(lambda: daemon.request("export")[0]["ok"], "it is not over")
+        until(lambda: daemon.request("export")[0]["ok"], "replies still wait")
 
 
 def test_messages_without_an_end(directory):
@@ -294,7 +294,7 @@ def test_messages_without_an_end(directory):
         with Flooded(part, "--set", f"examples.socket={kind}") as daemon:
             with flooding.flooded((stranger, daemon.endpoint("examples")),
                                   (flooding.endless_dealer, daemon.endpoint("control"))):
-                until(lambda: daemon.ended("endless") > 5, "it is not ended")
+                until(lambda: daemon.ended("endless") > 5, "the flood was not ended")
             assert daemon.memory() < MEMORY_MAX, f"{daemon.memory() >> 20} MB"
             daemon.alive()
 
@@ -317,7 +317,7 @@ def test_a_client_comes_again_by_its_name(directory):
             daemon.next_message(socket)
 
         client(b"\0name").close()
-        until(lambda: daemon.ask("status")["connections"]["examples"] == 0, "it is still there")
+        until(lambda: daemon.ask("status")["connections"]["examples"] == 0, "the connection still exists")
         other, again = client(), client(b"\0name")
         for _ in range(100):
             ask(again, 16385)  # 1.6 MB, more than the limit of half a megabyte for a message
@@ -333,7 +333,7 @@ def test_messages_without_an_end_over_ipc(directory):
              "model.output.size=64")
     with Flooded(directory, *(word for w in words for word in ("--set", w))) as daemon:
         with flooding.flooded(*[(flooding.endless_dealer, daemon.endpoint("examples"))] * 2):
-            until(lambda: daemon.ended("endless") > 3, "it is not ended")
+            until(lambda: daemon.ended("endless") > 3, "the flood was not ended")
         assert daemon.memory() < IPC_MEMORY_MAX, f"{daemon.memory() >> 20} MB"
         daemon.alive()
 
@@ -356,7 +356,7 @@ def test_large_messages_are_no_flood(directory):
             daemon.ask("resume")
             time.sleep(0.3)
             slow.sendall(message[half:])
-            until(lambda: daemon.ask("status")["examples"] == 101, "they do not come")
+            until(lambda: daemon.ask("status")["examples"] == 101, "heartbeats do not arrive")
         assert daemon.ended("endless") == 0
 
 

@@ -64,7 +64,7 @@ def report(directory, *arguments, **environment):
         env={**os.environ, "TMPDIR": directory, "PATH": f"{directory}:{os.environ['PATH']}",
              **environment})
     assert output.exists(), done.stdout
-    assert not list(pathlib.Path(directory).glob("gpu*")), "left its temporary directory"
+    assert not list(pathlib.Path(directory).glob("gpu*")), "its temporary directory remains"
     return done.returncode, output.read_text()
 
 
@@ -146,7 +146,7 @@ def test_one_part_after_the_other(directory):
 
 
 if not (BUILD / "tests" / "hostcuda" / "runnel-cuda.so").exists():
-    print("there is no CUDA engine on the host runtime in this build")
+    print("this build has no CUDA engine on the host runtime")
     sys.exit(SKIPPED)
 if "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text():
     print("the script is tested in a build without sanitizers; the engine's own tests have them")

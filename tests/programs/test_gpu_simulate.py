@@ -205,7 +205,7 @@ def test_ptx():
                       "st.global.v2.f32 	[%rd1], {%f1, %f2};"], stores
     try:
         gpu_ptx.joined((TWO[0], TWO[0].replace("%f3", "%f4")))
-        raise AssertionError("two kernels of one name are one")
+        raise AssertionError("two kernels with the same name")
     except ValueError as error:
         assert "_Z4wave7network is not the same" in str(error)
 

@@ -196,7 +196,7 @@ def need(*names):
 
 def need_web():
     if not (BUILD / "runnel-web").exists():
-        cases.skip("needs runnel-web, which is built where there is libmicrohttpd-dev")
+        cases.skip("needs runnel-web, which requires libmicrohttpd-dev")
 
 
 def address(path):
@@ -387,7 +387,7 @@ def test_prometheus(directory):
         assert "runnel_forecast" in get(url, Authorization=f"Bearer {secret}")
         try:
             get(url)
-            raise AssertionError("no token, and no refusal")
+            raise AssertionError("a request without a token was accepted")
         except urllib.error.HTTPError as error:
             assert error.code == 401, error
         (directory / "scrape.yml").write_text(scrape)

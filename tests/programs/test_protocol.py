@@ -137,7 +137,7 @@ def receive_topics(socket, received, topics, enough=lambda received: True):
     """Receives until `received` has the newest message of each topic and `enough` returns true."""
     missing, end = set(topics), time.monotonic() + LIMIT
     while missing or not enough(received):
-        assert time.monotonic() < end, f"in {LIMIT} s no more than {received}, and none of {missing}"
+        assert time.monotonic() < end, f"after {LIMIT} s: received {received}, missing {missing}"
         if socket.poll(200):
             topic, body = socket.recv_multipart()
             received[topic.decode()] = json.loads(body)
@@ -196,7 +196,7 @@ def feed(daemon, sockets):
     with subprocess.Popen(command, stdin=subprocess.PIPE) as feeder:
         try:
             while daemon.ask("status")["examples"] < count:
-                assert time.monotonic() < end, f"{count} examples were never learned"
+                assert time.monotonic() < end, f"{count} examples were not learned"
         except BaseException:
             feeder.kill()  # it would wait until its example is sent
             raise

@@ -147,7 +147,7 @@ class Record:
         """Waits until holds(); files are written at least once a second."""
         end = time.monotonic() + LIMIT
         while not holds():
-            assert time.monotonic() < end, f"it never came: {what}"
+            assert time.monotonic() < end, f"timed out: {what}"
             assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.05)
 
@@ -198,7 +198,7 @@ def check_board(directory, first, end):
         assert [value for _, _, value in found[tag]] == [
             struct.unpack("<f", struct.pack("<f", of(i)))[0] for i in expected], tag
         assert found[tag][0][1] == 1700000000.25 + 100 * (first + 1)
-    assert "run/gradient_norm" not in found and "column1/rmse" not in found, "what never was a number is not there"
+    assert "run/gradient_norm" not in found and "column1/rmse" not in found, "a value that was never a number must not have a column"
     mean = [value for _, _, value in found["loss/mean"]]
     assert [math.isnan(value) for value in mean] == [i == 3 for i in expected]
     for i, (_, _, (limits, counts, histogram)) in zip(expected, found["layer0/hidden"]):
@@ -252,7 +252,7 @@ def test_all_files(directory):
     for i, row in enumerate(table):
         expected = loss_fields(i)
         assert (row["name"], row["run"]) == ("waves", "00000000000000aa")
-        assert float(row["minimum"]) == expected["minimum"], "every digit"
+        assert float(row["minimum"]) == expected["minimum"], "digits are missing"
         assert row["mean"] == "" if i == 3 else float(row["mean"]) == expected["mean"]
         assert float(row["time"]) == 1700000000.25 + 100 * (i + 1) and row["gradient_norm"] == ""
     with open(pathlib.Path(directory, "columns.csv"), newline="") as file:
@@ -565,7 +565,7 @@ def wait_until_delivered(process):
     status, end = pathlib.Path(f"/proc/{process.pid}/status"), time.monotonic() + LIMIT
     while process.poll() is None and re.search(r"^(Sig|Shd)Pnd:\s*0*[1-9a-f]", status.read_text(),
                                                re.MULTILINE):
-        assert time.monotonic() < end, "its signal is never delivered"
+        assert time.monotonic() < end, "the signal was not delivered"
         time.sleep(0.01)
 
 
@@ -708,7 +708,7 @@ def test_tensorboard(directory):
     python = os.environ.get("TENSORBOARD_PYTHON", sys.executable)
     there = subprocess.run([python, "-c", "import tensorboard"], capture_output=True)
     if there.returncode:
-        print("TensorBoard is not installed: its files were read here only")
+        print("TensorBoard is not installed: only this test has read its files")
         return
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "--tensorboard=board", "--count=26")

@@ -142,7 +142,7 @@ BROKERS = [(name, server, reader) for name, server, reader in
            (("mqtt", brokers.Mosquitto, Topics), ("kafka", Cluster, Partitions),
             ("nats", nats.Nats, Subjects), ("redis", brokers.Redis, Stream)) if brokers.supports(name)]
 if not BROKERS:
-    print("this build knows no broker")
+    print("this build supports no broker")
     sys.exit(77)
 
 

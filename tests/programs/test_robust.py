@@ -277,7 +277,7 @@ def bad_examples_leave_no_trace(daemon, expected):
     status = daemon.settle("examples", "rejected", count=GOOD + bad)
     assert (status["examples"], status["rejected"]) == (GOOD, bad), status
     assert sum(status["rejected_by"].values()) == bad, status
-    assert daemon.export() == expected, "rejected examples changed what is learned"
+    assert daemon.export() == expected, "rejected examples changed the parameters"
     print(f"ok   {bad} bad examples among {GOOD} good ones leave no trace: "
           + ", ".join(f"{n} {reason}" for reason, n in sorted(status["rejected_by"].items())))
 
@@ -324,7 +324,7 @@ def abuse_connections(daemon):
         s.send_multipart([b"", b'{"command": "export"}'])
         s.close(linger=r.choice((0, 100)))
     daemon.ask("status")
-    print("ok   connections that break the protocol or leave halfway harm no other")
+    print("ok   connections that break the protocol or leave early do not affect others")
 
 
 def still_learns_the_same(daemon, expected):
@@ -334,7 +334,7 @@ def still_learns_the_same(daemon, expected):
     for number in range(GOOD):
         daemon.feed(good_example(number))
     daemon.settle("examples", count=GOOD)
-    assert daemon.export() == expected, "garbage changed what is learned after a reset"
+    assert daemon.export() == expected, "invalid data changed the parameters after a reset"
     print("ok   after a reset it learns the same, bit for bit")
 
 
@@ -344,7 +344,7 @@ def still_publishes(daemon):
     topic, body = daemon.next_message(subscriber)
     assert topic == b"status" and json.loads(body)["name"] == "robust"
     subscriber.close()
-    print("ok   a new subscriber is sent the status")
+    print("ok   a new subscriber gets the status")
 
 
 def main():
@@ -356,7 +356,7 @@ def main():
         still_learns_the_same(daemon, expected)
         still_publishes(daemon)
         daemon.stop()
-        print("ok   exit 0 on SIGTERM, nothing from a sanitizer")
+        print("ok   exit 0 on SIGTERM, no report of a sanitizer")
 
 
 if __name__ == "__main__":

@@ -841,7 +841,7 @@ def test_no_core_has_a_key(directory):
     os.chdir(directory)  # where programs that dump core leave it
     try:
         if not dumps_core(subprocess.Popen(["sleep", str(LIMIT)])):
-            print("no core dumps here: whether one would have a key is not looked at")
+            print("core dumps are disabled here: not searched for keys")
             return
         with Guarded(directory) as daemon:
             keys = ["--server-key", daemon.server.public_file]

@@ -377,7 +377,7 @@ def test_restarts():
     assert whole == learn(messages, ((70, signal.SIGTERM), (133, signal.SIGKILL)))
     assert whole[1] > 5
     other = [[*message[:3], message[3][:16] + struct.pack("<d", 1.0)] for message in messages]
-    assert learn(other, ())[0] != whole[0], "times play no role"
+    assert learn(other, ())[0] != whole[0], "times have no effect"
 
 
 def test_on_a_graphics_card():

@@ -194,7 +194,7 @@ def compare(directory, cell):
     assert len(losses) == len(stored) == EXAMPLES and moved > 0.1, (len(losses), moved)
     agree(losses, stored, "stored")
     if torch is None:
-        print("left out: needs torch")
+        print("not compared: needs torch")
         return
     mine, parameters = learned_by_torch(cell, start, values["output.bias"])
     agree(losses, mine, "PyTorch's")

@@ -58,7 +58,7 @@ class Watch:
 
     def line(self):
         """The next line; "" at the end."""
-        assert select.select([self.process.stdout], [], [], LIMIT)[0], "nothing is printed"
+        assert select.select([self.process.stdout], [], [], LIMIT)[0], "no output"
         return self.process.stdout.readline().decode().rstrip("\n")
 
     def until(self, pattern):
@@ -486,7 +486,7 @@ def test_a_restarted_daemon(directory):
     text = "\n".join(lines)
     assert "is back after" in text
     assert "restarted: run 00000000000000bb, previous run 00000000000000aa" in text, text
-    assert "host-load is learning" in text, "the new daemon is not introduced"
+    assert "host-load is learning" in text, "the new daemon has no header"
     assert "missed" not in text + "\n".join(rest)
 
 

@@ -530,7 +530,7 @@ def test_metrics(directory):
         shown = re.findall(r"runnel_\w+", (source / "conf/grafana-dashboard.json").read_text())
         assert len(set(shown)) > 20
         missing = set(shown) - set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
-        assert not missing, f"conf/grafana-dashboard.json has {missing}, which /metrics has not"
+        assert not missing, f"conf/grafana-dashboard.json has {missing}, which /metrics lacks"
         assert re.search(r'^runnel_loss_mean\{daemon="o\\"\\\\ther",.*\} NaN$', text, re.MULTILINE)
         _, headers, text = web.open("/metrics", Accept="application/openmetrics-text;version=1.0.0")
         assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")

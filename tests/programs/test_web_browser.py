@@ -873,7 +873,7 @@ def test_figures(directory):
                 daemons[0].learn(1 + 1 / (1 + daemons[0].examples / 10000))
             web.until("api/daemons", lambda answer: answer["daemons"][0]["loss"]
                       and answer["daemons"][0]["loss"]["examples"] == daemons[0].examples)
-        print(f"100,000 messages of loss and state taken in {time.monotonic() - begun:.1f} s")
+        print(f"100,000 messages of loss and state processed in {time.monotonic() - begun:.1f} s")
         ids = {run["name"]: run["id"] for run in web.get("api/runs")["runs"]}
         begun = time.monotonic()
         day = web.get(f"api/series?run={ids['d0']}&axis=time&from={START}&to={START + 86400}")

@@ -20,7 +20,7 @@ except ImportError:
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runnel-web").resolve()
 if not PROGRAM.exists():
-    print("needs runnel-web, which is built where there is libmicrohttpd-dev")
+    print("needs runnel-web, which requires libmicrohttpd-dev")
     sys.exit(77)
 LIMIT = 60  # seconds: only ends a test that hangs
 STARTED = []  # every simulated daemon: an open one would keep a failed test from ending
