@@ -253,7 +253,9 @@ def test_contexts_that_are_missing_or_too_many_are_refused(directory):
         fed(daemon, [step(n + 1, [n % 7]) for n in range(200)])
         assert daemon.end() == 0
         whole = checkpoint.read_bytes()
-        for more, expected in (-1, "streams.contexts has too few rows"), (1, "streams.contexts has too many rows"), (0, "resumed after 200 examples"):
+        for more, expected in ((-1, "streams.contexts has too few rows"),
+                               (1, "streams.contexts has too many rows"),
+                               (0, "resumed after 200 examples")):
             for other in checkpoint.parent.glob("checkpoint*"):
                 other.unlink()
             checkpoint.write_bytes(with_contexts(whole, more))
@@ -796,7 +798,8 @@ def test_streams_share_what_they_remember(directory):
         if known is None:
             assert all("anomaly" not in m for m in published), mode
         else:
-            assert first_scores(published) == ({"web-3": 1} if known else {"web-3": 172}), (mode, first_scores(published))
+            first = first_scores(published)
+            assert first == ({"web-3": 1} if known else {"web-3": 172}), (mode, first)
 
 
 def test_shared_memories_stay_until_a_reset(directory):

@@ -96,7 +96,7 @@ offers_door '|' nothing w
 
 for file in completions/bash/*; do
     program=${file##*/}
-    bash -n "$file" || wrong "$file is no script of bash"
+    bash -n "$file" || wrong "$file: invalid bash script"
     listed=$("./$program" --help | grep -oE '(^|[ ,])--[a-z][a-z-]*' | tr -d ' ,' | sort -u)
     for option in $listed; do
         [ "$(offered "$program" "$option" | grep -cxF -e "$option")" = 1 ] ||
@@ -112,7 +112,7 @@ done
 
 if command -v zsh >/dev/null; then
     for file in completions/zsh/*; do
-        zsh -n "$file" || wrong "$file is no script of zsh"
+        zsh -n "$file" || wrong "$file: invalid zsh script"
     done
 else
     echo 'zsh not found: its functions are only compared with --help'

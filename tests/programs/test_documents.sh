@@ -12,7 +12,7 @@ trap 'rm -rf "$directory"' EXIT
 same() {
     "$builddir/src/documents" "$1" <"$srcdir/$2.in" >"$directory/made" &&
         diff -u "$srcdir/$2" "$directory/made" && return
-    echo "$2 differs from what is generated: run make documents, and commit it"
+    echo "$2 is out of date: run make documents, and commit it"
     failures=$((failures + 1))
 }
 

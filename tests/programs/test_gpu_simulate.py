@@ -122,7 +122,8 @@ def run(*arguments, **variables):
 
 def sentence(result, text):
     assert result.returncode == UNAVAILABLE and result.stdout == "", result
-    assert result.stderr.startswith("gpu-simulate: ") and text in result.stderr and result.stderr.count("\n") == 1, result
+    assert result.stderr.startswith("gpu-simulate: ") and text in result.stderr, result
+    assert result.stderr.count("\n") == 1, result
 
 
 def simulator(directory):

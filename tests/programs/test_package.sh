@@ -14,11 +14,11 @@ wrong() {
 version=$(sed -n 's/^AC_INIT(\[runnel\], \[\(.*\)\])$/\1/p' configure.ac)
 packaged=$(sed -n '1s/^runnel (\(.*\)-[^-]*) .*/\1/p' debian/changelog)
 [ -n "$version" ] && [ "$version" = "$packaged" ] ||
-    wrong "configure.ac is of version '$version', debian/changelog of '$packaged'"
+    wrong "version '$version' in configure.ac, '$packaged' in debian/changelog"
 
 # The Debian packages that configure mentions are build dependencies.
 needed=$(sed -n 's/^RUNNEL_LIBRARY(.*, \[\([a-z0-9.+-]*\)\])$/\1/p' configure.ac)
-[ "$(echo "$needed" | wc -l)" -ge 4 ] || wrong "configure.ac needs no more than: $needed"
+[ "$(echo "$needed" | wc -l)" -ge 4 ] || wrong "too few libraries found in configure.ac: $needed"
 built_with=$(sed -n '/^Build-Depends:/,/^[A-Z][a-z-]*Version/p' debian/control)
 for library in $needed libsystemd-dev libcmocka-dev; do
     echo "$built_with" | grep -qE "[ ]$library( |,|\$)" ||
@@ -81,8 +81,8 @@ for file in $(find debian -type f); do
     grep -qF "$file" Makefile.am || wrong "not in Makefile.am: $file"
 done
 for script in debian/*.postinst debian/*.prerm debian/*.postrm tools/package; do
-    sh -n "$script" || wrong "$script is no shell script"
-    grep -qE '^#DEBHELPER#$|^source=' "$script" || wrong "$script leaves out what debhelper does"
+    sh -n "$script" || wrong "$script: invalid shell script"
+    grep -qE '^#DEBHELPER#$|^source=' "$script" || wrong "$script: missing #DEBHELPER#"
 done
 [ -x debian/rules ] || wrong 'debian/rules cannot be run'
 

@@ -108,7 +108,7 @@ libraries=$(sed -n 's/^kernels .*/cpu/p; s/^src\/\([a-z]*\) .*/\1/p' src/rooms |
     while read -r name; do
         [ ! -f "${builddir:-.}/lib$name.a" ] || echo "$name"
     done)
-wrong 'calls what is above it' "$(for room in $libraries; do
+wrong 'calls a higher room' "$(for room in $libraries; do
     nm -g "${builddir:-.}/lib$room.a" | sed "s/^/$room /"
 done | awk -v order="$(echo "$libraries" | tr '\n' ' ')" '
     BEGIN { n = split(order, names, " "); for (i = 1; i <= n; i++) level[names[i]] = i }
@@ -138,7 +138,7 @@ wrong 'uses a part above it' "$(awk -v order='announce run observe journalling c
     }' "$scratch/includes")"
 wrong 'declared where others can write it' "$(
     grep -nE '^struct (announcer|alarms|run|figures|journalling|checkpoints|settings|moving) \{' src/daemon/*.h)"
-wrong 'writes what another file owns' "$(grep -noE \
+wrong 'writes data of another file' "$(grep -noE \
     'daemon->[a-z_]+ (=|[-+|&]=) |&daemon->[a-z_]+|(\+\+|--)daemon->[a-z_]+|daemon->[a-z_]+(\+\+|--)' \
     src/daemon/*.c | awk '
     BEGIN {
@@ -207,7 +207,7 @@ wrong 'left for later' "$(written README.md Makefile.am configure.ac .ci src ker
     docs conf | xargs grep -InwE "$words")"
 
 place='\.\./sha''red'
-wrong 'depends on what is no part of the project' "$(written src kernels streams tests conf |
+wrong 'depends on files outside of the project' "$(written src kernels streams tests conf |
     xargs grep -In "$place")"
 
 # Programs that tests start belong to listed packages (tools/setup.sh), their dependencies, or every
@@ -236,7 +236,7 @@ if command -v dpkg-query >/dev/null; then
 fi
 
 # Every installed manual exists, and every program has one.
-wrong 'in Makefile.am, but not there' "$(grep -o 'docs/man/[a-z.-]*\.[1-8]' Makefile.am |
+wrong 'in Makefile.am, but not found' "$(grep -o 'docs/man/[a-z.-]*\.[1-8]' Makefile.am |
     while read -r page; do [ -f "$page" ] || echo "$page"; done)"
 programs=$(sed -n 's/^bin_[A-Z]* +\{0,1\}= //p' Makefile.am)
 [ -n "$programs" ] || wrong 'no programs' Makefile.am

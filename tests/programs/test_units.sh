@@ -98,7 +98,7 @@ allowed() {
 }
 
 if ! command -v strace >/dev/null || ! strace -o /dev/null true 2>/dev/null; then
-    echo 'without a strace that works: the system calls of the daemon are not looked at'
+    echo 'strace does not work here: the system calls of the daemon are not checked'
 else
     cat >"$directory/test.yaml" <<'END'
 name: test

@@ -160,7 +160,8 @@ def test_api(directory):
         settings = {"seed": 7, "learning.optimizer.rate": 0.0003, "model.layers.0.cell": "gru", "tags": {"site": "大阪"}}
         daemon.status(seed=7, tags=settings["tags"], configuration=settings, compatible="fedcba9876543210")
         reported = web.until("api/runs", lambda answer: answer["runs"][0]["tags"])["runs"][0]
-        assert reported["tags"] == settings["tags"] and reported["seed"] == 7 and reported["compatible"] == "fedcba9876543210"
+        assert reported["tags"] == settings["tags"] and reported["seed"] == 7
+        assert reported["compatible"] == "fedcba9876543210"
         assert web.get("api/configuration?run=1") == {"run": 1, "configuration": settings}
         assert web.open("api/configuration?run=999")[0] == 404 and web.open("api/configuration")[0] == 400
         assert web.get("api/skill?run=1") == {"run": 1, "columns": [], "experts": {}}
