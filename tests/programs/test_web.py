@@ -81,7 +81,7 @@ def test_options(directory):
             (["--listen", "0.0.0.0:0"], "--token"), (["--listen", "nonsense"], "ADDRESS:PORT"),
             (["--listen", "127.0.0.1:99999999"], "ADDRESS:PORT"),
             (["--listen", "127.0.0.1:65536"], "ADDRESS:PORT"), (["x", "y"], "unexpected argument"),
-            (["-c", "ipc:///tmp/a", "-c", "ipc:///tmp/a"], "twice"), (["-c", "nonsense"], "endpoint")]:
+            (["-c", "ipc:///tmp/a", "-c", "ipc:///tmp/a"], "duplicate value"), (["-c", "nonsense"], "endpoint")]:
         ended = run(*arguments, "--history", f"{directory}/h")
         assert ended.returncode == USAGE and word in ended.stderr, (arguments, ended)
     token = pathlib.Path(directory, "token")
