@@ -485,7 +485,7 @@ int delivery_open(struct delivery *delivery, double wait, struct error *error) {
     const struct runnel_peer peer = {to->endpoint, to->keys.server, to->keys.own};
     const struct runnel_sender_options options = {.kind = to->kind,
                                                   .bind = to->bind,
-                                                  .tell = on_report,
+                                                  .report = on_report,
                                                   .tick = waiting,
                                                   .context = delivery};
     struct runnel_error why;

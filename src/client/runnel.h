@@ -278,7 +278,7 @@ struct runnel_sender_options {
     /* Callbacks from within the functions below; may be NULL. `tick` is called at least four
        times a second while one of them waits. If it returns false, the function ends with
        RUNNEL_STOPPED. The close of a push calls `tick` only after a signal: use a finite linger. */
-    void (*tell)(void *context, const struct runnel_report *report);
+    void (*report)(void *context, const struct runnel_report *report);
     bool (*tick)(void *context, bool connected);
     void *context;
 };

@@ -560,7 +560,7 @@ static int start(struct consume *consume, struct error *error) {
 static int open_mapping(struct consume *consume, struct error *error) {
     struct mapping_options options;
     config_mapping(consume->config, consume->fields, &options);
-    options.say = log_info;
+    options.report = log_info;
     return mapping_open(&consume->mapping, &options, error);
 }
 

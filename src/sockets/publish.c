@@ -164,7 +164,7 @@ struct publish_thread {
 
 /* ---- Subscriptions ---- */
 
-static void tell(struct publish_thread *thread, bool status) {
+static void notify(struct publish_thread *thread, bool status) {
     unsigned wanted = 0;
     for (size_t i = 0; i < thread->count; i++)
         for (unsigned t = 0; t < TOPICS; t++)
@@ -308,7 +308,7 @@ static bool process_reports(struct publish_thread *thread) {
     if (gone)
         forget_gone(thread);
     if (taken > 0)
-        tell(thread, status);
+        notify(thread, status);
     return more;
 }
 
