@@ -101,7 +101,7 @@ static int run(const struct options *o) {
     printf("| stream |");
     for (size_t n = 0; n < THRESHOLDS; n++)
         printf(" %.1f |", THRESHOLD_FIRST + THRESHOLD_STEP * (double)n);
-    printf(" in the first %d, %.1f |\n| --- | --: | --: | --: | --: | --: | --: | --: |\n", EARLY,
+    printf(" in the first %d, %.1f |\n|---|--:|--:|--:|--:|--:|--:| --: |\n", EARLY,
            THRESHOLD_FIRST);
     for (size_t stream = 0; stream < sizeof streams / sizeof *streams; stream++) {
         struct alarms alarms = {0};

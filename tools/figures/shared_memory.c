@@ -170,7 +170,7 @@ static int run(const struct options *o) {
     }
     printf(
         "| memory | false in the first %d | false in 10,000 | found, %% | new: first score | new: "
-        "false in the first %d | new: found, %% |\n| --- | --: | --: | --: | --: | --: | --: |\n",
+        "false in the first %d | new: found, %% |\n|---|--:|--:|--:|--:|--:|--:|\n",
         EARLY, FIRST);
     print("each its own", &own);
     print("shared", &together);
