@@ -1,5 +1,5 @@
 /* False alarms of the novelty score, on streams without events: a table of the number of alarms
-   by threshold (docs/explanation/anomalies.md). Uses the daemon's score and alarms without a
+   by threshold (docs/measurements/anomalies.md). Uses the daemon's score and alarms without a
    daemon, on streams without times. Results depend only on the seed. */
 #include <inttypes.h>
 #include <math.h>

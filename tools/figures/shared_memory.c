@@ -1,7 +1,7 @@
 /* The gain of streams of one shape that share a memory (anomaly.share), in a fleet of which some
    begin later: a table of false alarms, of the first score of a new stream, and of the number of
    abnormal spans found, with separate memories and with a shared one
-   (docs/explanation/anomalies.md). Uses the daemon's score and alarms without a daemon. Results
+   (docs/measurements/anomalies.md). Uses the daemon's score and alarms without a daemon. Results
    depend only on the seed. */
 #include <math.h>
 #include <stdint.h>
