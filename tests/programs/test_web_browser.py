@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Tests the page of runnel-web in Chromium with simulated daemons: charts, growth, zoom, several runs, dark
 mode, phones, killed daemons, outliers and motion. With the argument test_figures it measures speed
-(docs/reference/web-api.md)."""
+(docs/measurements/performance.md)."""
 import contextlib
 import json
 import os
