@@ -167,8 +167,8 @@ void progress_show(const struct progress *progress) {
     console.shown = now;
 }
 
-/* Prints "sent 1000 examples in 2.0 s, 500 per second", with "(12000 steps)" if there are more, and
-   the daemon's answers unless `counts` is NULL. */
+/* Prints "sent 1000 examples in 2.0 s, 500 per second". Adds "(12000 steps)" if examples have
+   several steps, and the daemon's answers unless `counts` is NULL. */
 static void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
                              const struct runnel_counts *counts) {
     char steps[DURATION_SIZE] = "", bad[DURATION_SIZE + LINE_SIZE] = "", back[LINE_SIZE] = "";

@@ -87,7 +87,7 @@ static cudaError_t build_chain(struct measuring *m, int nodes, cudaGraphExec_t *
     return status;
 }
 
-/* The host's seconds from a launch (LAUNCHES at most) until it sees the end. */
+/* The host's seconds from a launch (LAUNCHES at most) until it detects the end. */
 static cudaError_t time_chain(struct measuring *m, int nodes, int launches, double *seconds) {
     double times[LAUNCHES];
     cudaGraphExec_t chain = NULL;

@@ -328,7 +328,7 @@ static bool allocate(struct anomaly *anomaly) {
     size_t slots = anomaly->options.slots, places = slots + anomaly->options.groups;
     anomaly->numbers = calloc(places, sizeof *anomaly->numbers);
     anomaly->groups = malloc(slots * sizeof *anomaly->groups);
-    columns += columns == 0; /* zero bytes are not out of memory */
+    columns += columns == 0; /* an allocation of zero bytes must not fail */
     anomaly->scores = calloc(columns, sizeof *anomaly->scores);
     anomaly->surprises = calloc(columns, sizeof *anomaly->surprises);
     anomaly->habits = calloc(columns, sizeof *anomaly->habits);
@@ -556,8 +556,8 @@ void anomaly_clear(struct anomaly *anomaly) {
 }
 
 struct anomaly_result anomaly_result(const struct anomaly *anomaly) {
-    return (struct anomaly_result){anomaly->score, anomaly->surprise, anomaly->joint, anomaly->scores,
-                                 anomaly->surprises};
+    return (struct anomaly_result){anomaly->score, anomaly->surprise, anomaly->joint,
+                                   anomaly->scores, anomaly->surprises};
 }
 
 static enum anomaly_habit habit_of(struct column *column, float x) {

@@ -50,7 +50,7 @@ struct fleet {
     uint64_t average_at; /* examples: the next average */
     struct {             /* The round in which others wait for this daemon. */
         uint64_t round;  /* 0: none */
-        double seen;     /* clock_seconds: when it was seen */
+        double seen;     /* clock_seconds: when the round was first received */
         uint64_t at;     /* number of examples then */
         bool passed;
     } waiting;

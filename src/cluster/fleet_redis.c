@@ -569,7 +569,7 @@ static int stage(struct fleet_link *link, const struct fleet_commit *commit,
 
 /* ---- States ---- */
 
-/* Whether there are any, and all that were committed. */
+/* Stores the number of committed states that exist; 0 = none. Warns if some are missing. */
 static int look_at_states(struct fleet_redis *redis, size_t partition, uint64_t *committed,
                           struct error *error) {
     struct fleet_claim claim;

@@ -515,7 +515,7 @@ void options_help(const struct command_line *line, FILE *to, int width) {
 
 /* ---- bash ---- */
 
-/* bash splits words at '=', so that --option=VALUE comes as three. */
+/* bash splits words at '=', so that --option=VALUE arrives as three words. */
 static const char bash_begin[] =
     "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i command=\n"
     "    if [[ $word == = ]]; then\n"
@@ -731,7 +731,7 @@ static void zsh_options(FILE *to, const struct command_line *line, const char *i
             zsh_option(to, row, indent);
 }
 
-/* After the first operand, what its command takes. */
+/* Completes the command, and then the operands of this command. */
 static void zsh_commands(const struct command_line *line, FILE *to) {
     fputs(" \\\n    '1:command:((", to);
     for (size_t i = 0; line->commands[i]; i++) {

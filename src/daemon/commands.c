@@ -382,7 +382,7 @@ static int forget_states(struct daemon *daemon, json_t *streams, struct control_
     return 0;
 }
 
-/* Keeps what the network learned of the stream, and its examples in the journal. */
+/* The network's parameters and the stream's examples in the journal stay. */
 static int forget(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     struct daemon *daemon = context;

@@ -1,6 +1,6 @@
-/* The daemon's parts, for the files of this room. daemon.c opens and closes the shared objects in
-   struct daemon. State that changes while the daemon runs belongs to one file each; others call its
-   functions. Each part calls only the parts above it:
+/* The daemon's parts, for the files of this directory. daemon.c opens and closes the shared objects
+   in struct daemon. Each file owns its part of the changing state; others call its functions. Each
+   part calls only the parts above it:
 
      announce       events, and the topic `status`
      alarms         the event `anomaly`

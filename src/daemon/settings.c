@@ -1,4 +1,4 @@
-/* The configuration in force, and what changes it in flight: `set`, `reset`, and their replay. */
+/* The current configuration, and its changes at run time: `set`, `reset`, and their replay. */
 
 #include "settings.h"
 

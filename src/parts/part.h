@@ -89,7 +89,7 @@ struct step {
     union value *values;     /* (x_size,) initially x; parts rewrite it */
     union value *input;      /* (features,) of the first network: `values` without encoding */
     const void *original;    /* (target_size,) targets in x, as received, perhaps unaligned */
-    const union value *seen; /* (target_size,) the same as networks receive them */
+    const union value *seen; /* (target_size,) targets in the form for networks */
 };
 
 /* A target of an open step, while the example that contains it is planned. */

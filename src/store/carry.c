@@ -53,7 +53,8 @@ void carry_close(struct carry **carry) {
     *carry = NULL;
 }
 
-/* Takes the object over; NULL: out of memory. The command always fits into the journal. */
+/* Appends a command, which it frees; NULL: out of memory. The command always fits into the journal.
+ */
 static int append(struct carry *carry, enum journal_kind kind, json_t *command,
                   struct error *error) {
     char *text = json_dumps(command, JSON_COMPACT);

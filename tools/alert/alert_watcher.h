@@ -1,4 +1,4 @@
-/* One daemon as runnel-alert sees it: messages and silence become conditions in a book. Times are
+/* One daemon that runnel-alert watches: messages and silence become conditions in a book. Times are
    in seconds: clock_seconds() when live, the times of the messages in a recording. */
 #ifndef RUNNEL_ALERT_WATCHER_H
 #define RUNNEL_ALERT_WATCHER_H

@@ -39,10 +39,9 @@ class Push:
                 left = end - time.monotonic()
                 if left <= 0:
                     raise Unavailable(
-                        f"{self.peer.endpoint}: no daemon took an example within {timeout:g} s; is runneld "
-                        "running, is it paused, and is this its examples.bind with examples.socket: pull? "
-                        "Otherwise use "
-                        "socket='router'") from None
+                        f"{self.peer.endpoint}: no daemon accepted an example within {timeout:g} s; check "
+                        "that runneld is running and not paused, with this examples.bind and "
+                        "examples.socket: pull; for examples.socket: router use socket='router'") from None
                 self.socket.poll(milliseconds(min(left, 1.0)), zmq.POLLOUT)
 
     def close(self, linger: Optional[float]) -> None:

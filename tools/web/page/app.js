@@ -28,7 +28,7 @@ whenMoved(() => {
   }, FETCH_AFTER);
 });
 
-// Also the last numbers before a pause are written.
+// Writes the last numbers before a pause, too.
 let written = 0, writeTimer = null;
 function write() {
   writeTimer = null;
