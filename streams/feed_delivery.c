@@ -353,7 +353,7 @@ static void report_lost(struct delivery *delivery) {
         return;
     }
     delivery->lost++;
-    progress_warn("%s: the daemon closed the connection; examples on their way may be lost",
+    progress_warn("%s: the daemon closed the connection; examples in transit may be lost",
                   delivery->to.endpoint);
 }
 
@@ -580,8 +580,7 @@ static int check_result(const struct delivery *delivery, struct error *error) {
     if (delivery->lost > 1)
         snprintf(times, sizeof times, "%llu times", (unsigned long long)delivery->lost);
     return error_set(error, EX_IOERR,
-                     "the daemon closed the connection %s; examples on their way may be lost",
-                     times);
+                     "the daemon closed the connection %s; examples in transit may be lost", times);
 }
 
 static int close_sender(struct delivery *delivery, struct error *error) {

@@ -50,7 +50,7 @@ struct window {
     struct held *ring[]; /* (examples,) example n has index n modulo `examples` */
 };
 
-/* Open a window for so many examples; 0: WINDOW_EXAMPLES. */
+/* Open a window for this number of examples; 0: WINDOW_EXAMPLES. */
 static int window_open(struct window **window, size_t examples, struct error *error) {
     if (examples == 0)
         examples = WINDOW_EXAMPLES;

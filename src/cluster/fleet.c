@@ -385,8 +385,8 @@ static int average(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-/* Gives up averaging while the broker is away. After a rollback or a restart of learning, too, the
-   next average is due at the next count. */
+/* Stops averaging while the broker is unavailable. After a rollback or a restart of learning, too,
+   the next average is due at the next count. */
 static void stop_averaging(struct daemon *daemon) {
     struct fleet *fleet = daemon->cluster->fleet;
     if (next_average(daemon) < fleet->average_at)

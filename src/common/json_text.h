@@ -37,8 +37,7 @@ void json_text_count(struct json_text *text, const char *key, uint64_t count);
 void json_text_flag(struct json_text *text, const char *key, bool flag);
 void json_text_null(struct json_text *text, const char *key);
 
-/* The bytes are a UTF-8 text. If they are not valid UTF-8, '?' replaces each byte that is not
- * ASCII. */
+/* The bytes of a text. If it is not valid UTF-8, '?' replaces each byte that is not ASCII. */
 void json_text_string(struct json_text *text, const char *key, const char *bytes, size_t size);
 
 /* A value that is already JSON text; null if it is NULL. */

@@ -142,7 +142,7 @@ static int status(void *context, const json_t *request, struct control_answer *a
     return 0;
 }
 
-/* Replies with the configuration in force and its source. */
+/* Replies with the current configuration and its source. */
 static int config(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     (void)request;

@@ -53,7 +53,7 @@ struct daemon {
     struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
     struct cluster *cluster;         /* NULL unless examples.redis or examples.kafka is set */
 
-    /* Includes values set in flight or reloaded. settings.c writes it. */
+    /* Includes values set at run time or reloaded. settings.c writes it. */
     const struct config *config;
 
     /* Only learning.c writes these. */

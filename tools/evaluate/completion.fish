@@ -4,7 +4,7 @@ complete -c runnel-evaluate -s p -l period -x -d 'steps in a season'
 complete -c runnel-evaluate -s e -l experts -d 'compare with each expert and member, too'
 complete -c runnel-evaluate -s r -l rivals -x -a 'seasonal ar var snarimax holt-winters arf none' \
     -d 'compare with these methods only'
-complete -c runnel-evaluate -s n -l count -x -d 'read so many rows of a table at most'
+complete -c runnel-evaluate -s n -l count -x -d 'maximum number of rows to read from a table'
 complete -c runnel-evaluate -l time-format -x -d 'how times of a table are written'
 complete -c runnel-evaluate -l columns -x -d 'forecast these columns of a table'
 complete -c runnel-evaluate -l missing -x -d 'words of missing cells'

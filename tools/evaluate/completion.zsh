@@ -5,7 +5,7 @@ _arguments -s -S \
     '(-p --period)'{-p+,--period=}'[steps in a season]:N: ' \
     '(-e --experts)'{-e,--experts}'[compare with each expert and member, too]' \
     '(-r --rivals)'{-r+,--rivals=}'[compare with these methods only]:LIST:_values -s , method seasonal ar var snarimax holt-winters arf none' \
-    '(-n --count)'{-n+,--count=}'[read so many rows of a table at most]:N: ' \
+    '(-n --count)'{-n+,--count=}'[maximum number of rows to read from a table]:N: ' \
     '--time-format=[how times of a table are written]:FORMAT: ' \
     '--columns=[forecast these columns of a table]:LIST: ' \
     '--missing=[words of missing cells]:WORDS: ' \

@@ -6,7 +6,7 @@ TEXT_MAX = 4000  # characters of a message
 
 def printable(text: str, most: int = TEXT_MAX, keep: str = "") -> str:
     """Return the text with control characters (except `keep`) as escapes: a terminal would execute
-    those of a foreign text."""
+    those of an untrusted text."""
     text = text if len(text) <= most else text[:most] + "..."
     return text if text.isprintable() else "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
