@@ -165,7 +165,7 @@ static bool silence_may_be(struct silence *silence) {
 /* Whether the stream is silent, reported once per pause. */
 static bool silence_is(struct silence *silence, struct arrival *arrival) {
     if (arrival->last >
-        silence->clock) { /* the data started again earlier: the stream may be gone */
+        silence->clock) { /* the data started again earlier: the stream may have ended */
         arrival->last = silence->clock;
         arrival->silences.reported = 1;
         return false;
@@ -396,7 +396,7 @@ void anomaly_close(struct anomaly **anomaly) {
     *anomaly = NULL;
 }
 
-/* Clears all but struct arrival, as far as it was used. */
+/* Clears the used part, except struct arrival. */
 static void clear(struct anomaly *anomaly, uint32_t slot) {
     struct anomaly_state state = anomaly_state(anomaly, slot);
     for (size_t m = 0; m < state.memories; m++) {

@@ -44,7 +44,7 @@ struct held {
 struct window {
     uint64_t oldest, end, waiting;
     size_t bytes;
-    /* where to look for the next answer of each status */
+    /* position of the next answer of each status */
     uint64_t next_answered[WIRE_REJECTED + 1];
     size_t examples;
     struct held *ring[]; /* (examples,) example n has index n modulo `examples` */

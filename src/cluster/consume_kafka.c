@@ -12,7 +12,7 @@
 #include "consume_ops.h"
 #include "fleet_kafka.h"
 
-#define LOOK_NS NS_PER_SECOND           /* between two commits or two looks at lags */
+#define LOOK_NS NS_PER_SECOND           /* between two commits or two queries of lags */
 #define SHORT_NS (10 * NS_PER_SECOND)   /* time until a partition that ends too early is an error */
 #define COUNT_NS (10 * NS_PER_SECOND)   /* between two queries of the number of partitions */
 #define WRITTEN_NS (10 * NS_PER_SECOND) /* time limit for a dead letter */

@@ -128,7 +128,7 @@ struct fleet_commit {
     size_t partition;
     uint64_t claim;
     struct fleet_offset offset;
-    struct fleet_offset base; /* the last commit that the owner knows; 0: none */
+    struct fleet_offset base; /* the newest commit known to the owner; 0: none */
     uint64_t learned;         /* since the fleet began */
     uint64_t serial;          /* serial of the staged rows; 0: none */
     uint64_t rows;            /* number of staged rows, deletions included; one for each stream */

@@ -29,7 +29,7 @@ struct fleet_redis {
     const struct url *url;
     const struct fleet_self *self;
     redisContext *context; /* NULL: not connected */
-    bool anew;             /* reconnected since the last look: earlier changes may be lost */
+    bool anew;             /* reconnected since the last query: earlier changes may be lost */
     char prefix[FLEET_PREFIX_SIZE];
     char run[FLEET_ID_SIZE];
     char sha[FLEET_SCRIPTS][FLEET_SHA_SIZE]; /* "" = not loaded on this server */

@@ -612,7 +612,7 @@ static void bash_commands(const struct command_line *line, FILE *to) {
     fputs("    esac\n", to);
 }
 
-/* The options that each command has beside those of all. */
+/* The options of each command, in addition to common options. */
 static void bash_own(const struct command_line *line, FILE *to, bool values) {
     fputs("    case $command in\n", to);
     for (size_t i = 0; line->commands[i]; i++) {

@@ -221,7 +221,7 @@ struct part_host {
 
     size_t forecasts;      /* forecasts in the mixture, experts and members (experts) */
     uint64_t appeared;     /* classes that had appeared before the example (words) */
-    size_t known_classes;  /* classes that take part; SIZE_MAX: all (words) */
+    size_t known_classes;  /* classes in use; SIZE_MAX: all (words) */
     size_t hidden_classes; /* classes whose biases are not learned (words) */
 
     struct part *parts; /* (part_count,) */
