@@ -339,8 +339,8 @@ int runnel_send(struct runnel_sender *sender, const struct runnel_example *examp
    occasionally while you do. Waits at most `seconds` (0: not at all) for something to do. */
 int runnel_sender_poll(struct runnel_sender *sender, double seconds, struct runnel_error *error);
 
-/* As runnel_sender_poll, but also returns when the descriptor is readable or, with `writable`,
-   writable. Returns 1 if it is, else 0. */
+/* Works like runnel_sender_poll, but also returns when the descriptor is readable or, with
+   `writable`, writable. Returns 1 if it is, else 0. */
 int runnel_sender_poll_with(struct runnel_sender *sender, int descriptor, bool writable,
                             double seconds, struct runnel_error *error);
 

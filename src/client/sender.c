@@ -111,7 +111,7 @@ static void add_peer(struct push *push) {
         }
 }
 
-/* A peer is gone, with everything that it had not read. */
+/* A peer has disconnected; messages that it had not read are lost. */
 static void lose(struct push *push) {
     if (push->underway)
         send_report(push->hooks, &(struct runnel_report){.kind = RUNNEL_REPORT_LOST});

@@ -242,7 +242,7 @@ double consume_away(const struct consume *consume) {
     return since ? (double)(clock_ns() - since) / (double)NS_PER_SECOND : 0;
 }
 
-#define WAIT_NS (NS_PER_SECOND / 10) /* between two looks for room */
+#define WAIT_NS (NS_PER_SECOND / 10) /* between two checks for room */
 
 /* ---- Decoding ---- */
 

@@ -474,7 +474,7 @@ int publish_renew(struct publish *publish, struct security *security,
     struct error again;
     publish_thread_stop(&publish->thread);
     int result = endpoint_renew(publish->socket, security, config, key, publish->endpoint, error);
-    /* Also after a failure: there may still be messages to publish. */
+    /* Start it after a failure, too: messages may still wait for publishing. */
     if (publish_thread_start(&publish->thread, publish->socket, publish->queue, security,
                              result ? &again : error))
         result = -1;

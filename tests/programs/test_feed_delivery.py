@@ -232,7 +232,7 @@ def test_receiver_comes_back(directory):
         process = start("csv", numbers(directory, 60000), "--connect", first.endpoint, *options)
         first.take()
         first.__exit__()
-        output = line_with(process, "the connection; examples on their way")
+        output = line_with(process, "the connection; examples in transit")
         assert first.endpoint in output
         with Receiver(directory) as second:
             second.bind()
@@ -241,7 +241,7 @@ def test_receiver_comes_back(directory):
             status, err = finish(process)
         assert status == 74 and expected in err and ("--quiet" not in options or "per second" not in err), (
             status, err)
-        assert "the daemon closed the connection once; examples on their way may be lost" in err
+        assert "the daemon closed the connection once; examples in transit may be lost" in err
 
 def on_terminal(*arguments):
     """Starts it with a terminal as stderr; returns the process and the other side of the terminal."""
