@@ -178,8 +178,9 @@ def test_a_recording_describes_each_run(directory):
         assert two.end() == 0
     with open(table, newline="", encoding="utf-8") as file:
         settings = [(row["name"], row["key"], row["value"]) for row in csv.DictReader(file)]
-    assert [value for _, key, value in settings if key == RATE] == ["0.1", "0.5"], rows
-    assert settings.count(("one", "seed", "3")) == 1 and ("one", "tags", '{"site":"osaka","run":"one"}') in rows
+    assert [value for _, key, value in settings if key == RATE] == ["0.1", "0.5"], settings
+    assert settings.count(("one", "seed", "3")) == 1
+    assert ("one", "tags", '{"site":"osaka","run":"one"}') in settings
 
 
 def test_an_older_recording_is_continued(directory):

@@ -517,10 +517,10 @@ def test_nothing_to_print(directory):
     daemon.send("loss", LOSS)
     (_, lines, err), (_, _, err_json), (_, printed, _) = [watch.end() for watch in watches]
     daemon.close()
-    printed = "\n".join(lines)
-    for text in [printed, err_json]:
+    text_output = "\n".join(lines)
+    for text in [text_output, err_json]:
         assert text.count("no message of the selected topics yet") == 1, text
-    assert f"{STATUS['name']} is running and has learned" in printed and err == "", printed
+    assert f"{STATUS['name']} is running and has learned" in text_output and err == "", text_output
     assert "no message of the selected" not in "".join(printed)
 
 
