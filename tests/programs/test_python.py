@@ -359,7 +359,7 @@ def test_push(directory):
         raises(runnel.Unavailable, lambda: runnel.Client(one.endpoint("examples"), timeout=NOBODY).learn([1, 2]),
                one.endpoint("examples"), "socket='push'")
     nobody = runnel.Client(f"ipc://{directory}/nobody", socket="push", timeout=NOBODY)
-    raises(runnel.Unavailable, lambda: nobody.learn([1, 2]), "is runneld running", "socket='router'")
+    raises(runnel.Unavailable, lambda: nobody.learn([1, 2]), "runneld is running", "socket='router'")
 
 
 def test_a_daemon_that_is_away(directory):
