@@ -416,7 +416,7 @@ static const struct option_row OPTIONS[] = {
      OPTION_TAKE(set_endpoint)},
     {"rate", 0, "N", "examples per second (default: no limit; host: 20, prometheus: 1/15)",
      OPTION_REAL(struct call, settings.rate, 0, RATE_MAX)},
-    {"every", 0, "SECONDS", "send an example every so many seconds: --rate 1/SECONDS",
+    {"every", 0, "SECONDS", "send an example at this interval: --rate 1/SECONDS",
      OPTION_TAKE(parse_every)},
     {"repeat", 0, "N", "read the input N times; 0 = forever (default 1)",
      OPTION_COUNT(struct call, settings.repeat, 0, UINT64_MAX),

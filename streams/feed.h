@@ -30,7 +30,7 @@ extern void (*feed_meanwhile)(void *context);
 extern void *feed_meanwhile_context;
 
 /* For a source's `next`: waits until the descriptor is readable or, with `writable`, writable, at
-   most so many seconds or a tick. Meanwhile it handles the daemon's answers and calls `settled`.
+   most `seconds` or a tick. Meanwhile it handles the daemon's answers and calls `settled`.
    Returns 1 if ready, 0 if not yet, -1 on FEED_INTERRUPTED or if nothing more can be sent. A
    negative descriptor is never ready. */
 int feed_await(int descriptor, bool writable, double seconds, struct error *error);
@@ -148,7 +148,7 @@ extern const struct source_type source_text, source_csv, source_idx, source_host
    source's own loops call it at least every FEED_TICK_MS. */
 int feed_tick(struct error *error);
 
-/* Waits for so many seconds in the same way. */
+/* Waits for `seconds` in the same way. */
 int feed_wait(double seconds, struct error *error);
 
 /* A server that a source reads from. A failure is reported once, retried after growing pauses, and

@@ -167,8 +167,8 @@ void progress_show(const struct progress *progress) {
     console.shown = now;
 }
 
-/* Prints "sent 1000 examples in 2.0 s, 500 per second", with "(12000 steps)" if there are more, and
-   the daemon's answers unless `counts` is NULL. */
+/* Prints "sent 1000 examples in 2.0 s, 500 per second". Adds "(12000 steps)" if examples have
+   several steps, and the daemon's answers unless `counts` is NULL. */
 static void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
                              const struct runnel_counts *counts) {
     char steps[DURATION_SIZE] = "", bad[DURATION_SIZE + LINE_SIZE] = "", back[LINE_SIZE] = "";
@@ -353,7 +353,7 @@ static void report_lost(struct delivery *delivery) {
         return;
     }
     delivery->lost++;
-    progress_warn("%s: the daemon closed the connection; examples on their way may be lost",
+    progress_warn("%s: the daemon closed the connection; examples in transit may be lost",
                   delivery->to.endpoint);
 }
 
@@ -485,7 +485,7 @@ int delivery_open(struct delivery *delivery, double wait, struct error *error) {
     const struct runnel_peer peer = {to->endpoint, to->keys.server, to->keys.own};
     const struct runnel_sender_options options = {.kind = to->kind,
                                                   .bind = to->bind,
-                                                  .tell = on_report,
+                                                  .report = on_report,
                                                   .tick = waiting,
                                                   .context = delivery};
     struct runnel_error why;
@@ -580,8 +580,7 @@ static int check_result(const struct delivery *delivery, struct error *error) {
     if (delivery->lost > 1)
         snprintf(times, sizeof times, "%llu times", (unsigned long long)delivery->lost);
     return error_set(error, EX_IOERR,
-                     "the daemon closed the connection %s; examples on their way may be lost",
-                     times);
+                     "the daemon closed the connection %s; examples in transit may be lost", times);
 }
 
 static int close_sender(struct delivery *delivery, struct error *error) {

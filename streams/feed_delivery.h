@@ -67,7 +67,7 @@ struct delivery {
     bool closing, outdated_reported;
     int signals;        /* the number of signals at which the final wait continues */
     double until;       /* clock_seconds: its end after another signal */
-    uint64_t lost;      /* connections lost with examples on their way */
+    uint64_t lost;      /* connections lost with examples in transit */
     struct error clash; /* another sender uses the same producer and numbers; text "" = none */
 };
 
@@ -78,7 +78,7 @@ int delivery_open(struct delivery *delivery, double wait, struct error *error);
 /* Sends the schema, see runnel_sender_schema. */
 int delivery_schema(struct delivery *delivery, const char *text, struct error *error);
 
-/* Sends an example of so many steps. */
+/* Sends an example of `steps` steps. */
 int delivery_send(struct delivery *delivery, const struct runnel_example *example, size_t steps,
                   struct error *error);
 

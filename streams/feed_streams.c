@@ -62,7 +62,7 @@ int streams_hold(struct held_stream *stream, struct values *values, const char *
 }
 
 static void keep(void *node) {
-    (void)node; /* the list owns what the tree's nodes point to */
+    (void)node; /* the list owns the streams; the tree's nodes point to them */
 }
 
 void streams_close(struct streams *streams) {

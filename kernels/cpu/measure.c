@@ -64,7 +64,7 @@ static struct mean_std sum_mean_std(const struct network_layer *l, const float *
     return (struct mean_std){tally_mean(&t), tally_std(&t)};
 }
 
-/* Over the tensors of that role at all places. */
+/* Statistics of the tensors with this role at all places. */
 static struct parameter_statistics
 parameters(const struct network *n, const struct network_layer *l, enum tensor_role first) {
     struct tally t = {0};

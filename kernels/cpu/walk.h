@@ -105,8 +105,8 @@ void backward_skip(struct network *n, size_t count, size_t padded, float *d);
 void backward_embedded(struct network *n, const struct network_steps *steps, const float *d,
                        size_t padded);
 
-/* Writes the gradients of embeddings, from those of the first layer's sums and, for steps from
-   `from` on, of the output's. Returns their squares. */
+/* Writes the gradients of embeddings from the gradients of the first layer's sums. Steps from
+   `from` on add the gradients of the output's sums. Returns their squares. */
 double backward_embeddings(struct network *n, const struct network_steps *steps, size_t from);
 
 #endif

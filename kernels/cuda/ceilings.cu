@@ -13,8 +13,8 @@ enum {
     LAUNCHES = 100,         /* of the short graph, */
     LAUNCHES_OF_CHAIN = 20, /* launches of the long one */
     COPY_CACHES = 4,        /* copied bytes, in sizes of the cache */
-    CACHE_SHARE = 2,        /* repeatedly read part of the cache: one of so many */
-    MEMORY_SHARE = 4,       /* largest buffer: one of so many parts of the free memory */
+    CACHE_SHARE = 2,        /* repeatedly read part of the cache: 1 / CACHE_SHARE */
+    MEMORY_SHARE = 4,       /* largest buffer: 1 / MEMORY_SHARE of the free memory */
     PINGS = 2000,
     PINGS_WARM = 100,   /* of these: not timed */
     PATIENCE = 1 << 17, /* polls for the next ping, until the kernel gives up */
@@ -87,7 +87,7 @@ static cudaError_t build_chain(struct measuring *m, int nodes, cudaGraphExec_t *
     return status;
 }
 
-/* The host's seconds from a launch (LAUNCHES at most) until it sees the end. */
+/* The host's seconds from a launch (LAUNCHES at most) until it detects the end. */
 static cudaError_t time_chain(struct measuring *m, int nodes, int launches, double *seconds) {
     double times[LAUNCHES];
     cudaGraphExec_t chain = NULL;

@@ -1,5 +1,5 @@
-/* Common to all kernels: errors of CUDA calls as sentences, the launcher, and reductions over a
-   block in a fixed order, so that equal numbers give equal bits in every run. */
+/* Common to all kernels: error messages of CUDA calls, the launcher, and reductions over a block.
+   Reductions have a fixed order, so that every run gives the same bits. */
 #ifndef RUNNEL_CUDA_DEVICE_CUH
 #define RUNNEL_CUDA_DEVICE_CUH
 

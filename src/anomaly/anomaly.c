@@ -165,7 +165,7 @@ static bool silence_may_be(struct silence *silence) {
 /* Whether the stream is silent, reported once per pause. */
 static bool silence_is(struct silence *silence, struct arrival *arrival) {
     if (arrival->last >
-        silence->clock) { /* the data started again earlier: the stream may be gone */
+        silence->clock) { /* the data started again earlier: the stream may have ended */
         arrival->last = silence->clock;
         arrival->silences.reported = 1;
         return false;
@@ -328,7 +328,7 @@ static bool allocate(struct anomaly *anomaly) {
     size_t slots = anomaly->options.slots, places = slots + anomaly->options.groups;
     anomaly->numbers = calloc(places, sizeof *anomaly->numbers);
     anomaly->groups = malloc(slots * sizeof *anomaly->groups);
-    columns += columns == 0; /* zero bytes are not out of memory */
+    columns += columns == 0; /* an allocation of zero bytes must not fail */
     anomaly->scores = calloc(columns, sizeof *anomaly->scores);
     anomaly->surprises = calloc(columns, sizeof *anomaly->surprises);
     anomaly->habits = calloc(columns, sizeof *anomaly->habits);
@@ -396,7 +396,7 @@ void anomaly_close(struct anomaly **anomaly) {
     *anomaly = NULL;
 }
 
-/* Clears all but struct arrival, as far as it was used. */
+/* Clears the used part, except struct arrival. */
 static void clear(struct anomaly *anomaly, uint32_t slot) {
     struct anomaly_state state = anomaly_state(anomaly, slot);
     for (size_t m = 0; m < state.memories; m++) {
@@ -556,8 +556,8 @@ void anomaly_clear(struct anomaly *anomaly) {
 }
 
 struct anomaly_result anomaly_result(const struct anomaly *anomaly) {
-    return (struct anomaly_result){anomaly->score, anomaly->surprise, anomaly->joint, anomaly->scores,
-                                 anomaly->surprises};
+    return (struct anomaly_result){anomaly->score, anomaly->surprise, anomaly->joint,
+                                   anomaly->scores, anomaly->surprises};
 }
 
 static enum anomaly_habit habit_of(struct column *column, float x) {

@@ -61,7 +61,7 @@ void anomaly_join(struct anomaly *anomaly, uint32_t slot, uint32_t group);
 /* Clears the groups' memories and the times of the streams' newest examples. */
 void anomaly_reset(struct anomaly *anomaly);
 
-/* A stream begins in the slot. */
+/* Starts a stream in the slot. */
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot);
 
 /* Largest scores since anomaly_clear: NaN if unknown. */

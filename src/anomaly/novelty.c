@@ -258,7 +258,7 @@ struct features {
     double novel, quiet, level;
 };
 
-/* NaN while the tails know too little; then they learn. */
+/* NaN while the tails have too few values; with `learn` they add these. */
 static double score_of(struct novelty *novelty, const struct features *features, bool learn) {
     bool knows = tail_knows(&novelty->novel);
     double score = (tail_unlikeliness(&novelty->novel, features->novel) +

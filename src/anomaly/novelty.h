@@ -59,7 +59,7 @@ size_t novelty_floats(size_t memory);
    `novelty` has an invalid count. */
 size_t novelty_contexts(const struct novelty *novelty, size_t memory);
 
-/* A stream begins. Seed 1 gives the memory of the published figures. */
+/* Starts a stream. Seed 1 gives the memory of the published figures. */
 void novelty_begin(struct novelty *novelty, uint64_t seed);
 
 /* The score >= 0 of the next finite value x, at that minute of the day (0 without time). NaN:

@@ -35,10 +35,10 @@ struct tail {
 
 void tail_begin(struct tail *tail);
 
-/* Whether it has seen enough values (more than 20, less the forgotten ones). */
+/* Whether it has enough values (more than 20, less the forgotten ones). */
 bool tail_knows(const struct tail *tail);
 
-/* >= 0; 0 while too few values are known. The feature is >= 0; infinity counts as the highest
+/* >= 0; 0 while it has too few values. The feature is >= 0; infinity counts as the highest
    bin. */
 double tail_unlikeliness(const struct tail *tail, double feature);
 

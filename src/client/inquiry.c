@@ -35,7 +35,7 @@ struct quest {
     int type;
     const char *peers[NAMES_MAX]; /* kinds that it accepts */
     const char *wanted;           /* description of the expected peer */
-    const char *other, *hint;     /* another kind of a daemon's socket, and advice for it */
+    const char *other, *hint;     /* another kind of daemon socket, and its advice */
     int trial;                    /* kind to try against an encrypted peer */
 };
 

@@ -99,7 +99,7 @@ static void drop_reply(struct runnel_request *r) {
     r->has_bytes = false;
 }
 
-/* Send the request once there is a connection. */
+/* Send the request once connected. */
 static void send_text(struct runnel_request *r) {
     if (r->stage != STAGE_SEND || zmq_send(r->socket, r->text, strlen(r->text), ZMQ_DONTWAIT) < 0)
         return;

@@ -278,7 +278,7 @@ struct runnel_sender_options {
     /* Callbacks from within the functions below; may be NULL. `tick` is called at least four
        times a second while one of them waits. If it returns false, the function ends with
        RUNNEL_STOPPED. The close of a push calls `tick` only after a signal: use a finite linger. */
-    void (*tell)(void *context, const struct runnel_report *report);
+    void (*report)(void *context, const struct runnel_report *report);
     bool (*tick)(void *context, bool connected);
     void *context;
 };
@@ -339,8 +339,8 @@ int runnel_send(struct runnel_sender *sender, const struct runnel_example *examp
    occasionally while you do. Waits at most `seconds` (0: not at all) for something to do. */
 int runnel_sender_poll(struct runnel_sender *sender, double seconds, struct runnel_error *error);
 
-/* As runnel_sender_poll, but also returns when the descriptor is readable or, with `writable`,
-   writable. Returns 1 if it is, else 0. */
+/* Works like runnel_sender_poll, but also returns when the descriptor is readable or, with
+   `writable`, writable. Returns 1 if it is, else 0. */
 int runnel_sender_poll_with(struct runnel_sender *sender, int descriptor, bool writable,
                             double seconds, struct runnel_error *error);
 

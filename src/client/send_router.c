@@ -44,13 +44,13 @@ struct held {
 struct window {
     uint64_t oldest, end, waiting;
     size_t bytes;
-    /* where to look for the next answer of each status */
+    /* position of the next answer of each status */
     uint64_t next_answered[WIRE_REJECTED + 1];
     size_t examples;
     struct held *ring[]; /* (examples,) example n has index n modulo `examples` */
 };
 
-/* Open a window for so many examples; 0: WINDOW_EXAMPLES. */
+/* Open a window for this number of examples; 0: WINDOW_EXAMPLES. */
 static int window_open(struct window **window, size_t examples, struct error *error) {
     if (examples == 0)
         examples = WINDOW_EXAMPLES;

@@ -20,8 +20,8 @@ struct runnel_example;
 struct send_hooks;
 struct send_other;
 
-/* As push_open, but it only connects. `window` is the largest number of unanswered examples, 0:
-   10,000. `counts` is kept up to date. */
+/* Works like push_open, but only connects. `window` is the largest number of unanswered examples,
+   0: 10,000. `counts` is kept up to date. */
 int router_open(struct router **router, const struct peer *peer, size_t window,
                 const struct send_hooks *hooks, struct runnel_counts *counts, struct error *error);
 

@@ -111,7 +111,7 @@ static void add_peer(struct push *push) {
         }
 }
 
-/* A peer is gone, with everything that it had not read. */
+/* A peer has disconnected; messages that it had not read are lost. */
 static void lose(struct push *push) {
     if (push->underway)
         send_report(push->hooks, &(struct runnel_report){.kind = RUNNEL_REPORT_LOST});
@@ -353,7 +353,7 @@ int runnel_sender_open(struct runnel_sender **sender, const struct runnel_peer *
     struct error why;
     if (!s)
         return peer_fail(error, EX_OSERR, "out of memory");
-    s->hooks = (struct send_hooks){o->tell, o->tick, o->context, 0};
+    s->hooks = (struct send_hooks){o->report, o->tick, o->context, 0};
     int status = -1;
     if (o->kind == RUNNEL_ROUTER && o->bind)
         peer_fail(error, EX_USAGE,

@@ -23,7 +23,7 @@ struct cluster {
     /* The rest is set by cluster.c. */
     bool begun;       /* the journal is replayed */
     size_t started;   /* number of partitions started */
-    uint64_t durable; /* the journal's position at the last look at places */
+    uint64_t durable; /* the journal's position at the last check of places */
     char *places;     /* texts for `status` */
     struct field_count *lags;
 };

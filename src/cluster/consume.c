@@ -242,7 +242,7 @@ double consume_away(const struct consume *consume) {
     return since ? (double)(clock_ns() - since) / (double)NS_PER_SECOND : 0;
 }
 
-#define WAIT_NS (NS_PER_SECOND / 10) /* between two looks for room */
+#define WAIT_NS (NS_PER_SECOND / 10) /* between two checks for room */
 
 /* ---- Decoding ---- */
 
@@ -560,7 +560,7 @@ static int start(struct consume *consume, struct error *error) {
 static int open_mapping(struct consume *consume, struct error *error) {
     struct mapping_options options;
     config_mapping(consume->config, consume->fields, &options);
-    options.say = log_info;
+    options.report = log_info;
     return mapping_open(&consume->mapping, &options, error);
 }
 

@@ -12,7 +12,7 @@
 #include "consume_ops.h"
 #include "fleet_kafka.h"
 
-#define LOOK_NS NS_PER_SECOND           /* between two commits or two looks at lags */
+#define LOOK_NS NS_PER_SECOND           /* between two commits or two queries of lags */
 #define SHORT_NS (10 * NS_PER_SECOND)   /* time until a partition that ends too early is an error */
 #define COUNT_NS (10 * NS_PER_SECOND)   /* between two queries of the number of partitions */
 #define WRITTEN_NS (10 * NS_PER_SECOND) /* time limit for a dead letter */
@@ -37,7 +37,7 @@ struct kafka {
     rd_kafka_t *client, *writer; /* the writer sends dead letters */
     bool assigned;               /* the assignment is up to date */
     bool reads;                  /* and is not empty */
-    uint64_t due, count_due;     /* time of the next look */
+    uint64_t due, count_due;     /* time of the next query */
     bool written;                /* the dead letter is written, or failed with this code */
     rd_kafka_resp_err_t refused;
     struct error fatal; /* text "": none */
@@ -320,7 +320,7 @@ static void note_lost(struct consume *consume, struct consume_partition *p, int6
     int64_t next = next_offset(p), count = low - next;
     log_warning("%s: %s: offsets %" PRId64 " to %" PRId64
                 " were deleted before they were read, up to %" PRId64
-                " message%s, by retention or by hand; raise the topic's retention.ms and "
+                " message%s, by retention or manually; raise the topic's retention.ms and "
                 "retention.bytes, or make the daemon faster",
                 consume->endpoint, p->stream, next, low - 1, count, count == 1 ? "" : "s");
     pthread_mutex_lock(&consume->mutex);

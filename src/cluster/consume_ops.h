@@ -29,7 +29,7 @@ struct consume_partition {
 
     /* Fields of the reading thread. */
     uint64_t reading;        /* the generation that it reads; 0 = none */
-    struct consume_place at; /* the newest message that it has queued, or knows to be deleted */
+    struct consume_place at; /* the newest message that it has queued, or that is deleted */
     uint64_t begun;          /* at.count when this generation began */
     bool counted;            /* Redis: at.count is exact */
     bool assigned, begins;   /* Kafka */

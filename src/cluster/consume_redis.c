@@ -19,7 +19,7 @@
 
 #define IDLE_NS NS_PER_SECOND         /* between two turns without streams to read */
 #define REST_NS (NS_PER_SECOND / 200) /* while the learning thread has messages */
-#define LOOK_NS NS_PER_SECOND         /* between two commits or two looks at the streams */
+#define LOOK_NS NS_PER_SECOND         /* between two commits or two queries of the streams */
 
 enum {
     READ_WORDS = 6, /* words of XREAD, without streams and ids */
@@ -37,7 +37,7 @@ enum {
 struct redis {
     struct url url;
     redisContext *context; /* created and freed under the mutex */
-    uint64_t due;          /* time of the next look */
+    uint64_t due;          /* time of the next query */
     bool counts;           /* the server counts added entries (Redis 7) */
     bool had_fleet;        /* a fleet has used the group; a fleet is running */
     bool fleet_reported;
@@ -491,7 +491,7 @@ static int look(struct consume *consume, struct consume_partition *p, bool betwe
                                                         : 0;
 }
 
-/* A writer may use NAME where NAME.0, NAME.1 are configured, or the other way round. Describes such
+/* A writer may use NAME where NAME.0, NAME.1 are configured, or vice versa. Describes such
    a stream that exists, or sets "". */
 static int find_mistaken(const struct consume *consume, const struct consume_partition *p,
                          char text[MISTAKEN_SIZE], struct error *error) {
@@ -693,7 +693,7 @@ static int read_entries(struct consume *consume, struct error *error) {
         return -1;
     bool none = reply->type != REDIS_REPLY_ARRAY;
     redis->bytes = 0;
-    if (reply->type == REDIS_REPLY_ERROR) /* the next look finds the stream */
+    if (reply->type == REDIS_REPLY_ERROR) /* the next query finds the stream */
         redis->due = 0;
     int status = take_reply(consume, reply, error);
     freeReplyObject(reply);

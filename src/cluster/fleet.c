@@ -50,7 +50,7 @@ struct fleet {
     uint64_t average_at; /* examples: the next average */
     struct {             /* The round in which others wait for this daemon. */
         uint64_t round;  /* 0: none */
-        double seen;     /* clock_seconds: when it was seen */
+        double seen;     /* clock_seconds: when the round was first received */
         uint64_t at;     /* number of examples then */
         bool passed;
     } waiting;
@@ -385,8 +385,8 @@ static int average(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-/* Gives up averaging while the broker is away. After a rollback or a restart of learning, too, the
-   next average is due at the next count. */
+/* Stops averaging while the broker is unavailable. After a rollback or a restart of learning, too,
+   the next average is due at the next count. */
 static void stop_averaging(struct daemon *daemon) {
     struct fleet *fleet = daemon->cluster->fleet;
     if (next_average(daemon) < fleet->average_at)

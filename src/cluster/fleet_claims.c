@@ -331,7 +331,7 @@ int claims_erase(struct claims *claims, size_t span, const char *key, struct err
     return put_text(claims, span, key, NULL, error);
 }
 
-/* Reads what the first span, that of GROUP.claims, has written. */
+/* Reads the records that the first span, that of GROUP.claims, has written. */
 static int follow_written(struct claims *claims, struct error *error) {
     const int64_t last = claims->client.spans[claims->span].last;
     if (last < claims->next) /* the topic was created again */

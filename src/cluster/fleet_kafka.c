@@ -42,7 +42,7 @@ struct kafka {
     bool known;                               /* the assignment is known */
     bool settled;                             /* the assignment has been stable since it joined */
     bool broken;                              /* it has to be joined again */
-    bool draining;                            /* everything is handed over before it is left */
+    bool draining;                            /* all partitions are handed over before leaving it */
     rd_kafka_resp_err_t reported;             /* the last error that was logged */
     rd_kafka_topic_partition_list_t *revoked; /* NULL: nothing has to be released */
     double info_due;                          /* clock_seconds: next report about this daemon */

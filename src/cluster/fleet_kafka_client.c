@@ -121,8 +121,8 @@ int kafka_make(struct fleet_client *kafka, rd_kafka_type_t type, rd_kafka_conf_t
     return -1;
 }
 
-/* Readers read committed messages, and of a span what is known to be committed. The end of a topic
-   includes open transactions. */
+/* Readers read only committed messages; for a span, only those known to be committed. The end of a
+   topic includes open transactions. */
 static int make_consumer(struct fleet_client *kafka, const char *wait, const char *isolation,
                          rd_kafka_t **client, struct error *error) {
     const char *const settings[][2] = {

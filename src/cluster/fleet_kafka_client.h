@@ -29,7 +29,7 @@ struct fleet_client {
     const struct fleet_self *self;
     char claims[KAFKA_TOPIC_SIZE], streams[KAFKA_TOPIC_SIZE], rounds[KAFKA_TOPIC_SIZE];
     uint64_t tag; /* the last tag */
-    /* the reader serves all but claims; NULL: not created */
+    /* the reader for everything except claims; NULL: not created */
     rd_kafka_t *follower, *reader, *writer;
     struct error fatal;       /* text "": none */
     struct kafka_aim aim;     /* the current operation, for error messages */

@@ -90,7 +90,7 @@ struct fleet_view {
     uint64_t version, round; /* round: the open one, from 1 */
     size_t arrived;          /* daemons that wait for its end */
     char *stream, *digest;   /* NULL: the fleet does not exist */
-    bool anew;               /* Redis was away: it may have lost what it acknowledged before */
+    bool anew;               /* Redis was unavailable, and may have lost acknowledged data */
     uint64_t jobs;           /* jobs that the worker had finished (fleet_worker.h) */
     size_t daemon_count, partition_count;
     struct fleet_daemon *daemons;       /* sorted by name */
@@ -128,7 +128,7 @@ struct fleet_commit {
     size_t partition;
     uint64_t claim;
     struct fleet_offset offset;
-    struct fleet_offset base; /* the last commit that the owner knows; 0: none */
+    struct fleet_offset base; /* the newest commit known to the owner; 0: none */
     uint64_t learned;         /* since the fleet began */
     uint64_t serial;          /* serial of the staged rows; 0: none */
     uint64_t rows;            /* number of staged rows, deletions included; one for each stream */

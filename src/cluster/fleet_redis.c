@@ -29,7 +29,7 @@ struct fleet_redis {
     const struct url *url;
     const struct fleet_self *self;
     redisContext *context; /* NULL: not connected */
-    bool anew;             /* reconnected since the last look: earlier changes may be lost */
+    bool anew;             /* reconnected since the last query: earlier changes may be lost */
     char prefix[FLEET_PREFIX_SIZE];
     char run[FLEET_ID_SIZE];
     char sha[FLEET_SCRIPTS][FLEET_SHA_SIZE]; /* "" = not loaded on this server */
@@ -569,7 +569,7 @@ static int stage(struct fleet_link *link, const struct fleet_commit *commit,
 
 /* ---- States ---- */
 
-/* Whether there are any, and all that were committed. */
+/* Stores the number of committed states that exist; 0 = none. Warns if some are missing. */
 static int look_at_states(struct fleet_redis *redis, size_t partition, uint64_t *committed,
                           struct error *error) {
     struct fleet_claim claim;

@@ -32,7 +32,7 @@ struct fleet_worker {
     int namesake_renewed;    /* how often that lease was renewed */
     double retry;            /* clock_seconds of the next attempt to join; 0: the name is free */
     double due;              /* clock_seconds of the next renewal */
-    double look_due;         /* clock_seconds of the next look without a change */
+    double look_due;         /* clock_seconds of the next query without a change */
     struct fleet_view known; /* the newest view, copied for the learning thread */
     double pause;            /* seconds to the next retry */
 
@@ -56,7 +56,7 @@ struct fleet_worker {
 static int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, struct error *error);
 
 #define SECOND ((double)NS_PER_SECOND)
-#define LOOK_INTERVAL 5.0 /* seconds between looks at other daemons' reports */
+#define LOOK_INTERVAL 5.0 /* seconds between queries of other daemons' reports */
 #define PAUSE_FIRST 0.05
 #define PAUSE_MAX 2.0
 #define NAMESAKE_PAUSE 1.0
@@ -250,7 +250,7 @@ static int join(struct fleet_worker *worker, const char *info, struct error *err
     return 0;
 }
 
-/* A broker that has lost data may not know this daemon any more. Returns as `join` does. */
+/* A broker that has lost data may also have lost this daemon. Returns as `join` does. */
 static int join_or_renew(struct fleet_worker *worker, const char *info, uint64_t *version,
                          struct error *error) {
     for (int tries = 0; tries < 2; tries++) {
@@ -474,7 +474,7 @@ void fleet_worker_close(struct fleet_worker **closed, bool leave) {
 enum {
     ROWS_A_RENEWAL = 4096, /* states between two checks of the lease */
     ROOM_FIRST = 1 << 16,  /* bytes */
-    ROUND_PAUSE_MS = 5,    /* between two looks at an open round */
+    ROUND_PAUSE_MS = 5,    /* between two queries of an open round */
     ROUND_PAUSE_MAX_MS = 100,
     MS = 1000000,
 };

@@ -26,7 +26,7 @@ int fleet_states_add(struct fleet_states *states, const struct fleet_row *row, s
 void fleet_states_done(struct fleet_states *states);
 
 enum fleet_job_kind {
-    FLEET_JOB_TAKE,   /* claims[count] as last seen, with their committed states */
+    FLEET_JOB_TAKE,   /* claims[count] as last received, with their committed states */
     FLEET_JOB_BEGIN,  /* the states of claims[count], which this daemon already has */
     FLEET_JOB_COMMIT, /* commits[count] with their states; release */
     FLEET_JOB_ENDED,  /* ended[count] */

@@ -829,8 +829,8 @@ int shares_come_back(struct daemon *daemon, struct fleet_job *job, struct error 
     for (size_t n = 0; n < job->count; n++)
         over += job->ended[n].is_over;
     if (over && json_array_size(list))
-        log_warning("lost %zu partition%s to another daemon, since this daemon was away for longer "
-                    "than fleet.lease; rolled back what it learned of %s since the last commit",
+        log_warning("lost %zu partition%s to another daemon, since this daemon was unavailable for "
+                    "longer than fleet.lease; rolled back the examples of %s since the last commit",
                     over, text_s(over), over == 1 ? "it" : "them");
     else if (over) /* they may have been handed over before a kill */
         log_info("%zu partition%s not owned any more; everything of %s was committed", over,

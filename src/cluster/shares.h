@@ -38,7 +38,7 @@ struct share {
         bool committed;
         struct fleet_offset offset;
     } begin;
-    struct share_end {  /* the newest claim that ended, and the end of what counts */
+    struct share_end {  /* the newest claim that ended, and the end of its valid examples */
         uint64_t claim; /* 0 = none */
         struct fleet_offset offset;
     } end;
@@ -81,7 +81,7 @@ int shares_released(struct daemon *daemon, struct fleet_job *job, struct error *
 /* Starts reading newly claimed partitions with these states. */
 int shares_begin(struct daemon *daemon, struct fleet_job *job, struct error *error);
 
-/* Handles the ends of lost claims, and of earlier ones. */
+/* Handles the ends of lost claims and of earlier claims. */
 int shares_come_back(struct daemon *daemon, struct fleet_job *job, struct error *error);
 int shares_compare_ends(struct daemon *daemon, struct fleet_job *job, struct error *error);
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Number of characters for so many bytes, without a terminating zero. */
+/* Number of characters for this number of bytes, without a terminating zero. */
 static inline size_t base64_size(size_t bytes) {
     return (bytes + 2) / 3 * 4;
 }

@@ -7,7 +7,7 @@
 
 enum { CHECK_EVERY = 10000 /* instructions of SQLite's virtual machine */ };
 
-/* The transaction of a writer stays open for long, that of a reader only while it reads. */
+/* A writer's transaction stays open for a long time, a reader's only while it reads. */
 static int begin_statement(unsigned event, void *context, void *statement, void *text) {
     struct database_clock *clock = context;
     sqlite3 *file = sqlite3_db_handle(statement);

@@ -1,4 +1,4 @@
-/* One checked example on its way from ingest to the learner. Plain data: the bytes belong to
+/* One checked example, from ingest to the learner. Plain data: the bytes belong to
    ingest and are valid until its next call. */
 #ifndef RUNNEL_EXAMPLE_H
 #define RUNNEL_EXAMPLE_H

@@ -15,7 +15,7 @@ format_function format_exact;
 format_function format_setting;
 /* 3 digits, at most 5 columns: 20.0 950 12.3k. */
 format_function format_rate;
-/* Exact up to `width` columns, else as format_rate. */
+/* Exact up to `width` columns, else like format_rate. */
 char *format_count(char text[FORMAT_SIZE], double value, int width);
 /* Exact, with separators: 1,234,567. */
 format_function format_grouped;

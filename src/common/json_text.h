@@ -37,7 +37,7 @@ void json_text_count(struct json_text *text, const char *key, uint64_t count);
 void json_text_flag(struct json_text *text, const char *key, bool flag);
 void json_text_null(struct json_text *text, const char *key);
 
-/* Bytes of UTF-8. In other bytes each one that is not ASCII becomes '?'. */
+/* The bytes of a text. If it is not valid UTF-8, '?' replaces each byte that is not ASCII. */
 void json_text_string(struct json_text *text, const char *key, const char *bytes, size_t size);
 
 /* A value that is already JSON text; null if it is NULL. */

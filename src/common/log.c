@@ -28,7 +28,7 @@ line(int priority, const char *level, const char *format, va_list arguments) {
     char text[LINE_SIZE];
     vsnprintf(text, sizeof text, format, arguments);
     text_clean(text); /* so that quoted text cannot add lines */
-    /* One call, so that lines stay whole. */
+    /* One call writes the whole line. */
     if (to_journal())
         fprintf(stderr, "<%d>%s%s\n", priority, level, text);
     else

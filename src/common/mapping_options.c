@@ -7,7 +7,7 @@
 #include "moment.h"
 #include "wire.h"
 
-/* Members between dots, none of them empty. */
+/* Members separated by dots; a member must not be empty. */
 static bool is_path(const char *path) {
     size_t size = strlen(path);
     return size > 0 && size < MAPPING_PATH_SIZE && path[0] != '.' && path[size - 1] != '.' &&

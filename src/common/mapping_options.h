@@ -23,7 +23,7 @@ struct mapping_options {
     const char *format;     /* format of the time: common/moment.h */
     bool strict;            /* other fields are an error */
     const struct mapping_names *names;
-    void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+    void (*report)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
 
 /* Number of bytes of the column's name in COLUMN=PATH; 0: invalid. */

@@ -202,8 +202,8 @@ static bool refuse_unclear(struct time_reader *reader, const char *text, const s
 
 static void report_order(struct time_reader *reader, const char *text) {
     if (reader->order && !(reader->reported & ORDER_REPORTED))
-        reader->say("%s: dates like %.*s begin with the %s", reader->name, FOUND_MAX, text,
-                    reader->order == TIME_DAY_FIRST ? "day" : "month");
+        reader->report("%s: dates like %.*s begin with the %s", reader->name, FOUND_MAX, text,
+                       reader->order == TIME_DAY_FIRST ? "day" : "month");
     reader->reported |= reader->order ? ORDER_REPORTED : 0;
 }
 
@@ -233,8 +233,8 @@ static bool settle_order(struct time_reader *reader, const char *text, struct da
 
 static double from_unit(struct time_reader *reader, const char *text, double number, size_t unit) {
     if (unit > 0 && !(reader->reported & 1u << unit))
-        reader->say("%s: %.*s and similar numbers are Unix %s", reader->name, FOUND_MAX, text,
-                    UNITS[unit].label);
+        reader->report("%s: %.*s and similar numbers are Unix %s", reader->name, FOUND_MAX, text,
+                       UNITS[unit].label);
     reader->reported |= 1u << unit;
     return number / UNITS[unit].per_second;
 }

@@ -21,7 +21,7 @@ struct time_reader {
     const char *option; /* name of the option for the format: "--time-format" */
     const char *name;   /* name of the column or field, for notices */
     /* prints a notice */
-    void (*say)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+    void (*report)(const char *format, ...) __attribute__((format(printf, 1, 2)));
     enum time_order order; /* order of day and month; known after the first unambiguous date */
     unsigned reported;     /* a set of reported units and orders */
     bool begun;            /* a number was read */

@@ -515,7 +515,7 @@ void options_help(const struct command_line *line, FILE *to, int width) {
 
 /* ---- bash ---- */
 
-/* bash splits words at '=', so that --option=VALUE comes as three. */
+/* bash splits words at '=', so that --option=VALUE arrives as three words. */
 static const char bash_begin[] =
     "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i command=\n"
     "    if [[ $word == = ]]; then\n"
@@ -612,7 +612,7 @@ static void bash_commands(const struct command_line *line, FILE *to) {
     fputs("    esac\n", to);
 }
 
-/* The options that each command has beside those of all. */
+/* The options of each command, in addition to common options. */
 static void bash_own(const struct command_line *line, FILE *to, bool values) {
     fputs("    case $command in\n", to);
     for (size_t i = 0; line->commands[i]; i++) {
@@ -731,7 +731,7 @@ static void zsh_options(FILE *to, const struct command_line *line, const char *i
             zsh_option(to, row, indent);
 }
 
-/* After the first operand, what its command takes. */
+/* Completes the command, and then the operands of this command. */
 static void zsh_commands(const struct command_line *line, FILE *to) {
     fputs(" \\\n    '1:command:((", to);
     for (size_t i = 0; line->commands[i]; i++) {
@@ -878,7 +878,7 @@ static void write_fish(const struct command_line *line, FILE *to) {
         fish_options(to, line->name, line->groups[g].rows, "");
     if (line->commands) {
         fish_commands(line, to, function);
-    } else if (*line->operands) {
+    } else if (line->complete != COMPLETE_NOTHING) {
         fprintf(to, "complete -c %s", line->name);
         fish_action(to, line->complete, line->words);
         fputc('\n', to);

@@ -9,7 +9,7 @@
        static const struct option_row rows[] = {
            {"connect", 'c', "ENDPOINT", "the daemon's socket",
             OPTION_TEXT(struct options, endpoint)},
-           {"timeout", 't', "SECONDS", "wait so long", OPTION_SECONDS(struct options, timeout)},
+           {"timeout", 't', "SECONDS", "maximum wait", OPTION_SECONDS(struct options, timeout)},
            {"json", 'j', NULL, "print JSON", OPTION_FLAG(struct options, json)},
            OPTIONS_END,
        };

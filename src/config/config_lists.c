@@ -249,8 +249,8 @@ const struct config_key config_column_keys[COLUMN_KEYS] = {
                         .fallback = "share", OF_SYMBOL, .what = "treatment of a word beyond the "
                                                                 "capacity"},
     [COLUMN_FORGET] = {"vocabulary.forget", &value_choice, OF(vocabulary.lru), .words = "none|lru",
-                       .fallback = "none", OF_SYMBOL, .what = "which word is forgotten when all "
-                                                              "symbols are in use"},
+                       .fallback = "none", OF_SYMBOL, .what = "word to forget when all symbols "
+                                                              "are in use"},
     [COLUMN_HASH] = {"hash", &value_size, OF(hash), RANGE(1, INPUT_MAX), .fallback = "0", OF_SYMBOL,
                      .what = "number of symbols that words are hashed to"},
     [COLUMN_PERIOD] = {"period", &value_real, OF(period), RANGE(1e-9, 1e12), .fallback = "0", OF_CYCLE,

@@ -8,7 +8,7 @@
 
 enum {
     DEPTH_MAX = 16,     /* nesting of mappings and lists: several times that of any key */
-    ANCHORS_MAX = 1000, /* libyaml compares each one with all earlier ones */
+    ANCHORS_MAX = 1000, /* libyaml compares each anchor with all earlier ones */
 };
 
 static int __attribute__((format(printf, 3, 4)))

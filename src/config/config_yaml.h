@@ -1,5 +1,5 @@
 /* Texts in YAML: a document of libyaml, its nodes, and errors with positions. The cost of a text
-   is limited, because it may come from a stranger. */
+   is limited, because its author may be unknown. */
 #ifndef RUNNEL_CONFIG_YAML_H
 #define RUNNEL_CONFIG_YAML_H
 

@@ -144,7 +144,7 @@ static size_t list_begins(const struct daemon *daemon, uint64_t begins[CHECKPOIN
     return usable;
 }
 
-/* Finds the example with the step that is followed by `ago` steps; SIZE_MAX: not among these. */
+/* Returns the example with the step that is `ago` steps before the last; SIZE_MAX: not found. */
 static size_t find_step(const struct search *search, uint64_t ago) {
     for (size_t n = search->count; n-- > 0;) {
         if (search->examples[n].steps > ago)

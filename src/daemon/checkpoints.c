@@ -181,7 +181,7 @@ static int failed(struct daemon *daemon, const struct error *error) {
     return run_break(daemon);
 }
 
-/* Connections of strangers use all descriptors; they will end. */
+/* Unauthenticated connections use all descriptors; they will end. */
 static int postpone(struct daemon *daemon, const struct error *error) {
     struct checkpoints *checkpoints = daemon->checkpoints;
     if (checkpoints->postponed == 0)

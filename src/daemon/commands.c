@@ -142,7 +142,7 @@ static int status(void *context, const json_t *request, struct control_answer *a
     return 0;
 }
 
-/* Replies with the configuration in force and its source. */
+/* Replies with the current configuration and its source. */
 static int config(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     (void)request;
@@ -382,7 +382,7 @@ static int forget_states(struct daemon *daemon, json_t *streams, struct control_
     return 0;
 }
 
-/* Keeps what the network learned of the stream, and its examples in the journal. */
+/* The network's parameters and the stream's examples in the journal stay. */
 static int forget(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     struct daemon *daemon = context;

@@ -1,6 +1,6 @@
 /* Entries of the journal that are left out of learning. A rollback is itself an entry that leaves
-   out earlier entries and stays in force. Nothing is deleted, and every replay of the journal leads
-   to the same state. */
+   out earlier entries and stays effective. Nothing is deleted, and every replay of the journal
+   leads to the same state. */
 #ifndef RUNNEL_LEFT_OUT_H
 #define RUNNEL_LEFT_OUT_H
 

@@ -242,7 +242,7 @@ int moving_import(void *context, const json_t *request, struct control_answer *a
     if (words_lexicons(learner_host(daemon->learner)))
         return error_set(
             error, EX_USAGE,
-            "import: a model with a vocabulary cannot replace its parameters in flight, because "
+            "import: a model with a vocabulary cannot replace its parameters at run time, because "
             "their rows belong to words; use model.initial, which also loads the words");
     int status = pieces_take(pieces, request, numbers * sizeof(float) + EXPORT_HEAD, error);
     if (status <= 0)

@@ -1,6 +1,6 @@
-/* The daemon's parts, for the files of this room. daemon.c opens and closes the shared objects in
-   struct daemon. State that changes while the daemon runs belongs to one file each; others call its
-   functions. Each part calls only the parts above it:
+/* The daemon's parts, for the files of this directory. daemon.c opens and closes the shared objects
+   in struct daemon. Each file owns its part of the changing state; others call its functions. Each
+   part calls only the parts above it:
 
      announce       events, and the topic `status`
      alarms         the event `anomaly`
@@ -53,7 +53,7 @@ struct daemon {
     struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
     struct cluster *cluster;         /* NULL unless examples.redis or examples.kafka is set */
 
-    /* Includes values set in flight or reloaded. settings.c writes it. */
+    /* Includes values set at run time or reloaded. settings.c writes it. */
     const struct config *config;
 
     /* Only learning.c writes these. */

@@ -194,9 +194,8 @@ const char *run_stop_reason(const struct daemon *daemon) {
     return daemon->run->stop_reason;
 }
 
-/* A daemon that has not replayed all of its journal can take nothing more, since new examples come
-   later. Examples that are not acknowledged or not in the journal are sent or read again, so
-   neither case waits for them. */
+/* A daemon that has not replayed all of its journal cannot accept new examples. Examples that are
+   not acknowledged or not in the journal are sent or read again, so neither case waits for them. */
 bool run_is_drained(const struct daemon *daemon, bool idle) {
     const struct run *run = daemon->run;
     return run->stopping &&

@@ -37,7 +37,7 @@ void run_stop(struct daemon *daemon, const char *reason);
 bool run_is_stopping(const struct daemon *daemon);
 const char *run_stop_reason(const struct daemon *daemon);
 
-/* Returns whether a daemon that stops has finished learning; `idle`: no example for a while. */
+/* Returns whether a daemon that stops has finished learning; `idle`: no recent example. */
 bool run_is_drained(const struct daemon *daemon, bool idle);
 
 /* Returns whether the state changed. */

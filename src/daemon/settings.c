@@ -1,4 +1,4 @@
-/* The configuration in force, and what changes it in flight: `set`, `reset`, and their replay. */
+/* The current configuration, and its changes at run time: `set`, `reset`, and their replay. */
 
 #include "settings.h"
 
@@ -25,7 +25,7 @@
 #include "parts/anomalies.h"
 #include "run.h"
 
-/* The keys that affect learning and can change in flight. */
+/* The keys that affect learning and can change at run time. */
 #define RATE_KEY "learning.optimizer.rate"
 #define CLIP_KEY "learning.clip"
 #define THRESHOLD_KEY "anomaly.threshold"
@@ -49,7 +49,7 @@ enum { LINE_SIZE = 1024 };
 struct settings {
     const struct config_source *source;
     struct config configured; /* the configuration as loaded last */
-    struct config current;    /* the same with the values set in flight */
+    struct config current;    /* the same with the values set at run time */
     char *json, *tags;        /* the current configuration as text; NULL: out of memory */
 };
 
@@ -117,7 +117,7 @@ char *settings_yaml(const struct daemon *daemon) {
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return NULL;
-    fprintf(out, "# The configuration in force of runneld %s, digest %s\n", PACKAGE_VERSION,
+    fprintf(out, "# The current configuration of runneld %s, digest %s\n", PACKAGE_VERSION,
             daemon->config->digest);
     write_comment(out, "read from ", source->path);
     for (size_t n = 0; n < source->override_count; n++)

@@ -1,4 +1,4 @@
-/* The configuration in force (struct daemon's `config`) and all changes of it while the daemon
+/* The current configuration (struct daemon's `config`) and all changes of it while the daemon
    runs: `set`, `reset`, SIGHUP, and at a start the changes of the file since the checkpoint. */
 #ifndef RUNNEL_SETTINGS_H
 #define RUNNEL_SETTINGS_H
@@ -21,7 +21,7 @@ void settings_update_rates(struct daemon *daemon);
 /* The source of the configuration. */
 const struct config_source *settings_source(const struct daemon *daemon);
 
-/* The configuration in force as text. JSON objects of all values and of the tags, valid until the
+/* The current configuration as text. JSON objects of all values and of the tags, valid until the
    next change; and as YAML for a daemon, to be freed, with comments for its source and the values
    set in flight. NULL: out of memory. */
 const char *settings_json(const struct daemon *daemon);

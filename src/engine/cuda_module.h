@@ -38,7 +38,7 @@ struct cuda_device {
 /* Measured speeds of a device, in seconds, or bytes per second. */
 struct cuda_figures {
     struct cuda_device device;
-    double graph_launch; /* a graph of one empty node, until the host sees its end */
+    double graph_launch; /* a graph of one empty node, until the host detects its end */
     double node;         /* each further empty node of a chain in a graph */
     double grid_barrier; /* a barrier of a cooperative grid with one block per multiprocessor */
     double cluster;      /* an exchange in a thread-block cluster; 0: not supported */

@@ -73,7 +73,7 @@ struct forecast_closed {
 struct forecast_step {
     uint64_t number;                   /* number of the stream's step, from 0 */
     const struct forecast_horizon *of; /* (horizons,) */
-    bool closes;                       /* the step of the furthest horizon before has all targets */
+    bool closes; /* the step before by the furthest horizon now has all targets */
     const struct forecast_closed *closed; /* (horizons,) its targets */
 
     const double *x;      /* missing values held; 0 without any value */

@@ -22,7 +22,7 @@ double *least_squares_weights(const struct least_squares *ls, double *block) {
     return block + ls->inputs * ls->stride;
 }
 
-/* P, with nothing left to subtract. */
+/* Initializes P, without pending subtractions. */
 static void begin_covariance(const struct least_squares *ls, double *p) {
     double *t = p + (ls->inputs + ls->outputs) * ls->stride;
     memset(p, 0, ls->inputs * ls->stride * sizeof *p);

@@ -8,7 +8,7 @@
 struct changes {
     uint64_t known;       /* all changes after this entry are known */
     uint64_t *marks;      /* (slots,) the entry that changed the stream in the slot */
-    struct streams *left; /* streams that are gone, oldest first */
+    struct streams *left; /* removed streams, oldest first */
     uint64_t *left_with;  /* (slots,) of `left` */
 };
 
@@ -49,7 +49,7 @@ void changes_begin(struct changes *changes, const struct streams *streams, uint6
     changes->known = position;
 }
 
-/* Drops the oldest of the streams that are gone. */
+/* Drops the oldest of the removed streams. */
 static void drop(struct changes *changes) {
     uint32_t oldest = streams_oldest(changes->left);
     if (changes->left_with[oldest] > changes->known)

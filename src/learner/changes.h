@@ -1,5 +1,5 @@
-/* Records which streams have changed since an entry of the journal, and which are gone: copies of
-   the others elsewhere are still valid. Allocates only on opening; NULL is allowed and records
+/* Records which streams have changed since an entry of the journal, and which were removed: copies
+   of the others elsewhere are still valid. Allocates only on opening; NULL is allowed and records
    nothing.
 
    A change belongs to the entry that is being learned: the newest entry plus one, until
@@ -20,7 +20,7 @@ void changes_close(struct changes **changes);
 /* Starts at this entry: all streams count as changed with it, in the order of their use. */
 void changes_begin(struct changes *changes, const struct streams *streams, uint64_t position);
 
-/* Record the entry that changes the stream in a slot; the entry with which a stream is gone; and
+/* Record the entry that changes the stream in a slot; the entry that removes a stream; and
    that a stream is new. */
 void changes_mark(struct changes *changes, uint32_t slot, uint64_t position);
 void changes_remove(struct changes *changes, const char *key, size_t key_size, uint64_t position);
@@ -33,7 +33,7 @@ uint64_t changes_of(const struct changes *changes, uint32_t slot);
 /* Returns the entry after which all changes are known; UINT64_MAX without records. */
 uint64_t changes_known(const struct changes *changes);
 
-/* Returns the streams that are gone, by slots of this table; and the entry of each. */
+/* Returns the removed streams, by slots of this table; and the entry of each. */
 const struct streams *changes_left(const struct changes *changes);
 uint64_t changes_left_with(const struct changes *changes, uint32_t slot);
 

@@ -47,7 +47,7 @@ enum { LEARNER_FORECASTS_MAX = 128 }; /* experts and members of scale: forecast 
 
 #define LEARNER_ALL SIZE_MAX /* all members */
 
-/* Set values of one member or all in flight; the learner flushes first. */
+/* Set values of one member or all at run time; the learner flushes first. */
 int learner_set_rate(struct learner *learner, size_t member, double rate, struct error *error);
 int learner_set_clip(struct learner *learner, size_t member, double clip, struct error *error);
 void learner_want_outputs(struct learner *learner, bool wanted);
@@ -108,7 +108,7 @@ size_t learner_member_named(const struct learner *learner, const char *name, siz
    always keeps them. */
 int learner_keep_truths(struct learner *learner, bool wanted, struct error *error);
 
-/* Returns whether anomaly detection is on; sets its threshold in flight. */
+/* Returns whether anomaly detection is on; sets its threshold at run time. */
 bool learner_watches(const struct learner *learner);
 /* Returns why it is off although the preset requests it; otherwise "". */
 const char *learner_watches_not(const struct learner *learner);

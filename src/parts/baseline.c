@@ -136,7 +136,7 @@ static double rate_of(double sum, double count) {
     return (sum + 0.5) / (count + 1);
 }
 
-/* Returns the share of a class with its count in a state's targets. */
+/* Returns the relative frequency of a class among a state's targets. */
 static double share_of(const struct baseline *b, const double *state, size_t id) {
     if (id + 1 >= b->classes && id + 1 < b->numbers)
         return 0;

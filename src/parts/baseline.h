@@ -36,7 +36,7 @@ void baseline_close(struct baseline **baseline);
 void baseline_begin(struct baseline *baseline, uint32_t slot);
 void baseline_lost(struct baseline *baseline, uint32_t slot);
 
-/* CLASSES: only the first `known` classes and the last one take part. baseline_forget_class: an id
+/* CLASSES: only the first `known` classes and the last one are in use. baseline_forget_class: an id
    becomes another class, which the slot's stream has never had. */
 void baseline_set_classes(struct baseline *baseline, size_t known);
 void baseline_forget_class(struct baseline *baseline, uint32_t slot, size_t id);

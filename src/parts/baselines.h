@@ -11,8 +11,8 @@ struct part_host;
    prediction_of; NULL without a baseline. Only when outputs are wanted. */
 const double *baselines_prediction(const struct part_host *host, size_t score);
 
-/* The first `known` classes take part from now on; an id becomes another class, which no stream has
-   had. */
+/* Baselines use the first `known` classes from now on. baselines_forget_class removes an id from
+   the counts of all streams, because it becomes another class. */
 void baselines_set_classes(const struct part_host *host, size_t known);
 void baselines_forget_class(const struct part_host *host, uint32_t id);
 

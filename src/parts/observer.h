@@ -103,7 +103,7 @@ struct learned {
     const struct anomaly_result *anomaly;
     /* (members,) of (layers,); NULL: not requested. */
     const struct layer_statistics *const *measured;
-    size_t streams; /* streams in memory after it */
+    size_t streams; /* streams in memory after the update */
 };
 
 /* Returns whether its predictions were requested: see prediction.h. */

@@ -89,7 +89,7 @@ struct step {
     union value *values;     /* (x_size,) initially x; parts rewrite it */
     union value *input;      /* (features,) of the first network: `values` without encoding */
     const void *original;    /* (target_size,) targets in x, as received, perhaps unaligned */
-    const union value *seen; /* (target_size,) the same as networks receive them */
+    const union value *seen; /* (target_size,) targets in the form for networks */
 };
 
 /* A target of an open step, while the example that contains it is planned. */
@@ -221,7 +221,7 @@ struct part_host {
 
     size_t forecasts;      /* forecasts in the mixture, experts and members (experts) */
     uint64_t appeared;     /* classes that had appeared before the example (words) */
-    size_t known_classes;  /* classes that take part; SIZE_MAX: all (words) */
+    size_t known_classes;  /* classes in use; SIZE_MAX: all (words) */
     size_t hidden_classes; /* classes whose biases are not learned (words) */
 
     struct part *parts; /* (part_count,) */

@@ -626,7 +626,7 @@ static void words_target(void *self, const struct target_arrival *target) {
         target->value->id = target_of(words, target->value->id, target->classes);
 }
 
-/* Classes of this example take part from now on. */
+/* Baselines use the classes of this example from now on. */
 static int words_taken(void *self, struct error *error) {
     struct words *words = self;
     uint32_t first = 0, count = 0; /* consecutive ids, as new words get */

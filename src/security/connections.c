@@ -237,7 +237,7 @@ static void limit_bytes(struct security *security, struct connection *c, uint64_
         security_end_for(security, c, SECURITY_QUOTA_BYTES);
 }
 
-/* The connection of a message; NULL: it is gone. Messages may outlive their connection, whose
+/* The connection of a message; NULL: it has ended. Messages may outlive their connection, whose
    descriptor may already belong to another one. */
 static struct connection *sender(struct security *security, enum socket_role role,
                                  zmq_msg_t *message) {

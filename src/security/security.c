@@ -608,7 +608,7 @@ static const char *const failure_texts[SECURITY_FAILURES] = {
     [SECURITY_BROKEN_OFF] = "it disconnected or timed out in the handshake, as clients without "
                             "keys do",
     [SECURITY_CONNECTIONS] = "too many connections, or too many without a handshake",
-    [SECURITY_SUBSCRIPTIONS] = "it sends more than subscriptions to topics",
+    [SECURITY_SUBSCRIPTIONS] = "it sends messages other than subscriptions to topics",
     [SECURITY_QUOTA_CONNECTIONS] = "its key exceeds security.quota.connections",
     [SECURITY_QUOTA_BYTES] = "its key exceeds security.quota.bytes",
     [SECURITY_QUOTA_WAITING] = "its key exceeds security.quota.waiting",

@@ -117,8 +117,8 @@ void security_end_subscriber(struct security *security, int descriptor, uint64_t
    the largest valid one. `turns`: many messages may wait, and are taken later. */
 void security_limit_messages(struct security *security, int role, size_t most, bool turns);
 
-/* The owner of the socket has taken a message of so many bytes and frames from that descriptor,
-   -1 = unknown. 0 frames: the queue is empty. */
+/* The owner of the socket has received a message of this size and number of frames from that
+   descriptor, -1 = unknown. 0 frames: the queue is empty. */
 void security_taken(struct security *security, int role, int descriptor, size_t bytes,
                     size_t frames);
 

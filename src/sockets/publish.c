@@ -164,7 +164,7 @@ struct publish_thread {
 
 /* ---- Subscriptions ---- */
 
-static void tell(struct publish_thread *thread, bool status) {
+static void notify(struct publish_thread *thread, bool status) {
     unsigned wanted = 0;
     for (size_t i = 0; i < thread->count; i++)
         for (unsigned t = 0; t < TOPICS; t++)
@@ -308,7 +308,7 @@ static bool process_reports(struct publish_thread *thread) {
     if (gone)
         forget_gone(thread);
     if (taken > 0)
-        tell(thread, status);
+        notify(thread, status);
     return more;
 }
 
@@ -474,7 +474,7 @@ int publish_renew(struct publish *publish, struct security *security,
     struct error again;
     publish_thread_stop(&publish->thread);
     int result = endpoint_renew(publish->socket, security, config, key, publish->endpoint, error);
-    /* Also after a failure: there may still be messages to publish. */
+    /* Start it after a failure, too: messages may still wait for publishing. */
     if (publish_thread_start(&publish->thread, publish->socket, publish->queue, security,
                              result ? &again : error))
         result = -1;

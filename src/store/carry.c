@@ -53,7 +53,7 @@ void carry_close(struct carry **carry) {
     *carry = NULL;
 }
 
-/* Takes the object over; NULL: out of memory. The command always fits into the journal. */
+/* Appends the command and frees it; NULL: out of memory. It always fits into the journal. */
 static int append(struct carry *carry, enum journal_kind kind, json_t *command,
                   struct error *error) {
     char *text = json_dumps(command, JSON_COMPACT);

@@ -795,7 +795,7 @@ static int check_format(const struct checkpoint_source *source, struct error *er
 }
 
 /* Returns whether only state that can start from scratch differs. All daemons of a fleet must learn
-   alike. */
+   in the same way. */
 static bool lasts(struct checkpoint_layout *layout, const struct safetensors *file,
                   const struct config *config, const char *digest) {
     const char *lasting = safetensors_metadata(file, "lasting");

@@ -582,8 +582,7 @@ static int check_end(const struct journal *journal, const struct journal_options
             error, EX_IOERR,
             "the journal %s ends at entry %" PRIu64 ", before the checkpoint's entry %" PRIu64
             ": restore the journal that belongs to the checkpoint, with its -wal, or " ACCEPT
-            ": it continues after the checkpoint, and missing examples are learned again if they "
-            "are sent again",
+            " to continue after the checkpoint; missing examples must be sent again",
             journal->path, newest, options->checkpoint);
     if (journal_check_range(journal->path, options->checkpoint, journal->totals.oldest, newest,
                             error))

@@ -154,7 +154,7 @@ struct template {
     size_t count;
 };
 
-/* Lines with so many words and this first word. */
+/* Lines with this number of words and this first word. */
 struct branch {
     char *word; /* owned; NULL: for all words without a branch of their own */
     uint32_t *templates;

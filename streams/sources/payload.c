@@ -172,7 +172,7 @@ int fields_open(struct mapping **mapping, const struct source *source, struct er
                                                   .format = fields->time_format,
                                                   .strict = source->strict,
                                                   .names = &NAMES,
-                                                  .say = feed_print},
+                                                  .report = feed_print},
                         error);
 }
 

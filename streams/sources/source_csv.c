@@ -425,7 +425,7 @@ static int select_time(struct csv *csv, struct error *error) {
     if (time_check(csv->times.format, error) < 0)
         return error_prefix(error, "--time-format");
     csv->times.option = "--time-format";
-    csv->times.say = feed_print;
+    csv->times.report = feed_print;
     if (!list)
         return csv->times.format
                    ? error_set(error, EX_USAGE, "--time-format: requires --time COLUMN")

@@ -371,7 +371,7 @@ static int check_fields(struct journal *journal, struct error *error) {
 }
 
 static int seek(struct journal *journal, struct error *error) {
-    struct time_reader reader = {.option = "or now", .name = "--since", .say = feed_print};
+    struct time_reader reader = {.option = "or now", .name = "--since", .report = feed_print};
     char why[TIME_WHY_SIZE];
     double time = clock_unix();
     const char *since = journal->since;

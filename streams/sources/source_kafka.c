@@ -108,7 +108,7 @@ static int open_kafka(struct source *source, char **operands, struct error *erro
     struct kafka *kafka = (struct kafka *)source;
     const char *const settings[][2] = {
         {"enable.auto.commit", "false"},      {"enable.auto.offset.store", "false"},
-        {"max.poll.interval.ms", "86400000"}, /* a daemon may be away for a long time */
+        {"max.poll.interval.ms", "86400000"}, /* a daemon may be unavailable for a long time */
         {"session.timeout.ms", "10000"},      {"group.id", kafka->group},
         {"auto.offset.reset", kafka->from},
     };

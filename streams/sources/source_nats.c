@@ -47,7 +47,7 @@ struct nats {
     jsCtx *jetstream;
     natsSubscription *subscription;
     double received_at;               /* clock_seconds of the newest message */
-    uint64_t seen;                    /* number of the newest message taken, 0 = none */
+    uint64_t seen;                    /* number of the newest received message, 0 = none */
     uint64_t settled_to;              /* all messages up to this number are settled, 0 = none yet */
     struct delivered *first, **after; /* the list, and its end */
     struct payload *payload;

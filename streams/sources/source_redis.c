@@ -542,7 +542,7 @@ static const struct option_row OPTIONS[] = {
     {"batch", 0, "N", "entries per request (default 500)",
      OPTION_COUNT(struct redis, reader.batch, 1, 100000)},
     {"take-over", 0, "SECONDS",
-     "at the start, send entries that other consumers have not acknowledged for so many seconds "
+     "at the start, send entries that other consumers have not acknowledged for this time "
      "(default 60)",
      OPTION_SECONDS(struct redis, reader.take_over)},
     PAYLOAD_OPTIONS(struct redis),

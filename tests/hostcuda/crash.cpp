@@ -18,7 +18,7 @@ void report_trap(int, siginfo_t *info, void *) {
     sigaction(SIGILL, &before_traps, nullptr);
 }
 
-void say(int, siginfo_t *info, void *) {
+void on_crash(int, siginfo_t *info, void *) {
     if (current) {
         report("%s: bad access to %p", whereabouts().c_str(), info->si_addr);
     } else if (is_device(info->si_addr)) {
@@ -32,14 +32,14 @@ void say(int, siginfo_t *info, void *) {
 void watch_accesses() {
 #if !defined(__SANITIZE_ADDRESS__)
     struct sigaction now;
-    if (sigaction(SIGSEGV, nullptr, &now) != 0 || now.sa_sigaction == say) {
+    if (sigaction(SIGSEGV, nullptr, &now) != 0 || now.sa_sigaction == on_crash) {
         return;
     }
     stack_t alternate = {};
     alternate.ss_sp = stack;
     alternate.ss_size = sizeof stack;
     struct sigaction ours = {};
-    ours.sa_sigaction = say;
+    ours.sa_sigaction = on_crash;
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigaltstack(&alternate, nullptr);
     before = now;
@@ -47,7 +47,7 @@ void watch_accesses() {
     ours.sa_sigaction = report_trap;
     sigaction(SIGILL, &ours, &before_traps);
 #else
-    (void)say;
+    (void)on_crash;
     (void)report_trap;
     (void)stack;
 #endif

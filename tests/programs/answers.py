@@ -1,4 +1,4 @@
-"""A server over HTTP for the feeders that ask one."""
+"""An HTTP server for tests of feeders that poll one."""
 import gzip
 import http.server
 import socket
@@ -6,7 +6,7 @@ import threading
 
 
 class Answers:
-    """A server whose answers are `text` and `status`. The port stays ours while it is stopped."""
+    """A server that answers with `text` and `status`. It keeps its port while it is stopped."""
 
     def __init__(self, text, status=200, wanted=None):
         self.text, self.status, self.wanted, self.asked = text, status, wanted, []
@@ -67,9 +67,9 @@ class Answers:
 
 
 def await_text(process, text):
-    """Read its sentences up to that one."""
-    said = []
-    while not said or text not in said[-1]:
-        said.append(process.stderr.readline().decode())
-        assert said[-1], said
-    return said
+    """Reads lines of stderr up to the first that contains the text, and returns them."""
+    lines = []
+    while not lines or text not in lines[-1]:
+        lines.append(process.stderr.readline().decode())
+        assert lines[-1], lines
+    return lines

@@ -1,6 +1,5 @@
-"""Message brokers for tests: real servers of the test's own, on a socket in its directory or on a port
-of the loopback that the system chose, with what they keep on disk. They end with the test, whatever
-becomes of it."""
+"""Message brokers for tests. Each is a real server of the test, with its own files, on a socket in
+its directory or on a loopback port that the system chose. It always ends with the test."""
 import contextlib
 import ctypes
 import os
@@ -21,7 +20,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent():
-    """Between fork and exec: the server ends when this process does."""
+    """Called between fork and exec: the server ends when this process does."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -30,30 +29,30 @@ def program(name):
     return found or cases.skip(f"needs {name}")
 
 
-def knows(name):
-    """Whether the programs know this broker."""
+def supports(name):
+    """Whether the programs support this broker."""
     return f"#define RUNNEL_{name.upper()} 1" in running.BUILD_CONFIG.read_text(encoding="utf-8")
 
 
 def need(name):
-    """End the case as skipped unless they do."""
-    if not knows(name):
+    """Skips the case unless the programs support this broker."""
+    if not supports(name):
         cases.skip(f"this build does not support {name}")
 
 
 def until(condition, process=None):
-    """Wait for it; its value."""
+    """Waits until the condition is true, and returns its value."""
     end = time.monotonic() + running.LIMIT
     while not (value := condition()):
-        assert time.monotonic() < end, "it did not come"
+        assert time.monotonic() < end, "timed out"
         assert process is None or process.poll() is None, f"exit {process.returncode}"
         time.sleep(0.01)
     return value
 
 
 def hold_port():
-    """A socket on a port of the loopback that stays the test's, also while its server is away: it is bound,
-    but never listens."""
+    """Binds a socket to a loopback port and never listens, so that the port stays the test's while
+    its server is stopped."""
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind(("127.0.0.1", 0))
@@ -61,11 +60,13 @@ def hold_port():
 
 
 class Server:
-    """A broker's process, with a log and a socket in the directory. With a port it listens there on the loopback."""
+    """The process of a broker, with its log and socket in the directory. With a port it listens
+    there on the loopback, too."""
     socket_name = None
 
     def __init__(self, directory, *words, port=False):
-        self.directory, self.words = pathlib.Path(directory), words  # words: of its command, or configuration
+        # words of its command or of its configuration
+        self.directory, self.words = pathlib.Path(directory), words
         self.process = None
         self.holder = hold_port() if port else None
         self.port = self.holder.getsockname()[1] if port else 0
@@ -112,7 +113,7 @@ class Server:
 
 
 class Redis(Server):
-    """redis-server that has on disk what it has answered: each write is synced."""
+    """redis-server, which syncs each write to disk before it answers."""
     socket_name = "redis.socket"
 
     def command(self):
@@ -132,7 +133,7 @@ class Redis(Server):
         return self.pipeline([words])[0]
 
     def pipeline(self, commands):
-        """The replies to commands that are sent at once."""
+        """Sends all commands at once, and returns the replies."""
         with socket.socket(socket.AF_UNIX) as link:
             link.settimeout(running.LIMIT)
             link.connect(self.path)
@@ -164,13 +165,13 @@ class Redis(Server):
         return [self.reply(file) for _ in range(count)]
 
     def waiting(self, stream, group="runnel"):
-        """How many entries were given and not acknowledged."""
+        """The number of entries that were delivered and not acknowledged."""
         return self.ask("XPENDING", stream, group)[0]
 
 
 class Mosquitto(Server):
-    """mosquitto on a socket in the directory (and a port): what it has is on disk when it ends by
-    itself, and after save(); it has no log of changes, so that a kill may lose what came since."""
+    """mosquitto on a socket in the directory (and a port). It saves its data when it ends by
+    itself, and in save(). It has no log of changes, so a kill may lose newer data."""
     socket_name = "mqtt.socket"
 
     def command(self):
@@ -192,14 +193,14 @@ class Mosquitto(Server):
         return True
 
     def publish(self, topic, payloads, *words):
-        """With QoS 1: the broker has all of them when this returns."""
+        """With QoS 1: the broker has all messages when this returns."""
         if payloads:
             subprocess.run([program("mosquitto_pub"), "--unix", self.path, "-q", "1", "-t", topic,
                             "-l", *words], input="".join(f"{p}\n" for p in payloads).encode(),
                            check=True, timeout=running.LIMIT)
 
 
-# --- what is fed ---
+# --- messages ---
 
 CONFIG = """
 name: brokers
@@ -216,7 +217,7 @@ state: {{directory: {d}/state, journal: {{keep: all}}}}
 
 
 def later(directory):
-    """A daemon whose targets come as labels."""
+    """A daemon with `target: later`, whose targets are labels."""
     config = CONFIG.format(d=directory, kind="router")
     return running.Daemon(directory, config.replace("target: next", "target: later"))
 
@@ -226,7 +227,7 @@ def daemon(directory, kind="router", more=""):
 
 
 def with_names(config):
-    """Columns have names, for JSON_WORDS."""
+    """Adds names of columns, for JSON_WORDS."""
     return config.replace("kind: real, size: 2}\n  layers", "columns: [{name: t}, {name: load}]}\n  layers")
 
 
@@ -234,7 +235,7 @@ def named(directory):
     return running.Daemon(directory, with_names(CONFIG.format(d=directory, kind="router")))
 
 
-# What a device writes, the options that make it an example, and what is learned of it.
+# Messages of a device, the options that turn them into examples, and the learned examples.
 JSON_WORDS = ("--field", "t=data.temperature", "--field", "load=load", "--key-field", "sensor",
               "--time-field", "ts")
 JSON_MESSAGES = (
@@ -248,16 +249,16 @@ JSON_PROBE = '{"sensor":"probe","ts":1,"load":1,"data":{"temperature":1}}'
 
 
 def rows(directory, query):
-    """What its journal answers."""
+    """The result of a query of the daemon's journal."""
     with contextlib.closing(sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)) as file:
         return file.execute(query).fetchall()
 
 
 def check_learned(directory, process, feed=None):
-    """The first two are learned, with their times."""
+    """Waits until the first two messages are learned with their times."""
     def learned():
         found = rows(directory, "SELECT stream, x, stamp FROM entries WHERE kind = 1 AND stream != X'70726F6265' "
-                     "ORDER BY position")  # probe
+                     "ORDER BY position")  # the stream `probe`
         return [(stream.decode(), struct.unpack("<2f", x), round(time, 3)) for stream, x, time in found]
 
     running.wait_learned(process, len(JSON_LEARNED))
@@ -266,13 +267,13 @@ def check_learned(directory, process, feed=None):
 
 
 def check_json(directory, feed, process):
-    """The third has no sensor and is counted."""
+    """The third message has no sensor: it is skipped and counted."""
     check_learned(directory, process, feed)
-    said = await_text(feed, "is not an example")
+    output = await_text(feed, "is not an example")
     status, err = finish(feed)
-    said += err
-    assert status == 0 and "field 'sensor': stream name not found" in said, (status, said)
-    assert said.count("ignored field") == 1 and ": data.unit, site (--field" in said, said
+    output += err
+    assert status == 0 and "field 'sensor': stream name not found" in output, (status, output)
+    assert output.count("ignored field") == 1 and ": data.unit, site (--field" in output, output
 
 
 def finish(process, number=signal.SIGTERM):
@@ -282,16 +283,16 @@ def finish(process, number=signal.SIGTERM):
 
 
 def await_text(process, *texts):
-    """What it says up to the last of these, in any order."""
-    said = ""
-    while not all(text in said for text in texts):
+    """Reads the output until it contains all of the texts, in any order, and returns it."""
+    output = ""
+    while not all(text in output for text in texts):
         line = process.stderr.readline().decode()
-        assert line, said
-        said += line
-    return said
+        assert line, output
+        output += line
+    return output
 
 
 def journal(directory):
-    """Its examples in their order: (stream, x)."""
+    """The examples of the journal in order: (stream, x)."""
     found = rows(directory, "SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position")
     return [(stream.decode(), struct.unpack(f"<{len(x) // 4}f", x)) for stream, x in found]

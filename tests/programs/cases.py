@@ -1,4 +1,4 @@
-"""How a test runs its cases."""
+"""Runs the cases of a test."""
 import inspect
 import pathlib
 import signal
@@ -18,14 +18,15 @@ def end(processes):
 
 
 def skip(why):
-    """End the case, or the test before its cases run, as skipped: tools/check counts and names it."""
+    """Ends the case, or the test before its cases run, as skipped. tools/check counts and names
+    skipped tests."""
     print(why.rstrip())
     raise SystemExit(SKIP)
 
 
 def play(test):
-    """"ok", "skip" or "FAIL": how the case ends, in a new directory if it takes one. Processes that it has
-    started and not ended are killed (not what they have started)."""
+    """Runs a case and returns "ok", "skip" or "FAIL". A case with a parameter gets a new directory.
+    Processes that the case has started and not ended are killed, but not their children."""
     started, begin = [], subprocess.Popen.__init__
 
     def remember(process, *arguments, **options):
@@ -50,8 +51,8 @@ def play(test):
 
 
 def run(names):
-    """Run the functions test_... among a module's names, those of the command line or all, and exit:
-    1 when one has failed or does not exist, else 77 when all were skipped."""
+    """Runs the functions test_... of a module, or those in the command line, and exits. The status
+    is 1 if one has failed or does not exist, 77 if all were skipped, else 0."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemons
     tests = {name: test for name, test in names.items()
              if name.startswith("test_") and inspect.isfunction(test)}

@@ -1,4 +1,4 @@
-"""Common functions of tests of a daemon that reads a broker."""
+"""Common functions for tests of a daemon that reads a broker."""
 import json
 import struct
 
@@ -40,7 +40,7 @@ def json_daemon(directory, broker, more=""):
 
 
 def ends(daemon, code, *words):
-    """Checks that a daemon ends, its exit code and words of its output."""
+    """Checks that a daemon ends, its exit code, and words of its output."""
     with daemon as d:
         assert d.process.wait(running.LIMIT) == code, (d.process.returncode, d.text())
         output = d.text()
@@ -60,7 +60,7 @@ def plain(directory, learned):
 
 
 def skips(directory):
-    """The places that the journal has skipped, in order."""
+    """The skipped places in the journal, in order."""
     found = brokers.rows(directory, "SELECT command FROM entries WHERE kind > 1 ORDER BY position")
     return [json.loads(text)["place"] for text, in found if json.loads(text)["command"] == "skip"]
 
@@ -70,7 +70,8 @@ def consumer(daemon):
 
 
 def wait_kept(daemon, count):
-    """The status of a daemon that has learned so many examples and has its whole journal on disk."""
+    """The status of a daemon that has learned `count` examples and has its whole journal on
+    disk."""
     running.wait_learned(daemon, count)
     brokers.until(lambda: (s := daemon.ask("status")["journal"])["durable"] == s["position"])
     return daemon.ask("status")

@@ -1,4 +1,4 @@
-"""TensorBoard's event files, read as its documentation has them."""
+"""Reads TensorBoard's event files by their documentation."""
 import collections
 import pathlib
 import struct
@@ -54,15 +54,15 @@ def doubles(data):
 
 
 def events(directory):
-    """{tag: [(step, wall time, value)]} of a run; a histogram's value is (limits, counts, fields), and that
-    of a tag of the plugin hparams what the plugin is told, as fields."""
+    """{tag: [(step, wall time, value)]} of a run. The value of a histogram is (limits, counts,
+    fields), and that of a tag of the plugin hparams is its content as fields."""
     found = collections.defaultdict(list)
     for path in sorted(path for path in pathlib.Path(directory).iterdir() if path.is_file()):
         assert "tfevents" in path.name, path
         data, at, number = path.read_bytes(), 0, 0
         while at < len(data):
             length, of_length = struct.unpack_from("<QI", data, at)
-            assert masked(data[at:at + 8]) == of_length, "CRC of a length"
+            assert masked(data[at:at + 8]) == of_length, "invalid CRC of a length"
             body = data[at + 12:at + 12 + length]
             assert struct.unpack_from("<I", data, at + 12 + length) == (masked(body),), "CRC"
             at += 16 + length
@@ -74,7 +74,7 @@ def events(directory):
                     content = value[2][0] if value[2] else fields(value[5][0]) if value[5] else None
                     if value[9]:
                         plugin = fields(fields(value[9][0])[1][0])
-                        assert plugin[1] == [b"hparams"] and value[8], "TensorBoard skips what has no tensor"
+                        assert plugin[1] == [b"hparams"] and value[8], "TensorBoard skips values without a tensor"
                         content = fields(plugin[2][0])
                     if value[5]:
                         content = (doubles(content[6][0]), doubles(content[7][0]), content)
@@ -84,7 +84,7 @@ def events(directory):
 
 
 def session(content):
-    """What _hparams_/session_start_info says: settings, and the group."""
+    """Settings and group from _hparams_/session_start_info."""
     start = fields(content[3][0])
     settings = {}
     for entry in map(fields, start[1]):

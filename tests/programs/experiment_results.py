@@ -1,5 +1,5 @@
-"""Results of an experiment that nobody ran: a file as docs/reference/experiments.md has it, for tests of what
-is made of one."""
+"""Creates a results file of an experiment without running it (format:
+docs/reference/experiments.md), for tests of reports and pages."""
 import itertools
 import math
 import pathlib
@@ -44,7 +44,7 @@ def grid(**values):
 
 
 def noise(*numbers):
-    """Of -1 to 1, always the same: no chance in it."""
+    """Deterministic noise between -1 and 1."""
     return math.sin(sum((12.9898 + 7 * i) * (n + 1) for i, n in enumerate(numbers)) * 43.7585)
 
 
@@ -55,17 +55,17 @@ def loss(variant, seed, point=None):
 
 def make(directory, variants, seeds=(1, 2, 3), streams=("waves",), states=None, version="0.1.0",
          baseline=0.5, digest="0123456789abcdef", change=None):
-    """A directory with the file in it. `states`: {(variant, stream, seed): state} of the runs that
-    are not done; `change(variant, seed)`: is added to a loss."""
+    """Creates a directory with the file. `states`: {(variant, stream, seed): state} of the runs
+    that are not done. `change(variant, seed)` is added to a loss."""
     directory = pathlib.Path(directory)
     directory.mkdir()
     file = sqlite3.connect(directory / "results.sqlite")
     file.executescript(SCHEMA)
     runs = list(itertools.product(range(len(variants)), range(len(streams)), seeds))
-    said = {"format": 1, "name": directory.name.removesuffix(".experiment"), "recent": 0.1, "points": POINTS,
+    facts = {"format": 1, "name": directory.name.removesuffix(".experiment"), "recent": 0.1, "points": POINTS,
             "version": version, "device": "cpu", "isa": "avx2", "started": 1.7e9, "finished": 1.7e9 + 60,
             "text": "grid: {}", "yaml_path": "test.yaml", "seeds": str(list(seeds)), "total": len(runs)}
-    file.executemany("INSERT INTO experiment VALUES (?, ?)", [(k, str(v)) for k, v in said.items()])
+    file.executemany("INSERT INTO experiment VALUES (?, ?)", [(k, str(v)) for k, v in facts.items()])
     for number, name in enumerate(streams):
         file.execute("INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?)",
                      (number, name, f"runnel-feed csv {name}.csv", digest[:-1] + str(number), EXAMPLES,

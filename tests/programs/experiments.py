@@ -1,4 +1,4 @@
-"""What the tests of runnel-experiment share: run it, read its results, and data to learn from."""
+"""Common functions for tests of runnel-experiment: run it, read its results, and make data."""
 import collections
 import json
 import os
@@ -18,7 +18,7 @@ Ended = collections.namedtuple("Ended", "status out err")
 
 
 def call(directory, *arguments, environment=None, **options):
-    """runnel-experiment in that directory, until it ends."""
+    """Runs runnel-experiment in the directory until it ends."""
     done = subprocess.run([PROGRAM, *map(str, arguments)], cwd=directory, capture_output=True,
                           text=True, timeout=10 * running.LIMIT, check=False,
                           env={**os.environ, **(environment or {})}, **options)
@@ -26,14 +26,14 @@ def call(directory, *arguments, environment=None, **options):
 
 
 def write(directory, name, experiment):
-    """An experiment as YAML: JSON is that, too."""
+    """Writes an experiment as JSON, which is valid YAML."""
     path = pathlib.Path(directory, name)
     path.write_text(json.dumps(experiment), encoding="utf-8")
     return path
 
 
 def rows(directory, sql, *values):
-    """What SQL says of the results in a directory."""
+    """The result of an SQL query of the results in a directory."""
     path = pathlib.Path(directory, "results.sqlite")
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
@@ -43,7 +43,7 @@ def rows(directory, sql, *values):
 
 
 def digests(directory):
-    """Of each run that is over: what it computed, by variant, stream and seed."""
+    """The computed results of each finished run, ordered by variant, stream and seed."""
     return rows(directory, """
         SELECT variants.name, streams.name, seed, state, losses_digest, parameters_digest, mean, recent,
                baseline, skill, runs.examples, rejected, updates
@@ -52,13 +52,13 @@ def digests(directory):
 
 
 def losses(directory, run=1):
-    """The losses that were kept; NaN where an example has none."""
+    """The stored losses; NaN for an example without a loss."""
     blob = rows(directory, "SELECT losses FROM losses WHERE run = ?", run)[0][0]
     return struct.unpack(f"<{len(blob) // 8}d", blob)
 
 
 def table(path, count=300, columns=2, seed=5):
-    """A CSV of correlated walks, a class that follows from them, and the row's number."""
+    """A CSV with the row's number, correlated walks, and a class that follows from them."""
     chance = random.Random(seed)
     level = [0.0] * columns
     lines = [",".join(["row"] + [f"c{n}" for n in range(columns)] + ["class"])]

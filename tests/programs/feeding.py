@@ -74,7 +74,7 @@ class Receiver:
             if newest := self.take(20):
                 frames.append(newest)
                 end = time.monotonic() + LIMIT
-            assert time.monotonic() < end, "it does not end"
+            assert time.monotonic() < end, "the process has not ended"
         while newest := self.take(200):
             frames.append(newest)
         return frames

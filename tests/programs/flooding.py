@@ -1,8 +1,5 @@
-"""What floods a daemon: strangers without a library, who say what ZMTP lets them say and do not read
-what they are told. As a program it plays one flood from a process of its own:
-
-    flooding.py FLOOD ENDPOINT SECONDS
-
+"""Floods of a daemon by clients without a library: they send whatever ZMTP allows and do not read
+replies. As a program it runs one flood in its own process, flooding.py FLOOD ENDPOINT SECONDS,
 until it is killed or the time is over."""
 import contextlib
 import itertools
@@ -20,7 +17,7 @@ import time
 MORE, LONG, COMMAND = 1, 2, 4
 GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 PART = 60000  # bytes
-PAUSE = 0.01  # s, where nothing can be sent
+PAUSE = 0.01  # seconds, if nothing can be sent
 
 
 def frame(data, flags=0):
@@ -48,23 +45,23 @@ def connect(endpoint):
 
 
 def meet(endpoint, kind):
-    """A connection that is through its handshake."""
+    """A connection after its handshake."""
     stranger = connect(endpoint)
     stranger.sendall(GREETING)
     left = len(GREETING)
     while left:
-        said = stranger.recv(left)
-        if not said:
+        received = stranger.recv(left)
+        if not received:
             stranger.close()
             raise ConnectionError("it is ended in the handshake")
-        left -= len(said)
+        left -= len(received)
     stranger.sendall(ready(kind))
     stranger.recv(2)
     return stranger
 
 
 def send(stranger, blocks):
-    """Send as fast as it is taken, until the other side ends it."""
+    """Sends as fast as the other side reads, until it closes the connection."""
     stranger.setblocking(False)
     waiting = select.poll()
     waiting.register(stranger, select.POLLOUT | select.POLLRDHUP)
@@ -76,7 +73,7 @@ def send(stranger, blocks):
 
 
 def again(endpoint, kind, blocks):
-    """Send blocks as fast as they are taken, over a new connection whenever one is ended."""
+    """Sends blocks as fast as they are read, and connects again whenever a connection is closed."""
     while True:
         with contextlib.suppress(OSError), meet(endpoint, kind) as stranger:
             send(stranger, blocks())
@@ -84,7 +81,7 @@ def again(endpoint, kind, blocks):
 
 
 def subscriptions(endpoint):
-    """Distinct subscriptions without an end."""
+    """Endless distinct subscriptions."""
     def blocks():
         for n in itertools.count():
             yield b"".join(frame(b"\x01" + os.urandom(30) + b"%d" % n) for _ in range(500))
@@ -92,13 +89,13 @@ def subscriptions(endpoint):
 
 
 def repeated(endpoint):
-    """The same subscription without an end."""
+    """Endless repetitions of the same subscription."""
     block = frame(b"\x01state") * 5000
     again(endpoint, b"SUB", lambda: itertools.repeat(block))
 
 
 def idle(endpoint):
-    """As many connections as there can be, which say nothing."""
+    """As many silent connections as possible."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     waiting = select.poll()
@@ -116,19 +113,19 @@ def idle(endpoint):
 
 
 def requests(endpoint):
-    """Control requests whose replies nobody reads."""
+    """Control requests without reading the replies."""
     block = (frame(b"", MORE) + frame(json.dumps({"command": "status"}).encode())) * 100
     again(endpoint, b"DEALER", lambda: itertools.repeat(block))
 
 
 def exports(endpoint):
-    """The same with replies that are large."""
+    """Requests with large replies, without reading them."""
     block = (frame(b"", MORE) + frame(json.dumps({"command": "export"}).encode())) * 100
     again(endpoint, b"DEALER", lambda: itertools.repeat(block))
 
 
 def endless(endpoint, kind):
-    """A message whose last part never comes."""
+    """A message without a last part."""
     block = frame(bytes(PART), MORE) * 10
     again(endpoint, kind, lambda: itertools.repeat(block))
 
@@ -147,7 +144,7 @@ FLOODS = {flood.__name__: flood for flood in (subscriptions, repeated, idle, req
 
 @contextlib.contextmanager
 def flooded(*floods):
-    """While pairs (flood, endpoint) go on."""
+    """Runs floods (flood, endpoint) until the context ends."""
     here = pathlib.Path(__file__).resolve()
     with contextlib.ExitStack() as stack:
         for flood, endpoint in floods:

@@ -45,7 +45,7 @@ class Kafka:
         assert self.servers
 
     def ask(self, line):
-        """Its output before "ok"."""
+        """Sends a command, and returns the output before "ok"."""
         self.process.stdin.write(line + "\n")
         lines = []
         while (line := self.process.stdout.readline().rstrip("\n")) != "ok":

@@ -1,5 +1,5 @@
-"""Runs a page of the documentation as a reader does: saves its files, and runs its commands in the order of the page, in
-terminals whose programs find sockets and a state directory of the test's own."""
+"""Runs a page of the documentation as a reader does: saves its files, and runs its commands in the
+order of the page. Sockets and the state directory are the test's own."""
 import itertools
 import os
 import pathlib
@@ -15,7 +15,7 @@ SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 PORT = re.compile(r"tcp://(?:127\.0\.0\.1|\*):(55[789]\d|567\d|\$port)")
 NUMBER = re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}\b|[-+<]?\d[\d.,:TZ]*(?:e[-+]?\d+)?[kMG]?")
-MARKS = {">", "*", "**"}  # of the table of an experiment: they follow from its numbers
+MARKS = {">", "*", "**"}  # of the table of an experiment, which depends on its numbers
 QUERIES = "curl mosquitto_sub promtool runnel-ctl runnel-fleet runnel-watch".split()  # commands that may run again
 TERMINALS = "first second third fourth fifth".split()
 CONNECTS = {"runnel-feed": 5570, "runnel-watch": 5571, "runnel-web": 5571, "runnel-ctl": 5572}
@@ -27,7 +27,8 @@ def read(name):
 
 
 def blocks(page):
-    """(language, text, output that follows or None, paragraph before, text after) of each block of code"""
+    """Yields a tuple for each block of code: (language, text, expected output or None,
+    paragraph before, text after)."""
     found = list(re.finditer(r"^```(\w*)\n(.*?)^```$(?:\n+```\n(.*?)^```$)?", page, re.MULTILINE | re.DOTALL))
     ends = [block.start() for block in found[1:]] + [len(page)]
     for block, end in zip(found, ends):
@@ -41,7 +42,8 @@ def words(line):
 
 
 def shows(wanted, output):
-    """Whether an output is the one of the page, up to its numbers; `...` is any number of lines."""
+    """Whether an output matches that of the page, up to numbers. `...` matches any number of
+    lines."""
     lines = [" ".join(words(line)) for line in wanted.splitlines() if line.strip()]
     pattern = "".join("(?:.*\n)*" if line == "..." else re.escape(line) + "\n" for line in lines)
     found = "".join(" ".join(words(line)) + "\n" for line in output.splitlines() if line.strip())
@@ -78,7 +80,7 @@ class Reader:
         path.chmod(0o755)
 
     def wrap(self, name, real, options):
-        """A program with more options, unless the page gives the first of them."""
+        """The program with more options, unless the page sets the first of them."""
         self.script(name, f'case " $* " in *" {options.split()[0]} "*) exec {real} "$@" ;; esac\n'
                           f'exec {real} "$@" {options}')
 
@@ -91,7 +93,7 @@ class Reader:
         return self.started[-1]
 
     def moved(self, text):
-        """The text with this test's own places."""
+        """The text with the paths and addresses of this test."""
         for name, mine in self.names.items():
             text = text.replace(name, mine)
         return PORT.sub(rf"ipc://{self.directory}/\1", text)
@@ -100,29 +102,31 @@ class Reader:
         return re.sub(rf"ipc://{self.directory}/(5[56]\d\d)", r"tcp://127.0.0.1:\1", text).replace(str(self.directory), "~")
 
     def log(self):
-        """Everything that was printed."""
+        """Everything that the commands have printed."""
         texts = (path.read_text(encoding="utf-8", errors="replace") for path in sorted(self.directory.glob("*.out")) +
                  sorted(self.directory.glob("*.err")))
         return "\n".join(texts)[-8000:]
 
     def run(self, text, tolerant=False):
-        """The output of commands in the shell; None where one of them failed and that is tolerated."""
+        """The output of commands in the shell; None if one of them failed and the failure is
+        tolerated."""
         start, mark = os.path.getsize(self.directory / "shell.out"), f"done-{next(self.counter)}"
         self.shell.stdin.write(f"failed=0\n{self.moved(text)}\necho {mark} $failed\n".encode())
         self.shell.stdin.flush()
         end = time.monotonic() + 4 * running.LIMIT
         while not (done := re.fullmatch(rf"(.*){mark} ([01])\n", output := self.output(start), re.DOTALL)):
             assert self.shell.poll() is None, f"exit {self.shell.returncode}: {text}\n{output}\n{self.log()}"
-            assert time.monotonic() < end, f"no end: {text}\n{output}\n{self.log()}"
+            assert time.monotonic() < end, f"timed out: {text}\n{output}\n{self.log()}"
             time.sleep(0.02)
         assert tolerant or done[2] == "0", f"a command failed: {text}\n{output}\n{self.log()}"
         return self.printed(done[1]) if done[2] == "0" else None
 
     def output(self, start, terminal="shell"):
-        return (self.directory / f"{terminal}.out").read_bytes()[start:].decode()
+        """The output since `start`, which may end within a character."""
+        return (self.directory / f"{terminal}.out").read_bytes()[start:].decode(errors="replace")
 
     def keep(self, text, terminal):
-        """A command that keeps running in a terminal of its own."""
+        """Starts a command that keeps running, in its own terminal."""
         assert terminal not in self.terminals or self.terminals[terminal].poll() is not None, f"{terminal}: busy"
         self.terminals[terminal] = self.popen(["bash", "-c", self.moved(text)], stdin=subprocess.DEVNULL,
                                               stdout=self.file(f"{terminal}.out"), stderr=self.file(f"{terminal}.err"))
@@ -135,14 +139,15 @@ class Reader:
         process.wait(running.LIMIT)
 
     def until(self, condition, wanted):
-        """Wait for a condition that the page describes."""
+        """Waits for a condition from the page."""
         end = time.monotonic() + running.LIMIT
         while not condition():
             assert time.monotonic() < end, f"expected\n{wanted}\n{self.log()}"
             time.sleep(0.2)
 
     def check(self, text, output):
-        """Run commands, those that only look again if need be, until they print the output of the page."""
+        """Runs commands until they print the output of the page. Only commands without side effects
+        run again."""
         if text.split()[0] in QUERIES:
             self.until(lambda: shows(output, self.run(text, tolerant=True) or ""), f"{text}\n{output}")
         else:
@@ -150,7 +155,7 @@ class Reader:
             assert shows(output, found), f"{text}\nexpected\n{output}\ngot\n{found}\n{self.log()}"
 
     def read_block(self, language, text, output, before, after):
-        """One block; whether it is a command."""
+        """Processes one block; returns whether it is a command."""
         named = re.findall(r"[Ss]ave (?:this|it) as `([^`]+)`", before)
         for terminal in TERMINALS:
             if f"Ctrl-C in the {terminal} terminal" in before:
@@ -158,7 +163,7 @@ class Reader:
         terminal = [name for name in TERMINALS if f"{name} terminal" in before.split("Ctrl-C in the")[-1]]
         if named:
             (self.directory / named[-1]).write_text(self.moved(text), encoding="utf-8")
-        elif not language:  # printed by the terminal that the text names, or an illustration
+        elif not language:  # output of the terminal that the text names, or an illustration
             self.until(lambda: not terminal or shows(f"...\n{text}...", self.output(0, terminal[-1])), text)
         else:
             assert language == "sh", f"a block in {language} without a file name: {text}"
@@ -173,7 +178,8 @@ class Reader:
         return language == "sh"
 
     def read(self, skip=()):
-        """Run the page; the number of commands. A block that begins with one of `skip` is passed over."""
+        """Runs the page, and returns the number of commands. Skips a block that begins with one of
+        `skip`."""
         count = 0
         for block in blocks(self.page):
             if not block[1].startswith(tuple(skip)):

@@ -1,4 +1,4 @@
-"""A daemon's statistics socket, played: what the tests of subscribers share."""
+"""A simulated statistics socket of a daemon, for tests of subscribers."""
 import collections
 import json
 import sys
@@ -9,7 +9,7 @@ except ImportError:
     print("needs python3-zmq")
     sys.exit(77)
 
-LIMIT = 60  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 60  # seconds: only ends a test that hangs
 TOPICS = ["status", "loss", "state", "prediction", "event"]
 
 LOSS = {"loss": 0.5, "mean": 0.0412, "smoothed": 0.25, "minimum": 0.01, "maximum": 2.0,
@@ -36,20 +36,21 @@ MEMBERS = {"layers": [LSTM], "members": {"change": {"layers": [LSTM]}, "level": 
 
 
 class Publisher:
-    """An XPUB socket at an ipc endpoint of the directory that speaks as docs/reference/protocol.md says."""
+    """An XPUB socket at an ipc endpoint in the directory, with the protocol of
+    docs/reference/protocol.md."""
 
     def __init__(self, directory, run="00000000000000aa", name="statistics"):
         self.endpoint, self.run = f"ipc://{directory}/{name}", run
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.XPUB)
         self.socket.linger = 1000
-        self.socket.sndhwm = 0  # nothing is dropped, however slow the machine
+        self.socket.sndhwm = 0  # drops nothing, even on a slow machine
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         self.socket.bind(self.endpoint)
         self.sequences, self.examples = dict.fromkeys(TOPICS, 0), 0
 
     def wait_for(self, *topics, subscribers=1):
-        """Until so many have subscribed to all of these."""
+        """Waits for this number of subscribers of each topic."""
         missing = collections.Counter(dict.fromkeys(topics, subscribers))
         while +missing:
             assert self.socket.poll(LIMIT * 1000), f"nobody subscribed to {missing}"
@@ -58,8 +59,8 @@ class Publisher:
                 missing[frame[1:].decode()] -= 1
 
     def send(self, topic, fields, lost=0, examples=0):
-        """Send a message as the next of its topic, after `lost` that do not arrive, of a daemon that
-        has learned so many examples more."""
+        """Sends the next message of its topic, after `lost` messages that do not arrive. The daemon
+        has learned `examples` more examples."""
         self.sequences[topic] += 1 + lost
         self.examples += examples
         message = {"run": self.run, "sequence": self.sequences[topic], "examples": self.examples,

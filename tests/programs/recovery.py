@@ -1,5 +1,5 @@
-"""What the tests of recovery share: producers that resend what is not acknowledged, a loop that
-kills the daemon under them, and an undisturbed daemon that is fed in the order of positions."""
+"""Common functions for tests of recovery: producers that send again without an acknowledgement, a
+loop that kills their daemon, and an undisturbed daemon with the same examples."""
 import collections
 import contextlib
 import hashlib
@@ -28,11 +28,12 @@ INPUTS = 3
 END, DO_NOT_LEARN = 1, 2
 ACCEPTED, DUPLICATE, REJECTED = 0, 1, 2
 EXAMPLE = 1  # the kind of an entry; others are commands
-SILENCE_MS = 150  # without an answer: the daemon was killed, or is learning again
-FRUITLESS, SILENCE_DOUBLINGS = 4, 5  # after so many silences it may be slow: each is twice as long
+SILENCE_MS = 150  # no answer: the daemon was killed or learns its journal again
+# number of silences after which the daemon may be slow: each is twice as long
+FRUITLESS, SILENCE_DOUBLINGS = 4, 5
 NEVER_MS = 2**31 - 1
-KEPT = "4M"  # of the journal: some thousand examples, many more than between two kills
-WINDOW = 40  # examples of a producer that are on their way
+KEPT = "4M"  # of the journal: thousands of examples, many more than between two kills
+WINDOW = 40  # unacknowledged examples of a producer
 
 Entry = collections.namedtuple("Entry", "kind stream epoch sequence flags x command producer",
                                defaults=(0,))
@@ -42,8 +43,8 @@ Acknowledgement = collections.namedtuple("Acknowledgement",
 
 def configuration(directory, socket="router", device="cpu", journal="{keep: all}", checkpoint=300,
                   **others):
-    """More streams than slots, so that some are forgotten and come back. The journal keeps what a
-    producer may not know the position of: an answer is lost with its connection."""
+    """More streams than slots, so that some are forgotten and return. The journal keeps all entries
+    of which a producer may have lost the answer."""
     inputs, scale = others.get("inputs", INPUTS), others.get("scale", "standard")
     return f"""
 name: recovery
@@ -67,7 +68,7 @@ state:
 
 @contextlib.contextmanager
 def fresh():
-    """A directory that is gone afterwards."""
+    """A directory that is deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="recovery-") as name:
         yield pathlib.Path(name)
 
@@ -77,14 +78,14 @@ def start(directory, daemon=running.Daemon, **options):
 
 
 def kill_and_start(daemon):
-    """Its log starts again."""
+    """Kills and restarts the daemon; its log is cleared."""
     daemon.end(signal.SIGKILL)
     daemon.log.close()
     daemon.start()
 
 
 def message(key, x, sequence, flags=0, epoch=0, producer=0):
-    """With a header of version 2, or of version 1 without a producer."""
+    """A message with a header of version 2, or of version 1 without a producer."""
     header = struct.pack("<BBHIQd", 2 if producer else 1, flags, 0, epoch, sequence, 0.0)
     return [key, x, b"", header + (struct.pack("<Q", producer) if producer else b"")]
 
@@ -97,8 +98,8 @@ def make_example(r):
 
 
 def dealer(context, directory):
-    """It does not connect again by itself: what it would send then would overtake what was lost.
-    (With -1, which says just that, libzmq 4.3 may abort when a peer dies in mid-message.)"""
+    """A DEALER that does not reconnect by itself: new messages would overtake lost ones. (libzmq
+    4.3 may abort with reconnect_ivl -1 if a peer dies within a message.)"""
     socket = context.socket(zmq.DEALER)
     socket.linger = 0
     socket.reconnect_ivl = NEVER_MS
@@ -113,8 +114,8 @@ def acknowledgement(frames):
 
 
 def feed(daemon, messages, status=ACCEPTED):
-    """Send, and wait for the last answer; positions. Each answer has this status."""
-    daemon.ask("status")  # it listens: nothing connects again
+    """Sends messages, checks the status of each answer, and returns the positions."""
+    daemon.ask("status")  # the daemon listens now; nothing reconnects
     positions = []
     with dealer(daemon.context, daemon.directory) as socket:
         for frames in messages:
@@ -127,10 +128,12 @@ def feed(daemon, messages, status=ACCEPTED):
 
 
 class Producer(threading.Thread):
-    """Sends examples of its own streams until asked to finish, and again until each is acknowledged.
-    `sent` has them all, {(key, sequence): (x, flags)}; `accepted` the positions of those whose
-    first answer got through, {(key, sequence): position}. Those of one `name` send the same streams;
-    each has an identity of its own, or 0. `false_duplicates`: answered so, and never sent before."""
+    """Sends examples of its own streams until finish(), and again until each is acknowledged.
+
+    `sent` contains all of them, {(key, sequence): (x, flags)}. `accepted` has the positions of
+    those whose first answer arrived, {(key, sequence): position}. Producers with the same `name`
+    send the same streams; each has its own identity, or 0. `false_duplicates` counts examples that
+    were sent once and answered as duplicates."""
 
     def __init__(self, directory, number, streams=3, pace=0.0, name=None, identity=0):
         super().__init__(daemon=True)
@@ -163,7 +166,7 @@ class Producer(threading.Thread):
             context.destroy(0)
 
     def talk(self, socket):
-        """Until the daemon is silent, or nothing is left to do."""
+        """Sends and receives until the daemon is silent or everything is acknowledged."""
         waiting = collections.deque(self.open)
         while True:
             if not self.finishing.is_set() and len(self.open) < WINDOW and not waiting:
@@ -216,7 +219,7 @@ class Producer(threading.Thread):
 
 
 def read_journal(directory):
-    """{position: Entry} of what is kept, from a copy: reading would repair the file itself."""
+    """{position: Entry} from a copy of the journal: a read repairs the file itself."""
     with fresh() as copy:
         for path in pathlib.Path(directory, "state").glob("journal.sqlite*"):
             if not path.name.endswith("-shm"):
@@ -232,14 +235,14 @@ def read_journal(directory):
 
 
 def merge(entries, found):
-    """An entry that was durable once never changes, and is never taken back."""
+    """A durable entry never changes and never disappears."""
     for position, entry in found.items():
         assert entries.setdefault(position, entry) == entry, f"entry {position} has changed"
 
 
 def check_once(producers, entries):
-    """Every acknowledged example has been learned exactly once, at the acknowledged position. Adds
-    to `entries` those that were only acknowledged. Returns entries in the order of positions."""
+    """Checks that each acknowledged example was learned exactly once, at the acknowledged position.
+    Adds acknowledged examples to `entries`. Returns the entries in the order of positions."""
     for producer in producers:
         for (key, sequence), position in producer.accepted.items():
             x, flags = producer.sent[key, sequence]
@@ -269,8 +272,8 @@ def digest(blob):
 
 
 def play(daemon, entries, exports=(), first=0):
-    """Feed an undisturbed daemon through PUSH; the digests of its parameters after as many examples
-    as `exports` says, and at last its parameters."""
+    """Feeds an undisturbed daemon through PUSH. Returns digests of its parameters after the numbers
+    of examples in `exports`, and its parameters at the end."""
     wanted, found, count = set(exports), {}, first
     if count in wanted:
         found[count] = digest(daemon.export())
@@ -290,7 +293,7 @@ def play(daemon, entries, exports=(), first=0):
 
 
 def undisturbed(entries, exports=(), **options):
-    """The same from a daemon without a journal."""
+    """The result of play() with a daemon without a journal."""
     with fresh() as directory:
         with start(directory, socket="pull", journal="{enabled: false}", **options) as daemon:
             result = play(daemon, entries, exports)
@@ -302,8 +305,8 @@ Killed = collections.namedtuple("Killed", "kills in_start examples commands reco
 
 
 class Exports:
-    """Digests of a daemon's parameters after as many examples, {count: digest}, of what was durable
-    when it was killed: what was not is not there afterwards, and other examples take its place."""
+    """Digests of durable parameters, {count of examples: digest}. Examples that were not durable at
+    a kill are replaced by others."""
 
     def __init__(self):
         self.durable, self.newest = {}, None
@@ -314,7 +317,7 @@ class Exports:
         self.newest = reply["examples"], digest(blob), position
 
     def killed(self, entries):
-        """What the journal holds after the kill."""
+        """Adds the newest export if the journal `entries` contain its position."""
         if self.newest and self.newest[2] <= max(entries, default=0):
             examples, text, _ = self.newest
             assert self.durable.setdefault(examples, text) == text, f"{examples} examples: changed"
@@ -326,10 +329,10 @@ def set_rate(daemon, r):
     time.sleep(r.uniform(0, 0.005))
 
 
-def kill_loop(kills, seed, say=lambda text: None, device="cpu", sync="full",
+def kill_loop(kills, seed, report=lambda text: None, device="cpu", sync="full",
               checkpoint=300, identities=0):
-    """Kill a daemon that three producers feed, or three times `identities` of them that send the same
-    streams; everything is checked. Counts of what happened."""
+    """Kills a daemon that three producers feed, or three for each of `identities` with the same
+    streams, and checks everything. Returns counts of the events."""
     r = random.Random(seed)
     options = {"device": device, "checkpoint": checkpoint}
     entries, exports, in_start = {}, Exports(), 0
@@ -341,7 +344,7 @@ def kill_loop(kills, seed, say=lambda text: None, device="cpu", sync="full",
         for producer in producers:
             producer.start()
         for kill in range(kills):
-            if r.random() < 0.25:  # while it starts, or learns again
+            if r.random() < 0.25:  # while the daemon starts or learns its journal again
                 time.sleep(r.uniform(0, 0.08))
                 in_start += 1
             else:
@@ -356,10 +359,10 @@ def kill_loop(kills, seed, say=lambda text: None, device="cpu", sync="full",
             daemon.log.close()
             daemon.start()
             if kill % 50 == 49:
-                say(f"{kill + 1} kills, {max(entries)} entries")
+                report(f"{kill + 1} kills, {max(entries)} entries")
         begun = time.monotonic()
         while any(len(p.sent) < WINDOW and p.problems.empty() for p in producers):
-            assert time.monotonic() < begun + running.LIMIT, "a producer sends nothing"
+            assert time.monotonic() < begun + running.LIMIT, "a producer has stopped sending"
             time.sleep(0.005)
         for producer in producers:
             producer.finish()

@@ -1,4 +1,4 @@
-"""What the tests of a running daemon share: start runneld, ask it, and end it."""
+"""Common functions for tests of a running daemon: start it, send requests, and end it."""
 import json
 import os
 import pathlib
@@ -14,26 +14,27 @@ except ImportError:
     sys.exit(77)
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runneld").resolve()
-BUILD_CONFIG = PROGRAM.with_name("build-config.h")  # tools/figures name their build later
+BUILD_CONFIG = PROGRAM.with_name("build-config.h")  # set later by tools/figures
 SANITIZERS = (BUILD_CONFIG.exists() and
               "#define RUNNEL_SANITIZERS" in BUILD_CONFIG.read_text(encoding="utf-8"))
-LIMIT = 60  # seconds: no result depends on it, it ends a test that hangs
-LAST_MS = 5000  # for what a daemon that has ended had sent
+LIMIT = 60  # seconds: only ends a test that hangs
+LAST_MS = 5000  # milliseconds, for messages that a daemon sent before its end
 
 
 class Daemon:
-    """runneld in a directory, with the text of a configuration whose sockets are the ipc endpoints
-    examples, statistics and control there. As a context it ends with the test, and shows its log
-    when the test fails."""
+    """runneld in a directory with a configuration. Its sockets are the ipc endpoints `examples`,
+    `statistics` and `control` in the directory. As a context manager it ends with the test, and
+    prints its log if the test fails."""
     program = PROGRAM
     environment = None  # that of this process
-    tells_by_time = False  # which `loss` messages come depends on how fast the machine is
+    # otherwise the number of `loss` messages would depend on the speed of the machine
+    statistics_by_time = False
 
     def __init__(self, directory, config, *arguments):
         self.directory = pathlib.Path(directory)
         self.path = self.directory / "config.yaml"
         self.path.write_text(config, encoding="utf-8")
-        self.arguments = arguments if self.tells_by_time else (
+        self.arguments = arguments if self.statistics_by_time else (
             "--set", "statistics.seconds=0", *arguments)
         self.context = zmq.Context()
         self.context.linger = 0
@@ -57,14 +58,15 @@ class Daemon:
         self.context.destroy(0)
 
     def text(self):
-        """Its log so far: opened again, since the daemon writes where a descriptor of ours stands."""
+        """The log so far. It is opened again because the daemon shares the offset of our
+        descriptor."""
         return (self.directory / "log").read_text(encoding="utf-8")
 
     def alive(self):
         assert self.process.poll() is None, f"exit {self.process.returncode}: {self.text()}"
 
     def until(self, reached, act=lambda: None):
-        """Do something until it helps."""
+        """Calls `act` until the condition is true."""
         ended = time.monotonic() + LIMIT
         while not reached():
             self.alive()
@@ -90,7 +92,7 @@ class Daemon:
         return socket.recv_multipart()
 
     def frames(self, *request):
-        """The reply to a request, its first frame read as JSON."""
+        """The reply to a request: the first frame as JSON, and the others."""
         with self.socket(zmq.REQ, "control") as socket:
             socket.send_multipart(request)
             reply, *blobs = self.next_message(socket)
@@ -100,25 +102,26 @@ class Daemon:
         return self.frames(json.dumps({"command": command, **members}).encode())
 
     def ask(self, command, **members):
-        """The reply to a command that must go well."""
+        """The reply to a command that must succeed."""
         reply = self.request(command, **members)[0]
         assert reply["ok"], reply
         return reply
 
     def export(self):
-        """The parameters, a safetensors file."""
+        """The parameters as a safetensors file."""
         reply, blob = self.request("export")
         assert reply["ok"], reply
         return blob
 
     def end(self, number=signal.SIGTERM):
-        """Its exit code after a signal."""
+        """Sends a signal, and returns the exit code."""
         self.process.send_signal(number)
         return self.process.wait(LIMIT)
 
 
 def wait_learned(daemon, count):
-    """The status of a daemon that has learned so many examples, however slowly."""
+    """The status of a daemon that has learned `count` examples; waits as long as it makes
+    progress."""
     end, known = time.monotonic() + LIMIT, 0
     while (status := daemon.ask("status"))["examples"] < count:
         daemon.alive()
@@ -130,26 +133,27 @@ def wait_learned(daemon, count):
 
 
 def subscribe(daemon, topics=(b"prediction",)):
-    """A subscriber that the daemon knows of; `status` comes, too."""
-    heard = daemon.socket(zmq.SUB, "statistics")
-    heard.setsockopt(zmq.RCVHWM, 0)
+    """A connected subscriber of the topics and of `status`."""
+    subscriber = daemon.socket(zmq.SUB, "statistics")
+    subscriber.setsockopt(zmq.RCVHWM, 0)
     for topic in (*topics, b"status"):
-        heard.setsockopt(zmq.SUBSCRIBE, topic)
-    while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent: it has both
+        subscriber.setsockopt(zmq.SUBSCRIBE, topic)
+    # sent to each new subscriber after its subscriptions
+    while daemon.next_message(subscriber)[0] != b"status":
         continue
-    return heard
+    return subscriber
 
 
-def messages(daemon, heard, topic, count):
-    """The next so many of the topic; `status` comes between them whenever it is time."""
+def messages(daemon, subscriber, topic, count):
+    """The next `count` messages of the topic; skips `status`."""
     found = []
     while len(found) < count:
-        its_topic, body = daemon.next_message(heard)
+        its_topic, body = daemon.next_message(subscriber)
         if its_topic == topic:
             found.append(json.loads(body))
     return found
 
 
-def predictions(daemon, heard, count):
-    """The next so many."""
-    return messages(daemon, heard, b"prediction", count)
+def predictions(daemon, subscriber, count):
+    """The next `count` predictions."""
+    return messages(daemon, subscriber, b"prediction", count)

@@ -231,7 +231,7 @@ def refused(daemon, why, **request):
     assert daemon.export() == before
 
 
-def test_what_cannot_be_taken_back(directory):
+def test_rejected_unlearning(directory):
     place = directory / "kept"
     place.mkdir()
     with Daemon(place, configuration(place)) as daemon:

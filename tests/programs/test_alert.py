@@ -28,7 +28,7 @@ PROGRAM = str(BUILD / "runnel-alert")
 LIMIT = 60  # seconds: ends a test that hangs
 TOPICS = ["status", "loss", "state", "event"]
 if not pathlib.Path(PROGRAM).exists():
-    print("needs runnel-alert, which is built where libcurl is: apt-get install libcurl4-openssl-dev")
+    print("needs runnel-alert, which requires libcurl: apt-get install libcurl4-openssl-dev")
     sys.exit(77)
 
 LOSS = {"loss": 0.5, "mean": 0.5, "smoothed": 0.5, "gradient_norm": 1.0, "queued": 0,
@@ -85,7 +85,7 @@ class Alert:
         with open(self.errors, "wb") as errors:
             self.process = subprocess.Popen([PROGRAM, "--json", *arguments], stdout=subprocess.PIPE,
                                             stderr=errors, text=True)
-        self.said = []
+        self.alerts = []
         self.changed = threading.Condition()
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -93,20 +93,20 @@ class Alert:
     def read(self):
         for line in self.process.stdout:
             with self.changed:
-                self.said.append(json.loads(line))
+                self.alerts.append(json.loads(line))
                 self.changed.notify_all()
 
     def until(self, kind, state="began", count=1):
         """Waits for the `count`-th alert of this kind and state."""
         def those():
-            return [one for one in self.said if (one["kind"], one["state"]) == (kind, state)]
+            return [one for one in self.alerts if (one["kind"], one["state"]) == (kind, state)]
         with self.changed:
             assert self.changed.wait_for(lambda: len(those()) >= count, LIMIT), \
-                (kind, state, self.said, self.text())
+                (kind, state, self.alerts, self.text())
             return those()[count - 1]
 
     def count(self, kind, state="began"):
-        return sum((one["kind"], one["state"]) == (kind, state) for one in self.said)
+        return sum((one["kind"], one["state"]) == (kind, state) for one in self.alerts)
 
     def text(self):
         return self.errors.read_text(encoding="utf-8")
@@ -130,7 +130,7 @@ class Alert:
             self.process.kill()
             self.process.wait()
         if kind:
-            print(self.said[-5:], self.text())
+            print(self.alerts[-5:], self.text())
 
 
 def test_idle(directory):
@@ -205,11 +205,11 @@ def test_conditions(directory):
         alert.end()
         for kind in "saturated", "dead", "rejected", "journal", "disk", "gap", "restart", \
                 "worse_than_baseline":
-            assert alert.count(kind) == 1, (kind, alert.said)
+            assert alert.count(kind) == 1, (kind, alert.alerts)
         assert alert.count("page-hinkley") == alert.count("adwin") == alert.count("rising") == 0
         # On a busy machine silence may be reported before the name is known.
         assert all(one["endpoint"] == daemon.endpoint and (
-            one["daemon"] == "host" or one["kind"] == "silence") for one in alert.said)
+            one["daemon"] == "host" or one["kind"] == "silence") for one in alert.alerts)
     daemon.close()
 
 
@@ -255,9 +255,9 @@ def test_drift(directory):
     """Both tests find both rises, report each once, and report the ends."""
     quiet, high = noisy(0.01, 400, 1), noisy(0.1, 30, 2)
     path = recording(pathlib.Path(directory, "drift"), quiet + high + quiet + high + quiet)
-    said = replay(path)
+    alerts = replay(path)
     for kind in "page-hinkley", "adwin":
-        examples = [(one["state"], one["examples"]) for one in said if one["kind"] == kind]
+        examples = [(one["state"], one["examples"]) for one in alerts if one["kind"] == kind]
         assert [state for state, _ in examples] == ["began", "over"] * 2, examples
         for (_, found), change in zip(examples[::2], (4000, 8300)):
             assert change < found <= change + 200, examples
@@ -266,8 +266,8 @@ def test_drift(directory):
     assert sum(one["state"] == "began" for one in patient) == 2, patient
     # The loss rises slowly and continuously, without a step.
     rising = [loss * (1 + i / 200) for i, loss in enumerate(noisy(0.01, 400, 3))]
-    said = replay(recording(pathlib.Path(directory, "rising"), rising), "--only=rising")
-    assert [one["state"] for one in said] == ["began"], said
+    alerts = replay(recording(pathlib.Path(directory, "rising"), rising), "--only=rising")
+    assert [one["state"] for one in alerts] == ["began"], alerts
     # A new run or a reset restarts the detectors; an event with fewer examples does not.
     with open(path, "a+", encoding="utf-8") as file:
         file.seek(0)
@@ -306,8 +306,8 @@ def test_noiseless(directory):
 def test_reminder(directory):
     """--again repeats an alert that has not ended."""
     path = recording(pathlib.Path(directory, "queue"), noisy(1, 100, 4), queued=250)
-    said = replay(path, "--again=30", "--only=queue")
-    assert [one["state"] for one in said] == ["began", "still", "still"], said
+    alerts = replay(path, "--again=30", "--only=queue")
+    assert [one["state"] for one in alerts] == ["began", "still", "still"], alerts
 
 
 def test_held_back(directory):
@@ -324,8 +324,8 @@ def test_held_back(directory):
     assert states("--interval=1") == [("began", 1), ("over", 0)] * 5
     # The others are reported after the interval, but none of the later ones.
     assert states("--interval=400") == [("began", 1), ("over", 0), ("passed", 4)]
-    said = replay(path, "--only=queue", "--interval=400")
-    assert said[2]["time"] >= said[0]["time"] + 400 and said[2]["since"] < said[2]["time"], said
+    alerts = replay(path, "--only=queue", "--interval=400")
+    assert alerts[2]["time"] >= alerts[0]["time"] + 400 and alerts[2]["since"] < alerts[2]["time"], alerts
     # The recording ends before the interval.
     assert states("--interval=10000") == [("began", 1), ("over", 0), ("passed", 4)]
     done = subprocess.run([PROGRAM, "--replay", path, "--only=queue", "--interval=10000"], text=True,
@@ -355,9 +355,9 @@ def test_data_time(directory):
         return replay(path, "--only=non-finite", *arguments)
 
     count = 600
-    said = states([begin + year * i / count for i in range(count)], "--interval=3600")
-    began = [one for one in said if one["state"] == "began"]
-    assert len(began) == spans and sum(one["state"] == "over" for one in said) == spans, said
+    alerts = states([begin + year * i / count for i in range(count)], "--interval=3600")
+    began = [one for one in alerts if one["state"] == "began"]
+    assert len(began) == spans and sum(one["state"] == "over" for one in alerts) == spans, alerts
     for n, one in enumerate(began):
         assert one["data_time"] == one["data_since"] == begin + year * (n + 0.5) / spans, (n, one)
     for times in [None] * count, [begin] * count, [begin - i for i in range(count)]:
@@ -413,8 +413,8 @@ def test_anomaly(directory):
             daemon.send("event", **abnormal(f"s{i}", None))
         alert.until("anomaly", count=1006)
         alert.end()
-    assert {one["data_time"] for one in alert.said if one["stream"] and one["stream"].startswith("s")} == {None}
-    held = [one for one in alert.said if one["state"] == "passed"]
+    assert {one["data_time"] for one in alert.alerts if one["stream"] and one["stream"].startswith("s")} == {None}
+    held = [one for one in alert.alerts if one["state"] == "passed"]
     assert [(one["stream"], one["value"], one["data_time"]) for one in held] == [
         ("taxi", 4, begin + 2.5 * hour)], held
     daemon.close()
@@ -445,9 +445,9 @@ def test_held_back_live(directory):
             daemon.send("status", **STATUS)
         alert.until("restart")
         def restarts():
-            return sum(one["times"] for one in alert.said if one["kind"] == "restart")
+            return sum(one["times"] for one in alert.alerts if one["kind"] == "restart")
         with alert.changed:
-            assert alert.changed.wait_for(lambda: restarts() == 3, LIMIT), alert.said
+            assert alert.changed.wait_for(lambda: restarts() == 3, LIMIT), alert.alerts
         for free in 10**8, 10**12, 10**8:
             daemon.send("status", **{**STATUS, "journal": {**JOURNAL, "free_bytes": free}})
         began, over = alert.until("disk"), alert.until("disk", "over")
@@ -506,7 +506,7 @@ def test_command(directory):
             break
     deadline = time.monotonic() + LIMIT
     while lives(int(number.read_text(encoding="ascii"))):
-        assert time.monotonic() < deadline, "it lives on"
+        assert time.monotonic() < deadline, "the process has not ended"
         time.sleep(0.05)
     # The parent may have set SIGCHLD to be ignored.
     done = subprocess.run([PROGRAM, "--replay", path, "--", "sh", "-c", "exit 3"], check=True, text=True,
@@ -545,12 +545,12 @@ def test_post(directory):
         daemon.wait()
         daemon.loss()
         daemon.send("status", rejected=1)  # no loss comes where all are rejected
-        said = alert.until("rejected")
+        alerts = alert.until("rejected")
         deadline = time.monotonic() + LIMIT
         while not Hook.got:
             assert time.monotonic() < deadline, alert.text()
             time.sleep(0.05)
-        assert Hook.got == [("/hook?secret=1", "application/json", said)], Hook.got
+        assert Hook.got == [("/hook?secret=1", "application/json", alerts)], Hook.got
         server.shutdown()
         server.server_close()
         daemon.loss(rejected=1, skipped=5)
@@ -606,7 +606,7 @@ def test_daemon(directory):
         assert "ended unexpectedly" in alert.until("restart")["text"]
         other.loss()
         other.loss(skipped=1)
-        assert alert.until("non-finite")["daemon"] == "host", alert.said
+        assert alert.until("non-finite")["daemon"] == "host", alert.alerts
         alert.end()
     other.close()
 

@@ -106,7 +106,7 @@ def test_while_it_is_fed():
 
 
 def check_pruned(copy, **options):
-    """The journal does not contain its first entries: a daemon starts with it and has learned everything."""
+    """The journal lacks its first entries: a daemon starts with it and has learned everything."""
     with fresh() as directory:
         restored(copy, directory)
         with sqlite3.connect(copy / "journal.sqlite") as base:
@@ -145,7 +145,7 @@ def test_a_point_in_time():
                 learns_the_same(other, entries[:count], checkpoint=0)
                 assert not (other / "state" / "rollback.json").exists()
                 learns_the_same(other, entries[:count], checkpoint=0)
-        with fresh() as other:  # what cannot be done is not done
+        with fresh() as other:  # a rejected command changes nothing
             restored(copy, other, "--without", "nobody")
             with start(other, checkpoint=0) as daemon:
                 assert daemon.process.wait(running.LIMIT) != 0
@@ -178,7 +178,7 @@ def test_places():
         daemon.end()
 
 
-def test_what_does_not_belong_together():
+def test_files_that_do_not_match():
     with fresh() as directory, start(directory, checkpoint=0, journal="{}") as daemon:
         feed(daemon, some(40))
         daemon.ask("checkpoint")
@@ -217,7 +217,7 @@ def test_a_journal_that_was_moved_away():
         status, _, err = ctl("backup", "--state", state, directory / "copy")
         assert status == IO and "journal.sqlite not found" in err, (status, err)
         assert "up to 40" in err and not (directory / "copy").exists(), err
-        (state / "journal.mark").unlink()  # as the sentence says
+        (state / "journal.mark").unlink()  # the command of the message
         status, _, err = ctl("backup", "--state", state, directory / "copy")
         assert status == 0, err
 

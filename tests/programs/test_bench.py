@@ -1,8 +1,7 @@
 #!/usr/bin/python3
-"""runnel-bench: what an example needs is counted right, learning allocates nothing, memory stays
-within its bound, a daemon of its own learns end to end and is gone afterwards, a GPU's stages count, the
-same parameters come out of the same command, and wrong usage is distinguished. How fast anything is, is no
-matter of a test."""
+"""Tests runnel-bench: the work of an example, no allocations while learning, the bound of memory,
+and the daemon that it starts and ends. Also tests the stages of a GPU, reproducible parameters, and
+usage errors. Speeds are not tested."""
 import json
 import os
 import pathlib
@@ -17,15 +16,15 @@ BUILD = pathlib.Path(os.environ.get("builddir", "."))
 SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 PROGRAM = str(BUILD / "runnel-bench")
 CONFIGURATIONS = SOURCE / "conf" / "bench"
-LIMIT = 120  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 120  # seconds: only ends a test that hangs
 USAGE, UNAVAILABLE, IO, CONFIGURATION = 64, 69, 74, 78
 SANITIZERS = "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text()
 MODULE = BUILD / "tests" / "hostcuda" / "runnel-cuda.so"
 GPU = {**os.environ, "RUNNEL_CUDA_MODULE": str(MODULE), "HOSTCUDA_SMS": "4",
        "HOSTCUDA_MEMORY": str(64 << 20)}
 FLOAT = 4
-ADAM, NORM = 12, 2  # flops a parameter, see bench_floor.c
-FORWARD, BACKWARD = 6 * 7 + 3 * 16 + 7, 6 * 11 + 16  # elementwise flops of a gru, a unit
+ADAM, NORM = 12, 2  # floating-point operations for each parameter, see bench_floor.c
+FORWARD, BACKWARD = 6 * 7 + 3 * 16 + 7, 6 * 11 + 16  # elementwise operations for each unit of a gru
 
 
 def run(*arguments, **options):
@@ -45,7 +44,7 @@ def close(a, b):
 
 
 def test_work_of_a_gru():
-    """window = stride: each step once forward and once backward."""
+    """window = stride: each step is computed once forward and once backward."""
     found = measure("gru64")
     ih, hh, out, window = 192 * 8, 192 * 64, 8 * 64, 16
     matrices, parameters = ih + hh + out, found["parameters"]
@@ -66,7 +65,7 @@ def test_work_of_a_gru():
 
 
 def test_work_of_a_recomputed_window():
-    """stride < window: backward comes more often, and brings a forward pass of its own."""
+    """stride < window: backward runs more often, and each time repeats the forward pass."""
     often = measure("gru64", "--set", "learning.stride=4", "--set",
                     "learning.optimizer={kind: sgd, rate: 0.01}")
     ih, hh, out, window, stride = 192 * 8, 192 * 64, 8 * 64, 16, 4
@@ -78,7 +77,7 @@ def test_work_of_a_recomputed_window():
 
 
 def test_work_of_least_squares():
-    """They come with every step, and in double."""
+    """Least squares run at every step, in double precision."""
     sets = [word for key in ("model.output.target=next", "model.input.scale=forecast", "model.output.readout=rls")
             for word in ("--set", key)]
     solved = measure("gru64", *sets)
@@ -100,7 +99,8 @@ def test_memory():
 
 
 def test_every_kind_of_model():
-    """Generated examples suit all inputs and losses: nothing is skipped, everything is measured."""
+    """Generated examples match all inputs and losses: none is skipped, and everything is
+    measured."""
     layers = "model.layers=[{cell: dense, size: 20}, {cell: rnn, size: 12}, {cell: lstm, size: 8}]"
     for model in (["model.input={kind: symbol, size: 30}",
                    "model.output={loss: softmax, size: 30, target: next}"],
@@ -132,7 +132,7 @@ def stages(work):
 
 
 def test_work_on_a_gpu():
-    """Stages of two layers, a window of 4; launches; and the floor from them."""
+    """Stages of two layers with a window of 4: launches, and the floor that follows from them."""
     if SANITIZERS or not MODULE.exists():  # the engine's own tests run with sanitizers
         return
     arguments = ("--device", "cuda", "--examples", 8, "--plan", 8)
@@ -166,7 +166,8 @@ def members(count, *arguments, name="gru64", **options):
 
 
 def test_members():
-    """The floor of all is so many times one's; of each it is one's, beside its time and one network's."""
+    """The floor of all members is a multiple of one's. The floor of each equals one's, and is
+    printed next to its time and that of one network."""
     one, many = members(None), members(5)
     assert "members" not in one and "forward_single" not in many["us"] and "rest_us" not in many["single"]
     assert many["parameters"] == one["parameters"] and many["members"]["count"] == 5
@@ -183,7 +184,8 @@ def test_members():
 
 
 def test_members_have_seeds_of_their_own():
-    """The first has the bits of the configuration's network, and each further one those of the next seed."""
+    """The first member has the bits of the configuration's network. Each further one has those of
+    the next seed."""
     with tempfile.TemporaryDirectory(prefix="rb") as directory:
         def tensors(*arguments):
             path = pathlib.Path(directory, "parameters.safetensors")
@@ -205,7 +207,7 @@ def test_members_have_seeds_of_their_own():
 
 
 def test_members_on_a_gpu():
-    """They have stages and launches in common: not the work, nor what lies in the caches."""
+    """Members share stages and launches, but neither the work nor the data in caches."""
     if SANITIZERS or not MODULE.exists():  # the engine's own tests run with sanitizers
         return
     arguments = {"name": "tiny", "env": GPU}
@@ -218,14 +220,14 @@ def test_members_on_a_gpu():
 
 
 def test_no_members():
-    """A sentence that says what to do."""
+    """The error explains what to do."""
     with tempfile.TemporaryDirectory(prefix="rb") as directory:
         path = pathlib.Path(directory, "forecast.yaml")
         text = "name: a\npreset: forecast\nmodel: {input: {size: 2}, layers: [{cell: gru, size: 4}]}\n"
         path.write_text(text + "members: [{name: a}]\n")
         done = run("--config", path, "--members", 2)
         assert done.returncode == CONFIGURATION and "the configuration lists members" in done.stderr, done
-        path.write_text(text)  # which has members of the preset
+        path.write_text(text)  # has the members of the preset
         done = run("--config", path, "--members", 2, "--seconds", 0, "--examples", 20)
         assert done.returncode == 0 and "2 networks of real 2" in done.stdout, done
         assert "each of 2 members" in done.stdout and "nan" not in done.stdout, done
@@ -235,7 +237,7 @@ def test_no_members():
     assert done.returncode == CONFIGURATION and "--set model.input.scale=forecast" in done.stderr, done
     for wrong in (0, 65):
         done = run("--config", CONFIGURATIONS / "gru64.yaml", "--members", wrong)
-        assert done.returncode == USAGE and "1..64" in done.stderr, done
+        assert done.returncode == USAGE and "from 1 to 64" in done.stderr, done
 
 
 def test_gpu_for_people():
@@ -251,8 +253,8 @@ def test_gpu_for_people():
 
 
 def test_parameters():
-    """The same bytes, however the examples are cut into plans, and what has been learned from more
-    of them is something else."""
+    """The division of examples into plans does not change the bytes. More examples lead to other
+    bytes."""
     written = []
     with tempfile.TemporaryDirectory(prefix="rb") as directory:
         for plan, examples in ((1, 33), (64, 33), (7, 49)):
@@ -297,8 +299,8 @@ def test_people_can_read_it():
 
 
 def test_table():
-    """The page's table, where there is no PyTorch: a row for each configuration, all its figures but
-    the peer's, and how to get that."""
+    """The table of the page without PyTorch: a row for each configuration with all figures but the
+    peer's, and how to get that one."""
     names = ["gru64", "lstm128"]
     with tempfile.TemporaryDirectory(prefix="rb") as directory:
         python = pathlib.Path(directory, "python-without-torch")
@@ -344,5 +346,5 @@ def test_usage():
 
 
 if not MODULE.exists():
-    print("there is no CUDA engine on the host runtime in this build: left out are GPUs")
+    print("this build has no CUDA engine on the host runtime: GPUs are not tested")
 cases.run(globals())

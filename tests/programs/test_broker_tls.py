@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Message brokers over TLS: who signed the broker's certificate decides, and its name."""
+"""Message brokers over TLS: checks of the certificate's issuer and name."""
 import pathlib
 import subprocess
 
@@ -13,7 +13,7 @@ openssl = brokers.program("openssl")
 
 
 def certificates(directory):
-    """An authority's certificate, and one of localhost that it has signed, with its key."""
+    """An authority's certificate, and a certificate for localhost with its key, signed by it."""
     def run(*words):
         subprocess.run([openssl, *words], check=True, capture_output=True, cwd=directory, timeout=LIMIT)
     new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -26,7 +26,7 @@ def certificates(directory):
 
 
 class Mosquitto(brokers.Mosquitto):
-    """Its port speaks TLS, its socket in the directory does not."""
+    """Its port uses TLS, its socket in the directory does not."""
 
     def __init__(self, directory, certificate, key):
         super().__init__(directory, f"certfile {certificate}", f"keyfile {key}", port=True)
@@ -55,7 +55,7 @@ def test_mqtt(directory):
                 process = start(*words, *good)
                 out, err = process.communicate(timeout=LIMIT)
                 assert process.returncode == OK and b"[1,2]" in out.replace(b" ", b""), (out, err)
-            else:  # another name; nobody whom the system knows has signed it
+            else:  # another name; an issuer that the system does not trust
                 process = start(*words, *(["--cafile", authority] if host != "localhost" else []))
                 await_text(process, "trying again until it answers")
                 process.kill()
@@ -65,12 +65,12 @@ def test_nats(directory):
     brokers.need("nats")
     authority, certificate, key = certificates(directory)
     with Nats(directory, certificate, key) as broker:
-        for host, words, said in [("localhost", ["--cafile", authority], "JetStream stream not found"),
+        for host, words, expected in [("localhost", ["--cafile", authority], "JetStream stream not found"),
                                   ("127.0.0.1", ["--cafile", authority], "trying again until it answers"),
                                   ("localhost", [], "trying again until it answers")]:
             process = start("nats", "S", "--print", "--url", f"tls://{host}:{broker.port}", *words)
-            text = await_text(process, said)
-            assert ("stream not found" in text) == (said != "trying again until it answers"), text
+            text = await_text(process, expected)
+            assert ("stream not found" in text) == (expected != "trying again until it answers"), text
             process.kill()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The client library as other people's programs have it: installed, found by pkg-config, and with the
-programs of docs/reference/clients.md, which are compiled against it, shared and static, and run."""
+"""The client library as installed for other programs: found by pkg-config, with the programs of
+docs/reference/clients.md, which are compiled against it, shared and static, and run."""
 import json
 import os
 import pathlib
@@ -18,7 +18,7 @@ BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 PAGE = (SOURCE / "docs/reference/clients.md").read_text(encoding="utf-8")
 HEADER = (SOURCE / "src/client/runnel.h").read_text(encoding="utf-8")
 MAP = (SOURCE / "src/client/runnel.map").read_text(encoding="utf-8")
-PROGRAM_LINES = 30  # what the page promises to be enough
+PROGRAM_LINES = 30  # these are enough according to the page
 LIMIT = 120
 UNAVAILABLE = 69
 CONFIG = """
@@ -36,7 +36,7 @@ state: {directory: "DIRECTORY/state", journal: {}}
 
 
 def variable(name):
-    """Of the build's Makefile."""
+    """A variable of the build's Makefile."""
     text = (BUILD / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     return re.search(rf"^{name} = ?(.*)$", text, re.MULTILINE)[1].strip()
 
@@ -52,7 +52,7 @@ def call(*words, **options):
 
 
 class Staged:
-    """The project, installed below a directory that is not its own."""
+    """The project, installed below another root directory."""
 
     def __init__(self, directory):
         self.root = pathlib.Path(directory, "stage")
@@ -71,7 +71,7 @@ class Staged:
 
     def compile(self, path, *more, static=False):
         program = path.with_suffix(".static" if static else ".shared")
-        # As the page has it: libzmq's own list of static libraries names some that Debian has not.
+        # As in the page: libzmq's own list of static libraries contains some that Debian lacks.
         libraries = [self.library / "librunnel.a", "-lzmq", "-ljansson", "-lpthread", "-lm"] \
             if static else self.flags("--libs")
         call(*CC, *CFLAGS, "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", *more, path,
@@ -85,7 +85,7 @@ class Staged:
 
 
 def programs(directory):
-    """The C programs of the page, by the names that they give themselves."""
+    """The C programs of the page, {name in the first comment: source}."""
     found = {}
     for block in re.findall(r"^```c\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
         name = re.match(r"/\* (\w+\.c): ", block)[1]
@@ -101,8 +101,8 @@ def symbols(*words):
             if len(line.split()) == 3}
 
 
-def test_what_it_shows(directory):
-    """The header, the map, the shared and the static library name the same functions, and no others."""
+def test_exported_functions(directory):
+    """The header, the map, the shared and the static library contain the same functions."""
     staged = Staged(directory)
     code = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.DOTALL)
     declared = set(re.findall(r"\b(runnel_\w+)\(", code))
@@ -126,11 +126,11 @@ def test_the_header_stands_alone(directory):
         call(*compiler, *CFLAGS, "-pedantic", "-Wall", "-Wextra", "-Werror", path,
              *staged.flags("--cflags", "--libs"), "-o", path.with_suffix(""))
     assert all(line.split()[1].startswith("<") for line in HEADER.splitlines()
-               if line.startswith("#include")), "a header of ours in it"
+               if line.startswith("#include")), "it includes another header of the project"
 
 
 def test_the_page(directory):
-    """Its programs watch, ask and feed a daemon."""
+    """Its programs watch a daemon, send requests and feed it."""
     staged, sources = Staged(directory), programs(directory)
     assert {"watch", "ask", "feed"} == set(sources), sources
     for static in False, True:
@@ -138,8 +138,8 @@ def test_the_page(directory):
         below = pathlib.Path(directory, "static" if static else "shared")
         below.mkdir()
         with running.Daemon(below, CONFIG.replace("DIRECTORY", str(below))) as daemon:
-            said = below / "said"
-            with open(said, "w", encoding="utf-8") as out:
+            printed = below / "said"
+            with open(printed, "w", encoding="utf-8") as out:
                 watch = staged.run(built["watch"], daemon.endpoint("statistics"), stdout=out)
             daemon.ask("status")
             asked = staged.run(built["ask"], daemon.endpoint("control"), stdout=subprocess.PIPE)
@@ -153,12 +153,12 @@ def test_the_page(directory):
             err = wrong.communicate(timeout=LIMIT)[1]
             assert "is a ROUTER socket, not runneld's statistics socket" in err, err
             deadline = time.monotonic() + LIMIT
-            while daemon.ask("status")["examples"] < 5 or "loss {" not in said.read_text():
-                assert time.monotonic() < deadline and watch.poll() is None, said.read_text()
+            while daemon.ask("status")["examples"] < 5 or "loss {" not in printed.read_text():
+                assert time.monotonic() < deadline and watch.poll() is None, printed.read_text()
                 feed(staged, built, daemon)
             watch.kill()
             watch.wait()
-            line = [line for line in said.read_text().splitlines() if line.startswith("loss ")][0]
+            line = [line for line in printed.read_text().splitlines() if line.startswith("loss ")][0]
             assert json.loads(line.partition(" ")[2])["examples"] >= 1
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Columns of mixed kinds (docs/reference/columns.md): what a daemon learns of them beside the same written in
-numpy, from the encoding to the optimizer's step; what it refuses; restarts; short forms' bits."""
+"""Columns of mixed kinds (docs/reference/columns.md) compared with a reference in numpy, from the
+encoding to the optimizer's step. Also tests rejected configurations, restarts, and equal bits with
+the short form."""
 import json
 import os
 import pathlib
@@ -32,7 +33,7 @@ HOSTS, EMBEDDING, STATES = 6, 3, 4
 HIDDEN, RATE = 7, 0.05
 LOAD, HOST, HOUR, STATE, HEAT, CHANGE = range(6)
 REAL = (LOAD, HEAT, CHANGE)
-# The CUDA engine, where this build has what plays it.
+# The CUDA engine, if this build can simulate it.
 DEVICES = ("cpu", "cuda") if os.environ.get("RUNNEL_CUDA_MODULE") else ("cpu",)
 
 
@@ -54,7 +55,7 @@ state: {{directory: {directory}/state, checkpoint: {{examples: 50, seconds: 0}}}
 
 
 def stream(count, seed=3, missing=0.1):
-    """Rows in the order of the columns; some loads are missing."""
+    """Rows in the order of the columns, with some missing loads."""
     rng, rows = np.random.default_rng(seed), []
     for n in range(count):
         host, state = int(rng.integers(HOSTS)), int(rng.integers(STATES))
@@ -69,7 +70,7 @@ def packed(row):
 
 
 class Scale:
-    """One column's running mean and population variance, as scale: standard has them."""
+    """The running mean and population variance of one column, as in scale: standard."""
 
     def __init__(self, memory=0):
         self.memory, self.count, self.mean, self.variance = memory, 0, 0.0, 0.0
@@ -99,7 +100,7 @@ class Plain:
 
 
 class Reference:
-    """The network, its learning and its predictions, in double."""
+    """The network, its learning and its predictions, in double precision."""
     targets = (CHANGE, LOAD)
 
     def __init__(self, tensors):
@@ -125,7 +126,7 @@ class Reference:
                    self.p["output.bias"])
 
     def learn(self, y):
-        """One step of the open step's loss: the mean over observed targets of (a - y)^2."""
+        """One step with the loss of the open step: the mean over observed targets of (a - y)^2."""
         x, host, _ = self.open
         h, a = self.forward(x)
         seen = ~np.isnan(y)
@@ -145,7 +146,7 @@ class Reference:
         return loss
 
     def take(self, row):
-        """(prediction in original units, loss of the one before)"""
+        """Returns (prediction in original units, loss of the previous one)."""
         row = [np.float32(v) if k in REAL else v for k, v in enumerate(row)]
         row[HOUR] = float(np.float32(row[HOUR]))
         row = [float(v) if k in REAL else v for k, v in enumerate(row)]
@@ -156,7 +157,7 @@ class Reference:
         if self.open:
             loss = self.learn(np.array([np.nan if np.isnan(row[k]) else z[k]
                                         for k in self.targets]))
-            _, x = self.encode(row)  # the row of the embedding has moved
+            _, x = self.encode(row)  # the update has changed this row of the embedding
         self.open = (x, row[HOST], None)
         _, a = self.forward(x)
         return [self.scales[k].mean + np.sqrt(self.scales[k].variance) * v
@@ -194,20 +195,20 @@ def test_beside_numpy():
 
 
 def learn_beside_numpy(device):
-    rows = stream(600 if device == "cpu" else 200)  # the processor plays the GPU slowly
+    rows = stream(600 if device == "cpu" else 200)  # the simulation of the GPU is slow
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, device=device)) as daemon:
         first, _ = tensors(daemon.export())
         assert first["embedding.host.weight"].shape == (HOSTS, EMBEDDING)
         assert first["layers.0.weight"].shape == (HIDDEN, 2 + EMBEDDING + 2 * HARMONICS + STATES + 2)
         reference = Reference(first)
-        heard = subscribe(daemon)
+        subscriber = subscribe(daemon)
         push(daemon, [[b"s", packed(row)] for row in rows])
-        said = predictions(daemon, heard, len(rows))
-        for n, (row, found) in enumerate(zip(rows, said)):
+        received = predictions(daemon, subscriber, len(rows))
+        for n, (row, found) in enumerate(zip(rows, received)):
             wanted, loss = reference.take(row)
             if n == 0:
-                continue  # a load that has not come has no mean
+                continue  # the load was never observed and has no mean
             for k in range(2):
                 close(found["prediction"][k], wanted[k], ("prediction", n, k))
             if loss is not None:
@@ -226,7 +227,7 @@ def learn_beside_numpy(device):
 
 
 def test_restarts():
-    """The same bits, stopped, killed, or neither; the journal has the columns as they came."""
+    """Stops and kills do not change the bits. The journal has the columns as they were sent."""
     for device in DEVICES:
         restart(device)
 
@@ -251,7 +252,7 @@ def restart(device):
 
 
 def wait_for(daemon, holds):
-    """The status that it holds of."""
+    """Waits for a status that meets the condition."""
     end = time.monotonic() + running.LIMIT
     while not holds(found := daemon.ask("status")):
         daemon.alive()
@@ -260,8 +261,8 @@ def wait_for(daemon, holds):
     return found
 
 
-def test_json_and_what_is_refused():
-    """JSON lists are the numbers in the columns' order; each mistake names its column."""
+def test_json_and_rejected_messages():
+    """JSON lists contain the numbers in the order of columns. Each error names its column."""
     good = [1.5, 2, 7, 3, 1000, 0.5]
     wrong = [
         ([b"s", packed(good)[:-4]], "x_size",
@@ -282,8 +283,8 @@ def test_json_and_what_is_refused():
                 socket.send_multipart(message)
                 found = wait_for(daemon, lambda found, done=done: found["rejected"] > done)
             assert found["rejected_by"][reason] > 0, (why, found)
-        said = daemon.text()
-        assert wrong[0][2] in said, said
+        log = daemon.text()
+        assert wrong[0][2] in log, log
         blobs = []
         push(daemon, [[json.dumps({"stream": "s", "x": good}).encode()],
                       [json.dumps({"stream": "s", "x": [[None] + good[1:], good]}).encode()]])
@@ -300,7 +301,7 @@ def test_json_and_what_is_refused():
 
 
 def test_short_forms_bits():
-    """Columns that say what a short form says learn the same bits."""
+    """Columns that are equivalent to a short form learn the same bits."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(200, 2)).astype("<f4")
     ids = rng.integers(5, size=200).astype("<u4")
@@ -332,36 +333,36 @@ def test_short_forms_bits():
 
 
 def test_a_symbol_is_predicted():
-    """Of several columns one symbol is what is predicted: classes that follow their order."""
+    """One symbol of several columns is predicted: classes that follow their order."""
     rows = [(1.0, n % HOSTS, n % 24, 0, 1.0, 0.0) for n in range(1500)]
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, output="columns: [host]",
                                             loss="softmax")) as daemon:
-        heard = subscribe(daemon)
+        subscriber = subscribe(daemon)
         push(daemon, [[b"s", packed(row)] for row in rows])
-        last = predictions(daemon, heard, len(rows))[-1]["prediction"]
+        last = predictions(daemon, subscriber, len(rows))[-1]["prediction"]
         assert len(last) == HOSTS and np.argmax(last) == len(rows) % HOSTS and max(last) > 0.8, last
         daemon.end()
 
 
 def test_anomalies_are_of_real_columns():
-    """Columns are called by their names, and counted as in x."""
+    """Columns have their names, and their numbers are those of x."""
     rows = stream(1500, missing=0)
     rows = [row[:HEAT] + (row[HEAT] + 500 * (n == 1400), row[CHANGE]) for n, row in enumerate(rows)]
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, rest="anomaly: {enabled: true}")) as daemon:
-        heard = subscribe(daemon, (b"event", b"prediction"))
+        subscriber = subscribe(daemon, (b"event", b"prediction"))
         push(daemon, [[b"s", packed(row)] for row in rows])
-        alarms, said = [], 0
-        while said < len(rows):
-            topic, body = daemon.next_message(heard)
+        alarms, received = [], 0
+        while received < len(rows):
+            topic, body = daemon.next_message(subscriber)
             message = json.loads(body)
-            said += topic == b"prediction"
+            received += topic == b"prediction"
             if topic == b"prediction":
                 assert len(message["anomaly"]["columns"]) == len(REAL)
             if topic == b"event" and message["kind"] == "anomaly" and message["example"] == 1401:
                 alarms.append(message)
-        assert alarms, "no alarm"
+        assert alarms, "no alarm within the rows"
         assert alarms[0]["columns"][0]["column"] == HEAT
         assert alarms[0]["columns"][0]["name"] == "heat"
         assert "heat is 1" in alarms[0]["text"], alarms[0]["text"]
@@ -369,7 +370,7 @@ def test_anomalies_are_of_real_columns():
 
 
 def test_the_shipped_example_and_the_benchmark():
-    """conf/columns.yaml is accepted, and a benchmark makes its examples."""
+    """conf/columns.yaml is valid, and a benchmark generates its examples."""
     shipped = pathlib.Path(__file__).parents[2] / "conf/columns.yaml"
     with tempfile.TemporaryDirectory() as directory:
         done = subprocess.run([running.PROGRAM, "--config", shipped, "--check-config",

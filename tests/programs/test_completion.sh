@@ -1,6 +1,6 @@
 #!/bin/sh
-# What bash and fish offer for a command line, asked of the shells themselves; zsh parses its functions;
-# and every option of --help is offered.
+# Tests completions in bash and fish with the shells themselves. zsh must parse its functions. Every
+# option of --help is completed.
 set -u
 srcdir=${srcdir:-.}
 cd "${builddir:-.}" || exit 99
@@ -21,7 +21,7 @@ trap 'exit 99' HUP INT TERM
 mkdir "$directory/a directory"
 : >"$directory/a file"
 
-# offered PROGRAM WORD...: what bash offers in place of the last of the words, one a line.
+# offered PROGRAM WORD...: the completions of the last word in bash, one per line.
 offered() {
     program=$1
     shift
@@ -45,7 +45,7 @@ offers() {
     [ "$got" = "$expected" ] || wrong "$program $*: offered is '$got', expected '$expected'"
 }
 
-# Commands, and what follows each: words, files, nothing; options between do not disturb.
+# Commands and their arguments: words, files or nothing, also after options.
 offers 'abnormal|adopt|backup|checkpoint|config|export|forget|import|normal|pause|reset|restore|resume|rollback|set|shutdown|status|' runnel-ctl ''
 offers 'reset|restore|resume|' runnel-ctl re
 offers 'reset|restore|resume|' runnel-ctl -j --timeout 3 --connect = tcp://localhost re
@@ -55,7 +55,7 @@ offers '|' runnel-ctl pause ''
 offers 'copy|' runnel-feed synth co
 offers 'csv|' runnel-feed c
 offers 'a directory|a file|' runnel-feed csv --rate 3 ''
-# Options, those of the source among them; and their values, with = and without.
+# Options, including those of the source, and their values, with and without =.
 offers '--timeout|' runnel-ctl --ti
 offers '--columns|--connect|--count|' runnel-feed csv --co
 offers '--connect|--count|' runnel-feed host --co
@@ -74,7 +74,7 @@ offers '|' runnel-watch --count ''
 offers 'steps|' runnel-plot -x s
 offers 'snarimax|' runnel-evaluate --rivals = sn
 offers 'csv|' runnel-evaluate conf/host.yaml c
-# The front door completes as the program of its task does. It is started by the path that was typed.
+# `runnel TASK` has the completions of the task's program, and is started by the typed path.
 door=$PWD/runnel
 offers_door() {
     expected=$1
@@ -96,9 +96,9 @@ offers_door '|' nothing w
 
 for file in completions/bash/*; do
     program=${file##*/}
-    bash -n "$file" || wrong "$file is no script of bash"
-    told=$("./$program" --help | grep -oE '(^|[ ,])--[a-z][a-z-]*' | tr -d ' ,' | sort -u)
-    for option in $told; do
+    bash -n "$file" || wrong "$file: invalid bash script"
+    listed=$("./$program" --help | grep -oE '(^|[ ,])--[a-z][a-z-]*' | tr -d ' ,' | sort -u)
+    for option in $listed; do
         [ "$(offered "$program" "$option" | grep -cxF -e "$option")" = 1 ] ||
             wrong "$program: $option is not offered"
         grep -qE -e "$option(=|[^a-z-])" "completions/zsh/_$program" ||
@@ -112,13 +112,13 @@ done
 
 if command -v zsh >/dev/null; then
     for file in completions/zsh/*; do
-        zsh -n "$file" || wrong "$file is no script of zsh"
+        zsh -n "$file" || wrong "$file: invalid zsh script"
     done
 else
     echo 'zsh not found: its functions are only compared with --help'
 fi
 
-# in_fish EXPECTED LINE: the words that fish offers for it.
+# in_fish EXPECTED LINE: checks the completions of the line in fish.
 in_fish() {
     got=$(PATH=$PWD:$PATH HOME=$directory fish --no-config -c '
         for file in completions/fish/*.fish; source $file; end

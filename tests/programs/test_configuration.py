@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What a daemon says of its configuration: the digest covers what is computed, `config` prints what is
-in force as a file that learns the same, and a recording tells of each run what it was."""
+"""The configuration that a daemon reports: the digest covers everything that affects results,
+`config` prints a file that learns the same, and a recording describes each run."""
 import csv
 import json
 import signal
@@ -39,7 +39,7 @@ def daemon(directory, rate=0.001, *arguments, name="a", seed=3):
 
 
 def feed(one, first, count):
-    """So many examples, from that one on, learned when this returns."""
+    """Feeds examples first..first+count-1, and returns when they are learned."""
     with one.socket(zmq.PUSH, "examples") as feeder:
         for i in range(first, first + count):
             feeder.send_multipart([b"s", struct.pack("2f", i * 7 % 11, i * 5 % 13)])
@@ -59,7 +59,7 @@ def test_each_rate_has_its_digest(directory):
     assert len(digests) == 3 and len(compatible) == 1
 
 
-def test_what_is_set_counts_as_if_the_file_said_it(directory):
+def test_overrides_count_as_the_file(directory):
     with daemon(directory / "one", 0.1) as one:
         before = one.ask("status")
         one.ask("set", key=RATE, value=0.01)
@@ -78,13 +78,13 @@ def test_what_is_set_counts_as_if_the_file_said_it(directory):
         digest = one.ask("status")["digest"]
         assert digest != before["digest"]
         assert one.end() == 0
-        one.start()  # it is in the checkpoint
+        one.start()  # the checkpoint has it
         assert one.ask("status")["digest"] == digest
         assert one.end() == 0
 
 
-def test_what_is_printed_learns_the_same(directory):
-    """Through the program, as a user would; the other one has a place of its own."""
+def test_the_printed_configuration_learns_the_same(directory):
+    """The test uses the program as a user would. The second daemon has its own directory."""
     place = directory / "other"
     place.mkdir()
     with daemon(directory / "one") as one:
@@ -138,7 +138,7 @@ class Recorder:
             try:
                 found = file.execute("SELECT name, digest, compatible, seed, tags, configuration FROM runs"
                                      " ORDER BY id").fetchall()
-            except sqlite3.OperationalError:  # it is being made
+            except sqlite3.OperationalError:  # the file is being created
                 return []
         return [(*row[:4], *(json.loads(text) if text else None for text in row[4:])) for row in found]
 
@@ -157,7 +157,7 @@ class Recorder:
         assert self.process.wait(LIMIT) == 0
 
 
-def test_a_recording_tells_of_each_run(directory):
+def test_a_recording_describes_each_run(directory):
     path = directory / "runs.db"
     table = directory / "settings.csv"
     with daemon(directory / "one", 0.1, name="one") as one:
@@ -177,12 +177,13 @@ def test_a_recording_tells_of_each_run(directory):
             assert [row[4]["run"] for row in rows] == ["one", "two"]
         assert two.end() == 0
     with open(table, newline="", encoding="utf-8") as file:
-        said = [(row["name"], row["key"], row["value"]) for row in csv.DictReader(file)]
-    assert [value for _, key, value in said if key == RATE] == ["0.1", "0.5"], said
-    assert said.count(("one", "seed", "3")) == 1 and ("one", "tags", '{"site":"osaka","run":"one"}') in said
+        settings = [(row["name"], row["key"], row["value"]) for row in csv.DictReader(file)]
+    assert [value for _, key, value in settings if key == RATE] == ["0.1", "0.5"], settings
+    assert settings.count(("one", "seed", "3")) == 1
+    assert ("one", "tags", '{"site":"osaka","run":"one"}') in settings
 
 
-def test_a_recording_of_before_is_continued(directory):
+def test_an_older_recording_is_continued(directory):
     path = directory / "runs.db"
     with daemon(directory / "one") as one:
         with Recorder(one, path) as recorder:
@@ -200,8 +201,8 @@ def test_a_recording_of_before_is_continued(directory):
 
 
 def sessions(board):
-    """What hparams is told of the runs; the recorder may still be writing. A directory is called unnamed where a loss
-    came before the first status."""
+    """The content for hparams of each run; the recorder may still be writing. A directory is named
+    `unnamed` if a loss arrived before the first status."""
     try:
         return [event_files.session(content)[0] for path in board.glob("*")
                 for _, _, content in event_files.events(path)["_hparams_/session_start_info"]]
@@ -220,7 +221,7 @@ def test_tensorboard_shows_the_settings(directory):
             learned[0] += 5
             time.sleep(0.1)
 
-        one.until(lambda: sessions(board), more)  # whenever its subscription has come
+        one.until(lambda: sessions(board), more)  # sent when its subscription has arrived
         one.ask("set", key=RATE, value=0.2)
         more()
         record.send_signal(signal.SIGINT)

@@ -413,7 +413,7 @@ def test_export_that_cannot_be_written(directory):
     pipe = pathlib.Path(directory, "pipe")
     os.mkfifo(pipe)
     (status, out, err), _ = ask(directory, [reply, PARAMETERS], "export", str(pipe))
-    assert (status, out) == (IO, b"") and "no regular file" in err and pipe.is_fifo()
+    assert (status, out) == (IO, b"") and "not a regular file" in err and pipe.is_fifo()
     assert leftovers(directory) == ["directory", "pipe"]
     with open("/dev/full", "wb") as full, daemon(directory, [STATUS]) as (endpoint, _):
         done = subprocess.run([PROGRAM, "-c", endpoint, "--timeout", str(LIMIT), "status"], stdout=full,

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""The daemon with the CUDA engine, from outside. $RUNNEL_CUDA_MODULE names the module: the one that
-the tests' runtime plays on the CPU (tests/hostcuda), whose environment can take away devices, driver
-and memory and let calls fail, or the real one on a machine with a GPU."""
+"""The daemon with the CUDA engine. $RUNNEL_CUDA_MODULE is the module: the one that the tests'
+runtime simulates on the CPU (tests/hostcuda), or the real one on a machine with a GPU. The
+environment of the simulation can remove devices, driver and memory, and let calls fail."""
 import contextlib
 import json
 import math
@@ -28,14 +28,14 @@ from running import LIMIT, PROGRAM
 MODULE = os.environ.get("RUNNEL_CUDA_MODULE", "")
 HOSTCUDA = "hostcuda" in MODULE
 UNAVAILABLE = 69
-NEAR = 1e-4  # how far the engines may be apart, in losses and parameters of about 1
-LARGE = 330  # units of an lstm that `auto` gives to a GPU
+NEAR = 1e-4  # largest difference between engines, in losses and parameters of about 1
+LARGE = 330  # units of an lstm for which `auto` chooses a GPU
 NO_IMAGE = {"HOSTCUDA_FAIL": "cudaFuncGetAttributes:3:cudaErrorNoKernelImageForDevice"}
 FEW_THREADS = {"HOSTCUDA_THREADS": "256"}
 
 
 def members_of(directory, threads, *sizes):
-    """A configuration for `auto` whose members have an lstm of these sizes each, beside a base of 8."""
+    """A configuration for `auto` whose members have an lstm of these sizes, and a base of 8."""
     config = yaml.safe_load(configuration(directory, "auto", 8))
     config["model"]["input"]["scale"] = "forecast"
     config["members"] = [{"name": f"m{n}", "set": {"model.layers.0.size": size}} for n, size in enumerate(sizes)]
@@ -59,7 +59,7 @@ def configuration(directory, device, size=12, window=8):
 
 @contextlib.contextmanager
 def environment(**variables):
-    """These set for what is started meanwhile."""
+    """Sets variables for programs that are started meanwhile."""
     before = dict(os.environ)
     os.environ.update(variables)
     try:
@@ -91,13 +91,13 @@ class Daemon(running.Daemon):
             time.sleep(0.01)
 
     def stop(self):
-        """End it as users do; its log."""
+        """Ends the daemon as users do, and returns its log."""
         assert self.end() == 0, self.text()
         return self.text()
 
 
 def refused(directory, device, size=12, window=8, **variables):
-    """The one sentence with which a daemon ends that cannot have its device."""
+    """The error of a daemon that cannot have its device."""
     path = pathlib.Path(directory, "refused.yaml")
     path.write_text(configuration(directory, device, size, window))
     result = subprocess.run([PROGRAM, "--config", path], env={**os.environ, **variables},
@@ -109,7 +109,7 @@ def refused(directory, device, size=12, window=8, **variables):
 
 
 def started(directory, device, size=12, window=8, **variables):
-    """The line about the device with which a daemon starts."""
+    """The log line about the device at the start of a daemon."""
     with Daemon(directory, device, size, window, **variables) as daemon:
         daemon.ask("status")
         lines = re.findall(r"^runneld: device (.*)$", daemon.stop(), re.MULTILINE)
@@ -118,7 +118,7 @@ def started(directory, device, size=12, window=8, **variables):
 
 
 def parameters(blob):
-    """The numbers of an export, tensor by tensor in their order."""
+    """The numbers of an export, tensor by tensor in order."""
     size = struct.unpack("<Q", blob[:8])[0]
     header = json.loads(blob[8:8 + size])
     header.pop("__metadata__", None)
@@ -147,7 +147,7 @@ def test_both_engines_learn_the_same(directory):
         with Daemon(place, device) as daemon:
             socket = daemon.socket(zmq.SUB, "statistics")
             socket.subscribe("")
-            daemon.next_message(socket)  # the status: the subscription has arrived
+            daemon.next_message(socket)  # the status confirms the subscription
             daemon.feed(1, 150)
             losses[device] = []
             while len(losses[device]) < 150:
@@ -162,7 +162,7 @@ def test_both_engines_learn_the_same(directory):
     assert_near(learned["cuda"], learned["cpu"])
 
 
-def test_auto_says_which_and_why(directory):
+def test_auto_reports_device_and_reason(directory):
     assert re.match(r"cpu .* \(auto: \d+ parameters, below the 300,000 at which auto starts to use a GPU\)$",
                     started(directory, "auto"))
     large = pathlib.Path(directory, "large")
@@ -185,7 +185,7 @@ def test_auto_says_which_and_why(directory):
     if not HOSTCUDA:
         return
     line = started(directory, "auto", HOSTCUDA_FAIL="cudaGetDeviceCount:1")
-    assert line.startswith("cpu "), "a small model asks no GPU"
+    assert line.startswith("cpu "), "a small model must not use the GPU"
     for variables, why in (({"HOSTCUDA_DEVICES": "0"}, "no GPU found"),
                            ({"HOSTCUDA_DRIVER": "11080"}, "11.8"),
                            ({"HOSTCUDA_CAPABILITY": "75"}, "compute capability 7.5"),
@@ -215,14 +215,14 @@ def test_a_device_that_is_named_is_had_or_refused(directory):
     assert "device: cuda" in text and "no GPU" in text and "device: cpu" in text, text
 
 
-def test_an_old_driver_is_told_with_both_versions(directory):
+def test_an_old_driver_is_reported_with_both_versions(directory):
     if not HOSTCUDA:
         return
     text = refused(directory, "cuda", HOSTCUDA_DRIVER="11080")
     assert "11.8" in text and len(set(re.findall(r"\d+\.\d+", text))) == 2, text
 
 
-def test_a_gpu_too_old_is_told_with_both_capabilities(directory):
+def test_an_old_gpu_is_reported_with_both_capabilities(directory):
     if not HOSTCUDA:
         return
     text = refused(directory, "cuda", HOSTCUDA_CAPABILITY="75")
@@ -255,7 +255,7 @@ def test_long_windows_alone_need_cublas(directory):
         assert "cuBLAS" in started(place, "cuda", window=32)
 
 
-def test_a_model_too_large_is_told_before_memory_is_taken(directory):
+def test_a_model_too_large_is_reported_before_allocation(directory):
     if not HOSTCUDA:
         return
     sentences = {refused(directory, "cuda", LARGE, HOSTCUDA_MEMORY="1000000", **more)
@@ -284,17 +284,17 @@ def test_a_device_that_fails_ends_the_daemon(directory):
             errors = [line for line in daemon.text().splitlines() if "runneld: error: " in line]
         assert code == UNAVAILABLE and len(errors) == 1, (failure, code, daemon.text())
         assert failure.split(":")[2] in errors[0], errors
-        assert files(directory) == saved, f"{failure}: the checkpoint was touched"
+        assert files(directory) == saved, f"{failure}: the checkpoint has changed"
     with Daemon(directory, "cuda") as daemon:
-        daemon.ask("status")  # once it answers, the journal has been replayed
+        daemon.ask("status")  # the first answer follows the replay of the journal
         text = daemon.stop()
     assert "resumed after 60 examples" in text, text
     assert re.search(r"replayed \d+ entries of the journal", text), text
 
 
 def test_graphs_that_cannot_be_had_change_no_bit(directory):
-    """A GPU that is nearly full: calls that make a graph fail. The daemon says it once, and learns what
-    it would have learned. However the examples are cut into plans, two shapes or more come again."""
+    """On a nearly full GPU the calls that create a graph fail. The daemon prints one warning and
+    learns the same. At least two shapes repeat, however examples are divided into plans."""
     if not HOSTCUDA:
         return
     learned, full = {}, "cudaErrorMemoryAllocation"
@@ -305,15 +305,15 @@ def test_graphs_that_cannot_be_had_change_no_bit(directory):
                 Daemon(place, "cuda", HOSTCUDA_FAIL=failure) as daemon:
             daemon.learn(1, 60)
             learned[failure] = parameters(daemon.export())
-            told = [line for line in daemon.stop().splitlines() if "CUDA graphs" in line]
-        assert len(told) == bool(failure), (failure, told)
+            warnings = [line for line in daemon.stop().splitlines() if "CUDA graphs" in line]
+        assert len(warnings) == bool(failure), (failure, warnings)
         if failure:
-            assert "runneld: warning: " in told[0] and failure.split(":")[2] in told[0], told
+            assert "runneld: warning: " in warnings[0] and failure.split(":")[2] in warnings[0], warnings
     assert all(found == learned[""] for found in learned.values()), "bits differ without graphs"
 
 
 def test_kernels_have_the_shared_memory_that_they_need(directory):
-    """No leave for what needs none; for a wide layer as much as its kernels are launched with."""
+    """Small layers need no opt-in. A wide layer opts in to the shared memory of its launches."""
     if not HOSTCUDA:
         return
     for size in 12, 6400:
@@ -340,7 +340,8 @@ def test_kernels_have_the_shared_memory_that_they_need(directory):
 
 
 def test_a_wave_has_no_more_blocks_than_multiprocessors(directory):
-    """Of this network each share of the weights, rounded by itself, would give 17 and 18 blocks of 16."""
+    """Rounded separately, the shares of the weights of this network would need 17 and 18 blocks,
+    with 16 multiprocessors."""
     if not HOSTCUDA:
         return
     config = yaml.safe_load(configuration(directory, "cuda", 72))
@@ -358,11 +359,12 @@ def test_a_wave_has_no_more_blocks_than_multiprocessors(directory):
         assert len(blocks) == 1 and 12 <= blocks.pop() <= 16, (wave, daemon.text()[:2000])
 
 
-WIDE = 8300  # numbers of an x that is not copied into shared memory
+WIDE = 8300  # an x with so many numbers is not copied into shared memory
 
 
 def test_wide_inputs(directory):
-    """They are projected before the waves; the bits do not depend on how many steps come together."""
+    """Wide inputs are projected before the waves. The bits do not depend on the number of steps in
+    a plan."""
     learned = {}
     for device, bundle in ("cpu", 1), ("cuda", 1), ("cuda", 10):
         with tempfile.TemporaryDirectory(dir=directory) as place:
@@ -386,7 +388,8 @@ def test_wide_inputs(directory):
 
 
 def graphs_of(text):
-    """Of the runtime's trace: how many graphs were made, the most nodes at a time, and what is left."""
+    """From the runtime's trace: the number of graphs created, the maximum of nodes at a time, and
+    the rest at the end."""
     alive, most, made = {}, 0, 0
     for graph, nodes in re.findall(r"^hostcuda: graph (\S+) (?:of (\d+) nodes|destroyed)$", text, re.M):
         if nodes:
@@ -399,8 +402,8 @@ def graphs_of(text):
 
 
 def test_graphs_stay_within_their_memory(directory):
-    """Windows of 25 lengths, which come in turn: their graphs would have more nodes than the budget of
-    4,096. Those that came first stay; making others in their place would cost more than it brings."""
+    """Windows of 25 lengths in turn: their graphs would exceed the budget of 4,096 nodes. The first
+    graphs stay, since replacing them costs more than it saves."""
     if not HOSTCUDA or running.SANITIZERS:
         return
     config = yaml.safe_load(configuration(directory, "cuda", 2))
@@ -410,39 +413,40 @@ def test_graphs_stay_within_their_memory(directory):
     with environment(HOSTCUDA_TRACE="1", HOSTCUDA_SMS="1"):
         daemon = running.Daemon(directory, yaml.safe_dump(config))
     with daemon, daemon.socket(zmq.PUSH, "examples") as push:
-        while graphs_of(daemon.text())[0] != before:  # until none is made any more
+        while graphs_of(daemon.text())[0] != before:  # until no graph is created any more
             before = graphs_of(daemon.text())[0]
             for _ in range(2 if count == 0 else 1):
                 for steps in lengths:
                     x = [math.sin(0.3 * n + k) for n in range(steps) for k in (0, 1)]
-                    header = struct.pack("<BBHIQd", 1, 1, 0, 0, 0, 0.0)  # the end: an update of this length
+                    # the end of a sequence: an update of this length
+                    header = struct.pack("<BBHIQd", 1, 1, 0, 0, 0, 0.0)
                     push.send_multipart([b"a", struct.pack(f"<{2 * steps}f", *x),
                                          struct.pack(f"<{steps}f", *x[::2]), header])
                     count += 1
-                    if count % 5 == 0:  # few of them in a plan: with sanitizers it takes long
+                    if count % 5 == 0:  # few of them in a plan, since sanitizers are slow
                         running.wait_learned(daemon, count)
         assert daemon.end() == 0, daemon.text()[-600:]
     made, most, left = graphs_of(daemon.text())
-    assert not left, "graphs are left behind"
+    assert not left, "graphs were not destroyed"
     assert 2000 < most <= 4096, (made, most)
 
 
 def test_a_device_that_is_lost_while_idle_leaves_the_checkpoint(directory):
-    """What was learned since cannot be had any more; the checkpoint from before stays whole."""
+    """Examples since the last checkpoint are lost, but that checkpoint stays intact."""
     if not HOSTCUDA:
         return
     with Daemon(directory, "cuda") as daemon:
         daemon.learn(1, 30)
         daemon.stop()
     saved = files(directory)
-    # The network has 11 tensors. Loading copies each, and so does an export: the third one fails.
+    # The network has 11 tensors. A load copies each, and so does an export: the third one fails.
     with Daemon(directory, "cuda", HOSTCUDA_FAIL="cudaMemcpy2DAsync:40:cudaErrorLaunchFailure") as daemon:
         daemon.learn(31, 60)
         for _ in range(5):
             if not daemon.request("export")[0]["ok"]:
                 break
         else:
-            raise AssertionError("five exports, and none failed")
+            raise AssertionError("none of five exports failed")
         code = daemon.end()
         errors = [line for line in daemon.text().splitlines() if "runneld: error: " in line]
     assert code == UNAVAILABLE and len(errors) == 1, daemon.text()
@@ -482,8 +486,9 @@ COLUMNS = ("[{name: load, mask: true}, {name: host, kind: symbol, embedding: 3, 
 
 
 def test_columns_go_from_engine_to_engine(directory):
-    """Numbers beside symbols, whose rows begin anew when a word takes another's place: losses and
-    tensors are near those of one engine alone, and each engine begins with the other's bits."""
+    """Numbers and symbols; a row starts from scratch when another word replaces its word. Losses
+    and tensors are close to those of a single engine, and each engine starts with the bits of the
+    other."""
     losses, learned = {}, {}
     for name, devices in {"cpu": ("cpu",) * 3, "cuda": ("cuda",) * 3,
                           "moved": ("cpu", "cuda", "cpu")}.items():
@@ -497,15 +502,15 @@ def test_columns_go_from_engine_to_engine(directory):
                                          "skip": True}
             with running.Daemon(place, yaml.safe_dump(config)) as daemon:
                 if saved:
-                    assert parameters(daemon.export()) == saved, "bits are lost on the way"
-                heard = running.subscribe(daemon, (b"loss",))
+                    assert parameters(daemon.export()) == saved, "the change of the engine changed bits"
+                subscriber = running.subscribe(daemon, (b"loss",))
                 with daemon.socket(zmq.PUSH, "examples") as push:
                     for k in range(60 * n, 60 * (n + 1)):
                         x = {"load": math.sin(k / 5), "host": f"web-{k * k % 7 % 5}", "state": k % 4,
                              "user": f"u{k % 11}"}
                         push.send_multipart([json.dumps({"stream": "ab"[k % 3 == 0], "x": x}).encode()])
                     losses[name] += [message["loss"] or 0.0
-                                     for message in running.messages(daemon, heard, b"loss", 60)]
+                                     for message in running.messages(daemon, subscriber, b"loss", 60)]
                 assert daemon.ask("status")["device"].startswith(device)
                 saved = parameters(daemon.export())
                 assert daemon.end() == 0, daemon.text()
@@ -516,7 +521,7 @@ def test_columns_go_from_engine_to_engine(directory):
         assert_near(learned[name], learned["cpu"])
 
 
-# Three of one shape with everything apart that may be, and one of another.
+# Three of one shape that differ in all other settings, and one of another shape.
 MEMBERS = {
     "plain": {},
     "slow": {"learning.optimizer.rate": 0.003, "learning.clip": 0.05, "seed": 9},
@@ -526,7 +531,7 @@ MEMBERS = {
 
 
 def member_tensors(directory, names, **variables):
-    """The tensors of members that learn together, stopped and resumed on the way; and the log of the
+    """The tensors of members that learn together, with a stop and a resume, and the log of the
     second daemon, which alone has these variables."""
     directory.mkdir()
     config = yaml.safe_load(configuration(directory, "cuda", 7, 4))
@@ -560,9 +565,9 @@ def test_members_learn_the_bits_that_each_has_alone(directory):
             assert together[tensor] == alone[tensor], tensor
 
 
-def test_what_plans_take_is_budgeted_by_need(directory):
-    """64 small members are had with 40 MiB; with 20 one of them is not, and a sentence says what it
-    lacks. It was 64 MiB before, of each network alone."""
+def test_plans_have_the_memory_that_they_need(directory):
+    """40 MiB are enough for 64 small members. With 20 MiB one of them fails, and the error contains
+    the missing memory. Earlier versions needed 64 MiB for each network."""
     if not HOSTCUDA:
         return
     config = yaml.safe_load(configuration(directory, "cuda", 4, 4))
@@ -591,17 +596,18 @@ def test_what_plans_take_is_budgeted_by_need(directory):
 
 
 def test_members_that_cannot_be_side_by_side(directory):
-    """What that takes of the GPU cannot be had, again and again: said once, with what it costs."""
+    """If the memory for parallel members is not available, the daemon prints one warning with the
+    cost."""
     if not HOSTCUDA or running.SANITIZERS:
         return
     together, text = member_tensors(directory / "together", list(MEMBERS))
-    assert "one after the other" not in text, text
-    for failing in "135", "24":  # of two events the first, or the second
+    assert "one after another" not in text, text
+    for failing in "135", "24":  # the first or the second of two events
         fail = ",".join(f"cudaEventCreateWithFlags:{n}:cudaErrorMemoryAllocation" for n in failing)
         apart, text = member_tensors(directory / failing, list(MEMBERS), HOSTCUDA_FAIL=fail)
-        told = [line for line in text.splitlines() if "one after the other" in line]
-        assert len(told) == 1 and "runneld: warning: 4 networks" in told[0], text
-        assert "cudaErrorMemoryAllocation" in told[0] and "up to 4 times as long" in told[0], told
+        warnings = [line for line in text.splitlines() if "one after another" in line]
+        assert len(warnings) == 1 and "runneld: warning: cannot run 4 networks" in warnings[0], text
+        assert "cudaErrorMemoryAllocation" in warnings[0] and "up to 4 times as long" in warnings[0], warnings
         assert apart == together, "bits differ"
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The whole daemon, from outside: real sockets, signals and files."""
+"""Tests the whole daemon with real sockets, signals and files."""
 
 import json
 import math
@@ -42,7 +42,7 @@ CONFIG = {
 
 
 def numbers(n):
-    """The n-th example's x."""
+    """The x of example n."""
     return [math.sin(0.3 * n) + 0.1 * (n % 3), 5 + 2 * math.cos(0.7 * n)]
 
 
@@ -115,7 +115,7 @@ class Daemon(running.Daemon):
 
 
 def stored(blob):
-    """What a safetensors file holds: {name: (type, shape, bytes)}; its data without gaps."""
+    """The content of a safetensors file: {name: (type, shape, bytes)}; its data has no gaps."""
     size = struct.unpack("<Q", blob[:8])[0]
     header = json.loads(blob[8:8 + size])
     header.pop("__metadata__", None)
@@ -151,7 +151,7 @@ SHAPES = {
 
 
 def counted_parameters():
-    """A file of CONFIG's parameters in which every number is another."""
+    """A file with the parameters of CONFIG, in which all numbers differ."""
     entries, next_one = {}, 1
     for name, shape in SHAPES.items():
         count = math.prod(shape)
@@ -162,7 +162,8 @@ def counted_parameters():
 
 
 def read_by_its_package(blob, entries):
-    """The file as the Python package safetensors reads it; says so where there is none."""
+    """Reads the file with the Python package safetensors; prints a note if the package is
+    missing."""
     try:
         import safetensors.numpy
     except ImportError as missing:
@@ -202,7 +203,7 @@ def test_each_example_brings_one_loss_message(directory):
         assert abs(body["time"] - time.time()) < 600
 
 
-def test_a_message_every_so_many_examples_covers_them(directory):
+def test_a_message_covers_its_examples(directory):
     with Daemon(directory) as daemon:
         losses = daemon.subscribe("loss")
         daemon.feed(1, 60)
@@ -235,7 +236,7 @@ def test_a_late_subscriber_gets_the_status_at_once(directory):
         assert status["device"].startswith("cpu")
 
 
-def test_who_subscribes_late_hears_when_it_started(directory):
+def test_a_late_subscriber_gets_the_start_time(directory):
     def first_event():
         with daemon.socket(zmq.SUB, "statistics") as socket:
             socket.subscribe("event")
@@ -267,10 +268,10 @@ def test_state_and_predictions_are_published_when_subscribed_to(directory):
             assert body["example"] == n and body["stream"] == ("b" if n % 5 == 0 else "a")
             mean, sd = body["prediction"]["mean"], body["prediction"]["sd"]
             assert len(mean) == len(sd) == 2
-            assert sd == [None, None] if n == 1 else min(sd) > 0  # one value does not vary
+            assert sd == [None, None] if n == 1 else min(sd) > 0  # one value is constant
             if n % 10 == 0:
                 layers = daemon.receive(socket, "state")["layers"]
-        # The second number is 5 +- 2: in units of the network's own, its mean would lie near 0.
+        # The second number is 5 +- 2: in the scaled units of the network its mean would be near 0.
         assert 2 < mean[1] < 8, mean
         gru, lstm = layers
         assert (gru["kind"], gru["size"], lstm["kind"], lstm["size"]) == ("gru", 6, "lstm", 5)
@@ -282,7 +283,7 @@ def test_state_and_predictions_are_published_when_subscribed_to(directory):
             assert abs(layer["gain"]["mean"] - 1) < 0.2
 
 
-def test_control_tells_the_status(directory):
+def test_control_reports_the_status(directory):
     with Daemon(directory) as daemon:
         daemon.feed(1, 40)
         daemon.learned(40)
@@ -296,9 +297,9 @@ def test_control_tells_the_status(directory):
 
 
 def test_a_slow_stream_is_seen(directory):
-    """A loss comes by time, too, with the state where an example brings it."""
+    """A slow stream still gets `loss` messages by time, and the state with the next example."""
     class ByTime(Daemon):
-        tells_by_time = True
+        statistics_by_time = True
 
     with ByTime(directory, statistics={"every": 100, "seconds": 0.25}) as daemon:
         socket = daemon.subscribe("loss", "state")
@@ -314,7 +315,7 @@ def test_a_slow_stream_is_seen(directory):
         socket = daemon.subscribe("loss")
         daemon.feed(1, 3)
         daemon.learned(3)
-        time.sleep(1.5)  # the loop turns once a second
+        time.sleep(1.5)  # the loop runs once per second
         daemon.feed(4, 100)
         assert daemon.receive(socket, "loss")["examples"] == 100
 
@@ -334,7 +335,7 @@ def test_keys_are_set_in_flight(directory):
         assert status["clip"] == 0
         daemon.feed(1, 20)
         assert [daemon.receive(socket, "loss")["examples"] for _ in range(2)] == [7, 14]
-        daemon.learned(20)  # the last are still on their way: they would change what is exported
+        daemon.learned(20)  # the last examples have not arrived yet: they would change the export
         assert daemon.ask("status")["rate"] == 0.0003
         before = daemon.export()
         for key, value in (("learning.optimizer.rate", -1), ("learning.optimizer.rate", "fast"),
@@ -346,7 +347,7 @@ def test_keys_are_set_in_flight(directory):
 
 
 def test_an_optimizer_without_a_rate(directory):
-    """cocob: no rate is taken, and all that it keeps is in the checkpoint."""
+    """cocob has no rate: setting one is rejected. The checkpoint contains its whole state."""
     learning = {**CONFIG["learning"], "optimizer": {"kind": "cocob"}}
     with Daemon(directory, learning=learning) as daemon:
         socket = daemon.subscribe("loss")
@@ -405,14 +406,14 @@ def test_an_export_holds_every_parameter(directory):
         assert {k: (kind, shape) for k, (kind, shape, _) in learned.items()} == {
             k: ("F32", shape) for k, shape in SHAPES.items()}
         assert sum(math.prod(s) for s in SHAPES.values()) == daemon.ask("status")["parameters"]
-        assert all(learned[k] != fresh[k] for k in learned), "every tensor is learned"
-        # Written by other code, and what the daemon would resume from.
+        assert all(learned[k] != fresh[k] for k in learned), "a tensor was not learned"
+        # Written by other code, and the start of a daemon.
         checkpoint = stored(pathlib.Path(daemon.ask("checkpoint")["path"]).read_bytes())
         assert learned == {k: checkpoint[k] for k in SHAPES}
         read_by_its_package(blob, learned)
 
 
-def test_an_export_says_how_raw_numbers_are_scaled(directory):
+def test_an_export_has_the_scale_of_raw_numbers(directory):
     def scale(daemon):
         blob = daemon.export()
         size = struct.unpack("<Q", blob[:8])[0]
@@ -475,7 +476,7 @@ def test_a_reset_that_cannot_be_is_refused_and_changes_nothing(directory):
         assert status["examples"] == 30 and status["streams"] == 2
         assert daemon.export() == learned
     with Daemon(directory, model=dict(CONFIG["model"], initial=str(initial))) as daemon:
-        assert daemon.export() == learned  # a checkpoint needs no starting values
+        assert daemon.export() == learned  # a checkpoint does not need starting values
 
 
 def test_a_resumed_daemon_learns_the_same_bits(directory):
@@ -490,7 +491,7 @@ def test_a_resumed_daemon_learns_the_same_bits(directory):
         reply = daemon.ask("checkpoint")
         assert reply["examples"] == 101
         assert pathlib.Path(reply["path"]).stat().st_size == reply["bytes"]
-        daemon.feed(102, 150)  # after the checkpoint: the journal has these
+        daemon.feed(102, 150)  # after the checkpoint: the journal has these examples
         daemon.learned(150)
         while daemon.ask("status")["journal"]["durable"] < 150:
             time.sleep(0.002)
@@ -523,7 +524,7 @@ def test_checkpoints_are_written_by_count(directory):
         events = daemon.subscribe("event")
         daemon.feed(1, 60)
         body = daemon.receive(events, "event", lambda b: b["kind"] == "checkpoint")
-        # Counted between batches, so that a few more may be in it.
+        # Counted between batches, so the checkpoint may contain a few more.
         assert 50 <= body["examples"] == body["steps"] <= 60, body
         assert pathlib.Path(body["path"]).exists()
 
@@ -555,21 +556,21 @@ def test_signals_end_the_daemon_with_a_checkpoint(directory):
             daemon.receive(events, "event", lambda b: b["kind"] == "stopping")
 
 
-def test_what_was_received_is_learned_before_stopping(directory):
+def test_received_examples_are_learned_before_the_stop(directory):
     with Daemon(directory) as daemon:
         def connections(count):
             wait(f"{count} connections",
                  lambda: daemon.ask("status")["connections"]["examples"] == count)
 
         daemon.feed(1, 1)
-        daemon.learned(1)  # so the feeder is connected
+        daemon.learned(1)  # the feeder is connected
         daemon.ask("pause")
         with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
             socket.connect(daemon.ends["examples"])
             for n in range(2, 1001):
                 socket.send_multipart(example(n))
             connections(2)
-        connections(1)  # its end has come, and that comes after all that it has sent
+        connections(1)  # the end of the connection follows all its messages
         daemon.ask("resume")
         assert daemon.ask("shutdown")["state"] == "draining"
         assert daemon.process.wait(LIMIT) == 0
@@ -593,12 +594,12 @@ def test_bad_examples_are_rejected_counted_and_announced(directory):
         assert status["rejected"] == len(bad) == sum(status["rejected_by"].values()), status
         body = daemon.receive(events, "event", lambda b: b["kind"] == "rejected")
         assert body["text"]
-        said = daemon.receive(daemon.subscribe("status"), "status")
-        assert said["rejected_by"] == status["rejected_by"] and said["rejected"] == len(bad), said
-        assert said["examples_per_second"] > 0, said
+        published = daemon.receive(daemon.subscribe("status"), "status")
+        assert published["rejected_by"] == status["rejected_by"] and published["rejected"] == len(bad), published
+        assert published["examples_per_second"] > 0, published
 
 
-def test_nothing_that_is_said_to_control_silences_it(directory):
+def test_no_request_blocks_the_control_socket(directory):
     with Daemon(directory) as daemon:
         for frames in ([b""], [b"{"], [b"[]"], [b"null"], [b'{"command": 1}'], [b'{"command": "x"}'],
                        [b'{"command": "status"}', b"more"], [b"", b"", b""], [b"\xff\x00\xfe"],
@@ -607,7 +608,7 @@ def test_nothing_that_is_said_to_control_silences_it(directory):
             reply = daemon.frames(*frames)
             assert len(reply) == 1 and reply[0]["ok"] is False and reply[0]["error"], reply
         lost = daemon.socket(zmq.REQ, "control")
-        lost.send(b"x" * 1000000)  # larger than anything that is taken
+        lost.send(b"x" * 1000000)  # larger than the limit
         gone = daemon.socket(zmq.REQ, "control")
         gone.send(b'{"command": "export"}')  # its client leaves before the reply
         gone.close()
@@ -615,9 +616,9 @@ def test_nothing_that_is_said_to_control_silences_it(directory):
         lost.close()
 
 
-def test_what_a_value_costs_is_bounded(directory):
-    """libyaml's time grows with the square of what is nested: 60,000 brackets took 4 to 60 s, in
-    which nothing was learned."""
+def test_the_cost_of_a_value_is_bounded(directory):
+    """libyaml's time grows with the square of the nesting: 60,000 brackets took 4 to 60 s, without
+    learning."""
     key, nested = "learning.optimizer.rate", "[" * 60000
     with Daemon(directory) as daemon:
         for value in (nested, "- " * 30000, "[" + ",".join(f"&{n} 1" for n in range(7000)) + "]"):
@@ -630,11 +631,11 @@ def test_what_a_value_costs_is_bounded(directory):
     path = pathlib.Path(directory, "nested.yaml")
     for text in (nested, "- " * 30000, "{a: " * 15000, "".join(f"{' ' * n}a:\n" for n in range(300))):
         path.write_text(text)
-        code, _, said = run("--config", path, "--check-config")
-        assert code == 78 and f"{path}:" in said and "nested more than" in said, said
+        code, _, error = run("--config", path, "--check-config")
+        assert code == 78 and f"{path}:" in error and "nested more than" in error, error
     path.write_text(yaml.safe_dump(CONFIG))
-    code, _, said = run("--config", path, "--set", f"{key}={nested}", "--check-config")
-    assert code == 78 and "60000 bytes" in said, said
+    code, _, error = run("--config", path, "--set", f"{key}={nested}", "--check-config")
+    assert code == 78 and "60000 bytes" in error, error
 
 
 def test_a_subscriber_that_does_not_read_stops_nobody(directory):
@@ -670,8 +671,8 @@ def test_a_state_directory_has_one_daemon(directory):
 
 
 def test_before_the_first_example_a_configuration_may_change(directory):
-    """Who corrects it after a first start is not told to move the directory away, also after one that
-    failed at a socket; with anything learned, or set, in it the daemon refuses as before."""
+    """A configuration may be corrected after a first start, even after one that failed at a socket.
+    Once something was learned or set, the daemon rejects a change."""
     learning = {**CONFIG["learning"], "window": 9}
     with Daemon(directory) as other:
         other.ask("status")
@@ -682,7 +683,8 @@ def test_before_the_first_example_a_configuration_may_change(directory):
         assert code == 69 and endpoint in text, text
         other.ask("shutdown")
         assert other.process.wait(LIMIT) == 0
-    for state in ("second", "state"):  # the first has a journal alone, the other checkpoints, too
+    # the first has only a journal, the other has checkpoints, too
+    for state in ("second", "state"):
         with Daemon(directory, learning=learning,
                     state={"directory": f"{directory}/{state}"}) as daemon:
             for start in range(2):  # the second one resumes
@@ -693,7 +695,7 @@ def test_before_the_first_example_a_configuration_may_change(directory):
                 daemon.restart()
             daemon.feed(1, 20)
             wait("the disk", lambda: daemon.ask("status")["journal"]["durable"] == 20)
-            daemon.process.kill()  # its checkpoint has nothing, its journal all
+            daemon.process.kill()  # its checkpoint is empty, its journal has everything
             daemon.process.wait()
     with Daemon(directory) as daemon:
         assert daemon.process.wait(LIMIT) == 78 and "learning configuration" in daemon.text()
@@ -782,13 +784,14 @@ def test_exit_codes(directory):
 
 
 def test_only_a_broker_needs_its_module(directory):
-    """Libraries of brokers are the module's. Without it a daemon of a socket learns, one of a broker ends with a
-    sentence that names its key and the way out; what is not the module of this build is refused."""
+    """The module contains the libraries of brokers. Without it a daemon with a socket learns. One
+    with a broker ends with an error that names its key and the solution. A module of another build
+    is rejected."""
     libraries = subprocess.check_output(["ldd", PROGRAM], text=True)
     assert "libzmq" in libraries and "hiredis" not in libraries and "rdkafka" not in libraries, libraries
     for installed in re.findall(rb"(/[^\0]*/runnel)\0", PROGRAM.read_bytes()):
         if pathlib.Path(os.fsdecode(installed), "runnel-cluster.so").exists():
-            cases.skip("a module is installed, and would be found")
+            cases.skip("skipped: an installed module would be loaded")
     alone = shutil.copy(PROGRAM, directory / "runneld")
     path = directory / "broker.yaml"
     for broker, name in (("redis", "stream"), ("kafka", "topic")):

@@ -15,10 +15,10 @@ import time
 SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 PROGRAMS = "runneld", "runnel-feed", "runnel-watch", "runnel-ctl"
-SECONDS = 2, 10, 60  # tried in turn: a machine that is busy may get nothing done in a few
+SECONDS = 2, 10, 60  # tried in turn: a busy machine may be too slow for the first ones
 INTRODUCED = re.compile(r"^-- .* host is learning: ", re.MULTILINE)
 ENDLESS = 100000
-LIMIT = 120  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 120  # seconds: only ends a test that hangs
 FAILED, INTERRUPTED = 69, 130
 STARTED = []
 
@@ -41,7 +41,7 @@ def start(directory, seconds, programs=BUILD, script=SOURCE / "tools/demo", argu
     return STARTED[-1]
 
 
-def said(directory, name="out"):
+def output(directory, name="out"):
     return pathlib.Path(directory, name).read_text(encoding="utf-8", errors="replace")
 
 
@@ -60,36 +60,36 @@ def session(leader):
 def finish(directory, demo):
     """Waits for the end of all processes; returns the exit status."""
     status = demo.wait(LIMIT)
-    assert not list(session(demo.pid)), (list(session(demo.pid)), said(directory, "err"))
-    assert not os.listdir(pathlib.Path(directory, "tmp")), said(directory, "err")
+    assert not list(session(demo.pid)), (list(session(demo.pid)), output(directory, "err"))
+    assert not os.listdir(pathlib.Path(directory, "tmp")), output(directory, "err")
     return status
 
 
 def test_to_its_end(directory):
     for seconds in SECONDS:
         status = finish(directory, start(directory, seconds))
-        assert status == 0, (said(directory), said(directory, "err"))
-        if "Not enough readings" not in said(directory) and INTRODUCED.search(said(directory)):
+        assert status == 0, (output(directory), output(directory, "err"))
+        if "Not enough readings" not in output(directory) and INTRODUCED.search(output(directory)):
             break
     sentence = re.search(r"^In (\d+) s the network learned from (\d+) readings .* in the first tenth and is "
                          r"-?[\d.]+ in the last: the network is (now|not yet) better than the last value\.$",
-                         said(directory), re.MULTILINE)
-    assert sentence and int(sentence[1]) == seconds and int(sentence[2]) > 0, said(directory)
-    assert said(directory).index("To continue") > sentence.end()
-    assert INTRODUCED.search(said(directory)), said(directory)
+                         output(directory), re.MULTILINE)
+    assert sentence and int(sentence[1]) == seconds and int(sentence[2]) > 0, output(directory)
+    assert output(directory).index("To continue") > sentence.end()
+    assert INTRODUCED.search(output(directory)), output(directory)
 
 
 def test_interrupted(directory):
     demo = start(directory, ENDLESS)
     deadline = time.monotonic() + LIMIT
-    while not re.search(r"^ +\d+ +\d", said(directory), re.MULTILINE): # a row of the table
-        assert demo.poll() is None and time.monotonic() < deadline, said(directory, "err")
+    while not re.search(r"^ +\d+ +\d", output(directory), re.MULTILINE): # a row of the table
+        assert demo.poll() is None and time.monotonic() < deadline, output(directory, "err")
         time.sleep(0.05)
     assert {name for _, name in session(demo.pid)} >= {"runneld", "runnel-feed", "runnel-watch"}
     os.killpg(demo.pid, signal.SIGINT)
-    assert finish(directory, demo) == INTERRUPTED, said(directory, "err")
-    assert "\nStopped: all programs have ended.\n" in said(directory), said(directory)
-    assert "runnel-feed:" not in said(directory, "err"), said(directory, "err")
+    assert finish(directory, demo) == INTERRUPTED, output(directory, "err")
+    assert "\nStopped: all programs have ended.\n" in output(directory), output(directory)
+    assert "runnel-feed:" not in output(directory, "err"), output(directory, "err")
 
 
 def test_a_program_that_fails(directory):
@@ -103,7 +103,7 @@ def test_a_program_that_fails(directory):
         f'#!/bin/sh\n[ "$1" = host ] && echo "a reason" >&2 && exit 70\nexec {BUILD}/runnel-feed "$@"\n')
     (programs / "runnel-feed").chmod(0o700)
     assert finish(directory, start(directory, ENDLESS, programs)) == FAILED
-    complaints = said(directory, "err")
+    complaints = output(directory, "err")
     assert "demo: the daemon or the feeder ended early\n" in complaints, complaints
     assert "a reason\n" in complaints, complaints
 
@@ -125,19 +125,19 @@ def test_table(directory):
     if not has("numpy", "yaml"):
         return
     demo = start(directory, 1, arguments=[write_table(directory, 300)])
-    assert finish(directory, demo) == 0, said(directory, "err")
+    assert finish(directory, demo) == 0, output(directory, "err")
     for line in (r"^.*a table\.csv: 300 rows; to forecast: 'load'; time: 'when'$", r"^load +0\.\d+ +0\.\d+",
-                 r"^To go on ", r"^    preset: forecast$", r"^    \S*/runnel-feed csv '.*a table\.csv' "):
-        assert re.search(line, said(directory), re.MULTILINE), (line, said(directory))
+                 r"^To continue ", r"^    preset: forecast$", r"^    \S*/runnel-feed csv '.*a table\.csv' "):
+        assert re.search(line, output(directory), re.MULTILINE), (line, output(directory))
     plot = pathlib.Path(directory, "a table-forecast.png")
-    assert plot.is_file() == has("matplotlib"), said(directory)
+    assert plot.is_file() == has("matplotlib"), output(directory)
     table = write_table(directory, 60)
     demo = start(directory, 1, arguments=[table, "--columns", "lo*", "--rivals", "none"])
-    assert finish(directory, demo) == 0 and "VAR" not in said(directory), said(directory, "err")
+    assert finish(directory, demo) == 0 and "VAR" not in output(directory), output(directory, "err")
     demo = start(directory, 1, arguments=[table, "--columns", "oil"])
-    assert finish(directory, demo) == 65 and "no column 'oil'" in said(directory, "err"), said(directory, "err")
+    assert finish(directory, demo) == 65 and "unknown column 'oil'" in output(directory, "err"), output(directory, "err")
     demo = start(directory, 1, arguments=[table, table])
-    assert finish(directory, demo) == FAILED and "expected one table" in said(directory, "err")
+    assert finish(directory, demo) == FAILED and "expected one table" in output(directory, "err")
 
 
 def test_table_interrupted(directory):
@@ -146,11 +146,11 @@ def test_table_interrupted(directory):
     demo = start(directory, 1, arguments=[write_table(directory, 40000)])
     deadline = time.monotonic() + LIMIT
     while "runneld" not in {name for _, name in session(demo.pid)}:
-        assert demo.poll() is None and time.monotonic() < deadline, said(directory, "err")
+        assert demo.poll() is None and time.monotonic() < deadline, output(directory, "err")
         time.sleep(0.05)
     os.killpg(demo.pid, signal.SIGINT)
-    assert finish(directory, demo) == INTERRUPTED, said(directory, "err")
-    assert not said(directory, "err"), said(directory, "err")
+    assert finish(directory, demo) == INTERRUPTED, output(directory, "err")
+    assert not output(directory, "err"), output(directory, "err")
 
 
 def test_no_table(directory):
@@ -161,13 +161,13 @@ def test_no_table(directory):
         if argument == empty and not has("numpy", "yaml"):
             continue
         assert finish(directory, start(directory, 1, arguments=[argument])) == status
-        complaint, = said(directory, "err").splitlines()[-1:]
+        complaint, = output(directory, "err").splitlines()[-1:]
         assert sentence in complaint, complaint
 
 
 def test_no_programs(directory):
     assert finish(directory, start(directory, 1, pathlib.Path(directory, "none"))) == FAILED
-    assert "RUNNEL_BIN: directory" in said(directory, "err")
+    assert "RUNNEL_BIN: directory" in output(directory, "err")
 
 
 def test_path_with_a_blank(directory):
@@ -177,8 +177,8 @@ def test_path_with_a_blank(directory):
     for name in "demo", "setup.sh":
         shutil.copy(SOURCE / "tools" / name, tools)
     assert finish(directory, start(directory, 1, None, tools / "demo")) == FAILED
-    assert not said(directory)
-    complaint, = said(directory, "err").splitlines()
+    assert not output(directory)
+    complaint, = output(directory, "err").splitlines()
     assert "a clone" in complaint and "without blanks" in complaint, complaint
     assert os.listdir(tools.parent) == ["tools"]
 

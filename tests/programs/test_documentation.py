@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""The documentation: its site builds, no link or anchor is broken, and its pages and messages keep the
-project's limits and words (tools/figures/messages)."""
+"""Tests the documentation: its site builds, links and anchors exist, and its pages and messages
+keep the limits and words of the project (tools/figures/messages)."""
 import html
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -20,6 +21,9 @@ def pages():
 
 
 def test_the_site(directory):
+    for name in "mandoc", "mkdocs":  # a test installs nothing
+        if not shutil.which(name):
+            cases.skip(f"needs {name}")
     site = directory / "site"
     built = subprocess.run(["sh", SOURCE / "tools" / "docs", site], capture_output=True, text=True,
                            timeout=LIMIT, check=False)
@@ -82,7 +86,7 @@ def test_limits():
 
 def test_words():
     if not (SOURCE / ".git").exists():
-        cases.skip("the list of messages needs a clone: git ls-files names the sources")
+        cases.skip("the list of messages requires a git clone")
     listed = subprocess.run([sys.executable, SOURCE / "tools/figures/messages", "--refused"],
                             capture_output=True, text=True, timeout=LIMIT, check=False)
     assert listed.returncode == 0 and not listed.stdout, listed.stdout + listed.stderr

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The documents that are generated from the table of keys are what the table gives today, and
-# runneld --explain says the same.
+# The documents generated from the table of keys are up to date, and runneld --explain prints the
+# same texts.
 set -u
 srcdir=${srcdir:-.}
 builddir=${builddir:-.}
@@ -8,20 +8,20 @@ failures=0
 directory=$(mktemp -d) || exit 99
 trap 'rm -rf "$directory"' EXIT
 
-# same FORMAT FILE: FILE is what its template and the table give.
+# same FORMAT FILE: FILE equals the output for its template and the table.
 same() {
     "$builddir/src/documents" "$1" <"$srcdir/$2.in" >"$directory/made" &&
         diff -u "$srcdir/$2" "$directory/made" && return
-    echo "$2 differs from what is generated: run make documents, and commit it"
+    echo "$2 is out of date: run make documents, and commit it"
     failures=$((failures + 1))
 }
 
-# refused TEMPLATE SENTENCE: it is refused with this sentence.
+# refused TEMPLATE SENTENCE: the template is rejected with this error.
 refused() {
-    if printf '%s' "$1" | "$builddir/src/documents" yaml >/dev/null 2>"$directory/said" ||
-        ! grep -qF "$2" "$directory/said"; then
+    if printf '%s' "$1" | "$builddir/src/documents" yaml >/dev/null 2>"$directory/error" ||
+        ! grep -qF "$2" "$directory/error"; then
         echo "instead of \"$2\":"
-        cat "$directory/said"
+        cat "$directory/error"
         failures=$((failures + 1))
     fi
 }
@@ -33,8 +33,8 @@ refused '@name' '@preset occurs 0 times in the template; expected once'
 refused "$(cat "$srcdir/conf/reference.yaml.in")
 @seed" '@seed occurs 2 times in the template; expected once'
 
-# The example of a part in docs/explanation/design.md is complete: it compiles, and its lines in the list make a key, a
-# number of the configuration and a field.
+# The example of a part in docs/explanation/design.md compiles, and its lines in the list add a key,
+# a number of the configuration and a field.
 mkdir "$directory/common"
 awk -v part="$directory/gain.c" -v lines="$directory/lines" '
     /^\*\*A part of a stream\*\*/ { here = 1 }
@@ -53,14 +53,14 @@ for file in "$directory/gain.c" "$srcdir/src/config/config_keys.c"; do
     }
 done
 
-# explained STATUS TEXT ARGUMENT...: runneld ends with this status, and what it prints has the text.
+# explained STATUS TEXT ARGUMENT...: runneld exits with this status, and its output has the text.
 explained() {
     status=$1 text=$2
     shift 2
-    said=$("$builddir/runneld" "$@" 2>&1)
-    if [ $? -ne "$status" ] || ! printf '%s\n' "$said" | grep -qF -e "$text"; then
+    output=$("$builddir/runneld" "$@" 2>&1)
+    if [ $? -ne "$status" ] || ! printf '%s\n' "$output" | grep -qF -e "$text"; then
         echo "runneld $*: instead of $status and \"$text\":"
-        printf '%s\n' "$said"
+        printf '%s\n' "$output"
         failures=$((failures + 1))
     fi
 }

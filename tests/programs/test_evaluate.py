@@ -1,5 +1,5 @@
-"""runnel-evaluate: its baselines, rivals and skill against sums made by hand, what it finds in tables,
-and whole runs."""
+"""Tests runnel-evaluate: baselines, rivals and skill against manual calculations, its findings in
+tables, and whole runs."""
 import ast
 import importlib.machinery
 import importlib.util
@@ -61,48 +61,51 @@ def test_one_normal():
 
 # --- rivals ---
 
-def says(rival, values):
+def forecasts_of(rival, values):
     return [float(rival.take(np.array([v]), SEEN)[0]) for v in values]
 
 
 def test_seasonal_naive():
-    assert says(tool.SeasonalNaive(1, period=3), [1, 2, 3, 4, 5]) == [1, 2, 1, 2, 3]
-    # 3 steps repeat: known once they have repeated for two seasons, the last value until then.
-    said = says(tool.SeasonalNaive(1), [5, 1, 2] * 4)
-    assert said[:2] == [5, 1] and said[-4:] == [2, 5, 1, 2][1:] + [5], said
+    assert forecasts_of(tool.SeasonalNaive(1, period=3), [1, 2, 3, 4, 5]) == [1, 2, 1, 2, 3]
+    # 3 steps repeat: they are predicted after two seasons; until then the forecast is the last
+    # value.
+    forecasts = forecasts_of(tool.SeasonalNaive(1), [5, 1, 2] * 4)
+    assert forecasts[:2] == [5, 1] and forecasts[-4:] == [2, 5, 1, 2][1:] + [5], forecasts
 
 
 def test_autoregression():
-    # 0, 1: the changes are unknown, so the unit is 1; inputs are 0 but for the 1 of the constant, and the
-    # step of least squares gives it 0.01 / (0.999 + 0.01). Then the unit is still 1, the constant counts
-    # 0.01 / 1.009, and nothing else has a weight.
-    said = says(tool.Autoregression(1), [0, 1])
-    assert said[0] == 0
-    near(said[1], 1 + 0.01 / 1.009)
-    # x(t + 1) = 2 cos(0.5) x(t) - x(t - 1) is found, but for what is forgotten and the prior.
+    # 0, 1: no change was observed, so the unit is 1. All inputs are 0 except the 1 of the constant,
+    # and the step of least squares sets its weight to 0.01 / (0.999 + 0.01). Then the unit is still
+    # 1, the constant counts 0.01 / 1.009, and all other weights are 0.
+    forecasts = forecasts_of(tool.Autoregression(1), [0, 1])
+    assert forecasts[0] == 0
+    near(forecasts[1], 1 + 0.01 / 1.009)
+    # It finds x(t + 1) = 2 cos(0.5) x(t) - x(t - 1), apart from the prior and forgetting.
     sine = [math.sin(0.5 * t) for t in range(2001)]
-    errors = np.abs(np.array(says(tool.Autoregression(1), sine))[1000:-1] - sine[1001:])
+    errors = np.abs(np.array(forecasts_of(tool.Autoregression(1), sine))[1000:-1] - sine[1001:])
     assert errors.max() < 0.01, errors.max()
 
 
 def test_columns_together():
-    """The second column is what the first one was a step before: only together that is known."""
+    """The second column repeats the first one a step later: only a rival of both columns predicts
+    it."""
     draw = np.random.default_rng(3).normal(size=400)
     both = np.stack([draw[1:], draw[:-1]], axis=1)
     errors = {}
     for together in False, True:
         rival, seen = tool.Autoregression(2, together), np.array([True, True])
-        said = np.array([rival.take(x, seen) for x in both])
-        errors[together] = np.abs(said[300:-1, 1] - both[301:, 1]).mean()
+        forecasts = np.array([rival.take(x, seen) for x in both])
+        errors[together] = np.abs(forecasts[300:-1, 1] - both[301:, 1]).mean()
     assert errors[True] < 0.1 < 0.5 < errors[False], errors
 
 
 def test_further_ahead():
-    """What comes h steps later is known only then, and is compared with what was said then."""
-    assert says(tool.SeasonalNaive(1, 3, ahead=2), [1, 2, 3, 4, 5]) == [1, 2, 2, 3, 4]
-    assert says(tool.SeasonalNaive(1, 3, ahead=5), [1, 2, 3, 4, 5])[3:] == [3, 4]
+    """The value h steps later is learned when it arrives, and compared with the forecast for its
+    time."""
+    assert forecasts_of(tool.SeasonalNaive(1, 3, ahead=2), [1, 2, 3, 4, 5]) == [1, 2, 2, 3, 4]
+    assert forecasts_of(tool.SeasonalNaive(1, 3, ahead=5), [1, 2, 3, 4, 5])[3:] == [3, 4]
     sine = [math.sin(0.5 * t) for t in range(2004)]
-    errors = np.abs(np.array(says(tool.Autoregression(1, ahead=4), sine))[1000:-4] - sine[1004:])
+    errors = np.abs(np.array(forecasts_of(tool.Autoregression(1, ahead=4), sine))[1000:-4] - sine[1004:])
     assert errors.max() < 0.03, errors.max()
     rows = examples(*(("a", [float(t)], 0) for t in range(6)), ("a", [6.0], 1), ("a", [7.0], 0))
     comparison = tool.Comparison(rows, {}, ahead=2)
@@ -115,9 +118,9 @@ def test_further_ahead():
 def test_missing_numbers():
     rival = tool.Autoregression(2)
     for x, seen in (([0, 5], [0, 1]), ([0, 6], [0, 1]), ([3, 6], [1, 0]), ([3, 7], [0, 1])):
-        said = rival.take(np.array(x, float), np.array(seen, bool))
-        assert np.isfinite(said).all(), said
-    assert said[0] == 3, said  # its change was never seen
+        forecasts = rival.take(np.array(x, float), np.array(seen, bool))
+        assert np.isfinite(forecasts).all(), forecasts
+    assert forecasts[0] == 3, forecasts  # its change was never observed
 
 
 def examples(*rows):
@@ -125,7 +128,8 @@ def examples(*rows):
 
 
 def test_skill():
-    """Two streams; what the network said after 1, 3, 2 of `a` was 2, 2, 5, and came 3, 2, and an end."""
+    """Two streams. The network's forecasts after 1, 3, 2 of `a` were 2, 2, 5; then 3 and 2 arrived,
+    and the stream ended."""
     rows = examples(("a", [1.0], 0), ("b", [7.0], 0), ("a", [3.0], 0), ("a", [2.0], 1), ("a", [9.0], 0),
                     ("a", [None], 0), ("b", [8.0], 0))
     comparison = tool.Comparison(rows, {})
@@ -187,28 +191,28 @@ def test_columns_are_found(directory):
     assert table.source()[1:] == [str(table.path), "--columns", "a,b", "--time", "when", "--skip-bad"]
 
 
-def test_what_a_table_says(directory):
-    """What a user has to know before believing the figures."""
-    def said(*columns, header, count=40):
+def test_descriptions_of_tables(directory):
+    """Warnings and notes about a table that affect the figures."""
+    def description(*columns, header, count=40):
         return "\n".join(tool.Table(write(directory, rows_of(*columns, header=header, count=count)), 0).describe())
 
-    assert "'when' goes backwards (newest row first)" in said(lambda t: day(40 - t), wave, header="when,a")
-    assert "'when' goes backwards 1 time:" in said(lambda t: day(t % 30), wave, header="when,a")
-    assert "'when' has 1 gap, the longest of 11 steps" in said(
+    assert "'when' goes backwards (newest row first)" in description(lambda t: day(40 - t), wave, header="when,a")
+    assert "'when' goes backwards 1 time:" in description(lambda t: day(t % 30), wave, header="when,a")
+    assert "'when' has 1 gap, the longest of 11 steps" in description(
         lambda t: day(t + 10 * (t > 20)), wave, header="when,a")
-    assert "backwards" not in said(day, wave, header="when,a")
-    assert "time: 't'" in said(lambda t: 1600000000 + 60 * t, wave, header="t,a")
-    assert "time: 't'" in said(lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
-    assert "time: 'd'" in said(lambda t: f"{1 + t % 28:02d}.03.2023 00:15", wave, header="d,a")
-    assert "--time-format '%d/%m/%Y' or '%m/%d/%Y'" in said(lambda t: f"0{1 + t % 9}/11/2023", wave, header="d,a")
-    assert "(got '11,705.88'): write it without the commas" in said(
+    assert "backwards" not in description(day, wave, header="when,a")
+    assert "time: 't'" in description(lambda t: 1600000000 + 60 * t, wave, header="t,a")
+    assert "time: 't'" in description(lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
+    assert "time: 'd'" in description(lambda t: f"{1 + t % 28:02d}.03.2023 00:15", wave, header="d,a")
+    assert "--time-format '%d/%m/%Y' or '%m/%d/%Y'" in description(lambda t: f"0{1 + t % 9}/11/2023", wave, header="d,a")
+    assert "(got '11,705.88'): write it without the commas" in description(
         lambda t: '"11,705.88"', wave, header="sales,a")
-    assert "'when' repeats the time of the previous row in 20 rows" in said(lambda t: day(t // 2), wave, header="when,a")
-    assert "'t': 1600000000000 and similar numbers are Unix milliseconds" in said(
+    assert "'when' repeats the time of the previous row in 20 rows" in description(lambda t: day(t // 2), wave, header="when,a")
+    assert "'t': 1600000000000 and similar numbers are Unix milliseconds" in description(
         lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
-    assert "time: 'd', 'c'\n'd': dates like 13/03/2023 0:30 begin with the day" in said(
+    assert "time: 'd', 'c'\n'd': dates like 13/03/2023 0:30 begin with the day" in description(
         lambda t: f"{13 + t // 24}/03/2023", lambda t: f"{t % 24}:30", wave, header="d,c,a")
-    assert "2 rows are skipped: their number of fields" in said(
+    assert "2 rows are skipped: their number of fields" in description(
         lambda t: wave(t) + ",1" * (t % 50 == 7), wave, header="a,b", count=60)
 
 
@@ -229,7 +233,7 @@ def test_times_are_those_of_the_feeder(directory):
 
 
 def fed(*arguments):
-    """The x of each row that runnel-feed sends."""
+    """The x of each row from runnel-feed."""
     done = subprocess.run([BUILD / "runnel-feed", "csv", *map(str, arguments), "--print", "--quiet", "--skip-bad"],
                           capture_output=True, text=True, check=True)
     return [json.loads(line)["x"] for line in done.stdout.splitlines()]
@@ -267,7 +271,7 @@ def test_lists_of_columns_are_those_of_the_feeder(directory):
 
 
 def test_a_table_of_several_streams(directory):
-    """Long form: times that repeat or begin again, and a column that tells the rows of one time apart."""
+    """Long form: times repeat or begin again, and a column separates the rows of one time."""
     def table(*columns, header, count=60):
         return tool.Table(write(directory, rows_of(*columns, header=header, count=count)), 0)
 
@@ -284,8 +288,8 @@ def test_a_table_of_several_streams(directory):
         assert found.names() == ["v"] and "streams, named by" in "\n".join(found.describe()), header
         words = found.source()
         assert words[words.index("--stream-column") + 1] == stream, words
-        warnings = [said for said in found.describe() if said.startswith("WARNING")]
-        assert len(warnings) == (stream == "k") and all("newest row first" in said for said in warnings), warnings
+        warnings = [line for line in found.describe() if line.startswith("WARNING")]
+        assert len(warnings) == (stream == "k") and all("newest row first" in line for line in warnings), warnings
     for columns, header in (
             ((lambda t: f"2024-03-{1 + t // 24:02d}", lambda t: t % 24, wave), "date,hour,v"),
             ((day, lambda t: "ab"[t % 2], wave), "when,state,v"),
@@ -306,32 +310,33 @@ def test_a_table_of_several_streams(directory):
     assert done.returncode == 0 and "\n2 streams, named by 'sensor': " in done.stdout, done
     assert "--stream-column sensor --skip-bad \\\n        --socket router" in done.stdout, done.stdout
     whole = next(line.split() for line in done.stdout.splitlines() if line.startswith("whole"))
-    assert whole[1] == "298" and float(whole[5]) < 2, whole  # the last value is that of the row's own stream
+    # the last value is that of the row's own stream
+    assert whole[1] == "298" and float(whole[5]) < 2, whole
 
 
 def test_many_columns(directory):
-    """Few lines, and --columns for those that are left out."""
+    """The output has few lines, and explains --columns for the columns that are left out."""
     names = [f"load{k}" for k in range(40)] + [f"temp{k}" for k in range(20)]
     words = [f"word{k}" for k in range(30)]
     text = rows_of(*[lambda t, k=k: f"{math.sin(0.7 * t + k):.3f}" for k in range(60)],
                    *[lambda t: "x" for _ in words], header=",".join(names + words))
     path = write(directory, text)
     table = tool.Table(path, 0)
-    said = list(table.describe())
-    assert len(said) == 3 and max(map(len, said)) < 400, said
-    assert "left out: 28 of 60 columns of numbers: runnel-evaluate --columns" in said[2] and "and 22 more columns" in said[1], said
+    lines = list(table.describe())
+    assert len(lines) == 3 and max(map(len, lines)) < 400, lines
+    assert "left out: 28 of 60 columns of numbers: runnel-evaluate --columns" in lines[2] and "and 22 more columns" in lines[1], lines
     assert max(map(len, table.configuration().splitlines())) <= 100
     chosen = tool.Table(path, 0, columns="temp*,load3..load5,1")
     assert chosen.names() == names[40:] + names[3:6] + names[:1] and chosen.source()[3] == "41-60,4-6,1"
     done = run(path, "--columns", "temp1,load*", "--rivals", "none", "--json")
     assert done.returncode == 0 and len(json.loads(done.stdout)["methods"]["forecasts"]["columns"]) == 41, done
-    for columns, said in (("none", "unknown column 'none'"), ("word*", "has no column of numbers")):
+    for columns, expected in (("none", "unknown column 'none'"), ("word*", "has no column of numbers")):
         done = run(path, "--columns", columns)
-        assert done.returncode == 65 and said in done.stderr and len(done.stderr) < 600, done
+        assert done.returncode == 65 and expected in done.stderr and len(done.stderr) < 600, done
 
 
 def test_words_before_the_first_number(directory):
-    """They are missing cells, and their rows are kept, with what --missing says."""
+    """They are missing cells. Their rows are kept, with the value of --missing."""
     path = write(directory, rows_of(lambda t: "offline" if t < 2 else "-1" if t == 9 else wave(t), wave, header="a,b",
                                     count=60))
     for options in (), ("--missing", "-1"):
@@ -358,7 +363,7 @@ def test_semicolons_and_decimal_commas(directory):
 
 def test_names_that_need_numbers(directory):
     text = rows_of(wave, wave, wave, header='"a, b",2,c')
-    # A column that is called like the number of another: the feeder looks for names first.
+    # The name of one column is the number of another: the feeder prefers names.
     assert tool.Table(write(directory, text), 0).header is False
     text = rows_of(wave, wave, wave, header='"a, b",x,c')
     assert tool.Table(write(directory, text), 0).listed([0, 2]) == "1,3"
@@ -369,7 +374,7 @@ def run(*arguments):
                           capture_output=True, text=True, check=False)
 
 
-def test_what_is_no_table(directory):
+def test_invalid_tables(directory):
     (directory / "folder").mkdir()
     for name, text, sentence in (
             ("none", None, "file not found"), ("folder", None, "is a directory"),
@@ -387,7 +392,7 @@ def test_what_is_no_table(directory):
 
 
 def test_a_table(directory):
-    """With what tables have: gaps, a text in a row, a wild value, a column that never changes."""
+    """A table with gaps, a text in a row, a wild value, and a constant column."""
     def gaps(t):
         return "1e30" if t == 150 else "?" if t == 30 else "" if t % 9 == 4 else wave(t)
 
@@ -410,7 +415,7 @@ def test_a_table(directory):
                      r"^        --stream table --socket router --producer 1$"):
         assert re.search(expected, done.stdout, re.M), (expected, done.stdout)
     path = write(directory, rows_of(day, wave, wave, header="when,a b,c", count=60))
-    done = run("--rivals", "none", path) # a name that no configuration takes
+    done = run("--rivals", "none", path)  # an invalid name in a configuration
     assert done.returncode == 0 and "    model: {input: {size: 2}}\n" in done.stdout, done.stdout
 
 
@@ -430,8 +435,8 @@ def test_every_horizon(directory):
     assert re.search(r"^    \S*runneld --config table\.yaml --set model\.output\.ahead=3$", done.stdout, re.M), done.stdout
 
 
-def test_why_nothing_was_learned(directory):
-    """The daemon's own sentence, not a wait."""
+def test_a_daemon_that_learns_nothing(directory):
+    """The error is the daemon's, and the program does not wait."""
     write(directory, "name: small\npreset: forecast\nmodel: {input: {size: 3}}\n", "small.yaml")
     done = run(directory / "small.yaml", "csv", write(directory, rows_of(wave, wave, header="a,b")),
                "--columns", "a,b")
@@ -455,7 +460,8 @@ def test_plot(directory):
 def test_how_it_is_called():
     assert run("--version").stdout == f"runnel-evaluate {version()}\n"
     assert "SOURCE" in run("--help").stdout
-    missing = run("--rivals", "var", "none.csv")  # known, though one column has no use for it
+    # known, although a single column has no use for it
+    missing = run("--rivals", "var", "none.csv")
     assert missing.returncode == 65, missing
     for wrong in (), ("conf.yaml",), ("--no-such-option",), ("--period", "x", "t.csv"), \
             ("--rivals", "luck", "t.csv"):
@@ -464,7 +470,7 @@ def test_how_it_is_called():
 
 
 def test_parts_have_names_of_their_own():
-    """The parts are one program: no name at its top stands for two things."""
+    """The parts form one program: no two definitions at the top level have the same name."""
     names = []
     for node in ast.parse((BUILD / "runnel-evaluate").read_text()).body:
         names += [node.name] if hasattr(node, "name") else [
@@ -473,9 +479,9 @@ def test_parts_have_names_of_their_own():
 
 
 def test_an_interruption_leaves_nothing_that_waits():
-    """Ctrl-C at any moment of waiting for the daemon: it can be ended afterwards."""
+    """Ctrl-C while the tool waits for the daemon: the daemon can be ended afterwards."""
     sleeper = subprocess.Popen(["sleep", "1000"])
-    run = tool.Run.__new__(tool.Run)  # what wait_until needs of it
+    run = tool.Run.__new__(tool.Run)  # used by wait_until
     run.daemon, sleep = sleeper, tool.time.sleep
     before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     tool.time.sleep = lambda _: None
@@ -486,7 +492,7 @@ def test_an_interruption_leaves_nothing_that_waits():
                 run.wait_until("nothing", lambda: 1)
             except KeyboardInterrupt:
                 pass
-            assert sleeper._waitpid_lock.acquire(timeout=5), f"wait() would never return, at round {n}"
+            assert sleeper._waitpid_lock.acquire(timeout=5), f"wait() does not return, at round {n}"
             sleeper._waitpid_lock.release()
     finally:
         tool.time.sleep = sleep
@@ -495,7 +501,7 @@ def test_an_interruption_leaves_nothing_that_waits():
 
 
 def test_where_programs_are_missing():
-    """As a copy alone in a directory, with an empty PATH."""
+    """A copy alone in a directory, with an empty PATH."""
     with tempfile.TemporaryDirectory() as directory:
         alone = shutil.copy(BUILD / "runnel-evaluate", directory)
         done = subprocess.run([sys.executable, alone, SOURCE / "conf/text.yaml", "text", "none"],
@@ -515,7 +521,7 @@ def test_symbols(directory):
 
 
 def test_numbers(directory):
-    """A configuration with a source; its last value is the one made by hand."""
+    """A configuration with a source; the last value equals the manual calculation."""
     values = [round(math.sin(0.3 * t) + 0.1 * (t % 3), 3) for t in range(200)]
     path = write(directory, "a\n" + "\n".join(map(str, values)) + "\n")
     config = write(directory, "name: one\npreset: forecast\nmodel: {input: {size: 1}}\n", "one.yaml")
@@ -541,7 +547,7 @@ def whole_of(done):
 
 
 def test_baseline_of_the_daemon(directory):
-    """The last value where x is to come, the running mean where y is given; every message has one target."""
+    """The last value for x, the running mean for a given y; every message has one target."""
     values = [math.sin(0.3 * t) for t in range(100)]
     path = write(directory, "a,b\n" + "\n".join(f"{v:.6f},{v:.6f}" for v in values) + "\n")
     config = write(directory, "name: one\nmodel:\n  input: {kind: real, size: 1}\n"

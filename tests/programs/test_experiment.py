@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""runnel-experiment: what is run, what is kept, what bad input gets; resumed after kills and a full
-disk the results are the same."""
+"""Tests runnel-experiment: its runs, its results, invalid input, and equal results after kills and
+a full disk."""
 import fcntl
 import json
 import os
@@ -25,10 +25,10 @@ NAMES = ["rate 0.001, norm layer", "rate 0.001, norm none", "rate 0.01, norm lay
 
 
 def over(directory):
-    """How many runs are over, while they are written."""
+    """The number of finished runs, also while results are written."""
     try:
         return experiments.rows(directory, "SELECT count(*) FROM runs WHERE state = 'done'")[0][0]
-    except sqlite3.OperationalError:  # nothing is there yet, or nothing that can be read
+    except sqlite3.OperationalError:  # the file does not exist yet, or is not readable yet
         return 0
 
 
@@ -38,14 +38,14 @@ def start(directory, *arguments, **options):
 
 
 def until(process, reached):
-    """Wait until something is so, or the process has ended."""
+    """Waits until the condition is true or the process has ended."""
     end = time.monotonic() + running.LIMIT
     while process.poll() is None and not reached():
         assert time.monotonic() < end
         time.sleep(0.005)
 
 
-# --- what is run ---------------------------------------------------------------------------------
+# --- runs ----------------------------------------------------------------------------------------
 
 def test_a_grid(directory):
     experiments.write(directory, "e.yaml", RATES)
@@ -58,9 +58,9 @@ def test_a_grid(directory):
     assert len({row[4] for row in found}) == 8
     assert experiments.rows(results, "SELECT key, short, value FROM settings WHERE variant = 3") == [
         ("learning.optimizer.rate", "rate", "0.01"), ("model.layers.N.norm", "norm", "none")]
-    said = dict(experiments.rows(results, "SELECT key, value FROM experiment"))
-    assert (said["name"], said["total"], said["seeds"]) == ("e", "8", "[1, 2]"), said
-    assert float(said["finished"]) >= float(said["started"]) > 0
+    facts = dict(experiments.rows(results, "SELECT key, value FROM experiment"))
+    assert (facts["name"], facts["total"], facts["seeds"]) == ("e", "8", "[1, 2]"), facts
+    assert float(facts["finished"]) >= float(facts["started"]) > 0
     (configuration, data, scored), *_ = experiments.rows(
         results, "SELECT configuration, data, scored FROM runs ORDER BY run")
     assert "rate: 0.001" in configuration and "scale: standard" in configuration
@@ -72,7 +72,7 @@ def test_a_grid(directory):
     assert not list(results.glob("*-wal")), list(results.iterdir())
 
 
-def test_nothing_is_run_twice_and_what_is_new_is_added(directory):
+def test_new_variants_are_added_without_a_second_run(directory):
     experiments.write(directory, "e.yaml", RATES)
     assert experiments.call(directory, "e.yaml").status == OK
     results = directory / "e.experiment"
@@ -90,7 +90,7 @@ def test_nothing_is_run_twice_and_what_is_new_is_added(directory):
 
 
 def test_variants_times_grid_streams_and_only(directory):
-    """Each stream may have a base and settings of its own; --only leaves others for later."""
+    """Each stream may have its own base and settings; --only leaves others for later."""
     pathlib.Path(directory, "text").write_text("abcabcabc\n" * 30, encoding="utf-8")
     letters = experiments.real(2)
     letters["model"] = {"input": {"kind": "symbol", "size": 256},
@@ -112,8 +112,8 @@ def test_variants_times_grid_streams_and_only(directory):
     configuration, = experiments.rows(results, """
         SELECT configuration FROM runs JOIN variants USING (variant) JOIN streams USING (stream)
         WHERE variants.name = 'wide, clip 2' AND streams.name = 'text'""")[0]
-    for said in "window: 8", "size: 6", "size: 4", "gain: 0.5", "clip: 2", "rate: 0.02", "seed: 4":
-        assert said in configuration, configuration
+    for expected in "window: 8", "size: 6", "size: 4", "gain: 0.5", "clip: 2", "rate: 0.02", "seed: 4":
+        assert expected in configuration, configuration
 
 
 def test_check_runs_nothing(directory):
@@ -124,7 +124,7 @@ def test_check_runs_nothing(directory):
     assert [path.name for path in directory.iterdir()] == ["e.yaml"]
 
 
-def test_what_more_is_kept(directory):
+def test_optional_results(directory):
     experiments.write(directory, "e.yaml", {
         **RATES, "report": {"keep": ["weights", "losses", "parameters"], "points": 10}})
     assert experiments.call(directory, "e.yaml").status == OK
@@ -159,7 +159,8 @@ def test_a_variable_of_the_environment(directory):
 
 
 def test_files_are_looked_for_beside_the_experiment(directory):
-    """Wherever the command is called: bases, files of streams, starting values."""
+    """The paths of bases, streams and starting values are relative to the experiment's file, not to
+    the working directory."""
     sub = directory / "sub"
     sub.mkdir()
     experiments.table(sub / "t.csv")
@@ -195,14 +196,14 @@ def test_a_journal_is_a_stream(directory):
     assert experiments.digests(directory / "e.experiment")[0][10] == 150
 
 
-# --- what bad input gets -------------------------------------------------------------------------
+# --- invalid input -------------------------------------------------------------------------------
 
-def refused(directory, experiment, *said, status=CONFIG, arguments=()):
-    """It ends before anything runs, and leaves nothing."""
+def refused(directory, experiment, *expected, status=CONFIG, arguments=()):
+    """It ends before a run and leaves no files."""
     experiments.write(directory, "e.yaml", experiment)
     done = experiments.call(directory, "e.yaml", *arguments)
     assert done.status == status and done.out == "" and done.err.count("\n") == 1, done
-    assert all(words in done.err for words in said), done.err
+    assert all(words in done.err for words in expected), done.err
     assert not (directory / "e.experiment").exists()
 
 
@@ -238,13 +239,13 @@ def test_wrong_experiments(directory):
     refused(directory, {"streams": SIGNAL}, "base", "missing")
     refused(directory, {"streams": SIGNAL, "base": {"model": {}}}, 'variant "base", stream signal: base: '
             "model.input.kind: missing")
-    # A base may be any file that the program may read: nothing of one that is no configuration is quoted.
+    # A base may be any readable file: an error does not quote a file that is not a configuration.
     none, yaml = "/other:1:1: not a configuration", "not YAML"
-    for text, said in (("root:$6$secret:19000:0:99999:7:::\n", none), ("secret words\n", none), ("password: secret\n", none),
+    for text, expected in (("root:$6$secret:19000:0:99999:7:::\n", none), ("secret words\n", none), ("password: secret\n", none),
                        ("- secret\n", none), ("!secret a\n", none), ('{"token": "secret"}', none),
                        ("name: a\ntoken: secret\nsecret: b\n", none), ("\0secret\n", yaml), ("secret: [\n", yaml)):
         (directory / "other").write_text(text, encoding="utf-8")
-        refused(directory, {"streams": SIGNAL, "base": "other"}, said)
+        refused(directory, {"streams": SIGNAL, "base": "other"}, expected)
         assert "secret" not in experiments.call(directory, "e.yaml").err, text
     refused(directory, {**RATES, "base": "there-is-none.yaml"}, "there-is-none.yaml", "cannot open")
     refused(directory, RATES, "--only", status=USAGE, arguments=["--only", "nothing"])
@@ -260,7 +261,7 @@ def test_a_feeder_that_fails(directory):
     assert not list((directory / "e.experiment" / "streams").iterdir())
     (directory / "nowhere").write_text("abc" * 100, encoding="utf-8")
     experiments.write(directory, "e.yaml", {**RATES, "streams": {"t": {"feed": "text nowhere"}}})
-    done = experiments.call(directory, "e.yaml")  # symbols are no vectors of two numbers
+    done = experiments.call(directory, "e.yaml")  # symbols are not vectors of two numbers
     assert done.status == DATA and "8 runs failed" in done.err and "x_size" in done.err, done
     assert experiments.rows(directory / "e.experiment", """
         SELECT DISTINCT state, mean, skill, rmse FROM runs""") == [("failed", None, None, None)]
@@ -289,7 +290,7 @@ def test_a_run_that_becomes_nonfinite_is_marked_and_the_others_go_on(directory):
     assert states == [("calm", "done", None), ("wild", "nonfinite", None)], states
 
 
-# --- results of something else -------------------------------------------------------------------
+# --- results of another experiment ---------------------------------------------------------------
 
 def finished(directory, experiment=None):
     experiments.write(directory, "e.yaml", experiment or {**RATES, "seeds": 1})
@@ -298,11 +299,11 @@ def finished(directory, experiment=None):
     return directory / "e.experiment", experiments.digests(directory / "e.experiment")
 
 
-def not_mixed(directory, *said, status=DATA):
-    """The call is refused, and changes nothing."""
+def not_mixed(directory, *expected, status=DATA):
+    """The call is rejected and changes nothing."""
     before = experiments.digests(directory / "e.experiment")
     done = experiments.call(directory, "e.yaml")
-    assert done.status == status and all(words in done.err for words in said), done
+    assert done.status == status and all(words in done.err for words in expected), done
     assert "-o" in done.err and "--again" in done.err
     assert experiments.digests(directory / "e.experiment") == before
 
@@ -339,7 +340,7 @@ def test_any_file_is_a_name(directory):
 
 
 def test_a_feeder_is_waited_for_whoever_ignores_children(directory):
-    """Half a file is no stream, whatever the caller has made of SIGCHLD."""
+    """A truncated file is not used as a stream, even if the caller ignores SIGCHLD."""
     (directory / "t.csv").write_text("a,b\n" + "1,2\n" * 500 + '1,"2\n', encoding="utf-8")
     experiments.write(directory, "e.yaml", {**RATES, "streams": {"t": {"feed": "csv t.csv"}}})
     done = experiments.call(directory, "e.yaml",
@@ -348,7 +349,7 @@ def test_a_feeder_is_waited_for_whoever_ignores_children(directory):
 
 
 def test_again_keeps_results_until_others_can_take_their_place(directory):
-    """A stream that cannot be recorded, or a kill while it is, costs nothing that was there."""
+    """A stream that cannot be recorded, or a kill meanwhile, does not affect the old results."""
     experiments.table(directory / "t.csv")
     table = {**RATES, "seeds": 1, "streams": {"t": {"feed": "csv t.csv --columns c0,c1"}}}
     results, before = finished(directory, table)
@@ -393,7 +394,7 @@ def test_other_settings_under_a_name_are_refused(directory):
     experiments.write(directory, "e.yaml", {**variant, "variants": [{"name": "a", "rate": 1e-2}]})
     not_mixed(directory, 'variant "a"', "a different configuration")
     experiments.write(directory, "e.yaml", {**variant, "base": experiments.real(2, seed=1)})
-    assert experiments.call(directory, "e.yaml").status == OK  # seeds are the experiment's
+    assert experiments.call(directory, "e.yaml").status == OK  # the experiment sets the seeds
     experiments.write(directory, "e.yaml", {**variant, "report": {"recent": 0.5}})
     not_mixed(directory, "report.recent")
 
@@ -413,7 +414,7 @@ def test_another_version_or_machine_is_refused(directory):
     not_mixed(directory, "abacus")
 
 
-def test_results_that_are_damaged_or_none(directory):
+def test_damaged_or_missing_results(directory):
     results, _ = finished(directory)
     path = results / "results.sqlite"
     whole = path.read_bytes()
@@ -489,7 +490,7 @@ def test_an_empty_directory_and_an_empty_file_are_resumed(directory):
 
 
 def test_interrupted(directory):
-    """SIGTERM: what is over is kept, the sentence says how to resume."""
+    """SIGTERM: finished runs are kept, and the message names the command to resume."""
     experiments.write(directory, "e.yaml", {  # a minute
         **RATES, "seeds": 100, "streams": {"signal": {"feed": "synth sine --size 2 --count 100000"}}})
     process = start(directory, "e.yaml", "--jobs", 1, "-q")
@@ -504,7 +505,7 @@ def test_interrupted(directory):
 
 
 def test_as_many_jobs_as_cpus(directory):
-    """Of a container that has the time of fewer, no more than these."""
+    """In a container with a CPU limit, the number of jobs is at most that limit."""
     experiments.write(directory, "e.yaml", {  # a minute
         **RATES, "seeds": 100, "streams": {"signal": {"feed": "synth sine --size 2 --count 100000"}}})
     group = directory / "sys/fs/cgroup/cpu.max"
@@ -523,7 +524,7 @@ def test_as_many_jobs_as_cpus(directory):
 
 
 def test_interrupted_while_it_records(directory):
-    """Half of a stream is none: the feeder ends, and nothing of it is left."""
+    """The feeder ends, and the incomplete stream is deleted."""
     slow = "synth sine --size 2 --count 100000 --rate 100"  # a quarter of an hour
     experiments.write(directory, "e.yaml", {**RATES, "streams": {"signal": {"feed": slow}}})
     process = start(directory, "e.yaml")
@@ -541,7 +542,7 @@ def limited(size):
 
 
 def test_a_full_disk_ends_cleanly_and_resumes(directory):
-    """First while it records, then while it keeps a run: a file may not grow."""
+    """A limit of file sizes while it records, and while it writes a run."""
     keeping = {**RATES, "report": {"keep": ["losses", "parameters"]}}
     experiments.write(directory, "e.yaml", keeping)
     whole, cut = directory / "whole", directory / "cut"
@@ -567,7 +568,8 @@ def test_a_disk_that_is_full_while_it_records(directory):
 # --- progress ------------------------------------------------------------------------------------
 
 def test_progress_on_a_terminal(directory):
-    """One line that is drawn again: how many runs, how long, how far; then a line for each run."""
+    """One line is drawn again with the number of runs, elapsed time and progress; then a line for
+    each run."""
     experiments.write(directory, "e.yaml", LONG)
     own, others = pty.openpty()
     process = subprocess.Popen([experiments.PROGRAM, "e.yaml", "--jobs", "1"], cwd=directory,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Each run of runnel-experiment gives the very bits that a daemon with its configuration gives, fed
-with the same stream; whatever the model, and however many runs there are at once."""
+"""Each run of runnel-experiment has the same bits as a daemon with its configuration and stream,
+for every model and any number of parallel runs."""
 import json
 import math
 import random
@@ -10,7 +10,8 @@ import cases
 import experiments
 import running
 
-DIGITS = 15  # of a number in a daemon's messages; parameters are compared bit by bit
+# relative precision of numbers in a daemon's messages; parameters are compared bit by bit
+DIGITS = 15
 KEEP = {"keep": ["losses", "parameters"]}
 
 
@@ -41,24 +42,24 @@ class Compared:
         return examples
 
     def daemon(self, examples):
-        """The losses of a daemon, and what it exports."""
+        """The losses and the export of a daemon."""
         full = {"rate": "learning.optimizer.rate", "norm": "model.layers.0.norm"}
         sets = [f"--set={full.get(key, key)}={json.dumps(value)}"
                 for key, value in self.settings.items()]
         with running.Daemon(self.directory, json.dumps(self.base), *sets, "--set=seed=7") as daemon:
             running.wait_learned(daemon, 0)
-            heard = running.subscribe(daemon, (b"loss",))
+            subscriber = running.subscribe(daemon, (b"loss",))
             fed = subprocess.run([experiments.FEED, *self.feed, "-q", "-c",
                                   daemon.endpoint("examples")], cwd=self.directory,
                                  timeout=running.LIMIT, check=False)
             assert fed.returncode == 0, fed
-            found = running.messages(daemon, heard, b"loss", examples)
+            found = running.messages(daemon, subscriber, b"loss", examples)
             assert [m["examples"] for m in found] == list(range(1, examples + 1))
             daemon.until(lambda: daemon.ask("status")["rejected"] == self.rejected)
             return [m["mean"] for m in found], daemon.export()
 
     def check(self, scored):
-        """All of it is the same, and `scored` of the examples have a loss."""
+        """Checks that both are equal, and that `scored` examples have a loss."""
         examples = self.experiment()
         theirs, exported = self.daemon(examples)
         own = [None if math.isnan(loss) else float(f"{loss:.{DIGITS}g}")
@@ -104,8 +105,8 @@ def test_text(directory):
 
 
 def test_columns_words_and_what_is_rejected(directory):
-    """Lines of JSON by name; words beyond the vocabulary are rejected, and so is what is no example;
-    some are not learned from, and sequences end."""
+    """Lines of JSON by name. Words beyond the vocabulary and invalid examples are rejected, some
+    examples are not learned, and sequences end."""
     chance = random.Random(4)
     lines = []
     for n in range(300):
@@ -125,7 +126,7 @@ def test_columns_words_and_what_is_rejected(directory):
          "embedding": 2}]}
     base["model"]["output"] = {"loss": "squared", "target": "next"}
     (directory / "lines").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    # each sequence's first example, of those that were taken, has no loss
+    # the first accepted example of each sequence has no loss
     taken, open_streams, scored = 0, set(), 0
     for line in lines:
         if line["x"]["host"] == "surplus":
@@ -139,7 +140,7 @@ def test_columns_words_and_what_is_rejected(directory):
 
 
 def test_labels(directory):
-    """Targets that come later, one of them twice: the second is refused."""
+    """Labels arrive later, one of them twice: the second one is rejected."""
     feed = csv(directory, "--columns", "c0,c1", "--label-file", "labels.csv", count=200)
     labels = [f"{row},{row + 5},{row % 9 / 10}" for row in range(1, 190, 2)] + ["11,195,0.5"]
     labels.sort(key=lambda line: int(line.split(",")[1]))

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""What runnel-experiment makes of results: tables, CSV, JSON, the page of HTML, files for TensorBoard,
-and the comparison with earlier results. The results are made here (experiment_results.py); nothing is
-learned."""
+"""Reports of runnel-experiment: tables, CSV, JSON, the page of HTML, files for TensorBoard, and the
+comparison with earlier results. The results come from experiment_results.py; nothing is learned."""
 import csv
 import html
 import io
@@ -32,7 +31,7 @@ GRID = results.grid(rate=["1e-4", "3e-4", "1e-3"], norm=["layer", "none", "weigh
 
 
 def call(*arguments, status=OK):
-    """What it prints, to standard output or, where it is to fail, to standard error."""
+    """Returns its standard output, or its standard error if it must fail."""
     done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
     assert not done.stderr or status, done.stderr
@@ -53,7 +52,7 @@ def near(found, expected):
 
 
 def p_of_three(differences):
-    """Student's distribution with two degrees of freedom has a closed form."""
+    """Student's t distribution with two degrees of freedom has a closed form."""
     t = statistics.mean(differences) / (statistics.stdev(differences) / math.sqrt(3))
     return 1 - abs(t) / math.sqrt(2 + t * t)
 
@@ -96,13 +95,13 @@ def test_statistics_over_seeds(directory):
 
 
 def test_measures(directory):
-    """The measure asked for; the loss where there is no baseline; one that there is not."""
+    """A selected measure; the loss without a baseline; a missing measure."""
     where = results.make(directory / "a.experiment", GRID[:3], baseline=None)
     assert json.loads(call(where, "--json"))["streams"][0]["measure"] == "mean"
     report = json.loads(call(where, "--json", "--measure=rmse"))["streams"][0]
     assert report["measure"] == "rmse" and report["variants"][0]["measure"]["mean"] < report["variants"][1]["measure"]["mean"]
-    said = call(where, "--measure=speed", status=USAGE)
-    assert "speed" in said and "skill_recent" in said, said
+    output = call(where, "--measure=speed", status=USAGE)
+    assert "speed" in output and "skill_recent" in output, output
 
 
 def change(where, sql):
@@ -113,34 +112,36 @@ def change(where, sql):
 
 
 def test_a_measure_that_runs_lack(directory):
-    """Refused where no run has it; a stream that alone lacks it ranks nothing."""
+    """A measure that all runs lack is rejected. A single stream that lacks it has no ranking."""
     where = results.make(directory / "a.experiment", GRID[:3], streams=("one", "two"))
-    said = call(where, "--measure=accuracy", status=DATA)
-    assert "accuracy" in said and "expected mean, recent, baseline, baseline_recent, skill, skill_recent, rmse, mae\n" in said, said
+    output = call(where, "--measure=accuracy", status=DATA)
+    expected = "expected mean, recent, baseline, baseline_recent, skill, skill_recent, rmse, mae\n"
+    assert "accuracy" in output and expected in output, output
     change(where, "UPDATE runs SET accuracy = 0.1 * (variant + 1) WHERE stream = 1")
     report = json.loads(call(where, "--json", "--measure=accuracy"))
     one, two = ([row["rank"] for row in stream["variants"]] for stream in report["streams"])
     assert one == [None] * 3 and two == [3, 2, 1], report
-    assert list(report["ranks"].values()) == two, "that of the other stream counts for nothing"
+    assert list(report["ranks"].values()) == two, "the ranking of the other stream must not count"
 
 
 def verdict(where):
-    """(variants that are marked as the best, why none is): the same in all forms of the report."""
+    """Returns (variants marked as the best, the reason if none is), and checks that all forms of
+    the report agree."""
     stream, = json.loads(call(where, "--json"))["streams"]
     marked = [v for v, row in enumerate(stream["variants"]) if row["best"]]
-    said, text = stream["verdict"], call(where)
+    reason, text = stream["verdict"], call(where)
     page = call(where, "--html=-")
     assert re.findall(r'<tr class="best" data-n="(\d+)"', page) == [str(v) for v in marked]
-    assert re.findall('<p class="verdict">(.*?)</p>', page) == ([said] if said else [])
+    assert re.findall('<p class="verdict">(.*?)</p>', page) == ([reason] if reason else [])
     assert len(re.findall("^> +[^b ]", text, re.M)) == len(marked), text
-    assert said is None or f"  {said}\n" in text, text
-    return marked, said
+    assert reason is None or f"  {reason}\n" in text, text
+    return marked, reason
 
 
 def test_best_is_marked_where_it_differs(directory):
-    """By the paired test with p < 0.05, adjusted: from each other variant, the first among them."""
+    """A paired test with adjusted p < 0.05 compares the first variant with each other one."""
     def made(name, means, spread, seeds=(1, 2, 3, 4, 5)):
-        """Losses of each variant: its mean, and what chance adds."""
+        """Losses with a mean for each variant, and noise."""
         return results.make(directory / name, GRID[:len(means)], seeds=seeds, change=lambda variant, seed: (
             means[variant] + spread * results.noise(variant, seed) - results.loss(variant, seed)))
     assert verdict(made("last", [0.3, 0.29, 0.1], 0.001)) == ([2], None)
@@ -160,7 +161,7 @@ def test_settings_stand_as_they_were_written(directory):
 
 
 def test_names_are_shortened(directory):
-    """Names that people chose stand where settings do not say all, in no more than 80 columns."""
+    """If settings do not identify variants, the table has their names, within 80 columns."""
     long = "a name that is so long that no table could ever have room for all of it, number "
     where = results.make(directory / "a.experiment", [(long + str(i), {"size": i}) for i in range(5)])
     text = call(where)
@@ -168,8 +169,8 @@ def test_names_are_shortened(directory):
     assert all(f"number {i}" in text for i in range(5)) and ".." in text, text
 
 
-def test_runs_that_came_to_no_good(directory):
-    """Nonfinite and failed runs are last and are named; what waits is counted."""
+def test_failed_runs(directory):
+    """Nonfinite and failed runs are last and have their names; waiting runs are counted."""
     states = {(1, 0, 2): "nonfinite", (2, 0, 1): "failed", **{(3, 0, s): "nonfinite" for s in (1, 2, 3)},
               (4, 0, 3): "waiting"}
     where = results.make(directory / "a.experiment", GRID[:5], states=states)
@@ -179,8 +180,8 @@ def test_runs_that_came_to_no_good(directory):
     assert "1 of 3 runs failed, seed 1: the disk is full" in text, text
     assert "3 of 3 runs became nonfinite, seeds 1, 2, 3" in text, text
     rows = json.loads(call(where, "--json"))["streams"][0]["variants"]
-    # Seed 3 is not over for all variants, and ranks nothing. In seed 1 the two that are not done
-    # share places 4 and 5; in seed 2 places 4 and 5, too.
+    # Seed 3 is incomplete and has no ranking. In seed 1 the two unfinished variants share places 4
+    # and 5; in seed 2 places 4 and 5, too.
     assert [row["rank"] for row in rows] == [1, (2 + 4.5) / 2, (4.5 + 2) / 2, 4.5, 3]
     assert [row["done"] for row in rows] == [3, 2, 2, 0, 2]
     assert rows[3]["measure"]["mean"] is None and rows[1]["to_first"]["pairs"] == 2
@@ -196,7 +197,7 @@ def test_several_streams(directory):
 
 
 def test_skill_is_explained(directory):
-    """As it is reckoned: of losses that are logarithms it is a difference, of others a share."""
+    """The explanation fits the loss: a difference for logarithmic losses, a share for others."""
     where = results.make(directory / "a.experiment", GRID[:3], streams=("one", "two"))
     share, difference = "1 - loss / baseline", "baseline - loss"
     text = call(where)
@@ -210,7 +211,7 @@ def test_skill_is_explained(directory):
 
 
 def test_csv(directory):
-    """Every number of the file, in full."""
+    """Every number of the file with all digits."""
     where = results.make(directory / "a.experiment", [*GRID, ('say "x", y', {"size": 8})],
                          states={(0, 0, 1): "waiting", (1, 0, 1): "failed"})
     call(where, "-q", "--csv", directory / "a.csv")
@@ -246,7 +247,7 @@ def points(path, x=0, y=0):
 
 
 def drawn(chart, kind):
-    """(points, style) of each curve, band, field or dot."""
+    """Returns (points, style) of each curve, band, field or dot."""
     defined = {f"#{path.get('id')}": path for path in chart.iter(f"{SVG}path")}
     marks = [mark for group in chart.iter(f"{SVG}g") if group.get("class") == kind for mark in group.iter()]
     return [(points(mark), mark.get("style")) for mark in marks if mark.tag == f"{SVG}path" and not mark.get("id")] + [
@@ -259,7 +260,8 @@ def looks(chart):
 
 
 def test_page(directory):
-    """A curve and a dot for every variant and seed, texts that can do no harm, nothing from outside."""
+    """The page has a curve and a dot for every variant and seed, escapes all texts, and loads
+    nothing."""
     variants = [*GRID, ("<script>alert('x')</script> & \"co\"", {"size": 3, "rate": "<b>"})]
     where = results.make(directory / "a.experiment", variants, streams=("waves", "a<b>&c"),
                          states={(2, 0, 1): "nonfinite", (3, 0, 1): "failed", (4, 0, 2): "waiting"})
@@ -271,17 +273,17 @@ def test_page(directory):
         assert len(drawn(rows, "seed")) == 39 - (3 if stream == 0 else 0)
     assert "<script>alert" not in text and "<b>" not in text
     assert html.escape("<script>alert('x')</script>", quote=False) in text
-    assert not re.search(r"(src|href)\s*=(?!\"#)|@import|url\((?!#)", text), "something from outside"
+    assert not re.search(r"(src|href)\s*=(?!\"#)|@import|url\((?!#)", text), "the page loads external content"
     ids = re.findall(r' id="([^"]*)"', text)
-    assert len(ids) == len(set(ids)) > 0, "two elements with one id"
+    assert len(ids) == len(set(ids)) > 0, "duplicate id"
     assert set(re.findall(r"https?://[^\"<]*", text)) == {"http://www.w3.org/2000/svg"}
     assert "77 of 78 over" in text and "not finished" in text and "the disk is full" in text
     for digest in stored(where, "SELECT digest FROM streams"):
         assert digest["digest"] in text
 
 
-def test_what_diverged_hides_nothing(directory):
-    """Skill far below -1 is an arrow at the edge; bands and dots are whole, and none is there without its
+def test_diverged_runs_hide_nothing(directory):
+    """Skill far below -1 is an arrow at the edge. Bands and dots are complete, and each has its
     line."""
     variants = results.grid(rate=["1e-4", "1e-3", "1e-2", "1e-1"], norm=["layer", "none"])
     where = results.make(directory / "a.experiment", variants,
@@ -294,13 +296,13 @@ def test_what_diverged_hides_nothing(directory):
     places = [y for shape, _ in bands + curves for _, y in shape]
     assert len(bands) == len(curves) == 2 and all(top + 3 <= y <= bottom + 0.01 for y in places), (top, bottom, places)
     assert len(drawn(keys, "below")) == len(drawn(keys, "dot")) == 4
-    assert len({x for x, _ in bands[0][0]}) == 3, "two points of the line, and where it goes to"
+    assert len({x for x, _ in bands[0][0]}) == 3, "expected two points of the line, and its end"
     assert sum((text.text or "").startswith("\u2190 -") for text in rows.iter(f"{SVG}text")) == 4
 
 
 def test_curves_look_back(directory):
-    """A point is of the last twentieth of the run, here of two points: a change in the middle moves
-    nothing before it."""
+    """A point covers the last twentieth of the run, here two points: a change in the middle does
+    not affect earlier points."""
     where = results.make(directory / "a.experiment", GRID[:1], seeds=(1,))
     _, (before, *_) = page(where, directory)
     file = sqlite3.connect(where / "results.sqlite")
@@ -324,7 +326,7 @@ def test_many_variants_look_different(directory):
 
 
 def test_more_variants_than_looks(directory):
-    """The legend has the first 60, whose looks differ; each curve has its name."""
+    """The legend has the first 60 variants, which all look different; each curve has its name."""
     where = results.make(directory / "a.experiment", results.grid(size=range(64)), seeds=(1,))
     text, (course, *_) = page(where, directory)
     names = [title.text for title in course.iter(f"{SVG}title")]
@@ -339,7 +341,7 @@ def test_a_grid_of_two_keys_is_a_field(directory):
     fields = drawn(field, "field")
     assert len(fields) == 12
     shades = [float(re.search(r"opacity: ([.\d]+)", style)[1]) for _, style in fields]
-    assert max(shades) == shades[0], "the best is the darkest"
+    assert max(shades) == shades[0], "the best must be the darkest"
 
 
 def test_one_run(directory):
@@ -357,7 +359,7 @@ def plot(*arguments, status=OK, **options):
 
 
 def test_a_chart_alone(directory):
-    """runnel-plot draws each chart of the page, and names those that there are."""
+    """runnel-plot draws each chart of the page, and lists the available ones."""
     where = results.make(directory / "a.experiment", GRID, streams=("one", "two"))
     text = {}
     for chart in "course", "variants", "rate", "field":
@@ -372,7 +374,7 @@ def test_a_chart_alone(directory):
 
 
 def test_damaged_results(directory):
-    """Texts in place of numbers, and no tables at all."""
+    """Text instead of numbers, and missing tables."""
     where = results.make(directory / "a.experiment", GRID[:2])
     change(where, "UPDATE curves SET mean = 'x', examples = 'y'")
     for option in "--html", "--tensorboard":
@@ -387,7 +389,7 @@ def test_damaged_results(directory):
 
 
 def test_without_matplotlib(directory):
-    """A sentence that names the package, before anything runs; event files can be written."""
+    """Without matplotlib the error names the package. Event files can still be written."""
     (directory / "matplotlib.py").write_text("raise ImportError")
     without = dict(os.environ, PYTHONPATH=str(directory))
     where = results.make(directory / "a.experiment", GRID[:2])
@@ -432,7 +434,7 @@ def board_of(where, variant, seed):
 
 def test_tensorboard(directory):
     where = results.make(directory / "a.experiment", GRID, states={(1, 0, 2): "nonfinite", (2, 0, 3): "waiting"})
-    for _ in range(2):  # what was there is replaced
+    for _ in range(2):  # existing files are replaced
         call(where, "-q", "--tensorboard", directory / "board")
     found = board_of(directory / "board", 4, 2)
     (_, _, start), = found["_hparams_/session_start_info"]
@@ -449,7 +451,7 @@ def test_tensorboard(directory):
     for variant, seed, status in [(4, 2, 1), (1, 2, 2)]:
         (_, _, end), = board_of(directory / "board", variant, seed)["_hparams_/session_end_info"]
         assert fields(end[4][0])[1] == [status], "success, or failure"
-    assert not list(pathlib.Path(directory, "board", "a", "waves").glob("02-*/seed-3")), "a run that waits"
+    assert not list(pathlib.Path(directory, "board", "a", "waves").glob("02-*/seed-3")), "unexpected: a waiting run"
     (_, _, experiment), = events(directory / "board" / "a")["_hparams_/experiment"]
     assert experiment[2]
 
@@ -457,7 +459,7 @@ def test_tensorboard(directory):
 def test_tensorboard_reads_it(directory):
     python = os.environ.get("TENSORBOARD_PYTHON", sys.executable)
     if subprocess.run([python, "-c", "import tensorboard"], capture_output=True).returncode:
-        print("TensorBoard is not installed: its files were read here only")
+        print("TensorBoard is not installed: only this test has read its files")
         return
     where = results.make(directory / "a.experiment", GRID)
     call(where, "-q", "--tensorboard", directory / "board")
@@ -469,20 +471,20 @@ def test_tensorboard_reads_it(directory):
 def test_equal_results(directory):
     where = results.make(directory / "a.experiment", GRID)
     shutil.copytree(where, directory / "b.experiment")
-    said = call(where, "-q", "--against", directory / "b.experiment")
-    assert "All bits are equal: the losses of 36 runs." in said, said
-    assert "12 variants" not in said, "the table was not asked for"
+    output = call(where, "-q", "--against", directory / "b.experiment")
+    assert "All bits are equal: the losses of 36 runs." in output, output
+    assert "12 variants" not in output, "-q must not print the table"
 
 
 def test_changed_results(directory):
-    """Variants are known by their settings, then by their names; what is new, gone, or of another
-    version is said."""
+    """Variants are matched by settings, then by names. The output lists new and missing variants
+    and other versions."""
     before = results.make(directory / "a.experiment", [*GRID[:4], ("kept", {"size": 1}), ("gone", {"size": 9})])
     after = results.make(directory / "b.experiment",
                          [("renamed", GRID[0][1]), *GRID[1:4], ("kept", {"size": 2}), ("added", {"size": 3})],
                          version="0.2.0", change=lambda variant, seed: 0.01 * seed if variant == 1 else 0)
-    said = call(after, "--against", before)
-    assert "version: 0.2.0 here, 0.1.0 there" in said, said
+    output = call(after, "--against", before)
+    assert "version: 0.2.0 here, 0.1.0 there" in output, output
     compared = json.loads(call(after, "--against", before, "--json"))["against"]
     rows = {row["variant"]: row for row in compared["variants"]}
     assert {name: row["where"] for name, row in rows.items()} == {
@@ -493,31 +495,32 @@ def test_changed_results(directory):
         (3, 3), (0, 3), (3, 3), (3, 3), (3, 3)]
     changed = rows[GRID[1][0]]
     assert near(changed["change"], -2 * 0.02) and near(changed["p"], p_of_three([-0.02, -0.04, -0.06]))
-    assert near(changed["p_holm"], min(1, 5 * changed["p"])), "five are compared, four of them the same"
-    assert "3 of 15 runs differ." in said and "other settings" in said, said
-    assert max(map(len, said.splitlines())) <= 80 + len(str(directory)), said
+    assert near(changed["p_holm"], min(1, 5 * changed["p"])), "expected five comparisons, four of them equal"
+    assert "3 of 15 runs differ." in output and "other settings" in output, output
+    assert max(map(len, output.splitlines())) <= 80 + len(str(directory)), output
 
 
 def test_other_data(directory):
     where = results.make(directory / "a.experiment", GRID[:2])
     other = results.make(directory / "b.experiment", GRID[:2], digest="fedcba9876543210")
-    said = call(where, "--against", other, status=DATA)
-    assert "cannot compare" in said and "fedcba987654321" in said and "waves" in said, said
+    output = call(where, "--against", other, status=DATA)
+    assert "cannot compare" in output and "fedcba987654321" in output and "waves" in output, output
 
 
 def test_no_run_on_both_sides(directory):
-    """The same data and variants, but other seeds: nothing is equal, and nothing differs."""
+    """The same data and variants with other seeds: the output reports neither equal nor different
+    runs."""
     where = results.make(directory / "a.experiment", GRID[:2], seeds=(1, 2))
     other = results.make(directory / "b.experiment", GRID[:2], seeds=(3, 4))
     for options in ((), ("-q",), ("--json",)):
-        said = call(where, "--against", other, *options, status=DATA)
-        assert "no run with the same data, variant and seed" in said and str(other) in said, said
+        output = call(where, "--against", other, *options, status=DATA)
+        assert "no run with the same data, variant and seed" in output and str(other) in output, output
 
 
 # --- On a live stream ---
 
 def live_experiment(directory, **more):
-    """Four variants of a forecast, of a daemon on sockets in that directory."""
+    """Four variants of a forecast, for a daemon with sockets in the directory."""
     sockets = {role: {"bind": f"ipc://{directory}/{role}"} for role in ("examples", "statistics", "control")}
     sockets["statistics"] |= {"every": 50, "seconds": 0}
     path = directory / "try.yaml"
@@ -538,7 +541,7 @@ def recorded(path, sql, *values):
 
 
 def learn_live(directory, text):
-    """A daemon of that configuration learns a stream, and most of it is recorded."""
+    """A daemon with the configuration learns a stream, and most of it is recorded."""
     with running.Daemon(directory, text):
         recorder = subprocess.Popen([running.PROGRAM.with_name("runnel-record"), "--output", directory / "all.db",
                                      f"--connect=ipc://{directory}/statistics", "--count=30"],
@@ -552,8 +555,8 @@ def learn_live(directory, text):
 
 
 def test_live(directory):
-    """The daemon that --live describes learns a stream, and a recording of it becomes a table: the same
-    when the recording has only coarse rows of what is old. Means are over all examples that were scored."""
+    """The daemon of --live learns a stream, and its recording becomes a table. Coarse rows of older
+    messages lead to the same table. Means cover all scored examples."""
     ahead = 3
     path = live_experiment(directory, set={"ahead": ahead})
     text = call("--live", path)
@@ -571,7 +574,8 @@ def test_live(directory):
     (first, newest), = recorded(directory / "all.db", "SELECT first_examples, newest_examples FROM runs")
 
     def mean(values, coarse=0):
-        """Over examples: of messages whose weights are those that each is of; of the first `coarse`, by tens."""
+        """The mean over examples, where a message counts for all its examples; `coarse` messages
+        are in rows of ten."""
         ends = [max(first - 50, ahead)] + [examples for examples, *_ in messages]
         weights = [min(end - before, 50) for before, end in zip(ends, ends[1:])]
         for start in range(0, coarse, 10):
@@ -593,14 +597,14 @@ def test_live(directory):
         assert near(row["loss"]["mean"], mean(losses)), (row, mean(losses))
         assert near(again["loss"]["mean"], mean(losses, coarse)), (again, mean(losses, coarse))
         assert near(row["skill"]["mean"], 1 - mean(losses) / baseline)
-    said = call("--live", path, "--recording", directory / "all.db")
-    assert "all together" in said and "4 variants, 1 stream, live" in said, said
-    assert "network alone" in said and "us/ex" not in said, said
+    output = call("--live", path, "--recording", directory / "all.db")
+    assert "all together" in output and "4 variants, 1 stream, live" in output, output
+    assert "network alone" in output and "us/ex" not in output, output
 
 
 def test_live_horizons(directory):
-    """With several horizons, too, a member's means are those of a run with the same members: the first
-    examples were forecast at some of them only."""
+    """With several horizons a member's means equal those of a run with the same members, although
+    the first examples have forecasts of some horizons only."""
     path = live_experiment(directory, set={"ahead": [1, 9]}, grid={"size": [8, 16]})
     text = call("--live", path)
     learn_live(directory, text)
@@ -616,7 +620,7 @@ def test_live_horizons(directory):
 
 
 def test_live_csv(directory):
-    """What a recording says, and nothing of what it does not say."""
+    """Only the values that a recording contains."""
     path = live_experiment(directory)
     learn_live(directory, call("--live", path))
     rows = list(csv.DictReader(call("--live", path, "--recording", directory / "all.db", "--csv=-").splitlines()))
@@ -627,11 +631,11 @@ def test_live_csv(directory):
         assert not any(row[key] for key in ("rejected", "scored", "updates", "skipped", "seconds", "cpu_seconds")), row
 
 
-def test_what_members_cannot(directory):
-    """A sentence that names variant and key, or what there is too much of."""
-    def refused(said, **more):
+def test_members_of_a_live_stream_that_are_rejected(directory):
+    """The error names variant and key, or the exceeded limit."""
+    def refused(expected, **more):
         text = call("--live", live_experiment(directory, **more), status=CONFIG)
-        assert all(part in text for part in said), text
+        assert all(part in text for part in expected), text
     refused(["wide", "model.input.missing"], grid={}, variants=[{"name": "wide", "model.input.missing": "reject"}])
     refused(["far", "model.output.ahead"], grid={}, variants=[{"name": "far", "model.output.ahead": 3}])
     refused(["at most 64 variants", "got 65"], grid={"rate": [n / 1e4 for n in range(1, 14)],
@@ -656,8 +660,8 @@ def test_what_cannot_be(directory):
     (directory / "empty").mkdir()
     assert "empty" in call(directory / "empty", status=NO_INPUT)
     assert "nowhere" in call(where, "--against", directory / "nowhere", status=NO_INPUT)
-    said = call(live_experiment(directory), "-o", directory / "never", "--against", directory / "nowhere", status=NO_INPUT)
-    assert "nowhere" in said and not (directory / "never").exists(), "nothing is run for what cannot be compared"
+    output = call(live_experiment(directory), "-o", directory / "never", "--against", directory / "nowhere", status=NO_INPUT)
+    assert "nowhere" in output and not (directory / "never").exists(), "a failed comparison must not run anything"
     assert "standard output" in call(where, "--csv=-", "--html=-", status=USAGE)
     assert "standard output" in call(where, "--csv=-", "--json", status=USAGE)
     for option in "--csv", "--html":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Extreme data: whatever a daemon has learned from it, the next one reads its checkpoint."""
+"""Extreme data: the checkpoint of a daemon that has learned them can always be read again."""
 import itertools
 import json
 import struct
@@ -18,7 +18,7 @@ except ImportError:
     raise SystemExit(77) from None
 
 LABEL = 8
-CONSTANTS = 600  # at `memory: 3` the deviation has fallen to 1e-53 of what it was
+CONSTANTS = 600  # with `memory: 3` the deviation has fallen to 1e-53 of its former value
 WILD = (1e30, -3e38, 3e38, 1e-38, 0)
 
 
@@ -37,7 +37,7 @@ state: {{directory: {directory}/state}}
 
 
 class Producer:
-    """Examples of two streams, numbered by stream."""
+    """Examples of two streams with separate numbers."""
 
     def __init__(self, kind):
         self.kind, self.messages, self.numbers = kind, [], {}
@@ -47,7 +47,7 @@ class Producer:
         return struct.pack("<BBHIQd", 1, flags, 0, 0, self.numbers[stream], 0)
 
     def add(self, stream, x, y):
-        """Input and target of one step."""
+        """Adds the input and target of one step."""
         given = np.float32(y).tobytes() if self.kind == "given" else b""
         self.messages.append([stream, np.float32(x).tobytes(), given, self.number(stream)])
         of = self.numbers[stream]
@@ -57,7 +57,7 @@ class Producer:
 
 
 def learned_and_read_back(directory, inputs, output, producer, more=""):
-    """Learn the messages; what is known afterwards."""
+    """Learns the messages, restarts, and returns the status."""
     with Daemon(directory, configuration(directory, inputs, output, more)) as daemon:
         with daemon.socket(zmq.PUSH, "examples") as socket:
             for message in producer.messages:
@@ -77,8 +77,8 @@ def learned_and_read_back(directory, inputs, output, producer, more=""):
 
 
 def test_a_stream_waits_while_another_is_constant(directory):
-    """The one deviation goes towards 0 meanwhile, and what the first stream keeps is any number of it
-    away: its last target, its mean, the value that it holds."""
+    """The common deviation approaches 0 meanwhile. The stored values of the first stream are then
+    very large in its units: its last target, its mean, and its held value."""
     scaled = "scale: standard, memory: 3"
     one, held = "kind: real, size: 1", f"kind: real, size: 1, missing: hold, {scaled}"
     for n, (kind, inputs, output) in enumerate((
@@ -102,7 +102,7 @@ def test_a_stream_waits_while_another_is_constant(directory):
 
 
 def test_wild_values(directory):
-    """The greatest and the least there are, among others."""
+    """The largest and smallest numbers among others."""
     rng = np.random.default_rng(1)
     ways = (("squared", ""), ("gaussian", ", scale: standard, memory: 5"),
             ("squared", ", scale: standard, memory: 100, limit: 10"))
@@ -122,7 +122,7 @@ def test_wild_values(directory):
 
 
 def test_wild_values_of_forecasts_and_classes(directory):
-    """Experts, members and anomalies; frequencies of classes."""
+    """Wild values with experts, members and anomalies, and as frequencies of classes."""
     rng = np.random.default_rng(2)
     producer, letters = Producer("next"), Producer("next")
     for step in range(300):
@@ -139,7 +139,7 @@ def test_wild_values_of_forecasts_and_classes(directory):
 
 
 def changed(directory, name, form, *values):
-    """The first numbers of a tensor of the checkpoint, which become these if there are some."""
+    """The first numbers of a tensor of the checkpoint; they are replaced by `values` if given."""
     path = directory / "state/checkpoint.safetensors"
     blob = bytearray(path.read_bytes())
     begin = 8 + int.from_bytes(blob[:8], "little")
@@ -153,7 +153,8 @@ def changed(directory, name, form, *values):
 
 
 def test_many_columns_that_never_miss(directory):
-    """Intervals have always held: their share is all, in a checkpoint of before by rounding more."""
+    """All values were inside their intervals: the share is 1, or by rounding more in an older
+    checkpoint."""
     columns, inputs = 1003, "kind: real, size: 1003, scale: standard"
     output = "size: 1003, target: next, loss: squared"
     producer = Producer("next")
@@ -168,8 +169,8 @@ def test_many_columns_that_never_miss(directory):
         assert daemon.end() == 0
 
 
-def test_an_open_step_is_as_its_record_says(directory):
-    """A target that was counted and is not there would be learned from: such a file is damaged."""
+def test_an_open_step_matches_its_record(directory):
+    """A record with a counted but missing target is damaged: it would be learned from."""
     producer = Producer("later")
     producer.add(b"first", 1, 1)
     producer.messages.pop()  # its label
@@ -184,8 +185,8 @@ def test_an_open_step_is_as_its_record_says(directory):
 
 
 def test_experts_have_seen_what_networks_wait_for(directory):
-    """Of a stream whose experts have taken fewer steps than its network has open, there is no target
-    to close them with: such a file is damaged."""
+    """If the experts of a stream have seen fewer steps than its network has open, the file is
+    damaged: these steps would never get a target."""
     producer = Producer("next")
     for n in range(20):
         producer.add(b"first", n % 5, None)

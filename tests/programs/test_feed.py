@@ -76,7 +76,7 @@ def test_text_alphabet(directory):
     fails(USAGE, "--repeat", "text", "-", "--repeat", 2, stdin=b"x")
 
 
-def test_files_that_are_none(directory):
+def test_invalid_files(directory):
     fails(NO_INPUT, "No such file", "text", directory / "nothing")
     fails(NO_INPUT, "directory", "csv", directory)
     fails(BAD_DATA, "no example", "text", write(directory / "empty", ""))

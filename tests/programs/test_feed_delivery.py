@@ -30,9 +30,9 @@ def line_with(process, text):
     line, end = "", time.monotonic() + LIMIT
     while text not in line:
         left = max(0, end - time.monotonic())
-        assert select.select([process.stderr], [], [], left)[0], f"it does not say: {text}"
+        assert select.select([process.stderr], [], [], left)[0], f"missing output: {text}"
         line = process.stderr.readline().decode()
-        assert line, f"it never output: {text}"
+        assert line, f"missing output: {text}"
     return line
 
 
@@ -40,7 +40,7 @@ def wait_until_it_sleeps(process):
     """Waits until it has filled its queue and sleeps."""
     asleep, end = 0, time.monotonic() + LIMIT
     while asleep < 10:
-        assert time.monotonic() < end, "its queue is never full"
+        assert time.monotonic() < end, "the queue has not filled"
         time.sleep(0.02)
         stat = pathlib.Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii")
         asleep = asleep + 1 if stat.rpartition(")")[2].split()[0] == "S" else 0
@@ -58,7 +58,7 @@ def wait_until_it_keeps_connections(process):
         if len(sockets) > len(set(sockets)):
             return
         time.sleep(0.01)
-    raise AssertionError("the feeder does not close")
+    raise AssertionError("the feeder did not close its socket")
 
 
 def test_slow_receiver_loses_nothing(directory):
@@ -86,7 +86,7 @@ def test_receiver_comes_later(directory):
         process = start("csv", numbers(directory, 5000), "--connect", receiver.endpoint)
         try:
             process.wait(0.5)
-            raise AssertionError("it ended before anybody was there")
+            raise AssertionError("it ended without a receiver")
         except subprocess.TimeoutExpired:
             pass
         receiver.bind()
@@ -170,7 +170,7 @@ def test_signal_while_blocked(directory):
         assert status == UNAVAILABLE and "delivered" in err, (status, err)
 
 
-def test_guests_that_are_no_daemon(directory):
+def test_visitors_that_are_not_daemons(directory):
     """At a bound socket, visitors that are not receivers do not matter: after a signal it still
     waits until the receiver has everything."""
     count, line = 60, b'{"x": [%s]}\n' % b",".join([b"0"] * 10000)
@@ -232,7 +232,7 @@ def test_receiver_comes_back(directory):
         process = start("csv", numbers(directory, 60000), "--connect", first.endpoint, *options)
         first.take()
         first.__exit__()
-        output = line_with(process, "the connection; examples on their way")
+        output = line_with(process, "the connection; examples in transit")
         assert first.endpoint in output
         with Receiver(directory) as second:
             second.bind()
@@ -241,7 +241,7 @@ def test_receiver_comes_back(directory):
             status, err = finish(process)
         assert status == 74 and expected in err and ("--quiet" not in options or "per second" not in err), (
             status, err)
-        assert "the daemon closed the connection once; examples on their way may be lost" in err
+        assert "the daemon closed the connection once; examples in transit may be lost" in err
 
 def on_terminal(*arguments):
     """Starts it with a terminal as stderr; returns the process and the other side of the terminal."""
@@ -335,7 +335,7 @@ def test_help_and_version(directory):
     assert run("host", "--version").out.startswith("runnel-feed ")
 
 
-def test_knows_nothing_of_the_daemon(directory):
+def test_feeders_do_not_include_the_daemon(directory):
     """Feeders include only their own headers, the client library's, the common ones, and what
     sources and runnel-relay share for brokers; runnel-replay also includes the journal's format."""
     top = pathlib.Path(os.environ.get("srcdir", "."))

@@ -60,7 +60,7 @@ def test_unknown_fields_are_reported_once():
     assert found["x"] == {"t": 1} and len(err) < 1000 and ", field0001, " in err, err
 
 
-def test_what_is_no_example():
+def test_invalid_examples():
     for line, words, output in (
             ({"t": [1]}, (), "field 't': expected a number or a text"),
             ({"u": 1}, (), "found no field for x"),

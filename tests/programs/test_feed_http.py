@@ -88,7 +88,7 @@ def test_numbers(directory):
     assert brokers.journal(directory) == [("a", (20.5 + n, 20.5 + n)) for n in range(3)]
 
 
-def test_what_goes_wrong(directory):
+def test_failures(directory):
     """Each failure is reported once, with its reason, and retried."""
     with Answers(json.dumps(reading(0)), 503).start() as server, Receiver(directory).bind() as receiver:
         process = ask(server, receiver, *FIELDS)

@@ -51,7 +51,7 @@ def shown(directory, *words, status=OK):
     return [json.loads(line) for line in fed.out.splitlines()]
 
 
-def test_what_is_in_entries(directory):
+def test_contents_of_entries(directory):
     write(directory / "a.journal", [
         (0, {"MESSAGE": "started job 17", "PRIORITY": 6, "_SYSTEMD_UNIT": "x.service"}),
         (1, {"MESSAGE": b"disk\nfailed \0 now", "PRIORITY": 3}),

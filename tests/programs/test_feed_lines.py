@@ -168,7 +168,7 @@ def test_a_line_leaves_when_it_comes(directory):
         assert process.returncode == OK
 
 
-def test_files_of_templates_that_are_none(directory):
+def test_invalid_files_of_templates(directory):
     path = directory / "templates"
     for text, output in [("x\n", ":1: expected an id and a template, got 'x'"),
                        ("0 a b\n2 c\n", ":2: expected a template of 0 to 1, got template 2"),

@@ -311,7 +311,7 @@ def test_a_schema_that_does_not_fit(directory):
 
 
 def test_signals(directory):
-    """It waits for the answers; if it must not, it prints how many are missing and the way out."""
+    """It waits for the answers. If some do not arrive, it prints their number and the solution."""
     with daemon(directory) as d:
         process = start("synth", "sine", "--size", 2, "--rate", 2000, "--epoch", 3, *to(directory))
         while d.ask("status")["examples"] < 1000:

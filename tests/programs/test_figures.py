@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""tools/figures: every script is called in the same way and says in a sentence when programs are missing, and
-what it has started ends with it; bits finds equal what is equal, and what is not; compare takes ratios; repeat
-counts failures."""
+"""Tests tools/figures. Every script has the same options and an error for missing programs, and
+ends everything that it has started. Also tests bits, compare and repeat."""
 import contextlib
 import json
 import math
@@ -19,12 +18,13 @@ import experiment_results
 SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 FIGURES = SOURCE / "tools" / "figures"
-LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 300  # seconds: only ends a test that hangs
 UNAVAILABLE, USAGE, SKIP = 69, 2, 77
 NEEDED = {"alerts": ["synth"], "batch-size": [], "bits": [], "bench": [], "compare": ["--against", BUILD],
           "brokers": [], "fleet": ["kills"], "flood": [], "gpu-report": [], "gpu-simulate": [], "gpu-static": [], "invariances": [], "kill-loop": [], "ladder": ["table.csv"],
           "nab": [], "paper": [], "python-client": [], "reliability": [], "repeat": [], "scale": ["--measure", "--costs", os.devnull], "subscribers-cost": [], "threads": [], "top-cost": []}
-# Called in other ways: one builds a Debian, one needs another Python, one looks for many files, one reads the sources.
+# These have other options: one builds on Debian, one needs another Python, one searches many files,
+# one reads the sources.
 OTHERS = {"messages", "clean-root", "pytorch", "gpu-carry"}
 
 
@@ -41,17 +41,17 @@ def test_all_are_called_alike(directory):
     assert scripts == set(NEEDED) | OTHERS, scripts
     pages = "".join(page.read_text(encoding="utf-8") for page in (SOURCE / "docs").glob("*/*.md"))
     for name in sorted(scripts):
-        assert f"tools/figures/{name}" in pages, f"no page says what {name} is for"
+        assert f"tools/figures/{name}" in pages, f"no page describes {name}"
         assert os.access(FIGURES / name, os.X_OK), name
     for name, needed in NEEDED.items():
-        told = run(name, "--help", build=None)
-        assert told.returncode == 0 and "--build DIRECTORY" in told.stdout, (name, told)
-        assert f"tools/figures/{name}" in told.stdout, name
+        result = run(name, "--help", build=None)
+        assert result.returncode == 0 and "--build DIRECTORY" in result.stdout, (name, result)
+        assert f"tools/figures/{name}" in result.stdout, name
         assert run(name, "--no-such-option", *needed).returncode == USAGE, name
         missing = run(name, *needed, build=directory)
         assert missing.returncode == UNAVAILABLE and missing.stdout == "", (name, missing)
-        told = "missing --simulator DIRECTORY: " if name == "gpu-simulate" else f"{directory}/.* not found; "
-        assert re.fullmatch(rf"{name}: {told}.*(buil[dt]|install).*\n", missing.stderr), (name, missing.stderr)
+        reason = "missing --simulator DIRECTORY: " if name == "gpu-simulate" else f"{directory}/.* not found; "
+        assert re.fullmatch(rf"{name}: {reason}.*(buil[dt]|install).*\n", missing.stderr), (name, missing.stderr)
 
 
 def bits(other, *arguments):
@@ -64,7 +64,7 @@ def test_bits(directory):
     assert same.returncode == 0, same
     assert re.fullmatch(r"[0-9a-f]{64}  cpu baseline  text\s+\n1 of 1 cases equal bit for bit\n",
                         same.stdout), same.stdout
-    other = directory / "runneld"  # learns a little differently
+    other = directory / "runneld"  # learns slightly differently
     other.write_text(f'#!/bin/sh\nexec {BUILD}/runneld "$@" --set learning.optimizer.rate=0.0020001\n')
     other.chmod(0o700)
     different = bits(directory)
@@ -97,7 +97,7 @@ def test_repeat(directory):
 
 
 def started_by(number):
-    """{process: name} of what a process has started, and of what that has."""
+    """{process: name} of all descendants of a process."""
     found = {}
     for place in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended since
@@ -116,12 +116,13 @@ def runs(number):
 
 
 def not_in_background():
-    """What a shell starts there has no SIGINT."""
+    """A shell sets SIGINT to be ignored for programs in its background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def is_gone_with_all(directory, act, status, what, name, *words, build=BUILD):
-    """A script whose processes are `what`, by name, after something has happened to it."""
+    """Runs a script until its processes are `what`, {name: count}, calls `act`, and checks that all
+    of them end."""
     temporary = directory / "temporary"
     temporary.mkdir()
     with open(directory / "log", "w", encoding="utf-8") as log:
@@ -150,7 +151,7 @@ FLEET = {"runneld": 4, "redis-server": 1}
 
 
 def test_interrupted(directory):
-    """Daemons and their server end with the script, and nothing of it stays on disk."""
+    """The daemons and their server end with the script, and no temporary files remain."""
     brokers.need("redis")
     for number in signal.SIGTERM, signal.SIGINT:
         place = directory / number.name
@@ -160,12 +161,12 @@ def test_interrupted(directory):
 
 
 def test_failed(directory):
-    """So they do when it fails."""
+    """They also end if the script fails."""
     brokers.need("redis")
     build = directory / "build"
     build.mkdir()
     (build / "runneld").symlink_to(BUILD / "runneld")
-    tool = build / "runnel-fleet"  # says what is no JSON
+    tool = build / "runnel-fleet"  # its output is not JSON
     tool.write_text(f"#!/bin/sh\nwhile [ ! -e {directory}/go ]; do sleep 0.02; done\necho nonsense\n")
     tool.chmod(0o700)
     is_gone_with_all(directory, lambda _: (directory / "go").touch(), 1, FLEET, "fleet", "kills", build=build)
@@ -173,14 +174,15 @@ def test_failed(directory):
 
 
 def test_interrupted_repeat(directory):
-    """Whose tests are in sessions of their own, and more of them wait."""
+    """Its tests run in separate sessions, and more of them wait."""
     test = directory / "test_sleep.sh"
     test.write_text("sleep 1000 & sleep 1000\n")
     is_gone_with_all(directory, lambda script: script.terminate(), 128 + signal.SIGTERM, {"sleep": 6},
                      "repeat", "--jobs", "2", "--times", "50", test)
 
 
-# In place of NAB's scorer: every alarm within 50 rows of the windows is worth 1, every other one -1.
+# A replacement for NAB's scorer: every alarm within 50 rows of the windows is worth 1, every other
+# one -1.
 SCORER = """
 import argparse, csv, json, pathlib
 parser = argparse.ArgumentParser()
@@ -209,7 +211,7 @@ pathlib.Path(options.resultsDir, "final_results.json").write_text(json.dumps(fin
 
 
 def tiny_nab(directory):
-    """Two streams in NAB's layout; nothing happens in one, and the other stands still for a while."""
+    """Two streams in NAB's layout: a normal one, and one that is constant for some time."""
     for name in "data/one", "labels", "config", "results/null":
         (directory / name).mkdir(parents=True)
     for name, frozen in ("even", range(0)), ("odd", range(600, 650)):
@@ -230,7 +232,8 @@ def tiny_nab(directory):
 
 def test_nab(directory):
     words = ["--nab", tiny_nab(directory), "--python", sys.executable, "--seeds", "1"]
-    both = run("nab", *words)  # of surprise, too, one where it begins to stand still and one where it ends
+    # surprise, too: an alarm at the beginning and at the end of the constant time
+    both = run("nab", *words)
     assert re.search(r"^\| seed 1 \| 2 (\| (50\.00|nan) ){9}\|$", both.stdout, re.M), both
     words += ["--set", "anomaly.surprise=false"]
     done = run("nab", *words, "--results", directory / "kept")
@@ -246,7 +249,7 @@ def test_nab(directory):
 
 
 def test_experiments_of_the_paper(directory):
-    """Every file of conf/experiments would run, wherever the data are."""
+    """Every file of conf/experiments is valid, wherever the data are."""
     files = sorted((SOURCE / "conf/experiments").glob("*.yaml"))
     assert len(files) > 10, files
     for file in files:
@@ -257,7 +260,8 @@ def test_experiments_of_the_paper(directory):
 
 
 def test_the_paper_reports_what_the_first_seed_chose(directory):
-    """Rates are chosen by seed 1, and the others' losses are reported; recovery is counted from the change."""
+    """Seed 1 selects the rates, and the losses are those of the other seeds. Recovery is counted
+    from the change."""
     sys.path.insert(0, str(FIGURES))
     import paper_results  # pylint: disable=import-outside-toplevel,import-error
     variants = experiment_results.grid(rate=[0.1, 0.2], norm=["layer", "none"])
@@ -283,9 +287,8 @@ WORDS = "the quick brown fox jumps over the lazy dog while seven wizards box wit
 
 
 def test_fleet_text(directory):
-    """Four daemons average after the counts that were asked for, all of them in each round; what one daemon
-    has after the first part is the same, whatever it learns later; results that are kept are not measured
-    again."""
+    """Four daemons average after the configured counts, all of them in each round. A daemon's first
+    part does not depend on later examples. Existing results are not measured again."""
     brokers.need("redis")
     text, results, part = directory / "text", directory / "results.json", 1000
     text.write_text(" ".join(WORDS[n * n % 97 % len(WORDS)] for n in range(2000)))
@@ -316,7 +319,7 @@ def test_fleet_text(directory):
 
 
 def test_gpu_static(directory):
-    """A kernel with a stack or with local memory fails, and no other."""
+    """Only a kernel with a stack or with local memory fails."""
     (directory / "runnel-cuda.so").touch()
     (directory / "nvdisasm").touch(0o755)
     dump = directory / "cuobjdump"
@@ -326,10 +329,10 @@ def test_gpu_static(directory):
                         f"*) echo '  Function : _Z4wave7network'; echo '  /*0000*/   {operation} R4, [R2] ;';;\n"
                         "esac\n")
         dump.chmod(0o755)
-        told = run("gpu-static", "--check", "--tools", directory, build=directory)
-        assert told.returncode == (0 if passed else 1), told
-        assert told.stdout.endswith("1 passed, 0 failed\n" if passed else "0 passed, 1 failed\n"), told
-        assert passed or told.stdout.startswith("wave: "), told
+        result = run("gpu-static", "--check", "--tools", directory, build=directory)
+        assert result.returncode == (0 if passed else 1), result
+        assert result.stdout.endswith("1 passed, 0 failed\n" if passed else "0 passed, 1 failed\n"), result
+        assert passed or result.stdout.startswith("wave: "), result
         assert "| `wave` | 250 |" in run("gpu-static", "--tools", directory, build=directory).stdout
 
 

@@ -83,7 +83,7 @@ def test_kills(directory):
         kills.check_bits()
 
 
-def test_what_the_dead_one_has_learned(directory):
+def test_learned_by_a_dead_daemon(directory):
     """A daemon is stopped after it has learned more than it has committed; another continues from
     its commit. When it returns, it rolls back what the other has learned."""
     with brokers.Redis(directory) as redis:
@@ -428,7 +428,7 @@ def test_broker(directory):
             assert bert.text().count("fleet is available again") == 2
 
 
-def test_what_its_user_may_not_do(directory):
+def test_missing_permissions(directory):
     """Whether a renewal or a job fails first, the daemon ends with the same exit code."""
     for n, command in enumerate(("evalsha", "hget", "hset")):
         place = directory / str(n)
@@ -476,7 +476,7 @@ def test_another_name(directory):
             assert "has lost acknowledged data" not in bert.text() and "away for longer" not in bert.text(), bert.text()
 
 
-def test_what_is_deleted_waits_no_more(directory):
+def test_deleted_entries_do_not_wait(directory):
     """Entries that are deleted before they are read: all of them, or the newest one."""
     with one_that_learned(directory) as (redis, anna):
         for gone in ("XTRIM", "s.1", "MAXLEN", "0"), ("XDEL", "s.2", "9999999999999-3"):
@@ -494,7 +494,7 @@ def nothing_waits(redis, anna):
     fleet.until(lambda: rest() == {0}, "nothing waits", [anna])
 
 
-def test_what_was_numbered_anew_waits_no_more(directory):
+def test_recreated_streams_do_not_wait(directory):
     """Streams that are created again with higher or lower IDs, and others whose IDs and counts are
     set."""
     with one_that_learned(directory) as (redis, anna):
@@ -513,7 +513,7 @@ def test_what_was_numbered_anew_waits_no_more(directory):
         nothing_waits(redis, anna)
 
 
-def test_a_stream_that_is_deleted_waits_no_more(directory):
+def test_a_deleted_stream_does_not_wait(directory):
     """With unread entries."""
     with brokers.Redis(directory) as redis, fleet.Member(directory, redis.url, "anna") as anna:
         anna.ask("pause")
@@ -553,7 +553,7 @@ def test_how_it_is_called(directory):
         assert code == 77 and "see --user and --password-file" in output, output
 
 
-def test_which_fleets_there_are(directory):
+def test_names_of_other_fleets(directory):
     """Without a group, or with an unknown one, the message names some groups."""
     with brokers.Redis(directory) as redis:
         assert "no daemon has joined it; set another --group" in fleet.act(redis, "status")[1]

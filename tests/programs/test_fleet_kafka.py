@@ -48,7 +48,7 @@ def test_drained_and_back(directory):
             fleet.once([anna, bert], 300, KEYS)
 
 
-def test_what_the_dead_one_has_learned(directory):
+def test_learned_by_a_dead_daemon(directory):
     """A daemon is stopped before it has committed a message; another begins at the first message.
     When it returns, it rolls everything back."""
     with fleet.Kafka() as cluster:

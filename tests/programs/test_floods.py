@@ -1,7 +1,6 @@
-"""Strangers who send without an end, and a daemon that goes on: its producers get their answers, its
-memory stays bounded, honest subscribers have their statistics, and all is as before once it is over.
-
-Times here are bounds that the daemon promises, many times what it needs."""
+"""Floods by unknown clients. Meanwhile producers get their answers, memory stays bounded, and other
+subscribers get their statistics. Afterwards all is as before. The limits of time are promised by
+the daemon, and many times the usual time."""
 import contextlib
 import json
 import os
@@ -18,8 +17,8 @@ import flooding
 from running import LIMIT, PROGRAM, SANITIZERS, Daemon, zmq
 
 MEMORY_MAX = 200 << 20
-IPC_MEMORY_MAX = 3 * MEMORY_MAX  # what came while the thread that looks had no processor is there, too
-# With sanitizers libzmq takes many times as long to forget the subscriptions of a flood.
+IPC_MEMORY_MAX = 3 * MEMORY_MAX  # the thread may have been without a processor for some time
+# With sanitizers libzmq is many times slower to remove the subscriptions of a flood.
 FLOOD_S = float(os.environ.get("RUNNEL_FLOOD_SECONDS", "0.5" if SANITIZERS else "3"))
 
 CONFIG = """
@@ -39,11 +38,11 @@ state: {{directory: "{0}/state"}}
 class Flooded(Daemon):
     def __init__(self, directory, *arguments):
         super().__init__(directory, CONFIG.format(directory), *arguments)
-        self.sequence = 0  # of the newest example of any producer
+        self.sequence = 0  # from the newest example of any producer
         self.endpoints = dict(self.bound())
 
     def bound(self):
-        """The endpoints that its log names."""
+        """The endpoints in its log."""
         end = time.monotonic() + LIMIT
         while True:
             found = re.findall(r"(examples|statistics|control) (\w+://[^\s,]+)", self.text())
@@ -57,7 +56,7 @@ class Flooded(Daemon):
         return self.endpoints[name]
 
     def memory(self):
-        """Most resident memory so far, bytes; 0 where sanitizers keep what was freed."""
+        """Peak resident memory in bytes; 0 with sanitizers, which keep freed memory."""
         if SANITIZERS:
             return 0
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
@@ -77,7 +76,7 @@ class Flooded(Daemon):
 
 
 class Producer(threading.Thread):
-    """Sends examples and has them acknowledged; `longest` is the longest time without one."""
+    """Sends examples and receives acknowledgements; `longest` is the longest time without one."""
     WINDOW = 20
 
     def __init__(self, daemon):
@@ -120,7 +119,7 @@ class Producer(threading.Thread):
         self.join()
 
     def wait(self, count):
-        """Until so many more are acknowledged."""
+        """Waits until `count` more are acknowledged."""
         wanted, end = self.acknowledged + count, time.monotonic() + LIMIT
         while self.acknowledged < wanted:
             assert time.monotonic() < end, f"{self.acknowledged} acknowledgements, wanted {wanted}"
@@ -135,7 +134,7 @@ def until(reached, what):
 
 
 def gets(daemon, subscriber, topic, count=3):
-    """Messages of a topic come."""
+    """Waits for messages of a topic."""
     while count:
         count -= daemon.next_message(subscriber)[0] == topic
 
@@ -147,12 +146,12 @@ def drain(subscriber):
 
 
 def flood(daemon, *floods, longest=10.0, ended="", go_on=lambda: None):
-    """Its producer's acknowledgements, and what `go_on` asserts, go on and its memory stays bounded
-    during floods and after; one is `ended` for that reason."""
+    """Checks during floods and afterwards that a producer gets acknowledgements, `go_on` succeeds
+    and memory stays bounded. With `ended` a flood must be ended for this reason."""
     with Producer(daemon) as producer:
         with flooding.flooded(*floods):
             time.sleep(FLOOD_S)
-            until(lambda: not ended or daemon.ended(ended) > 0, f"no flood is ended: {ended}")
+            until(lambda: not ended or daemon.ended(ended) > 0, f"no flood was ended: {ended}")
             producer.wait(50)
             go_on()
             assert daemon.memory() < MEMORY_MAX, f"{daemon.memory() >> 20} MB"
@@ -164,7 +163,7 @@ def flood(daemon, *floods, longest=10.0, ended="", go_on=lambda: None):
 
 
 def test_subscriptions(directory):
-    """A flood of subscriptions, the same or different ones, holds up neither learning nor others."""
+    """A flood of equal or distinct subscriptions delays neither learning nor other clients."""
     with Flooded(directory) as daemon:
         honest = daemon.subscriber(b"loss")
 
@@ -177,7 +176,7 @@ def test_subscriptions(directory):
 
 
 def test_a_stranger_unsubscribes(directory):
-    """Unsubscribing from what others have subscribed to, and twice, takes nothing from them."""
+    """If a client unsubscribes from the topics of others, even twice, the others keep them."""
     with Flooded(directory) as daemon, Producer(daemon):
         honest = daemon.subscriber(b"loss")
         gets(daemon, honest, b"loss")
@@ -185,22 +184,23 @@ def test_a_stranger_unsubscribes(directory):
             for ending in (flooding.frame(b"\x00loss"), flooding.command(b"CANCEL", b"loss")):
                 stranger.sendall(ending * 2)
                 stranger.sendall(flooding.frame(b"\x01status"))
-                said = b""
-                while b"\x06status" not in said:
-                    said += stranger.recv(65536)  # then all before it has been taken
+                received = b""
+                while b"\x06status" not in received:
+                    received += stranger.recv(65536)  # everything before it has been processed
                 drain(honest)
                 gets(daemon, honest, b"loss", 20)
                 stranger.sendall(flooding.frame(b"\x00status"))
 
 
-def test_what_nobody_wants_is_not_counted(directory):
-    """A topic's sequence stays while nobody has it, also after its last subscriber's connection."""
+def test_topics_without_subscribers_are_not_counted(directory):
+    """The sequence of a topic does not change without a subscriber, also after the last
+    subscriber's connection is closed."""
     with Flooded(directory) as daemon, Producer(daemon) as producer:
         stays = daemon.subscriber(b"status")
         daemon.next_message(stays)
 
         def listen():
-            """What a subscriber of `loss` gets, which leaves without a word."""
+            """The first message of a subscriber of `loss`, which then disconnects."""
             subscriber = daemon.subscriber(b"loss")
             message = json.loads(daemon.next_message(subscriber)[1])
             subscriber.close()
@@ -211,11 +211,12 @@ def test_what_nobody_wants_is_not_counted(directory):
         producer.wait(2000)
         after = listen()
         missed = after["examples"] - before["examples"] - 10 * (after["sequence"] - before["sequence"])
-        assert missed >= 1000, (before, after)  # some are counted until the daemon's thread hears of it
+        # some are counted before the daemon's thread notices the end
+        assert missed >= 1000, (before, after)
 
 
 def with_descriptors(directory, count):
-    """The daemon's program, for so many file descriptors at most."""
+    """The daemon's program with a limit of file descriptors."""
     path = pathlib.Path(directory, "limited")
     path.write_text(f"#!/bin/sh\nulimit -n {count}\nexec {PROGRAM} \"$@\"\n")
     path.chmod(0o755)
@@ -223,7 +224,8 @@ def with_descriptors(directory, count):
 
 
 def test_idle_connections(directory):
-    """They take neither the descriptors of checkpoints nor the sockets from those who speak."""
+    """Idle connections do not exhaust the descriptors for checkpoints, nor the sockets of active
+    clients."""
     sockets = "examples", "statistics", "control"
     for count in (256, 4096):
         part = pathlib.Path(directory, str(count))
@@ -233,7 +235,7 @@ def test_idle_connections(directory):
             before = daemon.descriptors()
             with Producer(daemon) as producer, daemon.socket(zmq.REQ, "control") as control:
                 def ask(command):
-                    """Over a connection that was there before the flood."""
+                    """Sends over a connection from before the flood."""
                     control.send_json({"command": command})
                     return json.loads(daemon.next_message(control)[0])
 
@@ -243,7 +245,7 @@ def test_idle_connections(directory):
                     producer.wait(50)
                     assert ask("checkpoint")["examples"] > 0
                     until(lambda: ask("status")["connections"]["ended_by"].get("connections", 0) > 0,
-                          "none is ended")
+                          "no connection was ended")
                     assert daemon.memory() < MEMORY_MAX, f"{daemon.memory() >> 20} MB"
                 until(lambda: daemon.descriptors() <= before + 5, "connections stay")
                 assert daemon.ask("status")["ok"]
@@ -255,7 +257,7 @@ def test_idle_connections(directory):
 
 
 def test_requests(directory):
-    """Requests without an end hold up neither learning nor those who read their replies."""
+    """Endless requests delay neither learning nor clients that read their replies."""
     with Flooded(directory) as daemon:
         control = daemon.endpoint("control")
         flood(daemon, *[(flooding.requests, control)] * 3)
@@ -263,7 +265,7 @@ def test_requests(directory):
 
 
 def test_replies_that_nobody_reads(directory):
-    """Exports that wait for clients who do not read them take a bounded part of the memory."""
+    """Exports for clients that do not read them use a bounded part of memory."""
     model = "model.layers=[{cell: gru, size: 700}, {cell: dense, size: 2000}]"
     with Flooded(directory, "--set", model, "--set", "learning.max_streams=4") as daemon:
         size = len(daemon.export())
@@ -276,30 +278,30 @@ def test_replies_that_nobody_reads(directory):
             for stranger in strangers:
                 stranger.sendall(request * 20)
             reply = daemon.request("export")[0]
-            while reply["ok"]:  # until all of it waits
+            while reply["ok"]:  # until all of them wait
                 reply = daemon.request("export")[0]
             assert "do not read" in reply["error"], reply
             assert daemon.memory() < before + (150 << 20), f"{daemon.memory() >> 20} MB"
-        until(lambda: daemon.request("export")[0]["ok"], "it is not over")
+        until(lambda: daemon.request("export")[0]["ok"], "replies still wait")
 
 
 def test_messages_without_an_end(directory):
-    """A message whose last part never comes ends with its connection, while examples are taken and
-    while they are not."""
+    """A message without a last part is dropped with its connection, also while the daemon is
+    paused."""
     for kind, stranger in (("router", flooding.endless_dealer), ("pull", flooding.endless_push)):
         part = pathlib.Path(directory, kind)
         part.mkdir()
         with Flooded(part, "--set", f"examples.socket={kind}") as daemon:
             with flooding.flooded((stranger, daemon.endpoint("examples")),
                                   (flooding.endless_dealer, daemon.endpoint("control"))):
-                until(lambda: daemon.ended("endless") > 5, "it is not ended")
+                until(lambda: daemon.ended("endless") > 5, "the flood was not ended")
             assert daemon.memory() < MEMORY_MAX, f"{daemon.memory() >> 20} MB"
             daemon.alive()
 
 
 def test_a_client_comes_again_by_its_name(directory):
-    """Its name looks like one of libzmq's. Another client has the descriptor that it had: what it
-    sends counts as its own, and is no message without an end."""
+    """Its name has the form of libzmq's own names. Another client gets its former descriptor, and
+    separate counters: its messages are not parts of an endless one."""
     with Flooded(directory) as daemon:
         def client(name=b""):
             socket = daemon.context.socket(zmq.DEALER)
@@ -310,34 +312,34 @@ def test_a_client_comes_again_by_its_name(directory):
             return socket
 
         def ask(socket, size):
-            """It is answered, also where that is no example."""
+            """Checks that it gets a reply, also on a socket for other messages."""
             socket.send_multipart([b"a", bytes(size), b"", struct.pack("<BBHIQd", 1, 0, 0, 0, 1, 0.0)])
             daemon.next_message(socket)
 
         client(b"\0name").close()
-        until(lambda: daemon.ask("status")["connections"]["examples"] == 0, "it is still there")
+        until(lambda: daemon.ask("status")["connections"]["examples"] == 0, "the connection still exists")
         other, again = client(), client(b"\0name")
         for _ in range(100):
-            ask(again, 16385)  # 1.6 MB, where a message may have half a megabyte
+            ask(again, 16385)  # 1.6 MB, more than the limit of half a megabyte for a message
             assert daemon.ended("endless") == 0
         other.close()
         again.close()
 
 
 def test_messages_without_an_end_over_ipc(directory):
-    """The kernel counts no bytes there: what is suspected is as large as the daemon has grown. The
-    largest message that could be meant has 33 MB."""
+    """The kernel does not count bytes of ipc sockets: the daemon's own growth counts. The limit of
+    a message is 33 MB here."""
     words = (f"examples.bind=ipc://{directory}/examples", "model.input.size=64",
              "model.output.size=64")
     with Flooded(directory, *(word for w in words for word in ("--set", w))) as daemon:
         with flooding.flooded(*[(flooding.endless_dealer, daemon.endpoint("examples"))] * 2):
-            until(lambda: daemon.ended("endless") > 3, "it is not ended")
+            until(lambda: daemon.ended("endless") > 3, "the flood was not ended")
         assert daemon.memory() < IPC_MEMORY_MAX, f"{daemon.memory() >> 20} MB"
         daemon.alive()
 
 
 def test_large_messages_are_no_flood(directory):
-    """Whole messages may be large, come in pieces, and wait while the daemon is paused."""
+    """Complete messages may be large, arrive in pieces, and wait while the daemon is paused."""
     with Flooded(directory, "--set", "examples.socket=pull") as daemon:
         daemon.ask("pause")
         x = struct.pack("<4096f", *(n % 5 for n in range(4096)))
@@ -354,12 +356,12 @@ def test_large_messages_are_no_flood(directory):
             daemon.ask("resume")
             time.sleep(0.3)
             slow.sendall(message[half:])
-            until(lambda: daemon.ask("status")["examples"] == 101, "they do not come")
+            until(lambda: daemon.ask("status")["examples"] == 101, "heartbeats do not arrive")
         assert daemon.ended("endless") == 0
 
 
 def test_heartbeats_are_no_flood(directory):
-    """Nobody takes them from a socket, and over ipc nothing counts their bytes."""
+    """No socket reads them, and bytes of ipc sockets are not counted."""
     with Flooded(directory, *(word for name in ("examples", "control")
                               for word in ("--set", f"{name}.bind=ipc://{directory}/{name}"))) as daemon:
         sockets = [daemon.context.socket(zmq.DEALER) for _ in range(40)]

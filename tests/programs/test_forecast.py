@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Forecasts from outside (docs/explanation/forecasts.md): what predictions carry, members and horizons that do not
-touch one another, and the same bits after a kill."""
+"""Forecasts of a daemon (docs/explanation/forecasts.md): content of predictions, independent
+members and horizons, and the same bits after a kill."""
 import json
 import math
 import os
@@ -17,10 +17,10 @@ except ImportError:
     print("needs python3-numpy")
     raise SystemExit(77) from None
 
-MEMBERS, CONFIG = 64, 78  # the most of them; the exit code
+MEMBERS, CONFIG = 64, 78  # the most members; the exit code
 EXPERTS = ["last", "mean", "ewma", "lag", "ar3", "ar12", "ar12fast", "ar24", "abs12"]
 STEPS, STREAMS = 240, 3
-NEAR = 1e-3  # how far the engines may be apart
+NEAR = 1e-3  # largest difference between engines
 CHANGE = "{name: change}"
 LEVEL = "{name: level, set: {model.output.relative: none, model.layers.0.size: 6, seed: 4}}"
 
@@ -42,7 +42,8 @@ state: {{directory: {directory}/state, checkpoint: {{examples: 70, seconds: 0}}}
 
 
 def examples():
-    """(stream, x, flags): two columns, missing values, a stream that makes room, one that ends."""
+    """(stream, x, flags) of two columns with missing values; one stream replaces another, one
+    ends."""
     draw = np.random.default_rng(5)
     x = np.sin(np.arange(STEPS)[:, None] * [0.5, 0.3]) * [1, 40] + draw.normal(0, 0.2, (STEPS, 2))
     x[draw.random(x.shape) < 0.05] = math.nan
@@ -59,8 +60,9 @@ def send(feeder, rows):
 
 
 def played(members, more="", kill=False, devices=("cpu",), ahead="1"):
-    """Predictions and the export after all examples; killed twice on the way or not. `devices`: before
-    the first kill, after it and after the second one, the last of them from there on."""
+    """Predictions and the export after all examples; with `kill` the daemon is killed twice.
+    `devices`: before the first kill, after it and after the second one; the last of them is used
+    from then on."""
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
         text = configuration(directory, members, more, ahead)
         with Daemon(directory, text.replace("device: cpu", f"device: {devices[0]}")) as daemon:
@@ -69,12 +71,12 @@ def played(members, more="", kill=False, devices=("cpu",), ahead="1"):
             ends = [97, 180, len(rows)] if kill else [len(rows)]
             begin = 0
             for n, end in enumerate(ends):
-                with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                     send(feeder, rows[begin:end])
-                    found += predictions(daemon, heard, end - begin)
+                    found += predictions(daemon, subscriber, end - begin)
                 begin = end
                 if kill and end < len(rows):
-                    daemon.ask("set", key="learning.clip", value=1)  # is answered when on disk
+                    daemon.ask("set", key="learning.clip", value=1)  # answered when on disk
                     daemon.process.send_signal(signal.SIGKILL)
                     daemon.process.wait()
                     device = devices[min(n + 1, len(devices) - 1)]
@@ -94,8 +96,8 @@ def tensors(blob):
             for name, t in header.items()}
 
 
-def said(found):
-    """What does not depend on a run or a clock."""
+def comparable(found):
+    """The fields that do not depend on a run or a clock."""
     return [{k: m[k] for k in ("stream", "example", "prediction", "experts", "weights", "loss")}
             for m in found]
 
@@ -116,17 +118,17 @@ def carries_experts_and_weights():
 
 
 def is_better_than_the_last_value():
-    """Of a course with noise: 1 is what repeating the last value costs."""
+    """A curve with noise; the error of the last value is 1."""
     draw, steps = np.random.default_rng(6), 600
     x = np.sin(np.arange(steps) * 0.4) + draw.normal(0, 0.1, steps)
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
         text = configuration(directory, f"{CHANGE}, {LEVEL}").replace("size: 2", "size: 1")
         with Daemon(directory, text) as daemon:
             daemon.ask("status")
-            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                 for value in x:
                     feeder.send_multipart([b"s", struct.pack("<f", value)])
-                losses = [m["loss"] for m in predictions(daemon, heard, steps)]
+                losses = [m["loss"] for m in predictions(daemon, subscriber, steps)]
             assert np.mean(losses[-200:]) < 0.4, np.mean(losses[-200:])
 
 
@@ -134,11 +136,11 @@ def null_where_nothing_was_seen():
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
         with Daemon(directory, configuration(directory, "")) as daemon:
             daemon.ask("status")
-            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                 nan = math.nan
                 for row in ([1, nan], [2, nan], [nan, 5], [3, 6]):
                     feeder.send_multipart([b"s", np.array(row, "<f4").tobytes()])
-                found = predictions(daemon, heard, 4)
+                found = predictions(daemon, subscriber, 4)
             assert [m["prediction"][1] is None for m in found] == [True, True, False, False]
             assert [m["experts"]["last"] for m in found] == [[1, None], [2, None], [2, 5], [3, 6]]
             assert list(found[0]["experts"]) == EXPERTS
@@ -160,9 +162,9 @@ def a_member_has_the_bits_it_has_alone():
 def a_kill_changes_no_bit():
     calm, calm_blob = played(f"{CHANGE}, {LEVEL}")
     killed, killed_blob = played(f"{CHANGE}, {LEVEL}", kill=True)
-    assert said(calm) == said(killed)
+    assert comparable(calm) == comparable(killed)
     assert calm_blob == killed_blob
-    assert said(played("")[0]) == said(played("", kill=True)[0])
+    assert comparable(played("")[0]) == comparable(played("", kill=True)[0])
 
 
 def so_many_members(count):
@@ -170,7 +172,8 @@ def so_many_members(count):
 
 
 def there_can_be_64_members():
-    """All are said, and asked for by their names; a kill changes no bit; the last has those it has alone."""
+    """All 64 members have forecasts and can be requested by name. A kill does not change a bit, and
+    the last member has the bits that it has alone."""
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
         with Daemon(directory, configuration(directory, so_many_members(MEMBERS + 1))) as daemon:
             assert daemon.process.wait(timeout=LIMIT) == CONFIG
@@ -180,7 +183,7 @@ def there_can_be_64_members():
     names = EXPERTS + [f"m{n}" for n in range(count)]
     calm, blob = played(members)
     killed, killed_blob = played(members, kill=True)
-    assert said(calm) == said(killed) and blob == killed_blob
+    assert comparable(calm) == comparable(killed) and blob == killed_blob
     assert all(list(m["experts"]) == list(m["weights"]) == names for m in calm)
     _, alone = played(members[members.rindex("{name"):])
     last = f"members.m{count - 1}."
@@ -188,7 +191,8 @@ def there_can_be_64_members():
 
 
 def however_steps_are_bundled():
-    """Steps one by one, or as one message, which takes several plans; a wild value on the way."""
+    """Single steps, or one message with all of them, which needs several plans; with a wild
+    value."""
     draw, steps = np.random.default_rng(7), 240 if SANITIZERS else 600
     x = np.sin(np.arange(steps)[:, None] * [0.3, 0.7]) + draw.normal(0, 0.1, (steps, 2))
     x[steps // 2, 0], x[2 * steps // 3, 1], x[:40, 1] = 3e38, math.nan, math.nan
@@ -205,16 +209,17 @@ def bundled(x, cuts, ahead):
         with Daemon(directory, text) as daemon:
             daemon.ask("status")
             pieces = np.split(x.astype("<f4"), list(cuts))
-            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                 send(feeder, [(b"s", piece.tobytes(), 0) for piece in pieces])
-                found = predictions(daemon, heard, len(pieces))
+                found = predictions(daemon, subscriber, len(pieces))
             rows = [row for m, piece in zip(found, pieces) for row in
                     (m["prediction"] if len(piece) > 1 else [m["prediction"]])]
             return rows, daemon.export()
 
 
-def horizons_say_what_they_say_alone():
-    """Experts and their mixture: one horizon's numbers in a list are those that it has by itself."""
+def horizons_have_the_same_forecasts_alone():
+    """Experts and their mixture have the same numbers for one horizon in a list as for that horizon
+    alone."""
     together, _ = played("", ahead="[1, 3, 7]")
     for n, ahead in enumerate((1, 3, 7)):
         alone, _ = played("", ahead=ahead)
@@ -222,7 +227,7 @@ def horizons_say_what_they_say_alone():
             assert a["prediction"][n] == b["prediction"] and a["interval"][n] == b["interval"]
             for what in ("experts", "weights"):
                 assert {name: rows[n] for name, rows in a[what].items()} == b[what]
-    assert said(played(CHANGE, ahead="[1]")[0]) == said(played(CHANGE)[0])
+    assert comparable(played(CHANGE, ahead="[1]")[0]) == comparable(played(CHANGE)[0])
 
 
 def every_horizon_is_scored_when_its_x_comes():
@@ -230,10 +235,10 @@ def every_horizon_is_scored_when_its_x_comes():
     x = [np.frombuffer(row, "<f4").astype(float) for _, row, _ in examples()]
     kept, seen = {}, {2: 0, 5: 0}
     for n, message in enumerate(found):
-        told = message.get("scored", [])
-        assert [one["ahead"] for one in told] in ([], [2], [2, 5])
+        scored = message.get("scored", [])
+        assert [one["ahead"] for one in scored] in ([], [2], [2, 5])
         losses = []
-        for one in told:
+        for one in scored:
             past = kept[message["stream"], one["example"]]
             place = (2, 5).index(one["ahead"])
             assert one["prediction"] == past["prediction"][place]
@@ -244,7 +249,7 @@ def every_horizon_is_scored_when_its_x_comes():
                 assert target is None if unknown else math.isclose(target, value, rel_tol=1e-6)
             losses.append(one["loss"])
             seen[one["ahead"]] += 1
-        assert math.isclose(message["loss"], np.mean(losses)) if told else message["loss"] is None
+        assert math.isclose(message["loss"], np.mean(losses)) if scored else message["loss"] is None
         kept[message["stream"], n + 1] = message
     assert min(seen.values()) > 150, seen
     shapes = {name: len(data) // 4 for name, data in tensors(blob).items()}
@@ -252,44 +257,45 @@ def every_horizon_is_scored_when_its_x_comes():
 
 
 def looks_further_ahead_than_the_last_value():
-    """A course with noise, a third and half of a period ahead: 1 is what repeating the last value costs."""
+    """A curve with noise, a third and half of a period ahead; the error of the last value is 1."""
     draw, steps = np.random.default_rng(6), 900
     x = np.sin(np.arange(steps) * 0.4) + draw.normal(0, 0.1, steps)
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
         text = configuration(directory, f"{CHANGE}, {LEVEL}", ahead="[5, 8]")
         with Daemon(directory, text.replace("size: 2", "size: 1")) as daemon:
             daemon.ask("status")
-            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                 for value in x:
                     feeder.send_multipart([b"s", struct.pack("<f", value)])
-                told = [m["scored"] for m in predictions(daemon, heard, steps)[-300:]]
+                scored = [m["scored"] for m in predictions(daemon, subscriber, steps)[-300:]]
             for place in range(2):
                 for by in (lambda one: one["prediction"], lambda one: one["experts"]["level"]):
                     error = np.sqrt(np.mean([(by(row[place])[0] - row[place]["target"][0]) ** 2
-                                             for row in told]))
-                    assert error < 0.2, error  # the last value's is above 1
-                inside = np.mean([low <= row[place]["target"][0] <= high for row in told
+                                             for row in scored]))
+                    assert error < 0.2, error  # the last value has an error above 1
+                inside = np.mean([low <= row[place]["target"][0] <= high for row in scored
                                   for low, high in row[place]["interval"]])
                 assert 0.84 < inside < 0.96, inside
 
 
 def a_kill_changes_no_bit_further_ahead():
-    """Nor does it in the middle of what waits: streams have fewer steps than are waited for, too."""
+    """A kill while targets are open does not change a bit, even in streams with fewer steps than
+    the horizon."""
     for ahead in ["[1, 3, 50]"] if SANITIZERS else ["4", "[1, 3, 50]"]:
         calm, calm_blob = played(f"{CHANGE}, {LEVEL}", ahead=ahead)
         killed, killed_blob = played(f"{CHANGE}, {LEVEL}", kill=True, ahead=ahead)
-        assert said(calm) == said(killed) and calm_blob == killed_blob
+        assert comparable(calm) == comparable(killed) and calm_blob == killed_blob
         alone = played(LEVEL, ahead=ahead)
         assert all(a["experts"]["level"] == b["experts"]["level"] for a, b in zip(calm, alone[0]))
 
 
-def says_that_it_has_no_network():
+def reports_that_it_has_no_network():
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
         with Daemon(directory, configuration(directory, "")) as daemon:
             daemon.ask("status")
-            said = daemon.text().replace(directory, "")  # whose name may have any three letters
-            assert "no network (members: []), only experts" in said, said
-            assert "gru" not in said, said
+            comparable = daemon.text().replace(directory, "")  # its name may have any three letters
+            assert "no network (members: []), only experts" in comparable, comparable
+            assert "gru" not in comparable, comparable
 
 
 def sets_and_resets_members(ahead="1"):
@@ -307,14 +313,14 @@ def sets_and_resets_members(ahead="1"):
             before, after = tensors(first), tensors(daemon.export())
             same = {name for name in before if before[name] == after[name]}
             assert "members.level.layers.0.weight_ih" in same  # its rate is 0
-            assert "members.level.output.weight" not in same   # which is solved all the same
+            assert "members.level.output.weight" not in same  # solved by least squares nevertheless
             assert "members.change.layers.0.weight_ih" not in same
             reply = daemon.ask("reset", member="change")
             assert reply["member"] == "change" and reply["examples"] == len(rows), reply
             again, begun = tensors(daemon.export()), tensors(first)
             for name, value in again.items():
                 assert value == (begun if name.startswith("members.change.") else after)[name]
-            assert daemon.end() == 0  # its checkpoint holds streams without a step since
+            assert daemon.end() == 0  # its checkpoint has streams without a later step
             daemon.start()
             assert tensors(daemon.export()) == again
             reply = daemon.request("reset", member="none")[0]
@@ -322,13 +328,14 @@ def sets_and_resets_members(ahead="1"):
             with daemon.socket(zmq.PUSH, "examples") as feeder:
                 send(feeder, rows[:20])
                 wait_learned(daemon, len(rows) + 20)
-            daemon.ask("set", key="learning.clip", value=1)  # is answered when on disk
+            daemon.ask("set", key="learning.clip", value=1)  # answered when on disk
             learned = tensors(daemon.export())
             daemon.process.send_signal(signal.SIGKILL)
             daemon.process.wait()
             daemon.start()
             wait_learned(daemon, len(rows) + 20)
-            assert tensors(daemon.export()) == learned  # the journal knows that a member began again
+            # the journal contains the reset of the member
+            assert tensors(daemon.export()) == learned
             daemon.ask("reset")
             assert daemon.export() == first
 
@@ -337,9 +344,9 @@ def sets_and_resets_members_further_ahead():
     sets_and_resets_members("[1, 4]")
 
 
-def a_gpu_says_the_same():
-    """Both members on the CUDA engine: the same but for rounding, and the same bits after a kill; so from
-    engine to engine, with the readouts' least squares."""
+def a_gpu_forecasts_the_same():
+    """Both members on the CUDA engine: equal up to rounding, and the same bits after a kill and
+    after a change of the engine, including the readouts' least squares."""
     for ahead in ("1", "[2, 5]"):
         a_gpu_looks_ahead(f"{CHANGE}, {LEVEL}", ahead)
 
@@ -349,7 +356,7 @@ def a_gpu_looks_ahead(members, ahead):
     calm, calm_blob = played(members, devices=["cuda"], ahead=ahead)
     killed, killed_blob = played(members, kill=True, devices=["cuda"], ahead=ahead)
     moved, moved_blob = played(members, kill=True, devices=["cuda", "cpu", "cuda"], ahead=ahead)
-    assert said(calm) == said(killed) and calm_blob == killed_blob
+    assert comparable(calm) == comparable(killed) and calm_blob == killed_blob
     for found, blob in ((calm, calm_blob), (moved, moved_blob)):
         for a, b in zip(expected, found):
             assert all(a["experts"][name] == b["experts"][name] for name in EXPERTS), (a, b)
@@ -361,21 +368,22 @@ def a_gpu_looks_ahead(members, ahead):
 
 
 def near(found, expected):
-    """Numbers of two columns, the second of which is about 40 times as large; None where both are."""
+    """Whether numbers of two columns are close, where the second is about 40 times as large, or
+    both are None."""
     a, b = (np.array(rows, float) / [1, 40] for rows in (found, expected))
     return bool(np.all((np.isnan(a) & np.isnan(b)) | (np.abs(a - b) < NEAR)))
 
 
 tests = [carries_experts_and_weights, null_where_nothing_was_seen,
          a_member_has_the_bits_it_has_alone, there_can_be_64_members, a_kill_changes_no_bit,
-         however_steps_are_bundled, horizons_say_what_they_say_alone, every_horizon_is_scored_when_its_x_comes,
+         however_steps_are_bundled, horizons_have_the_same_forecasts_alone, every_horizon_is_scored_when_its_x_comes,
          a_kill_changes_no_bit_further_ahead,
-         says_that_it_has_no_network, sets_and_resets_members,
+         reports_that_it_has_no_network, sets_and_resets_members,
          sets_and_resets_members_further_ahead]
-if not SANITIZERS:  # how good forecasts are: no other code than the cases before
+if not SANITIZERS:  # accuracy of forecasts: only the code of the previous cases
     tests += [is_better_than_the_last_value, looks_further_ahead_than_the_last_value]
 if os.environ.get("RUNNEL_CUDA_MODULE"):
-    tests.append(a_gpu_says_the_same)
+    tests.append(a_gpu_forecasts_the_same)
 for test in tests:
     test()
     print(f"ok {test.__name__}")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""tools/figures/gpu-report, played on the tests' host runtime: every part is in the report, what fails is reported
-and in the exit status, and parts done one after the other make one report. What only a machine with a GPU
-has (nvidia-smi, compute-sanitizer, PyTorch on a GPU) and the conformance cases are stood in for here."""
+"""Tests tools/figures/gpu-report on the host runtime: every part is in the report, failures are
+reported and set the exit status, and parts run separately form one report. The test replaces
+nvidia-smi, compute-sanitizer, PyTorch on a GPU, and the conformance cases."""
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ import cases
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 REPORT = SOURCE / "tools" / "figures" / "gpu-report"
-LIMIT = 600  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 600  # seconds: only ends a test that hangs
 SKIPPED = 77
 SECTIONS = ["Failures", "Figures and benchmark", "Build", "Conformance", "Engine tests",
             "compute-sanitizer", "Determinism", "Idle load", "Members", "Benchmark", "Commands"]
@@ -33,7 +33,7 @@ shift 4
 [ -z "$FLAWED" ] || { echo "========= ERROR SUMMARY: 3 errors"; exit 99; }
 echo "========= ERROR SUMMARY: 0 errors"
 """
-# Also plays PyTorch, by what it is asked for.
+# Also replaces PyTorch, depending on its arguments.
 PYTHON = """#!/bin/sh
 case "$*" in
 *"import torch"*) exit 0 ;;
@@ -64,7 +64,7 @@ def report(directory, *arguments, **environment):
         env={**os.environ, "TMPDIR": directory, "PATH": f"{directory}:{os.environ['PATH']}",
              **environment})
     assert output.exists(), done.stdout
-    assert not list(pathlib.Path(directory).glob("gpu*")), "left its temporary directory"
+    assert not list(pathlib.Path(directory).glob("gpu*")), "its temporary directory remains"
     return done.returncode, output.read_text()
 
 
@@ -73,7 +73,7 @@ def section(text, title):
 
 
 def test_everything(directory):
-    """All but a variant of the peer does well."""
+    """All parts succeed except one variant of the peer."""
     status, text = report(directory)
     assert re.findall(r"^## (.*)$", text, re.M) == SECTIONS, text
     failures = section(text, "Failures").strip().splitlines()
@@ -108,7 +108,7 @@ def test_everything(directory):
     assert re.search(r"members of one daemon, 2 of tiny take [\d.]+ times as long as one\.$", first), first
 
 
-def test_what_fails_is_told(directory):
+def test_failures_are_reported(directory):
     status, text = report(directory, "--parts", "conformance,sanitizers,idle", BUSY="37",
                           FLAWED="yes", PASSED="1 passed, 1 failed")
     failures = section(text, "Failures")
@@ -124,11 +124,12 @@ def test_what_fails_is_told(directory):
 
 
 def test_members_that_do_not_fit(directory):
-    """They are told, with what they would need; what is known of the CPU stays in the table. No failure."""
+    """They are listed with the memory that they need. Figures of the CPU stay in the table, and the
+    exit status is 0."""
     status, text = report(directory, "--parts", "members", HOSTCUDA_MEMORY=str(16 << 20))
-    told = section(text, "Members")
-    assert "Too large for this GPU:" in told and re.search(r"^- tiny, 2 members, cuda: .*MiB", told, re.M), told
-    row, = (line.strip("| ").split(" | ") for line in told.splitlines() if "| tiny |" in line)
+    members = section(text, "Members")
+    assert "Too large for this GPU:" in members and re.search(r"^- tiny, 2 members, cuda: .*MiB", members, re.M), members
+    row, = (line.strip("| ").split(" | ") for line in members.splitlines() if "| tiny |" in line)
     assert row[2:11] == ["-"] * 9 and float(row[11]) > 0 and row[12] == "-", row
     assert status == 1 and "Members:" not in section(text, "Failures"), text
     assert "members of one daemon" not in text.splitlines()[2], text
@@ -145,7 +146,7 @@ def test_one_part_after_the_other(directory):
 
 
 if not (BUILD / "tests" / "hostcuda" / "runnel-cuda.so").exists():
-    print("there is no CUDA engine on the host runtime in this build")
+    print("this build has no CUDA engine on the host runtime")
     sys.exit(SKIPPED)
 if "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text():
     print("the script is tested in a build without sanitizers; the engine's own tests have them")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""tools/figures/gpu-simulate without nvcc and without GPGPU-Sim: it says in a sentence what is missing; PTX
-becomes what GPGPU-Sim reads; and with a simulator that leaves the tests' runtime's own memory, or that memory
-with a fault, it passes, or names the kernel that has left it."""
+"""Tests tools/figures/gpu-simulate without nvcc and GPGPU-Sim: errors for missing programs, and PTX
+that GPGPU-Sim accepts. With a simulator that returns the memory of the host runtime it passes; with
+a fault in that memory it names the kernel."""
 import importlib.machinery
 import importlib.util
 import json
@@ -25,7 +25,7 @@ SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 FIGURES = SOURCE / "tools" / "figures"
 MODULE = BUILD / "tests/hostcuda/runnel-races.so"
-LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 300  # seconds: only ends a test that hangs
 UNAVAILABLE = 69
 CASE, EXAMPLES = "columns", "8"
 ONE = ("--case", CASE)
@@ -34,8 +34,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(FIGURES))
 import gpu_ptx  # noqa: E402
 
-# A simulator that plays nothing: what is read from it is what the runtime has left at the same address,
-# through a pipe, since some pages between allocations cannot be read. With $FAULT there is a fault in it.
+# A simulator that runs nothing: it copies the result of the host runtime from the same address,
+# through a pipe, since some pages between allocations are not readable. $FAULT changes the copy.
 FAKE = r"""
 #include <stdlib.h>
 #include <string.h>
@@ -120,13 +120,14 @@ def run(*arguments, **variables):
                           env={**os.environ, **variables})
 
 
-def sentence(told, text):
-    assert told.returncode == UNAVAILABLE and told.stdout == "", told
-    assert told.stderr.startswith("gpu-simulate: ") and text in told.stderr and told.stderr.count("\n") == 1, told
+def sentence(result, text):
+    assert result.returncode == UNAVAILABLE and result.stdout == "", result
+    assert result.stderr.startswith("gpu-simulate: ") and text in result.stderr, result
+    assert result.stderr.count("\n") == 1, result
 
 
 def simulator(directory):
-    """A directory as GPGPU-Sim's, and in it a compiler that knows the kernels of the case below."""
+    """A directory in the layout of GPGPU-Sim, with a compiler for the kernels of the case below."""
     library = directory / "lib/gcc-1/cuda-1/release"
     library.mkdir(parents=True)
     (directory / "configs/tested-cfgs/SM7_QV100").mkdir(parents=True)
@@ -138,7 +139,7 @@ def simulator(directory):
 
 
 def mangled(name):
-    """A symbol of which people read `name`: of a function without parameters."""
+    """The symbol of a function without parameters whose demangled name is `name`."""
     plain, values = re.fullmatch(r"(?:void )?(\w+)(?:<(.*)>)?", name).groups()
     if not values:
         return f"_Z{len(plain)}{plain}v"
@@ -148,12 +149,12 @@ def mangled(name):
 
 
 def plain(name):
-    """As the table has it."""
+    """The name in the table."""
     return re.sub(r"(\d)ul\b", r"\1", name.removeprefix("void "))
 
 
 def compiler(directory, names):
-    """What makes PTX of these kernels of any source, once."""
+    """A compiler that produces the PTX of these kernels from any source."""
     entries = "".join(f".entry {mangled(name)}()\n{{\n\tret;\n}}\n" for name in sorted(names))
     (directory / "kernels.ptx").write_text(".version 9.0\n.target sm_75\n.address_size 64\n" + entries)
     nvcc = directory / "nvcc"
@@ -163,7 +164,7 @@ def compiler(directory, names):
 
 
 def launched(directory):
-    """Names of the kernels that the case launches, as the runtime says them."""
+    """The names of the kernels that the case launches, from the runtime's trace."""
     loader = importlib.machinery.SourceFileLoader("gpu_simulate", str(FIGURES / "gpu-simulate"))
     script = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_simulate", loader))
     loader.exec_module(script)
@@ -177,7 +178,7 @@ def launched(directory):
 
 
 def test_sentences(directory):
-    """What is missing, and what to do."""
+    """Errors for missing programs, with the solution."""
     sentence(run(), "missing --simulator DIRECTORY")
     sentence(run("--simulator", directory), f"{directory} has no lib/gcc-*/cuda-*/release/libcudart.so")
     simulator(directory)
@@ -188,7 +189,7 @@ def test_sentences(directory):
 
 
 def test_ptx():
-    """The names of kernels, several files as one, and what GPGPU-Sim's parser does not take."""
+    """Names of kernels, several files in one, and syntax that GPGPU-Sim's parser rejects."""
     whole = gpu_ptx.joined(TWO)
     assert gpu_ptx.kernels(whole) == ["_Z4wave7network", "_Z8optimizeILb1ELm2EEvv"]
     assert gpu_ptx.plain_names(gpu_ptx.kernels(whole))["_Z8optimizeILb1ELm2EEvv"] == "optimize<true, 2>"
@@ -205,27 +206,28 @@ def test_ptx():
                       "st.global.v2.f32 	[%rd1], {%f1, %f2};"], stores
     try:
         gpu_ptx.joined((TWO[0], TWO[0].replace("%f3", "%f4")))
-        raise AssertionError("two kernels of one name are one")
+        raise AssertionError("two kernels with the same name")
     except ValueError as error:
         assert "_Z4wave7network is not the same" in str(error)
 
 
 def test_faults_are_named(directory):
-    """Who agrees passes; a fault is told with its kernel; and so is a kernel that was not played."""
+    """Equal memory passes. A fault is reported with its kernel, and so is a kernel that was not
+    simulated."""
     simulator(directory)
     names = launched(directory)
     assert {"begin", "wave", "encode"} < names, names
     played = ("--simulator", directory, "--nvcc", compiler(directory, names))
-    told = run(*played, *ONE)
-    assert told.returncode == 0 and "\n1 passed, 0 failed\n" in told.stdout, told
-    assert told.stdout.startswith(f"ok   {CASE}: {EXAMPLES} examples, "), told
+    result = run(*played, *ONE)
+    assert result.returncode == 0 and "\n1 passed, 0 failed\n" in result.stdout, result
+    assert result.stdout.startswith(f"ok   {CASE}: {EXAMPLES} examples, "), result
     for name in names:
-        row = re.search(rf"^\| `{re.escape(plain(name))}` \| (\d+) \| \d+ \| (100.0%|-) \|", told.stdout, re.M)
-        assert row and int(row[1]) > 0, (name, told.stdout)
+        row = re.search(rf"^\| `{re.escape(plain(name))}` \| (\d+) \| \d+ \| (100.0%|-) \|", result.stdout, re.M)
+        assert row and int(row[1]) > 0, (name, result.stdout)
     for fault, words in ("near", r"leaves numbers that are 0.0\S+ apart"), ("NaN", "leaves other memory: byte "):
-        told = run(*played, *ONE, FAULT=fault)
-        assert told.returncode == 1 and "\n0 passed, 1 failed\n" in told.stdout, told
-        assert re.match(rf"FAIL {CASE}: .*: _Z\d+\w+ {words}", told.stdout), told.stdout
+        result = run(*played, *ONE, FAULT=fault)
+        assert result.returncode == 1 and "\n0 passed, 1 failed\n" in result.stdout, result
+        assert re.match(rf"FAIL {CASE}: .*: _Z\d+\w+ {words}", result.stdout), result.stdout
 
 
 if not MODULE.exists():

@@ -1,10 +1,9 @@
 #!/usr/bin/python3
-"""docs/how-to: the commands of each page run as they are printed, in their order, on sockets of
-this test's own.
+"""docs/how-to: runs the commands of each page as printed, in their order, on sockets of this test.
 
 Stubs in PATH replace programs that need root, systemd, the network or a mail server (STUBS). They
-only record their arguments and their input, which the test checks. Servers of the test replace the
-addresses of brokers and web hooks."""
+record their arguments and their input. Servers of the test replace the addresses of brokers and web
+hooks."""
 import contextlib
 import http.server
 import importlib.util
@@ -18,6 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -122,7 +122,7 @@ class Machine:
         return out
 
     def keep(self, text, printed=""):
-        """A command that keeps running: it is there until the end, and prints what matches."""
+        """Starts a command that keeps running until the end, and waits for output that matches."""
         path = self.directory / f"printed-{len(self.started)}"
         with open(path, "wb") as file:
             process = self.open(text, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
@@ -134,9 +134,9 @@ class Machine:
         leader, follower = pty.openpty()
         process = self.open(text, stdin=follower, stdout=follower, stderr=follower)
         os.close(follower)
-        shown = b""
+        shown, end = b"", time.monotonic() + running.LIMIT
         while printed not in shown:
-            assert process.poll() is None, shown
+            assert process.poll() is None and time.monotonic() < end, shown
             shown += os.read(leader, 65536)
         threading.Thread(target=self.drain, args=(leader,), daemon=True).start()
 
@@ -155,7 +155,7 @@ class Machine:
         brokers.until(lambda: self.examples() >= count)
 
     def learn(self, text, count=1):
-        """Send a message, again until the daemon has learned so many examples."""
+        """Sends a message repeatedly until the daemon has learned `count` examples."""
         def learned():
             self.run(text)
             return self.examples() >= count
@@ -168,13 +168,13 @@ class Machine:
         return [call for call in map(json.loads, lines) if call["name"] == name]
 
     def host(self):
-        """A daemon that learns the load of this machine, which publishes forecasts."""
+        """A daemon that learns the load of this machine and publishes forecasts."""
         self.keep("runneld --config conf/host.yaml")
         self.keep("runnel-feed host")
         self.learned()
 
     def interrupt(self, *processes):
-        """Ctrl-C, which ends each of them well."""
+        """Sends Ctrl-C to each command and checks that it ends normally."""
         for process in processes or reversed(self.started):
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGINT)
@@ -197,7 +197,7 @@ def need(*names):
 
 def need_web():
     if not (BUILD / "runnel-web").exists():
-        cases.skip("needs runnel-web, which is built where there is libmicrohttpd-dev")
+        cases.skip("needs runnel-web, which requires libmicrohttpd-dev")
 
 
 def address(path):
@@ -235,7 +235,7 @@ def test_watch(directory):
 
 
 def commands_of(page, *beginnings):
-    """The commands of a page, each of which begins so."""
+    """The commands of a page that begin with these words."""
     found = commands(f"how-to/{page}.md")
     assert len(found) == len(beginnings), (len(found), len(beginnings))
     for text, beginning in zip(found, beginnings):
@@ -278,7 +278,7 @@ def test_record(directory):
 
 
 class Hook(http.server.BaseHTTPRequestHandler):
-    """A web hook: it keeps what is posted to each path."""
+    """A web hook that stores the posts to each path."""
     posted = {}
 
     def do_POST(self):
@@ -388,7 +388,7 @@ def test_prometheus(directory):
         assert "runnel_forecast" in get(url, Authorization=f"Bearer {secret}")
         try:
             get(url)
-            raise AssertionError("no token, and no refusal")
+            raise AssertionError("a request without a token was accepted")
         except urllib.error.HTTPError as error:
             assert error.code == 401, error
         (directory / "scrape.yml").write_text(scrape)

@@ -66,7 +66,7 @@ def test_cluster_daemon_and_feeder_go_away(directory):
                                                        if n not in second]
 
 
-def test_what_is_in_messages(directory):
+def test_contents_of_messages(directory):
     """Numbers, lists and JSON lines; keys name streams; other messages are counted and skipped."""
     with kafka.Kafka() as cluster, daemon(directory) as d:
         cluster.ask("topic s 1")

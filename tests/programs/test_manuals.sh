@@ -1,6 +1,5 @@
 #!/bin/sh
-# The manuals are well formed, each names the options that its program's --help names, and no others,
-# and the JSON that they show is JSON.
+# The manuals are well formed, have the options of their program's --help, and contain valid JSON.
 set -u
 srcdir=${srcdir:-.}
 builddir=${builddir:-.}
@@ -11,22 +10,22 @@ if ! command -v mandoc >/dev/null; then
     exit 77
 fi
 
-# options: the long options in a text, one a line.
+# options: the long options in a text, one per line.
 options() {
     grep -oE '(^|[^[:alnum:]-])--[a-z][a-z-]*' | sed 's/^[^-]*//' | sort -u
 }
 
-# left_out PROGRAM: whether it is one of those that need a library which is not there.
+# left_out PROGRAM: whether it was not built because its library is missing.
 left_out() {
     [ ! -e "$builddir/$1" ] && grep -q "^bin_PROGRAMS += .*$1" "$srcdir/Makefile.am"
 }
 
-# page FILE: as a terminal shows it, without its overstrikes, and wide: no option is broken.
+# page FILE: the formatted manual without overstrikes, in lines so wide that no option is broken.
 page() {
     mandoc -T ascii -O width=500 "$1" | sed "s/.$(printf '\b')//g"
 }
 
-# help_of PROGRAM: its --help, and that of each source of the feeder.
+# help_of PROGRAM: its --help; for the feeder also that of each source.
 help_of() {
     "$builddir/$1" --help
     [ "$1" = runnel-feed ] || return 0
@@ -45,16 +44,16 @@ done
 for program in runneld runnel-feed runnel-replay runnel-watch runnel-web runnel-ctl runnel-bench runnel-experiment runnel-top runnel-alert runnel-record runnel-relay runnel-evaluate; do
     left_out "$program" && continue
     manual=$(find "$srcdir/docs/man" -name "$program.[18]")
-    # What a build leaves out for want of a library, it says of itself.
+    # --help reports a function that was not built because its library is missing.
     [ "$program" = runnel-feed ] && "$builddir/$program" --help | grep -q '(not in this' && continue
-    told=$(help_of "$program" | options)
+    listed=$(help_of "$program" | options)
     written=$(page "$manual" | options)
-    [ -n "$told" ] && [ "$told" = "$written" ] && continue
-    printf "%s\n" "$program: --help and manual differ:" "$told" -- "$written"
+    [ -n "$listed" ] && [ "$listed" = "$written" ] && continue
+    printf "%s\n" "$program: --help and manual differ:" "$listed" -- "$written"
     failures=$((failures + 1))
 done
 
-# An object shown on a line of its own is JSON once it is rendered: mdoc eats quotes of a macro's line.
+# A formatted line with an object must be valid JSON: mdoc removes quotes in lines of macros.
 objects=$(for manual in "$srcdir"/docs/man/*.[1-8]; do
     page "$manual" | grep -E '^ *\{'
 done)

@@ -64,7 +64,7 @@ def start(directory, text=None, **options):
 
 
 def examples(stream, count, first=0):
-    """Messages of a stream with constant content."""
+    """Messages of a stream; their content does not depend on the run."""
     r = random.Random(stream)
     made = [struct.pack("<2f", np.sin(0.3 * n) + r.gauss(0, 0.1), r.gauss(0, 1))
             for n in range(first + count)]
@@ -101,7 +101,7 @@ def killed(daemon):
     daemon.ask("status")
 
 
-def said(daemon, messages):
+def predict(daemon, messages):
     """Predictions and scores of these messages, which depend on state and parameters."""
     with running.subscribe(daemon) as subscriber:
         feed(daemon, messages)
@@ -123,15 +123,15 @@ def test_goes_on_elsewhere(directory):
         assert state_of(b, "own") == own and b.export() == before
         assert b.ask("status")["streams"] == 2
         rest = examples("pump", 30, 40)
-        here, there = said(a, rest), said(b, rest)
+        here, there = predict(a, rest), predict(b, rest)
         assert here == there
         assert good(a, "forget", "pump").startswith("forgot stream 'pump'")
         status, _, err = ctl(a, "export", path, "pump")
         assert status == 70 and "stream 'pump' not found in memory" in err, err
-        # Not so a stream that begins anew there.
+        # A stream that starts from scratch in B has other predictions.
         feed(b, examples("own", 1, 20))
         good(b, "forget", "pump")
-        assert said(b, examples("pump", 30, 40)) != here
+        assert predict(b, examples("pump", 30, 40)) != here
 
 
 def test_other_parameters(directory):
@@ -150,7 +150,7 @@ def test_other_parameters(directory):
         (directory / "pump").write_bytes(blob)
         good(b, "adopt", str(directory / "pump"))
         rest = examples("pump", 20, 40)
-        assert said(a, rest) == said(b, rest)
+        assert predict(a, rest) == predict(b, rest)
 
 
 def test_kills(directory):
@@ -167,7 +167,7 @@ def test_kills(directory):
         killed(b)
         assert b.export() == learned and state_of(b, "pump") == state
         b.ask("checkpoint")
-        good(b, "adopt", str(directory / "pump"))  # there again: it goes back to where it was
+        good(b, "adopt", str(directory / "pump"))  # the stream returns to its first daemon
         good(b, "import", str(directory / "a.safetensors"))
         feed(b, examples("own", 10, 30))
         learned, state = b.export(), state_of(b, "pump")

@@ -60,7 +60,7 @@ def test_page(directory):
     for name in "prometheus", "promtool", "curl", "mosquitto_sub":
         brokers.program(name)
     if not (pages.BUILD / "runnel-web").exists():
-        cases.skip("needs runnel-web, which is built where there is libmicrohttpd-dev")
+        cases.skip("needs runnel-web, which requires libmicrohttpd-dev")
     page = pages.read("docs/tutorials/mqtt-to-grafana.md")
     packages = next(text for _, text, *_ in pages.blocks(page) if text.startswith(INSTALLS)).removeprefix(INSTALLS)
     assert set(packages.split()) <= {"curl", *pages.read("tools/setup.sh").split()}, packages

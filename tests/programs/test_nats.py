@@ -101,7 +101,7 @@ def test_a_stream_that_is_made_again(directory):
     assert [int(x[0]) for _, x in journal(directory)] == list(range(5))
 
 
-def test_what_is_in_messages(directory):
+def test_contents_of_messages(directory):
     """Numbers, lists and JSON lines; subjects name streams; other messages are counted and skipped,
     and with --strict left at the broker."""
     with nats.Nats(directory) as server, daemon(directory) as d:

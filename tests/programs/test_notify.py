@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What runneld reports to a service manager, and how it writes to the journal: this test plays systemd,
-with a $NOTIFY_SOCKET and a $JOURNAL_STREAM of its own."""
+"""Notifications of runneld for a service manager, and its lines in the journal. This test plays
+systemd, with its own $NOTIFY_SOCKET and $JOURNAL_STREAM."""
 
 import os
 import pathlib
@@ -55,7 +55,7 @@ class Manager:
                                      **environment}, stderr=subprocess.PIPE, text=True)
 
     def until(self, wanted):
-        """All messages up to the first that matches, that one included."""
+        """All messages up to the first that matches, including it."""
         messages, end = [], time.monotonic() + LIMIT
         while not (messages and re.match(wanted, messages[-1])):
             assert time.monotonic() < end, f"no {wanted} in {messages}"
@@ -63,7 +63,7 @@ class Manager:
         return messages
 
     def rest(self):
-        """What has been sent by a process that has ended."""
+        """The remaining messages of a process that has ended."""
         self.socket.setblocking(False)
         messages = []
         try:
@@ -83,15 +83,15 @@ def end(process):
 def is_ready_when_its_sockets_are_there(manager):
     process = manager.start()
     try:
-        told = manager.until("READY=1")
-        assert "STATUS=learning: 0 examples" in told, told
+        notified = manager.until("READY=1")
+        assert "STATUS=learning: 0 examples" in notified, notified
         for name in ("examples", "statistics", "control"):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
                 peer.connect(f"{manager.directory}/{name}")
         process.send_signal(signal.SIGTERM)
-        told = manager.until("STATUS=stopped")
-        assert "STOPPING=1" in told and "STATUS=draining: 0 examples" in told, told
-        assert told.index("STOPPING=1") < told.index("STATUS=draining: 0 examples"), told
+        notified = manager.until("STATUS=stopped")
+        assert "STOPPING=1" in notified and "STATUS=draining: 0 examples" in notified, notified
+        assert notified.index("STOPPING=1") < notified.index("STATUS=draining: 0 examples"), notified
         assert process.wait(LIMIT) == 0
     finally:
         end(process)
@@ -101,8 +101,8 @@ def asks_for_time_to_look_through_its_journal(manager):
     for journal in False, True:
         process = manager.start()
         try:
-            told = manager.until("READY=1")
-            assert any("EXTEND_TIMEOUT_USEC=" in message for message in told) == journal, told
+            notified = manager.until("READY=1")
+            assert any("EXTEND_TIMEOUT_USEC=" in message for message in notified) == journal, notified
             process.send_signal(signal.SIGTERM)
             assert process.wait(LIMIT) == 0
             manager.rest()
@@ -118,8 +118,8 @@ def a_reload_that_is_refused_shows(manager):
         text = path.read_text()
         path.write_text(text.replace("size: 4", "size: 5"))
         process.send_signal(signal.SIGHUP)
-        told = manager.until(r"STATUS=learning: 0 examples; .*model\.layers")
-        assert [t for t in told if t.startswith("RELOADING=1")] and "READY=1" in told, told
+        notified = manager.until(r"STATUS=learning: 0 examples; .*model\.layers")
+        assert [t for t in notified if t.startswith("RELOADING=1")] and "READY=1" in notified, notified
         path.write_text(text)
         process.send_signal(signal.SIGHUP)
         manager.until(r"STATUS=learning: 0 examples$")
@@ -135,7 +135,7 @@ def feeds_no_watchdog_that_is_not_there(manager):
             time.sleep(0.3)
             process.terminate()
             process.wait(LIMIT)
-            assert not [told for told in manager.rest() if "WATCHDOG" in told]
+            assert not [notified for notified in manager.rest() if "WATCHDOG" in notified]
         finally:
             end(process)
 
@@ -168,8 +168,8 @@ def a_hung_daemon_feeds_nothing(manager):
         manager.rest()
         manager.socket.settimeout(1)
         try:
-            told = manager.socket.recv(4096)
-            raise AssertionError(f"stopped, but said {told}")
+            notified = manager.socket.recv(4096)
+            raise AssertionError(f"stopped, but sent {notified}")
         except socket.timeout:
             manager.socket.settimeout(LIMIT)
         process.send_signal(signal.SIGCONT)
@@ -178,11 +178,11 @@ def a_hung_daemon_feeds_nothing(manager):
         end(process)
 
 
-def says_why_it_could_not_continue(manager):
+def reports_why_it_could_not_continue(manager):
     blocker = manager.start()
     try:
         manager.until("READY=1")
-        process = manager.start()  # the state directory has a daemon already
+        process = manager.start()  # another daemon uses the state directory
         error = process.communicate(timeout=LIMIT)[1]
         assert process.returncode == 69 and "runneld: error: " in error, error
         assert "READY=1" not in manager.rest()
@@ -243,7 +243,7 @@ def main():
         tests += [is_ready_when_its_sockets_are_there,
                   asks_for_time_to_look_through_its_journal, a_reload_that_is_refused_shows, feeds_no_watchdog_that_is_not_there,
                   feeds_the_watchdog_while_idle_and_while_it_learns, a_hung_daemon_feeds_nothing,
-                  says_why_it_could_not_continue, a_manager_that_is_gone_stops_nothing]
+                  reports_why_it_could_not_continue, a_manager_that_is_gone_stops_nothing]
     else:
         print("without libsystemd: only the log is tested")
     for test in tests:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # shellcheck disable=SC2015 # A && B || C: each A that succeeds leaves nothing for C
-# debian/ agrees with the rest of the project: its version, what it builds on, where each program and
-# manual goes. tools/package builds the packages, and looks into them.
+# debian/ agrees with the project: version, build dependencies, and the package of each program and
+# manual. tools/package builds the packages and checks their contents.
 set -u
 cd "${srcdir:-.}" || exit 99
 failures=0
@@ -14,22 +14,26 @@ wrong() {
 version=$(sed -n 's/^AC_INIT(\[runnel\], \[\(.*\)\])$/\1/p' configure.ac)
 packaged=$(sed -n '1s/^runnel (\(.*\)-[^-]*) .*/\1/p' debian/changelog)
 [ -n "$version" ] && [ "$version" = "$packaged" ] ||
-    wrong "configure.ac is of version '$version', debian/changelog of '$packaged'"
+    wrong "version '$version' in configure.ac, '$packaged' in debian/changelog"
 
-# What configure asks for by the name of its Debian package.
+# The Debian packages that configure mentions are build dependencies.
 needed=$(sed -n 's/^RUNNEL_LIBRARY(.*, \[\([a-z0-9.+-]*\)\])$/\1/p' configure.ac)
-[ "$(echo "$needed" | wc -l)" -ge 4 ] || wrong "configure.ac needs no more than: $needed"
+[ "$(echo "$needed" | wc -l)" -ge 4 ] || wrong "too few libraries found in configure.ac: $needed"
 built_with=$(sed -n '/^Build-Depends:/,/^[A-Z][a-z-]*Version/p' debian/control)
 for library in $needed libsystemd-dev libcmocka-dev; do
     echo "$built_with" | grep -qE "[ ]$library( |,|\$)" ||
         wrong "debian/control does not build with $library"
 done
 
-# dpkg reads no file in which a package has a field twice.
+# dpkg rejects files in which a package has a duplicate field.
 twice=$(awk '/^$/ { split("", seen) } /^[A-Z][A-Za-z-]*:/ && seen[$1]++ { print FNR ": " $1 }' debian/control)
 [ -z "$twice" ] || wrong "debian/control has a field twice: $twice"
 
-# in_packages PATH: how many packages take it; install files have one pattern a line.
+# dpkg reads no file with other lines than fields, their continuation and comments.
+other=$(grep -nvE '^([A-Z][A-Za-z-]*:|[ #]|$)' debian/control)
+[ -z "$other" ] || wrong "debian/control has a line that is neither a field nor its continuation: $other"
+
+# in_packages PATH: the number of packages with it. Install files have one pattern per line.
 in_packages() {
     count=0
     for list in debian/*.install; do
@@ -58,7 +62,7 @@ for manual in $manuals; do
     [ "$(in_packages "$file")" = 1 ] || wrong "not in exactly one package: $file"
 done
 
-# The library: what runs with it in one package, what is built with it in the other.
+# The library has a package for programs that use it, and one for their development.
 soname=$(sed -n 's/^RUNNEL_SONAME = //p' Makefile.am)
 for file in usr/include/runnel.h usr/lib/x/librunnel.so usr/lib/x/librunnel.a \
     usr/lib/x/pkgconfig/runnel.pc "usr/lib/x/$soname" "usr/lib/x/$soname.0.0"; do
@@ -67,7 +71,7 @@ done
 grep -q "^$soname librunnel${soname##*.} " "debian/librunnel${soname##*.}.symbols" ||
     wrong "debian has no symbols of $soname"
 
-# The Python package, and what it imports.
+# The Python package and its dependencies.
 grep -qx 'streams/python/runnel usr/lib/python3/dist-packages' debian/python3-runnel.install ||
     wrong 'debian does not install streams/python/runnel'
 needed=$(sed -n 's/^dependencies = \[\(.*\)\]$/\1/p' streams/python/pyproject.toml)
@@ -81,8 +85,8 @@ for file in $(find debian -type f); do
     grep -qF "$file" Makefile.am || wrong "not in Makefile.am: $file"
 done
 for script in debian/*.postinst debian/*.prerm debian/*.postrm tools/package; do
-    sh -n "$script" || wrong "$script is no shell script"
-    grep -qE '^#DEBHELPER#$|^source=' "$script" || wrong "$script leaves out what debhelper does"
+    sh -n "$script" || wrong "$script: invalid shell script"
+    grep -qE '^#DEBHELPER#$|^source=' "$script" || wrong "$script: missing #DEBHELPER#"
 done
 [ -x debian/rules ] || wrong 'debian/rules cannot be run'
 

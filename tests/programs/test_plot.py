@@ -128,7 +128,7 @@ def test_curves(directory):
     for colour in (BLUE, RED):
         rgb = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
         assert (abs(image[:, :, :3] - rgb).max(axis=2) < 0.02).sum() > 100, colour
-    assert (image[:, :, :3] > 0.99).all(axis=2).mean() > 0.5, "most of it is paper"
+    assert (image[:, :, :3] > 0.99).all(axis=2).mean() > 0.5, "most of the image must be background"
 
 
 def test_options(directory):
@@ -307,7 +307,7 @@ def test_heat_map(directory):
     image = matplotlib.image.imread(pathlib.Path(directory, "hidden.png"))[:, :, :3]
     assert image.shape[1] == 900 and image.shape[0] in (743, 744), image.shape
     colours = {tuple((pixel * 255).astype(int)) for row in image[100:400:3] for pixel in row[::3]}
-    assert len(colours) > 5, "a histogram has five heights, each of a colour of its own"
+    assert len(colours) > 5, "a histogram has five bins with different colours"
     plot(directory, "--histogram=7", status=USAGE)
 
 
@@ -392,8 +392,8 @@ def test_errors(directory):
             (USAGE, ["--bogus"], "--help"), (USAGE, ["--smooth=0"], "--smooth"),
             (USAGE, ["--label=a", "--label=b"], "2 labels"),
             (CANNOT_MAKE, ["-o", "no/where.png"], "no/where.png")]:
-        said = plot(directory, *arguments, status=status)
-        assert text in said, (arguments, said)
+        output = plot(directory, *arguments, status=status)
+        assert text in output, (arguments, output)
     with contextlib.closing(sqlite3.connect(f"{directory}/runnel.db")) as file:
         columns = [row[1] for row in file.execute("PRAGMA table_info(loss)")]
         file.execute("DROP TABLE loss")

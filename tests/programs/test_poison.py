@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What is valid to the byte and wrong all the same: a live daemon refuses it, says what it probably
-is, and learns on as if it had never come."""
+"""Valid messages with wrong content: a running daemon rejects them, reports the probable cause, and
+continues as if they had never arrived."""
 import json
 import math
 import struct
@@ -20,7 +20,7 @@ import running
 from running import LIMIT
 
 COLUMNS = 7
-X_SIZE, Y_SIZE, SCHEMA = 4, 6, 13  # reasons, as docs/reference/protocol.md counts them
+X_SIZE, Y_SIZE, SCHEMA = 4, 6, 13  # the reasons of docs/reference/protocol.md
 
 CONFIG = """
 name: poison
@@ -61,7 +61,7 @@ def wait(what, condition):
 
 
 class Feeder:
-    """Good examples, counted, and whatever else is to be sent."""
+    """Sends counted good examples, and any other messages."""
 
     def __init__(self, daemon):
         self.daemon, self.sent = daemon, 0
@@ -141,14 +141,14 @@ def test_the_acknowledgement_names_the_cause(directory):
 
 
 def rmse(daemon, feeder, count):
-    """Of the next examples."""
+    """The error of the next examples."""
     feeder.good(count)
     return daemon.ask("status")["metric"]["rmse"]
 
 
 def test_a_wild_value_is_forgotten(directory):
-    """One of 1e30 in the middle: 2,000 examples later the error is that of a daemon that never had it,
-    within 5%; among the first 30, 5,000 later."""
+    """After a value of 1e30, the error returns to within 5% of that of an undisturbed daemon:
+    within 2,000 examples in the middle, within 5,000 if it was among the first 30."""
     limits, waits = "standard, memory: 1000, limit: 30", {1000: 2000, 12: 5000}
     for at, later in waits.items():
         with daemon(directory / f"wild-{at}", scale=limits) as wild, \
@@ -163,7 +163,7 @@ def test_a_wild_value_is_forgotten(directory):
 
 
 def test_limits_are_in_the_checkpoint(directory):
-    """Stopped among the first 30 values and after them: the same bits as without."""
+    """Stops among the first 30 values and after them do not change a bit."""
     limits = "standard, memory: 100, limit: 30"
     with daemon(directory / "whole", scale=limits) as whole, \
             daemon(directory / "parts", scale=limits) as parts:
@@ -183,8 +183,7 @@ def test_limits_are_in_the_checkpoint(directory):
 
 
 def test_inputs_out_of_scale_are_announced(directory):
-    """float64 that a header passes off as two steps. With `scale: none` as
-    well."""
+    """float64 that a header declares as two steps, also with `scale: none`."""
     for scale in ("standard", "none"):
         with daemon(directory / scale, scale=scale) as one:
             feeder = Feeder(one)
@@ -241,7 +240,7 @@ def test_a_schema_is_checked_before_anything_is_learned(directory):
         assert one.ask("status")["examples"] == 0
 
 
-def test_a_feeder_says_its_schema(directory):
+def test_a_feeder_sends_its_schema(directory):
     names = [f"c{k}" for k in range(COLUMNS + 1)]
     path = directory / "table.csv"
     path.write_text(",".join(names) + "\n" + 20 * (",".join(map(str, range(COLUMNS + 1))) + "\n"))
@@ -253,8 +252,8 @@ def test_a_feeder_says_its_schema(directory):
         return done.returncode, done.stderr
 
     with daemon(directory / "router", examples="socket: router") as one:
-        status, said = feed(one, "1-8", "--socket", "router")
-        assert status == 65 and "'c7' is the first extra one" in said, (status, said)
+        status, output = feed(one, "1-8", "--socket", "router")
+        assert status == 65 and "'c7' is the first extra one" in output, (status, output)
         assert one.ask("status")["examples"] == 0
         assert feed(one, "1-7", "--socket", "router")[0] == 0
         wait("20 examples", lambda: one.ask("status")["examples"] == 20)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Predictions beside their truths (docs/reference/protocol.md, "prediction"): each truth stands with what was
-said of it, intervals hold as many as they should, and a kill changes nothing of it."""
+"""Predictions next to their truths (docs/reference/protocol.md, "prediction"): each truth has its
+forecast, intervals have their nominal coverage, and kills do not change a bit."""
 import csv
 import json
 import math
@@ -24,7 +24,7 @@ except ImportError:
 
 TOP = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 FORECAST = "preset: forecast\nmodel: {input: {size: 2}, layers: [{cell: gru, size: 8}]}"
-LEAST = 20  # errors before there is an interval
+LEAST = 20  # errors before the first interval
 HOUR, BEGIN = 3600.0, 1.6e9
 
 
@@ -46,25 +46,26 @@ def plain(inputs, output, cell="gru"):
 
 
 def row(number, x, y=b"", stream=b"s", flags=0, timed=True):
-    """One numbered example, an hour after the one before it."""
+    """One numbered example, an hour after the previous one."""
     header = struct.pack("<BBHIQd", 1, flags, 0, 0, number, BEGIN + HOUR * number if timed else 0)
     return [stream, x, y, header]
 
 
 def played(model, rows, predictions="true", kills=(), every=1):
-    """The predictions of all rows and the last status; killed after so many rows, or not."""
+    """The predictions of all rows, and the last status. The daemon is killed after the numbers of
+    rows in `kills`."""
     found, begin = [], 0
     with tempfile.TemporaryDirectory(prefix="predictions-") as directory:
         with Daemon(directory, configuration(directory, model, predictions, every)) as daemon:
             daemon.ask("status")
             for end in [*kills, len(rows)]:
-                with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                     for frames in rows[begin:end]:
                         feeder.send_multipart(frames)
-                    found += take(daemon, heard, end - begin)
+                    found += take(daemon, subscriber, end - begin)
                 begin = end
                 if end < len(rows):
-                    daemon.ask("set", key="learning.clip", value=1)  # is answered when on disk
+                    daemon.ask("set", key="learning.clip", value=1)  # answered when on disk
                     daemon.process.send_signal(signal.SIGKILL)
                     daemon.process.wait()
                     daemon.start()
@@ -81,14 +82,14 @@ def two_columns(steps):
     return x.astype("<f4")
 
 
-def are(said, x):
-    """Whether numbers of a message are these float32, null those that are NaN."""
-    values = np.array([math.nan if value is None else value for value in said], "<f4")
+def are(forecast, x):
+    """Whether numbers of a message equal these float32, where null is NaN."""
+    values = np.array([math.nan if value is None else value for value in forecast], "<f4")
     return np.array_equal(values, x, equal_nan=True)
 
 
 def check_next(found, x):
-    """Each x is the target beside what the message before it said."""
+    """Each x is the target of the prediction in the previous message."""
     before, banded = None, 0
     for message, values in zip(found, x):
         assert message["data_time"] == BEGIN + HOUR * message["example"], message
@@ -177,7 +178,8 @@ def other_losses_have_what_has_a_meaning():
 
 
 def each_horizon_has_its_own():
-    """With ahead: [1, 3] an x is the truth of two predictions; each interval learns from its own."""
+    """With ahead: [1, 3] an x is the truth of two predictions, and each horizon has its own
+    interval."""
     x = np.random.default_rng(8).normal(0, 1, (90, 2)).astype("<f4")
     model = plain("kind: real, size: 2", "loss: squared, size: 2, target: next, ahead: [1, 3]")
     rows = [row(n + 1, values.tobytes()) for n, values in enumerate(x)]
@@ -189,10 +191,10 @@ def each_horizon_has_its_own():
         scored = message.get("scored", [])
         assert [s["ahead"] for s in scored] == [ahead for ahead in (1, 3) if n >= ahead], message
         for s in scored:
-            said, horizon = found[n - s["ahead"]], (1, 3).index(s["ahead"])
-            assert s["example"] == said["example"] and s["data_time"] == said["data_time"]
-            assert s["prediction"] == said["prediction"][horizon], (s, said)
-            assert s["interval"] == said["interval"][horizon] and are(s["target"], x[n])
+            forecast, horizon = found[n - s["ahead"]], (1, 3).index(s["ahead"])
+            assert s["example"] == forecast["example"] and s["data_time"] == forecast["data_time"]
+            assert s["prediction"] == forecast["prediction"][horizon], (s, forecast)
+            assert s["interval"] == forecast["interval"][horizon] and are(s["target"], x[n])
             assert are(s["baseline"], x[n - s["ahead"]]), s
     assert [None in bounds for bounds in found[LEAST + 2]["interval"]] == [False, False]
     assert [None in bounds for bounds in found[LEAST + 1]["interval"]] == [False, True]
@@ -222,7 +224,7 @@ def labels_bring_truths():
 
 
 def examples_of_many_steps_have_lists():
-    """However steps are bundled, also over several plans: the same numbers."""
+    """The numbers do not depend on the division of steps into messages, even over several plans."""
     x = two_columns(600)
     scaled = plain("kind: real, size: 2, missing: hold", "loss: squared, size: 2, target: next")
     for model in (FORECAST, scaled):
@@ -242,7 +244,8 @@ def examples_of_many_steps_have_lists():
 
 
 def streams_have_intervals_of_their_own():
-    """A quiet and a loud stream; one that ends begins again; what is not learned from moves none."""
+    """A quiet and a loud stream. A stream that ends starts from scratch. Examples that are not
+    learned do not change intervals."""
     draw = np.random.default_rng(3)
     rows = []
     for n in range(160):
@@ -257,7 +260,7 @@ def streams_have_intervals_of_their_own():
     assert max(widths[:2]) * 10 < min(widths[2:]), widths
     assert found[160]["stream"] == "a" and found[160]["interval"] == [None, None]
     assert "scored" not in found[160]
-    # The forecast moves with x, the interval with it, but for rounding.
+    # The forecast shifts with x, and the interval with it, up to rounding.
     apart = [[bound - p for bound in bounds] for m in found[161:]
              for p, bounds in zip(m["prediction"], m["interval"])]
     assert np.allclose(apart[:2], apart[2:]), apart
@@ -278,7 +281,7 @@ def a_kill_changes_nothing():
 
 
 def whoever_listens():
-    """Intervals are the same for who subscribes late."""
+    """A late subscriber gets the same intervals."""
     x = two_columns(120)
     rows = [row(n + 1, values.tobytes(), timed=False) for n, values in enumerate(x)]
     found, _ = played(FORECAST, rows)
@@ -289,16 +292,16 @@ def whoever_listens():
                 for frames in rows[:100]:
                     feeder.send_multipart(frames)
                 wait_learned(daemon, 100)
-                with subscribe(daemon) as heard:
+                with subscribe(daemon) as subscriber:
                     feeder.send_multipart(rows[100])
-                    late = take(daemon, heard, 1)[0]
+                    late = take(daemon, subscriber, 1)[0]
     assert late["scored"] == found[100]["scored"] and late["interval"] == found[100]["interval"]
     assert late["data_time"] is None and late["scored"]["data_time"] is None
 
 
 def a_missing_time_is_null():
-    """Without a header, with one that has no time, and in JSON without `time`: never 0, and never that of another
-    example; neither after a kill."""
+    """Without a header, with a header without time, and in JSON without `time`: the time is null,
+    also after a kill."""
     x = np.sin(np.arange(200) / 5)[:, None] * np.ones(2)
     timed = {5, 150}
     rows = []
@@ -317,13 +320,13 @@ def a_missing_time_is_null():
         assert len(scored) > 190 and all(one["data_time"] == times[one["example"] - 1] for one in scored)
     with tempfile.TemporaryDirectory(prefix="predictions-") as directory:
         with Daemon(directory, configuration(directory, FORECAST, "true", 1)) as daemon:
-            with subscribe(daemon, (b"event", b"loss")) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            with subscribe(daemon, (b"event", b"loss")) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
                 for frames in rows:
                     feeder.send_multipart(frames)
                 wait_learned(daemon, len(rows))
                 alarms = []
                 while not alarms:
-                    topic, body = daemon.next_message(heard)
+                    topic, body = daemon.next_message(subscriber)
                     message = json.loads(body)
                     alarms += [message] * (message.get("kind") == "anomaly")
                     assert topic != b"loss" or message["data_time"] is None or message["examples"] - 1 in timed
@@ -335,7 +338,7 @@ def of_one(scored):
 
 
 def only_where_they_may_be_asked_for():
-    """Switched on and off, over restarts and by a reload: what is learned is the same."""
+    """Enabling and disabling, over restarts and by a reload, does not change learning."""
     x = two_columns(160)
     rows = [row(n + 1, values.tobytes()) for n, values in enumerate(x)]
     model = plain("kind: real, size: 2, scale: standard, missing: hold",
@@ -374,8 +377,8 @@ def only_where_they_may_be_asked_for():
 
 
 def real_stream():
-    """The transformer's temperatures, where they are at hand, else a course of our own: its noise
-    grows, is skewed, and has spikes."""
+    """The transformer's temperatures if available, else a generated series whose noise grows, is
+    skewed, and has spikes."""
     path = TOP.parent / "shared/data/ETTh1.csv"
     if path.is_file():
         with open(path, encoding="utf-8") as file:

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""Numbers count for each producer apart, and none of two examples with one number is lost in silence:
-what comes again is a duplicate, what only has the same number is a conflict, and a number far away is
-refused."""
+"""Numbers count separately for each producer. A repeated example is a duplicate, another example
+with a used number is a conflict, and a number that is too high is rejected."""
 import json
 import re
 import sqlite3
@@ -45,7 +44,8 @@ def message(key, numbers, sequence, producer=0, epoch=1, flags=0, stamp=0.0):
 
 
 def answers(d, *messages):
-    """(status, reason) of each, in order: rejections come at once, so they are sent one by one."""
+    """(status, reason) of each message in order. Rejections are immediate, so the messages are sent
+    one by one."""
     found = []
     with d.socket(zmq.DEALER, "examples") as socket:
         for frames in messages:
@@ -72,7 +72,7 @@ def query(directory, sql):
 
 
 def test_numbers_are_each_producers_own(directory):
-    """The same key and numbers from several producers, one of them without a name."""
+    """Several producers, one of them without a name, use the same key and numbers."""
     with daemon(directory) as d:
         for producer in (7, 2**64 - 1, 0):
             assert answers(d, *(message(b"a", (producer % 5, n), n, producer)
@@ -89,7 +89,8 @@ def test_numbers_are_each_producers_own(directory):
 
 
 def test_conflict(directory):
-    """The same number with another content, as long as it is remembered: through restarts, too."""
+    """The same number with other content is a conflict as long as it is remembered, also after
+    restarts."""
     with daemon(directory) as d, running.subscribe(d, (b"event",)) as statistics:
         for producer in (0, 9):
             assert answers(d, *(message(b"a", (n, producer), n, producer) for n in range(5))) == (
@@ -98,7 +99,7 @@ def test_conflict(directory):
             for producer in (0, 9):
                 found = answers(
                     d,
-                    message(b"a", (2, producer), 2, producer, stamp=1.5),  # time is no content
+                    message(b"a", (2, producer), 2, producer, stamp=1.5),  # the time is not content
                     message(b"a", (2, 77), 2, producer),
                     message(b"a", (4, producer), 4, producer, flags=recovery.END),
                     message(b"a", (4, producer), 4, producer))
@@ -118,9 +119,10 @@ def test_conflict(directory):
 
 
 def test_jump(directory):
-    """A number far above the newest is refused: it would make a duplicate of all that follows."""
+    """A number far above the newest is rejected: all following examples would be duplicates."""
     with daemon(directory, examples=f", max_jump: {JUMP}") as d:
-        assert answers(d, message(b"a", (1, 1), FAR)) == [ACCEPTED]  # the first is free
+        # the first number may have any value
+        assert answers(d, message(b"a", (1, 1), FAR)) == [ACCEPTED]
         for producer in (0, 5):
             assert answers(
                 d,
@@ -137,11 +139,12 @@ def test_jump(directory):
         d.end()
         named = re.search(rf"number (\d+) is more than examples.max_jump, {JUMP}, above 3\b",
                           d.text())
-        assert named and int(named[1]) in (FAR, 3 + JUMP + 1), d.text()  # the last when it was told
+        # the newest number at the time of the message
+        assert named and int(named[1]) in (FAR, 3 + JUMP + 1), d.text()
 
 
 def test_rejected_is_not_missing(directory):
-    """A number that came with a rejected example is not announced as one that never came."""
+    """The number of a rejected example is not reported as missing."""
     with daemon(directory) as d, running.subscribe(d, (b"event",)) as events:
         bad = message(b"a", (1, 1), 2)
         bad[1] = b"x"
@@ -156,7 +159,8 @@ def test_rejected_is_not_missing(directory):
 
 
 def test_another_producer_stops_nobody(directory):
-    """Whoever knows a stream's key and epoch, but not its producer, cannot make it a duplicate."""
+    """A client with a stream's key and epoch, but another producer, cannot turn its examples into
+    duplicates."""
     with daemon(directory) as d:
         assert answers(d, message(b"a", (1, 1), 1, 77), message(b"a", (6, 6), FAR, 78),
                        message(b"a", (6, 6), FAR), message(b"a", (1, 2), 2, 77)) == [ACCEPTED] * 4
@@ -168,8 +172,8 @@ def test_no_limit(directory):
 
 
 def test_sparse(directory):
-    """Numbers that only rise, as a broker's ids: no gap is counted, none is too wide, and what comes again
-    is a duplicate all the same, also of a replay's."""
+    """Increasing numbers with gaps, such as a broker's ids: no gap is counted or too wide. Repeated
+    examples are still duplicates, also from a replay."""
     sparse = [message(b"a", (1, n), n * n * FAR // 100, 7, flags=SPARSE) for n in range(10)]
     line = {"stream": "a", "x": [2, 1], "producer": "8", "epoch": 1, "sparse": True}
     with daemon(directory, examples=f", max_jump: {JUMP}") as d:
@@ -193,8 +197,8 @@ def test_sparse(directory):
 
 
 def test_pull(directory):
-    """Without acknowledgements nothing is sent again: numbers only count what is missing, and one far
-    away is ignored."""
+    """On a pull socket nothing is sent again: numbers only count missing examples, and one that is
+    too high is ignored."""
     with daemon(directory, kind="pull") as d:
         with d.socket(zmq.PUSH, "examples") as socket:
             for frames in (message(b"a", (1, 1), 1), message(b"a", (1, 2), 1),
@@ -206,12 +210,13 @@ def test_pull(directory):
         journal = status["journal"]
         assert (status["examples"], journal["missing"], journal["sequence_jumps"],
                 journal["conflicts"], journal["duplicates"]) == (4, 2, 1, 0, 0), status
-        assert d.end() == 0, d.text()  # then all of it is on disk
+        assert d.end() == 0, d.text()  # everything is on disk
     assert query(directory, "SELECT sequence FROM streams") == [(4,)]
 
 
 def test_json(directory):
-    """A producer in JSON is that of the header; numbers that JSON cannot hold are refused."""
+    """A producer in JSON equals one in the header. Numbers beyond the precision of JSON are
+    rejected."""
     with daemon(directory) as d:
         def line(**members):
             return [json.dumps({"stream": "a", "epoch": 1, **members}).encode()]
@@ -226,7 +231,7 @@ def test_json(directory):
 
 
 def test_expiry(directory):
-    """Of too many producers the numbers of the longest idle go, and that is said."""
+    """With too many producers the numbers of the longest idle ones are dropped, with an event."""
     keep, count = 10000, 10600
     with daemon(directory, journal=f"keep: all, producers: {{keep: {keep}}}") as d, \
             running.subscribe(d, (b"event",)) as statistics, d.socket(zmq.DEALER, "examples") as socket:
@@ -235,16 +240,16 @@ def test_expiry(directory):
             socket.send_multipart(message(b"b", (1, 1), 1, n))
         for _ in range(2, count):
             d.next_message(socket)
-        said = 0
-        while said < count - 1 - keep:
+        expired = 0
+        while expired < count - 1 - keep:
             event = json.loads(d.next_message(statistics)[1])
-            said += event["count"] if event.get("kind") == "producers_expired" else 0
+            expired += event["count"] if event.get("kind") == "producers_expired" else 0
         journal = d.ask("status")["journal"]
-        assert (journal["producers"], journal["expired"], said) == (keep, count - 1 - keep, said)
+        assert (journal["producers"], journal["expired"], expired) == (keep, count - 1 - keep, expired)
         assert answers(d, message(b"b", (1, 1), 1, count - 1)) == [DUPLICATE]
         restart(d)
         assert answers(d, message(b"b", (1, 1), 1, count - keep)) == [DUPLICATE]
-        assert answers(d, message(b"b", (1, 1), 1, 2)) == [ACCEPTED]  # as if it had never come
+        assert answers(d, message(b"b", (1, 1), 1, 2)) == [ACCEPTED]  # as if it had never arrived
 
 
 # ---- runnel-feed -------------------------------------------------------------------------------------
@@ -277,7 +282,7 @@ def learned(directory):
 
 
 def test_two_feeders_at_once(directory):
-    """Started in the same second, with the same stream: each row of both is learned."""
+    """Two feeders start in the same second with the same stream: each row of both is learned."""
     paths = [table(directory, "first", 0), table(directory, "second", ROWS)]
     with daemon(directory) as d:
         feeders = [feeder(directory, path) for path in paths]
@@ -290,7 +295,8 @@ def test_two_feeders_at_once(directory):
 
 
 def test_two_feeders_with_one_identity(directory):
-    """What the second one sends is not learned, and it says so: which number, and what to do."""
+    """The examples of the second feeder are not learned. Its error contains the number and the
+    solution."""
     paths = [table(directory, "first", 0), table(directory, "second", ROWS)]
     for identity in (("--producer", "5d1c"), ("--epoch", "7"), ("--producer", "a", "--epoch", "7")):
         home = directory / "".join(identity).replace("-", "")
@@ -302,13 +308,14 @@ def test_two_feeders_with_one_identity(directory):
             assert status == 65 and "stream host, number 0 of epoch" in err, (status, err)
             assert "another example with this number" in err and "--producer" in err, err
             assert d.ask("status")["journal"]["conflicts"] > 0
-            status, err = ended(feeder(home, paths[0], *identity))  # the same data again
+            status, err = ended(feeder(home, paths[0], *identity))  # the same data
             assert status == 0 and f"{ROWS} acknowledged ({ROWS} duplicates)" in err, err
         assert learned(home) == list(range(ROWS))
 
 
 def test_identity_that_somebody_has_used(directory):
-    """A feeder that has drawn its identity is answered `duplicate` for what it never sent."""
+    """A feeder whose random identity was used before gets `duplicate` for examples that it never
+    sent."""
     answer = struct.Struct("<BBHIQQ")
     with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
         socket.linger = 0
@@ -326,7 +333,7 @@ def test_identity_that_somebody_has_used(directory):
 
 
 def test_resuming(directory):
-    """What is not acknowledged can be sent again by another call: which, it says."""
+    """A feeder prints how another call can send the unacknowledged examples again."""
     rows = table(directory, "rows", 0)
     with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
         socket.linger = 0
@@ -343,7 +350,7 @@ def test_resuming(directory):
 
 
 def test_json_feeders(directory):
-    """Lines without numbers get the feeder's; lines with numbers of their own keep them."""
+    """Lines without numbers get the feeder's; lines with numbers keep theirs."""
     lines = directory / "lines.json"
     with daemon(directory) as d:
         def feed(text, *options):
@@ -357,7 +364,7 @@ def test_json_feeders(directory):
         assert feed(plain)[:2] == (0, 10)  # another call: other numbers
         own = "".join(f'{{"stream": "a", "x": [1, {n}], "sequence": {n}}}\n' for n in range(5))
         assert feed(own)[:2] == (0, 15)
-        assert feed(own)[:2] == (0, 15)  # the same numbers: nothing twice
+        assert feed(own)[:2] == (0, 15)  # the same numbers: no example is learned twice
         assert feed(own, "--producer", "b")[:2] == (0, 20)
         named = own.replace('"x"', '"producer": "C", "x"')
         assert feed(named, "--producer", "b")[:2] == (0, 25)

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
-"""docs/reference/protocol.md, runneld and the tools agree: the page's examples run, every field that the
-daemon sends is described where the page says it belongs, and runnel-ctl and runnel-watch work with
-it."""
+"""docs/reference/protocol.md agrees with runneld and the tools: the page's examples run, every
+field of the daemon is described in its place, and runnel-ctl and runnel-watch work."""
 import contextlib
 import json
 import os
@@ -55,7 +54,7 @@ def described(fields, *titles):
 
 
 def table(title):
-    """The fields in the table below a heading: {path: what it is there with alone, or ""}."""
+    """The fields in the table below a heading: {path: its condition, or ""}."""
     rows = re.findall(r"^\| `([^`]+)` \| ?([^|]*?) ?\|", section(title), re.MULTILINE)
     assert len(rows) > 4 and len(rows) == len(dict(rows)), (title, rows)
     return dict(rows)
@@ -69,8 +68,8 @@ def paths(message, tallies=("rejected_by", "refused_by", "ended_by", "tags", "co
 
 
 def check_fields(message, *titles):
-    """What it has is in the tables, and it has what is there always. Of an object that is null its
-    members are not there."""
+    """All fields of the message are in the tables, and it has all unconditional fields. If an
+    object is null, its members are not required."""
     rows, found = {}, set(paths(message))
     for title in titles:
         rows |= table(title)
@@ -81,7 +80,7 @@ def check_fields(message, *titles):
 
 
 def check_tables():
-    """The tables of fields are those that the programs have."""
+    """The tables of fields equal those of the programs."""
     for path in "docs/reference/protocol.md", "docs/reference/metrics.md", "docs/man/runneld.8":
         page = (SOURCE / path).read_text()
         made = subprocess.run([BUILD / "tools/tables/protocol_tables"], input=page.encode(), check=True,
@@ -92,7 +91,7 @@ def check_tables():
 
 
 def check_metrics():
-    """The metrics that no field has are those that the sources of runnel-web name."""
+    """The metrics without a field are those in the sources of runnel-web."""
     sources = (SOURCE / "tools/web/web_metrics.c").read_text()
     known = {name + {"COUNTER": "_total", "INFO": "_info"}.get(kind, "")
              for name, kind in re.findall(r'write_head\(stream, open, "(\w+)", METRIC_(\w+)',
@@ -104,7 +103,7 @@ def check_metrics():
 
 
 def check_events():
-    """The kinds that the daemon's sources name are those of the page, and of runneld(8)."""
+    """The kinds of events in the daemon's sources are those of the page and of runneld(8)."""
     sources = "".join(path.read_text() for room in ("daemon", "cluster")
                       for path in (SOURCE / "src" / room).glob("*.c"))
     known = set(re.findall(r'announce_(?:event|logged)\(\s*daemon,[^";]*"(\w+)"', sources))
@@ -134,21 +133,20 @@ def run(command, status=0):
     return done.stdout
 
 
-def hear(socket, heard, topics, enough=lambda heard: True):
-    """Receive until each of the topics has come, and what is heard is enough; the newest of each
-    is in `heard`."""
+def receive_topics(socket, received, topics, enough=lambda received: True):
+    """Receives until `received` has the newest message of each topic and `enough` returns true."""
     missing, end = set(topics), time.monotonic() + LIMIT
-    while missing or not enough(heard):
-        assert time.monotonic() < end, f"in {LIMIT} s no more than {heard}, and none of {missing}"
+    while missing or not enough(received):
+        assert time.monotonic() < end, f"after {LIMIT} s: received {received}, missing {missing}"
         if socket.poll(200):
             topic, body = socket.recv_multipart()
-            heard[topic.decode()] = json.loads(body)
+            received[topic.decode()] = json.loads(body)
             missing.discard(topic.decode())
 
 
 @contextlib.contextmanager
 def early_feeder(sockets):
-    """The page's feeder when it has nothing more to say, and no daemon has been there."""
+    """The page's feeder after its last message, while no daemon has run yet."""
     command = page_program("Binary", sockets, (SEND, f"{SEND}; print(flush=True)"))
     with subprocess.Popen(command, stdout=subprocess.PIPE) as feeder:
         try:
@@ -159,30 +157,30 @@ def early_feeder(sockets):
 
 
 def check_statistics(sockets, subscriber, early):
-    heard = {}
+    received = {}
     assert early.wait(LIMIT) == 0
     for _ in range(5):
         run(page_program("Binary", sockets))
-    hear(subscriber, heard, ["status", "loss", "state", "prediction"],
-         lambda heard: heard["loss"]["examples"] == 6)
+    receive_topics(subscriber, received, ["status", "loss", "state", "prediction"],
+         lambda received: received["loss"]["examples"] == 6)
     feeder = subscriber.context.socket(zmq.PUSH)
     feeder.connect(f"{sockets}/examples")
     for text in [b"nonsense", b'{"stream": "b", "x": [0, 1, 2]}',
                  b'{"stream": "c", "x": [0, 1, 2]}']:
         feeder.send(text)
-    hear(subscriber, heard, ["event"],
-         lambda heard: heard["event"]["kind"] == "stream_forgotten")
+    receive_topics(subscriber, received, ["event"],
+         lambda received: received["event"]["kind"] == "stream_forgotten")
     every = ["run", "sequence", "examples", "steps", "time"]
     assert [path for path, only in table("Statistics").items() if not only] == every
-    for topic, message in heard.items():
+    for topic, message in received.items():
         assert list(message)[:5] == every, message
         described(list(message)[5:] if topic in ("prediction", "event") else [], topic)
-    check_fields(heard["status"], "Statistics", "status")
-    check_fields(heard["loss"], "Statistics", "loss")
-    for layer in heard["state"]["layers"]:
+    check_fields(received["status"], "Statistics", "status")
+    check_fields(received["loss"], "Statistics", "loss")
+    for layer in received["state"]["layers"]:
         check_fields(layer, "state")
-    assert list(heard["state"])[5:] == ["layers"]
-    return heard
+    assert list(received["state"])[5:] == ["layers"]
+    return received
 
 
 def check_rejections(control):
@@ -192,21 +190,21 @@ def check_rejections(control):
 
 
 def feed(daemon, sockets):
-    """One example, which is learned when this returns: the feeder's socket is open until then."""
+    """Sends one example, and returns when it is learned: the feeder's socket is open until then."""
     count, end = daemon.ask("status")["examples"] + 1, time.monotonic() + LIMIT
     command = page_program("Binary", sockets, (SEND, f"{SEND}; __import__('sys').stdin.read()"))
     with subprocess.Popen(command, stdin=subprocess.PIPE) as feeder:
         try:
             while daemon.ask("status")["examples"] < count:
-                assert time.monotonic() < end, f"{count} examples were never learned"
+                assert time.monotonic() < end, f"{count} examples were not learned"
         except BaseException:
-            feeder.kill()  # it would wait for its example to leave
+            feeder.kill()  # it would wait until its example is sent
             raise
     assert feeder.returncode == 0, feeder.returncode
 
 
 def read_while_feeding(daemon, command, sockets):
-    """The lines that a reader prints; examples are sent until it has enough of them and ends."""
+    """The lines that a reader prints; sends examples until it has enough of them and ends."""
     reader = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
     try:
         while reader.poll() is None:
@@ -223,11 +221,11 @@ def check_subscriber(daemon, sockets):
     assert len(read_while_feeding(daemon, program, sockets)) == 2
 
 
-def check_control(control, directory, heard):
+def check_control(control, directory, received):
     described(["status", "set", "checkpoint", "export", "pause", "resume", "reset", "forget",
                "normal", "abnormal", "rollback", "shutdown"], "Control")
     status = json.loads(run([*control, "--json", "status"]))
-    fields = set(heard["status"]) | set(heard["loss"])
+    fields = set(received["status"]) | set(received["loss"])
     assert set(status) == fields - {"sequence"} | {"ok"}, fields ^ set(status)
     shown = run([*control, "status"]).decode()
     for text in ["protocol", "learning", f"{status['examples']:,}", "real 3 > lstm 4 norm"]:
@@ -265,12 +263,12 @@ def check(directory):
     with early_feeder(sockets) as early, running.Daemon(directory, config) as daemon:
         subscriber = daemon.socket(zmq.SUB, "statistics")
         subscriber.subscribe(b"")
-        hear(subscriber, {}, ["status"])
-        heard = check_statistics(sockets, subscriber, early)
+        receive_topics(subscriber, {}, ["status"])
+        received = check_statistics(sockets, subscriber, early)
         check_rejections(control)
         check_subscriber(daemon, sockets)
         assert b"0.0003" in run(page_program("Control", sockets))
-        check_control(control, directory, heard)
+        check_control(control, directory, received)
         check_watch(daemon, sockets)
         run([*control, "reset"])
         assert json.loads(run([*control, "--json", "status"]))["examples"] == 0

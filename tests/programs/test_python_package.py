@@ -328,7 +328,7 @@ def test_pip(directory):
         cases.skip("needs python3-pip, python3-setuptools and python3-wheel")
     shutil.copytree(PACKAGE, directory / "copy", copy_function=shutil.copyfile)
     for path in (directory / "copy", directory / "copy/runnel"):
-        path.chmod(0o755)  # the sources may not be writable
+        path.chmod(0o755)  # the sources may be read-only
     done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps",
                            "--no-build-isolation", "--target", directory / "site", directory / "copy"],
                           capture_output=True, text=True, timeout=LIMIT, check=False)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""What watches the CUDA engine's accesses (tests/hostcuda/race.h) sees what it should: faults are seeded
-into copies of the engine's kernels, one at a time, and each must be found, with a sentence that names
-kernel, memory and both places. Then, that the engine's own test of races plays every kernel there is."""
+"""Tests the detection of races in CUDA kernels (tests/hostcuda/race.h). One fault at a time is
+seeded into a copy of the engine's kernels. Each must be found, and the message must name kernel,
+memory and both places. Finally the engine's own test of races must run every kernel."""
 import os
 import pathlib
 import re
@@ -17,13 +17,14 @@ SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 KERNELS = SOURCE / "kernels" / "cuda"
 PLAYER = BUILD / "tests" / "engines" / "test_races"
 MODULE = BUILD / "tests" / "hostcuda" / "runnel-races.so"
-LIMIT = 240  # seconds: it ends what hangs
+LIMIT = 240  # seconds: only ends a test that hangs
 AT_ONCE = 2
 SKIP = 77
-NOT_PLAYED = {"ceilings.cu", "ceilings_rates.cu"}  # what a device can do at most: the engine does not run it
+# measures the limits of a device: the engine does not use it
+NOT_PLAYED = {"ceilings.cu", "ceilings_rates.cu"}
 
-# What is wrong; the file it is seeded into, what stands there and what instead; the file that is
-# compiled with it; the case of tests/engines/test_races.c that plays it; what is said.
+# Description; the file, its text, and the text with the fault; the file to compile; the case of
+# tests/engines/test_races.c; the expected message.
 FAULTS = (
     ("a missing __syncthreads between a sum's halves", "device.cuh",
      "    __syncthreads();\n#pragma unroll\n    for (int k = 0; k < COUNT; k++) {\n        Number sum",
@@ -32,7 +33,7 @@ FAULTS = (
      r"race in norm on shared memory, byte \d+: a write by block \d+, thread \d+ at device.cuh:\d+ in "
      r"norm, called at gradient.cu:\d+; a read by block \d+, thread \d+ at device.cuh:\d+ in .*nothing orders them"),
     ("shared memory used again too early", "device.cuh",
-     "    __syncthreads(); /* the scratch may still be read from the call before */\n", "",
+     "    __syncthreads(); /* the previous call may still read the scratch */\n", "",
      "forward.cu", "layer",
      r"race in wave on shared memory.* a read by block \d+, thread \d+ .*; a write by "),
     ("h in use before all of it is made", "cells.cuh",
@@ -128,11 +129,11 @@ FAULTS = (
      "for (uint32_t i = PAIR * lane_index(); i < s.stride;", "for (uint32_t i = PAIR * lane_index() + 1; i < s.stride;",
      "solve.cu", "solved", r"take_covariance .*, block \(\d+, 0, 0\), thread \(\d+, 0, 0\): misaligned access at "),
 )
-SEEDS = "0", "7"  # of the order of blocks and threads: a fault is found in any
+SEEDS = "0", "7"  # of the order of blocks and threads: each order must find a fault
 
 
 def commands():
-    """How the watched module is compiled and linked."""
+    """The commands that compile and link the watched module."""
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     done = subprocess.run(["make", "-s", "-C", str(BUILD), "race-commands"], env=environment, check=True,
@@ -142,14 +143,14 @@ def commands():
 
 
 def play(module, case, **variables):
-    # few multiprocessors, as all tests have them: blocks still share products
+    # few multiprocessors, as in all tests: blocks still share products
     environment = {**os.environ, "HOSTCUDA_SMS": "4", "RUNNEL_CUDA_MODULE": str(module), **variables}
     return subprocess.run([str(PLAYER), case], env=environment, stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, text=True, errors="replace", timeout=LIMIT)
 
 
 def seed(directory, number, fault):
-    """A module with the fault; its path."""
+    """Builds a module with the fault, and returns its path."""
     _, file, old, new, compiled, _, _ = fault
     copies = directory / str(number) / "hostcuda" / "cuda"
     shutil.copytree(KERNELS, copies)
@@ -171,14 +172,14 @@ def seed(directory, number, fault):
 
 
 def find(directory, number, fault):
-    """Why the fault was not found; else nothing."""
+    """Returns the reason if the fault was not found, else ""."""
     module, wrong = seed(directory, number, fault), ""
     for order in SEEDS:
         done = play(module, fault[5], HOSTCUDA_SEED=order)
-        said = [line for line in done.stderr.splitlines() if line.startswith("hostcuda:")]
-        if not done.returncode or not any(re.search(fault[6], line) for line in said):
+        reports = [line for line in done.stderr.splitlines() if line.startswith("hostcuda:")]
+        if not done.returncode or not any(re.search(fault[6], line) for line in reports):
             wrong += f"{fault[0]}: not found with seed {order} (status {done.returncode}):\n" + "\n".join(
-                (said or done.stderr.splitlines())[:6]) + "\n"
+                (reports or done.stderr.splitlines())[:6]) + "\n"
     shutil.rmtree(directory / str(number))
     return wrong
 

@@ -139,7 +139,7 @@ class Record:
                                         stderr=subprocess.PIPE, text=True, **options)
         for daemon in daemons:
             daemon.wait_for_subscriber(subscribers)
-            if in_order:  # else its run may come after that of the next
+            if in_order:  # otherwise its run may follow that of the next
                 self.until(lambda: rows(self.directory, "SELECT count(*) FROM runs WHERE run = "
                                         f"'{daemon.run}'") == [(1,)], f"the run of {daemon.name}")
 
@@ -147,7 +147,7 @@ class Record:
         """Waits until holds(); files are written at least once a second."""
         end = time.monotonic() + LIMIT
         while not holds():
-            assert time.monotonic() < end, f"it never came: {what}"
+            assert time.monotonic() < end, f"timed out: {what}"
             assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.05)
 
@@ -160,9 +160,9 @@ class Record:
     def end(self, number=signal.SIGTERM):
         """Ends the program and returns its standard error."""
         self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=LIMIT)
-        assert self.process.returncode == OK, (self.process.returncode, said)
-        return said
+        _, output = self.process.communicate(timeout=LIMIT)
+        assert self.process.returncode == OK, (self.process.returncode, output)
+        return output
 
 
 def rows(directory, sql, name="runnel.db"):
@@ -179,7 +179,7 @@ def rows(directory, sql, name="runnel.db"):
         file.close()
 
 
-# --- Tests ---
+# --- cases ---
 
 def test_crc():
     assert crc32c(b"123456789") == 0xE3069283  # the check value of CRC-32C
@@ -198,7 +198,8 @@ def check_board(directory, first, end):
         assert [value for _, _, value in found[tag]] == [
             struct.unpack("<f", struct.pack("<f", of(i)))[0] for i in expected], tag
         assert found[tag][0][1] == 1700000000.25 + 100 * (first + 1)
-    assert "run/gradient_norm" not in found and "column1/rmse" not in found, "what never was a number is not there"
+    for never_a_number in "run/gradient_norm", "column1/rmse":
+        assert never_a_number not in found
     mean = [value for _, _, value in found["loss/mean"]]
     assert [math.isnan(value) for value in mean] == [i == 3 for i in expected]
     for i, (_, _, (limits, counts, histogram)) in zip(expected, found["layer0/hidden"]):
@@ -220,9 +221,9 @@ def test_all_files(directory):
     record.until(lambda: rows(directory, "SELECT count(*) FROM events") == [(1,)], "the event")
     loss_csv = pathlib.Path(directory, "loss.csv")
     record.until(lambda: loss_csv.read_text().count("\n") == 26, "rows while it runs")
-    said = record.end()
+    output = record.end()
     daemon.close()
-    assert "recording waves: real 2 > gru 4 norm > squared 2, next; cpu" in said, said
+    assert "recording waves: real 2 > gru 4 norm > squared 2, next; cpu" in output, output
 
     run = rows(directory, "SELECT name, run, model, parameters, newest_examples FROM runs")
     assert run == [("waves", "00000000000000aa", STATUS["model"], 1234.0, 2500.0)]
@@ -252,7 +253,7 @@ def test_all_files(directory):
     for i, row in enumerate(table):
         expected = loss_fields(i)
         assert (row["name"], row["run"]) == ("waves", "00000000000000aa")
-        assert float(row["minimum"]) == expected["minimum"], "every digit"
+        assert float(row["minimum"]) == expected["minimum"], "digits are missing"
         assert row["mean"] == "" if i == 3 else float(row["mean"]) == expected["mean"]
         assert float(row["time"]) == 1700000000.25 + 100 * (i + 1) and row["gradient_norm"] == ""
     with open(pathlib.Path(directory, "columns.csv"), newline="") as file:
@@ -439,13 +440,13 @@ def test_restarted_and_reset_daemons(directory):
     record.until_rows(28)
     record.until(lambda: rows(directory, "SELECT * FROM events WHERE text LIKE '%silent%'"),
                  "that it is silent")
-    said = record.end(signal.SIGINT)
+    output = record.end(signal.SIGINT)
     second.close()
     first.close()
     for text in ["lost; waiting for it to return", "is back after",
                  "first: the daemon was restarted: run 00000000000000cc",
                  "second: ", "is silent"]:
-        assert text in said, (text, said)
+        assert text in output, (text, output)
     assert sorted(rows(directory, "SELECT name, part, newest_examples FROM runs")) == [
         ("first", 0, 1200), ("first", 0, 2000), ("second", 0, 500), ("second", 1, 300)]
     board = pathlib.Path(directory, "board")
@@ -480,9 +481,9 @@ def test_counting(directory):
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "--count=7")
     daemon.learn(0, 20)
-    _, said = record.process.communicate(timeout=LIMIT)
+    _, output = record.process.communicate(timeout=LIMIT)
     daemon.close()
-    assert record.process.returncode == OK, said
+    assert record.process.returncode == OK, output
     assert rows(directory, "SELECT count(*) FROM loss") == [(7,)]
 
 
@@ -494,9 +495,9 @@ def test_names_that_are_not_names(directory):
     daemon.run = "../../y"
     daemon.send("status", dict(STATUS, name="../a,\"b\"\n\x1b[31m"))
     daemon.learn(0, 1)
-    _, said = record.process.communicate(timeout=LIMIT)
+    _, output = record.process.communicate(timeout=LIMIT)
     daemon.close()
-    assert record.process.returncode == OK and "\x1b" not in said, said
+    assert record.process.returncode == OK and "\x1b" not in output, output
     found = [path.name for path in pathlib.Path(directory, "board").iterdir()]
     assert len(found) == 1 and found[0].startswith("_") and "/" not in found[0], found
     with open(pathlib.Path(directory, "loss.csv"), newline="") as file:
@@ -516,16 +517,16 @@ def test_files_that_cannot_be_written(directory):
             (DATA, ["--csv=other"], "different columns"), (DATA, ["--csv-layers=other"], "other"),
             (CANNOT_MAKE, ["--csv=no/where"], "no/where"),
             (CANNOT_MAKE, ["--tensorboard=no/where"], "no/where")]:
-        found, said = run(directory, *arguments)
-        assert found == status and said.count("\n") == 1, (arguments, found, said)
-        assert text in said or "is not a database" in said, (arguments, said)
+        found, output = run(directory, *arguments)
+        assert found == status and output.count("\n") == 1, (arguments, found, output)
+        assert text in output or "is not a database" in output, (arguments, output)
     assert pathlib.Path(directory, "other").read_text() == "somebody's\n" * 1000
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "--csv=/dev/full")
     daemon.learn(0, 1)
-    _, said = record.process.communicate(timeout=LIMIT)
+    _, output = record.process.communicate(timeout=LIMIT)
     daemon.close()
-    assert record.process.returncode == IO and "/dev/full" in said, said
+    assert record.process.returncode == IO and "/dev/full" in output, output
 
 
 def test_full_disk(directory):
@@ -542,10 +543,10 @@ def test_full_disk(directory):
         daemon.learn(first, first + 20)
         first += 20
         time.sleep(0.02)
-    _, said = record.process.communicate(timeout=LIMIT)
-    assert record.process.returncode == IO and ("runnel.db" in said or "loss.csv" in said), said
+    _, output = record.process.communicate(timeout=LIMIT)
+    assert record.process.returncode == IO and ("runnel.db" in output or "loss.csv" in output), output
     before = rows(directory, "SELECT count(*), max(number) + 1 FROM loss")[0]
-    assert before[0] == before[1] >= 20, said
+    assert before[0] == before[1] >= 20, output
     with open(pathlib.Path(directory, "loss.csv"), "ab") as file:
         file.write(b"waves,0123")
     record = Record(directory, [daemon], *arguments)
@@ -565,7 +566,7 @@ def wait_until_delivered(process):
     status, end = pathlib.Path(f"/proc/{process.pid}/status"), time.monotonic() + LIMIT
     while process.poll() is None and re.search(r"^(Sig|Shd)Pnd:\s*0*[1-9a-f]", status.read_text(),
                                                re.MULTILINE):
-        assert time.monotonic() < end, "its signal is never delivered"
+        assert time.monotonic() < end, "the signal was not delivered"
         time.sleep(0.01)
 
 
@@ -581,7 +582,7 @@ def test_a_reader_that_does_not_read(directory):
         time.sleep(0.02)
         full = fcntl.ioctl(record.process.stdout, termios.FIONREAD, full)
     daemon.learn(20, 520)
-    for _ in range(2):  # the first asks, the second ends it whatever it waits for
+    for _ in range(2):  # the first one requests the end, the second one forces it
         record.process.send_signal(signal.SIGTERM)
         wait_until_delivered(record.process)
     record.process.wait(LIMIT)
@@ -612,7 +613,7 @@ def test_missed_messages(directory):
     daemon.learn(12, 14)
     record.until_rows(7)
     record.end()
-    daemon.learn(14, 20)  # nobody listens, and so the numbers of messages stay
+    daemon.learn(14, 20)  # without a subscriber the sequence of messages does not change
     record = Record(directory, [daemon])
     daemon.learn(20, 22)
     record.until_rows(9)
@@ -634,8 +635,8 @@ def test_one_writer_a_file(directory):
     record = Record(directory, [daemon])
     daemon.learn(0, 1)
     record.until_rows(1)
-    status, said = run(directory)
-    assert status == IO and "in use by another runnel-web or runnel-record" in said, (status, said)
+    status, output = run(directory)
+    assert status == IO and "in use by another runnel-web or runnel-record" in output, (status, output)
     record.end()
     daemon.close()
 
@@ -644,8 +645,8 @@ def test_usage(directory):
     for arguments in [["x"], ["--count=0"], ["--keep=-1"], ["--megabytes=x"], ["--silence=-1"],
                       ["--connect=nowhere"], ["-c", "ipc://a", "-c", "ipc://a"], ["--bogus"],
                       ["--csv=-", "--csv-layers=-"], ["--csv-columns=a", "--csv-experts=a"]]:
-        status, said = run(directory, *arguments)
-        assert status == USAGE and "--help" in said, (arguments, status, said)
+        status, output = run(directory, *arguments)
+        assert status == USAGE and "--help" in output, (arguments, status, output)
     for option, text in [("--help", "tcp://127.0.0.1:5571"), ("--version", "runnel-record ")]:
         done = subprocess.run([PROGRAM, option], capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == OK and text in done.stdout, done
@@ -708,15 +709,15 @@ def test_tensorboard(directory):
     python = os.environ.get("TENSORBOARD_PYTHON", sys.executable)
     there = subprocess.run([python, "-c", "import tensorboard"], capture_output=True)
     if there.returncode:
-        print("TensorBoard is not installed: its files were read here only")
+        print("TensorBoard is not installed: only this test has read its files")
         return
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "--tensorboard=board", "--count=26")
     daemon.learn(0, 25)
     daemon.send("loss", loss_fields(3))
-    _, said = record.process.communicate(timeout=LIMIT)
+    _, output = record.process.communicate(timeout=LIMIT)
     daemon.close()
-    assert record.process.returncode == OK, said
+    assert record.process.returncode == OK, output
     path = str(pathlib.Path(directory, "board", "waves-00000000000000aa"))
     subprocess.run([python, "-c", READ_WITH_TENSORBOARD, path], check=True, timeout=5 * LIMIT)
 

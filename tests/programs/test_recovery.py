@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Nothing that is acknowledged is lost, and nothing is learned twice: the daemon is killed,
-stopped, starved of disk and given damaged files while producers feed it, and has the parameters of
-one that was left alone. tools/figures/kill-loop is the long form of the first test."""
+"""No acknowledged example is lost, and none is learned twice. The daemon is killed and stopped, its
+disk is full, and its files are damaged while producers feed it. Then it has the parameters of an
+undisturbed daemon. tools/figures/kill-loop is the long form of the first test."""
 import contextlib
 import json
 import multiprocessing
@@ -23,9 +23,10 @@ from recovery import Producer, check_once, feed, fresh, merge, message, read_jou
 
 IO_ERROR = 74
 DISK_FULL, DISK_BROKEN, DISK_SHORT, DISK_SYNC, DISK_STALL = range(1, 6)  # tests/support/faulty_disk.h
-QUEUE_INPUTS, QUEUE_STEPS, QUEUE_FILLS = 64, 256, 300  # examples of 64 KiB: more than it holds
+# examples of 64 KiB: more than the queue holds
+QUEUE_INPUTS, QUEUE_STEPS, QUEUE_FILLS = 64, 256, 300
 CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
-DAMAGED = "checkpoint.damaged-1.safetensors"  # set aside
+DAMAGED = "checkpoint.damaged-1.safetensors"  # renamed file
 ACCEPT = "--accept-short-journal"
 
 
@@ -60,13 +61,13 @@ def finish(producers):
 
 
 def refused(daemon, status):
-    """The log of a daemon that is to end by itself."""
+    """The log of a daemon that must end by itself."""
     assert daemon.process.wait(running.LIMIT) == status, daemon.text()
     return daemon.text()
 
 
 def numbered(key, count, first=0):
-    """Messages of a stream, always the same."""
+    """Messages of a stream; their content does not depend on the run."""
     r = random.Random(key)
     made = [recovery.make_example(r) for _ in range(first + count)]
     return [message(key.encode(), x, n, flags) for n, (x, flags) in enumerate(made)][first:]
@@ -92,7 +93,7 @@ def killed_with_the_cuda_engine():
 
 
 def stopped_and_continued():
-    """Producers give the silent daemon up, connect again and send again; it finds all of it."""
+    """Producers give up a silent daemon, reconnect and send again; it gets everything."""
     with fresh() as directory, start(directory) as daemon:
         producers = produce(directory)
         for count in (200, 400):
@@ -108,7 +109,7 @@ def stopped_and_continued():
 
 
 def send_all(directory, messages, pace):
-    """In a process of its own."""
+    """Runs in a separate process."""
     with zmq.Context() as context, recovery.dealer(context, directory) as socket:
         for frames in messages:
             socket.send_multipart(frames)
@@ -119,7 +120,7 @@ def send_all(directory, messages, pace):
 
 
 def producer_stopped_and_killed():
-    """A stopped one continues; of a killed one another sends everything again."""
+    """A stopped producer continues. After a kill another one sends everything again."""
     messages = numbered("alone", 300)
     with fresh() as directory, start(directory) as daemon:
         daemon.ask("status")
@@ -148,22 +149,23 @@ def command_frame(name, **properties):
     return bytes([4, len(body)]) + body
 
 
-def say_hello(directory):
-    """A connection to the examples that speaks ZMTP 3 as a DEALER, without libzmq."""
+def greet(directory):
+    """A connection to the examples socket that speaks ZMTP 3 as a DEALER, without libzmq."""
     raw = sockets.socket(sockets.AF_UNIX)
     raw.settimeout(running.LIMIT)
     raw.connect(f"{directory}/examples")
     raw.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
-    heard = b""
-    while len(heard) < 64 or b"READY" not in heard:  # its greeting, and its first command
-        if len(heard) == 64:
+    subscriber = b""
+    while len(subscriber) < 64 or b"READY" not in subscriber:  # its greeting and its first command
+        if len(subscriber) == 64:
             raw.sendall(command_frame("READY", Socket_Type=b"DEALER", Identity=b""))
-        heard += raw.recv(64 - len(heard) if len(heard) < 64 else 4096)
+        subscriber += raw.recv(64 - len(subscriber) if len(subscriber) < 64 else 4096)
     return raw
 
 
 def half_messages():
-    """Producers that die in the middle: what is not whole is not learned, nobody else suffers."""
+    """Producers that end within a message: an incomplete message is not learned, and other
+    producers are not affected."""
     key, x, y, header = message(b"half", b"\0" * 12, 0)
     frames = [bytes([last ^ 1, len(f)]) + f for last, f in ((0, key), (0, x), (0, y), (1, header))]
     whole = b"".join(frames)
@@ -171,9 +173,9 @@ def half_messages():
         producers = produce(directory, 1)
         answered(producers, 1)
         for cut in range(len(whole)):
-            with say_hello(directory) as raw:
+            with greet(directory) as raw:
                 raw.sendall(whole[:cut])
-        with say_hello(directory) as raw:  # the bytes are right, if they are all there
+        with greet(directory) as raw:  # correct bytes, if complete
             raw.sendall(whole)
             wait_until(lambda: b"half" in raw.recv(4096), "an answer to the whole message")
         finish(producers)
@@ -186,17 +188,17 @@ def half_messages():
 # --- commands, and an ordinary end ---------------------------------------------------------------
 
 def commands_are_learned_again():
-    """A rate that was set, and a reset, are done again at their places."""
+    """Changed rates and resets are repeated at their positions."""
     messages = numbered("told", 400)
     commands = {120: {"command": "set", "key": "learning.optimizer.rate", "value": 0.003},
                 200: {"command": "reset"},
                 260: {"command": "set", "key": "learning.clip", "value": 0.25},
                 330: {"command": "forget", "stream": "told"}}
-    told = [messages[:120], messages[120:200], messages[200:260], messages[260:330], messages[330:]]
+    parts = [messages[:120], messages[120:200], messages[200:260], messages[260:330], messages[330:]]
 
     def run(directory, **options):
         with start(directory, checkpoint=0, **options) as daemon:
-            for part, command in zip(told, [None, *commands.values()], strict=True):
+            for part, command in zip(parts, [None, *commands.values()], strict=True):
                 if command:
                     daemon.ask(**command)
                 feed(daemon, part)
@@ -215,8 +217,8 @@ def commands_are_learned_again():
 
 
 def a_forgotten_stream_begins_again():
-    """Numbers that somebody has driven up make all that its owner sends a duplicate, also after a
-    restart: until the stream is forgotten. Other streams stay as they are."""
+    """If another client has sent higher numbers, the owner's examples are duplicates, also after a
+    restart, until the stream is forgotten. Other streams do not change."""
     def rows(directory):
         with contextlib.closing(sqlite3.connect(directory / "state/journal.sqlite")) as file:
             return {row[0] for row in file.execute("SELECT key FROM streams")}
@@ -233,7 +235,7 @@ def a_forgotten_stream_begins_again():
             assert not refusal["ok"] and "forget: expected a stream" in refusal["error"], refusal
         assert daemon.ask("forget", stream="told")["stream"] == "told"
         assert rows(directory) == {b"other"}
-        recovery.kill_and_start(daemon)  # what is answered is on disk
+        recovery.kill_and_start(daemon)  # the answer follows the write to disk
         assert daemon.ask("status")["journal"]["position"] == 12
         assert not daemon.request("forget", stream="told")[0]["ok"]
         feed(daemon, owner + other[10:])
@@ -244,7 +246,7 @@ def a_forgotten_stream_begins_again():
         assert daemon.export() == parameters
         assert rows(directory) == {b"told", b"other"}
         assert daemon.end() == 0
-        # It is forgotten without numbers, too.
+        # A stream without numbers is forgotten, too.
     with fresh() as directory, start(directory, socket="pull", journal="{enabled: false}") as daemon:
         daemon.ask("status")
         with daemon.socket(zmq.PUSH, "examples") as socket:
@@ -256,7 +258,7 @@ def a_forgotten_stream_begins_again():
 
 
 def forgotten_with_all_its_producers():
-    """Numbers and what was remembered of the examples go for each producer of the stream."""
+    """The numbers and remembered examples of all producers of the stream are deleted."""
     def of_producer(number, frames):
         version, *fields = struct.unpack("<BBHIQd", frames[3])
         assert version == 1
@@ -293,7 +295,7 @@ def answered_commands_outlive_a_kill():
 
 
 def configured_anew_after_a_kill():
-    """What is learned again, without a checkpoint since, is learned with the rate of that time."""
+    """A replay without a later checkpoint uses the rate of that time."""
     messages = numbered("anew", 60)
     with fresh() as directory, start(directory, checkpoint=0) as daemon:
         feed(daemon, messages)
@@ -308,7 +310,7 @@ def configured_anew_after_a_kill():
 
 
 def journal_turned_off():
-    """What only it has is learned once it is on again, and meanwhile it is said."""
+    """While the journal is off, its entries are reported; they are learned once it is on again."""
     messages = numbered("off", 50)
     with fresh() as directory:
         with start(directory) as daemon:
@@ -323,8 +325,8 @@ def journal_turned_off():
             assert daemon.export() == undisturbed(entries_of(messages))[1]
 
 
-def told_to_stop_while_fed():
-    """What is acknowledged is in the last checkpoint; the rest is sent again."""
+def stopped_while_fed():
+    """The last checkpoint contains all acknowledged examples; the others are sent again."""
     with fresh() as directory, start(directory) as daemon:
         producers = produce(directory, 3)
         entries = {}
@@ -350,9 +352,10 @@ def told_to_stop_while_fed():
 
 # --- the disk ------------------------------------------------------------------------------------
 
-def told_to_stop_while_learning_again():
-    """It ends with a checkpoint in the middle of its journal, and the next start learns the rest. It
-    listens once a second: so there is three times more to learn each time, until that takes longer."""
+def stopped_while_learning_again():
+    """It stops with a checkpoint in the middle of its journal, and the next start learns the rest.
+    It checks for a stop once per second, so the journal grows threefold until the replay takes
+    longer."""
     options = {"size": 256, "checkpoint": 0}
     with fresh() as directory, start(directory, **options) as daemon:
         sent, stopped = [], False
@@ -374,13 +377,13 @@ def told_to_stop_while_learning_again():
 
 
 def size_limit(daemon, size):
-    """Of the files that it may write: to a process, a disk that is full."""
+    """A limit for the files of the process acts like a full disk."""
     resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-def check_gives_up(daemon, producers):
-    """It ends with a sentence, has acknowledged nothing that is not there afterwards, and resumes
-    when the disk is well."""
+def check_exits(daemon, producers):
+    """The daemon ends with an error. All acknowledged examples are in the journal, and the daemon
+    resumes with a working disk."""
     directory = daemon.directory
     assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
     last = daemon.text().splitlines()[-1]
@@ -400,13 +403,13 @@ def check_gives_up(daemon, producers):
 
 
 def full_disk():
-    """It ends, says why, and has acknowledged nothing that is not there when it starts again."""
+    """It ends with an error, and all acknowledged examples are there after a restart."""
     with fresh() as directory, start(directory, checkpoint=0) as daemon:
         producers = produce(directory)
         answered(producers, 200)
         size_limit(daemon, max(path.stat().st_size
                                for path in (directory / "state").glob("journal.sqlite*")) + 9000)
-        check_gives_up(daemon, producers)
+        check_exits(daemon, producers)
 
 
 class HurtDaemon(running.Daemon):
@@ -415,24 +418,24 @@ class HurtDaemon(running.Daemon):
 
 
 def arm_disk(fault, after=0):
-    """What SIGUSR1 does to the disk of the daemons started from now on."""
+    """The fault of the disk at SIGUSR1, for daemons started from now on."""
     os.environ.update(HURT_DISK=str(fault), HURT_AFTER=str(after))
 
 
 def broken_disk():
-    """The same for errors of every kind, wherever they strike."""
+    """Errors of every kind at various moments have the same effect."""
     for fault, after in ((DISK_FULL, 0), (DISK_BROKEN, 3), (DISK_SHORT, 1), (DISK_SYNC, 0)):
         arm_disk(fault, after)
         with fresh() as directory, start(directory, HurtDaemon) as daemon:
             producers = produce(directory)
             answered(producers, 100)
             daemon.process.send_signal(signal.SIGUSR1)
-            check_gives_up(daemon, producers)
+            check_exits(daemon, producers)
 
 
 def full_queue():
-    """While the disk does not answer, learning continues until the queue is full; then producers
-    wait, and the control socket is served all the time. Nothing is lost."""
+    """While the disk does not respond, learning continues until the queue is full. Then producers
+    wait, but the control socket answers. Nothing is lost."""
     arm_disk(DISK_STALL)
     options = {"inputs": QUEUE_INPUTS, "size": 2, "scale": "none", "checkpoint": 0}
     r = recovery.np.random.default_rng(5)
@@ -448,7 +451,7 @@ def full_queue():
             sender.start()
             wait_until(lambda: daemon.ask("status")["examples"] > QUEUE_FILLS // 3, "examples")
             taken, before = 0, -1
-            while taken != before:  # until it takes no more
+            while taken != before:  # until it accepts no more
                 time.sleep(0.3)
                 before, taken = taken, daemon.ask("status")["examples"]
             journal = daemon.ask("status")["journal"]
@@ -464,7 +467,7 @@ def full_queue():
 
 
 def flip(path):
-    """A bit in the middle of a file."""
+    """Changes a bit in the middle of a file."""
     with open(path, "r+b") as file:
         file.seek(path.stat().st_size // 2)
         byte = file.read(1)[0]
@@ -473,8 +476,9 @@ def flip(path):
 
 
 def damaged_checkpoint():
-    """The one before it is resumed, and the journal from there leads to the same parameters; people
-    are told, the damaged file is kept, and what is written next replaces neither."""
+    """The daemon resumes from the previous checkpoint, and its journal leads to the same
+    parameters. A warning is printed, the damaged file is kept, and new checkpoints replace neither
+    of them."""
     messages = numbered("saved", 500)
     expected = undisturbed(entries_of(messages))[1]
     with fresh() as directory, start(directory, checkpoint=0, journal="{}") as daemon:
@@ -494,13 +498,13 @@ def damaged_checkpoint():
         assert daemon.export() == expected
         with daemon.socket(zmq.SUB, "statistics") as events:
             events.subscribe(b"event")
-            heard = [json.loads(daemon.next_message(events)[1]) for _ in range(2)]
-        assert heard[1]["kind"] == "resumed" and DAMAGED in heard[1]["text"], heard
+            subscriber = [json.loads(daemon.next_message(events)[1]) for _ in range(2)]
+        assert subscriber[1]["kind"] == "resumed" and DAMAGED in subscriber[1]["text"], subscriber
         assert (state / DAMAGED).read_bytes() == damaged
         daemon.ask("checkpoint")
         daemon.end(signal.SIGKILL)
         assert (state / DAMAGED).read_bytes() == damaged
-        flip(state / CHECKPOINT)  # the one before it is still the same
+        flip(state / CHECKPOINT)  # the previous checkpoint has not changed
         daemon.log.close()
         daemon.start()
         assert daemon.export() == expected and "200 entries" in daemon.text(), daemon.text()
@@ -513,14 +517,14 @@ def damaged_checkpoint():
         text = refused(daemon, IO_ERROR)
         assert CHECKPOINT in text and PREVIOUS in text and "move both away" in text, text
         assert "runnel-ctl restore" in text, text
-        # As the sentence says.
+        # The command of the message.
         for name in (CHECKPOINT, PREVIOUS, "journal.sqlite", "journal.sqlite-wal"):
             (state / name).rename(directory / name)
         daemon.log.close()
         daemon.start()
         assert daemon.ask("status")["examples"] == 0
         feed(daemon, messages)
-        daemon.end(signal.SIGTERM)  # the log is moved into the file
+        daemon.end(signal.SIGTERM)  # the log is merged into the file
         with open(state / "journal.sqlite", "r+b") as file:
             file.seek(-4096, os.SEEK_END)
             file.write(bytes(4096))
@@ -537,15 +541,15 @@ def start_again(daemon, *arguments):
 
 
 def contents(state):
-    """What is in the files: of SQLite's own only a log that has something."""
+    """The contents of the files; of SQLite's own files only a log that is not empty."""
     return {path.name: path.read_bytes() for path in state.iterdir()
             if path.name not in ("lock", "journal.sqlite-shm") and path.stat().st_size > 0}
 
 
 def refusals_change_nothing():
-    """The newest checkpoint is damaged, and what is wrong with the journal is found by opening it, by
-    comparing it with the checkpoint, or by learning again: nothing is renamed or written, and
-    once the journal is whole the daemon resumes."""
+    """The newest checkpoint is damaged, and the journal has an error: it cannot be opened, does not
+    match the checkpoint, or fails in the replay. No file is renamed or written. With a repaired
+    journal the daemon resumes."""
     messages = numbered("kept", 300)
 
     def lose_a_page(state):
@@ -588,8 +592,8 @@ def refusals_change_nothing():
 
 
 def transaction_without_its_end():
-    """As the failing power leaves it: it is cut off, which is said once, and what is sent again has
-    its place. It had not been acknowledged: the mark has nothing of it."""
+    """A power failure leaves an incomplete transaction: it is cut off with one warning. It was not
+    acknowledged and not marked, and its examples are accepted again at the same positions."""
     messages = numbered("torn", 40)
     with fresh() as directory, start(directory) as daemon:
         mark = directory / "state/journal.mark"
@@ -604,7 +608,7 @@ def transaction_without_its_end():
         assert "up to 40 were acknowledged" in refused(daemon, IO_ERROR), daemon.text()
         mark.write_bytes(before)
         start_again(daemon)
-        kept = daemon.ask("status")["examples"]  # of earlier transactions, if there were any
+        kept = daemon.ask("status")["examples"]  # of earlier transactions, if any
         assert kept < 40
         assert "unfinished last transaction" in daemon.text(), daemon.text()
         recovery.kill_and_start(daemon)
@@ -617,15 +621,16 @@ def transaction_without_its_end():
 
 
 def log_that_is_missing():
-    """The write-ahead log was left out of a copy: what was acknowledged is not there, and a part of it
-    would be lost without a word. Who accepts that can send it again, and it is learned once."""
+    """A copy lacks the write-ahead log: acknowledged entries are missing, and the daemon rejects it
+    instead of losing them silently. A user who accepts the loss can send them again, and they are
+    learned once."""
     messages = numbered("cut", 100)
     with fresh() as directory, start(directory, checkpoint=0) as daemon:
         feed(daemon, messages)
         daemon.end(signal.SIGKILL)
         for path in (directory / "state").glob("journal.sqlite-*"):
             path.unlink()
-        for _ in range(2):  # a refusal changes nothing
+        for _ in range(2):  # a rejection changes nothing
             start_again(daemon)
             text = refused(daemon, IO_ERROR)
             assert "journal.sqlite" in text and "ends at entry 0" in text, text
@@ -634,14 +639,14 @@ def log_that_is_missing():
         assert daemon.ask("status")["examples"] == 0
         assert "they are lost, as accepted" in daemon.text(), daemon.text()
         daemon.end(signal.SIGKILL)
-        start_again(daemon)  # accepted for good
+        start_again(daemon)  # accepted permanently
         feed(daemon, messages)
         assert daemon.ask("status")["journal"]["position"] == 100
         assert daemon.export() == undisturbed(entries_of(messages))[1]
 
 
 def log_lost_with_the_power():
-    """Without sync: full that is what may happen: it is said, and no reason to refuse."""
+    """Without `sync: full` this loss is expected: it is reported, but the daemon starts."""
     messages = numbered("cut", 100)
     with fresh() as directory, start(directory, checkpoint=0, journal="{sync: normal}") as daemon:
         feed(daemon, messages)
@@ -654,7 +659,8 @@ def log_lost_with_the_power():
 
 
 def journal_older_than_the_checkpoint():
-    """It would take the numbers of what the checkpoint has for new ones, and learn it twice."""
+    """An older journal would use the numbers of the checkpoint's examples again and learn them
+    twice."""
     messages = numbered("old", 300)
     with fresh() as directory, start(directory) as daemon:
         journal, old = directory / "state/journal.sqlite", directory / "old"
@@ -665,7 +671,7 @@ def journal_older_than_the_checkpoint():
         feed(daemon, messages[100:200])
         assert daemon.end() == 0
         journal.write_bytes(old.read_bytes())
-        for mark in (True, False):  # the checkpoint itself knows better
+        for mark in (True, False):  # the checkpoint has its own position
             if not mark:
                 (directory / "state/journal.mark").unlink()
             start_again(daemon)
@@ -683,7 +689,7 @@ def journal_older_than_the_checkpoint():
 
 
 def journal_moved_away():
-    """It resumes after the checkpoint, says what is lost, and that too survives a kill."""
+    """It resumes after the checkpoint and reports the loss. This state also survives a kill."""
     messages = numbered("moved", 300)
     with fresh() as directory, start(directory, checkpoint=0) as daemon:
         feed(daemon, messages[:200])
@@ -698,8 +704,8 @@ def journal_moved_away():
         assert "acknowledged entries 201 to 250 are lost" in daemon.text()
         with daemon.socket(zmq.SUB, "statistics") as events:
             events.subscribe(b"event")
-            heard = [json.loads(daemon.next_message(events)[1]) for _ in range(2)]
-        assert heard[1]["kind"] == "resumed" and "entries 201 to 250" in heard[1]["text"], heard
+            subscriber = [json.loads(daemon.next_message(events)[1]) for _ in range(2)]
+        assert subscriber[1]["kind"] == "resumed" and "entries 201 to 250" in subscriber[1]["text"], subscriber
         recovery.kill_and_start(daemon)
         status = daemon.ask("status")
         assert (status["examples"], status["journal"]["position"]) == (300, 300), status
@@ -707,8 +713,9 @@ def journal_moved_away():
 
 
 def files_taken_away():
-    """Under a running daemon: it accepts nothing more, says which file, and ends, whether it is fed,
-    asked for something, or idle. What it has acknowledged by then it cannot know to be lost."""
+    """The files of a running daemon are removed: it accepts nothing more, names the file and ends,
+    whether it is fed, gets requests or is idle. It cannot detect the loss of examples acknowledged
+    before."""
     def away(path):
         path.rename(path.with_name(f"{path.name}.away"))
 
@@ -733,21 +740,21 @@ def files_taken_away():
             named = path if name.startswith("journal") else directory / "state"
             assert str(named) in text and "while the daemon ran" in text, text
             assert ("nothing is lost" in text) == (name[:1] == "j" and harm is not replace), text
-            for producer in producers:  # nobody will answer
+            for producer in producers:  # no daemon answers
                 producer.finish()
                 producer.open.clear()
     with fresh() as directory, start(directory, checkpoint=0) as daemon:
         feed(daemon, numbered("told", 20))
         (directory / "state/journal.sqlite").unlink()
-        with contextlib.suppress(AssertionError):  # no answer, or that it cannot be kept
+        with contextlib.suppress(AssertionError):  # no answer, or an error that it cannot be kept
             reply, = daemon.request("set", key="learning.clip", value=0.5)
             assert not reply["ok"], reply
         assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
 
 
 def journal_taken_away():
-    """The state directory stands: what the journal had is written again, in its place. All that was
-    acknowledged is there when the daemon is started again, and what is sent again is learned once."""
+    """The state directory remains: the journal is written again in its place. After a restart all
+    acknowledged examples are there, and repeated ones are learned once."""
     for names in (("journal.sqlite",), ("journal.sqlite-wal",), ("journal.sqlite-shm", "journal.sqlite"),
                   ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm", "journal.mark")):
         with fresh() as directory, start(directory, checkpoint=0) as daemon:
@@ -755,7 +762,8 @@ def journal_taken_away():
             producers = produce(directory)
             answered(producers, 100)
             for name in names:
-                (state / name).unlink(missing_ok=True)  # SQLite may have removed it with another
+                # SQLite may have removed it with another file
+                (state / name).unlink(missing_ok=True)
             assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
             assert "nothing is lost; start the daemon again" in daemon.text(), daemon.text()
             assert (state / "journal.sqlite").stat().st_mode & 0o777 == 0o600
@@ -771,8 +779,8 @@ def journal_taken_away():
 
 
 def journal_taken_away_for_good():
-    """It cannot be written again: a last checkpoint has what was acknowledged, and the next start says
-    what is not known any more."""
+    """The journal cannot be written again: a last checkpoint has the acknowledged examples, and the
+    next start reports the missing knowledge."""
     messages = numbered("away", 300)
     with fresh() as directory, start(directory, checkpoint=0) as daemon:
         state = directory / "state"
@@ -791,13 +799,14 @@ def journal_taken_away_for_good():
         assert daemon.export() == undisturbed(entries_of(messages))[1]
 
 
-# --- the clock, and numbers that are left out ----------------------------------------------------
+# --- the clock, and missing numbers --------------------------------------------------------------
 
 def clock_that_jumps():
-    """Years forth and back: nothing waits, the same is learned, and it recovers from a kill."""
+    """Jumps by years in both directions: nothing waits, the results are the same, and it recovers
+    from a kill."""
     with fresh() as directory, start(directory, HurtDaemon) as daemon:
         producers = produce(directory)
-        on_their_way = len(producers) * recovery.WINDOW  # at most, when the clock jumps
+        on_their_way = len(producers) * recovery.WINDOW  # longest time at a jump of the clock
         for _ in range(4):
             answered(producers, answers(producers) + on_their_way + 20)
             daemon.process.send_signal(signal.SIGUSR2)
@@ -818,7 +827,7 @@ def send_until_taken(daemon, socket, frames):
 
 
 def examples_left_out():
-    """Sockets that do not answer count what a producer numbered and that never came."""
+    """Sockets without answers count the missing numbers of a producer."""
     messages = numbered("gaps", 30)
     left_out = {3, 4, 11, 20, 21, 22}
     for kind, socket in (("pull", zmq.PUSH), ("sub", zmq.PUB)):
@@ -826,9 +835,9 @@ def examples_left_out():
             with daemon.socket(zmq.SUB, "statistics") as events, \
                     daemon.socket(socket, "examples") as examples:
                 events.subscribe(b"event")
-                daemon.next_message(events)  # started: the subscription is there
+                daemon.next_message(events)  # `started` confirms the subscription
                 for number, frames in enumerate(messages):
-                    if number == 0:  # until the daemon has subscribed
+                    if number == 0:  # until the daemon has the subscription
                         wait_until(lambda f=frames: send_until_taken(daemon, examples, f), "taken")
                     elif number not in left_out:
                         examples.send_multipart(frames)
@@ -844,7 +853,7 @@ CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_contin
          producer_stopped_and_killed, half_messages, commands_are_learned_again,
          a_forgotten_stream_begins_again, forgotten_with_all_its_producers,
          answered_commands_outlive_a_kill, configured_anew_after_a_kill, journal_turned_off,
-         told_to_stop_while_fed, told_to_stop_while_learning_again, full_disk, broken_disk,
+         stopped_while_fed, stopped_while_learning_again, full_disk, broken_disk,
          full_queue, damaged_checkpoint, refusals_change_nothing, transaction_without_its_end, log_that_is_missing,
          files_taken_away, journal_taken_away, journal_taken_away_for_good,
          log_lost_with_the_power, journal_older_than_the_checkpoint, journal_moved_away,

@@ -140,9 +140,9 @@ class Subjects:
 
 BROKERS = [(name, server, reader) for name, server, reader in
            (("mqtt", brokers.Mosquitto, Topics), ("kafka", Cluster, Partitions),
-            ("nats", nats.Nats, Subjects), ("redis", brokers.Redis, Stream)) if brokers.knows(name)]
+            ("nats", nats.Nats, Subjects), ("redis", brokers.Redis, Stream)) if brokers.supports(name)]
 if not BROKERS:
-    print("this build knows no broker")
+    print("this build supports no broker")
     sys.exit(77)
 
 
@@ -386,7 +386,7 @@ def test_sections_that_are_wrong(directory):
         done = subprocess.run([running.PROGRAM, "--config", path, "--check-config"], capture_output=True,
                               check=False, text=True)
         assert done.returncode == 78 and daemons in done.stderr and "hidden" not in done.stderr, done
-        if relays and brokers.knows("nats"):
+        if relays and brokers.supports("nats"):
             done = subprocess.run([RELAY, "--config", path], capture_output=True, check=False, text=True)
             assert done.returncode in (USAGE, 78) and relays in done.stderr, done
     path.write_text(base.replace("predictions: true", "predictions: false") +
@@ -408,17 +408,17 @@ def test_refused(directory):
             ["--redis", "http://u:hidden@h"], ["--redis", "redis://u:1/hidden@h"]:
         done = subprocess.run([RELAY, *words], capture_output=True, check=False, timeout=running.LIMIT)
         assert done.returncode == USAGE and b"hidden" not in done.stderr, done
-    if brokers.knows("kafka"):
+    if brokers.supports("kafka"):
         words = ["--kafka", "127.0.0.1:1", "--password-file", directory / "none"]
         done = subprocess.run([RELAY, *words], capture_output=True, check=False, timeout=running.LIMIT)
         assert done.returncode == NO_INPUT and b"cannot read " in done.stderr, done
     with daemon(directory):
-        if brokers.knows("redis"):
+        if brokers.supports("redis"):
             with brokers.Redis(directory, "--requirepass", "secret") as broker:
                 process = relay(directory, "--redis", broker.url)
                 _, err = process.communicate(timeout=running.LIMIT)
                 assert process.returncode == NO_PERMISSION and b"access denied" in err, err
-        if brokers.knows("nats"):
+        if brokers.supports("nats"):
             with nats.Nats(directory, "authorization { user: u, password: right }") as broker:
                 process = relay(directory, "--nats", broker.url, "--user", "x")
                 _, err = process.communicate(timeout=running.LIMIT)

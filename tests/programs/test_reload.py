@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""SIGHUP: the configuration is read again; what may change is taken, the rest is named with its way
-out, and what is learned with what has changed is learned again after a crash with the same bits."""
+"""SIGHUP reads the configuration again. Changes of some keys are applied; each other change is
+named with its solution. Results of a changed configuration are repeated after a crash with the same
+bits."""
 import json
 import os
 import pathlib
@@ -42,7 +43,7 @@ VALUES = {"name": "again", "seed": 1, "size": 2, "layers": "[{cell: gru, size: 4
 
 
 class Running(Daemon):
-    """A daemon whose configuration is written again with other values."""
+    """A daemon whose configuration file can be rewritten with other values."""
     form = CONFIG
 
     def __init__(self, directory, *arguments, **values):
@@ -58,7 +59,7 @@ class Running(Daemon):
         self.path.write_text(self.form.format(**self.values), encoding="utf-8")
 
     def listen(self):
-        """A subscriber whose subscription has arrived: an event says so."""
+        """A subscriber whose subscription has arrived, which an event confirms."""
         events = self.context.socket(zmq.SUB)
         events.subscribe(b"event")
         events.connect(self.endpoint("statistics"))
@@ -66,14 +67,14 @@ class Running(Daemon):
         return events
 
     def event(self, *kinds):
-        """The next event of those kinds."""
+        """The next event of these kinds."""
         while True:
             event = json.loads(self.next_message(self.events)[1])
             if event["kind"] in kinds:
                 return event
 
     def reload(self):
-        """What the daemon says to SIGHUP."""
+        """Sends SIGHUP, and returns the event with the result."""
         self.process.send_signal(signal.SIGHUP)
         event = self.event("reloaded", "reload_failed")
         assert event["text"] in self.text(), self.text()
@@ -90,7 +91,7 @@ class Running(Daemon):
             assert before[key] == after[key], key
 
     def takes(self, **changed):
-        """The keys, with __ for a dot."""
+        """Checks the changed keys, with __ for a dot."""
         event = self.reload()
         assert event["kind"] == "reloaded", event
         wanted = {key.replace("__", "."): value for key, value in changed.items()}
@@ -149,12 +150,12 @@ def test_what_was_set_stays_unless_the_file_changes_it(directory):
         daemon.takes(learning__optimizer__rate="0.02")
         assert daemon.ask("status")["rate"] == 0.02
         daemon.ask("set", key="learning.optimizer.rate", value=0.5)
-        daemon.ask("reset")  # to what the file says now
+        daemon.ask("reset")  # to the value that is in the file now
         assert daemon.ask("status")["rate"] == 0.02
 
 
 def test_applies_what_may_change_and_names_the_rest(directory):
-    """A restart would answer the same."""
+    """--check-config --state reports the same."""
     with Running(directory) as daemon:
         daemon.feed(5)
         daemon.ask("checkpoint")
@@ -259,9 +260,9 @@ def test_members_take_rates_and_clips(directory):
         assert kept[f"members.change.{name}"] == after[f"members.change.{name}"]
         assert kept[f"members.level.{name}"] != after[f"members.level.{name}"]
         durable(daemon)
-        daemon.kill_and_start()  # what was learned before and after is learned again
+        daemon.kill_and_start()  # the examples before and after the change are learned again
         assert tensors(daemon.export()) == after
-        daemon.write(rate=0.5, size=9, every=7)  # of the members the rates alone are others
+        daemon.write(rate=0.5, size=9, every=7)  # of the members only the rates differ
         event = daemon.reload()
         assert set(event["changed"]) == {"members", "statistics.every"}, event
         assert set(event["refused"]) == {"model.layers.0.size"}, event
@@ -297,7 +298,8 @@ def test_overrides_count_again(directory):
 
 
 def learn(daemon, disturb):
-    """Some examples, with changes between; `disturb` is called where the daemon may be killed."""
+    """Learns some examples with changes in between; `disturb` is called where the daemon may be
+    killed."""
     daemon.feed(13)
     disturb(daemon)
     daemon.write(rate=0.05)
@@ -330,7 +332,7 @@ def learn(daemon, disturb):
 
 
 def tensors(blob):
-    """Their bytes by name."""
+    """The bytes of the tensors by name."""
     size = int.from_bytes(blob[:8], "little")
     return {name: blob[8 + size:][slice(*about["data_offsets"])]
             for name, about in json.loads(blob[8:8 + size]).items() if name != "__metadata__"}
@@ -359,7 +361,7 @@ def test_recovery_has_the_same_bits(directory):
 
 
 def test_a_file_that_changed_while_the_daemon_was_down(directory):
-    """What the journal has was learned with the old rate; only then the new one counts."""
+    """Journal entries were learned with the old rate. The new rate applies after them."""
     results = []
     for crash in False, True:
         with tempfile.TemporaryDirectory(prefix="runnel-") as name:
@@ -385,7 +387,7 @@ def test_a_file_that_changed_while_the_daemon_was_down(directory):
 
 
 def check_state(daemon, *directory):
-    """Exit code and sentences of --check-config --state."""
+    """Exit code and errors of --check-config --state."""
     done = subprocess.run([running.PROGRAM, "--config", daemon.path, "--check-config", "--state",
                            *directory], capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
@@ -398,7 +400,7 @@ def test_a_check_answers_what_a_restart_would(directory):
         daemon.feed(7)
         daemon.ask("checkpoint")
         files = {p.name: p.stat().st_mtime_ns for p in pathlib.Path(directory, "state").iterdir()}
-        code, text = check_state(daemon)  # of a daemon that runs
+        code, text = check_state(daemon)  # of a running daemon
         assert code == 0 and "resumes after 7 examples" in text, text
         for change in {"rate": 0.5}, {"every": 7}, {"examples": 'bind: "ipc:///nowhere"'}:
             before = dict(daemon.values)
@@ -421,19 +423,19 @@ def test_a_check_answers_what_a_restart_would(directory):
 
 
 def predicts(daemon):
-    """What is said at the next example."""
-    with daemon.context.socket(zmq.SUB) as heard:
-        heard.subscribe(b"")
-        heard.connect(daemon.endpoint("statistics"))
-        daemon.until(lambda: heard.poll(100), lambda: (daemon.ask("pause"), daemon.ask("resume")))
+    """The prediction for the next example."""
+    with daemon.context.socket(zmq.SUB) as subscriber:
+        subscriber.subscribe(b"")
+        subscriber.connect(daemon.endpoint("statistics"))
+        daemon.until(lambda: subscriber.poll(100), lambda: (daemon.ask("pause"), daemon.ask("resume")))
         daemon.feed(1)
-        while (message := daemon.next_message(heard))[0] != b"prediction":
+        while (message := daemon.next_message(subscriber))[0] != b"prediction":
             continue
         return json.loads(message[1])["prediction"]
 
 
 def restart(daemon, **changed):
-    """End it, and start it with another configuration."""
+    """Ends the daemon, and starts it with another configuration."""
     assert daemon.end() == 0
     daemon.write(**changed)
     daemon.log.close()
@@ -447,9 +449,9 @@ BEGINNING = [{"window": 7}, {"window": 2}, {"stride": 1}, {"rule": "rtrl"},
 
 
 def test_a_restart_with_another_window_or_optimizer_keeps_what_was_learned(directory):
-    """Parameters and states, too; what follows is learned again after a kill with the same bits,
-    also where the checkpoint that has begun so is damaged."""
-    said = []
+    """Parameters and states are kept. After a kill, later examples are learned again with the same
+    bits, even if the first checkpoint of the new configuration is damaged."""
+    forecasts = []
     for change in [{}] + BEGINNING:
         with tempfile.TemporaryDirectory(prefix="runnel-") as name:
             with Running(name, predictions="true", keep="all") as daemon:
@@ -461,9 +463,9 @@ def test_a_restart_with_another_window_or_optimizer_keeps_what_was_learned(direc
                 anew = "start from scratch" in daemon.text()
                 assert anew == bool(change), daemon.text()
                 assert ("optimizer's moments start from scratch" in daemon.text()) == ("kind" in change)
-                code, text = check_state(daemon)  # it has written a checkpoint that has begun so
+                code, text = check_state(daemon)  # the first checkpoint of the new configuration
                 assert code == 0 and "start from scratch" not in text, text
-                said.append(predicts(daemon))
+                forecasts.append(predicts(daemon))
                 daemon.feed(20)
                 learned = tensors(daemon.export())
                 assert learned != first, change
@@ -479,18 +481,18 @@ def test_a_restart_with_another_window_or_optimizer_keeps_what_was_learned(direc
                 assert tensors(daemon.export()) == learned, change
                 restart(daemon)
                 assert tensors(daemon.export()) == learned, change
-    assert all(one == said[0] for one in said), said
+    assert all(one == forecasts[0] for one in forecasts), forecasts
 
 
-def test_members_begin_windows_anew(directory):
+def test_members_restart_their_windows(directory):
     with Members(directory) as daemon:
         daemon.feed(40)
         first = tensors(daemon.export())
         daemon.end()
         text = daemon.path.read_text() + "learning: {window: 5, stride: 5}\n"
         daemon.path.write_text(text)
-        code, said = check_state(daemon)
-        assert code == 0 and "start from scratch" in said, said
+        code, output = check_state(daemon)
+        assert code == 0 and "start from scratch" in output, output
         daemon.log.close()
         daemon.start()
         daemon.events = daemon.listen()
@@ -502,7 +504,7 @@ def test_members_begin_windows_anew(directory):
         assert tensors(daemon.export()) == learned != first
 
 
-def test_what_the_journal_has_is_learned_as_it_was(directory):
+def test_journal_entries_are_learned_with_their_configuration(directory):
     with Running(directory, keep="all") as daemon:
         daemon.feed(9)
         daemon.ask("checkpoint")
@@ -525,7 +527,7 @@ def test_what_the_journal_has_is_learned_as_it_was(directory):
         daemon.write(window=6)
         code, text = check_state(daemon)
         assert code == 0 and "stop the running daemon first" in text, text
-        restart(daemon)  # its last checkpoint has all of it
+        restart(daemon)  # its last checkpoint has everything
         assert tensors(daemon.export()) == learned
         before = daemon.ask("status")["examples"]
         reply = daemon.request("rollback", to=5)[0]
@@ -534,14 +536,14 @@ def test_what_the_journal_has_is_learned_as_it_was(directory):
         assert daemon.ask("status")["examples"] == before + 3
         durable(daemon)
         daemon.end(signal.SIGKILL)
-        daemon.write(window=4)  # back again: likewise
+        daemon.write(window=4)  # back again
         daemon.log.close()
         daemon.start()
         assert daemon.process.wait(LIMIT) == 78
         assert "3 entries after the checkpoint" in daemon.text(), daemon.text()
 
 
-def test_tells_the_manager(directory):
+def test_notifies_the_manager(directory):
     header = (running.PROGRAM.parent / "build-config.h").read_text()
     if not re.search(r"^#define RUNNEL_SYSTEMD 1$", header, re.MULTILINE):
         return
@@ -559,12 +561,12 @@ def test_tells_the_manager(directory):
             for change in (lambda: daemon.write(clip=2)), (lambda: daemon.write(seed=9)):
                 change()
                 daemon.reload()
-                told = [b""]
-                while told[-1] != b"READY=1":
-                    told.append(manager.recv(4096))
-                reloading = [t for t in told if t.startswith(b"RELOADING=1\nMONOTONIC_USEC=")]
-                assert len(reloading) == 1, told
-                assert 0 < int(reloading[0].rsplit(b"=", 1)[1]) <= time.monotonic_ns() // 1000, told
+                notified = [b""]
+                while notified[-1] != b"READY=1":
+                    notified.append(manager.recv(4096))
+                reloading = [t for t in notified if t.startswith(b"RELOADING=1\nMONOTONIC_USEC=")]
+                assert len(reloading) == 1, notified
+                assert 0 < int(reloading[0].rsplit(b"=", 1)[1]) <= time.monotonic_ns() // 1000, notified
 
 
 def test_a_closed_terminal_ends_it(directory):
@@ -577,12 +579,12 @@ def test_a_closed_terminal_ends_it(directory):
     if child == 0:
         os.execv(running.PROGRAM, [running.PROGRAM, "--config", path])
     try:
-        said = b""
-        while b"fresh parameters" not in said:
-            said += os.read(terminal, 4096)
+        output = b""
+        while b"fresh parameters" not in output:
+            output += os.read(terminal, 4096)
         os.kill(child, signal.SIGHUP)
-        while b"reloaded the configuration" not in said:
-            said += os.read(terminal, 4096)
+        while b"reloaded the configuration" not in output:
+            output += os.read(terminal, 4096)
         os.close(terminal)
         ended = time.monotonic() + LIMIT
         while (result := os.waitpid(child, os.WNOHANG)) == (0, 0):

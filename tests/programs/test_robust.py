@@ -1,10 +1,8 @@
 #!/usr/bin/python3
-"""Garbage on every socket of a running daemon: it continues, answers, and learns what it would have
-learned without.
-
-RUNNEL_FUZZ_MESSAGES is how many messages each socket gets; when unset 100,000 of a build with
-sanitizers, which see what others do not, and else 3000. The seed is fixed, so that a failure
-happens again."""
+"""Invalid data on every socket of a running daemon: it continues, answers, and learns the same.
+RUNNEL_FUZZ_MESSAGES sets the number of messages for each socket. The default is 100,000 with
+sanitizers, which detect more errors, and 3000 without. The seed is fixed, so that failures can be
+repeated."""
 import contextlib
 import json
 import os
@@ -58,7 +56,7 @@ class Daemon(running.Daemon):
         self.feeder.send_multipart(frames)
 
     def settle(self, *counters, count):
-        """Wait until the counters of the status add up to `count`."""
+        """Waits until the counters of the status add up to `count`."""
         before = deadline = -1
         while True:
             status = self.ask("status")
@@ -95,7 +93,7 @@ def header(flags=0, epoch=0, sequence=0, when=0.0, version=1, reserved=0):
 
 
 def good_example(number):
-    """The examples that both daemons learn: two streams, several steps, ends, targets missing."""
+    """Examples that both daemons learn: two streams, several steps, ends, missing targets."""
     r = random.Random(number)
     steps = r.choice((1, 1, 1, 2, 5))
     x = floats([r.uniform(-2, 2) for _ in range(steps * INPUTS)])
@@ -104,8 +102,8 @@ def good_example(number):
 
 
 def bad_example(r):
-    """A message that is no example, for one of all the reasons, and would do harm if it were: it
-    names a stream that is being learned, and asks for its end."""
+    """An invalid message, with each possible reason. If it were accepted it would do harm: it names
+    a learned stream and requests its end."""
     key, x, y, end = r.choice((b"a", b"b")), floats([1, 2, 3]), floats([1, 2]), header(flags=END)
     poison = floats([r.choice((float("inf"), float("-inf"), float("nan"))), 2, 3])
     return r.choice((
@@ -213,7 +211,7 @@ def fuzzed_request(r):
 
 
 def check_reply(frames):
-    """As it was asked: with its envelope, or without one."""
+    """The reply has an envelope if the request had one."""
     while b"" in frames:
         frames.pop(0)
     reply = json.loads(frames[0])
@@ -222,7 +220,7 @@ def check_reply(frames):
 
 
 def fuzz_control(daemon, dealer, r, count):
-    """Every request is answered once."""
+    """Every request gets one reply."""
     while count > 0:
         batch = [fuzzed_request(r) for _ in range(min(count, 20))]
         count -= len(batch)
@@ -279,7 +277,7 @@ def bad_examples_leave_no_trace(daemon, expected):
     status = daemon.settle("examples", "rejected", count=GOOD + bad)
     assert (status["examples"], status["rejected"]) == (GOOD, bad), status
     assert sum(status["rejected_by"].values()) == bad, status
-    assert daemon.export() == expected, "rejected examples changed what is learned"
+    assert daemon.export() == expected, "rejected examples changed the parameters"
     print(f"ok   {bad} bad examples among {GOOD} good ones leave no trace: "
           + ", ".join(f"{n} {reason}" for reason, n in sorted(status["rejected_by"].items())))
 
@@ -307,7 +305,7 @@ def garbage_on_every_socket(daemon):
 
 
 def abuse_connections(daemon):
-    """What is no ZeroMQ at all, and frames that are larger than any message may be."""
+    """Connections that do not speak ZeroMQ, and frames above the limit of messages."""
     r = random.Random(4)
     for name in ("examples", "statistics", "control"):
         for size in (1, 10, 64, 100000):
@@ -321,22 +319,22 @@ def abuse_connections(daemon):
         s = daemon.socket(kind, name)
         s.send_multipart(frames)
         s.close(linger=1000)
-    for _ in range(50):  # peers that leave in the midst of a request, or without reading the reply
+    for _ in range(50):  # clients that leave within a request, or without reading the reply
         s = daemon.socket(zmq.DEALER, "control")
         s.send_multipart([b"", b'{"command": "export"}'])
         s.close(linger=r.choice((0, 100)))
     daemon.ask("status")
-    print("ok   connections that break the protocol or leave halfway harm no other")
+    print("ok   connections that break the protocol or leave early do not affect others")
 
 
 def still_learns_the_same(daemon, expected):
     for key, value in (("learning.optimizer.rate", 0.01), ("learning.clip", 1.0)):
-        daemon.ask("set", key=key, value=value)  # a reset leaves them as they were set
+        daemon.ask("set", key=key, value=value)  # a reset keeps these settings
     daemon.ask("reset")
     for number in range(GOOD):
         daemon.feed(good_example(number))
     daemon.settle("examples", count=GOOD)
-    assert daemon.export() == expected, "garbage changed what is learned after a reset"
+    assert daemon.export() == expected, "invalid data changed the parameters after a reset"
     print("ok   after a reset it learns the same, bit for bit")
 
 
@@ -346,7 +344,7 @@ def still_publishes(daemon):
     topic, body = daemon.next_message(subscriber)
     assert topic == b"status" and json.loads(body)["name"] == "robust"
     subscriber.close()
-    print("ok   a new subscriber is sent the status")
+    print("ok   a new subscriber gets the status")
 
 
 def main():
@@ -358,7 +356,7 @@ def main():
         still_learns_the_same(daemon, expected)
         still_publishes(daemon)
         daemon.stop()
-        print("ok   exit 0 on SIGTERM, nothing from a sanitizer")
+        print("ok   exit 0 on SIGTERM, no report of a sanitizer")
 
 
 if __name__ == "__main__":

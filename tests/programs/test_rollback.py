@@ -13,7 +13,7 @@ from recovery import EXAMPLE, Entry, feed, fresh, message, read_journal, start, 
 
 np = recovery.np
 
-ATTEMPTS = 14  # to kill it
+ATTEMPTS = 14  # that kills it
 FEW = dict(checkpoint=0, journal="{keep: all}")
 
 
@@ -127,7 +127,7 @@ def test_back_to_nothing():
 def test_without_a_stream_and_since_a_time():
     with fresh() as directory, start(directory, **FEW) as daemon:
         feed(daemon, good("sensor", 60))
-        feed(daemon, good("changed", 60))  # it was good once
+        feed(daemon, good("changed", 60))  # it was valid once
         daemon.ask("checkpoint")
         time.sleep(0.01)
         since = time.time()
@@ -140,10 +140,10 @@ def test_without_a_stream_and_since_a_time():
         assert (reply["left_out"], reply["after"], reply["first"]) == (30, 120, 131), reply
         messages = good("sensor", 60) + good("changed", 60) + good("sensor", 20, 60)
         same(daemon, messages)
-        reply = daemon.ask("rollback", without=["changed"])  # all of it
+        reply = daemon.ask("rollback", without=["changed"])  # the whole journal
         assert (reply["left_out"], reply["restored"]) == (60, 0), reply
         same(daemon, good("sensor", 80))
-        feed(daemon, good("changed", 5, 90))  # that which comes later is learned
+        feed(daemon, good("changed", 5, 90))  # later examples are learned
         restarted(daemon)
         same(daemon, good("sensor", 80) + good("changed", 5, 90))
 
@@ -208,7 +208,7 @@ def test_event():
     with fresh() as directory, start(directory, **FEW) as daemon, \
             daemon.socket(zmq.SUB, "statistics") as events:
         events.subscribe(b"event")
-        daemon.next_message(events)  # started: the subscription is there
+        daemon.next_message(events)  # `started` confirms the subscription
         feed(daemon, good("sensor", 20))
         daemon.ask("rollback", to=15)
         while (event := json.loads(daemon.next_message(events)[1]))["kind"] != "rollback":
@@ -232,7 +232,7 @@ def test_killed_again_and_again():
         for attempt in range(ATTEMPTS):
             if not left:
                 break
-            n = r.choice(left) if attempt else 0  # the first goes back furthest
+            n = r.choice(left) if attempt else 0  # the first goes back the furthest
             old, begun = daemon.export(), time.monotonic()
             with daemon.socket(zmq.REQ, "control") as socket:
                 socket.send_json({"command": "rollback", "spans": [poisons[n][:2]]})
@@ -242,7 +242,7 @@ def test_killed_again_and_again():
                 else:
                     time.sleep(r.uniform(0, 1.5 * taken))
             daemon.end(signal.SIGKILL)
-            for _ in range(r.choice((0, 1, 2))):  # while it starts
+            for _ in range(r.choice((0, 1, 2))):  # during its start
                 daemon.log.close()
                 daemon.start()
                 time.sleep(r.uniform(0, 2 * taken))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Learning rules (docs/explanation/rules.md) as a user has them: rtrl learns what tbptt learns with a window over the
-whole sequence; a daemon that is killed resumes with the same bits; members with rules of their own."""
+"""Learning rules (docs/explanation/rules.md): rtrl learns the same as tbptt with a window over the
+whole sequence. A killed daemon resumes with the same bits, and members may have separate rules."""
 import pathlib
 import random
 import signal
@@ -13,7 +13,7 @@ from running import Daemon, messages, subscribe, wait_learned
 
 SIZE, LENGTH, SEQUENCES = 3, 7, 40
 END = struct.pack("<BBHIQd", 1, 1, 0, 0, 0, 0.0)
-# Sums in another order: what remains of it after some updates.
+# Another order of sums: the largest difference after some updates.
 TOLERANCE = 1e-4
 
 
@@ -33,7 +33,7 @@ state: {{directory: {directory}/state, checkpoint: {{examples: 50, seconds: 0}}}
 
 
 def sequences(count=SEQUENCES, length=LENGTH):
-    """Examples of several streams side by side, each of which ends now and then."""
+    """Interleaved examples of several streams, whose sequences end now and then."""
     rng = random.Random(5)
     for _ in range(count):
         for key in (b"a", b"b"):
@@ -44,16 +44,16 @@ def sequences(count=SEQUENCES, length=LENGTH):
 
 
 def learn(directory, learning, examples, **other):
-    """Losses of all scored examples, and the parameters."""
+    """The losses of all scored examples, and the parameters."""
     directory = pathlib.Path(directory, str(len(list(pathlib.Path(directory).iterdir()))))
     directory.mkdir()
     with Daemon(directory, configuration(directory, learning, **other)) as daemon:
-        heard = subscribe(daemon, (b"loss",))
+        subscriber = subscribe(daemon, (b"loss",))
         feeder = daemon.socket(zmq.PUSH, "examples")
         for message in examples:
             feeder.send_multipart(message)
         wait_learned(daemon, len(examples))
-        losses = [m["loss"] for m in messages(daemon, heard, b"loss", len(examples))]
+        losses = [m["loss"] for m in messages(daemon, subscriber, b"loss", len(examples))]
         exported = daemon.export()
         assert daemon.end() == 0
     return losses, exported
@@ -66,8 +66,8 @@ def floats(exported):
 
 
 def test_whole_sequences(directory):
-    """One update at a sequence's end: nothing is truncated, and both have the same gradient. A stride
-    within the sequence makes them differ, since a window forgets."""
+    """With one update at the end of a sequence nothing is truncated, and both rules have the same
+    gradient. With a stride within the sequence they differ, since a window forgets."""
     examples = list(sequences())
     whole = f"stride: {LENGTH}, window: {LENGTH}"
     horizons = ", ahead: [1, 3], relative: true"
@@ -85,7 +85,7 @@ def test_whole_sequences(directory):
 
 
 def feed(daemon, messages_, learned):
-    """Send them, and wait until so many are learned and cannot be lost."""
+    """Sends examples, and waits until they are learned and durable."""
     feeder = daemon.socket(zmq.PUSH, "examples")
     for message in messages_:
         feeder.send_multipart(message)
@@ -94,8 +94,8 @@ def feed(daemon, messages_, learned):
 
 
 def test_killed(directory):
-    """What a rule keeps of a stream is in checkpoints: killed and started again, the same bits."""
-    examples = [m for m in sequences(3, 60) if len(m) == 2]  # streams that do not end
+    """Checkpoints contain the state of a rule: a killed daemon resumes with the same bits."""
+    examples = [m for m in sequences(3, 60) if len(m) == 2]  # streams without an end
     for rule, cell in RULES:
         found = []
         for kills in (False, True):
@@ -115,7 +115,7 @@ def test_killed(directory):
 
 
 def test_members(directory):
-    """Each member has the rule that it sets, and the bits that it has alone."""
+    """Each member has its configured rule, and the bits that it has alone."""
     examples = [[b"a", struct.pack("<f", (n * n % 17) / 17)] for n in range(120)]
     exported = {}
     for members in ("one", "both"):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""tools/figures/scale: what it simulates agrees with what is known in closed form (queues, hashing, LRU,
-take-overs), nothing is lost or learned twice, and the same seed prints the same tables."""
+"""Tests tools/figures/scale: its simulation agrees with closed forms (queues, hashing, LRU,
+take-overs), nothing is lost or learned twice, and a seed always prints the same tables."""
 import collections
 import dataclasses
 import hashlib
@@ -27,13 +27,13 @@ import scale_model  # noqa: E402  pylint: disable=wrong-import-position,import-e
 import scale_plan  # noqa: E402  pylint: disable=wrong-import-position,import-error
 import scale_redis  # noqa: E402  pylint: disable=wrong-import-position,import-error
 
-LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 300  # seconds: only ends a test that hangs
 STEP, US = scale_fleet.STEP, scale_model.US
 COSTS = scale_model.read_costs()
 
 
 def small(**changes):
-    """A fleet of ten daemons, a tenth of what they could learn."""
+    """A fleet of ten daemons at a tenth of their capacity."""
     plan = scale_plan.Plan(daemons=10, partitions=160, keys=100000, rate=1e5, shards=2, publish=20)
     return dataclasses.replace(plan, **changes)
 
@@ -46,7 +46,7 @@ def fleet_of(plan, cost=None, spare=0, noise=True):
 
 
 def test_hashes():
-    """The vectors of FNV's authors, and blocks of keys as one by one."""
+    """The vectors of FNV's authors; blocks of keys have the same hashes as single keys."""
     for text, value in (("", 0xCBF29CE484222325), ("a", 0xAF63DC4C8601EC8C),
                         ("foobar", 0x85944171F73967E8)):
         assert scale_model.fnv1a(text) == value, text
@@ -58,9 +58,9 @@ def test_hashes():
 
 
 def test_balls_in_bins():
-    """The fullest of n partitions with m keys: m/n + sqrt(2 m/n ln n), but for lower terms (Raab and Steger,
-    1998). Keys and hash are fixed, so that nothing here is random. Keys that are numbered are shared out
-    more evenly, never less."""
+    """The fullest of n partitions with m keys: m/n + sqrt(2 m/n ln n) without lower terms (Raab and
+    Steger, 1998). Keys and hash are fixed, so the result is always the same. Numbered keys are
+    distributed more evenly."""
     keys, partitions = 100000, 256
     mean = keys / partitions
     fullest = mean + numpy.sqrt(2 * mean * numpy.log(partitions))
@@ -71,7 +71,7 @@ def test_balls_in_bins():
     count, share = scale_model.shares(keys, [0.0, 0.8], partitions)
     assert count.sum() == keys and mean <= count.max() < fullest, count.max()
     assert numpy.allclose(share[0.0], count / keys)
-    # With a heavy tail the hottest key's partition is the hottest.
+    # With a heavy tail the partition of the hottest key is the hottest.
     top = 1 / (numpy.arange(1, keys + 1) ** -0.8).sum()
     assert abs(share[0.8].sum() - 1) < 1e-9 and share[0.8].max() > top
 
@@ -90,7 +90,7 @@ def test_rates_of_keys():
 
 
 def test_misses_of_an_lru():
-    """Che's approximation against an LRU that is played."""
+    """Che's approximation agrees with a simulated LRU."""
     keys, slots, examples = 2000, 400, 200000
     rates, number = scale_model.key_rates(keys, 0.8, 1.0)
     expected, _ = scale_model.misses(rates, number, slots)
@@ -111,8 +111,8 @@ def test_misses_of_an_lru():
 
 
 def test_a_queue_waits_as_long_as_it_must():
-    """M/D/1: Poisson's arrivals, each of the same length S, wait S u / (2 (1 - u)) on average, u the part of
-    the time in which the daemon is busy (500 daemons with a partition each). S is long beside a step."""
+    """M/D/1: Poisson arrivals of length S wait S u / (2 (1 - u)) on average, where u is the busy
+    share of the time (500 daemons with a partition each). S is much longer than a step."""
     service, daemons = 40 * STEP, 500
     for used in (0.3, 0.6):
         plan = small(daemons=daemons, partitions=daemons, keys=daemons, rate=daemons * used / service,
@@ -123,13 +123,14 @@ def test_a_queue_waits_as_long_as_it_must():
         for n in range(warm + steps):
             fleet.step()
             total += (fleet.come - fleet.learned).sum() if n >= warm else 0
-        # What waits as seconds of work is how long one that comes now waits.
+        # The waiting work in seconds is the waiting time of the next arrival.
         waited, expected = service * total / steps / daemons, service * used / (2 * (1 - used))
         assert abs(waited / expected - 1) < 0.1, (used, waited, expected)
 
 
 def test_a_queue_empties_as_fast_as_it_can():
-    """A daemon that stood still for P seconds, at `used` of its rate, has caught up P used / (1 - used) later."""
+    """A daemon that was stopped for P seconds, with the share `used` of its rate, has caught up P
+    used / (1 - used) later."""
     plan = small(daemons=1, partitions=1, keys=1, rate=1000.0, shards=1, publish=1e9)
     for used in (0.25, 0.5, 0.8):
         cost = dataclasses.replace(scale_model.cost_of(COSTS, "gru64"), learn=used * US / plan.rate)
@@ -140,12 +141,13 @@ def test_a_queue_empties_as_fast_as_it_can():
         most = max(look["lag_max"] for look in looks)
         ended = max(look["time"] for look in looks if look["lag_max"] > STEP) - 15
         assert abs(most - 5) <= 2 * STEP, (used, most)
-        # Until it is a step late.
+        # Until the delay is one step.
         assert abs(ended - (5 - STEP) * used / (1 - used)) <= 3 * STEP, (used, ended)
 
 
 def test_nothing_is_lost_and_nothing_learned_twice():
-    """Whatever happens: what came was learned once or waits; each partition has one owner that lives."""
+    """After any events each message was learned once or waits, and each partition has one living
+    owner."""
     for changes in ({}, {"assign": "load"}, {"read": "changes", "publish": 5}, {"states": "changed"}, {"shards": 1}):
         plan = small(**changes)
         fleet = fleet_of(plan, spare=4)
@@ -168,13 +170,14 @@ def test_nothing_is_lost_and_nothing_learned_twice():
 
 
 def constant(path, name):
-    """NAME = 4, or #define NAME 0.2, in a file of the daemon's."""
+    """The value in NAME = 4, or #define NAME 0.2, in a file of the daemon."""
     text = (SOURCE / "src" / path).read_text(encoding="utf-8")
     return float(re.search(rf"\b{name}\b(?: =)? ([\d.]+)", text)[1])
 
 
 def test_the_simulation_does_what_the_daemon_does():
-    """What is set in the daemon, and how often it renews and looks: a fleet at rest asks that often."""
+    """The simulation uses the daemon's constants, and a fleet at rest sends as many queries as
+    their intervals imply."""
     each, most = (constant("cluster/fleet_link.h", f"FLEET_{name}") for name in ("RENEWALS_A_LEASE", "RENEWAL_MAX"))
     assert (scale_model.RENEWALS_A_LEASE, scale_plan.Plan().renewal) == (each, most)
     assert scale_model.MUCH * constant("cluster/shares.c", "MUCH") == 1
@@ -190,7 +193,7 @@ def test_the_simulation_does_what_the_daemon_does():
 
 
 def test_a_dead_daemon_is_replaced_after_its_lease():
-    """Its partitions stand still for what is left of its lease, a turn, and the reading of their states."""
+    """Its partitions stop for the rest of its lease, a turn, and the reading of their states."""
     plan = small()
     cost = scale_model.cost_of(COSTS, plan.network)
     fleet = fleet_of(plan, cost, noise=False)
@@ -209,7 +212,7 @@ def test_a_dead_daemon_is_replaced_after_its_lease():
     assert left <= most <= left + turn + work + 4 * STEP, (left, most, work)
     assert fleet.totals["taken_over"] == lost.sum() and fleet.totals["loaded"] == states
     assert abs(fleet.totals["down"] / cost.blob / states - 1) < 1e-3
-    # Replayed is what came to them since they were published.
+    # The messages since the states were published are replayed.
     assert 0 < fleet.replayed.sum() <= plan.publish * plan.rate / plan.daemons + 1
     assert (fleet.replayed[~lost] == 0).all()
 
@@ -224,7 +227,7 @@ def test_one_dies_and_only_its_partitions_move():
 
 
 def test_a_slow_redis_makes_the_living_look_dead():
-    """When all turns together take longer than a lease, leases end of daemons that live."""
+    """If all turns together take longer than a lease, leases of living daemons end."""
     cost = scale_model.cost_of(COSTS, "gru64")
     plan = small(read="all")
     for look, expected in ((0.1, False), (3.0, True)):  # seconds of Redis
@@ -232,7 +235,7 @@ def test_a_slow_redis_makes_the_living_look_dead():
         fleet = fleet_of(plan, slow)
         fleet.run(120, [(20, lambda f: f.kill([0]))])
         assert (fleet.totals["false_deaths"] > 0) == expected, (look, fleet.totals)
-    # What comes too late to take is refused, where one version counts for all.
+    # Late commits are rejected if one version counts for all.
     for read in "all", "changes":
         slow = dataclasses.replace(cost, look=0.2 * US / plan.partitions)
         fleet = fleet_of(dataclasses.replace(plan, read=read), slow)
@@ -242,7 +245,8 @@ def test_a_slow_redis_makes_the_living_look_dead():
 
 
 def test_averages():
-    """With equal loads nobody waits; else the fleet learns as fast as its slowest, or a lease long."""
+    """With equal loads no daemon waits. Otherwise the fleet learns at the rate of its slowest
+    daemon, or waits for a lease."""
     plan, cost = small(), scale_model.cost_of(COSTS, "gru64")
     rates = numpy.full(10, 1000.0)
     seconds, learned, inside, given = scale_model.averaging(plan, cost, rates, 5000)
@@ -258,7 +262,8 @@ def test_averages():
 
 
 def test_scripts_are_measured_as_they_are(directory):
-    """--measure calls the fleet's scripts with what they want, and has of them all that the simulation reads."""
+    """--measure calls the fleet's scripts with valid arguments, and measures everything that the
+    simulation uses."""
     brokers.need("redis")
     with scale_redis.Redis(directory) as server:
         made = scale_redis.leases(server, daemons=25, partitions=400)
@@ -271,10 +276,10 @@ def test_the_same_seed_prints_the_same():
     words = [sys.executable, FIGURES / "scale", "--daemons", "20", "--keys", "200000", "--rate", "2e5",
              "--partitions", "256", "--shards", "2", "--seconds", "40", "--parts", ",".join(parts)]
 
-    def told():
+    def output():
         return subprocess.run(words, text=True, stdout=subprocess.PIPE, timeout=LIMIT, check=True).stdout
-    first = told()
-    assert told() == first
+    first = output()
+    assert output() == first
     for part in parts:
         assert f"{part}\n\n| " in first, part
     assert " nan " not in first and " inf " not in first, first

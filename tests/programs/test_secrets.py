@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Passwords in arguments: not in what programs print, and not for as long as they run in the arguments that
-everybody on the machine may read."""
+"""Passwords in arguments: programs do not print them, and remove them from their arguments, which
+all users of the machine can read."""
 import pathlib
 import subprocess
 import time
@@ -17,7 +17,7 @@ def tool(name):
 
 
 def test_arguments(directory):
-    """The program has them, and the list of processes does not."""
+    """The program gets them, and the list of processes does not contain them."""
     for secret in f"redis://me:{SECRET}@host:1", f"redis://:{SECRET}@host", f"ssl.key.pem={SECRET}", \
             f"nats://{SECRET}@host:4222", f"user@host/sasl.password={SECRET}", f"http://host:1/?password={SECRET}", \
             f"publish.settings=[sasl.password={SECRET}]":
@@ -33,7 +33,7 @@ def test_arguments(directory):
 
 
 def test_errors(directory):
-    """Of overrides that are wrong, and of settings in a file."""
+    """Errors of invalid overrides, and of settings in a file."""
     path = directory / "config.yaml"
     path.write_text("name: secrets\nmodel: {input: {kind: real, size: 1}, layers: [{cell: gru, size: 1}],"
                     " output: {loss: squared, size: 1, target: next}}\n", encoding="utf-8")

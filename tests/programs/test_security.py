@@ -154,7 +154,7 @@ def test_programs_with_keys(directory):
             status = daemon.tool("runnel-ctl", "control", "--json", "status", key=daemon.mine.file)
         security = json.loads(status.stdout)["security"]
         assert security == {"key": daemon.server.public.decode(), "refused": 0, "refused_by": {}}
-        for pair in daemon.mine, daemon.yours:  # the key itself is as good as its file
+        for pair in daemon.mine, daemon.yours:  # the key itself is as secret as its file
             watched = daemon.tool("runnel-watch", "statistics", "--topic", "status", "--count", 1,
                                   key=pair.file, server=daemon.server.public.decode())
             assert watched.returncode == 0 and "guarded" in watched.stdout, watched
@@ -183,14 +183,14 @@ def test_programs_that_are_refused(directory):
         assert wrong.returncode == UNAVAILABLE and "is not its public key" in wrong.stderr, wrong
         tries = daemon.ask("status")["security"]["refused_by"]["wrong_key"]
         assert tries <= 30, tries  # in 5 s: less often once the reason is known
-        # Allowed in one room is not allowed in the other.
+        # A key allowed on one socket is not allowed on the other.
         fed = daemon.tool("runnel-feed", "examples", "synth", "sine", "--count", 1,
                           key=daemon.yours.file)
         assert fed.returncode == 0, fed
         done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
         assert done.returncode == UNAVAILABLE and "denies access to this key" in done.stderr, done
         counted = daemon.ask("status")["security"]["refused_by"]
-        # A tool that is busy may have tried again before it hears why.
+        # A busy tool may have retried before it gets the reason.
         assert counted["unknown_key"] >= 4 and counted["wrong_key"] >= 1, counted
 
 
@@ -201,9 +201,9 @@ def test_watchers_with_a_wrong_key(directory):
                  Pair(directory, "stranger").public_file]
         path, reason = directory / "said", "is not its public key"
         daemon.ask("status")  # it listens
-        with open(path, "w", encoding="utf-8") as said:
+        with open(path, "w", encoding="utf-8") as output:
             watch = subprocess.Popen([str(word) for word in (BUILD / "runnel-watch", *wrong)],
-                                     stdout=said, stderr=said)
+                                     stdout=output, stderr=output)
             daemon.until(lambda: daemon.ask("status")["security"]["refused"] >= 4)
             daemon.until(lambda: reason in path.read_text(encoding="utf-8"))
             began, before = time.monotonic(), daemon.ask("status")["security"]["refused"]
@@ -238,8 +238,8 @@ def test_the_reason_comes_first(directory):
             for _ in range(5):
                 plain = run(*words)
                 assert plain.returncode == UNAVAILABLE, plain
-                said = [line for line in plain.stderr.splitlines() if "waiting for" not in line]
-                assert all("requires keys" in line for line in said), plain
+                lines = [line for line in plain.stderr.splitlines() if "waiting for" not in line]
+                assert all("requires keys" in line for line in lines), plain
             asked = run("runnel-ctl", "--connect", daemon.endpoint("control"), "status")
             assert asked.returncode == UNAVAILABLE and "requires keys" in asked.stderr, asked
             assert len(asked.stderr.splitlines()) == 1, asked
@@ -289,8 +289,8 @@ def test_revoked(directory):
         for name in everything:
             daemon.write_list(directory, name, [daemon.mine])
         daemon.hang_up()
-        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-        assert told["cut_off"] >= 3, told
+        reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert reported["cut_off"] >= 3, reported
         # All of them reconnect and are rejected.
         shut = set()
         while shut != set(everything):
@@ -301,7 +301,8 @@ def test_revoked(directory):
         taken = daemon.ask("status")["examples"]
         for sender, message in ((control, b'{"command": "shutdown"}'),
                                 (feeder, b'{"stream": "a", "x": [2]}')):
-            with contextlib.suppress(zmq.Again):  # which of them libzmq still takes depends on time
+            # the set of clients that libzmq still accepts depends on time
+            with contextlib.suppress(zmq.Again):
                 sender.send(message, zmq.DONTWAIT)
         for _ in range(3):
             daemon.ask("pause")
@@ -355,15 +356,15 @@ def test_streams_of_a_client(directory):
             status = daemon.ask("status")
             assert status["rejected_by"] == {"not_allowed": refused_}, status["rejected_by"]
             daemon.until(lambda d=daemon, n=taken: d.ask("status")["examples"] == n)
-            told = daemon.event(events, lambda e: e["kind"] == "rejected")
-            assert "not_allowed" in told["text"] and "its client 'yours'" in told["text"], told
-            assert daemon.yours.public.decode() in told["text"], told
-            assert "may send only 'host-*,pump-7'" in told["text"], told
+            reported = daemon.event(events, lambda e: e["kind"] == "rejected")
+            assert "not_allowed" in reported["text"] and "its client 'yours'" in reported["text"], reported
+            assert daemon.yours.public.decode() in reported["text"], reported
+            assert "may send only 'host-*,pump-7'" in reported["text"], reported
             # After a change of the line the same connection may send another stream.
             daemon.write_list(below, "examples", [daemon.mine, daemon.yours], "pump-70")
             daemon.hang_up()
-            told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-            assert told["cut_off"] == 0, told
+            reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+            assert reported["cut_off"] == 0, reported
             yours.send_multipart(sent(b"pump-70", 1, 2))
             daemon.until(lambda d=daemon, n=taken: d.ask("status")["examples"] == n + 1)
 
@@ -374,7 +375,7 @@ def test_lists_of_streams_that_are_refused(directory):
     config.write_text(CONFIG.format(directory, allow="examples: a.keys",
                                     examples=f"ipc://{directory}/examples"))
     key, other = (Pair(directory, name).public.decode() for name in ("one", "two"))
-    for line, says in [("pump streams=", "a.keys:2: expected"), ("pump streams=a,,b", "a.keys:2: expected"),
+    for line, expected in [("pump streams=", "a.keys:2: expected"), ("pump streams=a,,b", "a.keys:2: expected"),
                        ("pump streams=a*b", "at the end of a name"), ("pump streams=**", "at the end of a name"),
                        ("pump stream=a", "expected one streams="),
                        ("pump streams=a streams=b", "expected one streams="),
@@ -383,8 +384,8 @@ def test_lists_of_streams_that_are_refused(directory):
                        (f"pump\n{key} again", None)]:
         keys.write_text(f"{other} two\n{key} {line}\n")
         done = run("runneld", "--check-config", "--config", config)
-        assert done.returncode == (CONFIGURATION if says else 0), (line, done)
-        assert not says or says in done.stderr, (line, done)
+        assert done.returncode == (CONFIGURATION if expected else 0), (line, done)
+        assert not expected or expected in done.stderr, (line, done)
 
 
 def test_lists_that_others_could_replace(directory):
@@ -436,9 +437,9 @@ def test_quota_of_requests(directory):
         refusals = [r["error"] for r in replies if not r["ok"]]
         assert replies[0]["ok"] and refusals
         assert all("security.quota.requests" in text for text in refusals), refusals[0]
-        told = daemon.event(events, refused("quota_requests", "control", daemon.yours))
-        assert "request" in told["text"], told
-        # One after another too, as a REQ does: a daemon that polls for each has to know whose it is.
+        reported = daemon.event(events, refused("quota_requests", "control", daemon.yours))
+        assert "request" in reported["text"], reported
+        # One after another too, as a REQ does: the daemon has to assign each of them to its key.
         begin = time.monotonic()
         answered = sum(r["ok"] for r in ask_often(daemon, daemon.yours, 80, 1))
         assert answered <= 20 * (2 + time.monotonic() - begin), answered
@@ -471,8 +472,8 @@ def test_quota_of_connections(directory):
             daemon.until(lambda n=number: status()["examples"] == n + 1)
         done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
         assert done.returncode == UNAVAILABLE and "security.quota.connections" in done.stderr, done
-        told = daemon.event(events, refused("quota_connections", "control", daemon.yours))
-        assert "security.quota.connections" in told["text"], told
+        reported = daemon.event(events, refused("quota_connections", "control", daemon.yours))
+        assert "security.quota.connections" in reported["text"], reported
         assert status()["security"]["refused_by"]["quota_connections"] >= 1
         held.pop().close()
 
@@ -548,8 +549,8 @@ def test_quota_of_bytes(directory):
         daemon.until(lambda: monitor.poll(0), send_more)
         yours.disable_monitor()
         yours.close()
-        told = daemon.event(events, refused("quota_bytes", "examples"))
-        assert told["text"].startswith("ended ") and "security.quota.bytes" in told["text"], told
+        reported = daemon.event(events, refused("quota_bytes", "examples"))
+        assert reported["text"].startswith("ended ") and "security.quota.bytes" in reported["text"], reported
         status = daemon.ask("status")
         assert status["connections"]["ended_by"]["quota_bytes"] >= 1, status["connections"]
         mine.send(b'{"stream": "b", "x": [1]}')
@@ -570,14 +571,14 @@ def test_quota_of_what_waits(directory):
         senders = []
         for count, pair in (1, None), (2, daemon.yours), (3, daemon.yours):
             senders.append(mine if pair is None else daemon.socket(zmq.PUSH, "examples", pair))
-            senders[-1].send(example)  # one after the other: then it is clear whose they are
+            senders[-1].send(example)  # one after the other, so that their owner is clear
             daemon.until(lambda n=count: daemon.ask("status")["examples"] == n)
         daemon.ask("pause")
         for _ in range(25):  # 2.5 MB: no connection has more than 4
             for sender in senders:
                 sender.send(example)
-        told = daemon.event(events, refused("quota_waiting", "examples"))
-        assert "security.quota.waiting" in told["text"], told
+        reported = daemon.event(events, refused("quota_waiting", "examples"))
+        assert "security.quota.waiting" in reported["text"], reported
         assert daemon.ask("status")["connections"]["ended_by"]["quota_waiting"] == 1
         daemon.ask("resume")
         daemon.until(lambda: daemon.ask("status")["examples"] >= 3 + 25)
@@ -612,8 +613,8 @@ def test_quota_of_subscriptions(directory):
         more = daemon.socket(zmq.SUB, "statistics", daemon.yours)
         for length in range(1, 9):
             more.subscribe(b"prediction"[:length])
-        told = daemon.event(events, refused("quota_subscriptions", "statistics"))
-        assert "security.quota.subscriptions" in told["text"], told
+        reported = daemon.event(events, refused("quota_subscriptions", "statistics"))
+        assert "security.quota.subscriptions" in reported["text"], reported
         assert daemon.ask("status")["connections"]["ended_by"]["quota_subscriptions"] >= 1
 
 
@@ -622,15 +623,15 @@ def test_bad_lists_change_nothing(directory):
         events = daemon.listen()
         daemon.write_list(directory, "examples", [])
         bad = pathlib.Path(directory, "control.keys")
-        for text, mode, says in [("# nobody\nnonsense\n", 0o644, "control.keys:2: invalid key"),
+        for text, mode, expected in [("# nobody\nnonsense\n", 0o644, "control.keys:2: invalid key"),
                                  ("", 0o622, "can change it"), (None, 0, "cannot read the file")]:
             bad.unlink()
             if text is not None:
                 bad.write_text(text)
                 bad.chmod(mode)
             daemon.hang_up()
-            told = daemon.event(events, lambda e: e["kind"] == "reload_failed")
-            assert says in told["text"], told
+            reported = daemon.event(events, lambda e: e["kind"] == "reload_failed")
+            assert expected in reported["text"], reported
             if text is None:
                 bad.touch()
             done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
@@ -644,20 +645,20 @@ def test_a_bad_secret_changes_nothing(directory):
     with Guarded(directory, control=()) as daemon:
         events = daemon.listen()
         secret = daemon.server.file.read_text()
-        for change, says in [(lambda: daemon.server.file.chmod(0o644), "can read it"),
+        for change, expected in [(lambda: daemon.server.file.chmod(0o644), "can read it"),
                              (lambda: daemon.server.file.write_text("# none\n"), "no key found")]:
             change()
             daemon.write_list(directory, "control", [])
             daemon.hang_up()
-            told = daemon.event(events, lambda e: e["kind"] == "reload_failed")
-            assert "security.secret: " in told["text"] and says in told["text"], told
-            daemon.ask("status")  # the list that admits nobody was not taken
+            reported = daemon.event(events, lambda e: e["kind"] == "reload_failed")
+            assert "security.secret: " in reported["text"] and expected in reported["text"], reported
+            daemon.ask("status")  # the empty list was not applied
             daemon.server.file.chmod(0o600)
         daemon.server.file.write_text(secret)
         daemon.write_list(directory, "control", [daemon.mine])
         daemon.hang_up()
-        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-        assert "key" not in told, told
+        reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert "key" not in reported, reported
 
 
 def test_the_daemons_key_is_rotated(directory):
@@ -679,9 +680,9 @@ def test_the_daemons_key_is_rotated(directory):
             old, new = daemon.server, Pair(below, "second")
             new.file.replace(old.file)
             daemon.hang_up()
-            told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-            assert told["key"] == new.public.decode() and told["key"] in told["text"], told
-            assert told["cut_off"] >= 3, told
+            reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+            assert reported["key"] == new.public.decode() and reported["key"] in reported["text"], reported
+            assert reported["cut_off"] >= 3, reported
             # Only the new key is valid, at the same endpoints.
             daemon.server = new
             status = daemon.ask("status")
@@ -692,7 +693,7 @@ def test_the_daemons_key_is_rotated(directory):
             daemon.until(lambda d=daemon: d.ask("status")["examples"] == 2)
             assert daemon.listen()
             daemon.until(lambda d=daemon: d.ask("status")["security"]["refused_by"].get(
-                "wrong_key", 0) >= 3)  # those with the old one try again, in vain
+                "wrong_key", 0) >= 3)  # clients with the old key retry without success
             with contextlib.suppress(zmq.Again):
                 feeder.send(b'{"stream": "b", "x": [2]}', zmq.DONTWAIT)
             done = daemon.tool("runnel-ctl", "control", "--timeout", 2, "status",
@@ -731,7 +732,7 @@ def test_a_socket_that_cannot_be_bound_again(directory):
             assert f"{name}.bind: cannot bind ipc://{room}/socket" in daemon.text(), daemon.text()
 
 
-def test_what_waits_of_a_revoked_key(directory):
+def test_waiting_examples_of_a_revoked_key(directory):
     """Waiting examples of a revoked key are not learned."""
     with Guarded(directory, control=(), examples=("yours",)) as daemon:
         events = daemon.listen()
@@ -742,7 +743,7 @@ def test_what_waits_of_a_revoked_key(directory):
         daemon.ask("pause")
         for _ in range(50):
             feeder.send(b'{"stream": "a", "x": [2]}')
-        time.sleep(0.5)  # they come: what does not is not learned either
+        time.sleep(0.5)  # they arrive: messages that do not arrive are not learned either
         daemon.write_list(directory, "examples", [daemon.mine])
         daemon.hang_up()
         daemon.event(events, lambda e: e["kind"] == "reloaded")
@@ -762,14 +763,14 @@ def test_a_list_comes_and_goes(directory):
         daemon.write_list(directory, "control", [daemon.mine])
         daemon.path.write_text(everybody.replace("allow: {}", "allow: {control: control.keys}"))
         daemon.hang_up()
-        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-        assert told["changed"] == {"security.allow.control": f"{directory}/control.keys"}, told
-        assert told["cut_off"] >= 1, told
+        reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert reported["changed"] == {"security.allow.control": f"{directory}/control.keys"}, reported
+        assert reported["cut_off"] >= 1, reported
         daemon.event(events, refused("unknown_key", "control", daemon.yours))
         daemon.path.write_text(everybody)
         daemon.hang_up()
-        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
-        assert told["changed"] == {"security.allow.control": ""}, told
+        reported = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert reported["changed"] == {"security.allow.control": ""}, reported
         done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
         assert done.returncode == 0, done
 
@@ -801,7 +802,7 @@ def test_failures_are_announced(directory):
         while daemon.event(events, refused("wrong_key", "examples"))["address"] != "127.0.0.1":
             pass
         while daemon.event(events, refused("wrong_key", "examples"))["count"] == 1:
-            pass  # a second's failures are one announcement
+            pass  # the failures of a second are one event
         wrong.close()
         stranger = daemon.socket(zmq.REQ, "control", daemon.yours)
         event = daemon.event(events, refused("unknown_key", "control", daemon.yours))
@@ -837,10 +838,10 @@ def dumps_core(process):
 
 def test_no_core_has_a_key(directory):
     before = os.getcwd()
-    os.chdir(directory)  # where those that do dump leave it
+    os.chdir(directory)  # where programs that dump core leave it
     try:
         if not dumps_core(subprocess.Popen(["sleep", str(LIMIT)])):
-            print("no core dumps here: whether one would have a key is not looked at")
+            print("core dumps are disabled here: not searched for keys")
             return
         with Guarded(directory) as daemon:
             keys = ["--server-key", daemon.server.public_file]
@@ -864,11 +865,11 @@ def test_files_that_are_refused(directory):
     pair, other = Pair(directory, "daemon"), Pair(directory, "other")
     config = pathlib.Path(directory, "config.yaml")
 
-    def fails(says, allow=""):
+    def fails(expected, allow=""):
         config.write_text(CONFIG.format(directory, allow=allow,
                                         examples=f"ipc://{directory}/examples"))
         done = run("runneld", "--config", config)
-        assert done.returncode == CONFIGURATION and says in done.stderr, done
+        assert done.returncode == CONFIGURATION and expected in done.stderr, done
 
     for mode in 0o640, 0o604, 0o620, 0o660, 0o666:
         pair.file.chmod(mode)
@@ -887,7 +888,7 @@ def test_files_that_are_refused(directory):
     fails("not a regular file")
 
 
-def test_what_others_can_reach(directory):
+def test_exposed_sockets(directory):
     config = pathlib.Path(directory, "config.yaml")
     text = CONFIG.format(directory, allow="", examples="tcp://*:5570")
 
@@ -897,8 +898,8 @@ def test_what_others_can_reach(directory):
         return done.stderr
 
     config.write_text(text.replace("security:", "#"))
-    said = check(CONFIGURATION)
-    assert "config.yaml:8:" in said and "examples.bind" in said and "security.insecure" in said, said
+    output = check(CONFIGURATION)
+    assert "config.yaml:8:" in output and "examples.bind" in output and "security.insecure" in output, output
     check(0, "--set", "security.insecure=true")
     assert "daemon.secret: cannot read the file" in check(CONFIGURATION, "--set",
                                                     f"security.secret={directory}/daemon.secret")
@@ -907,8 +908,8 @@ def test_what_others_can_reach(directory):
     check(0, "--set", "examples.bind=tcp://127.0.0.1:5570")
     for name in "examples", "statistics", "control":
         nameless = "--set", "examples.bind=tcp://127.0.0.1:5570", "--set", f"{name}.bind=ipc://@runnel"
-        said = check(CONFIGURATION, *nameless)
-        assert f"{name}.bind: \"ipc://@runnel\" is an abstract socket" in said and "security.secret" in said, said
+        output = check(CONFIGURATION, *nameless)
+        assert f"{name}.bind: \"ipc://@runnel\" is an abstract socket" in output and "security.secret" in output, output
         check(0, *nameless, "--set", "security.insecure=true")
         check(0, *nameless, "--set", f"security.secret={directory}/daemon.secret")
     assert "control.bind" in check(CONFIGURATION, "--set", "security.insecure=false", "--set",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Skill from outside (docs/explanation/forecasts.md, "Skill"): the baseline of every loss is what a few lines of
-Python say it is, also after a restart, and skill is what follows from it."""
+"""Skill of a daemon (docs/explanation/forecasts.md, "Skill"): the baseline of every loss equals a
+short calculation in Python, also after a restart, and the skill follows from it."""
 import json
 import math
 import pathlib
@@ -21,7 +21,7 @@ except ImportError:
     raise SystemExit(77) from None
 
 EXAMPLES, STREAMS = 240, 2
-NEAR = 1e-6  # targets are float32 in the daemon
+NEAR = 1e-6  # the daemon's targets are float32
 
 
 def configuration(directory, model, every=100000, more=""):
@@ -48,7 +48,7 @@ learning: {{window: 4, stride: 4, optimizer: {{kind: adam, rate: 0.003}}, max_st
 
 
 def feed(daemon, rows):
-    """(stream, x, y): bytes, y b"" where there is none."""
+    """(stream, x, y) as bytes; y is b"" without a target."""
     with daemon.socket(zmq.PUSH, "examples") as feeder:
         feeder.setsockopt(zmq.LINGER, 1000 * running.LIMIT)
         for stream, x, y in rows:
@@ -56,7 +56,8 @@ def feed(daemon, rows):
 
 
 def figures(model, rows):
-    """What `status` says of all examples, and of the second half after a restart between the two."""
+    """Figures of `status` for all examples, and for the second half after a restart between the
+    halves."""
     half = len(rows) // 2
     with tempfile.TemporaryDirectory(prefix="skill-") as directory:
         with Daemon(directory, configuration(directory, model)) as daemon:
@@ -80,7 +81,7 @@ def near(found, expected):
 
 
 def check(model, rows, losses, nats):
-    """losses: what the baseline loses at each example, None where nothing is scored."""
+    """losses: the baseline's loss at each example, None if it is not scored."""
     whole, rest = figures(model, rows)
     for status, part in ((whole, losses), (rest, losses[len(rows) // 2:])):
         expected = np.mean([loss for loss in part if loss is not None])
@@ -105,7 +106,8 @@ def normal(error, squares, count):
 
 
 class Number:
-    """Baselines of one number of one stream: last value or mean, and the normal around it."""
+    """Baselines of one number in one stream: last value or mean, and the normal distribution around
+    it."""
 
     def __init__(self, last):
         self.last, self.value, self.seen, self.squares, self.errors = last, 0.0, 0, 0.0, 0
@@ -153,20 +155,20 @@ def test_columns(_):
         text = text.replace("statistics: {", "statistics: {predictions: true, ")
         with Daemon(directory, text) as daemon:
             daemon.ask("status")
-            with daemon.socket(zmq.SUB, "statistics") as heard:
-                heard.setsockopt(zmq.RCVHWM, 0)
-                heard.setsockopt(zmq.SUBSCRIBE, b"")
-                while daemon.next_message(heard)[0] != b"status":
+            with daemon.socket(zmq.SUB, "statistics") as subscriber:
+                subscriber.setsockopt(zmq.RCVHWM, 0)
+                subscriber.setsockopt(zmq.SUBSCRIBE, b"")
+                while daemon.next_message(subscriber)[0] != b"status":
                     continue
                 feed(daemon, [(b"a", row.tobytes(), b"") for row in x])
-                said = []
-                while len(said) < len(x):
-                    topic, body = daemon.next_message(heard)
+                forecasts = []
+                while len(forecasts) < len(x):
+                    topic, body = daemon.next_message(subscriber)
                     if topic == b"prediction":
-                        said.append(json.loads(body)["prediction"])
+                        forecasts.append(json.loads(body)["prediction"])
             columns = wait_learned(daemon, len(x))["columns"]
             assert daemon.end() == 0
-    error = np.array(said, float)[:-1] - x[1:]
+    error = np.array(forecasts, float)[:-1] - x[1:]
     changes = np.diff(x.astype(float), axis=0)
     for k, column in enumerate(columns):
         assert near(column["rmse"], math.sqrt(np.mean(error[:, k] ** 2))), column
@@ -175,7 +177,8 @@ def test_columns(_):
 
 
 def test_scaled_next(_):
-    """With scale: standard losses are of scaled values: the last one in its own scale."""
+    """With scale: standard, losses are of scaled values: the last value is scaled with its own
+    scale."""
     draw = np.random.default_rng(4)
     x = (np.cumsum(draw.normal(0, 1, EXAMPLES)) * 100 + 7).astype("<f4")
     z, losses = [], []
@@ -208,7 +211,7 @@ def test_gaussian_given(_):
 
 
 def test_ahead(_):
-    """Of each horizon the x of the step that predicted, so many steps before."""
+    """The target of each horizon is the x of the step that predicted it."""
     draw = np.random.default_rng(14)
     x = np.cumsum(draw.normal(0, 1, EXAMPLES)).astype("<f4")
     values = x.astype(float)
@@ -220,15 +223,15 @@ def test_ahead(_):
 
 
 def test_relative(_):
-    """What a network's targets are relative to changes nothing of what they are."""
+    """`relative` does not change the targets themselves."""
     rows = numbers(15)
     model = plain("squared", "next").replace("target: next", "target: next, relative: true")
     check(model, [(s, x.tobytes(), b"") for s, x in rows], numbers_losses(rows, False, True), False)
 
 
 def test_scaled_targets(_):
-    """Given targets that are scaled, over all streams: a stream's mean so far as the prediction was
-    scaled, by the targets before, and the target with itself among them."""
+    """Given targets are scaled over all streams. The mean of a stream is scaled as its prediction,
+    with previous targets; the target is scaled with itself included."""
     draw = np.random.default_rng(16)
     y = (draw.normal(0, 3, EXAMPLES) + np.where(np.arange(EXAMPLES) % 2, 50, 60)).astype("<f4")
 
@@ -248,7 +251,7 @@ def test_scaled_targets(_):
 
 
 def test_later(_):
-    """Labels that come two examples later, in order: the mean of those that have come."""
+    """Labels arrive two examples later, in order: the mean of those that have arrived."""
     draw = np.random.default_rng(17)
     y = draw.normal(5, 2, (60, 1)).astype("<f4")
     losses, number = [], Number(False)
@@ -322,7 +325,7 @@ def test_bernoulli(_):
 
 
 def test_mixture(_):
-    """It has none."""
+    """A mixture has no baseline."""
     draw = np.random.default_rng(9)
     rows = [(b"a", draw.normal(0, 1, 3).astype("<f4").tobytes(),
              np.append(draw.normal(0, 1, 2), 0).astype("<f4").tobytes()) for _ in range(50)]
@@ -336,7 +339,7 @@ def test_mixture(_):
 
 
 def test_forecast(_):
-    """The last value is an expert, too; a column's skill is in its own units."""
+    """The last value is also an expert; the skill of a column is in original units."""
     draw = np.random.default_rng(10)
     x = np.sin(np.arange(EXAMPLES)[:, None] * [0.5, 0.3]) * [1, 400]
     x = (x + draw.normal(0, 0.05, x.shape) * [1, 400]).astype("<f4")
@@ -357,22 +360,23 @@ learning: {max_streams: 2}
 
 
 def test_recent(_):
-    """Skill over the last tenth, about, of what was scored: here the stream turns into noise."""
+    """The recent skill covers about the last tenth of scored examples: here the stream becomes
+    noise."""
     draw, count = np.random.default_rng(11), 1500
     ids = np.where(np.arange(count) < 1350, np.arange(count) % 2, draw.integers(0, 2, count))
     with tempfile.TemporaryDirectory(prefix="skill-") as directory:
         model = plain("softmax", "next", "{kind: symbol, size: 4}", 4).replace("0.003", "0.03")
         with Daemon(directory, configuration(directory, model, every=1)) as daemon:
             daemon.ask("status")
-            with daemon.socket(zmq.SUB, "statistics") as heard:
-                heard.setsockopt(zmq.RCVHWM, 0)
-                heard.setsockopt(zmq.SUBSCRIBE, b"")
-                while daemon.next_message(heard)[0] != b"status":
+            with daemon.socket(zmq.SUB, "statistics") as subscriber:
+                subscriber.setsockopt(zmq.RCVHWM, 0)
+                subscriber.setsockopt(zmq.SUBSCRIBE, b"")
+                while daemon.next_message(subscriber)[0] != b"status":
                     continue
                 feed(daemon, [(b"a", struct.pack("<I", int(id_)), b"") for id_ in ids])
                 messages = []
                 while len(messages) < count:
-                    topic, body = daemon.next_message(heard)
+                    topic, body = daemon.next_message(subscriber)
                     if topic == b"loss":
                         messages.append(json.loads(body))
             assert daemon.end() == 0
@@ -389,7 +393,7 @@ def test_recent(_):
 
 
 def test_kill(_):
-    """A replay leads to the same baseline as no interruption."""
+    """A replay leads to the same baseline as an undisturbed run."""
     rows = numbers(12)
     fed = [(s, x.tobytes(), b"") for s, x in rows]
     found = []
@@ -404,7 +408,7 @@ def test_kill(_):
                 feed(daemon, fed[100:150])
                 wait_learned(daemon, 150)
                 if kill:
-                    daemon.ask("set", key="learning.clip", value=1)  # is answered when on disk
+                    daemon.ask("set", key="learning.clip", value=1)  # answered when on disk
                     daemon.process.send_signal(signal.SIGKILL)
                     daemon.process.wait()
                 else:
@@ -424,7 +428,7 @@ def test_kill(_):
 
 
 def test_older_checkpoint(_):
-    """A checkpoint that has no baseline is continued: counting begins there."""
+    """A checkpoint without a baseline can be continued: its count starts there."""
     rows = numbers(13, 0)
     fed = [(s, x.tobytes(), b"") for s, x in rows]
     with tempfile.TemporaryDirectory(prefix="skill-") as directory:
@@ -438,12 +442,12 @@ def test_older_checkpoint(_):
             status = wait_learned(daemon, len(fed))
             assert status["resumed"], daemon.text()
             assert daemon.end() == 0
-    later = numbers_losses(rows, False, True)[100 + STREAMS:]  # one target each is not known
+    later = numbers_losses(rows, False, True)[100 + STREAMS:]  # one target each is missing
     assert near(status["baseline"], np.mean(later)), status
 
 
 def without_baseline(path):
-    """As an earlier version would have written it."""
+    """A checkpoint as an earlier version wrote it."""
     import zlib
     blob = path.read_bytes()
     size, = struct.unpack("<Q", blob[:8])

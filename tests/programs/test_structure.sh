@@ -1,20 +1,20 @@
 #!/bin/sh
-# The rooms of the house (docs/explanation/design.md): who includes what, who ends the process, and that every
-# manual and every page that a page leads to is there.
+# The rooms of the sources (docs/explanation/design.md): their includes, and their ends of the process.
+# Every manual and every linked page must exist.
 set -u
 cd "${srcdir:-.}" || exit 99
 failures=0
 scratch=$(mktemp -d) || exit 99
 trap 'rm -rf "$scratch"' EXIT
 
-# wrong WHAT LINES: one failure for every line.
+# wrong WHAT LINES: reports each line as a failure.
 wrong() {
     [ -n "$2" ] || return 0
     printf '%s\n' "$2" | sed "s|^|$1: |"
     failures=$((failures + $(printf '%s\n' "$2" | wc -l)))
 }
 
-# sources: everything that is compiled, except tests.
+# sources: all compiled files except tests.
 find src kernels streams tools -name '*.[ch]' -o -name '*.def' -o -name '*.cu' -o -name '*.cuh' | sort >"$scratch/sources"
 sources() {
     cat "$scratch/sources"
@@ -25,10 +25,10 @@ find src kernels streams tools -type f >"$scratch/there"
 sources | xargs grep -oE '^[[:space:]]*#[[:space:]]*include[[:space:]]*(<[^>]*>|"[^"]*")' /dev/null |
     sed 's/:[[:space:]]*#[[:space:]]*include[[:space:]]*/ /' >"$scratch/includes"
 
-# From the top down (src/rooms): a room includes only what its line allows, which is below it; an arrow that goes up
-# is listed with its reason, and there. The last line printed has the numbers.
+# Each room includes only the rooms in its line of src/rooms, which are below it. An include of a
+# higher room must be listed with a reason, and must exist. The last line of output has the numbers.
 cat >"$scratch/arrows.awk" <<'END'
-# The room of a file: the longest line that holds it; FOLDER/* is each folder there without a line of its own.
+# The room of a file: the longest matching line. FOLDER/* matches each folder without its own line.
 function room_of(file, best, i, folder) {
     for (i = 1; i <= rooms; i++) {
         folder = room[i]
@@ -103,12 +103,12 @@ grep -q '^src/' src/rooms || wrong 'without rooms' src/rooms
 awk -f tools/tables/rooms.awk src/rooms docs/explanation/design.md | cmp -s - docs/explanation/design.md ||
     wrong 'not as in src/rooms: run make documents' docs/explanation/design.md
 
-# Calls likewise: what a room's library leaves undefined, no library of a room above it defines.
+# The same for calls: no library of a higher room defines an undefined symbol of a room's library.
 libraries=$(sed -n 's/^kernels .*/cpu/p; s/^src\/\([a-z]*\) .*/\1/p' src/rooms |
     while read -r name; do
         [ ! -f "${builddir:-.}/lib$name.a" ] || echo "$name"
     done)
-wrong 'calls what is above it' "$(for room in $libraries; do
+wrong 'calls a higher room' "$(for room in $libraries; do
     nm -g "${builddir:-.}/lib$room.a" | sed "s/^/$room /"
 done | awk -v order="$(echo "$libraries" | tr '\n' ' ')" '
     BEGIN { n = split(order, names, " "); for (i = 1; i <= n; i++) level[names[i]] = i }
@@ -122,9 +122,9 @@ done | awk -v order="$(echo "$libraries" | tr '\n' ' ')" '
         }
     }')"
 
-# The daemon's room: parts that stand one above the other (src/daemon/parts.h), each of which uses
-# only those before it. What a part has is declared in its own .c: no other can write it. What all
-# share is written by the file that opens it.
+# The daemon's room consists of ordered parts (src/daemon/parts.h), and each uses only earlier ones. The
+# data of a part is declared in its own .c, so that no other part can write it. Only the file that
+# opens shared data writes it.
 wrong 'uses a part above it' "$(awk -v order='announce run observe journalling checkpoints settings learning feedback moving left_out replay rollback abnormal take commands daemon' '
     BEGIN { n = split(order, names, " "); for (i = 1; i <= n; i++) level[names[i]] = i }
     {
@@ -138,7 +138,7 @@ wrong 'uses a part above it' "$(awk -v order='announce run observe journalling c
     }' "$scratch/includes")"
 wrong 'declared where others can write it' "$(
     grep -nE '^struct (announcer|alarms|run|figures|journalling|checkpoints|settings|moving) \{' src/daemon/*.h)"
-wrong 'writes what another file owns' "$(grep -noE \
+wrong 'writes data of another file' "$(grep -noE \
     'daemon->[a-z_]+ (=|[-+|&]=) |&daemon->[a-z_]+|(\+\+|--)daemon->[a-z_]+|daemon->[a-z_]+(\+\+|--)' \
     src/daemon/*.c | awk '
     BEGIN {
@@ -162,7 +162,7 @@ wrong 'writes what another file owns' "$(grep -noE \
             print
     }')"
 
-# Of the tests, only the runtime that stands for CUDA's own (tests/hostcuda), and its tests.
+# Of the tests, only the replacement of CUDA's runtime (tests/hostcuda) and its tests.
 wrong 'a CUDA header outside of kernels/cuda' "$({
     sources
     find tests -name '*.[ch]' -o -name '*.cpp'
@@ -170,33 +170,34 @@ wrong 'a CUDA header outside of kernels/cuda' "$({
     xargs grep -nE '#[[:space:]]*include[[:space:]]*[<"](cuda|cublas|curand|nvml|nvrtc|cooperative_groups)' |
     grep -vF 'cuda_module.h"')"
 
-# A kernel without it is compiled for 1,024 threads, and spills registers, or gets more than its block fits in.
+# Otherwise a kernel is compiled for 1,024 threads: it spills registers, or its block does not fit.
 wrong 'a kernel without __launch_bounds__' "$(grep -n '__global__ ' kernels/cuda/*.cu kernels/cuda/*.cuh |
     grep -vF '__launch_bounds__(')"
 
-# The tests' runtime knows no shared memory but what a launch asks for.
+# The tests' runtime supports only the shared memory that a launch requests.
 wrong 'a static __shared__ variable' "$(grep -n '__shared__' kernels/cuda/*.cu kernels/cuda/*.cuh |
     grep -vF 'extern __shared__')"
 
-# automake finds these by name alone.
+# automake finds these headers only by their name.
 find kernels/cuda tests/hostcuda -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.h' >"$scratch/cuda"
 wrong 'not in Makefile.am' "$(tr -s ' \t' '\n\n' <Makefile.am | grep -vxFf - "$scratch/cuda")"
 
-# What a kind is stands in its own file: everybody else asks its description (kernels/kinds.h).
+# Only the file of a kind depends on the kind; all others use its description (kernels/kinds.h).
 wrong 'decides by the name of a kind' "$(find src kernels streams tools -type f |
     grep -vE '^kernels/(cells/|norms/|losses/|optimizers/|kinds\.)' |
     xargs grep -InE '\b(CELL|ACTIVATION|NORM|LOSS|OPTIMIZER)_[a-z]+\b')"
 
-# What inputs, targets and experts are is asked of the model, the configuration and the list of experts.
+# The kinds of inputs, targets and experts come from functions of the model, the configuration and the
+# list of experts.
 wrong 'decides by the name of a kind' "$(sources | grep -vE '^src/(model|config|forecast)/' |
     xargs grep -nE '\b(TARGET_(GIVEN|NEXT|LATER)|SCALE_(NONE|STANDARD|FORECAST)|INPUT_(REAL|SYMBOL)|COLUMN_(REAL|SYMBOL|CYCLE)|EXPERT_(last|ewma|lag|ar[0-9]+[a-z]*|abs[0-9]+))\b')"
 wrong 'decides by the type of a value' "$(sources | grep -vE '^src/(config/|documents)' | xargs grep -nE '&value_[a-z]+' /dev/null)"
 
-# A main returns its status. A child that failed to start a program has only _exit.
+# main returns its status. Only a child that failed to start a program calls _exit.
 wrong 'ends the process' "$(sources | grep -vE '^(src/(main|bench/bench)|streams/feed|tools/(watch/watch|ctl/ctl))\.c$' |
     xargs grep -nE '(^|[^_[:alnum:]])(exit|quick_exit|abort)[[:space:]]*\(')"
 
-# written FILE...: what people have written among those files and directories, not what was built.
+# written FILE...: those of the files and directories that are not built.
 written() {
     find "$@" -type f | grep -vE '/__pycache__/|\.(o|a|log|trs|dirstamp)$|/\.deps/'
 }
@@ -206,11 +207,11 @@ wrong 'left for later' "$(written README.md Makefile.am configure.ac .ci src ker
     docs conf | xargs grep -InwE "$words")"
 
 place='\.\./sha''red'
-wrong 'depends on what is no part of the project' "$(written src kernels streams tests conf |
+wrong 'depends on files outside of the project' "$(written src kernels streams tests conf |
     xargs grep -In "$place")"
 
-# Programs that tests start belong to listed packages (tools/setup.sh), to what those depend on, or to every
-# Debian. NVIDIA's are in no package of Debian; tests skip what needs them.
+# Programs that tests start belong to listed packages (tools/setup.sh), their dependencies, or every
+# Debian system. NVIDIA's are not in Debian: tests that need them are skipped.
 if command -v dpkg-query >/dev/null; then
     listed=$(sh tools/check --packages)
     # shellcheck disable=SC2086 # a list of words
@@ -234,8 +235,8 @@ if command -v dpkg-query >/dev/null; then
     done)"
 fi
 
-# Manuals: each that is installed exists, and each program has one.
-wrong 'in Makefile.am, but not there' "$(grep -o 'docs/man/[a-z.-]*\.[1-8]' Makefile.am |
+# Every installed manual exists, and every program has one.
+wrong 'in Makefile.am, but not found' "$(grep -o 'docs/man/[a-z.-]*\.[1-8]' Makefile.am |
     while read -r page; do [ -f "$page" ] || echo "$page"; done)"
 programs=$(sed -n 's/^bin_[A-Z]* +\{0,1\}= //p' Makefile.am)
 [ -n "$programs" ] || wrong 'no programs' Makefile.am
@@ -248,7 +249,7 @@ for program in $programs; do
 done
 
 pages=$(find docs -name '*.md')
-# Outside of code, a link is [text](target).
+# Links outside of code have the form [text](target).
 wrong 'a link that leads nowhere' "$(grep -o '](\([^)]*\))' README.md $pages | sed 's/^\([^:]*\):](/\1 /; s/)$//; s/#.*//' |
     sort -u | while read -r page link; do
     case $page in
@@ -270,7 +271,8 @@ done
 
 [ -e .git ] && wrong 'a copy that an editor or autoheader left' "$(git ls-files | grep '~$')"
 
-# clang-format takes these names for C++: `new &&new->states`. Words of comments, strings and options do not count.
+# clang-format treats these names as C++: `new &&new->states`. Comments, strings and options do not
+# count.
 found=$(find src streams tools kernels tests -path tests/hostcuda -prune -o -name '*.[ch]' -print0 | xargs -0 awk '
     FNR == 1 { comment = 0 }
     {

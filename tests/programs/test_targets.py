@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Targets (docs/reference/targets.md): labels that come later, through restarts and kills; several horizons;
-targets relative to the last value, and scaled."""
+"""Targets (docs/reference/targets.md): labels for earlier examples, through restarts and kills;
+several horizons; targets relative to the last value, and scaled."""
 import json
 import signal
 import struct
@@ -56,7 +56,7 @@ def label(number, of, y, stream=b"s", flags=0):
 
 
 def stream(count, seed=1):
-    """Examples, and labels that come out of order, late, twice, or never."""
+    """Examples with labels that arrive out of order, late, twice, or never."""
     rng, messages, waiting, number = np.random.default_rng(seed), [], [], 0
     for _ in range(count):
         number += 1
@@ -85,7 +85,7 @@ def push(daemon, messages):
 
 
 def test_labels_outlive_kills():
-    """What is learned with kills between is what is learned without, bit for bit."""
+    """Kills do not change a bit."""
     messages, blobs = stream(60), []
     for kills in ((), (23, 70)):
         with tempfile.TemporaryDirectory() as directory, \
@@ -113,7 +113,8 @@ def wait_durable(daemon):
 
 
 def test_a_label_needs_no_number_of_its_own():
-    """A journal knows whose example it is for, also where its own number jumps and is ignored."""
+    """The journal contains the example of each label, even if the label's own number jumps and is
+    ignored."""
     mine = 0xAA
 
     def headed(*number):
@@ -138,13 +139,13 @@ def test_a_label_needs_no_number_of_its_own():
 
 
 def test_a_label_is_acknowledged_and_learned():
-    """Over a router: with its loss; one that changes nothing is accepted, counted and announced."""
+    """Over a router, with its loss. A label without effect is accepted, counted and reported."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, LATER, "router")) as daemon:
         events = daemon.socket(zmq.SUB, "statistics")
         for topic in (b"event", b"status"):
             events.setsockopt(zmq.SUBSCRIBE, topic)
-        while daemon.next_message(events)[0] != b"status":  # what a new subscriber is sent
+        while daemon.next_message(events)[0] != b"status":  # sent to each new subscriber
             continue
         dealer = daemon.socket(zmq.DEALER, "examples")
 
@@ -160,11 +161,11 @@ def test_a_label_is_acknowledged_and_learned():
         assert taken[1] == ACCEPTED and taken[4] == 4 and taken[5] == 4
         prediction, loss = rest
         assert prediction == b"" and np.frombuffer(loss, "<f4")[0] > 0
-        for number, of in ((5, 2), (6, 9)):  # labelled already; never came
+        for number, of in ((5, 2), (6, 9)):  # labelled already; never arrived
             taken, rest = answer(label(number, of, [7.0], flags=RESULT))
             assert taken[1] == ACCEPTED and rest == [b"", b""]
         refused, rest = answer([b"s", *example(7, [1, 2])[1:2], np.float32([1]).tobytes(), header(7)])
-        assert refused[1] == REJECTED  # its y comes later
+        assert refused[1] == REJECTED  # its y follows
         found = status(daemon)
         assert found["examples"] == 6 and found["rejected_by"]["label"] == 2
         assert found["rejected_by"]["y_given"] == 1
@@ -176,7 +177,7 @@ def test_a_label_is_acknowledged_and_learned():
 
 
 def test_a_journal_with_labels_is_replayed():
-    """What runnel-replay sends of it teaches another daemon the same."""
+    """A daemon that gets the journal from runnel-replay learns the same."""
     messages = stream(40)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other, \
             Daemon(one, configuration(one, LATER)) as first, \
@@ -193,7 +194,7 @@ def test_a_journal_with_labels_is_replayed():
 
 
 def test_the_feeder_sends_labels():
-    """Lines of JSON, over a router: numbered, acknowledged, and learned."""
+    """Lines of JSON over a router: numbered, acknowledged, and learned."""
     lines = [{"stream": "a", "sequence": n, "x": [n, 1]} for n in range(1, 9)]
     lines += [{"stream": "a", "sequence": 5 + n, "label_of": n, "y": n / 8} for n in range(4, 9)]
     with tempfile.TemporaryDirectory() as directory, \
@@ -208,9 +209,9 @@ def test_the_feeder_sends_labels():
         daemon.end()
 
 
-# Lines, and for how many of them there is a step.
+# Lines, and the number of them that have a step.
 PAIRS = [
-    # Those of docs/reference/targets.md: examples that bring their numbers.
+    # Lines of docs/reference/targets.md: examples with numbers.
     ([{"stream": "till-3", "sequence": 17, "x": [0.3, 12.5]},
       {"stream": "till-3", "label_of": 17, "y": 1}], 1),
     # Numbered by the feeder, two streams mixed.
@@ -221,14 +222,14 @@ PAIRS = [
     # With an epoch and a producer, which the label does not repeat.
     ([{"stream": "c", "producer": "77", "epoch": 9, "sequence": 3, "x": [1, 2]},
       {"stream": "c", "sequence": 4, "label_of": 3, "y": 1}], 1),
-    # What the label says itself stays.
+    # The label's own members are kept.
     ([{"stream": "d", "sequence": 3, "x": [1, 2]},
       {"stream": "d", "label_of": 3, "label_epoch": 1, "y": 1}], 0),
 ]
 
 
 def test_a_label_names_the_example_that_was_sent():
-    """Lines without numbers, or with some: labels find their examples over a router."""
+    """Labels find their examples over a router, whether lines have numbers or not."""
     program, sent, taken, unknown = running.PROGRAM.with_name("runnel-feed"), 0, 0, 0
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, LATER, "router")) as daemon:
@@ -246,8 +247,8 @@ def test_a_label_names_the_example_that_was_sent():
         daemon.end()
 
 
-def test_a_label_that_names_nothing_is_not_sent():
-    """Nobody could know its number, or its number is that of an example: a sentence says so."""
+def test_a_label_without_an_example_is_not_sent():
+    """The number of the example is unknown, or belongs to another example: an error explains it."""
     program = running.PROGRAM.with_name("runnel-feed")
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, LATER, "router")) as daemon:
@@ -258,16 +259,16 @@ def test_a_label_that_names_nothing_is_not_sent():
                 check=False, text=True, capture_output=True, timeout=running.LIMIT)
             return done.returncode, done.stderr
 
-        code, said = feed([{"stream": "a", "label_of": 1, "y": 1}])
-        assert code == 65 and "has sent no example of its stream" in said, said
-        code, said = feed([{"stream": "a", "label_of": 1, "y": 1},
+        code, output = feed([{"stream": "a", "label_of": 1, "y": 1}])
+        assert code == 65 and "has sent no example of its stream" in output, output
+        code, output = feed([{"stream": "a", "label_of": 1, "y": 1},
                            {"stream": "a", "x": [1, 2]}], "--skip-bad")
-        assert code == 0 and "1 bad line was skipped" in said, said
-        code, said = feed([{"stream": "b", "sequence": 1, "x": [1, 2]},
+        assert code == 0 and "1 bad line was skipped" in output, output
+        code, output = feed([{"stream": "b", "sequence": 1, "x": [1, 2]},
                            {"stream": "b", "label_of": 1, "y": 1},
                            {"stream": "b", "sequence": 2, "x": [1, 2]}])
-        assert code == 65 and '"sequence" 2 is already the number of a label' in said, said
-        # Another call names the numbers of the first.
+        assert code == 65 and '"sequence" 2 is already the number of a label' in output, output
+        # Another call uses the numbers of the first.
         assert feed([{"stream": "c", "x": [1, 2]}], "--producer", "7")[0] == 0
         assert feed([{"stream": "c", "sequence": 1, "label_of": 0, "y": 1}], "--producer", "7")[0] == 0
         wait_learned(daemon, 5)
@@ -276,7 +277,7 @@ def test_a_label_that_names_nothing_is_not_sent():
 
 
 def feed_labels(directory, rows, labels, *options):
-    """What runnel-feed prints of a table with labels in a table of their own."""
+    """The messages that runnel-feed prints for a table and its table of labels."""
     for name, text in ("rows", rows), ("labels", labels):
         with open(f"{directory}/{name}.csv", "w", encoding="utf-8") as file:
             file.write(text)
@@ -285,8 +286,8 @@ def feed_labels(directory, rows, labels, *options):
 
 
 def test_the_feeder_reads_labels_of_rows():
-    """A table of labels beside the table of rows: sent after the row that it says, each for its own
-    row, by stream, and learned as the same messages by hand are."""
+    """A label is sent after its row, for each stream, and the daemon learns the same as from manual
+    messages."""
     rows = "till,a,b\n" + "".join(f"{'xy'[n % 2]},{n},1\n" for n in range(1, 9))
     labels = "row,after,y\n2,4,0.2\n1,4,0.1\n8,30,0.8\n3,3,0.3\n"
     x, y = b"x", b"y"  # odd rows are y's, and numbers begin at 0
@@ -312,7 +313,7 @@ def test_the_feeder_reads_labels_of_rows():
 
 
 def test_the_feeder_reads_labels_by_time():
-    """A label comes before the first row that is later than it, and has its own time."""
+    """A label is sent before the first later row, and has its own time."""
     rows = "t,a,b\n100,1,1\n160,2,1\n220,3,1\n"
     labels = "row,time,kind\n1,220,7\n2,190,8\n3,4000,\n"
     with tempfile.TemporaryDirectory() as directory:
@@ -333,7 +334,7 @@ def test_the_feeder_reads_labels_by_time():
 
 
 def test_labels_of_a_table_that_cannot_be():
-    """A sentence with file, line and what is wrong; nothing of the table has been sent then."""
+    """The error has file, line and reason; nothing of the table was sent before."""
     rows = "a,b\n1,1\n2,1\n"
     wrong = {
         "a,y\n1,1\n": "missing column 'row'",
@@ -359,7 +360,8 @@ def test_labels_of_a_table_that_cannot_be():
 
 
 def test_labels_are_counted():
-    """By age, by delay, and by why they change nothing: through a restart, times too."""
+    """Labels are counted by age, by delay, and by reason if they have no effect, also after a
+    restart."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, LATER, stride=1)) as daemon:
         def at(message, time_of):
@@ -380,7 +382,7 @@ def test_labels_are_counted():
 
 
 def test_a_label_of_an_unknown_stream_beside_anomalies():
-    """It is refused, and nothing else: no stream has its slot."""
+    """The label is rejected without any effect: its stream gets no slot."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, LATER, stride=1) +
                    "anomaly: {enabled: true, memory: 40}\n") as daemon:
@@ -391,22 +393,23 @@ def test_a_label_of_an_unknown_stream_beside_anomalies():
 
 
 def test_patience_closes_what_is_not_labelled():
-    """The oldest step gives up: what comes for it later changes nothing, and the others go on."""
+    """The oldest open step is closed: its late label has no effect, and the other steps stay
+    open."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, LATER, stride=1)) as daemon:
         push(daemon, [example(n, [n, 1]) for n in range(1, 8)])
         assert status(daemon)["updates"] == 0
         push(daemon, [label(8, 1, [1.0])])  # more than five are open: closed
         assert status(daemon)["rejected_by"]["label"] == 1
-        push(daemon, [label(9, 4, [1.0])])  # its turn comes after that of 3
+        push(daemon, [label(9, 4, [1.0])])  # its turn follows that of 3
         assert status(daemon)["updates"] == 0
         push(daemon, [label(10, 3, [1.0])])
         assert status(daemon)["updates"] == 2
         daemon.end()
 
 
-def test_json_says_the_same():
-    """Labels as JSON, with their example's steps; what is wrong with others is said."""
+def test_json_labels():
+    """Labels as JSON, with the steps of their example; invalid ones are rejected with a reason."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, LATER, stride=1)) as daemon:
         one = lambda **members: [json.dumps(members).encode()]
@@ -425,24 +428,25 @@ def test_json_says_the_same():
 
 
 def test_every_horizon_has_its_prediction():
-    """ahead: [1, 3]: two predictions a step, relative to the step's own x, through a restart."""
+    """ahead: [1, 3]: two predictions for each step, relative to the step's own x, also after a
+    restart."""
     output = "loss: squared, size: 1, target: next, ahead: [1, 3], relative: true"
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, output, inputs="kind: real, size: 1",
                                             predictions="true")) as daemon:
-        heard = daemon.socket(zmq.SUB, "statistics")
+        subscriber = daemon.socket(zmq.SUB, "statistics")
         for topic in (b"status", b"prediction"):
-            heard.setsockopt(zmq.SUBSCRIBE, topic)
-        while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent
+            subscriber.setsockopt(zmq.SUBSCRIBE, topic)
+        while daemon.next_message(subscriber)[0] != b"status":  # sent to each new subscriber
             continue
         push(daemon, [[b"s", np.float32([n / 10]).tobytes()] for n in range(COUNT)])
-        said = []
-        while len(said) < COUNT:
-            topic, body = daemon.next_message(heard)
+        forecasts = []
+        while len(forecasts) < COUNT:
+            topic, body = daemon.next_message(subscriber)
             if topic == b"prediction":
-                said.append(json.loads(body)["prediction"])
-        rises = np.asarray(said)[-100:, :, 0] - np.arange(COUNT - 100, COUNT)[:, None] / 10
-        assert abs(rises - [0.1, 0.3]).max() < 0.1, rises[-3:]  # x rises by 0.1 a step
+                forecasts.append(json.loads(body)["prediction"])
+        rises = np.asarray(forecasts)[-100:, :, 0] - np.arange(COUNT - 100, COUNT)[:, None] / 10
+        assert abs(rises - [0.1, 0.3]).max() < 0.1, rises[-3:]  # x rises by 0.1 in each step
         before = daemon.export()
         daemon.end()
         daemon.start()
@@ -451,7 +455,8 @@ def test_every_horizon_has_its_prediction():
 
 
 def test_given_targets_are_scaled():
-    """With scale: standard a target of another size is learned: its predictions are in its units."""
+    """With scale: standard, targets of another magnitude are learned, and predictions have their
+    units."""
     output = "loss: squared, size: 1"
     inputs = "kind: real, size: 1, scale: standard"
     rng = np.random.default_rng(3)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""learning.threads: members side by side and one network shared by threads learn the bits of one
-thread, across kills and other numbers of threads; where threads are, and what an idle one costs."""
+"""learning.threads: members in parallel, and one network shared by threads, learn the same bits as
+one thread, also after kills and with other numbers of threads. Also tests the place and the cost of
+threads."""
 import json
 import os
 import signal
@@ -49,18 +50,18 @@ model:
 experts: [last]
 members: [{name: a}, {name: b, set: {seed: 2}}, {name: c, set: {learning.window: 8}}]
 """
-SPLIT = {**os.environ, "RUNNEL_SPLIT": "1"}  # products are shared however small they are
+SPLIT = {**os.environ, "RUNNEL_SPLIT": "1"}  # shares products of any size
 
 
 def daemon(directory, network, *settings, **variables):
-    """One whose networks, however small, are shared by its threads."""
+    """A daemon whose threads share its networks, even if they are small."""
     arguments = [text for setting in settings for text in ("--set", setting)]
     Daemon.environment = {**SPLIT, **variables}
     return Daemon(directory, CONFIG.format(directory=directory, network=network), *arguments)
 
 
 def feed(running_daemon, first, end):
-    """Examples first..end: each is a function of its number, of two streams."""
+    """Examples first..end of two streams; their content depends only on their number."""
     with running_daemon.socket(zmq.PUSH, "examples") as socket:
         for n in range(first, end):
             x = [(n * 7919 % 101) / 50 - 1, (n % 24) / 12 - 1]
@@ -69,7 +70,7 @@ def feed(running_daemon, first, end):
 
 
 def threads_of(running_daemon):
-    """Names of a daemon's own threads that learn, beside the one that it began with."""
+    """The names of a daemon's learning threads without its first one."""
     tasks = f"/proc/{running_daemon.process.pid}/task"
     names = []
     for task in os.listdir(tasks):
@@ -79,8 +80,8 @@ def threads_of(running_daemon):
 
 
 def learned(network, *numbers):
-    """The parameters after COUNT examples, with another number of threads after each end: the first
-    is asked to end, others are killed."""
+    """The parameters after COUNT examples. The number of threads changes at each end; the first end
+    is a request, others are kills."""
     with tempfile.TemporaryDirectory() as directory:
         for part, number in enumerate(numbers):
             with daemon(directory, network, f"learning.threads={number}") as running_daemon:
@@ -122,7 +123,8 @@ def test_plans_that_are_full(directory):
 
 
 def test_as_many_as_members(directory):
-    """At most one less than CPUs, and at least one; of a container that has less, than those."""
+    """At most one less than the number of CPUs, and at least one; in a container its own limit
+    applies."""
     cpus = len(os.sched_getaffinity(0))
     group = directory / "sys/fs/cgroup/cpu.max"
     group.parent.mkdir(parents=True)
@@ -142,7 +144,8 @@ def test_one_network_has_one(directory):
 
 
 def test_threads_that_wait_do_not_run(directory):
-    """Eight of them would burn all CPUs in every second: there is one of which they have less than a fifth."""
+    """Eight running threads would use all CPUs in every second. One second is enough in which they
+    use less than a fifth."""
     with daemon(directory, MEMBERS, "learning.threads=8") as running_daemon:
         feed(running_daemon, 0, 200)
         deadline = time.monotonic() + running.LIMIT
@@ -161,7 +164,7 @@ def cpu_seconds(running_daemon):
 
 
 def test_pinned(directory):
-    """The threads stay where they are told; what does not learn may run anywhere."""
+    """The learning threads stay on their CPUs; other threads may run anywhere."""
     cpu = min(os.sched_getaffinity(0))
     with daemon(directory, MEMBERS, "learning.threads=1", f"learning.pin=[{cpu}]") as one:
         feed(one, 0, 200)
@@ -205,7 +208,7 @@ def test_other_threads_need_a_restart(directory):
 
 
 def test_runs_of_an_experiment_side_by_side(directory):
-    """Their number and that of their threads change no bit."""
+    """The number of parallel runs and of their threads does not change a bit."""
     experiments.table(directory / "data.csv")
     found = []
     for jobs, setting in ((1, {}), (2, {}), (1, {"learning.threads": 3}),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""model.input.time (docs/reference/time.md): the values of its inputs beside zoneinfo's and a scale in Python,
-what is refused, backwards times, restarts and replays, and what feeders send."""
+"""model.input.time (docs/reference/time.md): its inputs compared with zoneinfo and a scale in
+Python. Also tests invalid configurations, decreasing times, restarts, replays, and feeders."""
 import datetime
 import json
 import math
@@ -43,7 +43,7 @@ def tensors_file(path, tensors):
 
 
 def mirror(directory, width):
-    """Weights of a network whose prediction is its encoded input."""
+    """Weights of a network that predicts its encoded input."""
     path = f"{directory}/mirror.safetensors"
     tensors_file(path, [("layers.0.weight", 1, width, [0] * width), ("layers.0.bias", 1, 0, [0]),
                         ("output.weight", width, 1, [0] * width),
@@ -77,20 +77,20 @@ def example(x, time=None, n=0, key=b"s", flags=0):
                                         struct.pack(HEADER, 1, flags, 0, 0, n, time)]
 
 
-def said(daemon, messages):
-    """What is predicted at each of the messages."""
-    heard = subscribe(daemon)
+def predict(daemon, messages):
+    """The prediction for each message."""
+    subscriber = subscribe(daemon)
     with daemon.socket(running.zmq.PUSH, "examples") as socket:
         for message in messages:
             socket.send_multipart(message)
-        return [found["prediction"] for found in predictions(daemon, heard, len(messages))]
+        return [found["prediction"] for found in predictions(daemon, subscriber, len(messages))]
 
 
 def mirrored(inputs, width, messages, device="cpu"):
     """The encoded inputs of the messages, and the status after them."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, mirroring(directory, width, inputs, device=device)) as daemon:
-        found = said(daemon, messages)
+        found = predict(daemon, messages)
         status = wait_learned(daemon, len(messages))
         assert daemon.end() == 0
     return found, status
@@ -113,7 +113,7 @@ def clock(time, zone):
 
 
 class Gaps:
-    """One stream's gaps, as docs/reference/time.md has them."""
+    """The gaps of one stream, as in docs/reference/time.md."""
 
     def __init__(self):
         self.last, self.count, self.mean, self.variance, self.backwards = None, 0, 0.0, 0.0, 0
@@ -143,7 +143,7 @@ TIMES = [1.0, -1.0, 0.5, 1e9 + 0.25, unix(1969, 12, 31, 23, 59, 59), unix(1969, 
          unix(2021, 1, 1), unix(2021, 12, 31, 23, 59, 59), unix(2000, 2, 29), unix(2100, 2, 28, 23),
          unix(2100, 3, 1), unix(2400, 2, 29, 5), unix(2037, 12, 31), unix(2038, 1, 19, 3, 14, 8),
          unix(2500, 7, 1, 12), unix(9998, 12, 30), FIRST + 3 * DAY]
-# Clocks change in Berlin at 01:00 UTC on 2021-03-28 and 2021-10-31, in years to come likewise.
+# Berlin changes its clocks at 01:00 UTC on 2021-03-28 and 2021-10-31, and so in later years.
 for change in (unix(2021, 3, 28, 1), unix(2021, 10, 31, 1), unix(2450, 3, 27, 1),
                unix(2021, 4, 3, 15), unix(2021, 4, 3, 16), unix(1980, 4, 6, 1)):
     TIMES += [change - 3600, change - 1, change, change + 1, change + 3599, change + 3600]
@@ -152,7 +152,7 @@ ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asi
 
 
 def test_clocks_are_those_of_the_zone():
-    """Day, week and year of times of many centuries, leap days and changes of clocks among them."""
+    """Day, week and year for times of many centuries, including leap days and changes of clocks."""
     messages = [example([7.0], time, n) for n, time in enumerate(TIMES)]
     for zone in ZONES:
         found, _ = mirrored(f"kind: real, size: 1, time: [year, day, week], time_zone: {zone}", 7,
@@ -175,7 +175,8 @@ def test_the_environment_plays_no_role():
 
 
 def gap_times():
-    """Two streams: regular, then not; the same time twice, backwards, none, and one beyond dates."""
+    """Two streams: regular, then irregular; equal, decreasing and missing times, and one beyond
+    dates."""
     a = [100.0 + 60 * n for n in range(40)] + [2500.0, 2500.0, 2500.5, 2501.0, 9e4, 8e4, 8.001e4, 0.0,
                                                1e300, 8.1e4, -5e9, -4.9e9]
     b = [1.6e9 + 1e-3 * n * n for n in range(len(a))]
@@ -183,11 +184,11 @@ def gap_times():
 
 
 def test_gaps():
-    """The standardized logarithm of gaps, of each stream; backwards times are counted."""
+    """The standardized logarithm of gaps, for each stream. Decreasing times are counted."""
     kept, rows, messages = {b"a": Gaps(), b"b": Gaps()}, [], []
     for n, (key, time) in enumerate(gap_times()):
         rows.append((n / 8, kept[key].take(time)))
-        flags = DO_NOT_LEARN if n % 5 == 0 else 0  # counts all the same
+        flags = DO_NOT_LEARN if n % 5 == 0 else 0  # counts nevertheless
         messages.append(example([n / 8], time, n, key, flags))
     found, status = mirrored("kind: real, size: 1, time: [gap]", 2, messages)
     for n, (row, wanted) in enumerate(zip(found, rows)):
@@ -196,7 +197,8 @@ def test_gaps():
 
 
 def test_without_a_time():
-    """No header, time 0 and a time without a date: all is 0; so it is not at any time of day."""
+    """Without a header, at time 0 and at a time without a date all inputs are 0, which no time of
+    day has."""
     messages = [example([1.0]), example([2.0], 0.0, 1), example([3.0], -1e12, 2),
                 [b'{"stream": "s", "x": [4]}'], [b'{"stream": "s", "x": [5], "time": 43200}'],
                 [b'{"stream": "s", "x": [6], "time": 86400.0, "sequence": 6}']]
@@ -209,7 +211,7 @@ def test_without_a_time():
 
 
 def test_steps_of_one_example():
-    """All have the example's time; the gap is that of the first."""
+    """All steps have the example's time; the gap is that of the first step."""
     gaps, messages, wanted = Gaps(), [], []
     for n, time in enumerate((1000.0, 5000.0, 6000.0, 6500.0)):
         messages.append(example([n + 0.0, n + 0.25, n + 0.5], time, n))
@@ -224,7 +226,7 @@ def test_steps_of_one_example():
 
 
 def test_beside_columns():
-    """After all columns, whatever they are; one symbol alone is a column, too."""
+    """Time inputs follow columns of all kinds, even a single symbol."""
     noon = 12 * 3600.0
     row = struct.pack("<fIf", 2.5, 1, 6.0)
     header = struct.pack(HEADER, 1, 0, 0, 0, 0, noon)
@@ -240,7 +242,7 @@ def test_beside_columns():
 
 
 def test_beside_as_many_columns_as_there_may_be():
-    """Numbers and symbols by turns, a symbol last, and the gap: on both engines."""
+    """Alternating numbers and symbols, a symbol last, and the gap, on both engines."""
     pairs, size = 128, 2
     columns = ", ".join(f"{{name: r{n}}}, {{name: s{n}, kind: symbol, size: {size}}}" for n in range(pairs))
     messages, wanted, gaps = [], [], Gaps()
@@ -277,8 +279,8 @@ state: {{directory: {directory}/state, checkpoint: {{examples: 0, seconds: 0}}}}
 
 
 def test_with_scale_forecast():
-    """Networks of all members see it: each here says one of its inputs, in units of the last one's
-    constant 1."""
+    """The networks of all members get the time: each here predicts one of its inputs, in units of
+    the last one's constant 1."""
     width, names = 3 + 3, ("gap", "sin", "cos", "one")
     with tempfile.TemporaryDirectory() as directory:
         every = []
@@ -292,13 +294,13 @@ def test_with_scale_forecast():
         tensors_file(f"{directory}/weights.safetensors", every)
         gaps, times = Gaps(), [1000.0 + 977 * n + 31 * (n % 7) for n in range(60)]
         with Daemon(directory, FORECAST.format(directory=directory)) as daemon:
-            heard = subscribe(daemon)
+            subscriber = subscribe(daemon)
             with daemon.socket(running.zmq.PUSH, "examples") as socket:
                 for n, time in enumerate(times):
                     socket.send_multipart(example([math.sin(n)], time, n))
-                told = predictions(daemon, heard, len(times))
+                forecasts = predictions(daemon, subscriber, len(times))
             assert daemon.end() == 0
-        for n, (time, one) in enumerate(zip(times, told)):
+        for n, (time, one) in enumerate(zip(times, forecasts)):
             z, angle = gaps.take(time), 2 * math.pi * time / DAY
             if n < 2:
                 continue  # changes have no unit yet
@@ -327,7 +329,7 @@ state: {{directory: {directory}/state, checkpoint: {{examples: 50, seconds: 0}}}
 
 
 def stream(count):
-    """Three streams, of which two have room: one is forgotten again and again."""
+    """Three streams with room for two: one is forgotten repeatedly."""
     messages, time = [], unix(2021, 3, 27)
     for n in range(count):
         time += (n * 7919 % 1000) - (20000 if n % 17 == 0 else 0)
@@ -345,7 +347,8 @@ def wait_durable(daemon, count):
 
 
 def learn(messages, stops, device="cpu", target="next"):
-    """The export and count of backwards times, after the daemon was stopped or killed at some."""
+    """Returns the export and the count of decreasing times. The daemon is stopped or killed on the
+    way."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, LEARNING.format(directory=directory, device=device,
                                               target=target)) as daemon:
@@ -367,18 +370,18 @@ def learn(messages, stops, device="cpu", target="next"):
 
 
 def test_restarts():
-    """The same bits and the same count, stopped, killed, or neither."""
+    """Stops and kills change neither bits nor counts."""
     messages = stream(260)
     whole = learn(messages, ())
     assert whole == learn(messages, ())
     assert whole == learn(messages, ((70, signal.SIGTERM), (133, signal.SIGKILL)))
     assert whole[1] > 5
     other = [[*message[:3], message[3][:16] + struct.pack("<d", 1.0)] for message in messages]
-    assert learn(other, ())[0] != whole[0], "times play no role"
+    assert learn(other, ())[0] != whole[0], "times have no effect"
 
 
 def test_on_a_graphics_card():
-    """The CUDA engine is given the same inputs: it learns the same but for rounding."""
+    """The CUDA engine gets the same inputs and learns the same up to rounding."""
     if not os.environ.get("RUNNEL_CUDA_MODULE"):
         return
     found = []
@@ -386,7 +389,7 @@ def test_on_a_graphics_card():
         with tempfile.TemporaryDirectory() as directory, \
                 Daemon(directory, LEARNING.format(directory=directory, device=device,
                                                   target="next")) as daemon:
-            found.append(said(daemon, stream(150)))
+            found.append(predict(daemon, stream(150)))
             assert daemon.end() == 0
     for n, (one, other) in enumerate(zip(*found)):
         if one[0] is not None:
@@ -404,8 +407,8 @@ def check(text):
         return done.returncode, done.stderr
 
 
-def test_what_is_refused():
-    """A sentence each, and exit 78."""
+def test_invalid_configurations():
+    """Each has an error, and exit status 78."""
     for text, sentence in (
             ("size: 1, time: [day], time_zone: Europe/Berln",
              'model.input.time_zone: expected a time zone of tzdata such as Europe/Berlin, '
@@ -432,7 +435,7 @@ def test_what_is_refused():
 
 
 def test_feeders_send_times():
-    """runnel-feed csv, of any century, and by name; json as it is."""
+    """runnel-feed csv, with times of any century and by name; json as it is."""
     table = "when,load\n1955-03-01 06:00:00,1\n2021-06-01 12:00:00,2\n2021-06-01 18:00:00,3\n"
     lines = "".join(json.dumps({"x": [n + 1], "time": time}) + "\n" for n, time in enumerate(
         (unix(1955, 3, 1, 6), unix(2021, 6, 1, 12), unix(2021, 6, 1, 18))))
@@ -443,13 +446,13 @@ def test_feeders_send_times():
                             (("csv", "--time", "when", "--names"), table), (("json",), lines)):
         with tempfile.TemporaryDirectory() as directory, \
                 Daemon(directory, mirroring(directory, 5, inputs)) as daemon:
-            heard = subscribe(daemon)
+            subscriber = subscribe(daemon)
             done = subprocess.run([feed, *arguments, "-c", daemon.endpoint("examples"),
                                    *(("/dev/stdin",) if arguments[0] == "csv" else ())],
                                   input=text, capture_output=True, text=True, check=False,
                                   timeout=running.LIMIT)
             assert done.returncode == 0, (arguments, done.stderr)
-            for row, one in zip(predictions(daemon, heard, 3), wanted):
+            for row, one in zip(predictions(daemon, subscriber, 3), wanted):
                 close(row["prediction"][:3], one, arguments)
             assert daemon.end() == 0
 

@@ -21,7 +21,7 @@ from test_security import Guarded, Pair
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runnel-top").resolve()
 OK, USAGE, UNAVAILABLE = 0, 64, 69
-LIMIT = 60  # seconds: no result depends on it, it ends a test that hangs
+LIMIT = 60  # seconds: only ends a test that hangs
 HEARD = ("status", "loss", "state", "event")
 BRAILLE = re.compile("[\u2801-\u28ff]")
 
@@ -40,7 +40,7 @@ class Screen:
                  locale="C.UTF-8"):
         self.tmux = ["tmux", "-u", "-f", "/dev/null", "-S", f"{directory}/tmux"]
         words = ["env", f"TERM={kind}", f"LC_ALL={locale}", "TZ=UTC", str(PROGRAM), "--silence", "0",
-                 *arguments]  # no test takes a busy machine for a silent daemon
+                 *arguments]  # a test on a busy machine must not report a silent daemon
         command = " ".join(f"'{word}'" for word in words) + (
             "; ended=$?; stty -a | grep -ow -e -echo -e -icanon; echo ended $ended; read line")
         environment = {key: value for key, value in os.environ.items()
@@ -54,7 +54,7 @@ class Screen:
 
     def __exit__(self, *_):
         subprocess.run([*self.tmux, "kill-server"], check=False, capture_output=True,
-                       timeout=LIMIT)  # a server that ends before it answers makes it fail
+                       timeout=LIMIT)  # a server that ends before its answer makes it fail
 
     def ask(self, *words):
         return subprocess.run([*self.tmux, *words], check=True, capture_output=True,
@@ -234,7 +234,7 @@ def test_the_chart_falls_with_the_loss(directory):
 
 def test_truths_with_forecasts(directory):
     """Subscribes to predictions only if the daemon publishes them."""
-    said = {"example": 8, "data_time": None, "prediction": [1.5, 7], "target": [1.25, 3],
+    scored = {"example": 8, "data_time": None, "prediction": [1.5, 7], "target": [1.25, 3],
             "interval": [[1.375, 2], None], "loss": 0.1}
     with watched(directory, 80, 24) as (daemon, screen):
         publish(daemon, coverage={"total": 0.8975, "recent": 0.9})
@@ -243,21 +243,21 @@ def test_truths_with_forecasts(directory):
         daemon.send("status", dict(STATUS, predictions=True))
         daemon.wait_for("prediction")
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
-                                   "scored": said})
+                                   "scored": scored})
         daemon.send("status", dict(STATUS, predictions=True))
         screen.until(r"newest a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed",
                      "hits 89.75%", before=lambda: publish(daemon, coverage={"total": 0.8975}))
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
-                                   "interval": [[1.5, 2.5], None], "scored": dict(said, interval=None)})
+                                   "interval": [[1.5, 2.5], None], "scored": dict(scored, interval=None)})
         screen.until(r"a\[0\]: 1.2500, forecast 1.5000; next 2.0000, from 1.5000 to 2.5000")
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
-                                   "interval": [[1.5, 2.5], None], "scored": said})
+                                   "interval": [[1.5, 2.5], None], "scored": scored})
         screen.until(r"a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed; next 2.0000\n")
-        given = dict(said, example=10) # `target: given`: nothing is open
+        given = dict(scored, example=10) # `target: given`: nothing is open
         daemon.send("prediction", {"stream": "a", "example": 10, "prediction": [2, 2], "loss": 0.1,
                                    "interval": [[1.5, 2.5], None], "scored": given})
         screen.until(r"a\[0\]: 1.2500, forecast 1.5000, from 1.3750 to 2.0000: missed +hits 89.75%")
-        wide = dict(said, prediction=[-1500, 7], target=[-1250.5, 3], interval=[[-2000, -1375.25], None])
+        wide = dict(scored, prediction=[-1500, 7], target=[-1250.5, 3], interval=[[-2000, -1375.25], None])
         daemon.send("prediction", {"stream": "machine 12", "example": 9, "prediction": [-1234.5, 2], "loss": 0.1,
                                    "interval": [[-1300, -1200], None], "scored": wide})
         screen.until(r"machine 12\[0\]: -1250.5, forecast -1500.0: missed; next -1234.5 *\n")
@@ -272,13 +272,13 @@ def test_anomalies_are_counted(directory):
 
 
 def test_the_forecast_of_a_chosen_column(directory):
-    said = {"example": 8, "data_time": None, "prediction": [1.5, 7, 5], "target": [1.25, 3, None],
+    scored = {"example": 8, "data_time": None, "prediction": [1.5, 7, 5], "target": [1.25, 3, None],
             "interval": [[1.375, 2], [2, 8], None], "loss": 0.1}
     skills = [{"rmse": 1, "mae": 1, "skill": skill} for skill in (0.5, -0.25, None)]
     with watched(directory, 100, 24) as (daemon, screen):
         daemon.send("status", dict(STATUS, predictions=True))
         daemon.wait_for("prediction")
-        daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2, 2], "loss": 0.1, "scored": said})
+        daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2, 2], "loss": 0.1, "scored": scored})
         publish(daemon, columns=skills, coverage={"total": 0.8975})
         screen.until(r"newest a\[0\]: 1.2500, forecast 1.5000, .*skill \+0.500, hits 89.75%")
         screen.keys("c")
@@ -297,14 +297,14 @@ def test_the_forecast_of_a_chosen_column(directory):
 
 def test_the_forecast_of_a_target_that_has_a_name(directory):
     """At 80 columns a long name is shortened, and the next value remains visible."""
-    said = {"example": 8, "data_time": None, "prediction": [1.5, 7], "target": [1.25, 3],
+    scored = {"example": 8, "data_time": None, "prediction": [1.5, 7], "target": [1.25, 3],
             "interval": [[1.375, 2], [2, 8]], "loss": 0.1}
     for columns, name in [(80, "temper~earing"), (120, "temperatu~of_bearing")]:
         with watched(directory, columns, 24) as (daemon, screen):
             daemon.send("status", dict(STATUS, predictions=True, target_names="load, temperature_of_bearing"))
             daemon.wait_for("prediction")
             daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
-                                       "interval": [[1.5, 2.5], [1, 3]], "scored": said})
+                                       "interval": [[1.5, 2.5], [1, 3]], "scored": scored})
             publish(daemon)
             screen.until(r"newest a\[load\]: 1.2500, forecast 1.5000")
             screen.keys("c")
@@ -736,14 +736,14 @@ def test_access_denied(directory):
         daemon.ask("status")  # it listens
         stranger = Pair(directory, "stranger")
         connect = "-c", daemon.endpoint("statistics")
-        for key, said in ([], "REFUSED|ACCESS DENIED"), (["--server-key", stranger.public_file], "ACCESS DENIED"):
+        for key, reason in ([], "REFUSED|ACCESS DENIED"), (["--server-key", stranger.public_file], "ACCESS DENIED"):
             own = pathlib.Path(directory, f"screen{len(key)}")
             own.mkdir()
             with Screen(own, 160, 24, *connect, *map(str, key)) as screen:
-                waits = "waiting for a daemon"  # before, on a machine that is busy
-                before = screen.until(f"{said}: the daemon", "the daemon .*--server-key").count(waits)
-                time.sleep(1.5)  # a second without any daemon would be worth a word
-                screen.until(f"{said}: the daemon", holds=lambda text, n=before: text.count(waits) <= n)
+                waits = "waiting for a daemon"  # before, on a busy machine
+                before = screen.until(f"{reason}: the daemon", "the daemon .*--server-key").count(waits)
+                time.sleep(1.5)  # a second without any daemon would be reported
+                screen.until(f"{reason}: the daemon", holds=lambda text, n=before: text.count(waits) <= n)
 
 
 def once(*arguments, locale="C.UTF-8", **sizes):
@@ -771,7 +771,7 @@ def test_once(directory):
 
 def test_once_without_a_daemon(directory):
     reason = b"no message from ipc:.*: the socket does not exist"
-    for seconds in "0.2", "5", "30":  # a machine that is busy may not know the reason in a few
+    for seconds in "0.2", "5", "30":  # a busy machine may not get the reason in a few
         done = subprocess.run([PROGRAM, "--once", "--wait", seconds, "-c", f"ipc://{directory}/none"],
                               capture_output=True, timeout=LIMIT)
         assert done.returncode == UNAVAILABLE and b"waiting for a daemon" in done.stdout

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""A stream of mixed columns in which hosts and classes appear late, learned by a daemon and by PyTorch: the same encoding,
-starting values and examples, one by one, and so the same losses and the same parameters at the end. The encoding here is
-written from docs/reference/columns.md and docs/reference/words.md, in float64.
+"""Compares a daemon with PyTorch on a stream of mixed columns in which hosts and classes appear late:
+equal encodings, starting values and examples lead to equal losses and final parameters. The encoding
+here follows docs/reference/columns.md and docs/reference/words.md, in float64.
 
-Without torch (python3-torch) the daemon's losses are compared with those of PyTorch in torch.json, which `test_torch.py
---store` writes anew where there is one: from starting values that the configuration's seed gives."""
+Without torch (python3-torch) the daemon's losses are compared with those of PyTorch in torch.json.
+With torch, `test_torch.py --store` writes that file, from the starting values of the configuration's
+seed."""
 import json
 import math
 import os
@@ -32,11 +33,11 @@ sys.path.insert(0, str(SOURCE / "streams/python"))
 import runnel  # noqa: E402  pylint: disable=wrong-import-position
 
 STORED = SOURCE / "tests/programs/torch.json"  # the losses by cell
-HOSTS, CLASSES = 5, 4  # capacities: one host and one class more come, and share the unknown
+HOSTS, CLASSES = 5, 4  # capacities: one more host and class appear, and share the unknown
 WINDOW, RATE, CLIP = 4, 0.01, 1.0
 PERIOD, HARMONICS = 24, 2
-EXAMPLES, APART = 400, 50  # a host and a class more every so many
-LOSS, PARAMETER = 1e-4, 1e-3  # float32 beside float64, after 100 steps of Adam
+EXAMPLES, APART = 400, 50  # a host and a class more after this number of examples
+LOSS, PARAMETER = 1e-4, 1e-3  # float32 compared with float64, after 100 steps of Adam
 CONFIG = """
 name: torch
 model:
@@ -56,19 +57,19 @@ state: {{directory: "{d}/state"}}
 
 
 def stream():
-    """(load or None, host, hour), class: what a class is depends on all of them and on what was before."""
+    """(load or None, host, hour), class: the class depends on all of them and on the history."""
     draw, before = random.Random(7), 0
     for n in range(EXAMPLES):
         known = 1 + n // APART
         load = None if draw.random() < 0.1 else round(10 + 3 * draw.random() + before, 3)
         host = draw.randrange(min(known, HOSTS + 1))
-        hour = (0.37 * n) % 30  # past the period, too
+        hour = (0.37 * n) % 30  # above the period, too
         before = (host + before + (hour % PERIOD > 12)) % min(known, CLASSES + 1)
         yield (load, f"host-{host}", round(hour, 3)), f"class-{before}"
 
 
 class Words:
-    """Ids in the order of appearance; beyond the capacity the unknown."""
+    """Ids in the order of appearance; beyond the capacity the id is the unknown's."""
 
     def __init__(self, capacity):
         self.capacity, self.ids = capacity, {}
@@ -80,15 +81,15 @@ class Words:
 
 
 class Encoder:
-    """docs/reference/columns.md, in order: load and its mask, host, hour."""
+    """The encoding of docs/reference/columns.md, in order: load and its mask, host, hour."""
 
     def __init__(self):
         self.count, self.mean, self.square, self.held, self.hosts = 0, 0.0, 0.0, None, Words(HOSTS)
 
     def encode(self, load, host, hour):
-        """Numbers before the host's embedding, its id, and numbers after it."""
+        """Returns the numbers before the host's embedding, its id, and the numbers after it."""
         if load is not None:
-            load = float(np.float32(load))  # as it travels
+            load = float(np.float32(load))  # the precision of the message
             self.count += 1
             off = load - self.mean
             self.mean += off / self.count
@@ -130,14 +131,14 @@ class Network:
 
 
 def learned_by_torch(cell, tensors, biases):
-    """The loss of each example before it was learned, and the parameters after all."""
+    """The loss of each example before its update, and the parameters at the end."""
     network, encoder, classes, losses = Network(cell, tensors), Encoder(), Words(CLASSES), []
     optimizer = torch.optim.Adam(list(network.named.values()), RATE)
     entropy, window, state = torch.nn.functional.cross_entropy, [], network.start
     first = state
     for x, word in stream():
         x, new = encoder.encode(*x), word not in classes.ids
-        y = torch.tensor([CLASSES if new else classes.take(word)])  # the first time the unknown
+        y = torch.tensor([CLASSES if new else classes.take(word)])  # the unknown at first
         with torch.no_grad():
             state, logits = network.step(state, x)
             losses.append(entropy(logits, y).item())
@@ -154,7 +155,7 @@ def learned_by_torch(cell, tensors, biases):
             window, first = [], state
         if new and classes.take(word) < CLASSES:
             with torch.no_grad():
-                # From the next example on it is a class.
+                # It is a class from the next example on.
                 network.output.bias[classes.take(word)] = float(biases[classes.take(word)])
     return losses, {name: parameter.detach().numpy() for name, parameter in network.named.items()}
 
@@ -171,7 +172,7 @@ def exported(one):
 
 
 def starting_values(directory, cell):
-    """Of a network of as many classes that are all known from the start."""
+    """The starting values of a network with all classes known from the start."""
     with daemon(directory / "known", cell, f"size: {CLASSES + 1}") as one:
         return exported(one)
 
@@ -181,18 +182,19 @@ def compare(directory, cell):
     with daemon(directory / "words", cell, f"vocabulary: {{capacity: {CLASSES}}}") as one:
         start = exported(one)
         with runnel.Client(one.endpoint("examples"), stream="s", timeout=running.LIMIT) as client:
-            said = [client.submit(dict(zip(("load", "host", "hour"), x)), y, result=True) for x, y in stream()]
-            losses = [one.prediction().loss for one in said]
+            results = [client.submit(dict(zip(("load", "host", "hour"), x)), y, result=True) for x, y in stream()]
+            losses = [one.prediction().loss for one in results]
         end = exported(one)
     for name, tensor in start.items():
-        here = slice(CLASSES, None) if name == "output.bias" else slice(None)  # the unknown's; the others have not come
+        # the unknown's; the others have not appeared
+        here = slice(CLASSES, None) if name == "output.bias" else slice(None)
         assert np.array_equal(tensor[here], values[name][here]), name
     stored = json.loads(STORED.read_text(encoding="utf-8"))[cell]
     moved = np.abs(end["layers.0.weight_ih"] - start["layers.0.weight_ih"]).max()
     assert len(losses) == len(stored) == EXAMPLES and moved > 0.1, (len(losses), moved)
     agree(losses, stored, "stored")
     if torch is None:
-        print("left out: needs torch")
+        print("not compared: needs torch")
         return
     mine, parameters = learned_by_torch(cell, start, values["output.bias"])
     agree(losses, mine, "PyTorch's")

@@ -71,7 +71,7 @@ def test_keys(directory):
 
 
 def log_with_errors():
-    """A log that repeats itself, but for one passage."""
+    """A repetitive log, except for one passage."""
     for n in range(700):
         yield from ("startup archives unpack", f"upgrade lib{n % 7}:amd64 1.{n}", f"status unpacked lib{n % 7}:amd64 1.{n}",
                     f"configure lib{n % 7}:amd64 1.{n}", f"status installed lib{n % 7}:amd64 1.{n}")
@@ -80,7 +80,7 @@ def log_with_errors():
 
 
 def test_logs(directory):
-    """Without the journal of systemd, which not every user may read."""
+    """Without systemd's journal, which not every user may read."""
     log = directory / "dpkg.log"
     log.write_text("".join(f"2026-01-01 {n // 3600:02}:{n // 60 % 60:02}:{n % 60:02} {line}\n"
                            for n, line in enumerate(log_with_errors())), encoding="utf-8")
@@ -108,7 +108,7 @@ def test_plain_zmq(directory):
 
 
 def test_fleet(directory):
-    """Without Kafka, of which Debian has no server."""
+    """Without Kafka, since Debian has no server."""
     brokers.need("redis")
     with brokers.Redis(directory) as redis, pages.Reader(
             directory, pages.read("docs/how-to/fleet.md"), {"redis://127.0.0.1:6379": redis.url}) as reader:

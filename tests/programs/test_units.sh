@@ -1,7 +1,7 @@
 #!/bin/sh
 # shellcheck disable=SC2015 # A && B || C: each A that succeeds leaves nothing for C
-# The service: systemd finds nothing wrong in the unit and its drop-ins, the unit keeps the daemon from
-# what it does not need, and the daemon gets by with the system calls that it leaves.
+# The service: systemd accepts the unit and its drop-ins, the unit restricts the daemon to the access
+# that it needs, and the daemon runs with the allowed system calls.
 set -u
 srcdir=${srcdir:-.}
 builddir=${builddir:-.}
@@ -24,18 +24,18 @@ wrong() {
     failures=$((failures + 1))
 }
 
-# The unit as it is installed, but for the program, which is not installed yet.
+# The installed unit, except for the path of the program, which is not installed yet.
 template=$srcdir/systemd/runneld@.service.in
 grep -q '^ExecStart=@bindir@/runneld ' "$template" || wrong "$template starts no @bindir@/runneld"
 sed "s|@bindir@|$(cd "$builddir" && pwd)|" "$template" >"$units/runneld@.service"
 
-# verify WHAT: nothing is unknown, misspelt or missing.
+# verify WHAT: systemd reports no error or warning.
 verify() {
     complaints=$(systemd-analyze verify --man=no "$units/runneld@test.service" 2>&1) &&
         [ -z "$complaints" ] || wrong "systemd-analyze verify, $1: $complaints"
 }
 
-# What the unit bounds whoever floods the daemon.
+# The limits of the unit apply during floods of the daemon, too.
 for bound in LimitCORE=0 LimitNOFILE= TasksMax= MemoryMax=; do
     grep -q "^$bound" "$template" || wrong "$template has no $bound"
 done
@@ -52,7 +52,7 @@ for drop_in in cuda network; do
     verify "with $drop_in.conf"
 done
 
-# The drop-in of the page: the lines of a block that begins with its path.
+# The drop-in of the page: the block that begins with its path.
 page=docs/how-to/systemd.md
 sed -n '/^# \/etc\/systemd\/.*memory\.conf$/,/^```$/p' "$srcdir/$page" | grep -v '^```' \
     >"$units/runneld@test.service.d/memory.conf"
@@ -70,7 +70,7 @@ if command -v systemd-sysusers >/dev/null; then
         wrong "systemd-sysusers made no user runnel: $(cat "$directory/log")"
 fi
 
-# allowed: the system calls that the unit leaves, one a line; groups are expanded by systemd itself.
+# allowed: the allowed system calls, one per line; systemd expands groups.
 expand() {
     for word; do
         case $word in
@@ -83,7 +83,7 @@ expand() {
         esac
     done
 }
-# The lines add and take away in their order. @default is in every filter, by systemd's own doing.
+# The lines add and remove calls in their order. systemd always adds @default.
 allowed() {
     expand @default | sort -u >"$directory/allowed"
     sed -n 's/^SystemCallFilter=//p' "$units/runneld@.service" | while read -r line; do
@@ -98,7 +98,7 @@ allowed() {
 }
 
 if ! command -v strace >/dev/null || ! strace -o /dev/null true 2>/dev/null; then
-    echo 'without a strace that works: the system calls of the daemon are not looked at'
+    echo 'strace does not work here: the system calls of the daemon are not checked'
 else
     cat >"$directory/test.yaml" <<'END'
 name: test
@@ -130,7 +130,7 @@ END
     wait "$pid"
     pid=
     sed -n 's/^[0-9]* *\([a-z_0-9]*\)(.*/\1/p' "$directory/calls" | sort -u >"$directory/called"
-    # SQLite gives its files the owner of the database, but only where it runs as root.
+    # As root, SQLite sets the owner of its files to that of the database.
     [ "$(id -u)" -ne 0 ] || sed -i '/^fchown$/d' "$directory/called"
     [ "$(wc -l <"$directory/called")" -gt 20 ] || wrong "too few calls: $(cat "$directory/called")"
     allowed

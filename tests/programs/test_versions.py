@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""What earlier versions have left on disk is read by this one: checkpoints give the parameters that the
-earlier program exported, journals are replayed, and learning continues with the same bits.
+"""Reads files of earlier versions: checkpoints lead to the parameters that the earlier program exported,
+journals are replayed, and learning continues with the same bits.
 
-tests/support/versions/VERSION/CASE/ holds a state directory as the program of that version left it, and
-the parameters that it exported at its last checkpoint. `test_versions.py write VERSION CASE...`, with builddir
-at that version's build tree, has written them."""
+tests/support/versions/VERSION/CASE/ contains a state directory as the program of that version left
+it, and the parameters that it exported at its last checkpoint. `test_versions.py write VERSION
+CASE...`, with builddir at that version's build tree, has written them."""
 import base64
 import contextlib
 import json
@@ -28,14 +28,16 @@ import cases
 SOURCE = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]))
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 VERSIONS = SOURCE / "tests" / "support" / "versions"
-BEFORE, AFTER = 60, 40  # examples that the checkpoint has, and that only the journal has
-SET, RATE = 80, 0.004  # after so many, learning.optimizer.rate is set: the journal has the command
-STREAMS = 5  # more than max_streams: some are forgotten and come back
+BEFORE, AFTER = 60, 40  # examples in the checkpoint, and examples only in the journal
+# learning.optimizer.rate is set after this number: the journal has the command
+SET, RATE = 80, 0.004
+STREAMS = 5  # more than max_streams: some are forgotten and return
 SEED = 7
-FORMAT = 4  # of the journal, whichever it had
+FORMAT = 4  # of the journal in the earlier version
 CHECKPOINT = "checkpoint.safetensors"
 PIECE = 45000  # bytes of a stream's state in one request
-os.environ["RUNNEL_ISA"] = "baseline"  # the set that every machine has: those files were written with it
+# an instruction set of every machine: those files were written with it
+os.environ["RUNNEL_ISA"] = "baseline"
 
 CASES = {
     # name: (configuration of the model and of learning, numbers of x, kind of target)
@@ -72,7 +74,7 @@ model:
   output: {loss: squared, size: 2, target: next}
 learning: {window: 4, stride: 2, optimizer: {kind: adam, rate: 0.01}, max_streams: 4}
 """, 2, None),
-    # All parts that a stream can have beside the network: experts, horizons, truths, anomalies, times.
+    # All parts of a stream besides the network: experts, horizons, truths, anomalies, times.
     "forecast": ("""
 model:
   input: {kind: real, size: 1, scale: forecast, missing: hold, time: [gap, day]}
@@ -86,7 +88,7 @@ anomaly: {enabled: true, memory: 20}
 learning: {window: 4, stride: 2, optimizer: {kind: adam, rate: 0.01}, clip: 1.0, max_streams: 3}
 """, 1, None),
 }
-STREAM = "stream-1"  # whose state is kept beside the last, as `export` gives it at the checkpoint
+STREAM = "stream-1"  # its last state is stored, too, as `export` returns it at the checkpoint
 LEFT_OUT = {"commands": 5}  # examples, by a rollback after the last of them
 
 
@@ -107,7 +109,7 @@ state:
 
 
 def examples(case):
-    """Messages [key, x, y, header], the same every time."""
+    """The messages [key, x, y, header], equal in every call."""
     r, (_, inputs, target), sequences = random.Random(SEED), CASES[case], {}
     for _ in range(BEFORE + AFTER):
         key = f"stream-{r.randrange(STREAMS)}".encode()
@@ -128,7 +130,7 @@ def examples(case):
 
 @contextlib.contextmanager
 def started(case, state=None):
-    """A daemon, resuming from a copy of the state directory."""
+    """A daemon that resumes from a copy of the state directory."""
     with tempfile.TemporaryDirectory(prefix="versions-") as name:
         directory = pathlib.Path(name)
         if state:
@@ -140,7 +142,7 @@ def started(case, state=None):
 
 
 def feed(daemon, messages):
-    """Send all, and wait for every acknowledgement."""
+    """Sends all messages, and waits for every acknowledgement."""
     with daemon.socket(zmq.DEALER, "examples") as socket:
         for message in messages:
             socket.send_multipart(message)
@@ -157,7 +159,7 @@ def wait_for(daemon, count):
 
 
 def send_commands(daemon, exported):
-    """One of each kind of command that a journal without brokers and anomalies has."""
+    """Sends a command of each kind that a journal without brokers and anomalies has."""
     _, state = daemon.request("export", stream="stream-1")
     daemon.ask("reset")
     daemon.ask("import", blob=base64.b64encode(exported).decode())
@@ -167,7 +169,7 @@ def send_commands(daemon, exported):
 
 
 def feed_rest(daemon, case):
-    """What comes after the checkpoint."""
+    """Sends the messages after the checkpoint."""
     messages = list(examples(case))
     exported = daemon.export()
     feed(daemon, messages[BEFORE:SET])
@@ -184,7 +186,7 @@ def feed_rest(daemon, case):
 
 
 def wait_learned(daemon, case, rolled_back=True):
-    """All of the case; a reset lets examples count anew."""
+    """Waits until all messages of the case are learned; after a reset, examples count from 0."""
     count = AFTER - (SET - BEFORE) if case in LEFT_OUT else BEFORE + AFTER
     wait_for(daemon, count - (LEFT_OUT.get(case, 0) if rolled_back else 0))
 
@@ -195,7 +197,7 @@ def journal_format(state):
 
 
 def kinds(state):
-    """Of the commands, by position."""
+    """The kinds of commands by position."""
     with contextlib.closing(sqlite3.connect(state / "journal.sqlite")) as file:
         return file.execute("SELECT position, kind, json_extract(command, '$.command') FROM entries "
                             "WHERE kind > 1 ORDER BY position").fetchall()
@@ -207,7 +209,7 @@ def without_journal(state, to):
 
 
 def write(version, cases):
-    """Leave what this build writes in VERSIONS / version."""
+    """Writes the files of this build to VERSIONS / version."""
     for case in cases:
         place = VERSIONS / version / case
         place.mkdir(parents=True)
@@ -226,7 +228,8 @@ def write(version, cases):
             daemon.process.wait()
             shutil.copytree(daemon.directory / "state", place / "state",
                             ignore=shutil.ignore_patterns("*.previous.*", "*.first.*", "*.tmp", "*-shm", "lock"))
-            (place / "state" / CHECKPOINT).write_bytes(checkpoint)  # before what a rollback has written
+            # the entries before those of the rollback
+            (place / "state" / CHECKPOINT).write_bytes(checkpoint)
         print(place, json.dumps(sorted(path.name for path in (place / "state").iterdir())))
 
 
@@ -237,7 +240,7 @@ def kept():
 
 
 def tensors(blob):
-    """What a safetensors file says of its tensors, and their bytes."""
+    """The headers of the tensors in a safetensors file, and their bytes."""
     size, = struct.unpack("<Q", blob[:8])
     header = json.loads(blob[8:8 + size])
     header.pop("__metadata__", None)
@@ -247,7 +250,7 @@ def tensors(blob):
 
 
 def test_checkpoint(directory):
-    """Resumed from the checkpoint alone, the parameters are those that the earlier program exported."""
+    """The checkpoint alone leads to the parameters that the earlier program exported."""
     for state in kept():
         case = state.parent.name
         own = without_journal(state, pathlib.Path(directory, f"{state.parts[-3]}-{case}"))
@@ -260,8 +263,8 @@ def test_checkpoint(directory):
 
 
 def test_stream_state(directory):
-    """The state of a stream that an earlier program exported can be adopted, and is exported again with the
-    same bytes."""
+    """A stream's state from an earlier program can be adopted, and its export has the same
+    bytes."""
     for path in sorted(VERSIONS.glob("*/*/stream.state")):
         state, case, kept_state = path.parent / "state", path.parent.name, path.read_bytes()
         own = without_journal(state, pathlib.Path(directory, f"{state.parts[-3]}-{case}"))
@@ -278,8 +281,8 @@ def test_stream_state(directory):
 
 
 def test_journal(directory):
-    """What the checkpoint lacks is replayed from the journal, and leads to the bits that the same
-    examples lead to when they come through the socket."""
+    """A replay of the journal after the checkpoint leads to the same bits as the same examples from
+    the socket."""
     for state in kept():
         case = state.parent.name
         own = without_journal(state, pathlib.Path(directory, f"{state.parts[-3]}-{case}"))
@@ -307,8 +310,8 @@ def test_journal(directory):
 
 
 def test_replay(directory):
-    """runnel-replay reads the journal as the earlier program left it, and a daemon's after it has brought it
-    to its own format: with the same parameters."""
+    """runnel-replay reads both the earlier program's journal and the one that a daemon has
+    converted to the current format, with the same parameters."""
     for state in kept():
         case, exports = state.parent.name, []
         old, new = (pathlib.Path(directory, f"{state.parts[-3]}-{case}-{age}") for age in ("old", "new"))
@@ -331,8 +334,9 @@ def test_replay(directory):
 
 
 def test_bits(directory):
-    """On a machine that computes as the one that wrote them did, the bits after the replay are those of
-    the earlier program; a daemon says when it does not. With sanitizers the compiler makes other code."""
+    """On a machine that computes like the original one, the bits after the replay equal those of
+    the earlier program; otherwise the daemon prints a warning. Sanitizers change the compiler's
+    code."""
     if "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text(encoding="utf-8"):
         return
     for state in kept():

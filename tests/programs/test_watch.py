@@ -58,7 +58,7 @@ class Watch:
 
     def line(self):
         """The next line; "" at the end."""
-        assert select.select([self.process.stdout], [], [], LIMIT)[0], "nothing is printed"
+        assert select.select([self.process.stdout], [], [], LIMIT)[0], "no output"
         return self.process.stdout.readline().decode().rstrip("\n")
 
     def until(self, pattern):
@@ -161,21 +161,21 @@ def test_anomalies(directory):
     daemon.send("event", dict(event, columns=[], data_time=None, reason="silent", note="disk\033[2J \u202efull " + 2000 * "é"))
     daemon.send("event", {"kind": "anomaly", "columns": 7, "text": []})
     daemon.send("event", {"kind": "paused", "text": "paused"})
-    said = lines.end()[1]
-    assert said[0].split() == "time stream reason score limit col truth forecast".split(), said
-    assert said[1] == ("2014-12-31 23:30:00 taxi [31m            novelty   2.7500  1.5000   3"
-                       "   25.000   10.500 and 1 more"), said
-    assert said[2].split()[:-1] == ["2023-11-14", "22:13:20", "taxi", "[31m", "silent", "2.7500", "1.5000",
-                                    "-", "-", "-", "disk", "[2J", "full"], said
-    assert said[2].endswith("é") and len(said[2].encode()) < 1200 and "\033" not in said[2], said
-    assert len(said) == 4, said
+    printed = lines.end()[1]
+    assert printed[0].split() == "time stream reason score limit col truth forecast".split(), printed
+    assert printed[1] == ("2014-12-31 23:30:00 taxi [31m            novelty   2.7500  1.5000   3"
+                       "   25.000   10.500 and 1 more"), printed
+    assert printed[2].split()[:-1] == ["2023-11-14", "22:13:20", "taxi", "[31m", "silent", "2.7500", "1.5000",
+                                    "-", "-", "-", "disk", "[2J", "full"], printed
+    assert printed[2].endswith("é") and len(printed[2].encode()) < 1200 and "\033" not in printed[2], printed
+    assert len(printed) == 4, printed
     named = Watch(daemon.endpoint, "-t", "anomaly", "-n", "2")
     daemon.wait_for("event")
     daemon.send("event", dict(event, columns=[dict(columns[0], name="oil_temperature")]))
     daemon.send("event", dict(event, columns=[]))
-    said = named.end()[1]
-    assert said[0].split()[5] == "col" and said[1].split()[7:9] == ["oil_temperature", "25.000"], said
-    assert len({len(line) for line in said}) == 1, said
+    printed = named.end()[1]
+    assert printed[0].split()[5] == "col" and printed[1].split()[7:9] == ["oil_temperature", "25.000"], printed
+    assert len({len(line) for line in printed}) == 1, printed
     assert [json.loads(line)["kind"] for line in whole.end()[1]] == ["anomaly"] * 3
     assert any("anomaly: it is abnormal" in line for line in usual.end()[1])
     daemon.close()
@@ -191,8 +191,8 @@ def test_predictions_that_are_off(directory):
     daemon.send("event", {"kind": "set", "text": "x"})
     (_, asked, _), (_, _, asked_json), (_, others, _) = [watch.end() for watch in watches]
     daemon.close()
-    for said in ["\n".join(asked), asked_json]:
-        assert said.count("statistics.predictions=true") == 1, said
+    for printed in ["\n".join(asked), asked_json]:
+        assert printed.count("statistics.predictions=true") == 1, printed
     assert "predictions" not in "".join(others)
 
 
@@ -320,14 +320,14 @@ def test_truths_with_forecasts(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "prediction", "-n", "4")
     daemon.wait_for("status", "prediction")
-    said = {"example": 8, "data_time": None, "prediction": [1.5, None, -2], "target": [1.25, 3, None],
+    printed = {"example": 8, "data_time": None, "prediction": [1.5, None, -2], "target": [1.25, 3, None],
             "interval": [[1.375, 2], None, [0, 1]], "baseline": [0.5, None, 0], "loss": 0.1}
     daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2, 2], "loss": 0.1,
-                               "data_time": 1.6e9, "scored": said})
+                               "data_time": 1.6e9, "scored": printed})
     daemon.send("prediction", {"stream": "b\n\033[31m", "example": 10, "loss": 0.1,
-                               "scored": [dict(said, data_time=1.6e9 + 60, ahead=6)]})
+                               "scored": [dict(printed, data_time=1.6e9 + 60, ahead=6)]})
     daemon.send("prediction", {"stream": "c", "example": 11, "prediction": [0.5, 0.25, 0.25],
-                               "data_time": 1.6e9, "scored": dict(said, target=2, interval=None,
+                               "data_time": 1.6e9, "scored": dict(printed, target=2, interval=None,
                                                                   prediction=[0.1, 0.2, 0.7])})
     daemon.send("prediction", {"stream": "d", "prediction": 1, "scored": {"target": {"a": 1}}})
     status, lines, err = watch.end()
@@ -342,14 +342,14 @@ def test_truths_with_forecasts(directory):
     assert "b" in lines[3] and lines[3].endswith("* 6 ahead") and len(lines) == 7, lines
     later = time.strftime("%H:%M:%S", time.localtime(1.6e9 + 60))
     assert later in lines[3], lines[3]
-    assert lines[5].split()[3:6] == ["0", "2.0000", "2.0000"], lines[5]  # the class, as it was said
+    assert lines[5].split()[3:6] == ["0", "2.0000", "2.0000"], lines[5]  # the predicted class
     assert lines[6].startswith("   example 0 of 'd'"), lines[6]
 
 
 def test_targets_that_have_names(directory):
     """Each line contains the beginning and end of a long name, and fits the terminal."""
     names = "load, a, temperature_of_bearing_upper, temperature_of_bearing_lower"
-    said = {"example": 8, "prediction": [1.5, 2, 3, 4, 5], "target": [1.25, 3, 4, 5, 6], "baseline": [0.5] * 5,
+    printed = {"example": 8, "prediction": [1.5, 2, 3, 4, 5], "target": [1.25, 3, 4, 5, 6], "baseline": [0.5] * 5,
             "interval": [[1, 2]] * 5}
     for columns, shown in [(100, ["load", "a", "temperature~earing_upper", "temperature~earing_lower", "4"]),
                            (80, ["load", "a", "temper~_upper", "temper~_lower", "4"])]:
@@ -357,7 +357,7 @@ def test_targets_that_have_names(directory):
             screen = Terminal(daemon.endpoint, 24, columns, "xterm", "-t", "prediction")
             daemon.wait_for("status", "prediction")
             daemon.send("status", dict(STATUS, predictions=True, target_names=names))
-            daemon.send("prediction", {"stream": "a", "example": 9, "scored": said})
+            daemon.send("prediction", {"stream": "a", "example": 9, "scored": printed})
             lines = screen.until(lambda lines: any(" 4 " in line for line in lines))
             lines = [line for line in lines if not line.startswith("--")]
             assert [line.split()[3] for line in lines[1:6]] == shown, lines
@@ -370,12 +370,12 @@ def test_targets_that_have_names(directory):
 
 def test_a_name_of_any_length(directory):
     """Works on a terminal of any width."""
-    said = {"example": 8, "prediction": [1.5], "target": [1.25], "baseline": [0.5], "interval": [[1, 2]]}
+    printed = {"example": 8, "prediction": [1.5], "target": [1.25], "baseline": [0.5], "interval": [[1, 2]]}
     with Publisher(directory) as daemon:
         screen = Terminal(daemon.endpoint, 24, 3000, "xterm", "-t", "prediction")
         daemon.wait_for("status", "prediction")
         daemon.send("status", dict(STATUS, predictions=True, target_names="first" + 2000 * "n" + "last"))
-        daemon.send("prediction", {"stream": "a", "example": 9, "scored": said})
+        daemon.send("prediction", {"stream": "a", "example": 9, "scored": printed})
         lines = screen.until(lambda lines: any("0.5000" in line for line in lines))
         line = next(line.split() for line in lines if "0.5000" in line)
         assert line[3].startswith("firstnn") and len(line[3]) < 200 and line[4:6] == ["1.2500", "1.5000"], lines
@@ -389,7 +389,7 @@ def test_next_forecast(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "prediction")
     daemon.wait_for("status", "prediction")
-    watch.process.send_signal(signal.SIGSTOP)  # so that they come together
+    watch.process.send_signal(signal.SIGSTOP)  # so that they arrive together
     os.waitid(os.P_PID, watch.process.pid, os.WSTOPPED)
     for n in range(3):
         for stream in "a", "b":
@@ -447,7 +447,7 @@ def test_missed_messages(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint)
     daemon.wait_for("status", "loss", "event")
-    daemon.send("loss", LOSS, lost=100)  # what was before the first says nothing
+    daemon.send("loss", LOSS, lost=100)  # the interval before the first is unknown
     daemon.send("status", STATUS)
     daemon.sequences["status"] -= 1  # the same status again, as for a new subscriber
     daemon.send("status", STATUS)
@@ -455,7 +455,8 @@ def test_missed_messages(directory):
     daemon.send("loss", LOSS, lost=37)
     lines = watch.until("missed")
     assert lines[-1].endswith(" missed 37 loss messages"), lines
-    daemon.send("event", {"kind": "set", "text": "x"}, lost=3)  # the first event: no gap is known
+    # the first event: its gap is unknown
+    daemon.send("event", {"kind": "set", "text": "x"}, lost=3)
     daemon.send("event", {"kind": "set", "text": "y"}, lost=1)
     lines = watch.until("missed")
     assert lines[-1].endswith(" missed 1 event message"), lines
@@ -485,7 +486,7 @@ def test_a_restarted_daemon(directory):
     text = "\n".join(lines)
     assert "is back after" in text
     assert "restarted: run 00000000000000bb, previous run 00000000000000aa" in text, text
-    assert "host-load is learning" in text, "the new daemon is not introduced"
+    assert "host-load is learning" in text, "the new daemon has no header"
     assert "missed" not in text + "\n".join(rest)
 
 
@@ -516,10 +517,10 @@ def test_nothing_to_print(directory):
     daemon.send("loss", LOSS)
     (_, lines, err), (_, _, err_json), (_, printed, _) = [watch.end() for watch in watches]
     daemon.close()
-    said = "\n".join(lines)
-    for text in [said, err_json]:
+    text_output = "\n".join(lines)
+    for text in [text_output, err_json]:
         assert text.count("no message of the selected topics yet") == 1, text
-    assert f"{STATUS['name']} is running and has learned" in said and err == "", said
+    assert f"{STATUS['name']} is running and has learned" in text_output and err == "", text_output
     assert "no message of the selected" not in "".join(printed)
 
 
@@ -573,8 +574,8 @@ def test_invalid_messages(directory):
     status, rest, err = stop(watch)
     daemon.close()
     assert (status, err) == (OK, "")
-    said = [re.search(r"ignored (\d+) invalid messages?", line) for line in lines + rest]
-    assert sum(int(match.group(1)) for match in said if match) == len(garbage)
+    printed = [re.search(r"ignored (\d+) invalid messages?", line) for line in lines + rest]
+    assert sum(int(match.group(1)) for match in printed if match) == len(garbage)
 
 
 def test_blocked_output(directory):
@@ -682,7 +683,8 @@ def on_terminal(directory, rows, columns):
     impatient.until(lambda lines: "is silent" in "".join(lines))
     daemon.close()
     for one in terminal, impatient:
-        one.until(lambda lines: "for it to return" in "".join(lines))  # to its end, however it wraps
+        # to the end of the row, including wrapped lines
+        one.until(lambda lines: "for it to return" in "".join(lines))
         status, lines = one.end()
         assert status == OK and lines[-1] == "^C" and b"\033" not in one.bytes, lines
 
@@ -727,7 +729,7 @@ def test_two_signals(directory):
     daemon.send("status", STATUS)
     terminal.until(lambda lines: any("host-load" in line for line in lines))
     for number in [signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT]:
-        terminal.process.send_signal(number)  # so both come before it can end by itself
+        terminal.process.send_signal(number)  # both arrive before the program ends by itself
     status, lines = terminal.rest()
     daemon.close()
     assert status in (-signal.SIGINT, -signal.SIGTERM), (status, lines)
@@ -743,11 +745,11 @@ def test_control_characters(directory):
     daemon.wait_for("status", "event", subscribers=3)
     message = {"run": daemon.run, "sequence": 1, "kind": "set", "text": text}
     daemon.socket.send_multipart([b"event", json.dumps(message, ensure_ascii=False).encode()])
-    status, said, _ = watch.end()
-    assert status == OK and json.loads(said[0])["text"] == text, said
-    assert not re.search("[\u007f-\u009f]", said[0]), said
-    status, said, _ = lines.end()
-    assert status == OK and said[0].endswith("set: a  2Jb c   d \u00fc"), said
+    status, printed, _ = watch.end()
+    assert status == OK and json.loads(printed[0])["text"] == text, printed
+    assert not re.search("[\u007f-\u009f]", printed[0]), printed
+    status, printed, _ = lines.end()
+    assert status == OK and printed[0].endswith("set: a  2Jb c   d \u00fc"), printed
     terminal.until(lambda lines: any("2Jb c   d ??" in line for line in lines))
     terminal.end()
     daemon.close()

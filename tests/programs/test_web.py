@@ -22,8 +22,8 @@ SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 USAGE, UNAVAILABLE, IO = 64, 69, 74
 IDLE = 500
-HEAD_SECONDS = 5  # in which runnel-web wants a request to have come
-GROWTH_KIB = 24 << 10  # that 500 connections may cost
+HEAD_SECONDS = 5  # limit of runnel-web for the arrival of a request
+GROWTH_KIB = 24 << 10  # limit for 500 connections
 
 
 def run(*arguments):
@@ -32,7 +32,7 @@ def run(*arguments):
 
 
 def start(directory, *arguments):
-    """A daemon that the program has received messages of, and the program."""
+    """A daemon whose messages have arrived at the program, and the program."""
     daemon = Daemon(directory)
     web = Web(directory, daemon.endpoint, arguments=arguments)
     daemon.await_subscriber()
@@ -50,7 +50,8 @@ def test_page(directory):
         policy = headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy and "script-src 'self'" in policy
         assert "unsafe" not in policy and headers["X-Content-Type-Options"] == "nosniff"
-        page += web.open("experiment")[2].decode() # of which the rest is in test_web_experiment.py
+        # the rest of it is tested in test_web_experiment.py
+        page += web.open("experiment")[2].decode()
         names = set(re.findall(r'(?:src|href)="([^"#]+)"', page)) - {"api/daemons", "api/experiment", "metrics"}
         types = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
         asked = set()
@@ -67,7 +68,7 @@ def test_page(directory):
         assert {"app.js", "data.js", "draw.js", "chart.js", "style.css"} <= asked, asked
         own = {path.name for path in (SOURCE / "tools/web/page").iterdir()} - {"index.html", "experiment.html"}
         assert own <= asked, own - asked
-        for name in "", "app.js", "chart.js": # is not sent again to who has it
+        for name in "", "app.js", "chart.js":  # not sent again to a client that has it
             _, headers, body = web.open(name)
             status, _, copy = web.open(name, **{"If-None-Match": headers["ETag"]})
             assert status == 304 and not copy, name
@@ -112,7 +113,7 @@ def test_api(directory):
             daemon.learn(None if i == 50 else 1 + i / 100)
         daemon.event("checkpoint", "checkpoint of 1000 examples")
         web.until("api/events?run=1", lambda answer: any(
-            event["kind"] == "checkpoint" for event in answer["events"])) # which was sent last
+            event["kind"] == "checkpoint" for event in answer["events"]))  # the newest one
         whole = web.series(100)
         assert whole["examples"] == [10 * (i + 1) for i in range(100)]
         assert whole["steps"][-1] == 2000 and whole["time"][0] == START + 1
@@ -154,11 +155,13 @@ def test_api(directory):
             {"kind": "gru", "size": 32, "member": "level"}])
         assert web.get("api/series?run=1&layer=1")["columns"]["hidden_norm"]["mean"] == [3.3]
         assert run_known["tags"] is None and run_known["seed"] is None
-        assert web.get("api/configuration?run=1") == {"run": 1, "configuration": None} # of a daemon of before
+        # of an older daemon
+        assert web.get("api/configuration?run=1") == {"run": 1, "configuration": None}
         settings = {"seed": 7, "learning.optimizer.rate": 0.0003, "model.layers.0.cell": "gru", "tags": {"site": "大阪"}}
         daemon.status(seed=7, tags=settings["tags"], configuration=settings, compatible="fedcba9876543210")
-        told = web.until("api/runs", lambda answer: answer["runs"][0]["tags"])["runs"][0]
-        assert told["tags"] == settings["tags"] and told["seed"] == 7 and told["compatible"] == "fedcba9876543210"
+        reported = web.until("api/runs", lambda answer: answer["runs"][0]["tags"])["runs"][0]
+        assert reported["tags"] == settings["tags"] and reported["seed"] == 7
+        assert reported["compatible"] == "fedcba9876543210"
         assert web.get("api/configuration?run=1") == {"run": 1, "configuration": settings}
         assert web.open("api/configuration?run=999")[0] == 404 and web.open("api/configuration")[0] == 400
         assert web.get("api/skill?run=1") == {"run": 1, "columns": [], "experts": {}}
@@ -187,11 +190,12 @@ def test_forecasts(directory):
         daemon.status(predictions=True)
         daemon.await_predictions()
         live = Live(web)
-        daemon.predict([1.0], stream="first") # brings no target
+        daemon.predict([1.0], stream="first")  # has no target
         for i in range(1200):
             daemon.predict([i, 2 * i], [i + 0.25, None], baseline=[i - 1, 0], data_time=START + i)
         daemon.predict([0.0], [0.5], stream="far", ahead=6)
-        daemon.send("prediction", {"stream": "later", "example": 5000, "scored": { # a label of another example
+        # a label of another example
+        daemon.send("prediction", {"stream": "later", "example": 5000, "scored": {
             "example": 17, "data_time": START, "prediction": {"mean": [1.0], "sd": [2.0]}, "interval": [None],
             "target": [2.0], "baseline": {"mean": [0.5], "sd": [1.0]}, "loss": 1}})
         daemon.send("prediction", {"stream": "many", "example": 6000, "data_time": START, "prediction": [[1.0], [2.0]],
@@ -207,9 +211,10 @@ def test_forecasts(directory):
         assert last["target"] == [1198.25, 1199.25] and last["prediction"] == [1198, 1199]
         assert last["low"] == [1197, 1198] and last["high"] == [1199, 1200] and last["baseline"] == [1197, 1198]
         assert last["next"] == {"example": 1202, "data_time": START + 1259, "prediction": 1199, "low": 1198,
-                                "high": 1200} # the data's time is 60 s after that of what said it
+                                # the time of the data is 60 s after that of the prediction
+                                "high": 1200}
         assert web.get("api/forecasts?stream=a&column=0&points=2&around=700")["next"] is None
-        assert web.get("api/forecasts?stream=far&ahead=6")["next"] is None # which of the horizons is not known
+        assert web.get("api/forecasts?stream=far&ahead=6")["next"] is None  # the horizon is unknown
         other = web.get("api/forecasts?stream=a&column=1")
         assert set(other["target"]) == {None} and 500 < len(other["target"]) <= 1000
         assert web.get("api/forecasts?stream=far&ahead=6")["target"] == [0.5]
@@ -218,17 +223,19 @@ def test_forecasts(directory):
         assert late["low"] == [None] and late["data_time"] == [START]
         many = web.get("api/forecasts?stream=many")
         assert many["example"] == [6000, 6000.5] and many["data_time"] == [None, None]
-        for example, said in (7001, 7001), (7002, 7002): # `target: given`: its truth is there
+        # `target: given`: its truth is in the same message
+        for example, forecast in (7001, 7001), (7002, 7002):
             daemon.send("prediction", {"stream": "given", "example": example, "prediction": [1.0], "interval": [[0, 2]],
-                                       "scored": {"example": said, "prediction": [1.0], "target": [2.0]}})
-        for i in range(2): # `target: later`: predictions, and then the label of the first
+                                       "scored": {"example": forecast, "prediction": [1.0], "target": [2.0]}})
+        for i in range(2):  # `target: later`: predictions, and then the label of the first
             daemon.send("prediction", {"stream": "late", "example": 8000 + i, "data_time": START + i,
                                        "prediction": [i + 0.5], "interval": [[i, i + 1]]})
         daemon.send("prediction", {"stream": "late", "example": 8002, "scored": {
             "example": 8000, "data_time": START, "prediction": [0.5], "target": [0.75]}})
         web.until("api/forecasts", lambda answer: any(one["stream"] == "late" for one in answer["series"]))
         assert web.get("api/forecasts?stream=given")["next"] is None
-        assert web.get("api/forecasts?stream=late")["next"] is None # it was said before anything was scored
+        # predicted before anything was scored
+        assert web.get("api/forecasts?stream=late")["next"] is None
         daemon.send("prediction", {"stream": "late", "example": 8003, "data_time": START + 3, "prediction": [3.5],
                                    "interval": [None]})
         open_one = web.until("api/forecasts?stream=late", lambda answer: answer["next"])["next"]
@@ -237,7 +244,7 @@ def test_forecasts(directory):
             "example": 8003, "data_time": START + 3, "prediction": [3.5], "target": [4]}})
         closed = web.until("api/forecasts?stream=late", lambda answer: answer["next"] is None)
         assert closed["example"] == [8000, 8003], closed
-        daemon.examples = 1100 # it went back to a checkpoint
+        daemon.examples = 1100  # it resumed from a checkpoint
         daemon.predict([7.0, 0.0], [7.5, 0.0])
         back = web.until("api/forecasts?stream=a", lambda answer: answer["example"][-1] == 1101)
         assert back["example"][-2:] == [1100, 1101] and back["target"][-1] == 7.5
@@ -245,20 +252,20 @@ def test_forecasts(directory):
                                ("points=0", 400), ("points=1001", 400), ("ahead=-1", 400), ("daemon=0.5", 400)]:
             status, _, body = web.open(f"api/forecasts?{path}")
             assert status == expected and json.loads(body)["error"], (path, status, body)
-        for i in range(400): # more streams than there is room for
+        for i in range(400):  # more streams than the limit
             daemon.predict([0.0], [0.5], stream=f"stream {i}")
         for odd in [{"stream": 7}, {"scored": []}, {"stream": "odd", "example": "x", "scored": {"target": [1]}},
                     {"stream": "a", "example": 1102, "prediction": [1], "scored": {
                         "target": ["x"] * 5000, "interval": 3, "prediction": [[]]}},
                     {"stream": "odd", "example": 1, "prediction": [1], "scored": {"target": [1], "prediction": "x"}},
-                    {"stream": "odd", "example": 1, "prediction": [1], "scored": { # a class
+                    {"stream": "odd", "example": 1, "prediction": [1], "scored": {  # a class
                         "target": 3, "prediction": [0.1, 0.9]}}]:
             daemon.send("prediction", odd)
-        said = {"words": ["busy", None], "probabilities": [0.8, 0.2]}
-        daemon.send("prediction", {"stream": "words", "example": 1, "prediction": said, "scored": {
-            "example": 1, "target": "busy", "prediction": said}})
+        forecast = {"words": ["busy", None], "probabilities": [0.8, 0.2]}
+        daemon.send("prediction", {"stream": "words", "example": 1, "prediction": forecast, "scored": {
+            "example": 1, "target": "busy", "prediction": forecast}})
         full = web.until("api/forecasts", lambda answer: answer["wordless"] and "said" in answer)
-        assert full["said"] == {"stream": "words", "came": "busy", "prediction": said}, full["said"]
+        assert full["said"] == {"stream": "words", "came": "busy", "prediction": forecast}, full["said"]
         assert 50 < len(full["series"]) < 400 and full["left_out"] > 0, len(full["series"])
         assert web.end() == 0
 
@@ -266,7 +273,7 @@ def test_forecasts(directory):
 def test_too_many_predictions(directory):
     """Predictions beyond the limit are dropped except for the newest thousand; all other topics are
     complete."""
-    many = 30000 # 27 MB: at the rate at which they are read that takes longer than to send them
+    many = 30000  # 27 MB: reading them takes longer than sending them
     daemon, web = start(directory)
     with web:
         daemon.status(predictions=True)
@@ -474,7 +481,8 @@ def test_metrics(directory):
                       columns=[{"rmse": 1.5, "mae": 1, "skill": None},
                                {"rmse": 30.5, "mae": 20, "skill": 0.125}],
                       experts={"last": {"mean": 1, "weight": 0.375},
-                               "ar12": {"mean": 0.5, "weight": 0.625}}) # last: it is waited for
+                               # last: the test waits for it
+                               "ar12": {"mean": 0.5, "weight": 0.625}})
         other.learn(None, members=["change", "level"], metric={"rmse": None, "accuracy": 0.5, "bits": 1.0})
         web.until("api/daemons", lambda answer: all(
             one["loss"] and one["loss"]["examples"] == 10 * (1 + one["daemon"])
@@ -486,7 +494,7 @@ def test_metrics(directory):
             web.until(f"api/forecasts?daemon={one is other:d}", lambda answer: answer["series"])
         _, headers, text = web.open("/metrics")
         uptime, = re.findall(rb"(?m)^runnel_uptime_seconds.*waves.* ([0-9.e+]+)$", text)
-        assert 12.5 < float(uptime) < 12.5 + LIMIT, uptime # counted on since the status
+        assert 12.5 < float(uptime) < 12.5 + LIMIT, uptime  # added since the status
         assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
         check_classic(text)
         text = text.decode()
@@ -523,7 +531,7 @@ def test_metrics(directory):
         shown = re.findall(r"runnel_\w+", (source / "conf/grafana-dashboard.json").read_text())
         assert len(set(shown)) > 20
         missing = set(shown) - set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
-        assert not missing, f"conf/grafana-dashboard.json has {missing}, which /metrics has not"
+        assert not missing, f"conf/grafana-dashboard.json has {missing}, which /metrics lacks"
         assert re.search(r'^runnel_loss_mean\{daemon="o\\"\\\\ther",.*\} NaN$', text, re.MULTILINE)
         _, headers, text = web.open("/metrics", Accept="application/openmetrics-text;version=1.0.0")
         assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
@@ -538,7 +546,7 @@ def test_forecasts_in_metrics(directory):
         daemon.await_predictions()
         daemon.predict([2.5], [3.0])
         web.until("api/forecasts?daemon=0", lambda answer: answer["series"])
-        assert b"runnel_reading" not in web.open("/metrics")[2] # as many as streams and columns
+        assert b"runnel_reading" not in web.open("/metrics")[2]  # one for each stream and column
         assert web.end() == 0
 
 
@@ -625,8 +633,8 @@ def test_guessing_tokens(directory):
     path.chmod(0o600)
     daemon = Daemon(directory)
     log = pathlib.Path(directory, "log")
-    with log.open("w") as said, Web(directory, daemon.endpoint, arguments=["--token", path],
-                                    stderr=said) as web:
+    with log.open("w") as output, Web(directory, daemon.endpoint, arguments=["--token", path],
+                                    stderr=output) as web:
         began = time.monotonic()
         status, headers = ask_from(guesser, web.port, f"/?token={token}")
         session = {"Cookie": headers["Set-Cookie"].split(";")[0]}
@@ -640,7 +648,7 @@ def test_guessing_tokens(directory):
         assert {status for status, _ in first} == {401}
         assert ask_from(guesser, web.port, "/metrics", **right)[0] == 200
         asked, refused, unheard = len(first), 0, 0
-        for _ in range(10):  # a refusal may end in between, where the machine is busy; then the next is longer
+        for _ in range(10):  # a busy machine may reject in between; then the next wait is longer
             answers = guess(20, asked)
             asked += len(answers)
             late = [headers for status, headers in answers if status == 429]
@@ -650,9 +658,9 @@ def test_guessing_tokens(directory):
             if late and unheard:
                 break
         assert refused > 0 and unheard
-        assert ask_from(guesser, web.port, "/metrics", **session)[0] == 200  # had shown the token
+        assert ask_from(guesser, web.port, "/metrics", **session)[0] == 200  # had sent the token
         assert ask_from(honest, web.port, "/metrics", **right)[0] == 200
-        for _ in range(50):  # one who was not told of a new token guesses nothing
+        for _ in range(50):  # a client with an old token is not a guess
             assert ask_from(stale, web.port, "/", Cookie="runnel_token=" + "a" * 16)[0] == 401
         status, headers = ask_from(stale, web.port, "/", Cookie=f"runnel_token={token}")
         assert status == 200 and "runnel_token" in headers["Set-Cookie"]
@@ -666,7 +674,7 @@ def test_guessing_tokens(directory):
                            log.read_text(encoding="utf-8"))
         assert sum(int(a) + int(b) for a, b, _ in lines) == int(wrong) + int(unread), lines
         assert {address for _, _, address in lines} <= {guesser, stale}, lines
-        assert len(lines) <= 2 + time.monotonic() - began, lines  # one a second, and the last
+        assert len(lines) <= 2 + time.monotonic() - began, lines  # one per second, and the last
 
 
 def memory_kib(process):
@@ -681,7 +689,7 @@ def answer_to(port, request):
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
             return b"".join(iter(lambda: connection.recv(65536), b""))
-        except OSError: # it was closed while we were speaking
+        except OSError:  # closed while the test was sending
             return b""
 
 
@@ -749,10 +757,10 @@ def test_bad_clients(directory):
             try:
                 slow.send(bytes([next(request)]))
             except OSError:
-                pass # it has been closed
+                pass  # the server has closed it
             for one in readable(waiting, 0.5):
                 waiting.remove(one)
-        assert time.monotonic() - begun >= HEAD_SECONDS / 2 # and not at once
+        assert time.monotonic() - begun >= HEAD_SECONDS / 2  # and not at once
         assert web.get("api/daemons")["daemons"][0]["name"] == "waves"
         for one in [*idle, slow, deaf]:
             one.close()

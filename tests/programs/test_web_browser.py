@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Tests the page of runnel-web in Chromium with simulated daemons: charts, growth, zoom, several runs, dark
 mode, phones, killed daemons, outliers and motion. With the argument test_figures it measures speed
-(docs/reference/web-api.md)."""
+(docs/measurements/performance.md)."""
 import contextlib
 import json
 import os
@@ -18,7 +18,7 @@ from web_browser import ActionChains, By, Page, rgb
 from web_testing import LIMIT, START, Daemon, Web, run_tests
 
 RECORD = pathlib.Path(os.environ.get("builddir", "."), "runnel-record").resolve()
-MESSAGES = 2000 # of a run: more than are drawn at once
+MESSAGES = 2000  # of a run: more than the page draws at once
 LOSS = "runnel.panels[0]"
 
 
@@ -54,7 +54,7 @@ def test_page_in_a_browser(directory):
 
 
 def show_learning(page):
-    """Below the forecasts."""
+    """Shows the charts below the forecasts."""
     page.run("document.querySelector('#panel-loss').scrollIntoView({block: 'center'})")
 
 
@@ -69,13 +69,13 @@ def look_at_charts(page, one, two, runs):
     for name in ["metric", "gradient", "ratio", "rate"]:
         page.until_colored(colors[0], name)
     points = page.value(f"{LOSS}.shown.find((line) => line.run.id === {runs['one']}).data.length")
-    assert 500 <= points <= 1000, points # of the 2000
+    assert 500 <= points <= 1000, points  # of the 2000
     page.until_colored(rgb(page.value(
         "getComputedStyle(document.documentElement).getPropertyValue('--bad').trim()")), pixels=10)
     for daemon in one, two:
-        daemon.status() # for it may have taken long enough to get here to be called silent
-    assert page.text("#panel-loss .unit") == "squared error" # which is what its network says
-    assert page.text("#panel-metric .unit") == "original units" # which the server says of the column
+        daemon.status()  # it may have been silent for too long on a slow machine
+    assert page.text("#panel-loss .unit") == "squared error"  # from the network
+    assert page.text("#panel-metric .unit") == "original units"  # from the server, for the column
     assert "learning rate in effect" in page.value(
         "document.querySelector('#panel-rate h3 span').title").lower()
     page.until("document.querySelector('#daemons').textContent", lambda text: text.count("learning") == 2
@@ -216,11 +216,11 @@ def test_wild_values(directory):
             page.until(f"{LOSS}.shown[0]?.beyond?.high", lambda high: high and high < 1e29)
             page.until_colored(color)
             page.keys("s")
-        assert points_of(page)[1510] < 10 # with smoothing: what comes after it is not lifted by it
+        assert points_of(page)[1510] < 10  # smoothed: later values do not raise it
         page.keys("l")
         page.until(top, lambda most: most < 5)
         page.keys("l")
-        for _ in range(15): # of those that come at once the page has one
+        for _ in range(15):  # the page draws one of those that arrive together
             daemon.learn(40.0)
             page.wait_for_newest(daemon, 1)
         page.until(top, lambda most: most > 30)
@@ -241,7 +241,8 @@ def test_smoothing_looks_back_only(directory):
         page.until("runnel.view.smooth", lambda share: share == 0.08)
         page.run("runnel.draw()")
         before = points_of(page)
-        assert len(before) == 300 and max(before.values()) < 1.55 # smoothed, for the greatest is 1.6
+        # smoothed, since the largest is 1.6
+        assert len(before) == 300 and max(before.values()) < 1.55
         feed(daemon, 200)
         page.wait_for_newest(daemon, 1)
         after = points_of(page)
@@ -437,7 +438,7 @@ def test_settings(directory):
             page.run("document.querySelector('#settings').open = true")
             found = page.until(rows, lambda found: len(found) == 2 and found[1][0] == "tags.site")
             assert sorted(found[0]) == ["0.0003", "0.001", "learning.optimizer.rate"], found
-            send_status(0.02, daemons[1])  # was set in flight
+            send_status(0.02, daemons[1])  # set at run time
             page.until(rows, lambda found: "0.02" in found[0])
             page.run("document.querySelector('#settings-differences').click()")
             page.until(rows, lambda found: len(found) == 4)
@@ -482,7 +483,7 @@ def test_fleet(directory):
                 ["0", "one", "700", "3"], ["1", "one", "500", "4"], ["2", "two", "70", "–"],
                 ["3", "unassigned", "0", "–"]]
             assert page.text(".fleet .what") == "plant: 1 daemon, 4 partitions, at least 7 waiting"
-            long = [f"{n}-" + 30 * "ab" for n in range(20)]  # no name is cut, and none makes the page wider
+            long = [f"{n}-" + 30 * "ab" for n in range(20)]  # no name is cut or widens the page
             one.status(fleet={"group": "plant", "daemons": 20, "of": 20, "round": 12,
                               "members": {name: members["one"] for name in long},
                               "owners": [{"daemon": name, "committed": 7000000, "lag": 12345} for name in long]})
@@ -519,7 +520,7 @@ def test_fleets(directory):
         page.until(names.format(".what"), lambda found: found == [
             f"plant at {at}: 1 daemon, 1 partition, 0 waiting" for at in sorted(where)])
         assert page.value(names.format(".members tbody th")) == ["two", "one"]
-        pair[0].examples = 10  # it is the newest
+        pair[0].examples = 10  # the newest
         send_status(pair[0], where[1], 2)
         page.until(names.format(".what"), lambda found: found == ["plant: 2 daemons, 1 partition, 0 waiting"])
         check_console(page, web)
@@ -610,7 +611,7 @@ def test_forecasts(directory):
         assert page.value(f"{PANEL}.shown[0].misses.filter(Boolean).length") == 6
         page.until(f"{PANEL}.plot.axis", lambda axis: axis == "time")
         assert page.value(f"{PANEL}.shown[0].data[1].x") == START + 3600
-        after = START + 3600 * 59 + 60 # a minute after what said it, as usual
+        after = START + 3600 * 59 + 60  # a minute after its prediction, as usual
         assert page.value(f"{PANEL}.shown[3].data[1]") == {"x": after, "y": 113, "value": 113, "raw": 113}
         assert page.value(f"[{PANEL}.shown[3].low, {PANEL}.shown[3].high]") == [[None, 112], [None, 114]]
         page.until(f"{PANEL}.plot.chart.scales.x.max", lambda most: after < most < after + 3600)
@@ -619,7 +620,7 @@ def test_forecasts(directory):
         page.until(f"{PANEL}.plot.chart.scales.y.max", lambda top: 110 < top < 1000)
         for color in "accent", "bad", "text":
             page.until_colored(rgb(page.value(f"runnel.colors().{color}")), "forecast")
-        page.until(SKILL, lambda line: line == [[-0.5, -0.25], True]) # zero is in sight
+        page.until(SKILL, lambda line: line == [[-0.5, -0.25], True])  # zero is visible
         choose(page, "stream", "tank")
         page.until(f"{PANEL}.plot.axis", lambda axis: axis == "examples")
         page.until(summary, lambda text: "contains 20 of 20" in text)
@@ -635,9 +636,9 @@ def test_forecasts(directory):
         # Columns with names are shown by name.
         choose(page, "stream", "pump")
         columns_to_choose = "[...document.querySelector('#forecast-column').options].map((one) => one.textContent)"
-        page.until(columns_to_choose, lambda said: said == ["0", "1"])
+        page.until(columns_to_choose, lambda shown: shown == ["0", "1"])
         daemon.status(predictions=True, target_names="load, oil")
-        page.until(columns_to_choose, lambda said: said == ["load", "oil"])
+        page.until(columns_to_choose, lambda shown: shown == ["load", "oil"])
         page.until(rows.format("#panel-columns"), lambda cells: [row[0] for row in cells] == ["load", "oil"])
         choose(page, "stream", "tank")
         address = page.value("location.href")
@@ -723,7 +724,7 @@ def test_anomalies(directory):
         page.until("document.querySelector('#panel-forecast .readout').textContent",
                    lambda text: "truth 9" in text and "forecast 1" in text)
         page.until("document.querySelector('#forecast-column').value", lambda column: column == "1")
-        page.until(f"{score}.hidden") # there is none in these steps
+        page.until(f"{score}.hidden")  # these steps have none
         page.until(commands, lambda texts: texts == [f"runnel-ctl {word} --at @{START + 60 * 40:.0f} pump"
                                                      for word in ("normal", "abnormal")])
         address = f"api/forecasts?{first}&stream=pump&column=1&points=10&around={at[40]}"
@@ -737,18 +738,18 @@ def test_anomalies(directory):
         page.until("document.querySelector('#verdict').hidden")
         click_anomaly(page, 0)
         page.until(summary, lambda text: "contains 20 of 20" in text or "contains 19 of 19" in text)
-        page.until("document.querySelector('#verdict').hidden") # it cannot be named
+        page.until("document.querySelector('#verdict').hidden")  # it has no name
         check_console(page, web)
 
     try:
         with Web(directory, daemon.endpoint) as web, Page(directory) as page:
-            daemon.await_predictions() # of runnel-record
+            daemon.await_predictions()  # of runnel-record
             daemon.status(predictions=True)
             daemon.await_predictions()
             page.driver.get(web.url)
             speak()
             look(page, web, "ahead=0&daemon=0")
-            daemon.anomaly(3, "pump", START, [(0, 9.0, 1.0, 2.0)]) # older than what is kept
+            daemon.anomaly(3, "pump", START, [(0, 9.0, 1.0, 2.0)])  # older than the history
             page.until(ABNORMAL, lambda rows: len(rows) == 4)
             click_anomaly(page, 0)
             page.until("document.querySelector('#panel-forecast .empty').textContent", lambda text:
@@ -766,7 +767,7 @@ def test_anomalies(directory):
             wait_for_anomalies(f"{directory}/runs.db", 5)
             recorder.terminate()
             assert recorder.wait(LIMIT) == 0
-        with sqlite3.connect(f"{directory}/runs.db") as file: # the last two were for the list alone
+        with sqlite3.connect(f"{directory}/runs.db") as file:  # the last two are only in the list
             file.execute("DELETE FROM anomalies WHERE event IN (SELECT DISTINCT event FROM anomalies ORDER BY event DESC LIMIT 2)")
         with Web(directory, recording=f"{directory}/runs.db") as web, Page(directory) as page:
             page.driver.get(web.url)
@@ -872,7 +873,7 @@ def test_figures(directory):
                 daemons[0].learn(1 + 1 / (1 + daemons[0].examples / 10000))
             web.until("api/daemons", lambda answer: answer["daemons"][0]["loss"]
                       and answer["daemons"][0]["loss"]["examples"] == daemons[0].examples)
-        print(f"100,000 messages of loss and state taken in {time.monotonic() - begun:.1f} s")
+        print(f"100,000 messages of loss and state processed in {time.monotonic() - begun:.1f} s")
         ids = {run["name"]: run["id"] for run in web.get("api/runs")["runs"]}
         begun = time.monotonic()
         day = web.get(f"api/series?run={ids['d0']}&axis=time&from={START}&to={START + 86400}")

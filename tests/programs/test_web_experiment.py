@@ -56,8 +56,8 @@ def test_api(directory):
         curve, other = web.get("api/experiment/curves?runs=2,5")["curves"]
         assert curve["run"] == 2 and other["run"] == 5 and None in curve["mean"]
         for key in ["examples", "scored", "mean", "baseline", "gradient_norm", "update_ratio", "weight_norm"]:
-            for said, point in zip(curve[key], points, strict=True):
-                assert said == point[key] or math.isclose(said, point[key], rel_tol=1e-5), (key, said, point[key])
+            for value, point in zip(curve[key], points, strict=True):
+                assert value == point[key] or math.isclose(value, point[key], rel_tol=1e-5), (key, value, point[key])
         run = web.get("api/experiment/run?run=5")
         assert run["configuration"] == "name: x\nseed: 2\n" and run["digest"] == f"{1:016x}" and run["columns"] == []
         for question, status in [("run?run=99", 404), ("run?run=x", 400), ("run", 400), ("curves?runs=2,99", 404),
@@ -88,7 +88,7 @@ def test_follows(directory):
             about = web.get("api/experiment")
             assert about["over"] == 12 and about["runs"][-1]["mean"] == 0.125, about["runs"][-1]
             writer.close()
-            path.rename(f"{path}.old") # and another one in its place
+            path.rename(f"{path}.old")  # another file in its place
             make(directory, VARIANTS[:2])
             web.until("api/experiment", lambda answer: answer["total"] == 6)
             live.close()
@@ -109,16 +109,16 @@ def test_refusals(directory):
                          ("noise", lambda old: b"no database" * 1000), ("empty", lambda old: b"")]:
         path = pathlib.Path(directory, name)
         path.write_bytes(change(good.read_bytes()))
-        status, said = refused(path)
-        assert status == DATA and str(path) in said, (name, status, said)
+        status, output = refused(path)
+        assert status == DATA and str(path) in output, (name, status, output)
     other = pathlib.Path(directory, "other")
     with contextlib.closing(sqlite3.connect(other)) as file:
         file.execute("PRAGMA application_id = 77")
         file.execute("CREATE TABLE runs (run INTEGER)")
     assert refused(other)[0] == DATA
-    status, said = refused(f"{directory}/nowhere")
-    assert status == NO_INPUT and "nowhere" in said, said
-    assert refused(directory)[0] == NO_INPUT # a directory without results
+    status, output = refused(f"{directory}/nowhere")
+    assert status == NO_INPUT and "nowhere" in output, output
+    assert refused(directory)[0] == NO_INPUT  # a directory without results
     for option in ["-c", "ipc:///tmp/none"], ["-r", "recording"], ["-H", "history"]:
         assert refused(good, *option)[0] == USAGE, option
     assert refused(good, good)[0] == USAGE
@@ -139,8 +139,8 @@ def test_crafted(directory):
         path = results.make(f"{directory}/{table}", VARIANTS)
         with database(path) as file:
             make_endless(file, table)
-        status, said = refused(str(path))
-        assert status == DATA and str(path) in said, (status, said)
+        status, output = refused(str(path))
+        assert status == DATA and str(path) in output, (status, output)
     path = results.make(f"{directory}/odd", VARIANTS)
     with database(path) as file:
         file.execute("UPDATE experiment SET value = ? WHERE key = 'seeds'", (" 1" * 100000,))
@@ -233,8 +233,8 @@ def test_table(directory):
         mean, deviation = map(float, column(page, "loss")[2].split(" ±"))
         assert math.isclose(mean, statistics.mean(done), rel_tol=1e-3)
         assert math.isclose(deviation, statistics.stdev(done), rel_tol=0.06)
-        assert column(page, "mae")[2] == "0.1" # without a deviation, though 0.1 + 0.1 + 0.1 is not 0.3
-        done = [results.loss(0, seed) for seed in (1, 3)] # the one that is not finite counts not
+        assert column(page, "mae")[2] == "0.1"  # no deviation, although 0.1 + 0.1 + 0.1 is not 0.3
+        done = [results.loss(0, seed) for seed in (1, 3)]  # a nonfinite loss does not count
         assert math.isclose(float(column(page, "loss")[0].split(" ±")[0]), statistics.mean(done), rel_tol=1e-3)
         click(page, "#results-head button", "loss")
         assert column(page, "rate")[0] == "1e-3" and page.value(
@@ -281,7 +281,8 @@ def test_best_is_marked_where_it_differs(directory):
     assert skill.startswith("0.8") and verdict == "", (skill, verdict)
     assert marked("chance", [0.3, 0.299, 0.298], 0.05) == (None, "skill: no variant differs from the first (p < 0.05)")
     assert marked("two", [0.3, 0.1, 0.1], 0.001) == (None, "skill: no variant differs from all others (p < 0.05)")
-    with opened(directory, make(directory)) as page: # the same p as the report's, whatever the degrees of freedom
+    # the same p as in the report, for any degrees of freedom
+    with opened(directory, make(directory)) as page:
         for t, degrees, p in (2, 1, 0.2951672353), (-2, 2, 0.1835034191), (3, 3, 0.0576688856), (2.5, 4, 0.0667665), (
                 4.1, 9, 0.0026767):
             found = page.driver.execute_async_script("const end = arguments[2]; import('./experiment_data.js').then("
@@ -299,8 +300,8 @@ def test_curves(directory):
         for point in range(results.POINTS):
             of = [results.loss(0, seed, point) for seed in (1, 2, 3)]
             middle, wide = statistics.mean(of), statistics.stdev(of)
-            for said, expected in [(mean[point], middle), (low[point], middle - wide), (high[point], middle + wide)]:
-                assert math.isclose(said, expected, rel_tol=1e-4), (point, said, expected)
+            for number, expected in [(mean[point], middle), (low[point], middle - wide), (high[point], middle + wide)]:
+                assert math.isclose(number, expected, rel_tol=1e-4), (point, number, expected)
         assert page.value("runnel.chart().lines.at(-1).borderDash.length") == 2 # the baseline
         assert page.value("runnel.chart().lines.at(-1).data.every((point) => point.value === 0.5)")
         page.until_colored(rgb(page.value(f"{LINES}[0].color")), "curves")
@@ -325,8 +326,8 @@ def look_back(page, path):
     points = f"{LINES}.find((line) => line.group.runs[0].variant === 0).data.map((point) => point.value)"
     raw = [statistics.mean(results.loss(0, seed, point) for seed in (1, 2, 3)) for point in range(results.POINTS)]
     before = page.until(points, lambda values: abs(values[-1] - raw[-1]) > 1e-4)
-    assert math.isclose(before[0], raw[0], rel_tol=1e-4) # what there is at first
-    with database(path) as file: # the runs are new ones, so that the page reads them again
+    assert math.isclose(before[0], raw[0], rel_tol=1e-4)  # the first state
+    with database(path) as file:  # new runs: the page reads them again
         file.execute("UPDATE curves SET mean = 9 WHERE point >= 30 AND run <= 3")
         file.execute("UPDATE runs SET started = started + 1000")
     after = page.until(points, lambda values: len(values) == len(before) and values[30] != before[30])
@@ -441,7 +442,7 @@ def test_streams(directory):
 
 
 with BROWSER:
-    browser()  # before the cases: what a case starts ends with it
+    browser()  # before the cases: processes of a case end with it
     run_tests([test_api, test_follows, test_refusals, test_crafted, test_without_an_experiment, test_table,
                test_best_is_marked_where_it_differs, test_curves, test_choosing,
                test_while_it_runs, test_many, test_streams])

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Words that become symbols and classes (docs/reference/words.md): vocabularies that share, reject or forget,
-hashed words, classes that appear late; through duplicates, kills, checkpoints and resets."""
+"""Words that become symbols and classes (docs/reference/words.md): shared vocabularies that reject
+or forget words, hashed words, and classes that appear late. Also with duplicates, kills,
+checkpoints and resets."""
 import contextlib
 import json
 import os
@@ -21,7 +22,7 @@ from running import Daemon, wait_learned
 NEXT = "loss: softmax, target: next"
 WORDS, WORD = 32, 0xFFFFFFFE
 ACCEPTED, DUPLICATE, REJECTED = 0, 1, 2
-VOCABULARY = 16  # the reason
+VOCABULARY = 16  # the reason's number
 
 
 def configuration(directory, inputs, output=NEXT, socket="pull", predictions="false",
@@ -40,8 +41,8 @@ state: {{directory: {directory}/state, checkpoint: {{examples: 50, seconds: 0}},
 
 
 def vocabulary(capacity, **keys):
-    said = "".join(f", {key}: {value}" for key, value in keys.items())
-    return f"vocabulary: {{capacity: {capacity}{said}}}"
+    members = "".join(f", {key}: {value}" for key, value in keys.items())
+    return f"vocabulary: {{capacity: {capacity}{members}}}"
 
 
 def as_json(**members):
@@ -49,8 +50,8 @@ def as_json(**members):
 
 
 def learn(daemon, messages, rejected=0):
-    """Push them after what was learned before; the status once they are in the journal. The last is
-    not rejected."""
+    """Pushes messages after those learned before. Returns the status when they are in the journal.
+    The last message must not be rejected."""
     before = daemon.ask("status")["examples"]
     with daemon.socket(zmq.PUSH, "examples") as socket:
         for message in messages:
@@ -65,7 +66,7 @@ def learn(daemon, messages, rejected=0):
 
 
 def exported(daemon):
-    """Tensors and texts of what it exports."""
+    """Tensors and texts of an export."""
     blob = daemon.export()
     size = int.from_bytes(blob[:8], "little")
     header = json.loads(blob[8:8 + size])
@@ -80,7 +81,7 @@ def exported(daemon):
 
 
 def chatter(count, names, seed=1):
-    """Words by the streams a and b, of a vocabulary that grows while they come."""
+    """Words of the streams a and b, from a vocabulary that grows meanwhile."""
     rng = random.Random(seed)
     return [as_json(stream=rng.choice("ab"), x=rng.choice(names[:2 + i * len(names) // count]))
             for i in range(count)]
@@ -90,7 +91,7 @@ NAMES = [f"web-{n}" for n in range(8)] + ["ä ö", 'q"', ""]
 
 
 def test_ids_come_in_the_order_of_appearance():
-    """Status and export say which words there are; examples after the last one are unknown."""
+    """Status and export contain the words in order; examples after the last one are unknown."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, "kind: symbol, embedding: 3, " +
                                             vocabulary(3))) as daemon:
@@ -111,8 +112,8 @@ def test_ids_come_in_the_order_of_appearance():
 
 
 def sweep(directory, inputs, output, messages, optimizer="rate: 0.01", device="cpu"):
-    """What was exported after all messages: of one run; of one that was killed and started again;
-    of another that ended and resumed from a checkpoint; and after a reset, and all of them again."""
+    """The exports after all messages: of one run, after a kill and a restart, after a stop and a
+    resume from a checkpoint, and after a reset with all messages again."""
     found = []
     text = configuration(directory, inputs, output, optimizer=optimizer, device=device)
     with Daemon(directory, text) as daemon:
@@ -135,9 +136,9 @@ def sweep(directory, inputs, output, messages, optimizer="rate: 0.01", device="c
     return found
 
 
-def test_the_same_examples_give_the_same_words_and_bits():
-    """Through a kill, a checkpoint and a reset; for each way to treat words, with optimizers that
-    keep nothing, moments, and starting values; columns on the CUDA engine, too."""
+def test_the_same_examples_lead_to_the_same_words_and_bits():
+    """With a kill, a checkpoint and a reset, for each treatment of words, for optimizers with and
+    without moments, with starting values, and with columns on the CUDA engine."""
     ways = [("kind: symbol, embedding: 3, " + vocabulary(20), NEXT, "rate: 0.01"),
             ("kind: symbol, " + vocabulary(4), NEXT + ", skip: true, ahead: [1, 3]",
              "rate: 0.01, kind: adamw, weight_decay: 0.1"),
@@ -163,15 +164,15 @@ def test_the_same_examples_give_the_same_words_and_bits():
             messages = [as_json(**json.loads(m[0]), y=rng.choice(NAMES[:5])) for m in messages]
         cuda = ("cuda",) if "columns" in inputs and os.environ.get("RUNNEL_CUDA_MODULE") else ()
         for device in ("cpu", *cuda):
-            some = messages if device == "cpu" else messages[:60]  # that one is slow here
+            some = messages if device == "cpu" else messages[:60]  # the CUDA engine is slow here
             with tempfile.TemporaryDirectory() as directory:
                 found = sweep(directory, inputs, output, some, optimizer, device)
                 assert len(set(found)) == 1, (device, inputs, [found[0] == f for f in found])
 
 
-def test_what_is_forgotten_does_not_depend_on_restarts():
-    """Words that take others' ids, of a column and of classes that labels bring, with a kill and an
-    end in the middle: the words and bits of a daemon that ran through."""
+def test_forgotten_words_do_not_depend_on_restarts():
+    """Words of a column, and classes from labels, take the ids of others. A kill and a stop do not
+    change words or bits."""
     inputs = "columns: [{name: n}, {name: w, kind: symbol, embedding: 2, " + \
              vocabulary(3, forget="lru") + "}]"
     output = "loss: softmax, target: later, patience: 4, " + vocabulary(3, forget="lru")
@@ -181,7 +182,7 @@ def test_what_is_forgotten_does_not_depend_on_restarts():
         messages += [as_json(stream="s", x={"n": rng.random(), "w": rng.choice(NAMES)},
                              sequence=2 * n),
                      as_json(stream="s", label_of=2 * max(0, n - n % 3), y=rng.choice(NAMES),
-                             sequence=2 * n + 1)]  # of three one is taken, two come too late
+                             sequence=2 * n + 1)]  # of three, one is on time and two are late
     found = []
     for stops in ([], [100, 200], [99, 150]):
         with tempfile.TemporaryDirectory() as directory, \
@@ -198,14 +199,15 @@ def test_what_is_forgotten_does_not_depend_on_restarts():
 
 
 def test_a_class_that_appears_late_is_predicted():
-    """Until it appears it takes part in no prediction; then it begins with starting values and is
-    soon predicted, by name. Skill is measured against the frequencies of classes that have come."""
+    """Before a class appears it has no probability. Then it begins with starting values and is soon
+    predicted, by name. The baseline of the skill is the frequencies of classes that have
+    appeared."""
     output = "loss: softmax, " + vocabulary(50)
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, "kind: real, size: 2", output,
                                             predictions="true",
                                             optimizer="rate: 0.03")) as daemon:
-        heard = running.subscribe(daemon)
+        subscriber = running.subscribe(daemon)
         rng = random.Random(3)
         kinds = {"free": [1, 0], "busy": [0, 1], "down": [-1, -1]}
 
@@ -215,32 +217,32 @@ def test_a_class_that_appears_late_is_predicted():
 
         before = exported(daemon)[0]
         learn(daemon, list(some(400, ["free", "busy"])))
-        said = running.predictions(daemon, heard, 400)
-        assert said[0]["prediction"] == {"words": [None], "probabilities": [1]}, said[0]
-        assert said[0]["scored"]["target"] == "free" or said[0]["scored"]["target"] == "busy"
-        assert all(set(s["prediction"]["words"]) <= {"free", "busy", None} for s in said)
-        last = said[-1]["scored"]
+        published = running.predictions(daemon, subscriber, 400)
+        assert published[0]["prediction"] == {"words": [None], "probabilities": [1]}, published[0]
+        assert published[0]["scored"]["target"] == "free" or published[0]["scored"]["target"] == "busy"
+        assert all(set(s["prediction"]["words"]) <= {"free", "busy", None} for s in published)
+        last = published[-1]["scored"]
         assert last["prediction"]["words"][0] == last["target"], last
         assert sum(last["baseline"]["probabilities"]) > 0.999, last["baseline"]
         rows = exported(daemon)[0]
-        assert rows["output.weight"][2] == before["output.weight"][2]  # not touched by learning
+        assert rows["output.weight"][2] == before["output.weight"][2]  # not changed by learning
         learn(daemon, list(some(1, ["down"])))
         status = learn(daemon, list(some(300, list(kinds))))
-        said = running.predictions(daemon, heard, 301)
-        first = said[0]["scored"]
+        published = running.predictions(daemon, subscriber, 301)
+        first = published[0]["scored"]
         assert first["target"] == "down" and "down" not in first["prediction"]["words"], first
-        assert first["loss"] < 20, first  # scored as what is not known
-        assert "down" in said[1]["prediction"]["words"], said[1]  # at once
-        right = [s["scored"]["prediction"]["words"][0] == s["scored"]["target"] for s in said[-100:]]
+        assert first["loss"] < 20, first  # scored as the unknown
+        assert "down" in published[1]["prediction"]["words"], published[1]  # immediately
+        right = [s["scored"]["prediction"]["words"][0] == s["scored"]["target"] for s in published[-100:]]
         assert sum(right) > 90, sum(right)
         assert status["skill"] > 0, status["skill"]
         daemon.end()
 
 
 def test_classes_that_have_not_come_stay_out():
-    """Weight decay leaves the biases of classes that have not come exactly where they are, also between
-    two examples, and so their probability at 0, through a kill, too. And of what is told of an update
-    they are no part."""
+    """Weight decay does not change the biases of classes that have not appeared, even between two
+    examples, so their probability stays 0, also after a kill. Figures of updates do not include
+    them."""
     for kind, rate, decay in (("adam", 0.01, 0), ("adam", 0.5, 0.5), ("adamw", 0.1, 2), ("sgd", 0.1, 1),
                               ("rmsprop", 0.1, 0.5), ("cocob", "auto", 0.5)):
         optimizer = f"rate: {rate}, kind: {kind}, weight_decay: {decay}"
@@ -248,13 +250,13 @@ def test_classes_that_have_not_come_stay_out():
                 Daemon(directory, configuration(directory, "kind: real, size: 1", "loss: softmax, " +
                                                 vocabulary(50), predictions="true", optimizer=optimizer)
                        .replace("stride: 2", "stride: 1")) as daemon:
-            heard = running.subscribe(daemon)
+            subscriber = running.subscribe(daemon)
             status = learn(daemon, [as_json(x=[i % 2], y="ab"[i % 2]) for i in range(20)])
             assert decay or status["update_ratio"] > 1e-3, status["update_ratio"]
             learn(daemon, [as_json(x=[i % 2], y="ab"[i % 2]) for i in range(600)] +
                   [as_json(x=[[i % 2] for i in range(200)], y=["ab"[i % 2] for i in range(200)])])
-            for said in running.predictions(daemon, heard, 620):
-                assert sum(said["prediction"]["probabilities"]) > 1 - 1e-7, said
+            for published in running.predictions(daemon, subscriber, 620):
+                assert sum(published["prediction"]["probabilities"]) > 1 - 1e-7, published
             bias = exported(daemon)[0]["output.bias"]
             assert all(b[0] == -200 for b in bias[2:50]), bias
             before = daemon.export()
@@ -265,8 +267,8 @@ def test_classes_that_have_not_come_stay_out():
 
 
 def test_a_class_that_comes_while_a_prediction_waits():
-    """Another stream, or a label, brings a class after a prediction was made and before its target,
-    which is that class: it is scored as the unknown. Through kills and ends between, with the same bits."""
+    """A class appears between a prediction and its target, in another stream or a label. If the
+    target is that class, it is scored as the unknown. Kills and stops do not change a bit."""
     rng = random.Random(12)
     words = [as_json(stream=f"s{n % 5}", x=rng.choice(NAMES[:2 + n // 15])) for n in range(120)]
     words += [as_json(stream=s, x=w) for w in ("x", "y", "z") for s in ("s0", "s1", "s2")]
@@ -285,10 +287,10 @@ def test_a_class_that_comes_while_a_prediction_waits():
             with tempfile.TemporaryDirectory() as directory, \
                     Daemon(directory, configuration(directory, inputs, output)) as daemon:
                 for n, (begin, end) in enumerate(zip([0, *stops], [*stops, len(messages)])):
-                    heard = running.subscribe(daemon, (b"loss",))
+                    subscriber = running.subscribe(daemon, (b"loss",))
                     learn(daemon, messages[begin:end])
-                    said = running.messages(daemon, heard, b"loss", end - begin)
-                    losses = [s["loss"] for s in said if s["loss"] is not None]
+                    published = running.messages(daemon, subscriber, b"loss", end - begin)
+                    losses = [s["loss"] for s in published if s["loss"] is not None]
                     assert losses and max(losses) < 20, (inputs, output, max(losses))
                     if stops[n:]:
                         daemon.end((signal.SIGTERM, signal.SIGKILL)[n])
@@ -299,7 +301,7 @@ def test_a_class_that_comes_while_a_prediction_waits():
 
 
 def test_people_see_words():
-    """runnel-watch tells the class that came beside the most probable one, by name."""
+    """runnel-watch shows the observed and the most probable class by name."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, "kind: real, size: 1", "loss: softmax, " +
                                             vocabulary(5), predictions="true")) as daemon:
@@ -311,7 +313,7 @@ def test_people_see_words():
         while watch.poll() is None:
             assert time.monotonic() < end
             learn(daemon, [as_json(x=[1], y="busy")])
-        # That it waits for the daemon is said where a connection takes a second.
+        # It reports that it waits for the daemon if a connection takes a second.
         lines = [line.split() for line in watch.stdout if "waiting for a daemon" not in line]
         assert lines[0] == ["time", "stream", "truth", "forecast", "share", "baseline"], lines
         assert all(line[-4:-2] == ["busy", "busy"] for line in lines[1:]), lines
@@ -341,7 +343,7 @@ def test_a_word_takes_the_id_that_was_used_longest_ago():
 
 
 def test_a_column_of_words_forgets_its_own_rows():
-    """Beside other columns, one-hot: the column of the first layer that is the word's, and no other."""
+    """Next to other columns, one-hot: only the word's column of the first layer begins again."""
     columns = "columns: [{name: n}, {name: w, kind: symbol, " + vocabulary(3, forget="lru") + "}]"
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, columns, "loss: squared, size: 1")) as daemon:
@@ -353,24 +355,24 @@ def test_a_column_of_words_forgets_its_own_rows():
         learn(daemon, some(["a", "b", "c"] * 20 + ["a", "c"] * 4))
         learned = exported(daemon)[0]["layers.0.weight_ih"]
         assert all(learned[0][k] != start[0][k] for k in range(4))
-        learn(daemon, [as_json(x={"n": 1, "w": "d"})])  # without a target: no update
+        learn(daemon, [as_json(x={"n": 1, "w": "d"})])  # without a target there is no update
         tensors, words = exported(daemon)
         after = tensors["layers.0.weight_ih"]
         assert words == {"w": ["a", "d", "c"]}, words
         for g, row in enumerate(after):
-            assert row[2] == start[g][2] and row[4] == start[g][4], g  # of d; of what is unknown
+            assert row[2] == start[g][2] and row[4] == start[g][4], g  # of d, and of the unknown
             assert [row[k] for k in (0, 1, 3)] == [learned[g][k] for k in (0, 1, 3)], g
         daemon.end()
 
 
 def test_words_beyond_the_capacity_are_rejected():
-    """With unknown: reject: the whole example, counted by reason and named; what it had that was new
-    stays new."""
+    """With unknown: reject the whole example is rejected, counted by reason, and named. Its other
+    new words stay."""
     output = "loss: softmax, " + vocabulary(2, unknown="reject")
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, "kind: symbol, " +
                                             vocabulary(2, unknown="reject"), output)) as daemon:
-        heard = running.subscribe(daemon, (b"event",))
+        subscriber = running.subscribe(daemon, (b"event",))
         learn(daemon, [as_json(x="a", y="free"), as_json(x="b", y="free")])
         status = learn(daemon, [as_json(x="c", y="busy"),
                                 as_json(x=["a", "b"], y=["busy", "free"])], 1)
@@ -380,7 +382,7 @@ def test_words_beyond_the_capacity_are_rejected():
         assert status["rejected_by"] == {"vocabulary": 2}, status["rejected_by"]
         text = ""
         while "unknown word 'c': the vocabulary of model.input is full" not in text:
-            topic, body = daemon.next_message(heard)
+            topic, body = daemon.next_message(subscriber)
             text = json.loads(body).get("text", "") if topic == b"event" else text
         daemon.end()
     columns = "columns: [{name: w, kind: symbol, " + vocabulary(1, unknown="reject") + "}, {name: n}]"
@@ -392,8 +394,8 @@ def test_words_beyond_the_capacity_are_rejected():
 
 
 def test_an_example_forgets_none_of_its_own_words():
-    """With forget: lru an example with a new word keeps those that it has after it, too, by word and by
-    id. What then has no place is the unknown, or with unknown: reject its example is rejected."""
+    """With forget: lru an example with a new word keeps its other words, by word and by id. A word
+    without a place is the unknown; with unknown: reject the example is rejected."""
     for unknown in ("share", "reject"):
         inputs = "kind: symbol, embedding: 3, " + vocabulary(3, forget="lru", unknown=unknown)
         with tempfile.TemporaryDirectory() as directory, \
@@ -436,8 +438,8 @@ def answers(daemon, socket, messages):
 
 
 def test_many_new_words_in_one_example():
-    """As many as an example has steps: whether there is a place for each is known at once. (It took
-    two minutes, in which the daemon answered nobody.)"""
+    """As many new words as an example has steps: the check for places is fast. (It once took two
+    minutes without any answers of the daemon.)"""
     steps, capacity = 4096, 4000
     inputs = "kind: symbol, " + vocabulary(capacity, unknown="reject")
     output = "loss: squared, size: 1, target: given"
@@ -450,8 +452,8 @@ def test_many_new_words_in_one_example():
         assert status["vocabulary"]["input"]["size"] == 4, status["vocabulary"]
 
 
-def test_duplicates_and_what_is_refused_give_no_ids():
-    """Ids are given where the order is fixed. Binary messages may have words, too."""
+def test_duplicates_and_rejected_examples_create_no_ids():
+    """Ids are assigned in the order of learning. Binary messages may contain words, too."""
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, "kind: symbol, " + vocabulary(3),
                                             socket="router")) as daemon:
@@ -478,7 +480,7 @@ def test_duplicates_and_what_is_refused_give_no_ids():
 
 
 def hashed(word, size):
-    """As docs/reference/words.md says it: minus is the topmost bit."""
+    """The hash of docs/reference/words.md: the topmost bit is the sign."""
     value = 0xCBF29CE484222325
     for byte in word.encode():
         value = (value ^ byte) * 0x100000001B3 % 2**64
@@ -486,8 +488,8 @@ def hashed(word, size):
 
 
 def test_a_hashed_word_has_a_sign():
-    """Of two words that share a symbol, one may count as minus it. As JSON and in binary they are the
-    same; a target is the symbol alone."""
+    """Two words with the same symbol may differ in sign. JSON and binary messages are equivalent; a
+    target is only the symbol."""
     words = [f"user-{n}" for n in range(200)]
     plus, minus = (next(w for w in words if hashed(w, 8) == 3 | sign << 31) for sign in (0, 1))
     same = next(w for w in words if w != plus and hashed(w, 8) == 3)
@@ -511,7 +513,7 @@ def test_a_hashed_word_has_a_sign():
 
 
 def test_labels_name_classes():
-    """A label that comes later brings a class by name, and an example of a daemon of before none."""
+    """A label brings a class by name. Examples of an older daemon have none."""
     output = "loss: softmax, target: later, patience: 5, " + vocabulary(9)
     with tempfile.TemporaryDirectory() as directory:
         found = []
@@ -547,8 +549,8 @@ def test_a_checkpoint_of_another_vocabulary_is_refused():
 
 
 def test_weights_of_a_file_bring_their_words():
-    """What export wrote begins another daemon: its rows are those of the same words, also after a
-    reset and a kill; words more come after them. A file of other words is refused."""
+    """A daemon starts with an export: its rows belong to the same words, also after a reset and a
+    kill, and new words follow them. A file with other words is rejected."""
     inputs = "columns: [{name: n}, {name: w, kind: symbol, " + vocabulary(4, forget="lru") + "}]"
     output = "loss: softmax, " + vocabulary(4)
     rng = random.Random(2)
@@ -569,10 +571,11 @@ def test_weights_of_a_file_bring_their_words():
             found = []
             for _ in range(2):
                 assert exported(daemon) == (tensors, words)
-                heard = running.subscribe(daemon)
+                subscriber = running.subscribe(daemon)
                 learn(daemon, [as_json(x=[0.5, "b"], y="c")])
-                said = running.predictions(daemon, heard, 1)[0]["scored"]["prediction"]
-                assert len({"a", "b", "c"} & set(said["words"])) > 1, said  # before it has come here
+                published = running.predictions(daemon, subscriber, 1)[0]["scored"]["prediction"]
+                # before the word has appeared here
+                assert len({"a", "b", "c"} & set(published["words"])) > 1, published
                 status = learn(daemon, [as_json(x=[0.5, "new"], y="other"),
                                         as_json(x=[0.5, "newer"], y="b")])
                 oldest = next(word for word in words["w"] if word != "b")  # not used here
@@ -604,7 +607,7 @@ def decoded(blob):
 
 
 def made_by_hand(blob):
-    """The same tensors, each number 0.25 more, and nothing else."""
+    """The same tensors without metadata, with 0.25 added to each number."""
     header, numbers = decoded(blob)
     del header["__metadata__"]
     text = json.dumps(header).encode()
@@ -613,8 +616,9 @@ def made_by_hand(blob):
 
 
 def test_words_that_a_file_lacks_begin_with_the_values_of_the_seed():
-    """A word that model.initial has no row for, a file made by hand or an export, begins as without a
-    file, also with decay, skip and lru. What is not known begins with the file's row."""
+    """A word without a row in the file of model.initial begins as without a file, also with decay,
+    skip and lru. The file may be made by hand or an export. The unknown begins with the file's
+    row."""
     for embedding, lru, skip, optimizer in (
             (", embedding: 3", "", "", "rate: 0.01"), ("", "", ", skip: true", "rate: 0.01"),
             (", embedding: 3", "", "", "rate: 0.01, kind: adamw, weight_decay: 0.5"),
@@ -630,7 +634,8 @@ def test_words_that_a_file_lacks_begin_with_the_values_of_the_seed():
                       if name in tensors)]
 
         def run(file, word, kind):
-            """What a daemon began with, what it has of two that come (no update follows), and its export."""
+            """The initial parameters of a daemon, those after two new words without an update, and
+            its export."""
             with tempfile.TemporaryDirectory() as directory:
                 text = configuration(directory, inputs, output, optimizer=optimizer, others="seed: 5")
                 if file:
@@ -652,7 +657,7 @@ def test_words_that_a_file_lacks_begin_with_the_values_of_the_seed():
         assert found == seeds, way
         unknown = rows(start, 4, 4)
         assert unknown[0] != rows(without, 4, 4)[0] and unknown[1] != rows(without, 4, 4)[1], way
-        start, found, _ = run(other, "c", "down")  # that has a, b, free, busy
+        start, found, _ = run(other, "c", "down")  # with a, b, free, busy
         assert found[:2] == rows(without, 2, 2)[:2], way
         assert start["output.bias"][0][0] > -100 > start["output.bias"][2][0], way
 
@@ -669,9 +674,9 @@ def row(load, host, zone, rack=0, hour=1.5):
     return {"load": load, "host": host, "zone": zone, "rack": rack, "hour": hour}
 
 
-def test_names_numbers_and_words_say_the_same():
-    """An x of names in any order, of several steps, by place, or in binary: the same bits; what is
-    left out is missing."""
+def test_names_numbers_and_words_are_equivalent():
+    """An x with names in any order, with several steps, by place, or in binary leads to the same
+    bits. A missing name is a missing value."""
     rng = random.Random(5)
     rows = [row(rng.choice([rng.random(), None]), rng.choice(["a", "b", "c", "d"]),
                 rng.choice(["north", "south", "ost"]), rng.randrange(3), rng.random() * 24)
@@ -725,9 +730,9 @@ def test_names_numbers_and_words_say_the_same():
     assert steps["names"] == steps["place"]
 
 
-def test_what_a_row_lacks_is_named():
-    """An unknown column, one that is missing, a text for a number and a number for a text: the whole
-    example is rejected, and the reason names the column."""
+def test_missing_columns_are_named():
+    """For unknown and missing columns, text for a number and a number for text, the whole example
+    is rejected, and the reason names the column."""
     good = row(0.5, "a", "north")
     known = ", ".join(good)
     bad = [({**good, "lod": 1}, "json", f"'lod', expected {known}"), ({**good, "load": "high"}, "x_value", "load"),
@@ -740,7 +745,7 @@ def test_what_a_row_lacks_is_named():
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, MIXED, SQUARED, socket="router")) as daemon:
         with daemon.socket(zmq.DEALER, "examples") as socket:
-            heard = running.subscribe(daemon, (b"event",))
+            subscriber = running.subscribe(daemon, (b"event",))
             for number, (x, reason, name) in enumerate(bad):
                 socket.send_multipart(as_json(x=x, sequence=number))
                 frames = daemon.next_message(socket)
@@ -753,10 +758,10 @@ def test_what_a_row_lacks_is_named():
         daemon.end()
         text = ""
         while "stopping" not in text:
-            topic, body = daemon.next_message(heard)
+            topic, body = daemon.next_message(subscriber)
             event = json.loads(body)
             text = event.get("kind", "")
-    for x, reason, name in bad:  # one at a time, in a daemon of its own: each is announced
+    for x, reason, name in bad:  # one at a time, in separate daemons: each has its own event
         with tempfile.TemporaryDirectory() as directory, \
                 Daemon(directory, configuration(directory, MIXED, SQUARED)) as daemon:
             learn(daemon, [as_json(x=x), as_json(x=good)], 1)
@@ -765,8 +770,8 @@ def test_what_a_row_lacks_is_named():
 
 
 def test_targets_have_names():
-    """An example's y, or a label, names numbers in any order: the bits of the same list, and what is
-    left out is not observed. Classes are named, too. Other names are refused with theirs."""
+    """The y of an example or a label may name numbers in any order, with the same bits as a list; a
+    missing name is not observed. Classes are named, too. Unknown names are rejected by name."""
     rng = random.Random(6)
     rows = [(rng.random(), rng.choice([rng.random(), None])) for _ in range(60)]
     ways = {"list": [list(r) for r in rows],
@@ -792,14 +797,14 @@ def test_targets_have_names():
     output = "loss: softmax, columns: [state], " + vocabulary(3)
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, "kind: real, size: 1", output, "router")) as daemon:
-        said = [({"x": [1], "y": {"state": "free"}}, None), ({"x": [1], "y": "busy"}, None),
+        tried = [({"x": [1], "y": {"state": "free"}}, None), ({"x": [1], "y": "busy"}, None),
                 ({"x": [1], "y": {"state": None}}, None), ({"x": [1], "y": {}}, None),
                 ({"x": [1], "y": {"stat": "free"}}, b"'stat'"),
                 ({"x": [1], "y": {"state": 3}}, b"y's column state"),
                 ({"schema": {"targets": ["state"]}}, None), ({"schema": {"targets": 1}}, None),
                 ({"schema": {"targets": ["load"]}}, b"'state'")]
         with daemon.socket(zmq.DEALER, "examples") as socket:
-            for number, (members, wrong) in enumerate(said):
+            for number, (members, wrong) in enumerate(tried):
                 if "x" in members:
                     members["sequence"] = number
                 socket.send_multipart(as_json(**members))
@@ -823,7 +828,7 @@ def test_a_schema_names_columns_and_kinds():
             names = ["load", "host", "zone", "rack", "hour"]
             kinds = [{"name": n, "kind": k} for n, k in
                      zip(names, ["real", "symbol", "symbol", "symbol", "cycle"])]
-            said = [({"columns": names, "dtype": "mixed", "targets": 1}, None),
+            tried = [({"columns": names, "dtype": "mixed", "targets": 1}, None),
                     ({"columns": kinds}, None), ({"columns": 5}, None),
                     ({"columns": ["load", "zone", "host", "rack", "hour"]}, b"'host'"),
                     ({"columns": kinds[:4] + [{"name": "hour", "kind": "real"}]}, b"'hour'"),
@@ -831,7 +836,7 @@ def test_a_schema_names_columns_and_kinds():
                     ({"names": names[:4]}, b"no column hour"),
                     ({"names": [*names, "lod"]}, b"'lod'"), ({"names": 5}, b"must be a list"),
                     ({"columns": names[:4]}, b"expected 5"), ({"dtype": "float32"}, b"float32")]
-            for schema, wrong in said:
+            for schema, wrong in tried:
                 socket.send_multipart(as_json(schema=schema))
                 frames = daemon.next_message(socket)
                 assert frames[1][1] == (REJECTED if wrong else ACCEPTED), (schema, frames)
@@ -844,8 +849,8 @@ def program(name):
 
 
 def test_lines_of_words_and_the_journal_are_sent_again():
-    """runnel-feed json sends words and columns by name; runnel-replay sends what the journal has of
-    them to another daemon, which then knows the same words and has the same bits."""
+    """runnel-feed json sends words and columns by name. runnel-replay sends them from the journal
+    to another daemon, which then has the same words and bits."""
     rng = random.Random(8)
     output = "loss: softmax, " + vocabulary(3)
     lines = [json.dumps({"stream": rng.choice("ab"), "y": rng.choice(NAMES),

@@ -20,10 +20,10 @@ except ImportError:
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runnel-web").resolve()
 if not PROGRAM.exists():
-    print("needs runnel-web, which is built where there is libmicrohttpd-dev")
+    print("needs runnel-web, which requires libmicrohttpd-dev")
     sys.exit(77)
-LIMIT = 60  # seconds: no result depends on it, it ends a test that hangs
-STARTED = [] # every daemon that is played: one left open would keep a test that failed from ending
+LIMIT = 60  # seconds: only ends a test that hangs
+STARTED = []  # every simulated daemon: an open one would keep a failed test from ending
 START = 1767225600.0  # Unix time of the first message
 UNITS = {"mean": -0.01, "std": 0.4, "minimum": -1.0, "maximum": 1.0, "norm": 3.3, "saturated": 0.25}
 

@@ -71,7 +71,7 @@ static void assert_not_loaded(const struct model *model, const char *why) {
     assert_int_equal(parameters_load(model, "", path, values, &error), -1);
     assert_int_equal(error.status, EX_CONFIG);
     if (!strstr(error.text, path) || !strstr(error.text, why))
-        fail_msg("'%s' should name the file and say '%s'", error.text, why);
+        fail_msg("'%s' should name the file and contain '%s'", error.text, why);
     free(values);
 }
 

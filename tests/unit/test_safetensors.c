@@ -36,7 +36,7 @@ static void assert_refused(const char *why) {
         fail_msg("opened a file that is wrong: %s", why);
     assert_null(file);
     if (!strstr(error.text, path) || !strstr(error.text, why))
-        fail_msg("'%s' should name the file and say '%s'", error.text, why);
+        fail_msg("'%s' should name the file and contain '%s'", error.text, why);
 }
 
 /* Written by the Python package safetensors 0.5: {"a": [[1, 2], [3, 4]] float32,

@@ -1,4 +1,4 @@
-/* One daemon as runnel-alert sees it: messages and silence become conditions in a book. Times are
+/* One daemon that runnel-alert watches: messages and silence become conditions in a book. Times are
    in seconds: clock_seconds() when live, the times of the messages in a recording. */
 #ifndef RUNNEL_ALERT_WATCHER_H
 #define RUNNEL_ALERT_WATCHER_H
@@ -221,7 +221,7 @@ void watcher_open(struct watcher *watcher, const char *endpoint, const struct li
 /* The message must not have a problem. */
 void watcher_message(struct watcher *watcher, const struct message *message, double now);
 
-/* No message for so many seconds. `connected`: the connection to the endpoint is open. */
+/* No message for `seconds`. `connected`: the connection to the endpoint is open. */
 void watcher_quiet(struct watcher *watcher, double seconds, bool connected, double now);
 
 /* The statistics interval in examples, once, if it is too long to find a drift soon; else 0. */

@@ -869,7 +869,7 @@ static const struct command commands[] = {
      .print = print_state},
     {{"resume", "", .summary = "read examples again"}, .print = print_state},
     {{"reset", "[MEMBER]",
-      .summary = "forget everything learned, or only by one member; does not ask for confirmation"},
+      .summary = "discard all learning, or that of one member, without confirmation"},
      .print = print_reset,
      .build = build_reset},
     {{"forget", "STREAM",

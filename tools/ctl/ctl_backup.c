@@ -148,7 +148,7 @@ static int check_end(const char *path, const struct state *journal, uint64_t mar
     return error_set(error, EX_DATAERR,
                      "the journal %s ends at entry %" PRIu64 ", but entries up to %" PRIu64
                      " were acknowledged according to " STATE_MARK
-                     " has it: its write-ahead log is truncated or missing; start the daemon, "
+                     ": its write-ahead log is truncated or missing; start the daemon, "
                      "which reports how to continue",
                      path, journal->newest, marked);
 }

@@ -1,4 +1,4 @@
-# bash completion for runnel-evaluate, written by hand as the program is
+# bash completion for runnel-evaluate, maintained manually
 _runnel_evaluate() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     if [[ $word == = ]]; then

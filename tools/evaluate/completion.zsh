@@ -3,14 +3,14 @@
 _arguments -s -S \
     '*'{-s+,--set=}'[override one key of the configuration]:KEY=VALUE: ' \
     '(-p --period)'{-p+,--period=}'[steps in a season]:N: ' \
-    '(-e --experts)'{-e,--experts}'[compare with each expert and member, too]' \
+    '(-e --experts)'{-e,--experts}'[also compare with each expert and member of the mixture]' \
     '(-r --rivals)'{-r+,--rivals=}'[compare with these methods only]:LIST:_values -s , method seasonal ar var snarimax holt-winters arf none' \
-    '(-n --count)'{-n+,--count=}'[read so many rows of a table at most]:N: ' \
-    '--time-format=[how times of a table are written]:FORMAT: ' \
+    '(-n --count)'{-n+,--count=}'[read at most N rows of a table, 0 for all]:N: ' \
+    '--time-format=[format of the times in a table]:FORMAT: ' \
     '--columns=[forecast these columns of a table]:LIST: ' \
-    '--missing=[words of missing cells]:WORDS: ' \
+    '--missing=[words that mark a missing cell]:WORDS: ' \
     '(-o --plot)'{-o+,--plot=}'[draw forecasts and skill]:FILE:_files' \
-    '(-j --json)'{-j,--json}'[print the figures as one object of JSON]' \
+    '(-j --json)'{-j,--json}'[print the results as one JSON object]' \
     '(-h --help)'{-h,--help}'[print the options and end]' \
     '(-V --version)'{-V,--version}'[print the version and end]' \
     '1:configuration or table:_files' \

@@ -55,8 +55,7 @@ class Unusable(Exception):
 
 
 class Cells:
-    """Reads cells like runnel-feed; with decimal commas as it does after commas are replaced by
-    points."""
+    """Reads cells like runnel-feed, after decimal commas are replaced by points."""
 
     def __init__(self, words=None):
         self.words = words  # of --missing, or None
@@ -185,8 +184,8 @@ class Table:
                 self.unread.append(n)
 
     def find_streams(self, cells):
-        """The column with the streams' names: times repeat or start again, but not within one of
-        its values."""
+        """Find the column with stream names: times repeat or restart in the table, but not within
+        a stream."""
         self.stream = None
         order, n = self.moments, self.time
         if n is None and self.unread:

@@ -29,7 +29,7 @@ struct run_options {
     const volatile sig_atomic_t *stop;
 };
 
-/* Plays the stream. 0: `outcome` has all but variant, stream, seed and texts of the
+/* Plays the stream. 0: `outcome` is complete except for variant, stream, seed and texts of the
    configuration; state done or nonfinite. 1: *stop became true. -1: it failed. run_clear frees
    the outcome, also after 1 and -1. */
 int run_play(struct config *config, struct engines_choice *engine, const struct examples *examples,

@@ -1,5 +1,5 @@
 /* False alarms of the novelty score, on streams without events: a table of the number of alarms
-   by threshold (docs/explanation/anomalies.md). Uses the daemon's score and alarms without a
+   by threshold (docs/measurements/anomalies.md). Uses the daemon's score and alarms without a
    daemon, on streams without times. Results depend only on the seed. */
 #include <inttypes.h>
 #include <math.h>
@@ -101,7 +101,7 @@ static int run(const struct options *o) {
     printf("| stream |");
     for (size_t n = 0; n < THRESHOLDS; n++)
         printf(" %.1f |", THRESHOLD_FIRST + THRESHOLD_STEP * (double)n);
-    printf(" in the first %d, %.1f |\n| --- | --: | --: | --: | --: | --: | --: | --: |\n", EARLY,
+    printf(" in the first %d, %.1f |\n|---|--:|--:|--:|--:|--:|--:| --: |\n", EARLY,
            THRESHOLD_FIRST);
     for (size_t stream = 0; stream < sizeof streams / sizeof *streams; stream++) {
         struct alarms alarms = {0};

@@ -1,4 +1,4 @@
-"""Compares averages of parameters on text (docs/explanation/fleets.md): four daemons with a part
+"""Compares averages of parameters on text (docs/measurements/fleets.md): four daemons with a part
 of a text each, one daemon with one part, and one with all four. For tools/figures/fleet."""
 import contextlib
 import dataclasses

@@ -70,7 +70,7 @@ def table(rows):
              "rounds; 100% is the time of members that learn one after another. *x*: the CPU's "
              "time for all",
              "members, divided by the GPU's.", "",
-             "| " + " | ".join(TITLES) + " |", "| --- |" + " --: |" * (len(TITLES) - 1)]
+             "| " + " | ".join(TITLES) + " |", "|---|" + "--:|" * (len(TITLES) - 1)]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
     notes = [note for row in rows for note in row["notes"]]
     notes = [f"- {note}" for note in notes]

@@ -142,7 +142,7 @@ def line(texts, markdown):
 def figures(gpu):
     """Speeds of the device, the four basic ones first: lines of Markdown."""
     cluster = f"{gpu['cluster_us']:.3f} us" if gpu["cluster_us"] else "none"
-    return [f"| figure of {gpu['name']} | |", "| --- | --: |",
+    return [f"| figure of {gpu['name']} | |", "|---|--:|",
             f"| graph launch, until the host sees its end | {gpu['graph_launch_us']:.2f} us |",
             f"| each further node of a graph | {gpu['node_us']:.3f} us |",
             f"| barrier of a cooperative grid | {gpu['grid_barrier_us']:.2f} us |",

@@ -1,6 +1,5 @@
 /* Measures the handover of streams: the export of all of a learner's streams, their adoption by
-   another one with a journal until that is durable, and their replay
-   (docs/explanation/reliability.md). Without a broker. */
+   another one with a journal until that is durable, and their replay. Without a broker. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -133,7 +133,7 @@ static void *produce(void *context) {
     const struct runnel_peer peer = {.endpoint = o->connect};
     const struct runnel_sender_options options = {.kind = o->push ? RUNNEL_PUSH : RUNNEL_ROUTER,
                                                   .window = o->window,
-                                                  .tell = take_report,
+                                                  .report = take_report,
                                                   .tick = tick,
                                                   .context = p};
     struct runnel_sender *sender;

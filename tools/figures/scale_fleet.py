@@ -315,8 +315,8 @@ class Fleet:
         self.used["learning"] = float(worked / max(living.sum() * STEP * US, 1))
 
     def share(self, free, wanted):
-        """Distributes microseconds of daemons equally to their partitions. -> what is left, what
-        each got"""
+        """Distributes microseconds of daemons equally to their partitions. -> the rest, and the
+        share of each"""
         total = numpy.bincount(self.owner, wanted, len(free))
         got = wanted * numpy.minimum(1.0, free / numpy.maximum(total, LITTLE))[self.owner]
         return free - numpy.bincount(self.owner, got, len(free)), got

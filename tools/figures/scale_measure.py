@@ -77,7 +77,8 @@ def producers(build):
 
 
 def learn(build, daemon, model, streams):
-    """Producers until each stream has its examples; then slices of which the cheapest counts."""
+    """Adds producers until each stream has its examples, and then measures slices. The cheapest
+    slice counts."""
     inputs, targets = model
     words = ["--connect", daemon.endpoint("examples"), "--producers", "4", "--streams",
              str(streams // 4), "--inputs", str(inputs), "--targets", str(targets)]

@@ -219,7 +219,7 @@ def demands(plan, cost, busiest=1.0):
     examples = plan.rate * (cost.xadd + cost.xread) / US / plan.shards
     share = changed(rates, number, plan.publish) / plan.keys
     states = fresh * writing(plan, cost, share) / US / plan.shards
-    # the previous ones, until the new ones are complete
+    # The previous states stay until the new ones are complete.
     copies = 2 if publishes_all(plan, share) else 1
     look = cost.look * plan.partitions if plan.read == "all" else (
         cost.look_nothing + cost.look_change * plan.partitions / plan.daemons)

@@ -122,4 +122,5 @@ def table(rows, align=None):
     heads, *rows = [[str(cell) for cell in row] for row in rows]
     align = align or "l" + "r" * (len(heads) - 1)
     rule = ["--:" if side == "r" else "---" for side in align]
-    return "\n".join("| " + " | ".join(row) + " |" for row in [heads, rule, *rows])
+    first, *rest = ["| " + " | ".join(row) + " |" for row in [heads, *rows]]
+    return "\n".join([first, "|" + "|".join(rule) + "|", *rest])

@@ -1,7 +1,7 @@
 /* The gain of streams of one shape that share a memory (anomaly.share), in a fleet of which some
    begin later: a table of false alarms, of the first score of a new stream, and of the number of
    abnormal spans found, with separate memories and with a shared one
-   (docs/explanation/anomalies.md). Uses the daemon's score and alarms without a daemon. Results
+   (docs/measurements/anomalies.md). Uses the daemon's score and alarms without a daemon. Results
    depend only on the seed. */
 #include <math.h>
 #include <stdint.h>
@@ -170,7 +170,7 @@ static int run(const struct options *o) {
     }
     printf(
         "| memory | false in the first %d | false in 10,000 | found, %% | new: first score | new: "
-        "false in the first %d | new: found, %% |\n| --- | --: | --: | --: | --: | --: | --: |\n",
+        "false in the first %d | new: found, %% |\n|---|--:|--:|--:|--:|--:|--:|\n",
         EARLY, FIRST);
     print("each its own", &own);
     print("shared", &together);

@@ -276,7 +276,7 @@ static const char *count_or_unknown(char text[FORMAT_SIZE], bool known, uint64_t
     return format_grouped(text, (double)count);
 }
 
-/* As state_of, but a daemon that has to hand over is draining until its last partition is gone. */
+/* Like state_of, but a daemon that hands over is draining until it has no partition left. */
 static const char *state_for_people(const struct fleet_daemon *daemon, const json_t *info,
                                     size_t partitions) {
     return daemon->living && daemon->draining && partitions > 0 ? "draining"
@@ -481,7 +481,7 @@ static const struct command_row status_row = {
 static const struct command_row drain_row = {
     .name = "drain",
     .operands = "NAME",
-    .summary = "let a daemon hand over all its partitions and take no more"};
+    .summary = "let a daemon hand over all its partitions and accept no others"};
 static const struct command_row rebalance_row = {
     .name = "rebalance",
     .operands = "",

@@ -1,6 +1,6 @@
 /* Recordings: the published messages of daemons in one SQLite file. One process writes it while
-   others read (WAL), in C through this header or with SQL; docs/reference/recordings.md describes the
-   tables.
+   others read (WAL), in C through this header or with SQL; docs/reference/recordings.md describes
+   the tables.
 
    A *run* is the learning of one daemon process from its start or from a `reset` on. Its `loss`
    messages are numbered 0, 1, ... and so are its `state` messages. Level 0 has a row for each of
@@ -150,7 +150,7 @@ extern const struct field *const history_axes[HISTORY_AXES];
 struct history_range {
     enum history_axis axis;
     double from, to;
-    size_t points; /* > 0: returns at most so many, and at least half as many if available */
+    size_t points; /* > 0: maximum number; returns at least half of it if available */
 };
 
 /* A point summarizes consecutive messages; its position is that of the last one. */

@@ -210,7 +210,7 @@ static const char SCHEMA[] =
     "CREATE TABLE IF NOT EXISTS columns (of TEXT, name TEXT, unit TEXT,"
     " PRIMARY KEY (of, name)) WITHOUT ROWID;";
 
-/* Created after the tables of rows. */
+/* These tables are created after the tables of rows. */
 static const char SINGLE_ROWS[] =
     "CREATE TABLE IF NOT EXISTS predictions (id INTEGER PRIMARY KEY, run INTEGER NOT NULL,"
     " stream TEXT, column INTEGER, ahead INTEGER, examples REAL, steps REAL, time REAL,"

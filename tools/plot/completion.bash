@@ -1,4 +1,4 @@
-# bash completion for runnel-plot, written by hand
+# bash completion for runnel-plot, maintained manually
 _runnel_plot() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     if [[ $word == = ]]; then

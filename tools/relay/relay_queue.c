@@ -27,7 +27,7 @@ struct queue {
     const char *broker;
     pthread_t thread;
     bool started;
-    int event; /* eventfd: the broker has failed for good */
+    int event; /* eventfd: the broker has failed permanently */
     bool memory_reported, room_reported;
 
     pthread_mutex_t mutex; /* protects all following fields */
@@ -57,7 +57,7 @@ static void clear(struct sink_message *message) {
 
 /* ---- Thread ---- */
 
-/* Waits on the condition for at most so many seconds. Locked. */
+/* Waits on the condition for at most `seconds`. Locked. */
 static void wait_changed(struct queue *queue, double seconds) {
     double until = clock_seconds() + seconds;
     struct timespec limit = {.tv_sec = (time_t)until};

@@ -29,7 +29,7 @@ void queue_add(struct queue *queue, const char *topic, const char *key, const ch
 /* Readable after a permanent failure; queue_close returns its error. */
 int queue_descriptor(const struct queue *queue);
 
-/* Waits at most so many seconds until everything is written, and ends. Returns -1 after a permanent
+/* Waits at most `seconds` until everything is written, and ends. Returns -1 after a permanent
    failure. */
 int queue_close(struct queue **queue, double seconds, struct queue_counts *counts,
                 struct error *error);

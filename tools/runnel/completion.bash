@@ -1,4 +1,4 @@
-# bash completion for runnel: tasks, then what the program of a task completes
+# bash completion for runnel: tasks, then the completion of the task's program
 _runnel() {
     local word=${COMP_WORDS[COMP_CWORD]} task=${COMP_WORDS[1]} tasks function
     local -a program

@@ -48,7 +48,7 @@ static const struct task tasks[] = {
     {"experiment", "runnel-experiment", NULL, "compare variants of a configuration", "FILE.yaml"},
     {"bench", "runnel-bench", NULL, "measure the speed of a configuration", "FILE.yaml"},
 };
-enum { TASKS = sizeof tasks / sizeof *tasks, ARGUMENTS = 4096, LIST_SIZE = 4096 };
+enum { TASKS = sizeof tasks / sizeof *tasks, LIST_SIZE = 4096 };
 
 static const struct option_row rows[] = {
     {"tasks", 't', NULL, "print the tasks: name, command and summary, separated by tabs",
@@ -80,21 +80,16 @@ static const char *list(char text[LIST_SIZE]) {
     return text;
 }
 
-/* Becomes the program of the task; returns only with an exit status for a failure. */
+/* Becomes the program of the task; returns only with an exit status for a failure. The two words
+   before the operands, in which the command stands, are overwritten. */
 static int start(const struct task *task, const char *argument, char **operands) {
-    static const char *arguments[ARGUMENTS];
     char path[PATH_MAX];
-    size_t count = 0;
-    arguments[count++] = task->program;
     if (argument)
-        arguments[count++] = argument;
-    for (; *operands && count < ARGUMENTS - 1; operands++)
-        arguments[count++] = *operands;
-    if (*operands)
-        return complain(EX_USAGE, "too many arguments: expected at most %d", ARGUMENTS - 2);
+        *--operands = (char *)argument;
+    *--operands = (char *)task->program;
     program_find(path, task->program);
-    execvp(path, (char *const *)arguments);
-    if (errno == ENOENT)
+    execvp(path, operands);
+    if (errno == ENOENT && !(strchr(path, '/') && access(path, F_OK) == 0))
         return complain(EX_UNAVAILABLE,
                         "%s not found: this installation was built without it; see 'configure "
                         "--help'",
@@ -105,18 +100,18 @@ static int start(const struct task *task, const char *argument, char **operands)
 static int help(const struct command_line *line, char **operands) {
     if (!operands[0]) {
         options_help(line, stdout, 80);
-        return EX_OK;
+        return complain_output();
     }
     const struct task *task = find(operands[0]);
     if (!task || operands[1])
         return options_complain(
             line, task ? "help: expected one task, got more" : "help: unknown task '%s'",
             operands[0]);
-    printf("%s: %s\nExample: runnel %s %s\nManual: man %s\n\n", task->name, task->summary,
-           task->name, task->example, task->program);
+    printf("%s: %s\nExample: runnel %s%s%s\nManual: man %s\n\n", task->name, task->summary,
+           task->name, *task->example ? " " : "", task->example, task->program);
     fflush(stdout); /* before the program writes its own */
-    char *none[] = {NULL};
-    return start(task, "--help", none);
+    char *words[] = {NULL, NULL, NULL};
+    return start(task, "--help", words + 2);
 }
 
 int main(int argc, char **argv) {
@@ -140,7 +135,7 @@ int main(int argc, char **argv) {
                 printf("%s\t%s%s%s\t%s\n", tasks[i].name, tasks[i].program,
                        tasks[i].argument ? " " : "", tasks[i].argument ? tasks[i].argument : "",
                        tasks[i].summary);
-        return EX_OK;
+        return complain_output();
     }
     if (!operands[0] || !strcmp(operands[0], "help"))
         return help(&line, operands[0] ? operands + 1 : operands);

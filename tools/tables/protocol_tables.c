@@ -90,8 +90,8 @@ static void put_metrics(const struct field_table *table) {
             put_metric(&table->fields[i]);
 }
 
-/* Markdown as running text of mdoc, each sentence on a line: of links only the text is left, of
-   code what is quoted. */
+/* Prints Markdown as running text of mdoc, each sentence on its own line. Links keep only their
+   text, and code loses its quotes. */
 static void put_plain(const char *text) {
     if (*text == '.' || *text == '\'')
         fputs("\\&", stdout);

@@ -78,7 +78,7 @@ struct watched {
     json_t *truth;   /* the newest one with a truth; owned, NULL = none yet */
     json_t *columns; /* of the newest `loss`; owned, NULL = none */
     struct health health;
-    bool refused, hindered; /* refused for good, or hindered for now: see link_refusal */
+    bool refused, hindered; /* refused permanently, or hindered temporarily: see link_refusal */
 
     json_t *status; /* newest message of the topic; owned, NULL = none yet */
     char run[WATCHED_TEXT];

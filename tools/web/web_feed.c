@@ -117,7 +117,7 @@ static struct forecast_series *make_series(struct forecasts *forecasts, const ch
     return NULL;
 }
 
-/* The series for steps with so many columns; NULL without room. */
+/* The series for steps with this number of columns; NULL without room. */
 static struct forecast_series *open_series(struct forecasts *forecasts, const char *stream,
                                            size_t ahead, size_t columns) {
     double now = clock_seconds();
@@ -333,7 +333,8 @@ static void backlog_clear(struct backlog *b) {
 #define REST 0.02        /* seconds to gather predictions before they are parsed */
 #define FOLLOW_EVERY 5.0 /* seconds between two checks of a recording */
 #define LOOK_EVERY                                                                                 \
-    1.0 /* seconds between two checks of an experiment, which only reads the file's time */
+    1.0 /* seconds between two checks of an experiment, which reads only the file's modification   \
+           time */
 
 enum {
     AT_ONCE = 500,              /* messages of one daemon before the others are read */

@@ -37,7 +37,7 @@ int mapping_open(struct mapping **result, const struct mapping_options *options,
     mapping->time = (struct time_reader){.format = options->format,
                                          .option = options->names->format,
                                          .name = options->time,
-                                         .say = options->say};
+                                         .report = options->report};
     for (size_t n = 0; n < options->count; n++) {
         const char *field = options->fields[n];
         mapping->names[n] = strndup(field, mapping_column(field));
@@ -171,7 +171,7 @@ static int check_ignored(struct mapping *mapping, json_t *value, char why[MESSAG
                  ignored.count == 1 ? "it" : "them");
         return 0;
     }
-    mapping->options.say(
+    mapping->options.report(
         "ignored field%s: %s%s (%s COLUMN=PATH sends a field, %s rejects unknown fields)",
         text_s(ignored.count), ignored.listed, more, mapping->options.names->field,
         mapping->options.names->strict);

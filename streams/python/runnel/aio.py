@@ -145,7 +145,7 @@ class AsyncClient(Feeder):
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _begin(self, count: int = 1) -> None:
-        """Wait until the window has room for so many examples."""
+        """Wait until the window has room for `count` examples."""
         self._start()
         self._raise_refused()
         if self._check and not self._shapes.asked:

@@ -70,7 +70,7 @@ class Client(Feeder):
 
     endpoint     the daemon's examples socket; its configuration has `examples: {socket: router}`
     socket       "router", or "push" for a daemon with `socket: pull`: without acknowledgements;
-                 examples on their way are lost when the daemon ends
+                 examples in transit are lost when the daemon ends
     stream       default stream of examples
     window       maximum number of unanswered examples; `learn` waits while the window is full
     timeout      seconds that a call waits for the daemon before it raises Unavailable; None: no
@@ -112,7 +112,7 @@ class Client(Feeder):
 
     def learn(self, x: Any, y: Any = None, *, stream: Optional[str] = None, time: Time = None,
               end: bool = False, learn: bool = True, wait: bool = False) -> Number:
-        """Send one example and return its number. It may still be on its way: `flush`, the end of
+        """Send one example and return its number. It may still be in transit: `flush`, the end of
         `with`, and `wait=True` wait until it is safe.
 
         x      one step: (columns,) numbers, or a number for one column; several steps: (steps,
@@ -307,7 +307,7 @@ class Client(Feeder):
         return [{"x": row} for row in self._unframed(values, self._shapes.by_name)]
 
     def _names(self, width: int) -> List[str]:
-        """Return the column names of predictions with so many numbers, for a data frame: the words
+        """Return the column names of predictions with this number of values, for a data frame: the words
         of known classes if their ids stay the same, the names of targets, or numbers."""
         shapes, numbers = self._shapes, [f"prediction_{k}" for k in range(width)] if width != 1 else ["prediction"]
         if self._session and shapes.words is not None:

@@ -148,7 +148,7 @@ class Daemon:
         return Watcher(self.endpoint("statistics"), topics, **options)
 
     def close(self) -> None:
-        """End the daemon after it has learned what was sent and written a checkpoint."""
+        """End the daemon after it has learned all sent examples and written a checkpoint."""
         self._finish()
 
     def __enter__(self) -> "Daemon":

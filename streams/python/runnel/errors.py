@@ -6,7 +6,7 @@ TEXT_MAX = 4000  # characters of a message
 
 def printable(text: str, most: int = TEXT_MAX, keep: str = "") -> str:
     """Return the text with control characters (except `keep`) as escapes: a terminal would execute
-    those of a foreign text."""
+    those of an untrusted text."""
     text = text if len(text) <= most else text[:most] + "..."
     return text if text.isprintable() else "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
@@ -71,7 +71,7 @@ REASONS = {
                "or the label is not allowed: the target is not `later`",
     "header": "invalid header",
     "conflict": "its number was already used for another example: another client uses this producer",
-    "sequence_jump": "its number is too far above the newest of its stream (examples.max_jump)",
+    "sequence_jump": "its number exceeds the newest number of its stream by more than examples.max_jump",
     "not_allowed": "this key may not send this stream (security.allow.examples)",
     "schema": "it does not fit the model",
     "label": "the label has no effect: its example is unknown, closed or already labelled",

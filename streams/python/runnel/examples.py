@@ -29,7 +29,7 @@ class Numbers:
         self._newest: Dict[bytes, int] = {}
 
     def number(self, key: bytes, count: int = 1) -> int:
-        """Reserve so many numbers and return the first."""
+        """Reserve `count` numbers and return the first."""
         newest = self._newest.get(key, 0)
         self._newest[key] = newest + count
         return newest + 1

@@ -29,7 +29,7 @@ class Push:
         peer.connect(self.socket)
 
     def send(self, frames: Frames, timeout: Optional[float]) -> None:
-        """Send; raises Unavailable without sending if no daemon takes it within so many seconds."""
+        """Send. Raises Unavailable if no daemon accepts it within `timeout` seconds; nothing is sent."""
         end = math.inf if timeout is None else time.monotonic() + timeout
         while True:
             try:
@@ -39,14 +39,13 @@ class Push:
                 left = end - time.monotonic()
                 if left <= 0:
                     raise Unavailable(
-                        f"{self.peer.endpoint}: no daemon took an example within {timeout:g} s; is runneld "
-                        "running, is it paused, and is this its examples.bind with examples.socket: pull? "
-                        "Otherwise use "
-                        "socket='router'") from None
+                        f"{self.peer.endpoint}: no daemon accepted an example within {timeout:g} s; check "
+                        "that runneld is running and not paused, with this examples.bind and "
+                        "examples.socket: pull; for examples.socket: router use socket='router'") from None
                 self.socket.poll(milliseconds(min(left, 1.0)), zmq.POLLOUT)
 
     def close(self, linger: Optional[float]) -> None:
-        """Wait at most so many seconds until everything is sent."""
+        """Wait at most `linger` seconds until everything is sent."""
         wait = milliseconds(linger)
         self.socket.close(-1 if wait is None else wait)
         self._context.term()

@@ -29,8 +29,8 @@ def need_pandas() -> Any:
 
 
 def restrict(database: sqlite3.Connection) -> None:
-    """Protect against a file from others: read no views, whose rows may be endless, and let Ctrl-C
-    end a read."""
+    """Protect against an untrusted file: deny views, which may be endless, and let Ctrl-C end a
+    read."""
     database.execute("PRAGMA trusted_schema = OFF")
     database.set_authorizer(lambda action, one, two, base, view: sqlite3.SQLITE_DENY if view else sqlite3.SQLITE_OK)
     database.set_progress_handler(lambda: 0, 100000)

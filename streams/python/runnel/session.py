@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 class Counts:
     """sent, acknowledged (safe on disk; `duplicates` of these were already at the daemon), refused,
-    and connections lost with examples on their way."""
+    and connections lost with examples in transit."""
 
     def __init__(self) -> None:
         self.sent = self.acknowledged = self.duplicates = self.refused = self.reconnects = 0
@@ -295,7 +295,7 @@ class Session:
     # ---- Errors ----
 
     def unavailable(self, waited: float) -> Unavailable:
-        """Return the exception for a wait of so many seconds without success."""
+        """Return the exception for a wait of this many seconds without success."""
         at = f"{self.peer.endpoint}: "
         kept = f"; {len(self.waiting)} examples are kept; the next call sends them again" if self.waiting else ""
         if self._fruitless >= FRUITLESS:

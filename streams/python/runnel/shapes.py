@@ -197,7 +197,7 @@ class Shapes:
         return self.words is not None and bool(self.forgets or values[..., len(self.words):-1].any())
 
     def names(self, count: int) -> "Optional[List[Optional[str]]]":
-        """Return the names of a prediction with so many numbers: words of classes, or columns of
+        """Return the names of a prediction with this number of values: words of classes, or columns of
         targets."""
         targets = len(self.target_names)
         if self.words is not None:

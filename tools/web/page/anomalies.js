@@ -9,8 +9,8 @@ import { showVerdict } from "./verdict.js";
 const LISTED = 200;       // events in the list
 const FETCH_AFTER = 300;  // ms, since more events may follow
 
-// `version` changes with the rows. `rows`: one for each column, oldest first, the most abnormal
-// column of an event first.
+// `version` changes with the rows. `rows` has one row per column: the oldest event first, and within
+// an event the most abnormal column first.
 export const abnormal = { version: 0, rows: [] };
 let run = null, timer = null, picked = null, pick = () => {}, nameOf = String;
 

@@ -28,7 +28,7 @@ whenMoved(() => {
   }, FETCH_AFTER);
 });
 
-// Also the last numbers before a pause are written.
+// Writes the last numbers before a pause, too.
 let written = 0, writeTimer = null;
 function write() {
   writeTimer = null;
@@ -39,7 +39,7 @@ whenDrawn(() => {
   writeTimer ??= setTimeout(write, Math.max(0, written + WRITE_EVERY - performance.now()));
 });
 
-// The chart library loads while the first answers are on their way.
+// The chart library loads during the first requests.
 function chartLibrary() {
   return new Promise((resolve, reject) => {
     const fail = () => reject(new Error("cannot load the chart library"));

@@ -232,7 +232,7 @@ export class Plot extends Frame {
 
   // `lines`: datasets with data, low, high, missing and color. `bounds`: [from, to] of x. `empty`:
   // the text of an empty chart. `robust`: outliers do not extend the range. `reference`: a value
-  // that is always visible, with a line across. `logX`: x is logarithmic.
+  // that a horizontal line marks, always visible. `logX`: x is logarithmic.
   draw({ lines, axis, bounds, log, logX, events, range, robust, reference, empty }) {
     const { chart } = this;
     this.axis = axis;

@@ -108,7 +108,7 @@ function newest(status, loss, key) {
   return newer?.[key] ?? older?.[key];
 }
 
-// Whether a counter of the run has not changed for long.
+// Whether a counter of the run has not changed for a long time.
 function isOver(run, column, count, now) {
   const series = store.get(run, "loss");
   const reached = series?.columns[column]?.maximum.findIndex((value) => value !== null && value >= count) ?? -1;

@@ -4,7 +4,7 @@
 import { make } from "./dom.js";
 import { Plot } from "./draw.js";
 
-export const MOST = 12; // columns; others are in the list of columns
+export const MOST = 12; // charts; the list of columns has all columns
 
 export class Multiples {
   // `choose(column)` is called after a click.

@@ -4,7 +4,7 @@ import { microseconds } from "./format.js";
 
 // unit: replaces the server's unit.
 // band: columns of minimum and maximum; "own": of the column itself; "deviation": mean -+ std.
-// reference: a line across that is always visible.
+// reference: value of a horizontal line that is always visible.
 // robust: outliers are marked and do not extend the range.
 export const LEARNING = [
   { id: "loss", title: "Loss", large: true, log: true, missing: true, robust: true,
