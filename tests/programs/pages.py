@@ -13,13 +13,13 @@ import running
 
 SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
-PORT = re.compile(r"tcp://(?:127\.0\.0\.1|\*):(55[789]\d|\$port)")
+PORT = re.compile(r"tcp://(?:127\.0\.0\.1|\*):(55[789]\d|567\d|\$port)")
 NUMBER = re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}\b|[-+<]?\d[\d.,:TZ]*(?:e[-+]?\d+)?[kMG]?")
 MARKS = {">", "*", "**"}  # of the table of an experiment, which depends on its numbers
 QUERIES = "curl mosquitto_sub promtool runnel-ctl runnel-fleet runnel-watch".split()  # commands that may run again
 TERMINALS = "first second third fourth fifth".split()
 CONNECTS = {"runnel-feed": 5570, "runnel-watch": 5571, "runnel-web": 5571, "runnel-ctl": 5572}
-PROGRAMS = "runnel-evaluate runnel-experiment runnel-fleet runnel-keygen runnel-plot runnel-replay".split()
+PROGRAMS = "runnel runnel-evaluate runnel-experiment runnel-fleet runnel-keygen runnel-plot runnel-replay".split()
 
 
 def read(name):
@@ -99,7 +99,7 @@ class Reader:
         return PORT.sub(rf"ipc://{self.directory}/\1", text)
 
     def printed(self, text):
-        return re.sub(rf"ipc://{self.directory}/(55\d\d)", r"tcp://127.0.0.1:\1", text).replace(str(self.directory), "~")
+        return re.sub(rf"ipc://{self.directory}/(5[56]\d\d)", r"tcp://127.0.0.1:\1", text).replace(str(self.directory), "~")
 
     def log(self):
         """Everything that the commands have printed."""

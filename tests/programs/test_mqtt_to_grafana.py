@@ -11,6 +11,7 @@ import cases
 import pages
 import running
 
+CONFIGURATIONS = "/usr/local/share/runnel/conf"
 WEB, PROMETHEUS = "127.0.0.1:5580", "127.0.0.1:9091"  # of the page
 INSTALLS = "sudo apt-get install "
 
@@ -19,7 +20,7 @@ class Reader(pages.Reader):
     """Finds the broker of this test, and ports that the system chose."""
 
     def __init__(self, directory, page, broker, port):
-        super().__init__(directory, page, {PROMETHEUS: f"127.0.0.1:{port}"})
+        super().__init__(directory, page, {PROMETHEUS: f"127.0.0.1:{port}", CONFIGURATIONS: f"{directory}/conf"})
         self.wrap("runnel-feed", pages.BUILD / "runnel-feed", f"--connect ipc://{directory}/5570 --url {broker.url}")
         self.wrap("runnel-web", pages.BUILD / "runnel-web", f"--connect ipc://{directory}/5571 --listen 127.0.0.1:0")
         for name in "mosquitto_pub", "mosquitto_sub":
@@ -67,7 +68,7 @@ def test_page(directory):
     with holder, brokers.Mosquitto(directory) as broker, \
             Reader(directory, page, broker, holder.getsockname()[1]) as reader:
         assert reader.read(skip=[INSTALLS]) == 9
-        assert {WEB, PROMETHEUS} == set(reader.names)
+        assert {WEB, PROMETHEUS, CONFIGURATIONS} == set(reader.names)
         check_dashboard(reader.names[PROMETHEUS])
         assert "ignored field: site" in reader.log(), reader.log()
         for terminal in list(reader.terminals):
