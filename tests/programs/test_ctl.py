@@ -204,7 +204,7 @@ def test_plain_commands(directory):
     for command, reply, word in [("pause", {"state": "paused"}, b"paused"),
                                  ("resume", {"state": "learning"}, b"learning"),
                                  ("reset", {"examples": 0}, b"reset"),
-                                 ("shutdown", {"state": "draining"}, b"draining")]:
+                                 ("shutdown", {"state": "draining"}, b"the daemon is stopping")]:
         (status, out, err), requests = ask(directory, [dict(reply, ok=True)], command)
         assert (status, err, requests) == (OK, "", [{"command": command}])
         assert word in out, out
@@ -227,7 +227,7 @@ def test_shutdown_is_answered(directory):
                 one.process.wait(0.2)
             program.send_signal(signal.SIGCONT)
             out, err = program.communicate(timeout=LIMIT)
-            assert (program.returncode, err) == (OK, "") and "draining" in out, err
+            assert (program.returncode, err) == (OK, "") and "the daemon is stopping" in out, err
             assert one.process.wait(LIMIT) == OK
 
 

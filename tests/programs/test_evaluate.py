@@ -325,7 +325,8 @@ def test_many_columns(directory):
     assert chosen.names() == names[40:] + names[3:6] + names[:1] and chosen.source()[3] == "41-60,4-6,1"
     done = run(path, "--columns", "temp1,load*", "--rivals", "none", "--json")
     assert done.returncode == 0 and len(json.loads(done.stdout)["methods"]["forecasts"]["columns"]) == 41, done
-    for columns, said in (("none", "unknown column 'none'"), ("word*", "has no column of numbers")):
+    for columns, said in (("none", "column 'none' not found in"), ("non*", "no column matches 'non*' in"),
+                          ("word*", "has no column of numbers")):
         done = run(path, "--columns", columns)
         assert done.returncode == 65 and said in done.stderr and len(done.stderr) < 600, done
 
@@ -374,7 +375,7 @@ def test_what_is_no_table(directory):
     for name, text, sentence in (
             ("none", None, "file not found"), ("folder", None, "is a directory"),
             ("empty", "", "is empty"), ("lines", "\n\n\n", "is empty"),
-            ("one", "a,b\n1,2\n", "has 1 row of data; at least 30 are needed"),
+            ("one", "a,b\n1,2\n", "expected at least 30 rows of data, got 1"),
             ("bytes", bytes(range(256)) * 9, "is not a text file"),
             ("text", rows_of(lambda t: "x", header="town"), "has no column of numbers to forecast"),
             ("fields", "a\n" + rows_of(wave, wave), "the first line has 1 field")):

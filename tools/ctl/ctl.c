@@ -691,6 +691,8 @@ static int print_state(const struct options *o, char **arguments,
     (void)o, (void)arguments;
     const char *state = member_string(reply->json, "state");
     char clean[TEXT_SIZE];
+    if (state && strcmp(state, "draining") == 0)
+        state = "the daemon is stopping";
     printf("%s\n", text_copy(clean, sizeof clean, state ? state : "done"));
     return EX_OK;
 }
