@@ -622,9 +622,11 @@ int delivery_close(struct delivery *delivery, int status, uint64_t skipped, stru
     feed_awaiter = NULL;
     progress_clear();
     if (interrupted && !delivery->started)
-        return error_set(error, EX_UNAVAILABLE, "no daemon answers at %s; nothing was sent; start runneld, or use --connect "
-                         "with its examples socket",
-                         delivery->to.endpoint);
+        return error_set(
+            error, EX_UNAVAILABLE,
+            "no daemon answers at %s; nothing was sent; start runneld, or use --connect "
+            "with its examples socket",
+            delivery->to.endpoint);
     int why = status < 0 ? error->status : closed < 0 ? late.status : 0;
     bool refused = why == EX_DATAERR && delivery_refused(delivery);
     if (delivery->started && !refused &&

@@ -454,6 +454,7 @@ def test_no_daemon(directory):
         if "the socket does not exist" in err:
             break
     assert "the socket does not exist" in err, err
+    assert f"waiting for {endpoint}\n" in ctl("-c", endpoint, "--timeout", "1.5", "status")[2]
     # An endpoint of another kind, such as the socket for examples.
     with zmq.Context() as context, context.socket(zmq.PULL) as socket:
         socket.bind(f"ipc://{directory}/examples")

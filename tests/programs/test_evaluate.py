@@ -458,10 +458,12 @@ def test_how_it_is_called():
     assert "SOURCE" in run("--help").stdout
     missing = run("--rivals", "var", "none.csv")  # known, though one column has no use for it
     assert missing.returncode == 65, missing
-    for wrong in (), ("conf.yaml",), ("--no-such-option",), ("--period", "x", "t.csv"), \
-            ("--rivals", "luck", "t.csv"):
+    for wrong, said in (((), ""), (("conf.yaml",), "missing SOURCE"),
+                        (("--no-such-option",), ""), (("t.csv", "--perid", "3"), "unknown option --perid"),
+                        (("--period", "x", "t.csv"), "--period: expected a whole number, got 'x'"),
+                        (("--period",), "--period: missing value"), (("--rivals", "luck", "t.csv"), "--rivals: unknown method")):
         done = run(*wrong)
-        assert done.returncode == 64 and "runnel-evaluate:" in done.stderr, done
+        assert done.returncode == 64 and f"runnel-evaluate: {said}" in done.stderr, done
 
 
 def test_parts_have_names_of_their_own():

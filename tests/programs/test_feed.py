@@ -77,7 +77,7 @@ def test_text_alphabet(directory):
 
 
 def test_files_that_are_none(directory):
-    fails(NO_INPUT, "No such file", "text", directory / "nothing")
+    fails(NO_INPUT, "file not found", "text", directory / "nothing")
     fails(NO_INPUT, "directory", "csv", directory)
     fails(BAD_DATA, "no example", "text", write(directory / "empty", ""))
     whole = write(directory / "t.gz", os.urandom(50000)).read_bytes()
