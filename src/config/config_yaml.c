@@ -150,9 +150,9 @@ int config_fail_at(const struct config_origin *origin, const struct place *place
     vsnprintf(sentence, sizeof sentence, format, arguments);
     const char *colon = *path ? ": " : "";
     size_t size = strlen(path);
-    if (place && place->override && !strncmp(place->override, path, size) &&
+    if (*path && place && place->override && !strncmp(place->override, path, size) &&
         place->override[size] == '=') /* the override names the key */
-        path = colon = "";
+        return error_set(origin->error, EX_CONFIG, "%s %s: %s", origin->verb, path, sentence);
     if (place && place->override)
         return error_set(origin->error, EX_CONFIG, "%s %.*s: %s%s%s", origin->verb,
                          shown_size(place->override), place->override, path, colon, sentence);
