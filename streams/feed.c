@@ -357,10 +357,10 @@ static int feed_run(struct source *source, const struct feed_settings *settings,
     feeder.x = malloc(settings->steps * source->x.count * VALUE_SIZE + 1);
     feeder.y = malloc(settings->steps * source->y.count * VALUE_SIZE + 1);
     int status = feeder.x && feeder.y ? start(&feeder, error) : error_no_memory(error);
-    if (status < 0)
-        count_good(&feeder, error);
-    bool interrupted = status < 0 && error->status == FEED_INTERRUPTED;
+    bool failed = status < 0, interrupted = failed && error->status == FEED_INTERRUPTED;
     status = delivery_close(&feeder.delivery, status, source->skipped, error);
+    if (failed && !delivery_refused(&feeder.delivery))
+        count_good(&feeder, error);
     report_epoch(&feeder, status, interrupted, error);
     free(feeder.x);
     free(feeder.y);
@@ -429,7 +429,7 @@ static const struct option_row OPTIONS[] = {
      OPTION_COUNT(struct call, settings.steps, 1, STEPS_MAX)},
     {"schema", 0, NULL,
      "first send the schema of the examples: with --socket router, a daemon with another model "
-     "rejects them at once (csv, host, lines, prometheus)",
+     "rejects them, and none is sent (csv, host, lines, prometheus)",
      OPTION_FLAG(struct call, settings.schema)},
     {"no-learn", 0, NULL, "mark examples to be predicted and scored, but not learned",
      OPTION_CLEAR(struct call, settings.learn)},

@@ -505,6 +505,7 @@ int delivery_open(struct delivery *delivery, double wait, struct error *error) {
 
 int delivery_schema(struct delivery *delivery, const char *text, struct error *error) {
     struct runnel_error why;
+    delivery->schema = !delivery->print && delivery->to.kind == RUNNEL_ROUTER;
     return delivery->print || runnel_sender_schema(delivery->sender, text, &why) == 0
                ? 0
                : fail(error, &why);
@@ -524,6 +525,10 @@ int delivery_send(struct delivery *delivery, const struct runnel_example *exampl
     delivery->progress.examples++;
     delivery->progress.steps += steps;
     return 0;
+}
+
+bool delivery_refused(const struct delivery *delivery) {
+    return delivery->schema && delivery->counts.acknowledged + delivery->counts.rejected == 0;
 }
 
 int delivery_settle(struct delivery *delivery, struct error *error) {
@@ -616,9 +621,15 @@ int delivery_close(struct delivery *delivery, int status, uint64_t skipped, stru
     feed_awaiter = NULL;
     progress_clear();
     if (interrupted && !delivery->started)
-        return error_set(error, EX_UNAVAILABLE, "%s: no daemon was connected; nothing was sent",
-                         delivery->to.endpoint);
-    if (delivery->started && (delivery->progress.examples > 0 || status == 0 || interrupted))
+        return error_set(
+            error, EX_UNAVAILABLE,
+            "no daemon answers at %s; nothing was sent; start runneld, or use --connect "
+            "with its examples socket",
+            delivery->to.endpoint);
+    int why = status < 0 ? error->status : closed < 0 ? late.status : 0;
+    bool refused = why == EX_DATAERR && delivery_refused(delivery);
+    if (delivery->started && !refused &&
+        (delivery->progress.examples > 0 || status == 0 || interrupted))
         progress_summary(&delivery->progress, delivery->print ? "printed" : "sent", skipped,
                          delivery->to.kind == RUNNEL_ROUTER && !delivery->print ? &delivery->counts
                                                                                 : NULL);

@@ -64,6 +64,7 @@ struct delivery {
     /* the daemon's answers, after delivery_settle and delivery_close */
     struct runnel_counts counts;
     bool started; /* a daemon was connected */
+    bool schema;  /* a schema was sent that the daemon answers */
     bool closing, outdated_reported;
     int signals;        /* the number of signals at which the final wait continues */
     double until;       /* clock_seconds: its end after another signal */
@@ -77,6 +78,9 @@ int delivery_open(struct delivery *delivery, double wait, struct error *error);
 
 /* Sends the schema, see runnel_sender_schema. */
 int delivery_schema(struct delivery *delivery, const char *text, struct error *error);
+
+/* After delivery_close: whether the daemon received a schema, but answered no example. */
+bool delivery_refused(const struct delivery *delivery);
 
 /* Sends an example of `steps` steps. */
 int delivery_send(struct delivery *delivery, const struct runnel_example *example, size_t steps,

@@ -41,7 +41,12 @@ struct quest {
 
 static const struct quest quests[] = {
     {ZMQ_SUB, {"PUB", "XPUB"}, "runneld's statistics socket", "", "", ZMQ_SUB},
-    {ZMQ_REQ, {"REP", "ROUTER"}, "runneld's control socket", "", "", ZMQ_DEALER},
+    {ZMQ_REQ,
+     {"REP", "ROUTER"},
+     "runneld's control socket",
+     "PUB",
+     ": use the control socket, by default tcp://127.0.0.1:5572",
+     ZMQ_DEALER},
     {ZMQ_PUSH,
      {"PULL"},
      "runneld's examples socket of kind pull",
@@ -79,8 +84,8 @@ static void find(struct finding *finding, enum finding_kind kind, const char *wh
 static void find_kind(struct finding *finding, const struct quest *quest, const char *type) {
     bool other = *quest->other && strstr(type, quest->other) != NULL;
     finding->kind = FINDING_REFUSED;
-    snprintf(finding->why, sizeof finding->why, "the peer is a %s socket, not %s%s", type,
-             quest->wanted, other ? quest->hint : "");
+    snprintf(finding->why, sizeof finding->why, "the peer is %s %s socket, not %s%s",
+             *type == 'X' ? "an" : "a", type, quest->wanted, other ? quest->hint : "");
 }
 
 /* ---- Handshakes of other kinds ---- */

@@ -91,9 +91,8 @@ int peer_connect(const struct peer *peer, void *socket, const char *example,
                  struct runnel_error *error) {
     return zmq_connect(socket, peer->endpoint) == 0
                ? 0
-               : peer_fail(error, EX_USAGE,
-                           "cannot connect to '%s': %s (expected an endpoint as in %s)",
-                           peer->endpoint, zmq_strerror(errno), example);
+               : peer_fail(error, EX_USAGE, "expected an endpoint such as %s, got '%s' (%s)",
+                           example, peer->endpoint, zmq_strerror(errno));
 }
 
 int peer_descriptor(void *socket) {

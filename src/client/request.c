@@ -212,7 +212,9 @@ static int check(struct runnel_request *r, struct runnel_reply *reply, struct ru
     }
     const json_t *ok = json_object_get(r->json, "ok");
     if (!json_is_boolean(ok))
-        return peer_fail(error, EX_UNAVAILABLE, "the peer at %s is not runneld's control socket",
+        return peer_fail(error, EX_UNAVAILABLE,
+                         "the peer at %s is not runneld's control socket, by default "
+                         "tcp://127.0.0.1:5572",
                          r->peer.endpoint);
     if (json_is_true(ok))
         return 1;

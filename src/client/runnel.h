@@ -324,9 +324,10 @@ int runnel_sender_wait(struct runnel_sender *sender, double seconds, struct runn
 
 /* Declare the examples before the first: `text` is a schema (docs/reference/protocol.md),
    {"schema": {"dtype": "float32", "columns": ["a", "b"]}}. A push sends it once, now; a router
-   sends it at the beginning of each connection. If the daemon answers that such examples do not
-   fit, the current function of a router ends with EX_DATAERR and the daemon's sentence. A daemon
-   without support for schemas counts it as rejected. The text is copied. */
+   sends it at the beginning of each connection, and no example before the daemon's answer. If the
+   daemon answers that such examples do not fit, the current function of a router ends with
+   EX_DATAERR and the daemon's sentence. A daemon without support for schemas counts it as rejected.
+   The text is copied. */
 int runnel_sender_schema(struct runnel_sender *sender, const char *text,
                          struct runnel_error *error);
 

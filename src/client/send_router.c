@@ -562,12 +562,18 @@ static int receive(struct router *router, struct error *error) {
 
 /* ---- Sending ---- */
 
+/* No example is sent before the daemon has answered the schema. */
+static bool awaits_schema(const struct router *router) {
+    return router->schema_sent && !router->schema_answered;
+}
+
 static bool unsent(const struct router *router) {
-    return router->dealer->connected && router->next < router->window->end;
+    return router->dealer->connected && router->next < router->window->end &&
+           !awaits_schema(router);
 }
 
 static bool unanswered(const struct router *router) {
-    return router->window->oldest < router->next;
+    return router->window->oldest < router->next || awaits_schema(router);
 }
 
 /* End the connection. The next one begins with the oldest example. */
@@ -607,6 +613,7 @@ static int send_schema(struct router *router) {
     frames_add(&frames, router->schema, strlen(router->schema));
     int status = frames_send(&frames, router->dealer->socket);
     router->schema_sent = status > 0;
+    router->last_answer = clock_seconds();
     return status;
 }
 

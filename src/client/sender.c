@@ -414,8 +414,9 @@ int runnel_sender_wait(struct runnel_sender *s, double seconds, struct runnel_er
     for (; !runnel_sender_connected(s); left = until - clock_seconds()) {
         if (left <= 0)
             return peer_fail(error, EX_UNAVAILABLE,
-                             "%s: no peer within %g seconds; is runneld running?", s->peer.endpoint,
-                             seconds);
+                             "no daemon answers at %s (timed out after %g s); start runneld, or "
+                             "use --connect with its examples socket",
+                             s->peer.endpoint, seconds);
         if (runnel_sender_poll(s, fmin(left, SEND_TICK_SECONDS), error))
             return -1;
         if (send_tick(&s->hooks, runnel_sender_connected(s), &why))

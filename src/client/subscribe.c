@@ -445,6 +445,9 @@ int runnel_subscriber_check(const struct runnel_subscriber *s, double seconds,
         return peer_fail(error, EX_UNAVAILABLE, "connection to %s lost; trying to connect again",
                          endpoint);
     reason = wire_unreachable(endpoint);
-    return peer_fail(error, EX_UNAVAILABLE, "no daemon answers at %s%s%s; is runneld running?",
-                     endpoint, reason ? ": " : "", reason ? reason : "");
+    return peer_fail(
+        error, EX_UNAVAILABLE,
+        "no daemon answers at %s%s%s%s; start runneld, or use --connect with its statistics "
+        "socket",
+        endpoint, reason ? " (" : "", reason ? reason : "", reason ? ")" : "");
 }

@@ -1,5 +1,6 @@
 #include "error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,4 +38,8 @@ int error_prefix(struct error *error, const char *format, ...) {
     snprintf(error->text + used, left, ": %.*s", (int)left, text);
     text_clean(error->text);
     return -1;
+}
+
+const char *error_of_file(int number) {
+    return number == ENOENT ? "file not found" : strerror(number);
 }

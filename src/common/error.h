@@ -21,6 +21,9 @@ int error_set(struct error *error, int status, const char *format, ...)
 /* "out of memory", EX_OSERR. */
 int error_no_memory(struct error *error);
 
+/* strerror of the errno of an open or stat, or "file not found". */
+const char *error_of_file(int number);
+
 /* Insert "CONTEXT: " before the sentence; returns -1. */
 int error_prefix(struct error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -18,7 +18,7 @@ static char *read_file(const char *path, size_t *size, struct error *error) {
     char *text = malloc(FILE_SIZE_MAX + 1), *result = NULL;
     if (!file) {
         error_set(error, EX_NOINPUT, "%s: cannot open the configuration file: %s", path,
-                  strerror(errno));
+                  error_of_file(errno));
     } else if (!text) {
         error_set(error, EX_SOFTWARE, "%s: out of memory", path);
     } else {

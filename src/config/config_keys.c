@@ -56,7 +56,7 @@ static struct config_key rows[] = {
     {"preset", &value_word, AT(preset), .words = "none|forecast",
      .meanings = "no preset|good forecasts of streams of numbers without further choices: `name` "
                  "and `model.input.size` are then a complete configuration",
-     .fallback = "none", .what = "preset values of keys that are not given", .example = "forecast",
+     .fallback = "none", .what = "default values for a task", .example = "forecast",
      .more = "`forecast` is a GRU of 64 units with layer normalization, `scale: forecast`, "
              "`missing: hold`, members `change` and `level`, all experts, window 16, stride 4, "
              "Adam with rate 0.0003, clip 1."},
@@ -231,7 +231,7 @@ static struct config_key rows[] = {
              "the size."},
     {"model.output.ahead", &value_ahead, AT(architecture.output.ahead), RANGE(1, AHEAD_STEPS_MAX),
      .fallback = "1", WHEN(OUTPUT_TARGET, "next"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
-     .what = "horizons: how many steps ahead the target is", .unit = "steps",
+     .what = "horizons: steps from forecast to target", .unit = "steps",
      .example = "[1, 6, 24]",
      .more = "Each horizon in a list has outputs of its own, one horizon after the other. A step "
              "is scored at each horizon, and learned once the furthest target is known."},

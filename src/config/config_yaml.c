@@ -149,6 +149,10 @@ int config_fail_at(const struct config_origin *origin, const struct place *place
     char sentence[ERROR_TEXT_SIZE];
     vsnprintf(sentence, sizeof sentence, format, arguments);
     const char *colon = *path ? ": " : "";
+    size_t size = strlen(path);
+    if (*path && place && place->override && !strncmp(place->override, path, size) &&
+        place->override[size] == '=') /* the override names the key */
+        return error_set(origin->error, EX_CONFIG, "%s %s: %s", origin->verb, path, sentence);
     if (place && place->override)
         return error_set(origin->error, EX_CONFIG, "%s %.*s: %s%s%s", origin->verb,
                          shown_size(place->override), place->override, path, colon, sentence);

@@ -305,7 +305,13 @@ int settings_reset(struct daemon *daemon, const char *member, struct error *erro
 }
 
 /* The sizes of lists and sentences in an event's text: see report. */
-enum { CHANGES_TEXT_SIZE = 256, KEYS_SIZE = 160, WAITING_TEXT_SIZE = 800, KEY_TEXT_SIZE = 128 };
+enum {
+    CHANGES_TEXT_SIZE = 256,
+    KEYS_SIZE = 160,
+    WAITING_TEXT_SIZE = 800,
+    KEY_TEXT_SIZE = 128,
+    CLOSED_TEXT_SIZE = 48
+};
 
 /* ---- Changes of the file: since the checkpoint, at a start, and at SIGHUP ---- */
 
@@ -492,7 +498,7 @@ static int renew_sockets(struct daemon *daemon, struct error *error) {
 
 static void report(struct daemon *daemon, struct changes *changes, const struct access *access) {
     char text[CHANGES_TEXT_SIZE], key[KEY_TEXT_SIZE] = "", waiting[WAITING_TEXT_SIZE] = "";
-    char all[ERROR_TEXT_SIZE];
+    char all[ERROR_TEXT_SIZE], closed[CLOSED_TEXT_SIZE] = "";
     json_t *const *keys = changes->keys;
     write_changes(keys[CONFIG_APPLIED], text);
     write_waiting(keys[CONFIG_REFUSED],
@@ -516,9 +522,12 @@ static void report(struct daemon *daemon, struct changes *changes, const struct 
                  security_key(daemon->security));
         json_object_set_new(details, "key", json_string(security_key(daemon->security)));
     }
-    snprintf(all, sizeof all, "reloaded the configuration%s: %s; %zu connection%s closed%s%s",
-             security_has_keys(daemon->security) ? " and the lists of keys" : "", text,
-             access->cut_off, text_s(access->cut_off), key, waiting);
+    if (access->cut_off)
+        snprintf(closed, sizeof closed, "; %zu connection%s closed", access->cut_off,
+                 text_s(access->cut_off));
+    snprintf(all, sizeof all, "reloaded the configuration%s: %s%s%s%s",
+             security_has_keys(daemon->security) ? " and the lists of keys" : "", text, closed, key,
+             waiting);
     announce_logged(daemon, *waiting ? log_warning : log_info, "reloaded", details, "%s", all);
     run_refused_reload(daemon, waiting);
     announce_status(daemon);

@@ -156,10 +156,9 @@ static void leave_to_cpu(struct engines_choice *choice, const struct load *load,
     char count[COUNT_SIZE], share[SIZE_TEXT] = "";
     print_count(count, load->at_once);
     if (load->networks > 1)
-        snprintf(share, sizeof share, ": %s per shape and each of %zu thread%s", count,
-                 load->threads, load->threads == 1 ? "" : "s");
+        snprintf(share, sizeof share, " (%s per shape and thread)", count);
     snprintf(choice->why, sizeof choice->why,
-             "auto: %s%s, below the %d,%03d at which auto starts to use a GPU", size, share,
+             "auto: the model has %s%s; auto uses a GPU from %d,%03d", size, share,
              ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
 }
 

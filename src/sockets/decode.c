@@ -247,14 +247,16 @@ static enum reject_reason take_x(const struct decoder *decoder, struct example *
     size_t step = shape->width * NUMBER_SIZE, steps = frame->size / step;
     const char *likely = likely_type(shape, frame->size, step);
     char columns[COLUMNS_TEXT_SIZE];
-    if (steps == 0 && likely)
+    bool whole = shape->columns && frame->size % NUMBER_SIZE == 0; /* a column is missing */
+    if (steps == 0 && likely && !whole)
         return reject(REJECT_X_SIZE, why, "x has %zu bytes (%s?), expected %zu %s (%zu bytes)",
                       frame->size, likely, shape->width, type_name(shape), step);
     if ((steps == 0 || frame->size % step != 0) && shape->columns)
         return reject(REJECT_X_SIZE, why,
-                      "x has %zu bytes (%zu numbers), expected a multiple of %zu, for %zu "
+                      "x has %zu bytes (%zu number%s), expected a multiple of %zu, for %zu "
                       "columns: %s",
-                      frame->size, frame->size / NUMBER_SIZE, step, shape->width,
+                      frame->size, frame->size / NUMBER_SIZE,
+                      frame->size / NUMBER_SIZE == 1 ? "" : "s", step, shape->width,
                       columns_text(shape->columns, shape->width, columns));
     if (steps == 0 || frame->size % step != 0)
         return reject(REJECT_X_SIZE, why,

@@ -147,7 +147,7 @@ static int replay_journal_open(struct replay_journal **result, const char *path,
         SQLITE_OK) {
         int reason = sqlite3_system_errno(journal->file);
         error_set(error, EX_NOINPUT, "%s: cannot open: %s", journal->path,
-                  reason ? strerror(reason) : sqlite3_errmsg(journal->file));
+                  reason ? error_of_file(reason) : sqlite3_errmsg(journal->file));
     } else {
         sqlite3_busy_timeout(journal->file, BUSY_MS);
         if (prepare(journal, error) == 0)

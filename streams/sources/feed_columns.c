@@ -59,8 +59,9 @@ static int no_column(const struct columns *columns, const char *option, const ch
     for (size_t i = 0; i < columns->count && used < sizeof listed; i++)
         used += (size_t)snprintf(listed + used, sizeof listed - used, "%s%s", i ? ", " : "",
                                  columns->names[i]);
-    return error_set(error, EX_USAGE, "%s: column '%s' not found in %s; it has %zu: %s%s", option,
-                     name, columns->file, columns->count, listed,
+    return error_set(error, EX_USAGE, "%s: %s '%s'%s in %s; columns: %s%s", option,
+                     strpbrk(name, "*?[") ? "no column matches" : "column", name,
+                     strpbrk(name, "*?[") ? "" : " not found", columns->file, listed,
                      used < sizeof listed ? "" : " ...");
 }
 

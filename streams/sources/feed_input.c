@@ -43,7 +43,8 @@ static int open_descriptor(struct input *input, const char *path, struct error *
     input->fd =
         standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
     if (input->fd < 0)
-        return error_set(error, EX_NOINPUT, "%s: cannot open: %s", input->name, strerror(errno));
+        return error_set(error, EX_NOINPUT, "%s: cannot open: %s", input->name,
+                         error_of_file(errno));
     struct stat status;
     if (fstat(input->fd, &status) < 0)
         return error_set(error, EX_NOINPUT, "%s: %s", input->name, strerror(errno));

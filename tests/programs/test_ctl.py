@@ -204,7 +204,7 @@ def test_plain_commands(directory):
     for command, reply, word in [("pause", {"state": "paused"}, b"paused"),
                                  ("resume", {"state": "learning"}, b"learning"),
                                  ("reset", {"examples": 0}, b"reset"),
-                                 ("shutdown", {"state": "draining"}, b"draining")]:
+                                 ("shutdown", {"state": "draining"}, b"the daemon is stopping")]:
         (status, out, err), requests = ask(directory, [dict(reply, ok=True)], command)
         assert (status, err, requests) == (OK, "", [{"command": command}])
         assert word in out, out
@@ -227,7 +227,7 @@ def test_shutdown_is_answered(directory):
                 one.process.wait(0.2)
             program.send_signal(signal.SIGCONT)
             out, err = program.communicate(timeout=LIMIT)
-            assert (program.returncode, err) == (OK, "") and "draining" in out, err
+            assert (program.returncode, err) == (OK, "") and "the daemon is stopping" in out, err
             assert one.process.wait(LIMIT) == OK
 
 
@@ -454,6 +454,7 @@ def test_no_daemon(directory):
         if "the socket does not exist" in err:
             break
     assert "the socket does not exist" in err, err
+    assert f"waiting for {endpoint}\n" in ctl("-c", endpoint, "--timeout", "1.5", "status")[2]
     # An endpoint of another kind, such as the socket for examples.
     with zmq.Context() as context, context.socket(zmq.PULL) as socket:
         socket.bind(f"ipc://{directory}/examples")

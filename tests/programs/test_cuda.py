@@ -163,18 +163,18 @@ def test_both_engines_learn_the_same(directory):
 
 
 def test_auto_reports_device_and_reason(directory):
-    assert re.match(r"cpu .* \(auto: \d+ parameters, below the 300,000 at which auto starts to use a GPU\)$",
+    assert re.match(r"cpu .* \(auto: the model has \d+ parameters; auto uses a GPU from 300,000\)$",
                     started(directory, "auto"))
     large = pathlib.Path(directory, "large")
     large.mkdir()
     line = started(large, "auto", LARGE)
     assert re.match(r"cuda .* \(auto: .+, 44\d thousand parameters\)$", line), line
     assert "auto" not in started(directory, "cuda")
-    below = ", below the 300,000 at which auto starts to use a GPU"
+    below = "; auto uses a GPU from 300,000"
     for threads, sizes, chosen in ((1, (LARGE, LARGE), "cuda .*2 networks of 1 shape, 90. thousand parameters in total"),
                                    (1, (100,) * 8, "cuda .*8 networks of 1 shape, 3.. thousand"),
-                                   (4, (100,) * 8, f"cpu .*parameters in total: .. thousand per shape and each of 4 threads{below}"),
-                                   (1, (LARGE, 8), f"cpu .*2 networks of 2 shapes.*: 22. thousand per shape and each of 1 thread{below}")):
+                                   (4, (100,) * 8, rf"cpu .*parameters in total \(.. thousand per shape and thread\){below}"),
+                                   (1, (LARGE, 8), rf"cpu .*2 networks of 2 shapes.* \(22. thousand per shape and thread\){below}")):
         with tempfile.TemporaryDirectory(dir=directory) as place, \
                 running.Daemon(place, members_of(place, threads, *sizes)) as daemon:
             model = daemon.ask("status")["model"]

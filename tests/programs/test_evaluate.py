@@ -330,7 +330,8 @@ def test_many_columns(directory):
     assert chosen.names() == names[40:] + names[3:6] + names[:1] and chosen.source()[3] == "41-60,4-6,1"
     done = run(path, "--columns", "temp1,load*", "--rivals", "none", "--json")
     assert done.returncode == 0 and len(json.loads(done.stdout)["methods"]["forecasts"]["columns"]) == 41, done
-    for columns, expected in (("none", "unknown column 'none'"), ("word*", "has no column of numbers")):
+    for columns, expected in (("none", "column 'none' not found in"), ("non*", "no column matches 'non*' in"),
+                              ("word*", "has no column of numbers")):
         done = run(path, "--columns", columns)
         assert done.returncode == 65 and expected in done.stderr and len(done.stderr) < 600, done
 
@@ -379,7 +380,7 @@ def test_invalid_tables(directory):
     for name, text, sentence in (
             ("none", None, "file not found"), ("folder", None, "is a directory"),
             ("empty", "", "is empty"), ("lines", "\n\n\n", "is empty"),
-            ("one", "a,b\n1,2\n", "has 1 row of data; at least 30 are needed"),
+            ("one", "a,b\n1,2\n", "expected at least 30 rows of data, got 1"),
             ("bytes", bytes(range(256)) * 9, "is not a text file"),
             ("text", rows_of(lambda t: "x", header="town"), "has no column of numbers to forecast"),
             ("fields", "a\n" + rows_of(wave, wave), "the first line has 1 field")):
@@ -463,10 +464,12 @@ def test_how_it_is_called():
     # known, although a single column has no use for it
     missing = run("--rivals", "var", "none.csv")
     assert missing.returncode == 65, missing
-    for wrong in (), ("conf.yaml",), ("--no-such-option",), ("--period", "x", "t.csv"), \
-            ("--rivals", "luck", "t.csv"):
+    for wrong, said in (((), ""), (("conf.yaml",), "missing SOURCE"),
+                        (("--no-such-option",), ""), (("t.csv", "--perid", "3"), "unknown option --perid"),
+                        (("--period", "x", "t.csv"), "--period: expected a whole number, got 'x'"),
+                        (("--period",), "--period: missing value"), (("--rivals", "luck", "t.csv"), "--rivals: unknown method")):
         done = run(*wrong)
-        assert done.returncode == 64 and "runnel-evaluate:" in done.stderr, done
+        assert done.returncode == 64 and f"runnel-evaluate: {said}" in done.stderr, done
 
 
 def test_parts_have_names_of_their_own():

@@ -157,7 +157,7 @@ def test_time_format(directory):
     fails(BAD_DATA, "expected a time as in '%d' (--time-format), got ", "csv", path, "--time", "t",
           "--time-format", "%d")
     fails(USAGE, "strptime", "csv", path, "--time", "t", "--time-format", "iso")
-    fails(USAGE, "--time-format: only with --time", "csv", path, "--time-format", "%d")
+    fails(USAGE, "--time-format: requires --time", "csv", path, "--time-format", "%d")
 
 
 def test_two_columns(directory):

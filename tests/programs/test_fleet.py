@@ -109,7 +109,7 @@ def test_learned_by_a_dead_daemon(directory):
             fleet.until(lambda: fleet.status(anna)["replayed"] == 100, "left out", [anna, bert])
             assert anna.ask("status")["examples"] == 100
             fleet.shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
-            assert "away for longer than fleet.lease" in anna.text()
+            assert "unavailable for longer than fleet.lease" in anna.text()
             fleet.add(redis, range(200, 300), KEYS, PARTS)
             fleet.until(lambda: len(fleet.learned(anna.directory)) +
                         len(fleet.learned(bert.directory)) == 300, "all", [anna, bert])

@@ -389,7 +389,8 @@ def test_errors(directory):
             (USAGE, ["-y", "nonsense"], "metric_bits"), (USAGE, ["-y", "layerx.mean"], "hidden_std"),
             (USAGE, ["-y", "prediction"], "statistics.predictions"),
             (USAGE, ["-r", "other"], "--list"), (CANNOT_MAKE, ["-o", "loss.doc"], "loss.doc"),
-            (USAGE, ["--bogus"], "--help"), (USAGE, ["--smooth=0"], "--smooth"),
+            (USAGE, ["--bogus"], "unknown option --bogus"),
+            (USAGE, ["--smooth=0"], "--smooth: expected a whole number above 0, got '0'"),
             (USAGE, ["--label=a", "--label=b"], "2 labels"),
             (CANNOT_MAKE, ["-o", "no/where.png"], "no/where.png")]:
         output = plot(directory, *arguments, status=status)

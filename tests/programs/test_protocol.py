@@ -272,7 +272,7 @@ def check(directory):
         check_watch(daemon, sockets)
         run([*control, "reset"])
         assert json.loads(run([*control, "--json", "status"]))["examples"] == 0
-        assert run([*control, "shutdown"]) == b"draining\n"
+        assert run([*control, "shutdown"]) == b"the daemon is stopping\n"
         assert daemon.process.wait(LIMIT) == 0
 
 

@@ -585,6 +585,7 @@ def test_a_closed_terminal_ends_it(directory):
         os.kill(child, signal.SIGHUP)
         while b"reloaded the configuration" not in output:
             output += os.read(terminal, 4096)
+        assert b" connections closed" not in output, output
         os.close(terminal)
         ended = time.monotonic() + LIMIT
         while (result := os.waitpid(child, os.WNOHANG)) == (0, 0):

@@ -308,7 +308,7 @@ def test_bad_journals(directory):
         for path, expected in ((other, BAD_DATA), (text, BAD_DATA), (directory / "none", NO_INPUT)):
             status, err = run(path, *to(b))
             assert status == expected and str(path) in err, (path, status, err)
-            assert expected != NO_INPUT or "No such file" in err, err
+            assert expected != NO_INPUT or "file not found" in err, err
 
 
 def test_usage(directory):

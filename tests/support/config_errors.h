@@ -407,34 +407,32 @@ static const struct {
 } wrong_overrides[] = {
     {"learning.window", "--set learning.window: missing value; expected KEY=VALUE"},
     {"=3", "--set =3: unknown key; expected here: " TOP},
-    {"lerning.window=3", "--set lerning.window=3: lerning.window: unknown key (did you mean "
+    {"lerning.window=3", "--set lerning.window: unknown key (did you mean "
                          "\"learning.window\"?); expected here: " TOP},
     {"learning.window=[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]",
      "--set learning.window=[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]: lists and mappings nested more "
      "than 16 levels deep"},
     {"learning.windw=3",
-     "--set learning.windw=3: learning.windw: unknown key (did you mean \"learning.window\"?); "
+     "--set learning.windw: unknown key (did you mean \"learning.window\"?); "
      "expected in learning: rule, window, stride, optimizer, clip, max_streams, threads, pin"},
-    {"learning.window.x=3",
-     "--set learning.window.x=3: learning.window.x: unknown key; expected here: " TOP},
-    {"learning.=3", "--set learning.=3: learning.: unknown key; expected in learning: rule, "
+    {"learning.window.x=3", "--set learning.window.x: unknown key; expected here: " TOP},
+    {"learning.=3", "--set learning.: unknown key; expected in learning: rule, "
                     "window, stride, optimizer, clip, max_streams, threads, pin"},
-    {".=3", "--set .=3: .: unknown key; expected here: " TOP},
+    {".=3", "--set .: unknown key; expected here: " TOP},
     {"model.layers.0.sise=3",
-     "--set model.layers.0.sise=3: model.layers.0.sise: unknown key (did you mean "
+     "--set model.layers.0.sise: unknown key (did you mean "
      "\"model.layers.0.size\"?); expected in model.layers.0: cell, size, norm, activation, gain, "
      "norm_momentum, norm_steps, forget_bias"},
-    {"model.layers.1.size=3", "--set model.layers.1.size=3: model.layers.1.size: expected a layer "
+    {"model.layers.1.size=3", "--set model.layers.1.size: expected a layer "
                               "below 1, the number of layers, got 1"},
-    {"model.layers.01.size=3", "--set model.layers.01.size=3: model.layers.01.size: unknown key "
+    {"model.layers.01.size=3", "--set model.layers.01.size: unknown key "
                                "(did you mean \"model.layers.0.size\"?); expected here: " TOP},
-    {"model.layers.-1.size=3", "--set model.layers.-1.size=3: model.layers.-1.size: unknown key "
+    {"model.layers.-1.size=3", "--set model.layers.-1.size: unknown key "
                                "(did you mean \"model.layers.0.size\"?); expected here: " TOP},
-    {"model.layers.9999999.size=3",
-     "--set model.layers.9999999.size=3: model.layers.9999999.size: unknown key (did you mean "
-     "\"model.layers.0.size\"?); expected here: " TOP},
+    {"model.layers.9999999.size=3", "--set model.layers.9999999.size: unknown key (did you mean "
+                                    "\"model.layers.0.size\"?); expected here: " TOP},
     {"model.layers.0=lstm",
-     "--set model.layers.0=lstm: model.layers.0: expected a mapping of cell, size, norm, "
+     "--set model.layers.0: expected a mapping of cell, size, norm, "
      "activation, gain, norm_momentum, norm_steps, forget_bias, got \"lstm\""},
     {"model.layers.0={cell: rnn}",
      "--set model.layers.0={cell: rnn}: model.layers.0.size: missing; expected a whole number from "
@@ -446,16 +444,15 @@ static const struct {
               "this daemon)"},
     {"name=~", ":1:1: name: missing; expected 1 to 64 letters, digits, '-', '_' and '.' (name of "
                "this daemon)"},
-    {"learning.window=x", "--set learning.window=x: learning.window: expected a whole number from "
+    {"learning.window=x", "--set learning.window: expected a whole number from "
                           "1 to 65536 (number of steps that the gradient reaches back), got \"x\""},
     {"learning.window=[3", "--set learning.window=[3: not YAML: ..."},
     {"learning.window=1\n---\n2",
      "--set learning.window=1?---?2: second document; expected one document in a file"},
     {"learning.window=3\n4",
-     "--set learning.window=3?4: learning.window: expected a whole number from 1 to 65536 (number "
+     "--set learning.window: expected a whole number from 1 to 65536 (number "
      "of steps that the gradient reaches back), got \"3 4\""},
-    {"learning.stride=17",
-     "--set learning.stride=17: learning.stride: expected at most 16 (learning.window), got 17"},
+    {"learning.stride=17", "--set learning.stride: expected at most 16 (learning.window), got 17"},
     {"learning.optimizer={kind: sgd, rat: 0.1}",
      "--set learning.optimizer={kind: sgd, rat: 0.1}: learning.optimizer.rat: unknown key (did you "
      "mean \"learning.optimizer.rate\"?); expected in learning.optimizer: " OPTIMIZER},
@@ -463,20 +460,16 @@ static const struct {
      "--set learning.optimizer={kind: sgd, rate: 0.1, rate: 0.2}: learning.optimizer.rate: "
      "duplicate key, first in line 1"},
     {"learning.optimizer=sgd",
-     "--set learning.optimizer=sgd: learning.optimizer: expected a mapping of " OPTIMIZER
-     ", got \"sgd\""},
-    {"learning.optimizer.beta1=1",
-     "--set learning.optimizer.beta1=1: learning.optimizer.beta1: expected a number from 0 to "
-     "below 1 (decay of the gradient's average), got \"1\""},
-    {"learning.optimizer.alpha=0.5",
-     "--set learning.optimizer.alpha=0.5: learning.optimizer.alpha: requires kind: rmsprop or "
-     "cocob, got kind: sgd"},
-    {"control.bind=tcp://127.0.0.1:5570",
-     "--set control.bind=tcp://127.0.0.1:5570: control.bind: \"tcp://127.0.0.1:5570\" is also "
-     "examples.bind; use another endpoint"},
-    {"fleet.lease=10", "--set fleet.lease=10: fleet.lease: requires examples.redis.stream or "
+     "--set learning.optimizer: expected a mapping of " OPTIMIZER ", got \"sgd\""},
+    {"learning.optimizer.beta1=1", "--set learning.optimizer.beta1: expected a number from 0 to "
+                                   "below 1 (decay of the gradient's average), got \"1\""},
+    {"learning.optimizer.alpha=0.5", "--set learning.optimizer.alpha: requires kind: rmsprop or "
+                                     "cocob, got kind: sgd"},
+    {"control.bind=tcp://127.0.0.1:5570", "--set control.bind: \"tcp://127.0.0.1:5570\" is also "
+                                          "examples.bind; use another endpoint"},
+    {"fleet.lease=10", "--set fleet.lease: requires examples.redis.stream or "
                        "examples.kafka.topic, whose partitions the fleet shares"},
-    {"fleet.average.every=10", "--set fleet.average.every=10: fleet.average.every: expected "
+    {"fleet.average.every=10", "--set fleet.average.every: expected "
                                "fleet.lease of 0.5 or more, got 0"},
     {"fleet={lease: 0.1}", "--set fleet={lease: 0.1}: fleet.lease: expected 0.5 or more, got 0.1"},
     {"model.input.size", "--set model.input.size: missing value; expected KEY=VALUE"},

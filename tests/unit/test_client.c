@@ -346,7 +346,8 @@ static void test_requests_that_end(void **state) {
     open_daemon(&daemon, ZMQ_XPUB); /* ends early: this peer will never answer */
     assert_int_equal(runnel_request_open(&request, &daemon.peer, "{}", 1000 * PATIENCE, &error), 0);
     assert_int_equal(runnel_request_wait(request, &reply, &error), -1);
-    assert_non_null(strstr(error.text, "is a XPUB socket, not runneld's control socket"));
+    assert_non_null(strstr(error.text, "is an XPUB socket, not runneld's control socket: use the "
+                                       "control socket"));
     runnel_request_close(&request);
     close_daemon(&daemon);
 }

@@ -109,9 +109,8 @@ static void test_tab_and_long_and_missing_files(void **state) {
     free(text);
 
     assert_int_equal(config_load(&config, "/nowhere/c.yaml", NULL, 0, &error), -1);
-    assert_string_equal(
-        error.text,
-        "/nowhere/c.yaml: cannot open the configuration file: No such file or directory");
+    assert_string_equal(error.text,
+                        "/nowhere/c.yaml: cannot open the configuration file: file not found");
     assert_int_equal(error.status, EX_NOINPUT);
     assert_int_equal(config_load(&config, directory, NULL, 0, &error), -1);
     assert_non_null(strstr(error.text, "cannot read the configuration file: Is a directory"));

@@ -643,7 +643,7 @@ static int replay(const char *path,
                   void *context) {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     if (!file)
-        return complain(EX_NOINPUT, "cannot open '%s': %s", path, strerror(errno));
+        return complain(EX_NOINPUT, "cannot open '%s': %s", path, error_of_file(errno));
     char *line = NULL;
     size_t size = 0, number = 0, wrong = 0, first = 0;
     double now = 0;

@@ -8,6 +8,7 @@
 #include <libdeflate.h>
 #include <locale.h>
 #include <math.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/base64.h"
+#include "common/clock.h"
 #include "common/complain.h"
 #include "common/format.h"
 #include "common/json_member.h"
@@ -334,6 +336,26 @@ static int fail(const struct runnel_error *error) {
                                      : complain(error->status, "%s", clean);
 }
 
+/* Like runnel_request_wait; says after a second without a daemon what it waits for. */
+static int wait_for_reply(struct runnel_request *request, const char *endpoint,
+                          struct runnel_reply *reply, struct runnel_error *error) {
+    double until = clock_seconds() + 1;
+    bool said = false;
+    int status;
+    while ((status = runnel_request_next(request, reply, error)) == 0) {
+        double left = runnel_request_left(request), quiet = until - clock_seconds();
+        bool silent = !said && !runnel_request_sent(request);
+        if (silent && quiet <= 0) {
+            complain(EX_OK, "waiting for %s", endpoint);
+            said = true;
+            silent = false;
+        }
+        struct pollfd item = {.fd = runnel_request_descriptor(request), .events = POLLIN};
+        poll(&item, 1, (int)clock_milliseconds(silent && quiet < left ? quiet : left));
+    }
+    return status < 0 ? -1 : 0;
+}
+
 /* Sends the request and waits at most `timeout` seconds for connection and reply. A `*request` that
    is not NULL is the open connection of the previous request. Returns EX_OK with `reply` filled,
    valid until request_close. Else prints an error and returns EX_USAGE (not an endpoint),
@@ -350,7 +372,7 @@ static int request_send(struct runnel_request **request, const struct runnel_pee
     free(text);
     if (status)
         return fail(&error);
-    status = runnel_request_wait(*request, reply, &error);
+    status = wait_for_reply(*request, peer->endpoint, reply, &error);
     if (raw && reply->text) {
         fwrite(reply->text, 1, reply->size, stdout);
         putchar('\n');
@@ -691,6 +713,8 @@ static int print_state(const struct options *o, char **arguments,
     (void)o, (void)arguments;
     const char *state = member_string(reply->json, "state");
     char clean[TEXT_SIZE];
+    if (state && strcmp(state, "draining") == 0)
+        state = "the daemon is stopping";
     printf("%s\n", text_copy(clean, sizeof clean, state ? state : "done"));
     return EX_OK;
 }

@@ -258,10 +258,10 @@ int backup_restore(const char *directory, const char *state, const json_t *rollb
     struct error error;
     snprintf(partial, sizeof partial, "%s" PARTIAL, state);
     if (rmdir(state) && errno != ENOENT)
-        return complain(EX_CANTCREAT,
-                        "%s is not empty (%s): stop its daemon and move the directory away, or "
-                        "name another one",
-                        state, strerror(errno));
+        return complain(
+            EX_CANTCREAT,
+            "%s: %s; stop its daemon and move the directory away, or name another one", state,
+            errno == ENOTEMPTY || errno == EEXIST ? "the directory is not empty" : strerror(errno));
     if (state_check(directory, &contents, &error))
         return fail(&error);
     if (rollback && !contents.has_journal)

@@ -119,7 +119,7 @@ def report_parts(parts, comparison, losses):
             + skill_figure(comparison.skill("last value", span)))
 
 
-def report_columns(names, comparison, rivals):
+def report_columns(names, parts, comparison, rivals):
     """The network's skill against each rival by column, and the errors over all columns."""
     width = max(12, *(len(name) + 2 for name in names))
     print(f"{'':<{width + WIDTH}}{'skill against':>{WIDTH + 3}}")
@@ -135,6 +135,11 @@ def report_columns(names, comparison, rivals):
     print(row("rmse" if len(names) == 1 else "rmse, all", width, [comparison.rmse(m) for m in methods]))
     print("Skill is 1 - mean squared error of the forecasts / that of the other method: above 0 the "
           "forecasts are\nbetter, at 1 perfect.")
+    scored = comparison.targets.any(axis=1)
+    outside = int(scored.sum() - scored[parts[0].first:parts[-1].until].sum())
+    if outside:
+        print(f"The table by tenths leaves out {outside} target{'s' * (outside != 1)} before its first or after its "
+              "last loss message.")
     wild = int(comparison.wild.any(axis=1).sum())
     if wild:
         print(f"{wild} row{'s' * (wild != 1)} left out of these figures: a value there is more than "

@@ -110,8 +110,7 @@ class Table:
         rows, self.rows = good, len(good)
         self.cut = len(good) == most
         if self.rows < ROWS_MIN:
-            raise Unusable(f"{path} has {self.rows} row{'s' * (self.rows != 1)} of data; "
-                           f"at least {ROWS_MIN} are needed")
+            raise Unusable(f"{path}: expected at least {ROWS_MIN} rows of data, got {self.rows}")
         cells = list(zip(*rows))
         self.decimal_comma = False
         if self.delimiter != ",":
@@ -229,7 +228,8 @@ class Table:
                 if n not in self.numbers:
                     self.columns[n] = self.columns[n]._replace(kind="unused")
         if not self.numbers:
-            found = "; ".join(f"'{c.name}' {c.why}" for c in self.columns[:4])
+            asked = [self.columns[n] for n in select(self.chosen, names, self.path)] if self.chosen else self.columns
+            found = "; ".join(f"'{c.name}' {c.why}" for c in asked[:4])
             raise Unusable(f"{self.path} has no column of numbers to forecast: {found}")
 
     def find_bad(self, cells, begins):
@@ -423,8 +423,8 @@ def select(items, names, path):
         else:
             found = [n for n, name in enumerate(names) if fnmatch.fnmatchcase(name, item)]
         if not found:
-            raise Unusable(f"--columns: unknown column '{item}' in {path}; expected one of "
-                           f"{listing(names)}")
+            what = f"no column matches '{item}'" if set(item) & set("*?[") else f"column '{item}' not found"
+            raise Unusable(f"--columns: {what} in {path}; columns: {listing(names)}")
         chosen += [n for n in found if n not in chosen]
     return chosen
 

@@ -819,7 +819,7 @@ static int read_text(struct experiment_spec *spec, size_t *size, struct error *e
     char *text = file ? memory_take(&spec->memory, FILE_SIZE_MAX + 1) : NULL;
     if (!file)
         return error_set(error, EX_NOINPUT, "%s: cannot open the experiment: %s", spec->path,
-                         strerror(errno));
+                         error_of_file(errno));
     *size = text ? fread(text, 1, FILE_SIZE_MAX + 1, file) : 0;
     bool failed = ferror(file);
     int reason = errno;

@@ -272,7 +272,8 @@ static int load(struct relay_config *config, struct error *error) {
     yaml_parser_t parser;
     FILE *file = fopen(config->path, "re");
     if (!file)
-        return error_set(error, EX_NOINPUT, "%s: cannot open: %s", config->path, strerror(errno));
+        return error_set(error, EX_NOINPUT, "%s: cannot open: %s", config->path,
+                         error_of_file(errno));
     if (!yaml_parser_initialize(&parser)) {
         fclose(file);
         return error_no_memory(error);

@@ -73,8 +73,8 @@ static const char *list(char text[LIST_SIZE]) {
             fprintf(to, "  %-11s %s\n", tasks[i].name, tasks[i].summary);
         else
             fprintf(to, "%s%s:\n", i ? "\n" : "", tasks[i].name);
-    fputs("\n'runnel help TASK' prints the options of a task.\n\nExit status: that of the program; "
-          "64 unknown task, 69 program not installed, 71 cannot start the program.",
+    fputs("\n'runnel help TASK' prints the options of a task.\n\nExit status: that of the task's "
+          "program, or 64 unknown task, 69 program not installed, 71 cannot start the program.",
           to);
     fclose(to);
     return text;

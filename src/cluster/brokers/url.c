@@ -130,7 +130,8 @@ int url_login(struct url *url, const char *user, const char *file, struct error 
     FILE *stream = fopen(file, "re");
     if (!stream)
         return error_set(error, EX_NOINPUT, "%s: cannot open %s: %s",
-                         broker_key(key, url->section, "password-file"), file, strerror(errno));
+                         broker_key(key, url->section, "password-file"), file,
+                         error_of_file(errno));
     char *line = fgets(url->password, sizeof url->password, stream);
     fclose(stream);
     if (!line || strlen(line) + 1 == sizeof url->password)
