@@ -227,7 +227,7 @@ def test_json(directory):
                        line(x=[1, 3], sequence=2**53 + 1)) == [
                            ACCEPTED, DUPLICATE, CONFLICTS, ACCEPTED, ACCEPTED, (recovery.REJECTED, 2)]
         d.end()
-        assert "no whole number from 0 to 9007199254740991" in d.text()
+        assert "must be a whole number from 0 to 9007199254740991" in d.text()
 
 
 def test_expiry(directory):

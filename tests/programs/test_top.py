@@ -605,7 +605,7 @@ def test_words_of_any_length(directory):
             daemon.send("state", {"layers": layers})
         screen.keys("v")
         daemon.send("status", dict(STATUS, name=2 ** 20 * "z"))
-        screen.until("ignored 1 invalid message: it is larger than 1 MiB", "0 lstm 128", "\u6f22{10}")
+        screen.until("ignored 1 invalid message: the message is larger than 1 MiB", "0 lstm 128", "\u6f22{10}")
         screen.keys("q")
         screen.until("ended 0")
 

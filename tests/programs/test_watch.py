@@ -716,7 +716,7 @@ def rows_at_full_speed(directory, *arguments):
 def test_full_speed(directory):
     """A reader gets few rows and a note, unless --all is given."""
     rows, screen = rows_at_full_speed(directory)
-    assert 1 < len(rows) < 900 and screen.count("use --all to show all") == 1, (len(rows), screen[-1000:])
+    assert 1 < len(rows) < 900 and screen.count("--all shows all") == 1, (len(rows), screen[-1000:])
     rows, screen = rows_at_full_speed(directory, "--all")
     assert len(rows) == 1000 and "--all" not in screen, len(rows)
 

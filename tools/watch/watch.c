@@ -408,7 +408,7 @@ static void print_rows(struct watch *w, bool all) {
     if (!w->pace.replaced || w->pace_reported)
         return;
     w->pace_reported = true;
-    note(w, "more than 10 rows a second: some are not shown; use --all to show all");
+    note(w, "more than 10 rows a second: some are not shown; --all shows all");
 }
 
 /* Reports that the daemon does not publish the requested predictions. */
