@@ -6,9 +6,8 @@
    bias, a gain),
 
      e_t(p) = D_u e_t-1(p) + I_t(p),  e_0 = 0
-     D_u    = dh_u / dh_u of the previous step: carried past the weights, and through its weights from
-              itself
-     I_t(p) = dh_u / dp of the step alone
+     D_u    = dh_u / dh_u of the previous step: carried past the weights, and through its weights
+   from itself I_t(p) = dh_u / dp of the step alone
 
    The gradient of the loss of step t with respect to p is that of the step alone (exact through
    it and its norms) plus delta_u D_u e_t-1(p), delta_u = dL_t/dh_u through the layers above at

@@ -380,7 +380,8 @@ static size_t anomaly_columns(const struct model *model) {
 }
 
 /* Adds lists with a number of each column, null if unknown. */
-static void put_anomaly(struct json_text *text, const struct anomaly_result *result, size_t columns) {
+static void put_anomaly(struct json_text *text, const struct anomaly_result *result,
+                        size_t columns) {
     json_text_open_object(text, "anomaly");
     json_text_number(text, "score", result->score);
     json_text_number(text, "surprise", result->surprise);

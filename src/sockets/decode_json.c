@@ -241,8 +241,8 @@ static enum reject_reason put_steps(const struct shape *shape, const json_t *ste
     json_t *step;
     json_array_foreach(steps, i, step) {
         if (!json_is_array(step))
-            return reject(REJECT_JSON, why, "%s has %s, expected lists of numbers",
-                          shape->name, json_kind(step));
+            return reject(REJECT_JSON, why, "%s has %s, expected lists of numbers", shape->name,
+                          json_kind(step));
         if (json_array_size(step) != shape->width)
             return reject(shape->wrong_size, why, "%s has %zu numbers at step %zu, expected %zu",
                           shape->name, json_array_size(step), i, shape->width);

@@ -164,10 +164,7 @@ static void refuses_what_is_damaged(void **unused) {
     struct bytes *blob = &blobs[2], part = *blob;
     for (size_t n = 0; n < blob->size; n += 1 + n / 40) {
         blob->bytes[n] ^= 0x10;
-        assert_refused(play, blob,
-                       n < 8    ? "not a stream state"
-                       : n < 12 ? "format"
-                                : "checksum");
+        assert_refused(play, blob, n < 8 ? "not a stream state" : n < 12 ? "format" : "checksum");
         blob->bytes[n] ^= 0x10;
     }
     for (part.size = 0; part.size < blob->size; part.size += 1 + part.size / 20)

@@ -510,9 +510,8 @@ static void test_all_layers(void **state) {
     check_wrong("model.layers.N.norm_steps=4",
                 "--set model.layers.N.norm_steps=4: model.layers.0.norm_steps: requires norm: "
                 "recurrent_batch, got norm: layer");
-    check_wrong("model.layers.1.forget_bias=2",
-                "--set model.layers.1.forget_bias: requires cell: "
-                "lstm, got cell: dense");
+    check_wrong("model.layers.1.forget_bias=2", "--set model.layers.1.forget_bias: requires cell: "
+                                                "lstm, got cell: dense");
 }
 
 int main(void) {

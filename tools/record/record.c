@@ -227,9 +227,8 @@ static int check_header(struct csv *c) {
     else if (read == 0)
         fputs(expected, c->file);
     else if (read != size || memcmp(found, expected, size) != 0)
-        status =
-            complain(EX_DATAERR, "%s has different columns than %s writes%s: use another file",
-                     c->path, csv_options[c->kind], c->kind == CSV_PREDICTIONS ? " now" : "");
+        status = complain(EX_DATAERR, "%s has different columns than %s writes%s: use another file",
+                          c->path, csv_options[c->kind], c->kind == CSV_PREDICTIONS ? " now" : "");
     fseek(c->file, 0, SEEK_END);
     if (status == EX_OK && read > 0)
         end_line(c->file);
