@@ -133,7 +133,7 @@ bool runnel_subscriber_wait(struct runnel_subscriber *subscriber, double seconds
 int runnel_subscriber_check(const struct runnel_subscriber *subscriber, double seconds,
                             struct runnel_error *error);
 
-/* ---- Asking and commanding ---- */
+/* ---- Control ---- */
 
 struct runnel_reply {
     const char *text;    /* the reply, a JSON object, followed by a NUL */

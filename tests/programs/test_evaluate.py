@@ -464,12 +464,12 @@ def test_how_it_is_called():
     # known, although a single column has no use for it
     missing = run("--rivals", "var", "none.csv")
     assert missing.returncode == 65, missing
-    for wrong, said in (((), ""), (("conf.yaml",), "missing SOURCE"),
+    for wrong, expected in (((), ""), (("conf.yaml",), "missing SOURCE"),
                         (("--no-such-option",), ""), (("t.csv", "--perid", "3"), "unknown option --perid"),
                         (("--period", "x", "t.csv"), "--period: expected a whole number, got 'x'"),
                         (("--period",), "--period: missing value"), (("--rivals", "luck", "t.csv"), "--rivals: unknown method")):
         done = run(*wrong)
-        assert done.returncode == 64 and f"runnel-evaluate: {said}" in done.stderr, done
+        assert done.returncode == 64 and f"runnel-evaluate: {expected}" in done.stderr, done
 
 
 def test_parts_have_names_of_their_own():
