@@ -187,8 +187,8 @@ def test_csv_many_columns(directory):
     assert of("temp28,temp2?,load[12]") == [59, *range(51, 59), 2, 3]
     assert of("a*b,x..y,3-4") == [60, 61, 2, 3]
     for items in "load6..load3", "load0..none", "none*", "63", "4-63":
-        said = "no column matches 'none*'" if items == "none*" else f"column '{items}' not found"
-        line, _ = fails(USAGE, f"--columns: {said}", "csv", path, "--columns", items).err.splitlines()
+        reason = "no column matches 'none*'" if items == "none*" else f"column '{items}' not found"
+        line, _ = fails(USAGE, f"--columns: {reason}", "csv", path, "--columns", items).err.splitlines()
         assert len(line) < 700, line
 
 
