@@ -588,8 +588,8 @@ def test_plans_have_the_memory_that_they_need(directory):
             assert daemon.process.wait(LIMIT) == UNAVAILABLE, daemon.text()
         error = [line for line in daemon.text().splitlines() if "runneld: error: " in line]
         found = re.match(r"runneld: error: member m(\d+): the model needs (\S+) MiB on .* has (\S+) MiB free: .* and (\S+) "
-                         r"for plans and graphs \((\S+) of that of networks that were opened before it\); lower .*, "
-                         r"or play fewer networks on it, or use device: cpu$", error[0])
+                         r"for plans and graphs \(including (\S+) for networks that were opened earlier\); lower .*, "
+                         r"or run fewer networks on it, or use device: cpu$", error[0])
         assert len(error) == 1 and found, error
         member, needs, free, plans, earlier = map(float, found.groups())
         assert member > 0 and needs >= free and plans > earlier > 0, error

@@ -135,7 +135,7 @@ def test_table(directory):
     demo = start(directory, 1, arguments=[table, "--columns", "lo*", "--rivals", "none"])
     assert finish(directory, demo) == 0 and "VAR" not in output(directory), output(directory, "err")
     demo = start(directory, 1, arguments=[table, "--columns", "oil"])
-    assert finish(directory, demo) == 65 and "unknown column 'oil'" in output(directory, "err"), output(directory, "err")
+    assert finish(directory, demo) == 65 and "column 'oil' not found" in output(directory, "err"), output(directory, "err")
     demo = start(directory, 1, arguments=[table, table])
     assert finish(directory, demo) == FAILED and "expected one table" in output(directory, "err")
 

@@ -336,18 +336,18 @@ static int fail(const struct runnel_error *error) {
                                      : complain(error->status, "%s", clean);
 }
 
-/* Like runnel_request_wait; says after a second without a daemon what it waits for. */
+/* Like runnel_request_wait; reports the endpoint after a second without a daemon. */
 static int wait_for_reply(struct runnel_request *request, const char *endpoint,
                           struct runnel_reply *reply, struct runnel_error *error) {
     double until = clock_seconds() + 1;
-    bool said = false;
+    bool reported = false;
     int status;
     while ((status = runnel_request_next(request, reply, error)) == 0) {
         double left = runnel_request_left(request), quiet = until - clock_seconds();
-        bool silent = !said && !runnel_request_sent(request);
+        bool silent = !reported && !runnel_request_sent(request);
         if (silent && quiet <= 0) {
             complain(EX_OK, "waiting for %s", endpoint);
-            said = true;
+            reported = true;
             silent = false;
         }
         struct pollfd item = {.fd = runnel_request_descriptor(request), .events = POLLIN};
