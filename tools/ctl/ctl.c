@@ -1,7 +1,6 @@
 /* runnel-ctl: sends commands to a running daemon. See runnel-ctl(1). */
 #include "build-config.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -17,7 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base64.h"
@@ -32,6 +30,7 @@
 #include "common/wire.h"
 #include "ctl_backup.h"
 #include "ctl_print.h"
+#include "ctl_time.h"
 #include "runnel.h"
 #include "tools/shared/tool.h"
 
@@ -50,82 +49,6 @@ struct options {
     uint64_t span;     /* 0 = not given */
     const char *state; /* backup, restore */
 };
-
-/* ---- Time ---- */
-
-#define POSITION_MAX (UINT64_C(1) << 53)
-
-enum { MINUTES_AN_HOUR = 60, SECONDS_A_MINUTE = 60, FIRST_YEAR = 1900 };
-
-/* Only digits, below 2^53. */
-static bool position_read(const char *text, uint64_t *position) {
-    char *end;
-    *position = strtoull(text, &end, 10);
-    return isdigit((unsigned char)*text) && !*end && *position < POSITION_MAX;
-}
-
-static bool read_seconds(const char *text, const char **end, double *seconds) {
-    char *stop;
-    if (!isdigit((unsigned char)*text))
-        return false;
-    *seconds = strtod(text, &stop);
-    *end = stop;
-    return isfinite(*seconds);
-}
-
-/* "", "Z", "+09:00", "+0900" or "+09": `given` is whether it has an offset from UTC, `offset` the
-   seconds. */
-static bool read_zone(const char *text, bool *given, long *offset) {
-    int hours, minutes = 0, used = 0;
-    *given = *text != '\0';
-    *offset = 0;
-    if (!*given || !strcmp(text, "Z"))
-        return true;
-    if ((*text != '+' && *text != '-') || !isdigit((unsigned char)text[1]))
-        return false;
-    if (sscanf(++text, "%2d:%2d%n", &hours, &minutes, &used) != 2 &&
-        sscanf(text, "%2d%2d%n", &hours, &minutes, &used) != 2) {
-        minutes = 0;
-        sscanf(text, "%2d%n", &hours, &used);
-    }
-    *offset = ((long)hours * MINUTES_AN_HOUR + minutes) * SECONDS_A_MINUTE;
-    if (text[-1] == '-')
-        *offset = -*offset;
-    return !text[used];
-}
-
-static bool valid(const struct tm *tm) {
-    return tm->tm_mon >= 0 && tm->tm_mon < 12 && tm->tm_mday >= 1 && tm->tm_mday <= 31 &&
-           tm->tm_hour >= 0 && tm->tm_hour < 24 && tm->tm_min >= 0 && tm->tm_min < 60;
-}
-
-/* Unix time of "@1769860800.5" or of an ISO 8601 date and time such as 2026-01-31T12:00. A blank
-   may replace the T; seconds with a fraction and Z or an offset such as +09:00 may follow. Without
-   an offset it is local time. */
-static bool time_read(const char *text, double *time) {
-    struct tm tm = {.tm_isdst = -1};
-    const char *rest = text + 1;
-    double seconds = 0;
-    bool zone;
-    long offset;
-    int used = 0;
-    char between;
-    if (*text == '@')
-        return read_seconds(rest, &rest, time) && !*rest;
-    if (sscanf(text, "%4d-%2d-%2d%c%2d:%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &between,
-               &tm.tm_hour, &tm.tm_min, &used) != 6 ||
-        (between != 'T' && between != ' '))
-        return false;
-    tm.tm_year -= FIRST_YEAR;
-    tm.tm_mon--;
-    rest = text + used;
-    if (*rest == ':' && !read_seconds(rest + 1, &rest, &seconds))
-        return false;
-    if (!valid(&tm) || seconds > SECONDS_A_MINUTE || !read_zone(rest, &zone, &offset))
-        return false;
-    *time = (double)(zone ? timegm(&tm) - offset : mktime(&tm)) + seconds;
-    return true;
-}
 
 static const struct option_row rollback_rows[] = {
     {"to", 0, "POSITION|TIME",
@@ -150,8 +73,8 @@ static bool read_span(const char *text, uint64_t *first, uint64_t *last) {
     const char *dash = strchr(text, '-');
     char begin[FORMAT_SIZE];
     snprintf(begin, sizeof begin, "%.*s", dash ? (int)(dash - text) : (int)strlen(text), text);
-    return position_read(begin, first) && position_read(dash ? dash + 1 : begin, last) &&
-           *first > 0 && *first <= *last;
+    return ctl_time_read_position(begin, first) &&
+           ctl_time_read_position(dash ? dash + 1 : begin, last) && *first > 0 && *first <= *last;
 }
 
 /* See `check` in struct command. */
@@ -161,7 +84,7 @@ static int rollback_check(const struct options *o, char **arguments) {
     double time;
     if (!o->to && !o->without.count && !o->spans.count)
         return complain_usage("rollback requires --to, --without or --without-span");
-    if (o->to && !position_read(o->to, &first) && !time_read(o->to, &time))
+    if (o->to && !ctl_time_read_position(o->to, &first) && !ctl_time_read(o->to, &time))
         return complain_usage("--to: expected a journal position or a time such as "
                               "2026-01-31T12:00 or @1769860800, got '%s'",
                               o->to);
@@ -178,9 +101,9 @@ static json_t *rollback_build(const struct options *o, const char *name, char **
     json_t *without = json_array(), *spans = json_array();
     uint64_t first, last;
     double time;
-    if (o->to && position_read(o->to, &first))
+    if (o->to && ctl_time_read_position(o->to, &first))
         json_object_set_new(request, "to", json_integer((json_int_t)first));
-    else if (o->to && time_read(o->to, &time))
+    else if (o->to && ctl_time_read(o->to, &time))
         json_object_set_new(request, "to_time", json_real(time));
     for (size_t i = 0; i < o->without.count; i++)
         json_array_append_new(without, json_string(o->without.values[i]));
@@ -248,7 +171,7 @@ static const struct option_row alarms_rows[] = {
 
 static int check_time(const char *option, const char *text) {
     double time;
-    if (!text || time_read(text, &time))
+    if (!text || ctl_time_read(text, &time))
         return OPTIONS_GO_ON;
     return complain_usage("%s: expected a time such as 2026-01-31T12:00 or @1769860800, got '%s'",
                           option, text);
@@ -269,7 +192,7 @@ static int alarms_check(const struct options *o, char **arguments) {
 
 static void put_time(json_t *request, const char *name, const char *text) {
     double time;
-    if (request && text && time_read(text, &time))
+    if (request && text && ctl_time_read(text, &time))
         json_object_set_new(request, name, json_real(time));
 }
 
