@@ -227,27 +227,27 @@ static double quantile(const struct mixture *m, double level, struct hint *hint)
     return fmax(middle_quantile(m, fmin((u - below) / rest, 1 - TINY), hint), floor_value);
 }
 
-double distribution_quantile(const struct distribution *issued, double level) {
+void distribution_quantiles(const struct distribution *issued, const double *levels, size_t count,
+                            double *values) {
     struct mixture m;
     struct hint hint = {.x = issued->point};
-    expand(&m, issued);
-    expand_atoms(&m);
-    return quantile(&m, level, &hint);
+    if (issued->issued > 0) {
+        expand(&m, issued);
+        expand_atoms(&m);
+    }
+    for (size_t n = 0; n < count; n++)
+        values[n] = issued->issued > 0 ? quantile(&m, levels[n], &hint) : NAN;
 }
 
 /* ---- Scores ---- */
 
 double distribution_crps(const struct distribution *issued, double truth) {
-    struct mixture m;
-    struct hint hint = {.x = issued->point};
-    double sum = 0;
-    expand(&m, issued);
-    expand_atoms(&m);
-    for (size_t j = 0; j < DISTRIBUTION_CRPS_LEVELS; j++) {
-        double level = ((double)j + 0.5) / DISTRIBUTION_CRPS_LEVELS;
-        double difference = truth - quantile(&m, level, &hint);
-        sum += (difference >= 0 ? level : level - 1) * difference;
-    }
+    double levels[DISTRIBUTION_CRPS_LEVELS], values[DISTRIBUTION_CRPS_LEVELS], sum = 0;
+    for (size_t j = 0; j < DISTRIBUTION_CRPS_LEVELS; j++)
+        levels[j] = ((double)j + 0.5) / DISTRIBUTION_CRPS_LEVELS;
+    distribution_quantiles(issued, levels, DISTRIBUTION_CRPS_LEVELS, values);
+    for (size_t j = 0; j < DISTRIBUTION_CRPS_LEVELS; j++)
+        sum += (truth >= values[j] ? levels[j] : levels[j] - 1) * (truth - values[j]);
     return 2 * sum / DISTRIBUTION_CRPS_LEVELS;
 }
 

@@ -75,8 +75,9 @@ void distribution_miss(struct distribution_state *state);
 void distribution_issue(const struct distribution_state *state, double point, double time,
                         const double *experts, size_t count, struct distribution *issued);
 
-/* The value at a level of 0 to 1. Rising levels in order are found faster from the value below. */
-double distribution_quantile(const struct distribution *issued, double level);
+/* The values at `count` rising levels of 0 to 1: NaN where nothing was issued. */
+void distribution_quantiles(const struct distribution *issued, const double *levels, size_t count,
+                            double *values);
 
 /* F(x), or F just below x. */
 double distribution_cdf(const struct distribution *issued, double x, bool below);

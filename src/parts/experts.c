@@ -399,6 +399,12 @@ static void predict(struct experts *e, const struct planned *example, size_t ste
         mixture_weights(e->mixture, from->slot, horizon, experts + e->horizons * all);
 }
 
+struct experts_forecasts experts_forecasts(const struct part_host *host, size_t step) {
+    const struct experts *e = part_find(host, &experts_part);
+    const double *row = e->forecasts + step * e->forecast_row;
+    return (struct experts_forecasts){row, row + e->horizons * e->columns, e->count};
+}
+
 static void experts_played(void *self, struct planned *example, size_t step) {
     struct experts *e = self;
     struct truth *truth = truths_of(e->host);

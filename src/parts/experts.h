@@ -9,4 +9,12 @@ struct part_host;
 /* Returns the name of forecast n of host->forecasts: experts, then members. */
 const char *experts_name(const struct part_host *host, size_t n);
 
+/* What was predicted at step n of the plan, once it has been played, in original units. */
+struct experts_forecasts {
+    const double *combined; /* (horizons, columns) */
+    const double *experts;  /* (horizons, count, columns) of each expert and member */
+    size_t count;
+};
+struct experts_forecasts experts_forecasts(const struct part_host *host, size_t step);
+
 #endif

@@ -61,9 +61,12 @@ static void play_horizon(const json_t *play, size_t k) {
         distribution_issue(&state, number(json_array_get(forecast, 0)), time, experts, count,
                            issued);
         const json_t *quantiles = json_array_get(row, 5);
+        double level[DISTRIBUTION_LEVELS_MAX], value[DISTRIBUTION_LEVELS_MAX];
+        for (size_t i = 0; i < json_array_size(levels); i++)
+            level[i] = number(json_array_get(levels, i));
+        distribution_quantiles(issued, level, json_array_size(levels), value);
         for (size_t i = 0; i < json_array_size(quantiles); i++)
-            compare(json_array_get(quantiles, i),
-                    distribution_quantile(issued, number(json_array_get(levels, i))));
+            compare(json_array_get(quantiles, i), value[i]);
         if (!distribution_state_valid(&state) || !distribution_valid(issued))
             worst = INFINITY;
     }
