@@ -285,6 +285,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_COLUMNS] = "`model.input.columns`",
         [NEED_LABELS] = "`target: later`",
         [NEED_TIMES] = "`model.input.time`",
+        [NEED_DISTRIBUTION] = "`distribution.enabled`",
         [NEED_WORDS] = "`vocabulary`",
     };
     return texts[need];

@@ -99,10 +99,11 @@ enum field_need {
     NEED_CONSUMER, /* a broker that the daemon reads itself */
     NEED_FLEET,    /* daemons that share the partitions of a broker */
     NEED_KEYS,
-    NEED_COLUMNS, /* inputs with named columns */
-    NEED_LABELS,  /* targets that arrive later */
-    NEED_TIMES,   /* inputs computed from times */
-    NEED_WORDS,   /* symbols or classes that are words */
+    NEED_COLUMNS,      /* inputs with named columns */
+    NEED_LABELS,       /* targets that arrive later */
+    NEED_TIMES,        /* inputs computed from times */
+    NEED_DISTRIBUTION, /* distributions of forecasts */
+    NEED_WORDS,        /* symbols or classes that are words */
     FIELD_NEEDS,
 };
 #define FIELD_HAS(need) (1u << (need)) /* the condition's bit in a set */

@@ -50,6 +50,8 @@ enum predictions { PREDICTIONS_NONE, PREDICTIONS_TRUE, PREDICTIONS_ALL };
    journal.h). */
 enum journal_sync { JOURNAL_FULL, JOURNAL_NORMAL, JOURNAL_OFF };
 
+enum { LEVELS_MAX = 32 }; /* distribution.levels */
+
 #define JOURNAL_KEEP_CHECKPOINT 0   /* a checkpoint removes the entries that it contains */
 #define JOURNAL_KEEP_ALL UINT64_MAX /* no entry is ever removed */
 
@@ -169,6 +171,15 @@ struct config {
 #define PART_KEY(name, type, ...) PART_VALUE_##type name;
 #include "common/parts.def"
     } parts;
+
+    /* distribution: of forecasts, with scale: forecast. */
+    struct {
+        bool enabled;
+        struct levels {
+            size_t count;
+            double of[LEVELS_MAX]; /* rising */
+        } levels;
+    } distribution;
 
     struct learning learning;
     struct {

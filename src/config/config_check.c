@@ -577,6 +577,9 @@ static int check_without(struct reading *reading) {
                            config_word_at(&reading->draft, "model.output.relative", 0, word));
     if (output->solved)
         return config_fail(reading, "model.output.readout", "rls requires scale: forecast");
+    if (reading->draft.config.distribution.enabled)
+        return config_fail(reading, "distribution.enabled",
+                           "requires model.input.scale: forecast; set that, or remove this key");
     return 0;
 }
 
@@ -609,6 +612,8 @@ static int check_forecast_output(struct reading *reading) {
     return 0;
 }
 
+static const struct levels default_levels = {7, {0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99}};
+
 static int check_forecast(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
     enum { STREAMS = 1024, FORECAST_STREAMS = 128 };
@@ -619,6 +624,8 @@ static int check_forecast(struct reading *reading) {
         reading->draft.config.learning.max_streams = forecast ? FORECAST_STREAMS : STREAMS;
     if (!forecast && has_preset(reading))
         return config_fail(reading, "model.input.scale", "expected forecast with preset: forecast");
+    if (!config_given(reading, "distribution.levels"))
+        reading->draft.config.distribution.levels = default_levels;
     if (!forecast)
         return check_without(reading);
     if (check_forecast_output(reading) != 0)

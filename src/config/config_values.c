@@ -554,6 +554,31 @@ static void ahead_print(const struct config_key *key, const void *where, struct 
     config_add(to, "%s", list ? "]" : "");
 }
 
+static int levels_add(const struct config_key *key, const char *text, bool quoted, void *where) {
+    struct levels *levels = where;
+    double value;
+    if (quoted || !parse_real(text, &value) || !in_range(key, value) ||
+        levels->count == LEVELS_MAX || (levels->count && value <= levels->of[levels->count - 1]))
+        return -1;
+    levels->of[levels->count++] = value;
+    return 0;
+}
+
+static void levels_print(const struct config_key *key, const void *where, struct config_text *to) {
+    const struct levels *levels = where;
+    (void)key;
+    config_add(to, "[");
+    for (size_t n = 0; n < levels->count; n++)
+        config_add(to, "%s%.15g", n ? ", " : "", levels->of[n]);
+    config_add(to, "]");
+}
+
+const struct value_type value_levels = {
+    "list of numbers",     "a rising list of at most $most numbers from $low to $high",
+    sizeof(struct levels), .most = LEVELS_MAX,
+    .add = levels_add,     .read = items_read,
+    .print = levels_print};
+
 const struct value_type value_ahead = {
     "whole number or list of them",
     "a whole number from $low to $high, or an ascending list of at most $most, as in [1, 6, 24]",

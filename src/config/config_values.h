@@ -125,6 +125,7 @@ extern const struct value_type value_word, /* one of `words`, an enum by its ind
     value_rate,                            /* number or `auto` (RATE_AUTO), in a double */
     value_threads,                         /* whole number or `auto` (0), in a size_t */
     value_truth,        /* false, true or one of `words`, an enum in this order */
+    value_levels,       /* rising list of numbers, in a struct levels */
     value_ahead,        /* whole number or ascending list, in a struct ahead */
     value_set,          /* list of `words`, a set of bits in an unsigned */
     value_members,      /* list of members, from config.members_given on */

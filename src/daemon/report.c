@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/fields.h"
@@ -9,6 +10,7 @@
 #include "learner/learner.h"
 #include "metrics.h"
 #include "parts/anomalies.h"
+#include "parts/distributions.h"
 #include "parts/experts.h"
 #include "parts/part.h"
 #include "parts/prediction.h"
@@ -38,6 +40,19 @@ struct field_tally report_rejected(const struct ingest *ingest,
     return (struct field_tally){counts, REJECT_REASONS - 1};
 }
 
+enum { SHARES_SIZE = 512 };
+
+/* Shares of a weight as a JSON list; NULL without weight. */
+static const char *format_shares(char text[SHARES_SIZE], const double *shares, size_t count,
+                                 double weight) {
+    size_t used = 0;
+    for (size_t n = 0; n < count; n++)
+        used += (size_t)snprintf(text + used, SHARES_SIZE - used, "%s%.6g", n ? "," : "[",
+                                 shares[n] / weight);
+    snprintf(text + used, SHARES_SIZE - used, "]");
+    return weight > 0 ? text : NULL;
+}
+
 void report_loss(struct json_text *text, const struct loss_fields *metrics,
                  const struct model *model, const struct learner *learner, size_t queued,
                  const struct ingest *ingest) {
@@ -59,12 +74,20 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     loss.anomaly_threshold = anomalies_limit(learner_host(learner));
     unsigned anomaly = learner_watches(learner) ? FIELD_HAS(NEED_ANOMALY) : 0;
     unsigned words = words_lexicons(learner_host(learner)) ? FIELD_HAS(NEED_WORDS) : 0;
+    const struct distributions_recent recent = distributions_recent(learner_host(learner));
+    char pit[SHARES_SIZE], held[SHARES_SIZE];
+    size_t levels;
+    loss.pit = format_shares(pit, recent.pit, DISTRIBUTIONS_PIT_BINS, recent.weight);
+    loss.coverage_levels = format_shares(held, recent.held, DISTRIBUTIONS_INTERVALS, recent.weight);
+    unsigned distribution =
+        distributions_levels(learner_host(learner), &levels) ? FIELD_HAS(NEED_DISTRIBUTION) : 0;
     double figures[PART_FIGURES];
     learner_figures(learner, figures);
 #define PART_FIELD(key, type, ...) loss.key = AS_##type(figures[FIGURE_##key]);
 #include "common/parts.def"
     fields_write(text, FIELDS_OF_LOSS, &loss,
-                 loss_has(model->architecture.output.loss) | experts | anomaly | words);
+                 loss_has(model->architecture.output.loss) | experts | anomaly | words |
+                     distribution);
 }
 
 static unsigned layer_has(const struct layer *layer) {
@@ -298,6 +321,73 @@ static void put_step_bounds(struct json_text *text, const char *key,
         json_text_close_list(text);
 }
 
+/* Quantiles of one horizon: a list of the levels for each column. */
+static void put_quantiles(struct json_text *text, const char *key, const double *quantiles,
+                          size_t columns, size_t levels) {
+    json_text_open_list(text, key);
+    for (size_t k = 0; k < columns; k++, quantiles += levels)
+        if (isnan(*quantiles))
+            json_text_null(text, NULL);
+        else
+            put_list(text, NULL, quantiles, levels);
+    json_text_close_list(text);
+}
+
+/* The levels, and the quantiles in the form of `prediction`. */
+static void put_distribution(struct json_text *text, const struct formatter *formatter,
+                             const struct learned *learned) {
+    const struct part_host *host = learner_host(formatter->learner);
+    const struct model *model = formatter->model;
+    size_t count, columns = model->target_size, steps = learned->output_steps;
+    const double *levels = distributions_levels(host, &count);
+    if (!levels || !count)
+        return;
+    put_list(text, "levels", levels, count);
+    if (steps > 1)
+        json_text_open_list(text, "quantiles");
+    for (size_t t = 0; t < steps; t++) {
+        const double *quantiles = distributions_quantiles(host, learned->first_bounds + t);
+        const char *key = steps > 1 ? NULL : "quantiles";
+        if (model->horizons > 1)
+            json_text_open_list(text, key);
+        for (size_t h = 0; h < model->horizons; h++)
+            put_quantiles(text, model->horizons > 1 ? NULL : key, quantiles + h * columns * count,
+                          columns, count);
+        if (model->horizons > 1)
+            json_text_close_list(text);
+    }
+    if (steps > 1)
+        json_text_close_list(text);
+}
+
+/* The scores of the distribution of truth n, a list of each for the columns. */
+static void put_distribution_scores(struct json_text *text, const struct formatter *formatter,
+                                    size_t n) {
+    const struct part_host *host = learner_host(formatter->learner);
+    size_t count, columns = formatter->model->target_size;
+    if (!distributions_levels(host, &count))
+        return;
+    const struct distribution_score *scores = distributions_scores(host, n);
+    if (count)
+        put_quantiles(text, "quantiles", distributions_scored_quantiles(host, n), columns, count);
+    json_text_open_list(text, "pit");
+    for (size_t k = 0; k < columns; k++)
+        if (isnan(scores[k].z))
+            json_text_null(text, NULL);
+        else
+            put_list(text, NULL, scores[k].pit, 2);
+    json_text_close_list(text);
+#define PUT_SCORES(field)                                                                          \
+    json_text_open_list(text, #field);                                                             \
+    for (size_t k = 0; k < columns; k++)                                                           \
+        json_text_number(text, NULL, scores[k].field);                                             \
+    json_text_close_list(text)
+    PUT_SCORES(z);
+    PUT_SCORES(crps);
+    PUT_SCORES(log_score);
+#undef PUT_SCORES
+}
+
 static void put_interval(struct json_text *text, const struct learned *learned) {
     const struct truth_shape *shape = truth_shape(learned->truth);
     const double *bounds = truth_bounds(learned->truth, learned->first_bounds);
@@ -332,9 +422,9 @@ static void put_truth_experts(struct json_text *text, const struct learner *lear
     json_text_close_object(text);
 }
 
-/* Adds a truth and its forecast. */
+/* Adds a truth and its forecast, pair n. */
 static void put_truth(struct json_text *text, const char *key, const struct formatter *formatter,
-                      const struct learner *all, const struct truth_pair *pair) {
+                      const struct learner *all, const struct truth_pair *pair, size_t n) {
     const struct model *model = formatter->model;
     json_text_open_object(text, key);
     json_text_count(text, "example", pair->step.example);
@@ -352,6 +442,8 @@ static void put_truth(struct json_text *text, const char *key, const struct form
     if (loss_kind(model->architecture.output.loss)->baseline)
         put_horizon(text, "baseline", formatter, pair->baseline);
     json_text_number(text, "loss", pair->loss);
+    if (formatter->learner)
+        put_distribution_scores(text, formatter, n);
     json_text_close_object(text);
 }
 
@@ -366,7 +458,7 @@ static void put_scored(struct json_text *text, const struct formatter *formatter
         json_text_open_list(text, "scored");
     for (size_t n = 0; n < count; n++) {
         const struct truth_pair pair = truth_pair(learned->truth, learned->first_pair + n);
-        put_truth(text, many ? NULL : "scored", formatter, all, &pair);
+        put_truth(text, many ? NULL : "scored", formatter, all, &pair, learned->first_pair + n);
     }
     if (many)
         json_text_close_list(text);
@@ -449,6 +541,8 @@ void report_prediction(struct json_text *text, const struct model *model,
     put_predictions(text, "prediction", &formatter, learned);
     if (learned->truth)
         put_interval(text, learned);
+    if (learned->truth && learner)
+        put_distribution(text, &formatter, learned);
     if (all && learned->forecasts)
         put_experts(text, all, model, learned);
     if (learned->anomaly)

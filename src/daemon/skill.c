@@ -78,6 +78,7 @@ void skill_close(struct skill **skill) {
 static void begin_interval(const struct skill *s, struct interval *interval) {
     interval->scored = (struct sums){0};
     interval->errors.scored = 0;
+    interval->errors.distribution = (struct distribution_error){0};
     memset(interval->errors.columns, 0, s->options.columns * sizeof *interval->errors.columns);
     memset(interval->errors.experts, 0, s->options.experts * sizeof *interval->errors.experts);
 }
@@ -133,6 +134,10 @@ static void add_interval(const struct skill *s, struct interval *into, const str
         into->errors.columns[k].baseline += errors->columns[k].baseline;
         into->errors.columns[k].observed += errors->columns[k].observed;
     }
+    into->errors.distribution.crps += errors->distribution.crps;
+    into->errors.distribution.baseline += errors->distribution.baseline;
+    into->errors.distribution.log_score += errors->distribution.log_score;
+    into->errors.distribution.observed += errors->distribution.observed;
     for (size_t n = 0; n < s->options.experts; n++) {
         into->errors.experts[n].loss += errors->experts[n].loss;
         into->errors.experts[n].weight += errors->experts[n].weight;
@@ -192,6 +197,10 @@ static void report_interval(struct skill *s, const struct interval *interval,
     report->baseline = scored->baseline / (double)scored->examples; /* NAN without an example */
     report->skill = skill_of(s, scored);
     report->skill_recent = skill_of_tenth(s);
+    const struct distribution_error *d = &interval->errors.distribution;
+    report->crps_mean = d->crps / (double)d->observed; /* NAN without one */
+    report->crps_skill = ratio(d->crps, d->baseline);
+    report->log_score_mean = d->log_score / (double)d->observed;
     put_columns(s, interval);
     put_experts(s, interval);
     report->columns = (struct field_rows){&field_tables[FIELDS_OF_COLUMN], NULL, s->options.columns,

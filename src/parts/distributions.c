@@ -39,6 +39,7 @@ struct distributions {
     struct seen *seen; /* (plan_steps,) */
     double *x;         /* (plan_steps, columns) NaN = missing */
     size_t step;       /* that is played next */
+    double *others;    /* (forecasts,) of one column */
 
     struct distribution_score *scores; /* (rows, columns) as those of truth.h, */
     double *scored;                    /* (rows, columns, levels) */
@@ -63,12 +64,12 @@ static size_t ring_of(const struct distributions *d, uint32_t slot, size_t h, do
 }
 
 static bool distributions_wanted(const struct part_host *host) {
-    return inputs_have_experts(host->model) && host->config->parts.distribution;
+    return inputs_have_experts(host->model) && host->config->distribution.enabled;
 }
 
 static int distributions_open(void **self, struct part_host *host, struct error *error) {
     struct distributions *d = *self = calloc(1, sizeof *d);
-    const struct levels *levels = &host->config->distribution_levels;
+    const struct levels *levels = &host->config->distribution.levels;
     if (!d)
         return error_no_memory(error);
     d->host = host;
@@ -83,9 +84,10 @@ static int distributions_open(void **self, struct part_host *host, struct error 
     }
     size_t issued = host->slots * d->places * d->columns;
     d->paces = calloc(host->slots, sizeof *d->paces);
+    d->others = calloc(host->forecasts + 1, sizeof *d->others);
     d->states = calloc(host->slots * states_of(d), sizeof *d->states);
     d->issued = calloc(issued, sizeof *d->issued);
-    if (d->paces && d->states && d->issued)
+    if (d->paces && d->others && d->states && d->issued)
         return 0;
     return error_set(error, EX_UNAVAILABLE,
                      "out of memory for the distributions of %zu streams: lower "
@@ -96,6 +98,7 @@ static int distributions_open(void **self, struct part_host *host, struct error 
 static void distributions_close(void *self) {
     struct distributions *d = self;
     free(d->paces);
+    free(d->others);
     free(d->states);
     free(d->issued);
     free(d->seen);
@@ -210,35 +213,45 @@ static struct distribution_score score_of(const struct distribution *issued, dou
     return score;
 }
 
-/* The truths of what was issued for this step. */
+static void count_error(struct distributions *d, const struct distribution_score *score,
+                        double of_baseline, double change) {
+    struct distribution_error *error = &d->host->errors.distribution;
+    if (!(change > 0))
+        return;
+    error->crps += score->crps / change;
+    error->baseline += fabs(of_baseline) / change;
+    error->log_score += score->log_score - log(change);
+    error->observed++;
+}
+
+/* The truths of the distributions that were issued for this step. */
 static void distributions_scored(void *self, struct planned *example, struct scored *scored) {
-    static const struct distribution_score none = {{NAN, NAN}, NAN, NAN, NAN};
+    static const struct distribution nothing = {0};
     struct distributions *d = self;
     if (scored->number != SIZE_MAX)
         return;
     const struct seen *seen = &d->seen[d->step];
     const struct pace *pace = &d->paces[seen->slot];
-    size_t h = scored->horizon, row = truth_count(truths_of(d->host));
-    size_t ring = ring_of(d, seen->slot, h, pace->steps);
+    size_t h = scored->horizon, row = truth_count(truths_of(d->host)) * d->columns;
+    const struct distribution *ring = d->issued + ring_of(d, seen->slot, h, pace->steps);
     struct distribution_state *states = state_of(d, seen->slot, h);
-    if (pace->steps < (double)d->ahead[h])
-        return;
+    const double *changes = experts_changes(d->host, d->step, h);
     for (size_t k = 0; k < d->columns; k++) {
-        const struct distribution *issued = &d->issued[ring + k];
+        const struct distribution *issued = pace->steps < (double)d->ahead[h] ? &nothing : ring + k;
         double truth = d->x[d->step * d->columns + k];
-        struct distribution_score score = none;
+        struct distribution_score score = {{NAN, NAN}, NAN, NAN, NAN};
         if (issued->issued > 0 && isfinite(truth) && !isnan(scored->errors[k])) {
             score = score_of(issued, truth);
             count_recent(d, score.pit);
-            column_distribution_add(&d->host->errors.columns[k], score.crps, score.log_score);
+            count_error(d, &score, scored->of_baseline[k], changes[k]);
             if (seen->learn)
                 distribution_learn(&states[k], issued, truth);
         }
         if (!example->outputs)
             continue;
-        d->scores[row * d->columns + k] = score;
+        d->scores[row + k] = score;
         distribution_quantiles(issued, d->levels, d->level_count,
-                               d->scored + (row * d->columns + k) * d->level_count);
+                               d->scored + (row + k) * d->level_count);
     }
 }
 
@@ -261,7 +274,6 @@ static double time_ahead(const struct pace *pace, size_t ahead) {
 static void issue(struct distributions *d, const struct planned *example, uint32_t slot) {
     const struct pace *pace = &d->paces[slot];
     const struct experts_forecasts forecasts = experts_forecasts(d->host, d->step);
-    double others[LEARNER_FORECASTS_MAX];
     double *quantiles = d->quantiles;
     if (example->outputs) /* this step is the newest that was told */
         quantiles += (truth_steps(truths_of(d->host)) - 1) * states_of(d) * d->level_count;
@@ -270,9 +282,9 @@ static void issue(struct distributions *d, const struct planned *example, uint32
             struct distribution *issued = &d->issued[ring_of(d, slot, h, pace->steps) + k];
             const double *experts = forecasts.experts + h * forecasts.count * d->columns + k;
             for (size_t n = 0; n < forecasts.count; n++)
-                others[n] = experts[n * d->columns];
+                d->others[n] = experts[n * d->columns];
             distribution_issue(state_of(d, slot, h) + k, forecasts.combined[h * d->columns + k],
-                               time_ahead(pace, d->ahead[h]), others, forecasts.count, issued);
+                               time_ahead(pace, d->ahead[h]), d->others, forecasts.count, issued);
             if (example->outputs)
                 distribution_quantiles(issued, d->levels, d->level_count, quantiles);
         }
@@ -299,8 +311,8 @@ static int distributions_next(void *self, const struct planned *unfinished, size
     bool stays = unfinished && unfinished->outputs;
     size_t score = d->columns, levels = d->columns * d->level_count;
     size_t quantiles = states_of(d) * d->level_count;
-    size_t row = stays ? unfinished->told_scores : truth_count(truth);
-    size_t step = stays ? unfinished->told_steps : truth_steps(truth);
+    size_t row = stays ? unfinished->first_pair : truth_count(truth);
+    size_t step = stays ? unfinished->first_bounds : truth_steps(truth);
     size_t rows = truth_count(truth) - row, steps = truth_steps(truth) - step;
     memmove(d->scores, d->scores + row * score, rows * score * sizeof *d->scores);
     memmove(d->scored, d->scored + row * levels, rows * levels * sizeof *d->scored);

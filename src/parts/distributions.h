@@ -1,6 +1,6 @@
 /* With scale: forecast and distribution.enabled: a predictive distribution of each column and
    horizon (forecast/distribution.h). What it publishes stands beside predictions and their truths
-   (truth.h): row n here is of truth_told(n), and step n of the steps told there. */
+   (truth.h): row n here is of truth_pair(n), and step n of the bounds there. */
 #ifndef RUNNEL_DISTRIBUTIONS_H
 #define RUNNEL_DISTRIBUTIONS_H
 

@@ -399,6 +399,11 @@ static void predict(struct experts *e, const struct planned *example, size_t ste
         mixture_weights(e->mixture, from->slot, horizon, experts + e->horizons * all);
 }
 
+const double *experts_changes(const struct part_host *host, size_t step, size_t horizon) {
+    const struct experts *e = part_find(host, &experts_part);
+    return ahead_arrays(e, e->numbers + step * e->row_size, horizon) + AHEAD_DS * e->columns;
+}
+
 struct experts_forecasts experts_forecasts(const struct part_host *host, size_t step) {
     const struct experts *e = part_find(host, &experts_part);
     const double *row = e->forecasts + step * e->forecast_row;

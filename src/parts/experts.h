@@ -17,4 +17,7 @@ struct experts_forecasts {
 };
 struct experts_forecasts experts_forecasts(const struct part_host *host, size_t step);
 
+/* The root mean square changes (columns,) over a horizon, at that step. */
+const double *experts_changes(const struct part_host *host, size_t step, size_t horizon);
+
 #endif

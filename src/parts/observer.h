@@ -44,10 +44,18 @@ struct expert_loss {
     double weight; /* mean weight over these columns */
 };
 
+/* Sums over numbers with a distribution: CRPS, absolute error of the baseline and log score, each in
+   the root mean square change of its column. */
+struct distribution_error {
+    double crps, baseline, log_score;
+    uint64_t observed;
+};
+
 struct learner_errors {
     uint64_t scored;              /* steps */
     struct column_error *columns; /* (target_size,) squared, gaussian; otherwise 0 */
     struct expert_loss *experts;  /* (learner_forecasts,) */
+    struct distribution_error distribution;
 };
 
 /* The results of one example. Pointers are valid until the observer returns. */
