@@ -2,6 +2,7 @@
 """Tests runnel-top in tmux at 80 x 24 and 200 x 60: the screen for a simulated daemon, and the effect of keys
 on a real one."""
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -35,10 +36,11 @@ if not shutil.which("tmux"):
 
 class Screen:
     """A terminal of this size that runs runnel-top."""
+    numbers = itertools.count()  # a server that was told to end still answers on its socket for a while
 
     def __init__(self, directory, columns, rows, *arguments, kind="screen-256color",
                  locale="C.UTF-8"):
-        self.tmux = ["tmux", "-u", "-f", "/dev/null", "-S", f"{directory}/tmux"]
+        self.tmux = ["tmux", "-u", "-f", "/dev/null", "-S", f"{directory}/tmux{next(self.numbers)}"]
         words = ["env", f"TERM={kind}", f"LC_ALL={locale}", "TZ=UTC", str(PROGRAM), "--silence", "0",
                  *arguments]  # a test on a busy machine must not report a silent daemon
         command = " ".join(f"'{word}'" for word in words) + (
