@@ -58,6 +58,7 @@ static const struct {
     {"learning.clip", "1"},
     {"anomaly.enabled", "true"},
     {"anomaly.surprise", "true"},
+    {"distribution.enabled", "true"},
 };
 
 static bool has_preset(const struct reading *reading) {

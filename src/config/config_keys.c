@@ -376,16 +376,15 @@ static struct config_key rows[] = {
              "a member selects its forecast."},
 
     {"distribution.enabled", &value_boolean, AT(distribution.enabled), .fallback = "false",
-     .flags = KEY_DECIDES | KEY_CHANGED, .what = "keep a distribution of each forecast",
-     .example = "true",
+     .left_out = "false; true with `preset: forecast`", .flags = KEY_DECIDES | KEY_CHANGED,
+     .what = "keep a distribution of each forecast", .example = "true",
      .more = "Requires `scale: forecast`. See docs/explanation/forecasts.md. A checkpoint without "
              "distributions is accepted: they start from scratch. About 3 KB for each stream, "
              "column and step ahead."},
     {"distribution.levels", &value_levels, AT(distribution.levels), RANGE(0.0005, 0.9995),
      .left_out = "[0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99]",
-     WHEN("distribution.enabled", "true"), .flags = KEY_DECIDES | KEY_CHANGED,
-     .what = "levels of the quantiles in `prediction`", .example = "[0.05, 0.5, 0.95]",
-     .more = "With `[]` only scores are published."},
+     WHEN("distribution.enabled", "true"), .what = "levels of the quantiles in `prediction`",
+     .example = "[0.05, 0.5, 0.95]", .more = "With `[]` only scores are published."},
 
     {ANOMALY, &value_boolean, AT(anomaly.enabled), .fallback = "false",
      .left_out = "false; true with `preset: forecast`",

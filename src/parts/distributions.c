@@ -32,7 +32,7 @@ struct distributions {
     struct pace *paces;                /* (slots,) */
     struct distribution_state *states; /* (slots, horizons, columns) */
     struct distribution *issued;       /* (slots, places, columns) */
-    double levels[DISTRIBUTION_LEVELS_MAX];
+    double levels[LEVELS_MAX];
     size_t level_count;
     struct distributions_recent recent;
 
