@@ -34,6 +34,7 @@ struct distributions {
     struct distribution *issued;       /* (slots, places, columns) */
     double levels[LEVELS_MAX];
     size_t level_count;
+    double keep; /* decay of a number in `recent` */
     struct distributions_recent recent;
 
     struct seen *seen; /* (plan_steps,) */
@@ -82,6 +83,7 @@ static int distributions_open(void **self, struct part_host *host, struct error 
         d->place[h] = d->places;
         d->places += d->ahead[h];
     }
+    d->keep = pow(DISTRIBUTIONS_RECENT, 1.0 / (double)states_of(d));
     size_t issued = host->slots * d->places * d->columns;
     d->paces = calloc(host->slots, sizeof *d->paces);
     d->others = calloc(host->forecasts + 1, sizeof *d->others);
@@ -184,21 +186,21 @@ static void distributions_input(void *self, struct step *step) {
 static void count_recent(struct distributions *d, const double pit[2]) {
     static const double shares[DISTRIBUTIONS_INTERVALS] = {0.5, 0.9, 0.99, 0.999};
     struct distributions_recent *r = &d->recent;
-    double low = pit[0], width = pit[1] - pit[0];
-    r->weight = DISTRIBUTIONS_RECENT * r->weight + (1 - DISTRIBUTIONS_RECENT);
+    double keep = d->keep, low = pit[0], width = pit[1] - pit[0];
+    r->weight = keep * r->weight + (1 - keep);
     r->numbers++;
     for (size_t n = 0; n < DISTRIBUTIONS_PIT_BINS; n++) {
         double from = (double)n / DISTRIBUTIONS_PIT_BINS,
                to = (double)(n + 1) / DISTRIBUTIONS_PIT_BINS;
         double part = width > 0 ? fmax(0, fmin(to, pit[1]) - fmax(from, low)) / width
                                 : low >= from && (low < to || n + 1 == DISTRIBUTIONS_PIT_BINS);
-        r->pit[n] = DISTRIBUTIONS_RECENT * r->pit[n] + (1 - DISTRIBUTIONS_RECENT) * part;
+        r->pit[n] = keep * r->pit[n] + (1 - keep) * part;
     }
     for (size_t n = 0; n < DISTRIBUTIONS_INTERVALS; n++) {
         double from = (1 - shares[n]) / 2, to = 1 - from;
         double part = width > 0 ? fmax(0, fmin(to, pit[1]) - fmax(from, low)) / width
                                 : low >= from && low <= to;
-        r->held[n] = DISTRIBUTIONS_RECENT * r->held[n] + (1 - DISTRIBUTIONS_RECENT) * part;
+        r->held[n] = keep * r->held[n] + (1 - keep) * part;
         r->held_total[n] += part;
     }
 }
@@ -356,6 +358,36 @@ const double *distributions_quantiles(const struct part_host *host, size_t n) {
 struct distributions_recent distributions_recent(const struct part_host *host) {
     const struct distributions *d = part_of(host);
     return d ? d->recent : (struct distributions_recent){0};
+}
+
+/* Two shares of the PITs are compared with what calibrated distributions have: 0.1 outside the 90%
+   interval, and 0.5 above the median. PASSES deviations are exceeded by one of the two in 1% of the
+   time. The deviation is that of as many independent steps as the moving average counts: the
+   columns of a step may be alike, and so may truths of overlapping forecasts. */
+#define PASSES 2.81
+enum { STEPS_LEAST = 30, MEDIAN = DISTRIBUTIONS_PIT_BINS / 2 };
+
+const char *distributions_calibration(const struct part_host *host) {
+    const struct distributions *d = part_of(host);
+    if (!d)
+        return NULL;
+    const struct distributions_recent *r = &d->recent;
+    double numbers = r->weight * (1 + d->keep) / ((1 - d->keep) * (2 - r->weight));
+    double steps = numbers / (double)(states_of(d) * d->ahead[d->horizons - 1]);
+    if (!(steps >= STEPS_LEAST))
+        return NULL;
+    double outside = (r->pit[0] + r->pit[DISTRIBUTIONS_PIT_BINS - 1]) / r->weight, above = 0;
+    for (size_t n = MEDIAN; n < DISTRIBUTIONS_PIT_BINS; n++)
+        above += r->pit[n] / r->weight;
+    double width = (outside - 0.1) / 0.3 * sqrt(steps), shift = (above - 0.5) / 0.5 * sqrt(steps);
+    if (fmax(fabs(width), fabs(shift)) <= PASSES)
+        return "calibrated";
+    if (fabs(width) > fabs(shift))
+        return width > 0
+                   ? "too narrow: true values fall outside the 90% band more often than they should"
+                   : "too wide: true values fall outside the 90% band less often than they should";
+    return shift > 0 ? "shifted down: true values are above the median more often than they should"
+                     : "shifted up: true values are below the median more often than they should";
 }
 
 /* ---- Checkpoints ---- */

@@ -18,7 +18,7 @@ struct distribution_score {
 };
 
 /* How all distributions have done lately: exponential moving averages over scored numbers, decay
-   DISTRIBUTIONS_RECENT. */
+   DISTRIBUTIONS_RECENT for all numbers of a step together. */
 enum { DISTRIBUTIONS_PIT_BINS = 20, DISTRIBUTIONS_INTERVALS = 4 };
 #define DISTRIBUTIONS_RECENT 0.998
 
@@ -41,5 +41,9 @@ const double *distributions_quantiles(const struct part_host *host, size_t n);
 
 /* Zeros where there is no distribution. */
 struct distributions_recent distributions_recent(const struct part_host *host);
+
+/* One sentence about the recent histogram of PITs: calibrated, too narrow, too wide or shifted;
+   NULL with too few truths. */
+const char *distributions_calibration(const struct part_host *host);
 
 #endif
