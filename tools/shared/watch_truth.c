@@ -43,7 +43,16 @@ static double first_probability(const json_t *prediction) {
     return number_of(json_array_get(json_object_get(prediction, "probabilities"), 0));
 }
 
+/* Sets the quantiles of the row's column, from those of all columns. */
+static void set_quantiles(struct truth_row *row, const json_t *body, const json_t *all) {
+    row->levels = json_object_get(body, "levels");
+    row->quantiles = json_array_get(all, row->column);
+    if (json_array_size(row->quantiles) != json_array_size(row->levels))
+        row->levels = row->quantiles = NULL;
+}
+
 struct taking {
+    const json_t *body;
     truth_take *take;
     void *context;
     bool all;   /* also targets that were not observed */
@@ -57,6 +66,7 @@ static void take_column(const struct taking *taking, const json_t *scored, struc
     row->baseline = level(json_object_get(scored, "baseline"), row->column);
     row->low = number_of(json_array_get(bounds, 0));
     row->high = number_of(json_array_get(bounds, 1));
+    set_quantiles(row, taking->body, json_object_get(scored, "quantiles"));
     if (taking->all || !isnan(row->target))
         taking->take(taking->context, row);
 }
@@ -98,7 +108,8 @@ static bool take_scored(const struct taking *taking, const json_t *scored, struc
     return true;
 }
 
-static size_t take_rows(const struct taking *taking, const json_t *body) {
+static size_t take_rows(const struct taking *taking) {
+    const json_t *body = taking->body;
     const json_t *scored = json_object_get(body, "scored");
     const char *stream = member_string(body, "stream");
     /* A message with a prediction contains the truth of earlier ones; else a label has arrived for
@@ -128,15 +139,15 @@ static size_t take_rows(const struct taking *taking, const json_t *body) {
 }
 
 void truth_rows(const json_t *body, truth_take *take, void *context) {
-    take_rows(&(struct taking){take, context, false, false}, body);
+    take_rows(&(struct taking){body, take, context, false, false});
 }
 
 size_t truth_rows_all(const json_t *body, truth_take *take, void *context) {
-    return take_rows(&(struct taking){take, context, true, false}, body);
+    return take_rows(&(struct taking){body, take, context, true, false});
 }
 
 void truth_words(const json_t *body, truth_take *take, void *context) {
-    take_rows(&(struct taking){take, context, false, true}, body);
+    take_rows(&(struct taking){body, take, context, false, true});
 }
 
 /* Fills the values that all columns of a future value share. Returns false if the message contains
@@ -178,6 +189,7 @@ void truth_next(const json_t *body, truth_take *take, void *context) {
         row.prediction = level(prediction, row.column);
         row.low = number_of(json_array_get(bounds, 0));
         row.high = number_of(json_array_get(bounds, 1));
+        set_quantiles(&row, body, json_object_get(body, "quantiles"));
         if (!isnan(row.prediction))
             take(context, &row);
     }

@@ -23,11 +23,12 @@ struct truth_row {
     /* number of the truth's example in its stream, with a fraction for examples of several steps;
        NaN = unknown */
     double place;
-    double data_time;  /* of the truth; NaN = none */
-    double target;     /* for classes: the number of the class */
-    double prediction; /* for classes: the most probable one */
-    double low, high;  /* of the interval; NaN = none */
-    double baseline;   /* forecast of the baseline; NaN = none */
+    double data_time;                 /* of the truth; NaN = none */
+    double target;                    /* for classes: the number of the class */
+    double prediction;                /* for classes: the most probable one */
+    double low, high;                 /* of the interval; NaN = none */
+    const json_t *levels, *quantiles; /* of the distribution, lists of one length; NULL = none */
+    double baseline;                  /* forecast of the baseline; NaN = none */
     /* only for classes that are words, whose numbers are NaN: "" = the unknown word, NULL = none */
     const char *words[TRUTH_WORDS];
     double probability;    /* of a predicted word; NaN = unknown */

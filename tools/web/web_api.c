@@ -245,15 +245,46 @@ static struct span find_span(const struct forecast_series *series,
     return (struct span){at > before ? at - before : 0, at + after < count ? at + after : count};
 }
 
-static void write_values(FILE *stream, const char *name, const struct forecast_series *series,
-                         struct span span, size_t column, enum forecast_value value) {
-    fprintf(stream, ",\"%s\":[", name);
+static void write_numbers(FILE *stream, const struct forecast_series *series, struct span span,
+                          size_t column, size_t value) {
+    fputc('[', stream);
     for (size_t i = span.first; i < span.end; i++) {
         if (i > span.first)
             fputc(',', stream);
         query_write_number(stream, forecast_value(series, i, column, value), DIGITS);
     }
     fputc(']', stream);
+}
+
+static void write_values(FILE *stream, const char *name, const struct forecast_series *series,
+                         struct span span, size_t column, enum forecast_value value) {
+    fprintf(stream, ",\"%s\":", name);
+    write_numbers(stream, series, span, column, value);
+}
+
+/* Writes a list of the steps for each level. */
+static void write_quantiles(FILE *stream, const struct forecast_series *series, struct span span,
+                            size_t column) {
+    fputs(",\"quantiles\":[", stream);
+    for (size_t n = 0; n < series->level_count; n++) {
+        if (n)
+            fputc(',', stream);
+        write_numbers(stream, series, span, column, FORECAST_VALUES + n);
+    }
+    fputc(']', stream);
+}
+
+/* Writes a number for each level, if there are levels. */
+static void write_of_levels(FILE *stream, const char *name, const struct forecast_series *series,
+                            const double *of) {
+    for (size_t n = 0; n < series->level_count; n++) {
+        if (n)
+            fputc(',', stream);
+        else
+            fprintf(stream, ",\"%s\":[", name);
+        query_write_number(stream, of[n], DIGITS);
+    }
+    fputs(series->level_count ? "]" : "", stream);
 }
 
 static void write_places(FILE *stream, const char *name, const struct forecast_series *series,
@@ -286,6 +317,7 @@ static void write_next(FILE *stream, const struct forecast_series *series, struc
     query_write_number(stream, forecast_value(series, series->room, column, FORECAST_LOW), DIGITS);
     fputs(",\"high\":", stream);
     query_write_number(stream, forecast_value(series, series->room, column, FORECAST_HIGH), DIGITS);
+    write_of_levels(stream, "quantiles", series, forecast_quantiles(series, series->room, column));
     fputc('}', stream);
 }
 
@@ -304,6 +336,9 @@ static void write_steps(FILE *stream, const struct forecast_query *query,
     write_values(stream, "high", series, span, query->column, FORECAST_HIGH);
     write_values(stream, "baseline", series, span, query->column, FORECAST_BASELINE);
     write_places(stream, "score", series, span, FORECAST_SCORE);
+    write_of_levels(stream, "levels", series, series->levels);
+    if (series->level_count)
+        write_quantiles(stream, series, span, query->column);
     write_next(stream, series, span, query->column);
     fputc('}', stream);
 }
