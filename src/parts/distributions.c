@@ -381,7 +381,8 @@ const char *distributions_calibration(const struct part_host *host) {
         above += r->pit[n] / r->weight;
     double width = (outside - 0.1) / 0.3 * sqrt(steps), shift = (above - 0.5) / 0.5 * sqrt(steps);
     if (fmax(fabs(width), fabs(shift)) <= PASSES)
-        return "calibrated";
+        return "calibrated: true values fall outside the 90% band and above the median as often as "
+               "they should";
     if (fabs(width) > fabs(shift))
         return width > 0
                    ? "too narrow: true values fall outside the 90% band more often than they should"

@@ -138,7 +138,7 @@ function both(of, positions) {
   return [
     line(of, positions, "target", text, { borderWidth: 1.5, misses: positions.map((_, i) => isMiss(i, of)) }),
     line(of, positions, "prediction", accent,
-      bands(of.fan, { low: of.low, high: of.high }, of.fan.length ? 0.4 : 0.28))];
+      bands(of.fan, { low: of.low, high: of.high }, of.fan.length ? 0.5 : 0.28))];
 }
 
 function lines(positions) {

@@ -55,7 +55,7 @@ function showCalibration(loss) {
   bars.style.setProperty("--most", Math.max(0.1, ...pit));
   pit.forEach((share, i) => bars.children[i].style.setProperty("--share", share));
   const [sentence, ...figures] = panel.querySelectorAll("p");
-  put(sentence, loss.calibration ?? "too few true values yet", loss.calibration === "calibrated" ? "" : "bad");
+  put(sentence, loss.calibration ?? "too few true values yet", loss.calibration?.startsWith("calibrated") ? "" : "bad");
   put(figures[0], `Shares within: ${held.map((share, i) => `${INTERVALS[i]}% band ${percent(share)}`).join(", ")}.`);
   put(figures[1], `CRPS ${number(loss.crps?.mean)}, skill ${skill(loss.crps?.skill, true)}.`);
   bars.setAttribute("aria-label", `Histogram of true values in their distributions: ${sentence.textContent}`);
