@@ -215,9 +215,13 @@ static struct distribution_score score_of(const struct distribution *issued, dou
     return score;
 }
 
-static void count_error(struct distributions *d, const struct distribution_score *score,
+static void count_error(struct distributions *d, size_t k, const struct distribution_score *score,
                         double of_baseline, double change) {
     struct distribution_error *error = &d->host->errors.distribution;
+    struct column_error *column = &d->host->errors.columns[k];
+    column->crps += score->crps;
+    column->log_score += score->log_score;
+    column->scored++;
     if (!(change > 0))
         return;
     error->crps += score->crps / change;
@@ -245,7 +249,7 @@ static void distributions_scored(void *self, struct planned *example, struct sco
         if (issued->issued > 0 && isfinite(truth) && !isnan(scored->errors[k])) {
             score = score_of(issued, truth);
             count_recent(d, score.pit);
-            count_error(d, &score, scored->of_baseline[k], changes[k]);
+            count_error(d, k, &score, scored->of_baseline[k], changes[k]);
             if (seen->learn)
                 distribution_learn(&states[k], issued, truth);
         }

@@ -1,6 +1,7 @@
 #include "watch_truth.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "common/json_member.h"
 
@@ -43,21 +44,27 @@ static double first_probability(const json_t *prediction) {
     return number_of(json_array_get(json_object_get(prediction, "probabilities"), 0));
 }
 
-/* Sets the quantiles of the row's column, from those of all columns. */
-static void set_quantiles(struct truth_row *row, const json_t *body, const json_t *all) {
-    row->levels = json_object_get(body, "levels");
-    row->quantiles = json_array_get(all, row->column);
-    if (json_array_size(row->quantiles) != json_array_size(row->levels))
-        row->levels = row->quantiles = NULL;
-}
-
 struct taking {
-    const json_t *body;
     truth_take *take;
     void *context;
     bool all;   /* also targets that were not observed */
     bool words; /* only classes that are words */
 };
+
+const char *const truth_score_names[TRUTH_SCORES] = {"pit_below", "pit_at", "z", "crps",
+                                                     "log_score"};
+
+/* Fills the quantiles and scores of the row's column. */
+static void put_distribution(const json_t *scored, struct truth_row *row) {
+    const json_t *pit = json_array_get(json_object_get(scored, "pit"), row->column);
+    row->quantiles = json_array_get(json_object_get(scored, "quantiles"), row->column);
+    row->distributed = json_object_get(scored, "pit") != NULL;
+    for (size_t n = 0; n < TRUTH_SCORES; n++)
+        row->scores[n] = number_of(
+            n <= TRUTH_PIT_AT
+                ? json_array_get(pit, n)
+                : json_array_get(json_object_get(scored, truth_score_names[n]), row->column));
+}
 
 static void take_column(const struct taking *taking, const json_t *scored, struct truth_row *row) {
     const json_t *bounds = json_array_get(json_object_get(scored, "interval"), row->column);
@@ -66,7 +73,7 @@ static void take_column(const struct taking *taking, const json_t *scored, struc
     row->baseline = level(json_object_get(scored, "baseline"), row->column);
     row->low = number_of(json_array_get(bounds, 0));
     row->high = number_of(json_array_get(bounds, 1));
-    set_quantiles(row, taking->body, json_object_get(scored, "quantiles"));
+    put_distribution(scored, row);
     if (taking->all || !isnan(row->target))
         taking->take(taking->context, row);
 }
@@ -93,6 +100,7 @@ static bool take_scored(const struct taking *taking, const json_t *scored, struc
     const json_t *prediction = json_object_get(scored, "prediction");
     row.experts = json_object_get(scored, "experts");
     row.low = row.high = NAN;
+    put_distribution(NULL, &row);
     if (json_is_number(target)) {
         row.target = json_number_value(target);
         row.prediction = most_probable(prediction);
@@ -108,8 +116,7 @@ static bool take_scored(const struct taking *taking, const json_t *scored, struc
     return true;
 }
 
-static size_t take_rows(const struct taking *taking) {
-    const json_t *body = taking->body;
+static size_t take_rows(const struct taking *taking, const json_t *body) {
     const json_t *scored = json_object_get(body, "scored");
     const char *stream = member_string(body, "stream");
     /* A message with a prediction contains the truth of earlier ones; else a label has arrived for
@@ -122,6 +129,7 @@ static size_t take_rows(const struct taking *taking) {
         if (!json_is_object(one))
             continue;
         struct truth_row row = {.stream = stream ? stream : "",
+                                .levels = json_object_get(body, "levels"),
                                 .horizons = json_object_get(one, "ahead") != NULL};
         row.steps = row.horizons ? 1 : count;
         row.data_time = member(placed, "data_time", NAN);
@@ -139,15 +147,15 @@ static size_t take_rows(const struct taking *taking) {
 }
 
 void truth_rows(const json_t *body, truth_take *take, void *context) {
-    take_rows(&(struct taking){body, take, context, false, false});
+    take_rows(&(struct taking){take, context, false, false}, body);
 }
 
 size_t truth_rows_all(const json_t *body, truth_take *take, void *context) {
-    return take_rows(&(struct taking){body, take, context, true, false});
+    return take_rows(&(struct taking){take, context, true, false}, body);
 }
 
 void truth_words(const json_t *body, truth_take *take, void *context) {
-    take_rows(&(struct taking){body, take, context, false, true});
+    take_rows(&(struct taking){take, context, false, true}, body);
 }
 
 /* Fills the values that all columns of a future value share. Returns false if the message contains
@@ -155,6 +163,7 @@ void truth_words(const json_t *body, truth_take *take, void *context) {
 static bool begin_next(const json_t *body, struct truth_row *row) {
     const char *stream = member_string(body, "stream");
     *row = (struct truth_row){.stream = stream ? stream : "",
+                              .levels = json_object_get(body, "levels"),
                               .ahead = 1,
                               .steps = 1,
                               .example = member(body, "example", NAN),
@@ -189,10 +198,19 @@ void truth_next(const json_t *body, truth_take *take, void *context) {
         row.prediction = level(prediction, row.column);
         row.low = number_of(json_array_get(bounds, 0));
         row.high = number_of(json_array_get(bounds, 1));
-        set_quantiles(&row, body, json_object_get(body, "quantiles"));
+        row.quantiles = json_array_get(json_object_get(body, "quantiles"), row.column);
         if (!isnan(row.prediction))
             take(context, &row);
     }
+}
+
+char *truth_level(const json_t *levels, size_t n, char name[TRUTH_LEVEL_SIZE]) {
+    snprintf(name, TRUTH_LEVEL_SIZE, "q%g", number_of(json_array_get(levels, n)));
+    return name;
+}
+
+double truth_quantile(const struct truth_row *row, size_t n) {
+    return number_of(json_array_get(row->quantiles, n));
 }
 
 double truth_expert(const struct truth_row *row, const char *name) {

@@ -176,7 +176,6 @@ static double *row_at(struct forecast_series *series, double position) {
 
 struct taking {
     struct forecasts *forecasts;
-    const json_t *levels;
     struct forecast_series *series; /* of the current step */
     double *row;
 };
@@ -188,10 +187,10 @@ static double *begin_step(struct taking *taking, const struct truth_row *truth) 
         return NULL;
     size_t ahead = truth->horizons ? (size_t)fmin(fmax(truth->ahead, 0), AHEAD_MAX) : 0;
     struct forecast_series like = {.ahead = ahead, .columns = columns};
-    if (json_array_size(taking->levels) <= FORECAST_LEVELS)
-        like.level_count = json_array_size(taking->levels);
+    if (json_array_size(truth->levels) <= FORECAST_LEVELS)
+        like.level_count = json_array_size(truth->levels);
     for (size_t n = 0; n < like.level_count; n++)
-        like.levels[n] = json_number_value(json_array_get(taking->levels, n));
+        like.levels[n] = json_number_value(json_array_get(truth->levels, n));
     struct forecast_series *series = open_series(taking->forecasts, truth->stream, &like);
     double *row = series ? row_at(series, truth->place) : NULL;
     taking->series = series;
@@ -211,10 +210,8 @@ static double *begin_step(struct taking *taking, const struct truth_row *truth) 
 
 static void set_quantiles(const struct forecast_series *series, const struct truth_row *from,
                           double *values) {
-    for (size_t n = 0; n < series->level_count; n++) {
-        const json_t *quantile = json_array_get(from->quantiles, n);
-        values[FORECAST_VALUES + n] = json_is_number(quantile) ? json_number_value(quantile) : NAN;
-    }
+    for (size_t n = 0; n < series->level_count; n++)
+        values[FORECAST_VALUES + n] = truth_quantile(from, n);
 }
 
 static void add_row(void *context, const struct truth_row *truth) {
@@ -308,8 +305,7 @@ static void forecasts_add(struct forecasts *forecasts, const json_t *message) {
         json_decref(forecasts->classes);
         forecasts->classes = json_incref((json_t *)message);
     }
-    struct taking taking = {.forecasts = forecasts, .levels = json_object_get(message, "levels")};
-    if (truth_rows_all(message, add_row, &taking) > 0)
+    if (truth_rows_all(message, add_row, &(struct taking){.forecasts = forecasts}) > 0)
         forecasts->wordless = true;
     open_next(forecasts, message);
 }
