@@ -67,12 +67,14 @@ export function showSkill() {
   const none = recording() && loss ? "not recorded for this run: no baseline, or an older version"
     : loss ? "not published by this daemon: no baseline, or an older version" : "no values yet";
   const columns = Array.isArray(loss?.columns) ? loss.columns : [];
-  showTable("panel-columns", ["column", "rmse", "mae", "skill"], columns.map((_, i) => columnName(chosen.daemon, i)), none,
-    (_, [rmse, mae, worth], i) => {
+  const scored = columns.some((column) => typeof column.crps === "number") ? ["crps"] : [];
+  showTable("panel-columns", ["column", "rmse", "mae", ...scored, "skill"],
+    columns.map((_, i) => columnName(chosen.daemon, i)), none, (_, [rmse, mae, ...more], i) => {
       const column = columns[i] || {};
       put(rmse, number(column.rmse));
       put(mae, number(column.mae));
-      put(worth, skill(column.skill, true), column.skill < 0 ? "bad" : "");
+      if (scored.length) put(more[0], number(column.crps));
+      put(more[more.length - 1], skill(column.skill, true), column.skill < 0 ? "bad" : "");
     });
   const experts = loss?.experts && typeof loss.experts === "object" ? loss.experts : {};
   showTable("panel-experts", ["name", "mean loss", "weight"], Object.keys(experts),
