@@ -79,6 +79,7 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     size_t levels;
     loss.pit = format_shares(pit, recent.pit, DISTRIBUTIONS_PIT_BINS, recent.weight);
     loss.coverage_levels = format_shares(held, recent.held, DISTRIBUTIONS_INTERVALS, recent.weight);
+    loss.calibration = distributions_calibration(learner_host(learner));
     unsigned distribution =
         distributions_levels(learner_host(learner), &levels) ? FIELD_HAS(NEED_DISTRIBUTION) : 0;
     double figures[PART_FIGURES];

@@ -28,6 +28,7 @@ struct distributions {
     struct distribution *issued;       /* (slots, places, columns) */
     double levels[LEVELS_MAX];
     size_t level_count;
+    double keep; /* decay of a number in `recent` */
     struct distributions_recent recent;
 
     double *x;      /* (plan_steps, columns) NaN = missing */
@@ -75,6 +76,7 @@ static int distributions_open(void **self, struct part_host *host, struct error 
         d->place[h] = d->places;
         d->places += d->ahead[h];
     }
+    d->keep = pow(DISTRIBUTIONS_RECENT, 1.0 / (double)states_of(d));
     size_t issued = host->slots * d->places * d->columns;
     d->paces = calloc(host->slots, sizeof *d->paces);
     d->others = calloc(host->forecasts + 1, sizeof *d->others);
@@ -152,8 +154,8 @@ static double part_within(const double pit[2], double from, double to) {
 
 static void count_recent(struct distributions *d, const double pit[2]) {
     static const double shares[DISTRIBUTIONS_INTERVALS] = {0.5, 0.9, 0.99, 0.999};
-    static const double keep = DISTRIBUTIONS_RECENT;
     struct distributions_recent *r = &d->recent;
+    double keep = d->keep;
     r->weight = keep * r->weight + (1 - keep);
     for (size_t n = 0; n < DISTRIBUTIONS_PIT_BINS; n++)
         r->pit[n] =
@@ -174,9 +176,13 @@ static struct distribution_score score_of(const struct distribution *issued, dou
     return score;
 }
 
-static void count_error(struct distributions *d, const struct distribution_score *score,
+static void count_error(struct distributions *d, size_t k, const struct distribution_score *score,
                         double of_baseline, double change) {
     struct distribution_error *error = &d->host->errors.distribution;
+    struct column_error *column = &d->host->errors.columns[k];
+    column->crps += score->crps;
+    column->log_score += score->log_score;
+    column->scored++;
     if (!(change > 0))
         return;
     error->crps += score->crps / change;
@@ -202,7 +208,7 @@ static void distributions_scored(void *self, struct planned *example, struct sco
         if (issued->issued > 0 && !isnan(value) && !isnan(scored->errors[k])) {
             score = score_of(issued, value);
             count_recent(d, score.pit);
-            count_error(d, &score, scored->of_baseline[k], changes[k]);
+            count_error(d, k, &score, scored->of_baseline[k], changes[k]);
             if (step.learn)
                 distribution_learn(&states[k], issued, value);
         }
@@ -279,6 +285,37 @@ size_t distributions_step_notes(const struct part_host *host) {
 struct distributions_recent distributions_recent(const struct part_host *host) {
     const struct distributions *d = part_of(host);
     return d ? d->recent : (struct distributions_recent){0};
+}
+
+/* Two shares of the PITs are compared with what calibrated distributions have: 0.1 outside the 90%
+   interval, and 0.5 above the median. PASSES deviations are exceeded by one of the two in 1% of the
+   time. The deviation is that of as many independent steps as the moving average counts: the
+   columns of a step may be alike, and so may truths of overlapping forecasts. */
+#define PASSES 2.81
+enum { STEPS_LEAST = 30, MEDIAN = DISTRIBUTIONS_PIT_BINS / 2 };
+
+const char *distributions_calibration(const struct part_host *host) {
+    const struct distributions *d = part_of(host);
+    if (!d)
+        return NULL;
+    const struct distributions_recent *r = &d->recent;
+    double numbers = r->weight * (1 + d->keep) / ((1 - d->keep) * (2 - r->weight));
+    double steps = numbers / (double)(states_of(d) * d->ahead[d->horizons - 1]);
+    if (!(steps >= STEPS_LEAST))
+        return NULL;
+    double outside = (r->pit[0] + r->pit[DISTRIBUTIONS_PIT_BINS - 1]) / r->weight, above = 0;
+    for (size_t n = MEDIAN; n < DISTRIBUTIONS_PIT_BINS; n++)
+        above += r->pit[n] / r->weight;
+    double width = (outside - 0.1) / 0.3 * sqrt(steps), shift = (above - 0.5) / 0.5 * sqrt(steps);
+    if (fmax(fabs(width), fabs(shift)) <= PASSES)
+        return "calibrated: true values fall outside the 90% band and above the median as often as "
+               "they should";
+    if (fabs(width) > fabs(shift))
+        return width > 0
+                   ? "too narrow: true values fall outside the 90% band more often than they should"
+                   : "too wide: true values fall outside the 90% band less often than they should";
+    return shift > 0 ? "shifted down: true values are above the median more often than they should"
+                     : "shifted up: true values are below the median more often than they should";
 }
 
 /* ---- Checkpoints ---- */

@@ -17,7 +17,8 @@ struct distribution_score {
     double crps, log_score;
 };
 
-/* Exponential moving averages over the scored numbers of all streams, with this decay. */
+/* Exponential moving averages over the scored numbers of all streams, with this decay for all
+   numbers of a step together. */
 enum { DISTRIBUTIONS_PIT_BINS = 20, DISTRIBUTIONS_INTERVALS = 4 };
 #define DISTRIBUTIONS_RECENT 0.998
 
@@ -37,5 +38,9 @@ size_t distributions_step_notes(const struct part_host *host);
 
 /* Returns only zeros without distributions. */
 struct distributions_recent distributions_recent(const struct part_host *host);
+
+/* One sentence about the recent histogram of PITs: calibrated, too narrow, too wide or shifted;
+   NULL with too few truths. */
+const char *distributions_calibration(const struct part_host *host);
 
 #endif
