@@ -10,13 +10,6 @@
 
 struct part_host;
 
-/* Scores of one number of a truth; NaN where it had no distribution. */
-struct distribution_score {
-    double pit[2]; /* F just below the truth, and F */
-    double z;      /* the normal quantile of their middle */
-    double crps, log_score;
-};
-
 /* How all distributions have done lately: exponential moving averages over scored numbers, decay
    DISTRIBUTIONS_RECENT. */
 enum { DISTRIBUTIONS_PIT_BINS = 20, DISTRIBUTIONS_INTERVALS = 4 };
@@ -32,7 +25,8 @@ struct distributions_recent {
 /* The levels that are published, (count,); NULL where there is no distribution. */
 const double *distributions_levels(const struct part_host *host, size_t *count);
 
-/* Scores (columns,), and the quantiles (columns, levels) that had been published, of truth n. */
+/* Scores (columns,), and the quantiles (columns, levels) that had been published, of truth n: NaN
+   where it had no distribution. */
 const struct distribution_score *distributions_scores(const struct part_host *host, size_t n);
 const double *distributions_scored_quantiles(const struct part_host *host, size_t n);
 
