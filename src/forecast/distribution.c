@@ -61,13 +61,11 @@ static void expand(struct mixture *m, const struct distribution *d) {
         m->center[DISTRIBUTION_PARTS - SHAPES + n] = d->point + aside[n][0] * last;
         m->width[DISTRIBUTION_PARTS - SHAPES + n] = aside[n][1] * last / mean;
     }
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        m->inverse[j] = 1 / m->width[j];
 }
 
 /* 1 / (1 + exp(-z)) of all parts, with a series for exp: the same bits on every processor, which
    the C library does not promise. Short loops, since processors look ahead by one only. */
-VECTOR_BODY void logistics(const double *restrict z, double *restrict out) {
+VECTOR_BODY void logistics(const double *restrict z, double *restrict out, bool rough) {
     double x[DISTRIBUTION_PARTS], k[DISTRIBUTION_PARTS], sum[DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double least = -fabs(z[j]);
@@ -85,7 +83,7 @@ VECTOR_BODY void logistics(const double *restrict z, double *restrict out) {
         double q = 1. / 720 + r * (1. / 5040) + r2 * (1. / 40320 + r * (1. / 362880));
         double o =
             1. / 3628800 + r * (1. / 39916800) + r2 * (1. / 479001600 + r * (1. / 6227020800));
-        sum[j] = r + r2 * (p + r4 * (q + r4 * o));
+        sum[j] = r + r2 * (p + r4 * (rough ? q : q + r4 * o));
     }
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         uint64_t bits;
@@ -110,7 +108,7 @@ VECTOR_BODY void mixture_into_body(const struct mixture *m, double x, double *su
     double z[DISTRIBUTION_PARTS], f[DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
         z[j] = (x - m->center[j]) / m->width[j];
-    logistics(z, f);
+    logistics(z, f, false);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
         f[j] *= m->of->weight[j];
     *sum = sum_up(f);
@@ -123,7 +121,7 @@ VECTOR_BODY void mixture_slopes_body(const struct mixture *m, double x, double *
     double z[DISTRIBUTION_PARTS], at[DISTRIBUTION_PARTS], terms[4][DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
         z[j] = (x - m->center[j]) * m->inverse[j];
-    logistics(z, at);
+    logistics(z, at, true);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double f = at[j], v = f * (1 - f), inverse = m->inverse[j], w = m->of->weight[j];
         terms[0][j] = w * f;
@@ -173,26 +171,21 @@ static double body(struct mixture *m, double x, bool below) {
     return f < 1 ? f : 1;
 }
 
-/* The last of the rising numbers that is at most x, but not the end of all. */
-static size_t bin_of(const double *rising, double x) {
-    size_t bin = 0;
-    while (bin + 1 < DISTRIBUTION_BINS && (rising ? rising[bin + 1] : edge(bin + 1)) <= x)
-        bin++;
-    return bin;
-}
-
 static double corrected(const struct distribution *d, double u) {
     const double *c = d->correction;
-    size_t b = bin_of(NULL, u);
+    size_t b = 0;
+    while (b + 1 < DISTRIBUTION_BINS && edge(b + 1) <= u)
+        b++;
     return c[b] + (c[b + 1] - c[b]) * (u - edge(b)) / (edge(b + 1) - edge(b));
 }
 
 /* ---- Quantiles ---- */
 
 /* The inverse of M near a place: x as a series in the distance of log odds, of which a logistic
-   distribution is a line. */
+   distribution is a line. Levels rise, so that the bin of the last is where the next begins. */
 struct inverse {
     double x, odds, series[3];
+    size_t bin;
 };
 
 static void invert(const struct mixture *m, double x, struct inverse *at) {
@@ -201,10 +194,11 @@ static void invert(const struct mixture *m, double x, struct inverse *at) {
     double v = f[0] * (1 - f[0]), t = 2 * f[0] - 1, steep = 1 / f[1], first = v * steep;
     double bend = f[2] * steep * first, second = t + bend;
     double third = 2 - 6 * v + 3 * t * bend + f[3] * steep * first * first;
-    *at = (struct inverse){
-        .x = x,
-        .odds = log(f[0] / (1 - f[0])),
-        .series = {first, -first * second / 2, first * (3 * second * second - third) / 6}};
+    at->x = x;
+    at->odds = log(f[0] / (1 - f[0]));
+    at->series[0] = first;
+    at->series[1] = -first * second / 2;
+    at->series[2] = first * (3 * second * second - third) / 6;
 }
 
 /* x with M(x) = u, within a bracket, from the place of the last solution. */
@@ -251,7 +245,10 @@ static double middle_quantile(const struct mixture *m, double u, struct inverse 
 static double quantile(const struct mixture *m, double level, struct inverse *at) {
     const struct distribution *d = m->of;
     const double *c = d->correction;
-    size_t b = bin_of(c, level);
+    size_t b = at->bin;
+    while (b + 1 < DISTRIBUTION_BINS && c[b + 1] <= level)
+        b++;
+    at->bin = b;
     double u = edge(b) + (edge(b + 1) - edge(b)) * (level - c[b]) / (c[b + 1] - c[b]);
     double below = 0, floor_value = -INFINITY, rest = 1 - d->share;
     for (size_t n = 0; n < (size_t)d->atom_count; n++) {
@@ -269,6 +266,9 @@ static double quantile(const struct mixture *m, double level, struct inverse *at
 /* All that quantiles need. */
 static void expand_all(struct mixture *m, const struct distribution *d, struct inverse *at) {
     expand(m, d);
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+        m->inverse[j] = 1 / m->width[j];
+    at->bin = 0;
     invert(m, d->point, at);
     for (int side = 0; side < 2; side++)
         for (size_t n = 0; n < 2; n++)
@@ -349,8 +349,8 @@ VECTOR_BODY void masses_body(const struct mixture *m, double y, double *restrict
         from[j] = least || most ? -INFINITY : above ? -high : low;
         to[j] = above ? -low : high;
     }
-    logistics(from, at[0]);
-    logistics(to, at[1]);
+    logistics(from, at[0], false);
+    logistics(to, at[1], false);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double part = at[1][j] - at[0][j];
         mass[j] = (part > TINY ? part : TINY) + TINY;
