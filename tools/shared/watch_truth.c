@@ -163,6 +163,7 @@ void truth_words(const json_t *body, truth_take *take, void *context) {
 static bool begin_next(const json_t *body, struct truth_row *row) {
     const char *stream = member_string(body, "stream");
     *row = (struct truth_row){.stream = stream ? stream : "",
+                              .levels = json_object_get(body, "levels"),
                               .ahead = 1,
                               .steps = 1,
                               .example = member(body, "example", NAN),
@@ -197,6 +198,7 @@ void truth_next(const json_t *body, truth_take *take, void *context) {
         row.prediction = level(prediction, row.column);
         row.low = number_of(json_array_get(bounds, 0));
         row.high = number_of(json_array_get(bounds, 1));
+        row.quantiles = json_array_get(json_object_get(body, "quantiles"), row.column);
         if (!isnan(row.prediction))
             take(context, &row);
     }
