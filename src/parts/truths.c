@@ -70,7 +70,7 @@ static int open_truths(struct truths *t, struct error *error) {
         .columns = numbers ? model->target_size : 0,
         .keeps = numbers,
         .targets = model->target_size,
-        .experts = t->host->forecasts * model->x_size,
+        .experts = t->host->forecasts * model->target_size,
         .steps = steps,
         .scores = steps * model->horizons,
     };
