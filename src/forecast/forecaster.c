@@ -722,7 +722,7 @@ const char *expert_name(enum expert expert) {
 }
 
 size_t experts_count(unsigned experts) {
-    return (size_t)__builtin_popcount(experts & EXPERTS_ALL);
+    return (size_t)__builtin_popcount(experts & ((1u << EXPERTS) - 1));
 }
 
 enum expert experts_at(unsigned experts, size_t n) {
