@@ -71,6 +71,7 @@ struct csv {
     size_t known_size;                /* numbers of x that are known ahead */
     char known_name[KNOWN_NAME_SIZE]; /* of the newest request */
     bool unmatched;                   /* a row without a row of the table was reported */
+    uint64_t unsent;                  /* rows at the end without all known values */
 
     struct values values; /* of the newest row */
     struct streams streams;
@@ -306,6 +307,11 @@ static void report(struct csv *csv) {
     if (csv->back > 1)
         feed_print("%s: the time goes back in %llu rows", csv_file(csv),
                    (unsigned long long)csv->back);
+    if (csv->unsent)
+        feed_print(
+            "%s: %llu rows at the end are not sent, since the file does not have their --known "
+            "values; append rows with only these",
+            csv_file(csv), (unsigned long long)csv->unsent);
     csv->reported = true;
 }
 
@@ -679,8 +685,8 @@ static int load_known(struct csv *csv, struct error *error) {
     return status;
 }
 
-/* Fills in the known values of the newest row. Returns 0 if the row and all later ones of its
-   stream have only known values. */
+/* Fills in the known values of the newest row. Returns 0 for a row of the same file that is not
+   sent: the file does not have its known values, or only known values from this row on. */
 static int fill_known(struct csv *csv, struct held_stream *stream, struct error *error) {
     struct held_stream *of = streams_find(&csv->table->streams,
                                           csv->table->key == NONE ? "" : stream->stream.key, error);
@@ -700,7 +706,11 @@ static int fill_known(struct csv *csv, struct held_stream *stream, struct error 
         feed_print("%s:%llu: no such row in %s; its known values count as missing", csv_file(csv),
                    (unsigned long long)csv->row.line, csv_file(csv->table));
     csv->unmatched |= !found;
-    return csv->known_path || stream->place < of->used;
+    if (csv->known_path || stream->place >= of->used)
+        return csv->known_path != NULL;
+    bool complete = stream->place + csv->ahead.rows[csv->ahead.count - 1] < of->rows;
+    csv->unsent += !complete;
+    return complete;
 }
 
 static int open_csv(struct source *source, char **operands, struct error *error) {
