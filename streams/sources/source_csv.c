@@ -308,10 +308,9 @@ static void report(struct csv *csv) {
         feed_print("%s: the time goes back in %llu rows", csv_file(csv),
                    (unsigned long long)csv->back);
     if (csv->unsent)
-        feed_print(
-            "%s: %llu rows at the end are not sent, since the file does not have their --known "
-            "values; append rows with only these",
-            csv_file(csv), (unsigned long long)csv->unsent);
+        feed_print("%s: rows at the end without their --known values are not sent: %llu; append "
+                   "rows with only these values",
+                   csv_file(csv), (unsigned long long)csv->unsent);
     csv->reported = true;
 }
 
