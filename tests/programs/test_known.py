@@ -212,16 +212,16 @@ def test_feeder_reads_ahead(directory):
              "2026-01-04,,3,a\n2026-01-02,12,1,b\n2026-01-05,,4,a\n")
     (directory / "t.csv").write_text(table)
     options = "t.csv", "--time", "t", "--stream-column", "k", "--known", "h"
-    found, said = printed(directory, *options)
+    found, complaints = printed(directory, *options)
     assert found == [("a", [1, 1]), ("a", [2, 2]), ("b", [11, 1]), ("a", [3, 3])], found
-    assert "rows at the end without their --known values are not sent: 1" in said, said
+    assert "rows at the end without their --known values are not sent: 1" in complaints, complaints
     found, _ = printed(directory, *options, "--ahead", "1,2")
     assert found == [("a", [1, 1, 2]), ("a", [2, 2, 3]), ("a", [3, 3, 4])], found
     (directory / "h.csv").write_text("t,h\n2026-01-01,0\n2026-01-02,1\n2026-01-03,2\n2026-01-04,5\n")
-    found, said = printed(directory, "-", *options[1:], "--columns", "d", "--known-file", "h.csv", "--ahead", "1,3",
+    found, complaints = printed(directory, "-", *options[1:], "--columns", "d", "--known-file", "h.csv", "--ahead", "1,3",
                           text=table)
     assert found[:4] == [("a", [1, 1, 5]), ("a", [2, 2, None]), ("b", [11, 1, 5]), ("a", [3, 5, None])], found
-    assert "-:8: no such row in h.csv" in said.replace("standard input", "-"), said
+    assert "-:8: no such row in h.csv" in complaints.replace("standard input", "-"), complaints
     found, _ = printed(directory, "t.csv", "--columns", "d", "--known", "h", "--known-file", "h.csv")
     assert [x for _, x in found[:4]] == [[1, 1], [2, 2], [11, 5], [3, None]], found
     for arguments, expected in (
@@ -230,8 +230,8 @@ def test_feeder_reads_ahead(directory):
             (("t.csv", "--columns", "d", "--ahead", "2"), "require --known"),
             (("t.csv", "--columns", "d", "--known", "h", "--ahead", "2,1"), "ascending"),
             (("t.csv", "--columns", "d", "--known", "q"), "--known: column 'q' not found in t.csv")):
-        found, said = printed(directory, *arguments, text=table)
-        assert not found and expected in said, said
+        found, complaints = printed(directory, *arguments, text=table)
+        assert not found and expected in complaints, complaints
 
 
 if __name__ == "__main__":
