@@ -407,6 +407,17 @@ static int choose_by_kind(struct reading *reading, const struct loss_kind *loss)
     return 0;
 }
 
+static int set_size(struct reading *reading, size_t size) {
+    struct output *output = output_of(reading);
+    if (config_given(reading, "model.output.size") && output->size != size)
+        return config_fail(reading, "model.output.size",
+                           "expected %zu with target: next and these columns, got %zu; remove "
+                           "this key",
+                           size, output->size);
+    output->size = size;
+    return 0;
+}
+
 static int check_next_columns(struct reading *reading) {
     const struct input *input = input_of(reading);
     struct output *output = output_of(reading);
@@ -432,13 +443,7 @@ static int check_next_columns(struct reading *reading) {
         return config_fail(reading, names_path, "expected %zu columns with loss: %s, got %zu", most,
                            loss->name, output->column_count);
     size_t size = loss->class_id ? input->columns[output->columns[0]].size : output->column_count;
-    if (config_given(reading, "model.output.size") && output->size != size)
-        return config_fail(reading, "model.output.size",
-                           "expected %zu with target: next and these columns, got %zu; remove "
-                           "this key",
-                           size, output->size);
-    output->size = size;
-    return 0;
+    return set_size(reading, size);
 }
 
 /* Names of the numbers of y; sizes follow from them. */
@@ -537,13 +542,7 @@ static int expand_known(struct reading *reading) {
     output->column_count = count;
     for (size_t k = 0; k < count; k++)
         output->columns[k] = (uint16_t)k;
-    if (config_given(reading, "model.output.size") && output->size != count)
-        return config_fail(reading, "model.output.size",
-                           "expected %zu, the number of columns to forecast, got %zu; remove this "
-                           "key",
-                           count, output->size);
-    output->size = count;
-    return 0;
+    return set_size(reading, count);
 }
 
 static int check_columns(struct reading *reading) {

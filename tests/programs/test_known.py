@@ -164,7 +164,7 @@ def test_refusals(directory):
             ("{name: a}, {name: b, kind: cycle, period: 7, known: 1}", "1", "",
              "known is not supported with kind: cycle"),
             ("{name: a}", "1", "experts: [known]", "known requires a column with known"),
-            (KNOWN, "1", "model.output.size=2", "expected 1, the number of columns to forecast, got 2"),
+            (KNOWN, "1", "model.output.size=2", "expected 1 with target: next and these columns, got 2"),
             (KNOWN, "1", "model.input.scale=standard model.output.columns=[promo] preset=none "
                          "model.layers.0.cell=gru model.layers.0.size=2 model.output.loss=squared "
                          "model.output.target=next learning.optimizer.kind=adam learning.optimizer.rate=0.1",
