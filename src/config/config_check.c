@@ -373,12 +373,6 @@ static int choose_named(struct reading *reading) {
         if (column == input->column_count)
             return config_fail(reading, names_path,
                                "unknown column %s (not in model.input.columns)", name);
-        if (input->columns[column].known)
-            return config_fail(
-                reading, names_path,
-                "column %s is known ahead and cannot be forecast; remove it here, or "
-                "its known in model.input.columns",
-                name);
         for (size_t m = 0; m < n; m++)
             if (output->columns[m] == column)
                 return config_fail(reading, names_path, "duplicate column %s", name);
@@ -495,6 +489,12 @@ static int count_unknown(struct reading *reading, size_t *count) {
             return config_fail(reading, path,
                                "known of column %s requires model.output.target: next, got %s",
                                column->name, target_name(output->target));
+        for (size_t m = 0; column->known && m < output->column_count; m++)
+            if (!strcmp(reading->draft.output_columns[m], column->name))
+                return config_fail(reading, names_path,
+                                   "column %s is known ahead; remove it here, "
+                                   "or its known in model.input.columns",
+                                   column->name);
         if (column->known && column->known < furthest)
             return config_fail(reading, path,
                                "known of column %s: expected at least %zu, the furthest step of "

@@ -68,7 +68,6 @@ struct csv {
     struct ahead {
         size_t count, rows[AHEAD_MAX];
     } ahead;
-    size_t known_size;                /* numbers of x that are known ahead */
     char known_name[KNOWN_NAME_SIZE]; /* of the newest request */
     bool unmatched;                   /* a row without a row of the table was reported */
     uint64_t unsent;                  /* rows at the end without all known values */
@@ -168,7 +167,7 @@ static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]
             return false;
         }
     }
-    number += csv->known_size;
+    number = values->numbers + csv->source.x.count;
     for (size_t i = 0; !csv->names && i < csv->y.count; i++, number++) {
         *column = csv->y.indices[i];
         if (!read_cell(csv, *column, csv->source.y.kind, number, why))
@@ -517,9 +516,9 @@ static int select_columns(struct csv *csv, struct error *error) {
         if (is_known(csv, csv->x.indices[i]))
             return error_set(error, EX_USAGE, "--known: column '%s' is also in --columns",
                              csv->columns.names[csv->x.indices[i]]);
-    csv->known_size = csv->table ? csv->table->x.count * csv->ahead.count : 0;
+    size_t known = csv->table ? csv->table->x.count * csv->ahead.count : 0;
     csv->source.x =
-        (struct shape){csv->symbol_name ? VALUE_CLASS : VALUE_REAL, csv->x.count + csv->known_size};
+        (struct shape){csv->symbol_name ? VALUE_CLASS : VALUE_REAL, csv->x.count + known};
     csv->source.y = (struct shape){csv->class_name ? VALUE_CLASS : VALUE_REAL, csv->y.count};
     csv->source.named = csv->names;
     return 0;

@@ -168,7 +168,7 @@ def test_refusals(directory):
             (KNOWN, "1", "model.input.scale=standard model.output.columns=[promo] preset=none "
                          "model.layers.0.cell=gru model.layers.0.size=2 model.output.loss=squared "
                          "model.output.target=next learning.optimizer.kind=adam learning.optimizer.rate=0.1",
-             "column promo is known ahead and cannot be forecast"),
+             "column promo is known ahead; remove it here"),
             ("{name: a}, {name: b, known: 1}", "1", "model.output.target=given model.output.size=1 preset=none "
              "model.layers.0.cell=gru model.layers.0.size=2 model.output.loss=squared "
              "model.output.ahead= learning.optimizer.kind=adam learning.optimizer.rate=0.1",
