@@ -101,6 +101,7 @@ struct value_type {
     unsigned truths;                /* number of truth values before the words */
     bool is_text;                   /* text of `size` bytes; "" = not set */
     bool either;                    /* a text, or a list for `read` */
+    bool empty;                     /* a list that may be empty */
     bool (*good)(const char *text); /* checks a text */
 
     /* Read from a text; -1: not an expected value. `quoted`: the text was in quotes, and is not

@@ -50,7 +50,7 @@ struct distribution_state {
 
 /* One distribution that was issued, and waits for its truth. */
 struct distribution {
-    double issued; /* 0: there is none */
+    double issued; /* 0: not issued */
     double point, unit, fast, lattice, hour, repeats, share;
     struct distribution_value ends[2]; /* weight: the share of M beyond it that counts; 0: none */
     double weight[DISTRIBUTION_PARTS], scale[DISTRIBUTION_SCALES];

@@ -374,6 +374,7 @@ static void score_target(struct experts *e, struct planned *example, size_t step
     }
     struct scored scored = {
         .number = SIZE_MAX,
+        .step = step,
         .horizon = horizon,
         .loss = score.loss,
         .baseline = score.baseline,
@@ -406,10 +407,18 @@ const double *experts_changes(const struct part_host *host, size_t step, size_t 
     return ahead_arrays(e, e->numbers + step * e->row_size, horizon) + AHEAD_DS * e->columns;
 }
 
-struct experts_forecasts experts_forecasts(const struct part_host *host, size_t step) {
+struct experts_step experts_step(const struct part_host *host, size_t step) {
     const struct experts *e = part_find(host, &experts_part);
+    const struct planned_step *from = &e->planned[step];
     const double *row = e->forecasts + step * e->forecast_row;
-    return (struct experts_forecasts){row, row + e->horizons * e->columns, e->count};
+    return (struct experts_step){
+        .slot = from->slot,
+        .learn = from->learn,
+        .number = from->number,
+        .combined = row,
+        .experts = row + e->horizons * e->columns,
+        .count = e->count,
+    };
 }
 
 static void experts_played(void *self, struct planned *example, size_t step) {
