@@ -67,7 +67,7 @@ static int distributions_open(void **self, struct part_host *host, struct error 
     if (!d)
         return error_no_memory(error);
     d->host = host;
-    d->columns = host->model->x_size;
+    d->columns = host->model->target_size;
     d->horizons = host->model->horizons;
     d->level_count = levels->count;
     memcpy(d->levels, levels->of, levels->count * sizeof *d->levels);
