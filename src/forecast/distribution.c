@@ -50,12 +50,17 @@ static double clip(double x, double low, double high) {
 
 /* ---- Mixture ---- */
 
-/* Centers, widths and inverse widths of the parts. */
+/* A value with B just below it and at it, and the sum of the atoms below. */
+struct jump {
+    double value, low, high, before;
+};
+
 struct mixture {
     const struct distribution *of;
-    double at_atom[DISTRIBUTION_ATOMS][2], at_end[2][2]; /* M just below and at, for quantiles */
-    double x, f;                                         /* evaluated last */
+    double x, f; /* evaluated last */
     double center[DISTRIBUTION_PARTS], width[DISTRIBUTION_PARTS], inverse[DISTRIBUTION_PARTS];
+    struct jump jumps[DISTRIBUTION_ATOMS + 3]; /* atoms and ends, for quantiles */
+    size_t jump_count;
 };
 
 static void expand(struct mixture *m, const struct distribution *d) {
@@ -189,10 +194,10 @@ static double corrected(const struct distribution *d, double u) {
 /* ---- Quantiles ---- */
 
 /* The inverse of M near a place: x as a series in the distance of log odds, of which a logistic
-   distribution is a line. Levels rise, so that the bin of the last is where the next begins. */
+   distribution is a line. Levels rise: each begins in the bin and at the jump of the last. */
 struct inverse {
     double x, odds, series[3];
-    size_t bin;
+    size_t bin, jump;
 };
 
 static void invert(const struct mixture *m, double x, struct inverse *at) {
@@ -232,54 +237,50 @@ static double solve(const struct mixture *m, double u, struct inverse *at) {
     return d->lattice > 0 ? floor(x / d->lattice + 0.5) * d->lattice : x;
 }
 
-static double middle_quantile(const struct mixture *m, double u, struct inverse *at) {
-    const struct distribution_value *least = &m->of->ends[0], *most = &m->of->ends[1];
-    const double *at_least = m->at_end[0], *at_most = m->at_end[1];
-    if (least->weight > 0 && u < at_least[0])
-        return fmin(solve(m, u / least->weight, at), least->value);
-    if (least->weight > 0 && u <= at_least[1])
-        return least->value;
-    if (most->weight > 0 && u > at_most[1])
-        return fmax(solve(m, 1 - (1 - u) / most->weight, at), most->value);
-    if (most->weight > 0 && u >= at_most[0])
-        return most->value;
-    return solve(m, u, at);
+/* Adds a jump of B before the last, which is without end. */
+static void add_jump(struct mixture *m, double value, double weight) {
+    struct jump *jump = &m->jumps[m->jump_count++];
+    jump[1] = (struct jump){INFINITY, INFINITY, INFINITY, jump->before + weight};
+    jump->value = value;
+    jump->low = body(m, value, true);
+    jump->high = body(m, value, false);
+}
+
+/* All that quantiles need. Atoms are within the bounds. */
+static void expand_all(struct mixture *m, const struct distribution *d, struct inverse *at) {
+    expand(m, d);
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+        m->inverse[j] = 1 / m->width[j];
+    m->jump_count = 0;
+    m->jumps[0] = (struct jump){INFINITY, INFINITY, INFINITY, 0};
+    if (d->ends[0].weight > 0)
+        add_jump(m, d->ends[0].value, 0);
+    for (size_t n = 0; n < (size_t)d->atom_count; n++)
+        add_jump(m, d->atoms[n].value, d->atoms[n].weight);
+    if (d->ends[1].weight > 0)
+        add_jump(m, d->ends[1].value, 0);
+    at->bin = at->jump = 0;
+    invert(m, d->point, at);
 }
 
 static double quantile(const struct mixture *m, double level, struct inverse *at) {
     const struct distribution *d = m->of;
     const double *c = d->correction;
+    while (at->bin + 1 < DISTRIBUTION_BINS && c[at->bin + 1] <= level)
+        at->bin++;
     size_t b = at->bin;
-    while (b + 1 < DISTRIBUTION_BINS && c[b + 1] <= level)
-        b++;
-    at->bin = b;
     double u = edge(b) + (edge(b + 1) - edge(b)) * (level - c[b]) / (c[b + 1] - c[b]);
-    double below = 0, floor_value = -INFINITY, rest = 1 - d->share;
-    for (size_t n = 0; n < (size_t)d->atom_count; n++) {
-        const struct distribution_value *atom = &d->atoms[n];
-        if (u < rest * m->at_atom[n][0] + below)
-            return clip(middle_quantile(m, (u - below) / rest, at), floor_value, atom->value);
-        if (u <= rest * m->at_atom[n][1] + below + atom->weight)
-            return atom->value;
-        below += atom->weight;
-        floor_value = atom->value;
-    }
-    return fmax(middle_quantile(m, fmin((u - below) / rest, 1 - TINY), at), floor_value);
-}
-
-/* All that quantiles need. */
-static void expand_all(struct mixture *m, const struct distribution *d, struct inverse *at) {
-    expand(m, d);
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        m->inverse[j] = 1 / m->width[j];
-    at->bin = 0;
-    invert(m, d->point, at);
-    for (int side = 0; side < 2; side++)
-        for (size_t n = 0; n < 2; n++)
-            m->at_end[n][side] = d->ends[n].weight > 0 ? middle(m, d->ends[n].value, !side) : 0;
-    for (size_t n = 0; n < (size_t)d->atom_count; n++)
-        for (int side = 0; side < 2; side++)
-            m->at_atom[n][side] = middle(m, d->atoms[n].value, !side);
+    while (u > m->jumps[at->jump].high)
+        at->jump++;
+    const struct jump *jump = &m->jumps[at->jump];
+    if (u >= jump->low)
+        return jump->value;
+    u = fmin((u - jump->before) / (1 - d->share), 1 - TINY);
+    if (d->ends[0].weight > 0 && at->jump == 0)
+        u /= d->ends[0].weight;
+    if (d->ends[1].weight > 0 && at->jump == m->jump_count)
+        u = 1 - (1 - u) / d->ends[1].weight;
+    return clip(solve(m, u, at), at->jump > 0 ? jump[-1].value : -INFINITY, jump->value);
 }
 
 void distribution_quantiles(const struct distribution *issued, const double *levels, size_t count,
