@@ -110,11 +110,14 @@ VECTOR_BODY void logistics(const double *restrict z, double *restrict out, bool 
 }
 
 /* Adds in the same order whatever the size of vectors. */
-VECTOR_BODY double sum_up(double *restrict terms) {
-    for (size_t j = LANES; j < DISTRIBUTION_PARTS; j += LANES)
-        for (size_t k = 0; k < LANES; k++)
-            terms[k] += terms[j + k];
-    return terms[0] + terms[1] + (terms[2] + terms[3]);
+VECTOR_BODY double sum_up(const double *restrict terms) {
+    typedef double lanes
+        __attribute__((vector_size(LANES * sizeof(double)), aligned(8), may_alias));
+    const lanes *of = (const lanes *)terms;
+    lanes sum = of[0];
+    for (size_t n = 1; n < DISTRIBUTION_PARTS / LANES; n++)
+        sum += of[n];
+    return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
 /* M(x), which is kept: callers ask for one place several times. */
