@@ -354,14 +354,14 @@ def test_distributions(directory):
     scores = "pit_below, pit_at, z, crps, log_score"
     assert rows(directory, f"SELECT {scores}, json(quantiles) FROM predictions ORDER BY id") == [
         (0.25, 0.5, -0.5, 1.5, 2, '{"q0.05":-1.0,"q0.5":2.5}'), (None,) * 6, (0.25, 0.5, -0.5, 1.5, 3, '{"q0.5":4.0}'),
-        (None,) * 6, (0.25, 0.5, -0.5, 1.5, 4, "{}"), (None,) * 6]
+        (None,) * 6, (0.25, 0.5, -0.5, 1.5, 4, None), (None,) * 6]
     with open(pathlib.Path(directory, "said.csv"), newline="", encoding="utf-8") as file:
         table = list(csv.DictReader(file))
-    assert list(table[0])[13:] == ["score", *scores.split(", "), "q0.05", "q0.5", "last", "level"], list(table[0])
-    assert [tuple(row.values())[14:21] for row in table[::2]] == [
+    assert list(table[0])[14:] == ["score", *scores.split(", "), "q0.05", "q0.5", "last", "level"], list(table[0])
+    assert [tuple(row.values())[15:22] for row in table[::2]] == [
         ("0.25", "0.5", "-0.5", "1.5", "2", "-1", "2.5"), ("0.25", "0.5", "-0.5", "1.5", "3", "", ""),
         ("0.25", "0.5", "-0.5", "1.5", "4", "", "")], table
-    assert all(tuple(row.values())[14:21] == ("",) * 7 for row in table[1::2]), table
+    assert all(tuple(row.values())[15:22] == ("",) * 7 for row in table[1::2]), table
 
 
 def anomaly_fields(example, stream="a,b", **fields):
