@@ -239,6 +239,8 @@ const struct config_key config_column_keys[COLUMN_KEYS] = {
                         OF_REAL, .what = "treatment of a NaN"},
     [COLUMN_MASK] = {"mask", &value_boolean, OF(mask), .fallback = "false", OF_REAL,
                      .what = "add an input that is 1 where the value was not observed"},
+    [COLUMN_KNOWN] = {"known", &value_size, OF(known), RANGE(1, AHEAD_STEPS_MAX), .fallback = "0", OF_REAL,
+                      .what = "steps that its values are known ahead"},
     [COLUMN_SIZE] = {"size", &value_size, OF(size), RANGE(1, INPUT_MAX), .fallback = "0", OF_SYMBOL,
                      .what = "size of the alphabet"},
     [COLUMN_EMBEDDING] = {"embedding", &value_size, OF(embedding), RANGE(0, LAYER_SIZE_MAX), .fallback = "0",
@@ -406,6 +408,13 @@ static int columns_store(const struct config_key *key, const char *text, bool qu
     return *text ? -1 : 0;
 }
 
+/* Whether the column is printed: one for all horizons, without the steps in its name. */
+static bool is_written(const struct column *column, struct column *written) {
+    *written = *column;
+    written->name[strcspn(column->name, "+")] = 0;
+    return !column->horizon;
+}
+
 static void print_column(struct config_text *to, const struct column *column) {
     config_add(to, "{");
     for (unsigned k = 0; k < COLUMN_KEYS; k++) {
@@ -426,6 +435,7 @@ static bool is_defined(unsigned k, const struct column *column, const struct inp
     const bool left_out[COLUMN_KEYS] = {
         [COLUMN_SCALE] = !own,
         [COLUMN_MASK] = !own,
+        [COLUMN_KNOWN] = !column->known,
         [COLUMN_MEMORY] = !standard,
         [COLUMN_LIMIT] = !standard,
         [COLUMN_SIZE] = words->capacity || column->hash,
@@ -463,13 +473,16 @@ static void write_column(struct config_text *to, const struct column *column,
    digests stay the same when a key is added. */
 static void columns_print(const struct config_key *key, const void *where, struct config_text *to) {
     const struct input *input = AROUND(where, const struct input, column_count);
+    struct column column;
     (void)key;
     for (size_t n = 0; n < input->column_count; n++) {
+        if (!is_written(&input->columns[n], &column))
+            continue;
         config_add(to, !n ? "[" : !to->out || to->json ? ", " : ",\n      ");
         if (to->out)
-            write_column(to, &input->columns[n], input);
+            write_column(to, &column, input);
         else
-            print_column(to, &input->columns[n]);
+            print_column(to, &column);
     }
     config_add(to, input->column_count ? "]" : "");
 }
@@ -522,6 +535,8 @@ static void names_print(const struct config_key *key, const void *where, struct 
         AROUND(where, const struct architecture, output.column_count);
     const struct output *output = &architecture->output;
     (void)key;
+    if (architecture->input.scale == SCALE_FORECAST) /* all columns that are not known ahead */
+        return;
     for (size_t n = 0; n < output->column_count; n++) {
         config_add(to, n ? ", " : "[");
         config_add_text(to, output->target == TARGET_NEXT
