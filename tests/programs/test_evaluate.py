@@ -143,6 +143,21 @@ def test_skill():
     near(comparison.mae("forecasts")[0], 1.5 / 3)
 
 
+def test_scores_of_distributions():
+    """Only values with a distribution count; a jump of the distribution counts in part."""
+    comparison = tool.Comparison(examples(*(("a", [float(t % 4)], 0) for t in range(5))), {})
+    comparison.add("forecasts", {t: np.array([0.0]) for t in range(5)})
+    comparison.crps[2:, 0] = 0.25, 0.5, 0.75
+    comparison.pit[2:, 0] = [0.3, 0.3], [0.97, 0.97], [0.0, 0.1]
+    comparison.finish("forecasts")
+    near(comparison.scores("forecasts")[1], 0.5)
+    near(comparison.scores("last value")[0][0], (1 + 1 + 3) / 3)
+    near(comparison.score_skills("last value")[0], 1 - 0.5 / (5 / 3))
+    for found, expected in zip(comparison.coverage().items(), ((50, 1 / 3), (90, 1.5 / 3), (99, 2.95 / 3))):
+        assert found[0] == expected[0]
+        near(found[1], expected[1])
+
+
 def test_wild_values_are_left_out():
     rows = examples(*(("a", [1e30 if t == 20 else math.sin(t)], 0) for t in range(40)))
     comparison = tool.Comparison(rows, {})
@@ -409,6 +424,8 @@ def test_a_table(directory):
     assert done.returncode == 0, done.stderr
     for expected in (r"^.*table\.csv: 300 rows; to forecast: 'a', 'b'; time: 'when'$",
                      "^never changes: 'b'$",
+                     r"^ +crps +last value$", r"^crps, all +\d", r"% of the values are within the 50% band, \d",
+                     "^The newest distributions are (calibrated|too|shifted)",
                      r"^'a': 1 cell is not a number and counts as missing: '\?' in line 32$",
                      r"^[12] rows? left out of these figures", r"^ar12 +\d", r"^level +\d",
                      r"^    preset: forecast$", r'^    model: \{input: \{columns: \[\{name: "a"\}, \{name: "b"\}\]\}\}$',
@@ -536,6 +553,12 @@ def test_numbers(directory):
     forecasts = methods["forecasts"]["rmse"]
     assert abs(methods["last value"]["columns"]["a"]["skill"] - (1 - (forecasts / hand) ** 2)) < 1e-6
     assert forecasts < methods["last value"]["rmse"]
+    hand = sum(abs(b - a) for a, b in zip(values[1:], values[2:])) / 198  # the first truth has no distribution
+    assert abs(methods["last value"]["crps"] - hand) < 0.01, (methods, hand)
+    assert 0 < methods["forecasts"]["crps"] < methods["forecasts"]["columns"]["a"]["mae"], methods
+    found = json.loads(run("-j", "-r", "none", "--set", "model.layers.0.size=8", "--set", "distribution.enabled=false",
+                           config, "csv", path, "--columns", "a").stdout)
+    assert found["coverage"] == {} and found["methods"]["forecasts"]["crps"] is None, found
 
 
 NETWORK = """
