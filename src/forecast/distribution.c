@@ -1,7 +1,10 @@
 #include "distribution.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
+
+#include "common/vectors.h"
 
 #define FLOOR 1e-3 /* of a weight: the tails */
 #define STICK 0.12 /* of the atoms: the newest value */
@@ -11,8 +14,9 @@
 #define KEEP 0.999 /* of the regression */
 #define RIDGE 30.0
 #define TINY 1e-12
+#define NEAR 5e-3 /* in log odds */
 
-enum { SLOW = 3, SHAPES = 4, BEFORE_CAP = 31, HALF = 17, SOLVE_MOST = 200 };
+enum { SLOW = 3, SHAPES = 4, BEFORE_CAP = 31, HALF = 17, SOLVE_MOST = 200, LANES = 4 };
 
 static const double rates[DISTRIBUTION_RATES] = {0.3, 0.1, 0.03, 0.01, 0.003};
 static const double shapes[SHAPES] = {0.4, 1.0, 2.5, 8.0};
@@ -39,7 +43,8 @@ static double clip(double x, double low, double high) {
 /* Centers, widths and inverse widths of the parts. */
 struct mixture {
     const struct distribution *of;
-    double at_atom[DISTRIBUTION_ATOMS][2]; /* M just below and at each, for quantiles */
+    double at_atom[DISTRIBUTION_ATOMS][2], at_end[2][2]; /* M just below and at, for quantiles */
+    double x, f;                                         /* evaluated last */
     double center[DISTRIBUTION_PARTS], width[DISTRIBUTION_PARTS], inverse[DISTRIBUTION_PARTS];
 };
 
@@ -47,6 +52,7 @@ static void expand(struct mixture *m, const struct distribution *d) {
     static const double mean = 2 * M_LN2; /* of |z| of a logistic distribution */
     double last = d->scale[DISTRIBUTION_SCALES - 1];
     m->of = d;
+    m->x = NAN;
     for (size_t j = 0; j < DISTRIBUTION_PARTS - SHAPES; j++) {
         m->center[j] = d->point;
         m->width[j] = d->scale[j / SHAPES] * shapes[j % SHAPES] / mean;
@@ -55,48 +61,90 @@ static void expand(struct mixture *m, const struct distribution *d) {
         m->center[DISTRIBUTION_PARTS - SHAPES + n] = d->point + aside[n][0] * last;
         m->width[DISTRIBUTION_PARTS - SHAPES + n] = aside[n][1] * last / mean;
     }
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        m->inverse[j] = 1 / m->width[j];
 }
 
-/* 1 / (1 + exp(-z)) of all parts. */
-static void logistics(const double *restrict z, double *restrict out) {
+/* 1 / (1 + exp(-z)) of all parts, with a series for exp: the same bits on every processor, which
+   the C library does not promise. Short loops, since processors look ahead by one only. */
+VECTOR_BODY void logistics(const double *restrict z, double *restrict out, bool rough) {
+    double x[DISTRIBUTION_PARTS], k[DISTRIBUTION_PARTS], sum[DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
-        double e = exp(fmax(-fabs(z[j]), -700)), near = 1 / (1 + e);
-        out[j] = z[j] >= 0 ? near : e / (1 + e);
+        double least = -fabs(z[j]);
+        x[j] = least > -700 ? least : -700;
+    }
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
+        k[j] = x[j] * M_LOG2E + 0x1.8p52; /* a whole number in the lowest bits */
+        double whole = k[j] - 0x1.8p52;
+        x[j] -= whole * 0x1.62e42feep-1;
+        x[j] -= whole * 0x1.a39ef35793c76p-33;
+    }
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
+        double r = x[j], r2 = r * r, r4 = r2 * r2;
+        double p = 1. / 2 + r * (1. / 6) + r2 * (1. / 24 + r * (1. / 120));
+        double q = 1. / 720 + r * (1. / 5040) + r2 * (1. / 40320 + r * (1. / 362880));
+        double o =
+            1. / 3628800 + r * (1. / 39916800) + r2 * (1. / 479001600 + r * (1. / 6227020800));
+        sum[j] = r + r2 * (p + r4 * (rough ? q : q + r4 * o));
+    }
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
+        uint64_t bits;
+        double power;
+        memcpy(&bits, &k[j], sizeof bits);
+        bits = (bits + 1023) << 52;
+        memcpy(&power, &bits, sizeof power);
+        double e = power + power * sum[j];
+        out[j] = (z[j] >= 0 ? 1 : e) / (1 + e);
     }
 }
 
-static double mixture_at(const struct mixture *m, double x) {
-    double z[DISTRIBUTION_PARTS], f[DISTRIBUTION_PARTS], sum = 0;
+/* Of all parts, in the same order whatever the vectors' size. */
+VECTOR_BODY double sum_up(double *restrict terms) {
+    for (size_t j = LANES; j < DISTRIBUTION_PARTS; j += LANES)
+        for (size_t k = 0; k < LANES; k++)
+            terms[k] += terms[j + k];
+    return terms[0] + terms[1] + (terms[2] + terms[3]);
+}
+
+VECTOR_BODY void mixture_into_body(const struct mixture *m, double x, double *sum) {
+    double z[DISTRIBUTION_PARTS], f[DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
         z[j] = (x - m->center[j]) / m->width[j];
-    logistics(z, f);
+    logistics(z, f, false);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        sum += m->of->weight[j] * f[j];
-    return sum;
+        f[j] *= m->of->weight[j];
+    *sum = sum_up(f);
 }
 
-/* M(x) with its first two derivatives. */
-static double mixture_slopes(const struct mixture *m, double x, double *first, double *second) {
-    double z[DISTRIBUTION_PARTS], f[DISTRIBUTION_PARTS], sum = 0;
+VECTOR_CLONES(mixture_into, (const struct mixture *m, double x, double *sum), (m, x, sum))
+
+/* M(x) and its first three derivatives. */
+VECTOR_BODY void mixture_slopes_body(const struct mixture *m, double x, double *sums) {
+    double z[DISTRIBUTION_PARTS], at[DISTRIBUTION_PARTS], terms[4][DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
         z[j] = (x - m->center[j]) * m->inverse[j];
-    logistics(z, f);
-    *first = *second = 0;
+    logistics(z, at, true);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
-        double w = m->of->weight[j], slope = w * f[j] * (1 - f[j]) * m->inverse[j];
-        sum += w * f[j];
-        *first += slope;
-        *second += slope * (1 - 2 * f[j]) * m->inverse[j];
+        double f = at[j], v = f * (1 - f), inverse = m->inverse[j], w = m->of->weight[j];
+        terms[0][j] = w * f;
+        terms[1][j] = w * v * inverse;
+        terms[2][j] = terms[1][j] * inverse * (1 - 2 * f);
+        terms[3][j] = terms[1][j] * inverse * inverse * (1 - 6 * v);
     }
-    return sum;
+    for (size_t n = 0; n < 4; n++)
+        sums[n] = sum_up(terms[n]);
+}
+
+VECTOR_CLONES(mixture_slopes, (const struct mixture *m, double x, double *sums), (m, x, sums))
+
+static double mixture_at(struct mixture *m, double x) {
+    if (x != m->x)
+        mixture_into(m, m->x = x, &m->f);
+    return m->f;
 }
 
 /* ---- F ---- */
 
 /* M with lattice and bounds at x, or just below x. */
-static double middle(const struct mixture *m, double x, bool below) {
+static double middle(struct mixture *m, double x, bool below) {
     const struct distribution *d = m->of;
     double at = x;
     if (d->lattice > 0) {
@@ -113,7 +161,7 @@ static double middle(const struct mixture *m, double x, bool below) {
     return f;
 }
 
-static double body(const struct mixture *m, double x, bool below) {
+static double body(struct mixture *m, double x, bool below) {
     const struct distribution *d = m->of;
     double atoms = 0;
     for (size_t n = 0; n < (size_t)d->atom_count; n++)
@@ -123,153 +171,155 @@ static double body(const struct mixture *m, double x, bool below) {
     return f < 1 ? f : 1;
 }
 
-/* The last of the rising numbers that is at most x, but not the end of all. */
-static size_t bin_of(const double *rising, double x) {
-    size_t bin = 0;
-    while (bin + 1 < DISTRIBUTION_BINS && (rising ? rising[bin + 1] : edge(bin + 1)) <= x)
-        bin++;
-    return bin;
-}
-
 static double corrected(const struct distribution *d, double u) {
     const double *c = d->correction;
-    size_t b = bin_of(NULL, u);
+    size_t b = 0;
+    while (b + 1 < DISTRIBUTION_BINS && edge(b + 1) <= u)
+        b++;
     return c[b] + (c[b + 1] - c[b]) * (u - edge(b)) / (edge(b + 1) - edge(b));
-}
-
-double distribution_cdf(const struct distribution *issued, double x, bool below) {
-    struct mixture m;
-    expand(&m, issued);
-    return corrected(issued, body(&m, x, below));
 }
 
 /* ---- Quantiles ---- */
 
-/* Where M was solved last: its log odds there, and the slope of x over them. */
-struct hint {
-    double x, odds, slope;
+/* The inverse of M near a place: x as a series in the distance of log odds, of which a logistic
+   distribution is a line. Levels rise, so that the bin of the last is where the next begins. */
+struct inverse {
+    double x, odds, series[3];
+    size_t bin;
 };
 
-/* x with M(x) = u: Halley's method on log odds, in which a logistic distribution is a line, within
-   a bracket; it begins on the line through the last solution. */
-static double solve(const struct mixture *m, double u, struct hint *hint) {
+static void invert(const struct mixture *m, double x, struct inverse *at) {
+    double f[4];
+    mixture_slopes(m, x, f);
+    double v = f[0] * (1 - f[0]), t = 2 * f[0] - 1, steep = 1 / f[1], first = v * steep;
+    double bend = f[2] * steep * first, second = t + bend;
+    double third = 2 - 6 * v + 3 * t * bend + f[3] * steep * first * first;
+    at->x = x;
+    at->odds = log(f[0] / (1 - f[0]));
+    at->series[0] = first;
+    at->series[1] = -first * second / 2;
+    at->series[2] = first * (3 * second * second - third) / 6;
+}
+
+/* x with M(x) = u, within a bracket, from the place of the last solution. */
+static double solve(const struct mixture *m, double u, struct inverse *at) {
     const struct distribution *d = m->of;
-    double low = -INFINITY, high = INFINITY, reach = 4 * d->unit;
+    double low = -INFINITY, high = INFINITY, reach = 4 * d->unit, x = at->x;
     u = clip(u, TINY, 1 - TINY);
-    double odds = log(u / (1 - u)), x = hint->x + (odds - hint->odds) * hint->slope;
+    double odds = log(u / (1 - u));
     for (size_t n = 0; n < SOLVE_MOST; n++) {
-        double first, second, f = mixture_slopes(m, x, &first, &second), next = NAN;
-        if (f < u)
-            low = x;
-        else
-            high = x;
-        if (f > 0 && f < 1 && first > 0) {
-            double error = log(f / (1 - f)) - odds, slope = first / (f * (1 - f));
-            double bend = second / (f * (1 - f)) - slope * slope * (1 - 2 * f);
-            next = x - 2 * error * slope / (2 * slope * slope - error * bend);
-            hint->slope = 1 / slope;
-        }
-        if (fabs(next - x) <= 1e-5 * d->unit) { /* the next step would be near its third power */
-            x = next;
+        double far = odds - at->odds, *s = at->series;
+        double rest = far * far * far * s[2];
+        x = at->x + far * s[0] + (fabs(far) < 2 ? far * far * s[1] + rest : 0);
+        if (fabs(far) <= NEAR && fabs(rest) <= 1e-8 * d->unit)
             break;
-        }
-        if (!(next > low && next < high) || (n > 20 && isfinite(high - low))) {
-            next = isinf(low) ? high - reach : isinf(high) ? low + reach : low + (high - low) / 2;
+        if (far > 0)
+            low = at->x;
+        else
+            high = at->x;
+        if (!(x > low && x < high) || (n > 20 && isfinite(high - low))) {
+            x = isinf(low) ? high - reach : isinf(high) ? low + reach : low + (high - low) / 2;
             reach *= 2;
-            if (next == x || !isfinite(next))
+            if (!(x > low && x < high))
                 break;
         }
-        x = next;
+        invert(m, x, at);
     }
-    hint->x = x;
-    hint->odds = odds;
     return d->lattice > 0 ? floor(x / d->lattice + 0.5) * d->lattice : x;
 }
 
-static double middle_quantile(const struct mixture *m, double u, struct hint *hint) {
+static double middle_quantile(const struct mixture *m, double u, struct inverse *at) {
     const struct distribution_value *least = &m->of->ends[0], *most = &m->of->ends[1];
-    if (least->weight > 0) {
-        if (u < middle(m, least->value, true))
-            return fmin(solve(m, u / least->weight, hint), least->value);
-        if (u <= middle(m, least->value, false))
-            return least->value;
-    }
-    if (most->weight > 0) {
-        if (u > middle(m, most->value, false))
-            return fmax(solve(m, 1 - (1 - u) / most->weight, hint), most->value);
-        if (u >= middle(m, most->value, true))
-            return most->value;
-    }
-    return solve(m, u, hint);
+    const double *at_least = m->at_end[0], *at_most = m->at_end[1];
+    if (least->weight > 0 && u < at_least[0])
+        return fmin(solve(m, u / least->weight, at), least->value);
+    if (least->weight > 0 && u <= at_least[1])
+        return least->value;
+    if (most->weight > 0 && u > at_most[1])
+        return fmax(solve(m, 1 - (1 - u) / most->weight, at), most->value);
+    if (most->weight > 0 && u >= at_most[0])
+        return most->value;
+    return solve(m, u, at);
 }
 
-static void expand_atoms(struct mixture *m) {
-    for (size_t n = 0; n < (size_t)m->of->atom_count; n++)
-        for (int at = 0; at < 2; at++)
-            m->at_atom[n][at] = middle(m, m->of->atoms[n].value, !at);
-}
-
-static double quantile(const struct mixture *m, double level, struct hint *hint) {
+static double quantile(const struct mixture *m, double level, struct inverse *at) {
     const struct distribution *d = m->of;
     const double *c = d->correction;
-    size_t b = bin_of(c, level);
+    size_t b = at->bin;
+    while (b + 1 < DISTRIBUTION_BINS && c[b + 1] <= level)
+        b++;
+    at->bin = b;
     double u = edge(b) + (edge(b + 1) - edge(b)) * (level - c[b]) / (c[b + 1] - c[b]);
     double below = 0, floor_value = -INFINITY, rest = 1 - d->share;
     for (size_t n = 0; n < (size_t)d->atom_count; n++) {
         const struct distribution_value *atom = &d->atoms[n];
         if (u < rest * m->at_atom[n][0] + below)
-            return clip(middle_quantile(m, (u - below) / rest, hint), floor_value, atom->value);
+            return clip(middle_quantile(m, (u - below) / rest, at), floor_value, atom->value);
         if (u <= rest * m->at_atom[n][1] + below + atom->weight)
             return atom->value;
         below += atom->weight;
         floor_value = atom->value;
     }
-    return fmax(middle_quantile(m, fmin((u - below) / rest, 1 - TINY), hint), floor_value);
+    return fmax(middle_quantile(m, fmin((u - below) / rest, 1 - TINY), at), floor_value);
+}
+
+/* All that quantiles need. */
+static void expand_all(struct mixture *m, const struct distribution *d, struct inverse *at) {
+    expand(m, d);
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+        m->inverse[j] = 1 / m->width[j];
+    at->bin = 0;
+    invert(m, d->point, at);
+    for (int side = 0; side < 2; side++)
+        for (size_t n = 0; n < 2; n++)
+            m->at_end[n][side] = d->ends[n].weight > 0 ? middle(m, d->ends[n].value, !side) : 0;
+    for (size_t n = 0; n < (size_t)d->atom_count; n++)
+        for (int side = 0; side < 2; side++)
+            m->at_atom[n][side] = middle(m, d->atoms[n].value, !side);
 }
 
 void distribution_quantiles(const struct distribution *issued, const double *levels, size_t count,
                             double *values) {
     struct mixture m;
-    struct hint hint = {.x = issued->point};
-    if (issued->issued > 0) {
-        expand(&m, issued);
-        expand_atoms(&m);
-    }
+    struct inverse at;
+    if (issued->issued > 0)
+        expand_all(&m, issued, &at);
     for (size_t n = 0; n < count; n++)
-        values[n] = issued->issued > 0 ? quantile(&m, levels[n], &hint) : NAN;
+        values[n] = issued->issued > 0 ? quantile(&m, levels[n], &at) : NAN;
 }
 
 /* ---- Scores ---- */
 
-double distribution_crps(const struct distribution *issued, double truth) {
-    double levels[DISTRIBUTION_CRPS_LEVELS], values[DISTRIBUTION_CRPS_LEVELS], sum = 0;
-    for (size_t j = 0; j < DISTRIBUTION_CRPS_LEVELS; j++)
-        levels[j] = ((double)j + 0.5) / DISTRIBUTION_CRPS_LEVELS;
-    distribution_quantiles(issued, levels, DISTRIBUTION_CRPS_LEVELS, values);
-    for (size_t j = 0; j < DISTRIBUTION_CRPS_LEVELS; j++)
-        sum += (truth >= values[j] ? levels[j] : levels[j] - 1) * (truth - values[j]);
-    return 2 * sum / DISTRIBUTION_CRPS_LEVELS;
-}
-
-double distribution_log_score(const struct distribution *issued, double truth) {
-    struct mixture m;
-    double width = fmax(issued->lattice, 0.1 * issued->unit);
-    expand(&m, issued);
-    double mass = corrected(issued, body(&m, truth + width / 2, false)) -
-                  corrected(issued, body(&m, truth - width / 2, true));
-    return -log(fmax(mass, TINY) / width);
-}
-
-double distribution_normal(double level) {
-    double low = -8, high = 8;
-    for (int n = 0; n < 60; n++) {
-        double x = (low + high) / 2;
-        if (erfc(-x * M_SQRT1_2) / 2 < level)
-            low = x;
-        else
-            high = x;
+/* The normal quantile, within +-8: a rational approximation, then Halley's method. */
+static double normal(double level) {
+    double tail = fmax(fmin(level, 1 - level), 1e-16), t = sqrt(-2 * log(tail));
+    double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                       (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+    for (int n = 0; n < 2; n++) {
+        double step = (erfc(z * M_SQRT1_2) / 2 - tail) * sqrt(2 * M_PI) * exp(z * z / 2);
+        z += step / (1 - step * z / 2);
     }
-    return (low + high) / 2;
+    return copysign(fmin(z, 8), level - 0.5);
+}
+
+struct distribution_score distribution_score(const struct distribution *issued, double truth) {
+    struct mixture m;
+    struct inverse at;
+    struct distribution_score score = {.crps = 0};
+    double half = fmax(issued->lattice, 0.1 * issued->unit) / 2, mass[2];
+    expand_all(&m, issued, &at);
+    for (size_t j = 0; j < DISTRIBUTION_CRPS_LEVELS; j++) {
+        double level = ((double)j + 0.5) / DISTRIBUTION_CRPS_LEVELS;
+        double off = truth - quantile(&m, level, &at);
+        score.crps += (off >= 0 ? level : level - 1) * off * 2 / DISTRIBUTION_CRPS_LEVELS;
+    }
+    for (int n = 0; n < 2; n++) { /* at a lattice both have the same M */
+        score.pit[n] = corrected(issued, body(&m, truth, !n));
+        mass[n] = corrected(issued, body(&m, n ? truth + half : truth - half, !n));
+    }
+    score.z = normal((score.pit[0] + score.pit[1]) / 2);
+    score.log_score = -log(fmax(mass[1] - mass[0], TINY) / (2 * half));
+    return score;
 }
 
 /* ---- Learning ---- */
@@ -284,30 +334,30 @@ static void begin(struct distribution_state *s) {
     s->begun = 1;
 }
 
-/* The mass of each part around the truth. */
-static void masses(const struct mixture *m, double y, double *mass) {
+/* The mass of each part around the truth, by the upper tail above the center: differences are exact
+   there. */
+VECTOR_BODY void masses_body(const struct mixture *m, double y, double *restrict mass) {
     const struct distribution *d = m->of;
     double half = fmax(d->lattice / 2, 1e-3 * d->unit);
-    double from[DISTRIBUTION_PARTS], to[DISTRIBUTION_PARTS];
-    double at_from[DISTRIBUTION_PARTS], at_to[DISTRIBUTION_PARTS];
     bool least = d->ends[0].weight > 0 && y <= d->ends[0].value;
     bool most = d->ends[1].weight > 0 && y >= d->ends[1].value;
+    double from[DISTRIBUTION_PARTS], to[DISTRIBUTION_PARTS], at[2][DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double high = (y + half - m->center[j]) / m->width[j];
         double low = (y - half - m->center[j]) / m->width[j];
-        bool above = low > 0; /* by the upper tail, where differences are exact */
-        from[j] = above ? -high : low;
+        bool above = least ? false : most ? true : low > 0;
+        from[j] = least || most ? -INFINITY : above ? -high : low;
         to[j] = above ? -low : high;
-        if (least || most) {
-            from[j] = -INFINITY;
-            to[j] = least ? high : -low;
-        }
     }
-    logistics(to, at_to);
-    logistics(from, at_from);
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        mass[j] = fmax(at_to[j] - at_from[j], TINY) + TINY;
+    logistics(from, at[0], false);
+    logistics(to, at[1], false);
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
+        double part = at[1][j] - at[0][j];
+        mass[j] = (part > TINY ? part : TINY) + TINY;
+    }
 }
+
+VECTOR_CLONES(masses, (const struct mixture *m, double y, double *mass), (m, y, mass))
 
 /* Online expectation maximization; returns the share of the truth's likelihood that M has. */
 static double learn_weights(struct distribution_state *s, const struct mixture *m, double y) {
@@ -332,10 +382,10 @@ static double learn_weights(struct distribution_state *s, const struct mixture *
 
 /* Recursive least squares on the logarithm of the error. */
 static void learn_scale(struct distribution_state *s, const double *f, double target) {
-    double gain[DISTRIBUTION_FEATURES], error = fmin(target, 4), trace = 0, along = 0;
+    double gain[DISTRIBUTION_FEATURES], guess = 0, trace = 0, along = 0;
     for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++) {
         gain[i] = 0;
-        error -= s->regression[i] * f[i];
+        guess += s->regression[i] * f[i];
         trace += s->covariance[i][i];
         for (size_t j = 0; j < DISTRIBUTION_FEATURES; j++)
             gain[i] += s->covariance[i][j] * f[j];
@@ -343,7 +393,7 @@ static void learn_scale(struct distribution_state *s, const double *f, double ta
     double keep = trace <= 1e3 ? KEEP : 1;
     for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++)
         along += f[i] * gain[i];
-    double k = 1 / (keep + along);
+    double k = 1 / (keep + along), error = fmin(target, 4) - guess;
     for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++) {
         s->regression[i] += k * gain[i] * error;
         for (size_t j = 0; j < DISTRIBUTION_FEATURES; j++)

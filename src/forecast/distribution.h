@@ -60,6 +60,13 @@ struct distribution {
     double correction[DISTRIBUTION_BINS + 1];
 };
 
+struct distribution_score {
+    double pit[2];    /* F just below the truth, and F */
+    double z;         /* the normal quantile of their middle, within +-8 */
+    double crps;      /* in units of the value */
+    double log_score; /* nats: -log of the mean density around the truth */
+};
+
 /* Learn from the truth of an issued distribution; then, or alone, from the value. Both finite. */
 void distribution_learn(struct distribution_state *state, const struct distribution *issued,
                         double truth);
@@ -78,15 +85,8 @@ void distribution_issue(const struct distribution_state *state, double point, do
 void distribution_quantiles(const struct distribution *issued, const double *levels, size_t count,
                             double *values);
 
-/* F(x), or F just below x. */
-double distribution_cdf(const struct distribution *issued, double x, bool below);
-
-/* CRPS in units of the value; log score in nats, -log of the mean density around the truth. */
-double distribution_crps(const struct distribution *issued, double truth);
-double distribution_log_score(const struct distribution *issued, double truth);
-
-/* The normal quantile of a level, within +-8. */
-double distribution_normal(double level);
+/* The scores of a truth, or of any number. */
+struct distribution_score distribution_score(const struct distribution *issued, double truth);
 
 bool distribution_state_valid(const struct distribution_state *state);
 bool distribution_valid(const struct distribution *issued);

@@ -166,16 +166,6 @@ static void count_recent(struct distributions *d, const double pit[2]) {
                      (1 - keep) * part_within(pit, (1 - shares[n]) / 2, (1 + shares[n]) / 2);
 }
 
-static struct distribution_score score_of(const struct distribution *issued, double truth) {
-    struct distribution_score score = {
-        .pit = {distribution_cdf(issued, truth, true), distribution_cdf(issued, truth, false)},
-        .crps = distribution_crps(issued, truth),
-        .log_score = distribution_log_score(issued, truth),
-    };
-    score.z = distribution_normal((score.pit[0] + score.pit[1]) / 2);
-    return score;
-}
-
 static void count_error(struct distributions *d, size_t k, const struct distribution_score *score,
                         double of_baseline, double change) {
     struct distribution_error *error = &d->host->errors.distribution;
@@ -206,7 +196,7 @@ static void distributions_scored(void *self, struct planned *example, struct sco
         double value = d->x[scored->step * d->columns + k];
         struct distribution_score score = {{NAN, NAN}, NAN, NAN, NAN};
         if (issued->issued > 0 && !isnan(value) && !isnan(scored->errors[k])) {
-            score = score_of(issued, value);
+            score = distribution_score(issued, value);
             count_recent(d, score.pit);
             count_error(d, k, &score, scored->of_baseline[k], changes[k]);
             if (step.learn)

@@ -10,13 +10,6 @@
 
 struct part_host;
 
-/* Scores of one number of a truth; NaN where it had no distribution. */
-struct distribution_score {
-    double pit[2]; /* F just below the truth, and F */
-    double z;      /* the normal quantile of their middle */
-    double crps, log_score;
-};
-
 /* Exponential moving averages over the scored numbers of all streams, with this decay for all
    numbers of a step together. */
 enum { DISTRIBUTIONS_PIT_BINS = 20, DISTRIBUTIONS_INTERVALS = 4 };
@@ -31,8 +24,9 @@ struct distributions_recent {
 /* Returns the published levels (count,); NULL without distributions. */
 const double *distributions_levels(const struct part_host *host, size_t *count);
 
-/* Returns the numbers beside a pair: (columns,) scores, then the quantiles (columns, levels) that
-   were published; and beside a step: quantiles (horizons, columns, levels). */
+/* Returns the numbers beside a pair: (columns,) scores, NaN where nothing was issued, then the
+   quantiles (columns, levels) that were published; and beside a step: quantiles (horizons, columns,
+   levels). */
 size_t distributions_pair_notes(const struct part_host *host);
 size_t distributions_step_notes(const struct part_host *host);
 

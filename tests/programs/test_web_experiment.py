@@ -16,7 +16,8 @@ from web_browser import ActionChains, By, Page, rgb
 from web_testing import LIMIT, PROGRAM, Daemon, Live, Web, run_tests
 
 DATA, NO_INPUT, USAGE = 65, 66, 64
-FIGURES = ["mean", "recent", "baseline", "baseline_recent", "skill", "skill_recent", "rmse", "mae", "accuracy", "bits"]
+FIGURES = ["mean", "recent", "baseline", "baseline_recent", "skill", "skill_recent", "rmse", "mae", "accuracy", "bits",
+           "crps", "crps_skill"]
 VARIANTS = results.grid(rate=["1e-3", "1e-4"], norm=["layer", "none"])
 LINES = "runnel.chart().lines.filter((line) => line.group)"
 
