@@ -437,6 +437,24 @@ def test_a_table(directory):
     assert done.returncode == 0 and "    model: {input: {size: 2}}\n" in done.stdout, done.stdout
 
 
+def test_columns_that_are_known_ahead(directory):
+    """They are not forecast, and the configuration and the feeder's command have them."""
+    flag = lambda t: int(t * t % 101 < 9)
+    path = write(directory, rows_of(day, lambda t: float(wave(t)) + 9 * flag(t), flag, header="when,v,f", count=400))
+    ahead = "--set", "model.output.ahead=[1,3]"
+    done = run(*ahead, "--known", "f", "--rivals", "none", path)
+    assert done.returncode == 0, done.stderr
+    for expected in (r"^.*table\.csv: 400 rows; to forecast: 'v'; known ahead: 'f'; time: 'when'$",
+                     r'^    model: \{input: \{columns: \[\{name: "v"\}, \{name: "f", known: 3\}\]\}\}$',
+                     r"^    \S*runnel-feed csv .* --columns v --known f --ahead 1,3 --time when", r"^397 of 397 examples"):
+        assert re.search(expected, done.stdout, re.M), (expected, done.stdout)
+    known, without = (json.loads(run("--json", *more, path).stdout)["methods"]["forecasts"]["rmse"]
+                      for more in (("--known", "f"), ("--columns", "v")))
+    assert known < 0.7 * without, (known, without)
+    done = run("--known", "g", path)
+    assert done.returncode and "--known: column 'g' not found" in done.stderr, done.stderr
+
+
 def test_every_horizon(directory):
     path = write(directory, rows_of(day, wave, header="when,a", count=400))
     done = run(path, "--json", "--rivals", "ar,seasonal,holt-winters", "--set", "model.output.ahead=[1, 4]")
