@@ -408,13 +408,6 @@ static int columns_store(const struct config_key *key, const char *text, bool qu
     return *text ? -1 : 0;
 }
 
-/* Whether the column is printed: one for all horizons, without the steps in its name. */
-static bool is_written(const struct column *column, struct column *written) {
-    *written = *column;
-    written->name[strcspn(column->name, "+")] = 0;
-    return !column->horizon;
-}
-
 static void print_column(struct config_text *to, const struct column *column) {
     config_add(to, "{");
     for (unsigned k = 0; k < COLUMN_KEYS; k++) {
@@ -473,11 +466,12 @@ static void write_column(struct config_text *to, const struct column *column,
    digests stay the same when a key is added. */
 static void columns_print(const struct config_key *key, const void *where, struct config_text *to) {
     const struct input *input = AROUND(where, const struct input, column_count);
-    struct column column;
     (void)key;
     for (size_t n = 0; n < input->column_count; n++) {
-        if (!is_written(&input->columns[n], &column))
+        struct column column = input->columns[n];
+        if (column.horizon) /* a known column is printed once, without the steps in its name */
             continue;
+        column.name[strcspn(column.name, "+")] = 0;
         config_add(to, !n ? "[" : !to->out || to->json ? ", " : ",\n      ");
         if (to->out)
             write_column(to, &column, input);

@@ -1,5 +1,6 @@
 #include "distribution.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -14,9 +15,18 @@
 #define KEEP 0.999 /* of the regression */
 #define RIDGE 30.0
 #define TINY 1e-12
-#define NEAR 5e-3 /* in log odds */
+#define SHARE_MOST 0.995 /* of atoms */
+#define NEAR 5e-3        /* in log odds */
 
-enum { SLOW = 3, SHAPES = 4, BEFORE_CAP = 31, HALF = 17, SOLVE_MOST = 200, LANES = 4 };
+enum {
+    SLOW = 3,
+    SHAPES = 4,
+    BEFORE_CAP = 31,
+    HALF = 17,
+    SOLVE_MOST = 200,
+    LANES = 4,
+    CRPS_LEVELS = 20
+};
 
 static const double rates[DISTRIBUTION_RATES] = {0.3, 0.1, 0.03, 0.01, 0.003};
 static const double shapes[SHAPES] = {0.4, 1.0, 2.5, 8.0};
@@ -40,12 +50,17 @@ static double clip(double x, double low, double high) {
 
 /* ---- Mixture ---- */
 
-/* Centers, widths and inverse widths of the parts. */
+/* A value with B just below it and at it, and the sum of the atoms below. */
+struct jump {
+    double value, low, high, before;
+};
+
 struct mixture {
     const struct distribution *of;
-    double at_atom[DISTRIBUTION_ATOMS][2], at_end[2][2]; /* M just below and at, for quantiles */
-    double x, f;                                         /* evaluated last */
+    double x, f; /* evaluated last */
     double center[DISTRIBUTION_PARTS], width[DISTRIBUTION_PARTS], inverse[DISTRIBUTION_PARTS];
+    struct jump jumps[DISTRIBUTION_ATOMS + 3]; /* atoms and ends, for quantiles */
+    size_t jump_count;
 };
 
 static void expand(struct mixture *m, const struct distribution *d) {
@@ -63,22 +78,20 @@ static void expand(struct mixture *m, const struct distribution *d) {
     }
 }
 
-/* 1 / (1 + exp(-z)) of all parts, with a series for exp: the same bits on every processor, which
-   the C library does not promise. Short loops, since processors look ahead by one only. */
+/* 1 / (1 + exp(-z)) of all parts. A series for exp has the same bits with every instruction set,
+   and fills vectors; a rough one has an error of 1e-11. Processors overlap the rounds of short
+   loops. */
 VECTOR_BODY void logistics(const double *restrict z, double *restrict out, bool rough) {
-    double x[DISTRIBUTION_PARTS], k[DISTRIBUTION_PARTS], sum[DISTRIBUTION_PARTS];
+    double k[DISTRIBUTION_PARTS], rest[DISTRIBUTION_PARTS], sum[DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
-        double least = -fabs(z[j]);
-        x[j] = least > -700 ? least : -700;
-    }
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
-        k[j] = x[j] * M_LOG2E + 0x1.8p52; /* a whole number in the lowest bits */
+        double x = -fabs(z[j]);
+        x = x > -700 ? x : -700;
+        k[j] = x * M_LOG2E + 0x1.8p52; /* a whole number in the lowest bits */
         double whole = k[j] - 0x1.8p52;
-        x[j] -= whole * 0x1.62e42feep-1;
-        x[j] -= whole * 0x1.a39ef35793c76p-33;
+        rest[j] = x - whole * 0x1.62e42feep-1 - whole * 0x1.a39ef35793c76p-33;
     }
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
-        double r = x[j], r2 = r * r, r4 = r2 * r2;
+        double r = rest[j], r2 = r * r, r4 = r2 * r2;
         double p = 1. / 2 + r * (1. / 6) + r2 * (1. / 24 + r * (1. / 120));
         double q = 1. / 720 + r * (1. / 5040) + r2 * (1. / 40320 + r * (1. / 362880));
         double o =
@@ -96,25 +109,33 @@ VECTOR_BODY void logistics(const double *restrict z, double *restrict out, bool 
     }
 }
 
-/* Of all parts, in the same order whatever the vectors' size. */
-VECTOR_BODY double sum_up(double *restrict terms) {
-    for (size_t j = LANES; j < DISTRIBUTION_PARTS; j += LANES)
-        for (size_t k = 0; k < LANES; k++)
-            terms[k] += terms[j + k];
-    return terms[0] + terms[1] + (terms[2] + terms[3]);
+/* Adds in the same order whatever the size of vectors. */
+VECTOR_BODY double sum_up(const double *restrict terms) {
+    typedef double lanes
+        __attribute__((vector_size(LANES * sizeof(double)), aligned(8), may_alias));
+    const lanes *of = (const lanes *)terms;
+    lanes sum = of[0];
+    for (size_t n = 1; n < DISTRIBUTION_PARTS / LANES; n++)
+        sum += of[n];
+    return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
-VECTOR_BODY void mixture_into_body(const struct mixture *m, double x, double *sum) {
+/* M(x), which is kept: callers ask for one place several times. */
+VECTOR_BODY void mixture_at_body(struct mixture *m, double x, double *sum) {
     double z[DISTRIBUTION_PARTS], f[DISTRIBUTION_PARTS];
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        z[j] = (x - m->center[j]) / m->width[j];
-    logistics(z, f, false);
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        f[j] *= m->of->weight[j];
-    *sum = sum_up(f);
+    if (x != m->x) {
+        for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+            z[j] = (x - m->center[j]) / m->width[j];
+        logistics(z, f, false);
+        for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+            f[j] *= m->of->weight[j];
+        m->x = x;
+        m->f = sum_up(f);
+    }
+    *sum = m->f;
 }
 
-VECTOR_CLONES(mixture_into, (const struct mixture *m, double x, double *sum), (m, x, sum))
+VECTOR_CLONES(mixture_at, (struct mixture * m, double x, double *sum), (m, x, sum))
 
 /* M(x) and its first three derivatives. */
 VECTOR_BODY void mixture_slopes_body(const struct mixture *m, double x, double *sums) {
@@ -135,24 +156,18 @@ VECTOR_BODY void mixture_slopes_body(const struct mixture *m, double x, double *
 
 VECTOR_CLONES(mixture_slopes, (const struct mixture *m, double x, double *sums), (m, x, sums))
 
-static double mixture_at(struct mixture *m, double x) {
-    if (x != m->x)
-        mixture_into(m, m->x = x, &m->f);
-    return m->f;
-}
-
 /* ---- F ---- */
 
 /* M with lattice and bounds at x, or just below x. */
 static double middle(struct mixture *m, double x, bool below) {
     const struct distribution *d = m->of;
-    double at = x;
+    double at = x, f;
     if (d->lattice > 0) {
         double k = x / d->lattice, near = floor(k + 0.5);
         k = fabs(k - near) < 1e-3 ? near - below : floor(k);
         at = (k + 0.5) * d->lattice;
     }
-    double f = mixture_at(m, at);
+    mixture_at(m, at, &f);
     const struct distribution_value *least = &d->ends[0], *most = &d->ends[1];
     if (least->weight > 0 && (x < least->value || (below && x <= least->value)))
         f *= least->weight;
@@ -182,10 +197,10 @@ static double corrected(const struct distribution *d, double u) {
 /* ---- Quantiles ---- */
 
 /* The inverse of M near a place: x as a series in the distance of log odds, of which a logistic
-   distribution is a line. Levels rise, so that the bin of the last is where the next begins. */
+   distribution is a line. Levels rise: each begins in the bin and at the jump of the last. */
 struct inverse {
     double x, odds, series[3];
-    size_t bin;
+    size_t bin, jump;
 };
 
 static void invert(const struct mixture *m, double x, struct inverse *at) {
@@ -213,10 +228,7 @@ static double solve(const struct mixture *m, double u, struct inverse *at) {
         x = at->x + far * s[0] + (fabs(far) < 2 ? far * far * s[1] + rest : 0);
         if (fabs(far) <= NEAR && fabs(rest) <= 1e-8 * d->unit)
             break;
-        if (far > 0)
-            low = at->x;
-        else
-            high = at->x;
+        *(far > 0 ? &low : &high) = at->x;
         if (!(x > low && x < high) || (n > 20 && isfinite(high - low))) {
             x = isinf(low) ? high - reach : isinf(high) ? low + reach : low + (high - low) / 2;
             reach *= 2;
@@ -228,54 +240,50 @@ static double solve(const struct mixture *m, double u, struct inverse *at) {
     return d->lattice > 0 ? floor(x / d->lattice + 0.5) * d->lattice : x;
 }
 
-static double middle_quantile(const struct mixture *m, double u, struct inverse *at) {
-    const struct distribution_value *least = &m->of->ends[0], *most = &m->of->ends[1];
-    const double *at_least = m->at_end[0], *at_most = m->at_end[1];
-    if (least->weight > 0 && u < at_least[0])
-        return fmin(solve(m, u / least->weight, at), least->value);
-    if (least->weight > 0 && u <= at_least[1])
-        return least->value;
-    if (most->weight > 0 && u > at_most[1])
-        return fmax(solve(m, 1 - (1 - u) / most->weight, at), most->value);
-    if (most->weight > 0 && u >= at_most[0])
-        return most->value;
-    return solve(m, u, at);
+/* Adds a jump of B before the last, which is without end. */
+static void add_jump(struct mixture *m, double value, double weight) {
+    struct jump *jump = &m->jumps[m->jump_count++];
+    jump[1] = (struct jump){INFINITY, INFINITY, INFINITY, jump->before + weight};
+    jump->value = value;
+    jump->low = body(m, value, true);
+    jump->high = body(m, value, false);
+}
+
+/* All that quantiles need. Atoms are within the bounds. */
+static void expand_all(struct mixture *m, const struct distribution *d, struct inverse *at) {
+    expand(m, d);
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+        m->inverse[j] = 1 / m->width[j];
+    m->jump_count = 0;
+    m->jumps[0] = (struct jump){INFINITY, INFINITY, INFINITY, 0};
+    if (d->ends[0].weight > 0)
+        add_jump(m, d->ends[0].value, 0);
+    for (size_t n = 0; n < (size_t)d->atom_count; n++)
+        add_jump(m, d->atoms[n].value, d->atoms[n].weight);
+    if (d->ends[1].weight > 0)
+        add_jump(m, d->ends[1].value, 0);
+    at->bin = at->jump = 0;
+    invert(m, d->point, at);
 }
 
 static double quantile(const struct mixture *m, double level, struct inverse *at) {
     const struct distribution *d = m->of;
     const double *c = d->correction;
+    while (at->bin + 1 < DISTRIBUTION_BINS && c[at->bin + 1] <= level)
+        at->bin++;
     size_t b = at->bin;
-    while (b + 1 < DISTRIBUTION_BINS && c[b + 1] <= level)
-        b++;
-    at->bin = b;
     double u = edge(b) + (edge(b + 1) - edge(b)) * (level - c[b]) / (c[b + 1] - c[b]);
-    double below = 0, floor_value = -INFINITY, rest = 1 - d->share;
-    for (size_t n = 0; n < (size_t)d->atom_count; n++) {
-        const struct distribution_value *atom = &d->atoms[n];
-        if (u < rest * m->at_atom[n][0] + below)
-            return clip(middle_quantile(m, (u - below) / rest, at), floor_value, atom->value);
-        if (u <= rest * m->at_atom[n][1] + below + atom->weight)
-            return atom->value;
-        below += atom->weight;
-        floor_value = atom->value;
-    }
-    return fmax(middle_quantile(m, fmin((u - below) / rest, 1 - TINY), at), floor_value);
-}
-
-/* All that quantiles need. */
-static void expand_all(struct mixture *m, const struct distribution *d, struct inverse *at) {
-    expand(m, d);
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        m->inverse[j] = 1 / m->width[j];
-    at->bin = 0;
-    invert(m, d->point, at);
-    for (int side = 0; side < 2; side++)
-        for (size_t n = 0; n < 2; n++)
-            m->at_end[n][side] = d->ends[n].weight > 0 ? middle(m, d->ends[n].value, !side) : 0;
-    for (size_t n = 0; n < (size_t)d->atom_count; n++)
-        for (int side = 0; side < 2; side++)
-            m->at_atom[n][side] = middle(m, d->atoms[n].value, !side);
+    while (u > m->jumps[at->jump].high)
+        at->jump++;
+    const struct jump *jump = &m->jumps[at->jump];
+    if (u >= jump->low)
+        return jump->value;
+    u = fmin((u - jump->before) / (1 - d->share), 1 - TINY);
+    if (d->ends[0].weight > 0 && at->jump == 0)
+        u /= d->ends[0].weight;
+    if (d->ends[1].weight > 0 && at->jump == m->jump_count)
+        u = 1 - (1 - u) / d->ends[1].weight;
+    return clip(solve(m, u, at), at->jump > 0 ? jump[-1].value : -INFINITY, jump->value);
 }
 
 void distribution_quantiles(const struct distribution *issued, const double *levels, size_t count,
@@ -308,10 +316,10 @@ struct distribution_score distribution_score(const struct distribution *issued, 
     struct distribution_score score = {.crps = 0};
     double half = fmax(issued->lattice, 0.1 * issued->unit) / 2, mass[2];
     expand_all(&m, issued, &at);
-    for (size_t j = 0; j < DISTRIBUTION_CRPS_LEVELS; j++) {
-        double level = ((double)j + 0.5) / DISTRIBUTION_CRPS_LEVELS;
+    for (size_t j = 0; j < CRPS_LEVELS; j++) {
+        double level = ((double)j + 0.5) / CRPS_LEVELS;
         double off = truth - quantile(&m, level, &at);
-        score.crps += (off >= 0 ? level : level - 1) * off * 2 / DISTRIBUTION_CRPS_LEVELS;
+        score.crps += (off >= 0 ? level : level - 1) * off * 2 / CRPS_LEVELS;
     }
     for (int n = 0; n < 2; n++) { /* at a lattice both have the same M */
         score.pit[n] = corrected(issued, body(&m, truth, !n));
@@ -424,7 +432,7 @@ void distribution_learn(struct distribution_state *state, const struct distribut
     double rate = fmax(0.02, 1 / (s->share_count[repeats] + 4));
     s->share_count[repeats]++;
     s->share[repeats] =
-        clip(s->share[repeats] + rate * (1 - share - s->share[repeats]), 1e-4, 0.995);
+        clip(s->share[repeats] + rate * (1 - share - s->share[repeats]), 1e-4, SHARE_MOST);
     double target = log((error + 0.05 * issued->unit) / issued->unit);
     learn_scale(s, issued->feature, target);
     s->truths++;
@@ -508,7 +516,7 @@ static void issue_scales(const struct distribution_state *s, struct distribution
     f[6] = log((fabs(d->point) + 0.02 * s->size + 1e-300) / (1.02 * s->size + 1e-300));
     f[7] = d->hour >= 0 ? s->hour[(size_t)d->hour] : 0;
     for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++) {
-        f[i] = i ? clip(f[i], -4, 4) : 1;
+        f[i] = clip(f[i], -4, 4);
         guess += s->regression[i] * f[i];
     }
     guess *= fmin(s->truths / 30, 1);
@@ -524,29 +532,25 @@ static void insert(struct distribution *d, struct distribution_value atom) {
 
 static void issue_atoms(const struct distribution_state *s, struct distribution *d) {
     double total = 0, most = 0, near[DISTRIBUTION_ATOMS];
-    bool sticks = false;
     struct mixture m;
-    d->atom_count = 0;
+    expand(&m, d);
     for (size_t i = 0; i < DISTRIBUTION_TABLE; i++)
         total += s->table[i].weight > 0.03 ? s->table[i].weight : 0;
     for (size_t i = 0; i < DISTRIBUTION_TABLE; i++) {
         struct distribution_value atom = s->table[i];
-        if (!(atom.weight > 0.03))
-            continue;
-        bool newest = atom.value == s->last;
-        sticks |= newest;
-        insert(d, (struct distribution_value){atom.value, (1 - STICK) * atom.weight / total +
-                                                              (newest ? STICK : 0)});
+        bool again = atom.weight > 0.03, newest = atom.weight > 1e-6 && atom.value == s->last;
+        atom.weight = (again ? (1 - STICK) * atom.weight / total : 0) + (newest ? STICK : 0);
+        if (again || newest)
+            insert(d, atom);
     }
-    if (!sticks)
-        insert(d, (struct distribution_value){s->last, STICK});
     size_t count = (size_t)d->atom_count;
-    expand(&m, d);
     for (size_t n = 0; n < count; n++) {
-        double v = d->atoms[n].value;
-        near[n] = count > 1
-                      ? mixture_at(&m, v + d->unit / 4) - mixture_at(&m, v - d->unit / 4) + TINY
-                      : 1;
+        double v = d->atoms[n].value, low = 0, high = 1;
+        if (count > 1) {
+            mixture_at(&m, v - d->unit / 4, &low);
+            mixture_at(&m, v + d->unit / 4, &high);
+        }
+        near[n] = high - low + TINY;
         most = fmax(most, near[n]);
     }
     total = 0;
@@ -565,9 +569,7 @@ void distribution_issue(const struct distribution_state *state, double point, do
         return;
     d->issued = 1;
     d->point = point;
-    d->hour = isfinite(time) ? fmod(floor(time / 3600), 24) : -1;
-    if (isfinite(time) && d->hour < 0)
-        d->hour += 24;
+    d->hour = isfinite(time) ? fmod(fmod(floor(time / 3600), 24) + 24, 24) : -1;
     issue_scales(s, d, experts, count);
     memcpy(d->weight, s->weight, sizeof d->weight);
     for (size_t k = 0; k < DISTRIBUTION_LATTICES; k++)
@@ -591,36 +593,32 @@ void distribution_issue(const struct distribution_state *state, double point, do
 
 /* ---- Checkpoints ---- */
 
-static bool finite_numbers(const double *numbers, size_t size) {
+static bool within(const double *numbers, size_t size, double least, double most) {
+    bool valid = true;
     for (size_t n = 0; n < size / sizeof *numbers; n++)
-        if (!isfinite(numbers[n]))
-            return false;
-    return true;
+        valid = valid && numbers[n] >= least && numbers[n] <= most;
+    return valid;
 }
 
 bool distribution_state_valid(const struct distribution_state *state) {
     const struct distribution_state *s = state;
-    bool valid = finite_numbers(&s->begun, sizeof *s) && s->truths >= 0 && s->values >= 0 &&
-                 s->size >= 0 && s->mass >= 0 && (s->begun == 1 || s->values == 0);
-    for (size_t k = 0; k < DISTRIBUTION_RATES; k++)
-        valid = valid && s->scale[k] >= 0;
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        valid = valid && s->weight[j] >= 0 && s->weight[j] <= 1 && (!s->begun || s->weight[j] > 0);
-    for (size_t n = 0; n < 2; n++)
-        valid = valid && s->share[n] >= 0 && s->share[n] < 1 && s->share_count[n] >= 0;
-    for (size_t b = 0; b < DISTRIBUTION_BINS; b++)
-        valid = valid && s->histogram[b] >= 0;
-    return valid;
+    return within(&s->begun, sizeof *s, -DBL_MAX, DBL_MAX) && s->truths >= 0 && s->values >= 0 &&
+           s->size >= 0 && s->mass >= 0 && (s->begun == 1 || s->values == 0) &&
+           within(s->scale, sizeof s->scale, 0, DBL_MAX) &&
+           within(s->weight, sizeof s->weight, s->begun > 0 ? DBL_MIN : 0, 1) &&
+           within(s->share, sizeof s->share, 0, SHARE_MOST) &&
+           within(s->share_count, sizeof s->share_count, 0, DBL_MAX) &&
+           within(s->histogram, sizeof s->histogram, 0, DBL_MAX);
 }
 
 bool distribution_valid(const struct distribution *issued) {
     const struct distribution *d = issued;
-    bool valid = finite_numbers(&d->issued, sizeof *d) && d->atom_count >= 0 &&
+    bool valid = within(&d->issued, sizeof *d, -DBL_MAX, DBL_MAX) && d->atom_count >= 0 &&
                  d->atom_count <= DISTRIBUTION_ATOMS && d->atom_count == floor(d->atom_count) &&
-                 d->hour >= -1 && d->hour < DISTRIBUTION_HOURS && d->hour == floor(d->hour);
-    for (size_t k = 0; k < DISTRIBUTION_SCALES; k++)
-        valid = valid && (d->issued == 0 || d->scale[k] > 0);
+                 d->hour >= -1 && d->hour < DISTRIBUTION_HOURS && d->hour == floor(d->hour) &&
+                 d->lattice >= 0 && d->share >= 0 && d->share <= SHARE_MOST &&
+                 (d->issued == 0 || within(d->scale, sizeof d->scale, DBL_MIN, DBL_MAX));
     for (size_t b = 0; b < DISTRIBUTION_BINS; b++)
         valid = valid && (d->issued == 0 || d->correction[b + 1] > d->correction[b]);
-    return valid && d->lattice >= 0 && d->share >= 0 && d->share < 1;
+    return valid;
 }

@@ -26,7 +26,6 @@ enum {
     DISTRIBUTION_ATOMS = DISTRIBUTION_TABLE + 1,
     DISTRIBUTION_LATTICES = 14, /* 1e-6 to 1e7 */
     DISTRIBUTION_BINS = 34,
-    DISTRIBUTION_CRPS_LEVELS = 20, /* CRPS is twice the mean pinball loss at so many even levels */
 };
 
 /* A value with its weight, count or share. */
