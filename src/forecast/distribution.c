@@ -78,9 +78,8 @@ static void expand(struct mixture *m, const struct distribution *d) {
     }
 }
 
-/* 1 / (1 + exp(-z)) of all parts. A series for exp has the same bits with every instruction set,
-   and fills vectors; a rough one has an error of 1e-11. Processors overlap the rounds of short
-   loops. */
+/* Writes 1 / (1 + exp(-z)) of all parts. The series for exp has the same bits on every processor,
+   unlike the C library; a rough one has an error of 1e-11. Short loops overlap their rounds. */
 VECTOR_BODY void logistics(const double *restrict z, double *restrict out, bool rough) {
     double k[DISTRIBUTION_PARTS], rest[DISTRIBUTION_PARTS], sum[DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
@@ -120,7 +119,7 @@ VECTOR_BODY double sum_up(const double *restrict terms) {
     return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
-/* M(x), which is kept: callers ask for one place several times. */
+/* M(x), which is kept: callers need it at one place several times. */
 VECTOR_BODY void mixture_at_body(struct mixture *m, double x, double *sum) {
     double z[DISTRIBUTION_PARTS], f[DISTRIBUTION_PARTS];
     if (x != m->x) {
@@ -196,8 +195,8 @@ static double corrected(const struct distribution *d, double u) {
 
 /* ---- Quantiles ---- */
 
-/* The inverse of M near a place: x as a series in the distance of log odds, of which a logistic
-   distribution is a line. Levels rise: each begins in the bin and at the jump of the last. */
+/* The inverse of M near a place: x as a series in log odds, in which a logistic distribution is a
+   line. Levels rise: each begins in the bin and at the jump of the last one. */
 struct inverse {
     double x, odds, series[3];
     size_t bin, jump;
@@ -216,7 +215,7 @@ static void invert(const struct mixture *m, double x, struct inverse *at) {
     at->series[2] = first * (3 * second * second - third) / 6;
 }
 
-/* x with M(x) = u, within a bracket, from the place of the last solution. */
+/* Returns x with M(x) = u, on the lattice. Where the series fails it halves a bracket. */
 static double solve(const struct mixture *m, double u, struct inverse *at) {
     const struct distribution *d = m->of;
     double low = -INFINITY, high = INFINITY, reach = 4 * d->unit, x = at->x;
@@ -240,7 +239,7 @@ static double solve(const struct mixture *m, double u, struct inverse *at) {
     return d->lattice > 0 ? floor(x / d->lattice + 0.5) * d->lattice : x;
 }
 
-/* Adds a jump of B before the last, which is without end. */
+/* Adds a jump of B before the one at infinity. */
 static void add_jump(struct mixture *m, double value, double weight) {
     struct jump *jump = &m->jumps[m->jump_count++];
     jump[1] = (struct jump){INFINITY, INFINITY, INFINITY, jump->before + weight};
@@ -249,7 +248,7 @@ static void add_jump(struct mixture *m, double value, double weight) {
     jump->high = body(m, value, false);
 }
 
-/* All that quantiles need. Atoms are within the bounds. */
+/* Prepares quantiles. Atoms are sorted and within the bounds. */
 static void expand_all(struct mixture *m, const struct distribution *d, struct inverse *at) {
     expand(m, d);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
