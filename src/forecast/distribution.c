@@ -16,7 +16,7 @@
 #define RIDGE 30.0
 #define TINY 1e-12
 #define SHARE_MOST 0.995 /* of atoms */
-#define NEAR 5e-3        /* in log odds */
+#define NEAR 2e-3        /* in log odds */
 
 enum {
     SLOW = 3,
@@ -79,8 +79,8 @@ static void expand(struct mixture *m, const struct distribution *d) {
 }
 
 /* Writes 1 / (1 + exp(-z)) of all parts. The series for exp has the same bits on every processor,
-   unlike the C library; a rough one has an error of 1e-11. Short loops overlap their rounds. */
-VECTOR_BODY void logistics(const double *restrict z, double *restrict out, bool rough) {
+   unlike the C library. The rounds of short loops overlap. */
+VECTOR_BODY void logistics(const double *restrict z, double *restrict out) {
     double k[DISTRIBUTION_PARTS], rest[DISTRIBUTION_PARTS], sum[DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double x = -fabs(z[j]);
@@ -95,7 +95,7 @@ VECTOR_BODY void logistics(const double *restrict z, double *restrict out, bool 
         double q = 1. / 720 + r * (1. / 5040) + r2 * (1. / 40320 + r * (1. / 362880));
         double o =
             1. / 3628800 + r * (1. / 39916800) + r2 * (1. / 479001600 + r * (1. / 6227020800));
-        sum[j] = r + r2 * (p + r4 * (rough ? q : q + r4 * o));
+        sum[j] = r + r2 * (p + r4 * (q + r4 * o));
     }
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         uint64_t bits;
@@ -125,7 +125,7 @@ VECTOR_BODY void mixture_at_body(struct mixture *m, double x, double *sum) {
     if (x != m->x) {
         for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
             z[j] = (x - m->center[j]) / m->width[j];
-        logistics(z, f, false);
+        logistics(z, f);
         for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
             f[j] *= m->of->weight[j];
         m->x = x;
@@ -141,7 +141,7 @@ VECTOR_BODY void mixture_slopes_body(const struct mixture *m, double x, double *
     double z[DISTRIBUTION_PARTS], at[DISTRIBUTION_PARTS], terms[4][DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
         z[j] = (x - m->center[j]) * m->inverse[j];
-    logistics(z, at, true);
+    logistics(z, at);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double f = at[j], v = f * (1 - f), inverse = m->inverse[j], w = m->of->weight[j];
         terms[0][j] = w * f;
@@ -225,7 +225,7 @@ static double solve(const struct mixture *m, double u, struct inverse *at) {
         double far = odds - at->odds, *s = at->series;
         double rest = far * far * far * s[2];
         x = at->x + far * s[0] + (fabs(far) < 2 ? far * far * s[1] + rest : 0);
-        if (fabs(far) <= NEAR && fabs(rest) <= 1e-8 * d->unit)
+        if (fabs(far) <= NEAR && fabs(rest) <= 1e-11 * d->unit)
             break;
         *(far > 0 ? &low : &high) = at->x;
         if (!(x > low && x < high) || (n > 20 && isfinite(high - low))) {
@@ -356,8 +356,8 @@ VECTOR_BODY void masses_body(const struct mixture *m, double y, double *restrict
         from[j] = least || most ? -INFINITY : above ? -high : low;
         to[j] = above ? -low : high;
     }
-    logistics(from, at[0], false);
-    logistics(to, at[1], false);
+    logistics(from, at[0]);
+    logistics(to, at[1]);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double part = at[1][j] - at[0][j];
         mass[j] = (part > TINY ? part : TINY) + TINY;
