@@ -21,6 +21,7 @@
 enum {
     SLOW = 3,
     SHAPES = 4,
+    ASIDE = DISTRIBUTION_PARTS - SHAPES,
     BEFORE_CAP = 31,
     HALF = 17,
     SOLVE_MOST = 200,
@@ -68,44 +69,46 @@ static void expand(struct mixture *m, const struct distribution *d) {
     double last = d->scale[DISTRIBUTION_SCALES - 1];
     m->of = d;
     m->x = NAN;
-    for (size_t j = 0; j < DISTRIBUTION_PARTS - SHAPES; j++) {
+    for (size_t j = 0; j < ASIDE; j++) {
         m->center[j] = d->point;
         m->width[j] = d->scale[j / SHAPES] * shapes[j % SHAPES] / mean;
     }
     for (size_t n = 0; n < SHAPES; n++) {
-        m->center[DISTRIBUTION_PARTS - SHAPES + n] = d->point + aside[n][0] * last;
-        m->width[DISTRIBUTION_PARTS - SHAPES + n] = aside[n][1] * last / mean;
+        m->center[ASIDE + n] = d->point + aside[n][0] * last;
+        m->width[ASIDE + n] = aside[n][1] * last / mean;
     }
 }
 
-/* Writes 1 / (1 + exp(-z)) of all parts. The series for exp has the same bits on every processor,
-   unlike the C library. The rounds of short loops overlap. */
-VECTOR_BODY void logistics(const double *restrict z, double *restrict out) {
-    double k[DISTRIBUTION_PARTS], rest[DISTRIBUTION_PARTS], sum[DISTRIBUTION_PARTS];
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
+/* Writes exp(-|z|). The series has the same bits on every processor, unlike the C library. */
+VECTOR_BODY void exponentials(const double *restrict z, double *restrict out, size_t count) {
+    double k[DISTRIBUTION_PARTS], rest[DISTRIBUTION_PARTS];
+    for (size_t j = 0; j < count; j++) {
         double x = -fabs(z[j]);
         x = x > -700 ? x : -700;
         k[j] = x * M_LOG2E + 0x1.8p52; /* a whole number in the lowest bits */
         double whole = k[j] - 0x1.8p52;
         rest[j] = x - whole * 0x1.62e42feep-1 - whole * 0x1.a39ef35793c76p-33;
     }
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
-        double r = rest[j], r2 = r * r, r4 = r2 * r2;
+    for (size_t j = 0; j < count; j++) {
+        double r = rest[j], r2 = r * r, r4 = r2 * r2, power;
         double p = 1. / 2 + r * (1. / 6) + r2 * (1. / 24 + r * (1. / 120));
         double q = 1. / 720 + r * (1. / 5040) + r2 * (1. / 40320 + r * (1. / 362880));
         double o =
             1. / 3628800 + r * (1. / 39916800) + r2 * (1. / 479001600 + r * (1. / 6227020800));
-        sum[j] = r + r2 * (p + r4 * (q + r4 * o));
-    }
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         uint64_t bits;
-        double power;
         memcpy(&bits, &k[j], sizeof bits);
         bits = (bits + 1023) << 52;
         memcpy(&power, &bits, sizeof power);
-        double e = power + power * sum[j];
-        out[j] = (z[j] >= 0 ? 1 : e) / (1 + e);
+        out[j] = power + power * (r + r2 * (p + r4 * (q + r4 * o)));
     }
+}
+
+/* Writes 1 / (1 + exp(-z)) of all parts. */
+VECTOR_BODY void logistics(const double *restrict z, double *restrict out) {
+    double e[DISTRIBUTION_PARTS];
+    exponentials(z, e, DISTRIBUTION_PARTS);
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+        out[j] = (z[j] >= 0 ? 1 : e[j]) / (1 + e[j]);
 }
 
 /* Adds in the same order whatever the size of vectors. */
@@ -136,14 +139,27 @@ VECTOR_BODY void mixture_at_body(struct mixture *m, double x, double *sum) {
 
 VECTOR_CLONES(mixture_at, (struct mixture * m, double x, double *sum), (m, x, sum))
 
-/* M(x) and its first three derivatives. */
+/* M(x) and its first three derivatives. The four shapes of a scale are powers of one root. */
 VECTOR_BODY void mixture_slopes_body(const struct mixture *m, double x, double *sums) {
-    double z[DISTRIBUTION_PARTS], at[DISTRIBUTION_PARTS], terms[4][DISTRIBUTION_PARTS];
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        z[j] = (x - m->center[j]) * m->inverse[j];
-    logistics(z, at);
+    double z[DISTRIBUTION_SCALES + SHAPES], roots[DISTRIBUTION_SCALES + SHAPES];
+    double e[DISTRIBUTION_PARTS], terms[4][DISTRIBUTION_PARTS];
+    for (size_t n = 0; n < DISTRIBUTION_SCALES; n++)
+        z[n] = (x - m->of->point) * m->inverse[n * SHAPES + 1] * (1. / 40);
+    for (size_t n = 0; n < SHAPES; n++)
+        z[DISTRIBUTION_SCALES + n] = (x - m->center[ASIDE + n]) * m->inverse[ASIDE + n];
+    exponentials(z, roots, DISTRIBUTION_SCALES + SHAPES);
+    for (size_t n = 0; n < DISTRIBUTION_SCALES; n++) {
+        double e1 = roots[n], e4 = e1 * e1 * (e1 * e1), e8 = e4 * e4, e16 = e8 * e8;
+        double *of = e + n * SHAPES;
+        of[0] = e16 * e16 * (e16 * e16) * (e16 * e16 * e4); /* 100 = 40 / 0.4 */
+        of[1] = e16 * e16 * e8;
+        of[2] = e16;
+        of[3] = e4 * e1;
+    }
+    memcpy(e + ASIDE, roots + DISTRIBUTION_SCALES, SHAPES * sizeof *e);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
-        double f = at[j], v = f * (1 - f), inverse = m->inverse[j], w = m->of->weight[j];
+        double f = (x >= m->center[j] ? 1 : e[j]) / (1 + e[j]), v = f * (1 - f);
+        double inverse = m->inverse[j], w = m->of->weight[j];
         terms[0][j] = w * f;
         terms[1][j] = w * v * inverse;
         terms[2][j] = terms[1][j] * inverse * (1 - 2 * f);
@@ -334,7 +350,7 @@ struct distribution_score distribution_score(const struct distribution *issued, 
 static void begin(struct distribution_state *s) {
     double sum = DISTRIBUTION_SCALES + SHAPES * 0.25;
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        s->weight[j] = (j < DISTRIBUTION_PARTS - SHAPES ? first_weights[j % SHAPES] : 0.25) / sum;
+        s->weight[j] = (j < ASIDE ? first_weights[j % SHAPES] : 0.25) / sum;
     for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++)
         s->covariance[i][i] = 1 / RIDGE;
     s->share[0] = s->share[1] = 0.05;
