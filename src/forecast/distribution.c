@@ -18,16 +18,8 @@
 #define SHARE_MOST 0.995 /* of atoms */
 #define NEAR 2e-3        /* in log odds */
 
-enum {
-    SLOW = 3,
-    SHAPES = 4,
-    ASIDE = DISTRIBUTION_PARTS - SHAPES,
-    BEFORE_CAP = 31,
-    HALF = 17,
-    SOLVE_MOST = 200,
-    LANES = 4,
-    CRPS_LEVELS = 20
-};
+enum { SLOW = 3, SHAPES = 4, ASIDE = DISTRIBUTION_PARTS - SHAPES, BEFORE_CAP = 31 };
+enum { HALF = 17, SOLVE_MOST = 200, LANES = 4, CRPS_LEVELS = 20 };
 
 static const double rates[DISTRIBUTION_RATES] = {0.3, 0.1, 0.03, 0.01, 0.003};
 static const double shapes[SHAPES] = {0.4, 1.0, 2.5, 8.0};
@@ -301,14 +293,14 @@ static double quantile(const struct mixture *m, double level, struct inverse *at
     return clip(solve(m, u, at), at->jump > 0 ? jump[-1].value : -INFINITY, jump->value);
 }
 
-void distribution_quantiles(const struct distribution *issued, const double *levels, size_t count,
+void distribution_quantiles(const struct distribution *d, const double *levels, size_t count,
                             double *values) {
     struct mixture m;
     struct inverse at;
-    if (issued->issued > 0)
-        expand_all(&m, issued, &at);
+    if (d->issued > 0)
+        expand_all(&m, d, &at);
     for (size_t n = 0; n < count; n++)
-        values[n] = issued->issued > 0 ? quantile(&m, levels[n], &at) : NAN;
+        values[n] = d->issued > 0 ? quantile(&m, levels[n], &at) : NAN;
 }
 
 /* ---- Scores ---- */
@@ -325,20 +317,20 @@ static double normal(double level) {
     return copysign(fmin(z, 8), level - 0.5);
 }
 
-struct distribution_score distribution_score(const struct distribution *issued, double truth) {
+struct distribution_score distribution_score(const struct distribution *d, double truth) {
     struct mixture m;
     struct inverse at;
     struct distribution_score score = {.crps = 0};
-    double half = fmax(issued->lattice, 0.1 * issued->unit) / 2, mass[2];
-    expand_all(&m, issued, &at);
+    double half = fmax(d->lattice, 0.1 * d->unit) / 2, mass[2];
+    expand_all(&m, d, &at);
     for (size_t j = 0; j < CRPS_LEVELS; j++) {
         double level = ((double)j + 0.5) / CRPS_LEVELS;
         double off = truth - quantile(&m, level, &at);
         score.crps += (off >= 0 ? level : level - 1) * off * 2 / CRPS_LEVELS;
     }
     for (int n = 0; n < 2; n++) { /* at a lattice both have the same M */
-        score.pit[n] = corrected(issued, body(&m, truth, !n));
-        mass[n] = corrected(issued, body(&m, n ? truth + half : truth - half, !n));
+        score.pit[n] = corrected(d, body(&m, truth, !n));
+        mass[n] = corrected(d, body(&m, n ? truth + half : truth - half, !n));
     }
     score.z = normal((score.pit[0] + score.pit[1]) / 2);
     score.log_score = -log(fmax(mass[1] - mass[0], TINY) / (2 * half));
@@ -436,35 +428,32 @@ static void learn_correction(struct distribution_state *s, double low, double hi
     }
 }
 
-void distribution_learn(struct distribution_state *state, const struct distribution *issued,
-                        double truth) {
-    struct distribution_state *s = state;
+void distribution_learn(struct distribution_state *s, const struct distribution *d, double truth) {
     struct mixture m;
-    expand(&m, issued);
+    expand(&m, d);
     double low = body(&m, truth, true), high = body(&m, truth, false);
-    double share = learn_weights(s, &m, truth), error = fabs(truth - issued->point);
-    size_t repeats = issued->repeats > 0;
+    double share = learn_weights(s, &m, truth), error = fabs(truth - d->point);
+    size_t repeats = d->repeats > 0;
     double rate = fmax(0.02, 1 / (s->share_count[repeats] + 4));
     s->share_count[repeats]++;
     s->share[repeats] =
         clip(s->share[repeats] + rate * (1 - share - s->share[repeats]), 1e-4, SHARE_MOST);
-    double target = log((error + 0.05 * issued->unit) / issued->unit);
-    learn_scale(s, issued->feature, target);
+    double target = log((error + 0.05 * d->unit) / d->unit);
+    learn_scale(s, d->feature, target);
     s->truths++;
-    double near =
-        s->truths > BEFORE_CAP ? fmin(error, FAR * fmax(issued->unit, issued->fast)) : error;
+    double near = s->truths > BEFORE_CAP ? fmin(error, FAR * fmax(d->unit, d->fast)) : error;
     for (size_t k = 0; k < DISTRIBUTION_RATES; k++)
         s->scale[k] += fmax(rates[k], 1 / s->truths) * (near - s->scale[k]);
-    if (issued->hour >= 0) {
-        size_t hour = (size_t)issued->hour;
+    if (d->hour >= 0) {
+        size_t hour = (size_t)d->hour;
         s->hour_count[hour]++;
         s->hour[hour] += fmax(0.03, 1 / (s->hour_count[hour] + 5)) * (target - s->hour[hour]);
     }
     learn_correction(s, low, high);
 }
 
-void distribution_miss(struct distribution_state *state) {
-    state->change = 0;
+void distribution_miss(struct distribution_state *s) {
+    s->change = 0;
 }
 
 static void see_repeats(struct distribution_state *s, double y) {
@@ -489,8 +478,7 @@ static void see_lattice(struct distribution_state *s, double y) {
     }
 }
 
-void distribution_see(struct distribution_state *state, double value) {
-    struct distribution_state *s = state;
+void distribution_see(struct distribution_state *s, double value) {
     if (s->begun == 0)
         begin(s);
     bool first = s->values == 0;
@@ -575,10 +563,8 @@ static void issue_atoms(const struct distribution_state *s, struct distribution 
         d->atoms[n].weight *= d->share / total;
 }
 
-void distribution_issue(const struct distribution_state *state, double point, double time,
-                        const double *experts, size_t count, struct distribution *issued) {
-    const struct distribution_state *s = state;
-    struct distribution *d = issued;
+void distribution_issue(const struct distribution_state *s, double point, double time,
+                        const double *experts, size_t count, struct distribution *d) {
     *d = (struct distribution){0};
     if (s->values < 2 || !isfinite(point))
         return;
@@ -615,8 +601,7 @@ static bool within(const double *numbers, size_t size, double least, double most
     return valid;
 }
 
-bool distribution_state_valid(const struct distribution_state *state) {
-    const struct distribution_state *s = state;
+bool distribution_state_valid(const struct distribution_state *s) {
     return within(&s->begun, sizeof *s, -DBL_MAX, DBL_MAX) && s->truths >= 0 && s->values >= 0 &&
            s->size >= 0 && s->mass >= 0 && (s->begun == 1 || s->values == 0) &&
            within(s->scale, sizeof s->scale, 0, DBL_MAX) &&
@@ -626,8 +611,7 @@ bool distribution_state_valid(const struct distribution_state *state) {
            within(s->histogram, sizeof s->histogram, 0, DBL_MAX);
 }
 
-bool distribution_valid(const struct distribution *issued) {
-    const struct distribution *d = issued;
+bool distribution_valid(const struct distribution *d) {
     bool valid = within(&d->issued, sizeof *d, -DBL_MAX, DBL_MAX) && d->atom_count >= 0 &&
                  d->atom_count <= DISTRIBUTION_ATOMS && d->atom_count == floor(d->atom_count) &&
                  d->hour >= -1 && d->hour < DISTRIBUTION_HOURS && d->hour == floor(d->hour) &&
