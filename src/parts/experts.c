@@ -69,7 +69,7 @@ static int experts_open(void **self, struct part_host *host, struct error *error
     e->host = host;
     e->output = &host->model->architecture.output;
     e->set = config->experts;
-    e->columns = host->model->x_size;
+    e->columns = host->model->target_size;
     e->horizons = host->model->horizons;
     e->count = experts_count(e->set) + host->member_count;
     host->forecasts = e->count;
@@ -82,8 +82,8 @@ static int experts_open(void **self, struct part_host *host, struct error *error
     e->targets = calloc(e->columns, sizeof *e->targets);
     if (!e->table || !e->targets || !host->errors.experts)
         return error_no_memory(error);
-    return forecaster_open(&e->forecaster, e->columns, e->set, ahead, e->horizons, host->slots,
-                           error) ||
+    return forecaster_open(&e->forecaster, e->columns, host->model->known, e->set, ahead,
+                           e->horizons, host->slots, error) ||
                    mixture_open(&e->mixture, e->columns, e->count, config->combined, ahead,
                                 e->horizons, host->slots, error)
                ? -1
@@ -152,12 +152,12 @@ static bool fill_target(const struct member *member, const double *of_y, const d
     return observed;
 }
 
-/* Computes z and u; v of all horizons; and, if targets are relative to it, the forecasts of
-   ar12. */
+/* Computes z and u; v of all horizons; if targets are relative to it, the forecasts of ar12; and
+   known values. */
 static void fill_features(struct member *member, const struct forecast_step *step) {
     const struct model *model = member->model;
     union value *input = member->plan.inputs + member->plan.steps * model->features;
-    size_t columns = model->architecture.input.size, horizons = model->horizons;
+    size_t columns = model->target_size, horizons = model->horizons;
     bool base = model->architecture.output.relative == RELATIVE_AR12;
     union value *v = input + 2 * columns, *ar12 = v + horizons * columns;
     for (size_t k = 0; k < columns; k++) {
@@ -170,6 +170,8 @@ static void fill_features(struct member *member, const struct forecast_step *ste
         for (size_t k = 0; base && k < columns; k++, ar12++)
             ar12->real = (float)forecast_clip(step->of[h].ar12[k], FORECAST_FEATURE_MOST);
     }
+    for (size_t n = 0; n < model->known * (horizons + 1); n++)
+        ar12[n].real = (float)step->known[n];
 }
 
 /* Scores the predictions of the open steps with this x, horizon by horizon. */

@@ -71,7 +71,7 @@ static int open_truths(struct truths *t, struct error *error) {
         .columns = numbers ? model->target_size : 0,
         .keeps = numbers,
         .targets = model->target_size,
-        .experts = t->host->forecasts * model->x_size,
+        .experts = t->host->forecasts * model->target_size,
         .pair_notes = distributions_pair_notes(t->host),
         .step_notes = distributions_step_notes(t->host),
         .steps = steps,

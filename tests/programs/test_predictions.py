@@ -478,6 +478,21 @@ def distributions_are_calibrated():
     assert abs(status["crps"]["mean"] - 0.4) < 0.04 and abs(status["crps"]["skill"] - 0.5) < 0.05, status["crps"]
 
 
+def calibration_is_a_sentence():
+    """After a change of the stream that is not learned, the sentence names the fault."""
+    random = np.random.default_rng(4)
+    x = random.normal(0, 3, 500)
+    for later, verdict in ((x, "calibrated"), (x * 2, "too narrow"), (x / 3, "too wide"), (x + 2, "shifted down"),
+                           (x - 30, "shifted up")):
+        later = random.permutation(later)
+        rows = [row(n + 1, value.astype("<f4").tobytes(), flags=2 * (n >= len(x)))
+                for n, value in enumerate(np.concatenate([x, later]))]
+        _, status = played(FORECAST.replace("size: 2", "size: 1"), rows, every=len(rows))
+        assert status["calibration"].startswith(verdict), (verdict, status["calibration"], status["pit"])
+    _, status = played(FORECAST.replace("size: 2", "size: 1"), rows[:20], every=20)
+    assert status["calibration"] is None, status
+
+
 def distributions_of(directory):
     """The state of distributions in the checkpoint."""
     blob = (pathlib.Path(directory) / "state/checkpoint.safetensors").read_bytes()
@@ -528,6 +543,6 @@ for test in (stand_beside_the_next_x, stand_beside_a_given_target,
              streams_have_intervals_of_their_own, a_kill_changes_nothing, whoever_listens, a_missing_time_is_null,
              only_where_they_may_be_asked_for,
              intervals_hold_nine_in_ten, distributions_have_scores, distributions_are_calibrated,
-             distributions_change_nothing_else):
+             calibration_is_a_sentence, distributions_change_nothing_else):
     test()
     print("ok", test.__name__)

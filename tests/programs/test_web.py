@@ -212,7 +212,8 @@ def test_forecasts(directory):
         assert last["low"] == [1197, 1198] and last["high"] == [1199, 1200] and last["baseline"] == [1197, 1198]
         assert last["next"] == {"example": 1202, "data_time": START + 1259, "prediction": 1199, "low": 1198,
                                 # the time of the data is 60 s after that of the prediction
-                                "high": 1200}
+                                "high": 1200, "quantiles": []}
+        assert last["levels"] == [] and last["quantiles"] == []
         assert web.get("api/forecasts?stream=a&column=0&points=2&around=700")["next"] is None
         assert web.get("api/forecasts?stream=far&ahead=6")["next"] is None  # the horizon is unknown
         other = web.get("api/forecasts?stream=a&column=1")
@@ -239,7 +240,8 @@ def test_forecasts(directory):
         daemon.send("prediction", {"stream": "late", "example": 8003, "data_time": START + 3, "prediction": [3.5],
                                    "interval": [None]})
         open_one = web.until("api/forecasts?stream=late", lambda answer: answer["next"])["next"]
-        assert open_one == {"example": 8003, "data_time": START + 3, "prediction": 3.5, "low": None, "high": None}
+        assert open_one == {"example": 8003, "data_time": START + 3, "prediction": 3.5, "low": None, "high": None,
+                            "quantiles": []}
         daemon.send("prediction", {"stream": "late", "example": 8004, "scored": {
             "example": 8003, "data_time": START + 3, "prediction": [3.5], "target": [4]}})
         closed = web.until("api/forecasts?stream=late", lambda answer: answer["next"] is None)
@@ -360,6 +362,26 @@ def test_history_survives(directory):
     with Web(directory, daemon.endpoint) as web:
         assert web.get("api/series?run=1")["columns"]["mean"]["mean"] == [1.0 + i for i in range(30)]
         assert web.get("api/daemons")["daemons"][0]["presence"] == "expected"
+        assert web.end() == 0
+
+
+def test_quantiles(directory):
+    """A list of the steps for each level, of the newest levels."""
+    daemon = Daemon(directory)
+    with Web(directory, daemon.endpoint) as web:
+        daemon.await_subscriber()
+        daemon.status(predictions=True)
+        daemon.await_predictions()
+        daemon.predict([1.0], [1.5], fan={0.5: 0})
+        for n in range(3):
+            daemon.predict([n, 10 + n], [n, 11], fan={0.05: -2, 0.5: 0.5, 0.95: 4})
+        daemon.send("prediction", {"stream": "a", "example": 4, "prediction": [5.0, 5.0], "levels": [0.05, 0.5, 0.95],
+                                   "quantiles": [None, [4, 5, 6]], "interval": [None, [4, 6]]})
+        found = web.until("api/forecasts?stream=a&column=1", lambda answer: answer.get("example") == [2, 3, 4])
+        assert found["levels"] == [0.05, 0.5, 0.95], found
+        assert found["quantiles"] == [[8, 9, 10], [10.5, 11.5, 12.5], [14, 15, 16]], found
+        assert found["next"]["quantiles"] == [4, 5, 6], found
+        assert web.get("api/forecasts?stream=a&column=0")["next"]["quantiles"] == [None] * 3
         assert web.end() == 0
 
 
@@ -767,7 +789,7 @@ def test_bad_clients(directory):
         assert web.end() == 0
 
 
-run_tests([test_page, test_options, test_api, test_forecasts, test_older_steps,
+run_tests([test_page, test_options, test_api, test_forecasts, test_quantiles, test_older_steps,
            test_metrics_have_checkers,
            test_too_many_predictions, test_live,
            test_daemon_is_killed_and_restarts, test_history_survives, test_all_is_rejected, test_metrics,

@@ -302,7 +302,7 @@ struct inserting {
 /* The quantiles by level as JSON, {"q0.05":1.5}, which the caller frees; NULL = none. */
 static char *quantiles_text(const struct truth_row *row) {
     enum { DIGITS = 9 };
-    json_t *quantiles = row->quantiles ? json_object() : NULL;
+    json_t *quantiles = json_array_size(row->quantiles) ? json_object() : NULL;
     for (size_t n = 0; n < json_array_size(row->quantiles); n++) {
         char name[TRUTH_LEVEL_SIZE];
         json_object_set_new(quantiles, truth_level(row->levels, n, name),
