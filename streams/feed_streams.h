@@ -31,8 +31,7 @@ struct held_stream {
     char *sequence; /* name of the held row's sequence; NULL before the first row */
     /* A table that is read ahead: for each row its key, ascending, and its values. `place`: the row
        of the table with the key of the newest row; `used`: rows up to the last one with an x. */
-    double *keys;
-    float *later;
+    double *later;
     size_t rows, capacity, used, place;
 };
 

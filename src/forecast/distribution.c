@@ -16,17 +16,10 @@
 #define RIDGE 30.0
 #define TINY 1e-12
 #define SHARE_MOST 0.995 /* of atoms */
-#define NEAR 5e-3        /* in log odds */
+#define NEAR 2e-3        /* in log odds */
 
-enum {
-    SLOW = 3,
-    SHAPES = 4,
-    BEFORE_CAP = 31,
-    HALF = 17,
-    SOLVE_MOST = 200,
-    LANES = 4,
-    CRPS_LEVELS = 20
-};
+enum { SLOW = 3, SHAPES = 4, ASIDE = DISTRIBUTION_PARTS - SHAPES, BEFORE_CAP = 31 };
+enum { HALF = 17, SOLVE_MOST = 200, LANES = 4, CRPS_LEVELS = 20 };
 
 static const double rates[DISTRIBUTION_RATES] = {0.3, 0.1, 0.03, 0.01, 0.003};
 static const double shapes[SHAPES] = {0.4, 1.0, 2.5, 8.0};
@@ -68,45 +61,46 @@ static void expand(struct mixture *m, const struct distribution *d) {
     double last = d->scale[DISTRIBUTION_SCALES - 1];
     m->of = d;
     m->x = NAN;
-    for (size_t j = 0; j < DISTRIBUTION_PARTS - SHAPES; j++) {
+    for (size_t j = 0; j < ASIDE; j++) {
         m->center[j] = d->point;
         m->width[j] = d->scale[j / SHAPES] * shapes[j % SHAPES] / mean;
     }
     for (size_t n = 0; n < SHAPES; n++) {
-        m->center[DISTRIBUTION_PARTS - SHAPES + n] = d->point + aside[n][0] * last;
-        m->width[DISTRIBUTION_PARTS - SHAPES + n] = aside[n][1] * last / mean;
+        m->center[ASIDE + n] = d->point + aside[n][0] * last;
+        m->width[ASIDE + n] = aside[n][1] * last / mean;
     }
 }
 
-/* 1 / (1 + exp(-z)) of all parts. A series for exp has the same bits with every instruction set,
-   and fills vectors; a rough one has an error of 1e-11. Processors overlap the rounds of short
-   loops. */
-VECTOR_BODY void logistics(const double *restrict z, double *restrict out, bool rough) {
-    double k[DISTRIBUTION_PARTS], rest[DISTRIBUTION_PARTS], sum[DISTRIBUTION_PARTS];
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
+/* Writes exp(-|z|). The series has the same bits on every processor, unlike the C library. */
+VECTOR_BODY void exponentials(const double *restrict z, double *restrict out, size_t count) {
+    double k[DISTRIBUTION_PARTS], rest[DISTRIBUTION_PARTS];
+    for (size_t j = 0; j < count; j++) {
         double x = -fabs(z[j]);
         x = x > -700 ? x : -700;
         k[j] = x * M_LOG2E + 0x1.8p52; /* a whole number in the lowest bits */
         double whole = k[j] - 0x1.8p52;
         rest[j] = x - whole * 0x1.62e42feep-1 - whole * 0x1.a39ef35793c76p-33;
     }
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
-        double r = rest[j], r2 = r * r, r4 = r2 * r2;
+    for (size_t j = 0; j < count; j++) {
+        double r = rest[j], r2 = r * r, r4 = r2 * r2, power;
         double p = 1. / 2 + r * (1. / 6) + r2 * (1. / 24 + r * (1. / 120));
         double q = 1. / 720 + r * (1. / 5040) + r2 * (1. / 40320 + r * (1. / 362880));
         double o =
             1. / 3628800 + r * (1. / 39916800) + r2 * (1. / 479001600 + r * (1. / 6227020800));
-        sum[j] = r + r2 * (p + r4 * (rough ? q : q + r4 * o));
-    }
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         uint64_t bits;
-        double power;
         memcpy(&bits, &k[j], sizeof bits);
         bits = (bits + 1023) << 52;
         memcpy(&power, &bits, sizeof power);
-        double e = power + power * sum[j];
-        out[j] = (z[j] >= 0 ? 1 : e) / (1 + e);
+        out[j] = power + power * (r + r2 * (p + r4 * (q + r4 * o)));
     }
+}
+
+/* Writes 1 / (1 + exp(-z)) of all parts. */
+VECTOR_BODY void logistics(const double *restrict z, double *restrict out) {
+    double e[DISTRIBUTION_PARTS];
+    exponentials(z, e, DISTRIBUTION_PARTS);
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+        out[j] = (z[j] >= 0 ? 1 : e[j]) / (1 + e[j]);
 }
 
 /* Adds in the same order whatever the size of vectors. */
@@ -120,13 +114,13 @@ VECTOR_BODY double sum_up(const double *restrict terms) {
     return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
-/* M(x), which is kept: callers ask for one place several times. */
+/* M(x), which is kept: callers need it at one place several times. */
 VECTOR_BODY void mixture_at_body(struct mixture *m, double x, double *sum) {
     double z[DISTRIBUTION_PARTS], f[DISTRIBUTION_PARTS];
     if (x != m->x) {
         for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
             z[j] = (x - m->center[j]) / m->width[j];
-        logistics(z, f, false);
+        logistics(z, f);
         for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
             f[j] *= m->of->weight[j];
         m->x = x;
@@ -137,14 +131,27 @@ VECTOR_BODY void mixture_at_body(struct mixture *m, double x, double *sum) {
 
 VECTOR_CLONES(mixture_at, (struct mixture * m, double x, double *sum), (m, x, sum))
 
-/* M(x) and its first three derivatives. */
+/* M(x) and its first three derivatives. The four shapes of a scale are powers of one root. */
 VECTOR_BODY void mixture_slopes_body(const struct mixture *m, double x, double *sums) {
-    double z[DISTRIBUTION_PARTS], at[DISTRIBUTION_PARTS], terms[4][DISTRIBUTION_PARTS];
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        z[j] = (x - m->center[j]) * m->inverse[j];
-    logistics(z, at, true);
+    double z[DISTRIBUTION_SCALES + SHAPES], roots[DISTRIBUTION_SCALES + SHAPES];
+    double e[DISTRIBUTION_PARTS], terms[4][DISTRIBUTION_PARTS];
+    for (size_t n = 0; n < DISTRIBUTION_SCALES; n++)
+        z[n] = (x - m->of->point) * m->inverse[n * SHAPES + 1] * (1. / 40);
+    for (size_t n = 0; n < SHAPES; n++)
+        z[DISTRIBUTION_SCALES + n] = (x - m->center[ASIDE + n]) * m->inverse[ASIDE + n];
+    exponentials(z, roots, DISTRIBUTION_SCALES + SHAPES);
+    for (size_t n = 0; n < DISTRIBUTION_SCALES; n++) {
+        double e1 = roots[n], e4 = e1 * e1 * (e1 * e1), e8 = e4 * e4, e16 = e8 * e8;
+        double *of = e + n * SHAPES;
+        of[0] = e16 * e16 * (e16 * e16) * (e16 * e16 * e4); /* 100 = 40 / 0.4 */
+        of[1] = e16 * e16 * e8;
+        of[2] = e16;
+        of[3] = e4 * e1;
+    }
+    memcpy(e + ASIDE, roots + DISTRIBUTION_SCALES, SHAPES * sizeof *e);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
-        double f = at[j], v = f * (1 - f), inverse = m->inverse[j], w = m->of->weight[j];
+        double f = (x >= m->center[j] ? 1 : e[j]) / (1 + e[j]), v = f * (1 - f);
+        double inverse = m->inverse[j], w = m->of->weight[j];
         terms[0][j] = w * f;
         terms[1][j] = w * v * inverse;
         terms[2][j] = terms[1][j] * inverse * (1 - 2 * f);
@@ -196,8 +203,8 @@ static double corrected(const struct distribution *d, double u) {
 
 /* ---- Quantiles ---- */
 
-/* The inverse of M near a place: x as a series in the distance of log odds, of which a logistic
-   distribution is a line. Levels rise: each begins in the bin and at the jump of the last. */
+/* The inverse of M near a place: x as a series in log odds, in which a logistic distribution is a
+   line. Levels rise: each begins in the bin and at the jump of the last one. */
 struct inverse {
     double x, odds, series[3];
     size_t bin, jump;
@@ -216,7 +223,7 @@ static void invert(const struct mixture *m, double x, struct inverse *at) {
     at->series[2] = first * (3 * second * second - third) / 6;
 }
 
-/* x with M(x) = u, within a bracket, from the place of the last solution. */
+/* Returns x with M(x) = u, on the lattice. Where the series fails it halves a bracket. */
 static double solve(const struct mixture *m, double u, struct inverse *at) {
     const struct distribution *d = m->of;
     double low = -INFINITY, high = INFINITY, reach = 4 * d->unit, x = at->x;
@@ -226,7 +233,7 @@ static double solve(const struct mixture *m, double u, struct inverse *at) {
         double far = odds - at->odds, *s = at->series;
         double rest = far * far * far * s[2];
         x = at->x + far * s[0] + (fabs(far) < 2 ? far * far * s[1] + rest : 0);
-        if (fabs(far) <= NEAR && fabs(rest) <= 1e-8 * d->unit)
+        if (fabs(far) <= NEAR && fabs(rest) <= 1e-11 * d->unit)
             break;
         *(far > 0 ? &low : &high) = at->x;
         if (!(x > low && x < high) || (n > 20 && isfinite(high - low))) {
@@ -240,7 +247,7 @@ static double solve(const struct mixture *m, double u, struct inverse *at) {
     return d->lattice > 0 ? floor(x / d->lattice + 0.5) * d->lattice : x;
 }
 
-/* Adds a jump of B before the last, which is without end. */
+/* Adds a jump of B before the one at infinity. */
 static void add_jump(struct mixture *m, double value, double weight) {
     struct jump *jump = &m->jumps[m->jump_count++];
     jump[1] = (struct jump){INFINITY, INFINITY, INFINITY, jump->before + weight};
@@ -249,7 +256,7 @@ static void add_jump(struct mixture *m, double value, double weight) {
     jump->high = body(m, value, false);
 }
 
-/* All that quantiles need. Atoms are within the bounds. */
+/* Prepares quantiles. Atoms are sorted and within the bounds. */
 static void expand_all(struct mixture *m, const struct distribution *d, struct inverse *at) {
     expand(m, d);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
@@ -286,14 +293,14 @@ static double quantile(const struct mixture *m, double level, struct inverse *at
     return clip(solve(m, u, at), at->jump > 0 ? jump[-1].value : -INFINITY, jump->value);
 }
 
-void distribution_quantiles(const struct distribution *issued, const double *levels, size_t count,
+void distribution_quantiles(const struct distribution *d, const double *levels, size_t count,
                             double *values) {
     struct mixture m;
     struct inverse at;
-    if (issued->issued > 0)
-        expand_all(&m, issued, &at);
+    if (d->issued > 0)
+        expand_all(&m, d, &at);
     for (size_t n = 0; n < count; n++)
-        values[n] = issued->issued > 0 ? quantile(&m, levels[n], &at) : NAN;
+        values[n] = d->issued > 0 ? quantile(&m, levels[n], &at) : NAN;
 }
 
 /* ---- Scores ---- */
@@ -310,20 +317,20 @@ static double normal(double level) {
     return copysign(fmin(z, 8), level - 0.5);
 }
 
-struct distribution_score distribution_score(const struct distribution *issued, double truth) {
+struct distribution_score distribution_score(const struct distribution *d, double truth) {
     struct mixture m;
     struct inverse at;
     struct distribution_score score = {.crps = 0};
-    double half = fmax(issued->lattice, 0.1 * issued->unit) / 2, mass[2];
-    expand_all(&m, issued, &at);
+    double half = fmax(d->lattice, 0.1 * d->unit) / 2, mass[2];
+    expand_all(&m, d, &at);
     for (size_t j = 0; j < CRPS_LEVELS; j++) {
         double level = ((double)j + 0.5) / CRPS_LEVELS;
         double off = truth - quantile(&m, level, &at);
         score.crps += (off >= 0 ? level : level - 1) * off * 2 / CRPS_LEVELS;
     }
     for (int n = 0; n < 2; n++) { /* at a lattice both have the same M */
-        score.pit[n] = corrected(issued, body(&m, truth, !n));
-        mass[n] = corrected(issued, body(&m, n ? truth + half : truth - half, !n));
+        score.pit[n] = corrected(d, body(&m, truth, !n));
+        mass[n] = corrected(d, body(&m, n ? truth + half : truth - half, !n));
     }
     score.z = normal((score.pit[0] + score.pit[1]) / 2);
     score.log_score = -log(fmax(mass[1] - mass[0], TINY) / (2 * half));
@@ -335,7 +342,7 @@ struct distribution_score distribution_score(const struct distribution *issued, 
 static void begin(struct distribution_state *s) {
     double sum = DISTRIBUTION_SCALES + SHAPES * 0.25;
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        s->weight[j] = (j < DISTRIBUTION_PARTS - SHAPES ? first_weights[j % SHAPES] : 0.25) / sum;
+        s->weight[j] = (j < ASIDE ? first_weights[j % SHAPES] : 0.25) / sum;
     for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++)
         s->covariance[i][i] = 1 / RIDGE;
     s->share[0] = s->share[1] = 0.05;
@@ -357,8 +364,8 @@ VECTOR_BODY void masses_body(const struct mixture *m, double y, double *restrict
         from[j] = least || most ? -INFINITY : above ? -high : low;
         to[j] = above ? -low : high;
     }
-    logistics(from, at[0], false);
-    logistics(to, at[1], false);
+    logistics(from, at[0]);
+    logistics(to, at[1]);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double part = at[1][j] - at[0][j];
         mass[j] = (part > TINY ? part : TINY) + TINY;
@@ -421,35 +428,32 @@ static void learn_correction(struct distribution_state *s, double low, double hi
     }
 }
 
-void distribution_learn(struct distribution_state *state, const struct distribution *issued,
-                        double truth) {
-    struct distribution_state *s = state;
+void distribution_learn(struct distribution_state *s, const struct distribution *d, double truth) {
     struct mixture m;
-    expand(&m, issued);
+    expand(&m, d);
     double low = body(&m, truth, true), high = body(&m, truth, false);
-    double share = learn_weights(s, &m, truth), error = fabs(truth - issued->point);
-    size_t repeats = issued->repeats > 0;
+    double share = learn_weights(s, &m, truth), error = fabs(truth - d->point);
+    size_t repeats = d->repeats > 0;
     double rate = fmax(0.02, 1 / (s->share_count[repeats] + 4));
     s->share_count[repeats]++;
     s->share[repeats] =
         clip(s->share[repeats] + rate * (1 - share - s->share[repeats]), 1e-4, SHARE_MOST);
-    double target = log((error + 0.05 * issued->unit) / issued->unit);
-    learn_scale(s, issued->feature, target);
+    double target = log((error + 0.05 * d->unit) / d->unit);
+    learn_scale(s, d->feature, target);
     s->truths++;
-    double near =
-        s->truths > BEFORE_CAP ? fmin(error, FAR * fmax(issued->unit, issued->fast)) : error;
+    double near = s->truths > BEFORE_CAP ? fmin(error, FAR * fmax(d->unit, d->fast)) : error;
     for (size_t k = 0; k < DISTRIBUTION_RATES; k++)
         s->scale[k] += fmax(rates[k], 1 / s->truths) * (near - s->scale[k]);
-    if (issued->hour >= 0) {
-        size_t hour = (size_t)issued->hour;
+    if (d->hour >= 0) {
+        size_t hour = (size_t)d->hour;
         s->hour_count[hour]++;
         s->hour[hour] += fmax(0.03, 1 / (s->hour_count[hour] + 5)) * (target - s->hour[hour]);
     }
     learn_correction(s, low, high);
 }
 
-void distribution_miss(struct distribution_state *state) {
-    state->change = 0;
+void distribution_miss(struct distribution_state *s) {
+    s->change = 0;
 }
 
 static void see_repeats(struct distribution_state *s, double y) {
@@ -474,8 +478,7 @@ static void see_lattice(struct distribution_state *s, double y) {
     }
 }
 
-void distribution_see(struct distribution_state *state, double value) {
-    struct distribution_state *s = state;
+void distribution_see(struct distribution_state *s, double value) {
     if (s->begun == 0)
         begin(s);
     bool first = s->values == 0;
@@ -560,10 +563,8 @@ static void issue_atoms(const struct distribution_state *s, struct distribution 
         d->atoms[n].weight *= d->share / total;
 }
 
-void distribution_issue(const struct distribution_state *state, double point, double time,
-                        const double *experts, size_t count, struct distribution *issued) {
-    const struct distribution_state *s = state;
-    struct distribution *d = issued;
+void distribution_issue(const struct distribution_state *s, double point, double time,
+                        const double *experts, size_t count, struct distribution *d) {
     *d = (struct distribution){0};
     if (s->values < 2 || !isfinite(point))
         return;
@@ -600,8 +601,7 @@ static bool within(const double *numbers, size_t size, double least, double most
     return valid;
 }
 
-bool distribution_state_valid(const struct distribution_state *state) {
-    const struct distribution_state *s = state;
+bool distribution_state_valid(const struct distribution_state *s) {
     return within(&s->begun, sizeof *s, -DBL_MAX, DBL_MAX) && s->truths >= 0 && s->values >= 0 &&
            s->size >= 0 && s->mass >= 0 && (s->begun == 1 || s->values == 0) &&
            within(s->scale, sizeof s->scale, 0, DBL_MAX) &&
@@ -611,8 +611,7 @@ bool distribution_state_valid(const struct distribution_state *state) {
            within(s->histogram, sizeof s->histogram, 0, DBL_MAX);
 }
 
-bool distribution_valid(const struct distribution *issued) {
-    const struct distribution *d = issued;
+bool distribution_valid(const struct distribution *d) {
     bool valid = within(&d->issued, sizeof *d, -DBL_MAX, DBL_MAX) && d->atom_count >= 0 &&
                  d->atom_count <= DISTRIBUTION_ATOMS && d->atom_count == floor(d->atom_count) &&
                  d->hour >= -1 && d->hour < DISTRIBUTION_HOURS && d->hour == floor(d->hour) &&

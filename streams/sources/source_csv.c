@@ -654,20 +654,20 @@ static double row_key(const struct csv *csv, const struct csv *row, size_t numbe
 
 static int add_later(struct csv *csv, struct held_stream *stream, struct error *error) {
     struct csv *table = csv->table;
-    size_t count = table->x.count;
+    size_t width = 1 + table->x.count;
     bool used = csv->known_path;
     if (stream->rows == stream->capacity) {
         stream->capacity = 2 * stream->capacity + 1024;
-        stream->keys = reallocarray(stream->keys, stream->capacity, sizeof *stream->keys);
-        stream->later = reallocarray(stream->later, stream->capacity, count * sizeof(float));
-        if (!stream->keys || !stream->later)
+        stream->later = reallocarray(stream->later, stream->capacity, width * sizeof(double));
+        if (!stream->later)
             return error_no_memory(error);
     }
+    double *row = stream->later + stream->rows * width;
+    *row++ = row_key(csv, table, stream->rows++);
+    for (size_t i = 0; i < table->x.count; i++)
+        *row++ = (double)table->values.numbers[i].real;
     for (size_t i = 0; i < csv->x.count && !used; i++)
         used = !cell_missing(&csv->columns, table->row.fields[csv->x.indices[i]]);
-    stream->keys[stream->rows] = row_key(csv, table, stream->rows);
-    memcpy(stream->later + stream->rows * count, table->values.numbers, count * sizeof(float));
-    stream->rows++;
     if (used)
         stream->used = stream->rows;
     return 0;
@@ -689,16 +689,17 @@ static int fill_known(struct csv *csv, struct held_stream *stream, struct error 
     struct held_stream *of = streams_find(&csv->table->streams,
                                           csv->table->key == NONE ? "" : stream->stream.key, error);
     union value *number = csv->values.numbers + csv->x.count;
+    size_t count = csv->table->x.count, width = 1 + count;
     double key = row_key(csv, csv, stream->rows++);
     if (!of)
         return -1;
-    while (stream->place < of->rows && of->keys[stream->place] < key)
+    while (stream->place < of->rows && of->later[stream->place * width] < key)
         stream->place++;
-    bool found = stream->place < of->rows && of->keys[stream->place] == key;
-    for (size_t i = 0; i < csv->table->x.count; i++)
+    bool found = stream->place < of->rows && of->later[stream->place * width] == key;
+    for (size_t i = 1; i <= count; i++)
         for (size_t h = 0; h < csv->ahead.count; h++, number++) {
             size_t row = stream->place + csv->ahead.rows[h];
-            number->real = found && row < of->rows ? of->later[row * csv->table->x.count + i] : NAN;
+            number->real = found && row < of->rows ? (float)of->later[row * width + i] : NAN;
         }
     if (!found && !csv->unmatched)
         feed_print("%s:%llu: no such row in %s; its known values count as missing", csv_file(csv),

@@ -378,8 +378,9 @@ def test_quantiles(directory):
             daemon.predict([n, 10 + n], [n, 11], fan={0.05: -2, 0.5: 0.5, 0.95: 4})
         daemon.send("prediction", {"stream": "a", "example": 4, "prediction": [5.0, 5.0], "levels": [0.05, 0.5, 0.95],
                                    "quantiles": [None, [4, 5, 6]], "interval": [None, [4, 6]]})
-        found = web.until("api/forecasts?stream=a&column=1", lambda answer: answer.get("example") == [2, 3, 4])
-        assert found["levels"] == [0.05, 0.5, 0.95], found
+        found = web.until("api/forecasts?stream=a&column=1",
+                          lambda answer: (answer.get("next") or {}).get("prediction") == 5)
+        assert found["example"] == [2, 3, 4] and found["levels"] == [0.05, 0.5, 0.95], found
         assert found["quantiles"] == [[8, 9, 10], [10.5, 11.5, 12.5], [14, 15, 16]], found
         assert found["next"]["quantiles"] == [4, 5, 6], found
         assert web.get("api/forecasts?stream=a&column=0")["next"]["quantiles"] == [None] * 3

@@ -565,6 +565,12 @@ def choose(page, what, value):
              "list.dispatchEvent(new Event('change'))")
 
 
+def see_forecasts(page, web):
+    page.driver.get(web.url)
+    page.until("document.querySelector('#panel-forecast')")
+    page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
+
+
 def test_forecasts(directory):
     """Shows truth, forecast and band of a selected stream and column, values outside the band, and tables of
     skill."""
@@ -588,9 +594,7 @@ def test_forecasts(directory):
             daemon.learn(0.5, columns=columns, baseline=0.4, skill=worth, skill_recent=worth,
                          experts={name: {"mean": 0.9, "weight": weight} for name, weight in weights.items()})
         silent.learn(0.5)
-        page.driver.get(web.url)
-        page.until("document.querySelector('#panel-forecast')")
-        page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
+        see_forecasts(page, web)
         page.until(f"{PANEL}.shown.length", lambda count: count == 4)
         page.until("[...document.querySelector('#forecast-stream').options].map((one) => one.value)",
                    lambda streams: streams == ["pump", "tank"])
@@ -667,9 +671,7 @@ def test_distributions(directory):
             daemon.predict([i % 7], [i % 7 + (2.5 if i % 4 == 1 else 0.5)], data_time=START + 3600 * i, band=9.0,
                            fan={0.05: -1, 0.25: -0.5, 0.5: 0, 0.6: 0.3, 0.75: 0.5, 0.95: 2})
         daemon.learn(0.5)
-        page.driver.get(web.url)
-        page.until("document.querySelector('#panel-forecast')")
-        page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
+        see_forecasts(page, web)
         page.until(f"{PANEL}.shown.length", lambda count: count == 4)
         page.until("document.querySelector('#forecast-summary').textContent",
                    lambda text: "contains 30 of 40 truths (75%)" in text and text.endswith("4, 3 … 6."))
@@ -832,9 +834,7 @@ def test_recorded_forecasts(directory):
             recorded = web.get("api/forecasts?run=1&stream=pump&ahead=1&column=1&points=2")
             assert recorded["target"] == [1.5, 1.5] and recorded["levels"] == [0.05, 0.5, 0.95], recorded
             assert recorded["quantiles"] == [[-2, -2], [1, 1], [4, 4]], recorded
-            page.driver.get(web.url)
-            page.until("document.querySelector('#panel-forecast')")
-            page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
+            see_forecasts(page, web)
             choose_soon(page, "column", 1)
             page.until("document.querySelector('#forecast-summary').textContent", lambda text: "contains 30 of 40" in text)
             page.until(f"{PANEL}.plot.axis", lambda axis: axis == "time")

@@ -11,7 +11,7 @@
 
 #include "forecast/distribution.h"
 
-enum { HORIZON_MAX = 64, EXPERTS_MAX = 16 };
+enum { HORIZON_MAX = 64, EXPERTS_MAX = 16, LEVELS_MAX = 32 };
 
 static double worst;
 
@@ -62,7 +62,7 @@ static void play_horizon(const json_t *play, size_t k) {
         distribution_issue(&state, number(json_array_get(forecast, 0)), time, experts, count,
                            issued);
         const json_t *quantiles = json_array_get(row, 5);
-        double level[32], value[32];
+        double level[LEVELS_MAX], value[LEVELS_MAX];
         for (size_t i = 0; i < json_array_size(levels); i++)
             level[i] = number(json_array_get(levels, i));
         distribution_quantiles(issued, level, json_array_size(levels), value);
