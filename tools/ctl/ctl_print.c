@@ -93,6 +93,8 @@ static const struct line lines[] = {
     {"recent skill", LOSS(skill_recent), " over the last tenth", NULL},
     {"coverage", LOSS(coverage_total), " of 90% intervals", NULL},
     {"recent coverage", LOSS(coverage_recent), NULL, NULL},
+    {"CRPS skill", LOSS(crps_skill), NULL, NULL},
+    {"calibration", LOSS(calibration), NULL, NULL},
     {"anomalies", LOSS(anomaly_alarms), " alarms in this run", NULL},
     {"flow", NULL, NULL, NULL},
     {"speed", LOSS(examples_per_second), " examples/s", NULL},

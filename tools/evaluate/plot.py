@@ -69,7 +69,8 @@ def draw_column(panel, x, rows, k, comparison, fan):
         if bands is None or not np.isfinite(bands[rows, k]).any():
             continue
         low, high = bands[rows, k].T
-        panel.fill_between(x, low, high, color=BAND, alpha=1 - 0.4 ** (1 / len(fan)) if len(fan) > 1 else 0.35, linewidth=0,
+        alpha = 1 - 0.4 ** (1 / len(fan)) if len(fan) > 1 else 0.35  # lighter outwards
+        panel.fill_between(x, low, high, color=BAND, alpha=alpha, linewidth=0,
                            label=shares if share == fan[0][0] else None)
         if share != "90%":
             continue

@@ -219,9 +219,9 @@ struct history_prediction {
     double position[HISTORY_AXES]; /* of the message that contained the truth */
     double data_time;              /* of the truth; NaN = none */
     double target, prediction;
-    double low, high; /* NaN = no interval */
-    double baseline;  /* NaN = none */
-    double score;     /* anomaly score; NaN = unknown */
+    double low, high;                       /* NaN = no interval */
+    double baseline;                        /* NaN = none */
+    double score;                           /* anomaly score; NaN = unknown */
     char quantiles[HISTORY_QUANTILES_SIZE]; /* by level as JSON, {"q0.05":1.5}; "" = none */
 };
 int history_predictions(struct history *history, int64_t run, const struct history_predicted *of,

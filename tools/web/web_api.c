@@ -246,59 +246,27 @@ static struct span find_span(const struct forecast_series *series,
     return (struct span){at > before ? at - before : 0, at + after < count ? at + after : count};
 }
 
-static void write_numbers(FILE *stream, const struct forecast_series *series, struct span span,
-                          size_t column, size_t value) {
+/* Writes numbers that are `apart` places from one to the next. */
+static void write_numbers(FILE *stream, const double *first, size_t count, size_t apart,
+                          int digits) {
     fputc('[', stream);
-    for (size_t i = span.first; i < span.end; i++) {
-        if (i > span.first)
-            fputc(',', stream);
-        query_write_number(stream, forecast_value(series, i, column, value), DIGITS);
+    for (size_t i = 0; i < count; i++) {
+        fputs(i ? "," : "", stream);
+        query_write_number(stream, first[i * apart], digits);
     }
     fputc(']', stream);
 }
 
-static void write_values(FILE *stream, const char *name, const struct forecast_series *series,
-                         struct span span, size_t column, enum forecast_value value) {
-    fprintf(stream, ",\"%s\":", name);
-    write_numbers(stream, series, span, column, value);
-}
-
-/* Writes a list of the steps for each level. */
-static void write_quantiles(FILE *stream, const struct forecast_series *series, struct span span,
-                            size_t column) {
-    fputs(",\"quantiles\":[", stream);
-    for (size_t n = 0; n < series->level_count; n++) {
-        if (n)
-            fputc(',', stream);
-        write_numbers(stream, series, span, column, FORECAST_VALUES + n);
-    }
-    fputc(']', stream);
-}
-
-static void write_of_levels(FILE *stream, const char *name, const double *of, size_t count) {
-    fprintf(stream, ",\"%s\":[", name);
-    for (size_t n = 0; n < count; n++) {
-        fputs(n ? "," : "", stream);
-        query_write_number(stream, of[n], DIGITS);
-    }
-    fputc(']', stream);
-}
-
-static void write_places(FILE *stream, const char *name, const struct forecast_series *series,
-                         struct span span, enum forecast_place place) {
-    fprintf(stream, ",\"%s\":[", name);
-    for (size_t i = span.first; i < span.end; i++) {
-        if (i > span.first)
-            fputc(',', stream);
-        query_write_number(stream, forecast_row(series, i)[place], QUERY_EXACT_DIGITS);
-    }
-    fputc(']', stream);
-}
+static const char *const value_names[FORECAST_VALUES] = {
+    [FORECAST_TARGET] = "target", [FORECAST_PREDICTION] = "prediction", [FORECAST_LOW] = "low",
+    [FORECAST_HIGH] = "high",     [FORECAST_BASELINE] = "baseline",
+};
 
 /* Writes the forecast of the next value, if the newest steps are shown. */
 static void write_next(FILE *stream, const struct forecast_series *series, struct span span,
                        size_t column) {
     const double *next = span.end == series->count ? forecast_next(series) : NULL;
+    const double *values = forecast_values(series, series->room, column);
     if (!next) {
         fputs(",\"next\":null", stream);
         return;
@@ -307,35 +275,47 @@ static void write_next(FILE *stream, const struct forecast_series *series, struc
     query_write_number(stream, next[FORECAST_POSITION], QUERY_EXACT_DIGITS);
     fputs(",\"data_time\":", stream);
     query_write_number(stream, next[FORECAST_TIME], QUERY_EXACT_DIGITS);
-    fputs(",\"prediction\":", stream);
-    query_write_number(stream, forecast_value(series, series->room, column, FORECAST_PREDICTION),
-                       DIGITS);
-    fputs(",\"low\":", stream);
-    query_write_number(stream, forecast_value(series, series->room, column, FORECAST_LOW), DIGITS);
-    fputs(",\"high\":", stream);
-    query_write_number(stream, forecast_value(series, series->room, column, FORECAST_HIGH), DIGITS);
-    write_of_levels(stream, "quantiles", forecast_quantiles(series, series->room, column),
-                    series->level_count);
+    for (size_t value = FORECAST_PREDICTION; value <= FORECAST_HIGH; value++) {
+        fprintf(stream, ",\"%s\":", value_names[value]);
+        query_write_number(stream, values[value], DIGITS);
+    }
+    fputs(",\"quantiles\":", stream);
+    write_numbers(stream, values + FORECAST_VALUES, series->level_count, 1, DIGITS);
     fputc('}', stream);
 }
 
 static void write_steps(FILE *stream, const struct forecast_query *query,
                         const struct forecast_series *series) {
+    static const struct {
+        const char *name;
+        enum forecast_place place;
+    } places[] = {
+        {"example", FORECAST_POSITION}, {"data_time", FORECAST_TIME}, {"score", FORECAST_SCORE}};
     struct span span = find_span(series, query);
+    size_t count = span.end - span.first;
+    size_t apart = (size_t)(forecast_row(series, 1) - forecast_row(series, 0));
+    const double *values = forecast_values(series, span.first, query->column);
     fprintf(stream, "{\"daemon\":%zu,\"stream\":", query->daemon);
     query_write_text(stream, series->stream);
     fprintf(stream, ",\"ahead\":%zu,\"column\":%zu,\"columns\":%zu", series->ahead, query->column,
             series->columns);
-    write_places(stream, "example", series, span, FORECAST_POSITION);
-    write_places(stream, "data_time", series, span, FORECAST_TIME);
-    write_values(stream, "target", series, span, query->column, FORECAST_TARGET);
-    write_values(stream, "prediction", series, span, query->column, FORECAST_PREDICTION);
-    write_values(stream, "low", series, span, query->column, FORECAST_LOW);
-    write_values(stream, "high", series, span, query->column, FORECAST_HIGH);
-    write_values(stream, "baseline", series, span, query->column, FORECAST_BASELINE);
-    write_places(stream, "score", series, span, FORECAST_SCORE);
-    write_of_levels(stream, "levels", series->levels, series->level_count);
-    write_quantiles(stream, series, span, query->column);
+    for (size_t n = 0; n < sizeof places / sizeof *places; n++) {
+        fprintf(stream, ",\"%s\":", places[n].name);
+        write_numbers(stream, forecast_row(series, span.first) + places[n].place, count, apart,
+                      QUERY_EXACT_DIGITS);
+    }
+    for (size_t value = 0; value < FORECAST_VALUES; value++) {
+        fprintf(stream, ",\"%s\":", value_names[value]);
+        write_numbers(stream, values + value, count, apart, DIGITS);
+    }
+    fputs(",\"levels\":", stream);
+    write_numbers(stream, series->levels, series->level_count, 1, DIGITS);
+    fputs(",\"quantiles\":[", stream);
+    for (size_t n = 0; n < series->level_count; n++) {
+        fputs(n ? "," : "", stream);
+        write_numbers(stream, values + FORECAST_VALUES + n, count, apart, DIGITS);
+    }
+    fputc(']', stream);
     write_next(stream, series, span, query->column);
     fputc('}', stream);
 }

@@ -49,12 +49,8 @@ static double *open_row(const struct forecast_series *series) {
     return series->rows + series->room * row_numbers(series);
 }
 
-double forecast_value(const struct forecast_series *series, size_t i, size_t column, size_t value) {
-    return forecast_row(series, i)[value_place(series, column) + value];
-}
-
-const double *forecast_quantiles(const struct forecast_series *series, size_t i, size_t column) {
-    return forecast_row(series, i) + value_place(series, column) + FORECAST_VALUES;
+const double *forecast_values(const struct forecast_series *series, size_t i, size_t column) {
+    return forecast_row(series, i) + value_place(series, column);
 }
 
 static struct forecast_series *find(const struct forecasts *forecasts, const char *stream,

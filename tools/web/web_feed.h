@@ -80,11 +80,10 @@ struct forecasts {
 const struct forecast_series *forecasts_find(const struct forecasts *forecasts, const char *stream,
                                              size_t ahead);
 
-/* Step i, from the oldest on: the numbers before the values; a value of a column, of forecast_value
-   or FORECAST_VALUES + n for quantile n; and its quantiles (level_count,). */
+/* Step i, from the oldest on: the numbers before the values, and the values and quantiles of a
+   column. */
 const double *forecast_row(const struct forecast_series *series, size_t i);
-double forecast_value(const struct forecast_series *series, size_t i, size_t column, size_t value);
-const double *forecast_quantiles(const struct forecast_series *series, size_t i, size_t column);
+const double *forecast_values(const struct forecast_series *series, size_t i, size_t column);
 
 /* The forecast of the next value, or NULL. Its position and data time are expected ones. Its values
    are at `room`. */

@@ -329,7 +329,7 @@ static void write_step(FILE *stream, const struct feed *feed, const char *name,
         if (value == FORECAST_VALUES)
             fprintf(stream, ",level=\"%g\"", series->levels[n]);
         fputc('}', stream);
-        write_number(stream, forecast_value(series, series->count - 1, column, value + n));
+        write_number(stream, forecast_values(series, series->count - 1, column)[value + n]);
     }
 }
 

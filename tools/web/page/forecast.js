@@ -31,7 +31,7 @@ let panel = null, redraw = () => {}, keep = () => {};
 // ---- The panel ----
 
 const legend = () => make("p", { className: "legend" },
-  ...[["truth", "truth"], ["forecast", "forecast"], ["range", "90% band"], ["miss", "outside the band"],
+  ...[["truth", "truth"], ["forecast", "forecast"], ["range", "90% band"], ["miss", "outside 90%"],
     ["baseline", "baseline"], ["next", "next value"], ["abnormal", "abnormal"]].map(([kind, text]) =>
     make("span", {}, make("i", { className: kind }), text)));
 
@@ -266,7 +266,7 @@ function summarize() {
   const coverage = recording() ? null : daemons[chosen.daemon]?.loss?.coverage;
   const late = steps.fan.some(isBand) ? coverage?.levels?.[1] : coverage?.recent;
   const all = typeof late === "number" ? `; all columns recently ${percent(late)}` : "";
-  const band = seen ? `The band contains ${held} of ${seen} truths (${(100 * held / seen).toFixed(0)}%)${all}.`
+  const band = seen ? `The 90% band contains ${held} of ${seen} truths (${(100 * held / seen).toFixed(0)}%)${all}.`
     : "No band yet.";
   if (!count) return band;
   const errors = `rmse ${number(Math.sqrt(ours / count))}, baseline ${number(Math.sqrt(theirs / count))}`;
