@@ -10,9 +10,10 @@
 #define FAR 30.0
 #define KEEP 0.999 /* of the regression */
 #define RIDGE 30.0
+#define WEIGHT_RATE 0.04
 #define TINY 1e-12
 
-enum { SLOW = 3, SHAPES = 4, BEFORE_CAP = 31, HALF = 17, SOLVE_MOST = 200 };
+enum { SLOW = 3, SHAPES = 4, BEFORE_CAP = 31, HALF = 17, SOLVE_MOST = 200, WEIGHT_NEAR = 12 };
 
 static const double rates[DISTRIBUTION_RATES] = {0.3, 0.1, 0.03, 0.01, 0.003};
 static const double shapes[SHAPES] = {0.4, 1.0, 2.5, 8.0};
@@ -309,8 +310,14 @@ static void masses(const struct mixture *m, double y, double *mass) {
         mass[j] = fmax(at_to[j] - at_from[j], TINY) + TINY;
 }
 
+/* Errors of consecutive steps are alike far ahead: h of them carry the information of about one. */
+static double weight_rate(size_t ahead) {
+    return ahead > WEIGHT_NEAR ? WEIGHT_RATE / (double)ahead : WEIGHT_RATE;
+}
+
 /* Online expectation maximization; returns the share of the truth's likelihood that M has. */
-static double learn_weights(struct distribution_state *s, const struct mixture *m, double y) {
+static double learn_weights(struct distribution_state *s, const struct mixture *m, double y,
+                            size_t ahead) {
     const struct distribution *d = m->of;
     double mass[DISTRIBUTION_PARTS], total = 0, atom = 0, sum = 0;
     masses(m, y, mass);
@@ -319,7 +326,7 @@ static double learn_weights(struct distribution_state *s, const struct mixture *
     for (size_t n = 0; n < (size_t)d->atom_count; n++)
         atom += d->atoms[n].value == y ? d->atoms[n].weight : 0;
     double share = (1 - d->share) * total / ((1 - d->share) * total + atom);
-    double rate = fmax(0.04, 1 / (s->truths + 10)) * share;
+    double rate = fmax(weight_rate(ahead), 1 / (s->truths + 10)) * share;
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double w = s->weight[j];
         s->weight[j] = fmax((1 - rate) * w + rate * w * mass[j] / total, FLOOR);
@@ -364,12 +371,12 @@ static void learn_correction(struct distribution_state *s, double low, double hi
 }
 
 void distribution_learn(struct distribution_state *state, const struct distribution *issued,
-                        double truth) {
+                        double truth, size_t ahead) {
     struct distribution_state *s = state;
     struct mixture m;
     expand(&m, issued);
     double low = body(&m, truth, true), high = body(&m, truth, false);
-    double share = learn_weights(s, &m, truth), error = fabs(truth - issued->point);
+    double share = learn_weights(s, &m, truth, ahead), error = fabs(truth - issued->point);
     size_t repeats = issued->repeats > 0;
     double rate = fmax(0.02, 1 / (s->share_count[repeats] + 4));
     s->share_count[repeats]++;

@@ -60,9 +60,10 @@ struct distribution {
     double correction[DISTRIBUTION_BINS + 1];
 };
 
-/* Learn from the truth of an issued distribution; then, or alone, from the value. Both finite. */
+/* Learn from the truth of a distribution issued `ahead` steps before; then, or alone, from the
+   value. Both finite. */
 void distribution_learn(struct distribution_state *state, const struct distribution *issued,
-                        double truth);
+                        double truth, size_t ahead);
 void distribution_see(struct distribution_state *state, double value);
 
 /* The newest value is missing. */

@@ -245,7 +245,7 @@ static void distributions_scored(void *self, struct planned *example, struct sco
             count_recent(d, score.pit);
             count_error(d, &score, scored->of_baseline[k], changes[k]);
             if (seen->learn)
-                distribution_learn(&states[k], issued, truth);
+                distribution_learn(&states[k], issued, truth, d->ahead[h]);
         }
         if (!example->outputs)
             continue;

@@ -48,7 +48,7 @@ static void play_horizon(const json_t *play, size_t k) {
             compare(json_array_get(row, 2), distribution_cdf(issued, truth, false));
             compare(json_array_get(row, 3), distribution_log_score(issued, truth));
             compare(json_array_get(row, 4), distribution_crps(issued, truth));
-            distribution_learn(&state, issued, truth);
+            distribution_learn(&state, issued, truth, h);
         } else if (!json_is_null(json_array_get(row, 2))) {
             worst = INFINITY;
         }
