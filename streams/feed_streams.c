@@ -70,6 +70,7 @@ void streams_close(struct streams *streams) {
     for (size_t i = 0; i < streams->count; i++) {
         free(streams->list[i]->held.numbers);
         free(streams->list[i]->sequence);
+        free(streams->list[i]->later);
         free(streams->list[i]);
     }
     free(streams->list);

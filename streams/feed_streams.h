@@ -29,6 +29,10 @@ struct held_stream {
     struct values held;
     bool holds;     /* `held` has a row */
     char *sequence; /* name of the held row's sequence; NULL before the first row */
+    /* A table that is read ahead: for each row its key, ascending, and its values. `place`: the row
+       of the table with the key of the newest row; `used`: rows up to the last one with an x. */
+    double *later;
+    size_t rows, capacity, used, place;
 };
 
 struct streams {

@@ -97,7 +97,12 @@ static void write_tally(struct json_text *text, const char *key, const struct fi
     json_text_close_object(text);
 }
 
-static void write_rows(struct json_text *text, const char *key, const struct field_rows *rows) {
+static bool is_there(const struct field *field, unsigned has) {
+    return field->need == NEED_NOTHING || (has & FIELD_HAS(field->need));
+}
+
+static void write_rows(struct json_text *text, const char *key, const struct field_rows *rows,
+                       unsigned has) {
     const double *number = rows->numbers;
     if (rows->names)
         json_text_open_object(text, key);
@@ -105,8 +110,9 @@ static void write_rows(struct json_text *text, const char *key, const struct fie
         json_text_open_list(text, key);
     for (size_t i = 0; i < rows->size; i++) {
         json_text_open_object(text, rows->names ? rows->names[i] : NULL);
-        for (int n = 0; n < rows->table->count; n++)
-            json_text_number(text, rows->table->fields[n].key, *number++);
+        for (int n = 0; n < rows->table->count; n++, number++)
+            if (is_there(&rows->table->fields[n], has))
+                json_text_number(text, rows->table->fields[n].key, *number);
         json_text_close_object(text);
     }
     if (rows->names)
@@ -122,7 +128,8 @@ static void write_bins(struct json_text *text, const char *key, const uint32_t *
     json_text_close_list(text);
 }
 
-static void write_value(struct json_text *text, const struct field *field, const void *values) {
+static void write_value(struct json_text *text, const struct field *field, const void *values,
+                        unsigned has) {
     const void *value = (const char *)values + field->offset;
     const struct field_choice *choice = value;
     switch (field->type) {
@@ -142,7 +149,7 @@ static void write_value(struct json_text *text, const struct field *field, const
         write_tally(text, field->key, value);
         break;
     case FIELD_ROWS:
-        write_rows(text, field->key, value);
+        write_rows(text, field->key, value, has);
         break;
     case FIELD_CHOICE:
         if (choice->word)
@@ -163,10 +170,6 @@ static bool same_group(const struct field *a, const struct field *b) {
     return a->group == b->group || strcmp(a->group, b->group) == 0;
 }
 
-static bool is_there(const struct field *field, unsigned has) {
-    return field->need == NEED_NOTHING || (has & FIELD_HAS(field->need));
-}
-
 /* Write the fields of one group. */
 static void write_group(struct json_text *text, const struct field *field, const struct field *end,
                         const void *values, unsigned has) {
@@ -178,7 +181,7 @@ static void write_group(struct json_text *text, const struct field *field, const
         if (!open)
             json_text_open_object(text, group);
         open = true;
-        write_value(text, field, values);
+        write_value(text, field, values, has);
     }
     if (open)
         json_text_close_object(text);
@@ -194,7 +197,7 @@ void fields_write(struct json_text *text, enum field_table_of table, const void 
         const struct field *next = field + 1;
         if (!*field->group) {
             if (is_there(field, has))
-                write_value(text, field, values);
+                write_value(text, field, values, has);
         } else {
             while (next < end && same_group(field, next))
                 next++;

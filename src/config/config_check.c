@@ -388,7 +388,7 @@ static int choose_by_kind(struct reading *reading, const struct loss_kind *loss)
     enum column_kind kind = loss->class_id ? COLUMN_SYMBOL : COLUMN_REAL;
     output->column_count = 0;
     for (size_t n = 0; n < input->column_count; n++)
-        if (input->columns[n].kind == kind)
+        if (input->columns[n].kind == kind && !input->columns[n].known)
             output->columns[output->column_count++] = (uint16_t)n;
     if (output->column_count == 0)
         return config_fail(reading, "model.output.loss",
@@ -398,6 +398,17 @@ static int choose_by_kind(struct reading *reading, const struct loss_kind *loss)
         return config_fail(reading, names_path,
                            "missing; loss: %s requires the name of the one symbol to predict",
                            loss->name);
+    return 0;
+}
+
+static int set_size(struct reading *reading, size_t size) {
+    struct output *output = output_of(reading);
+    if (config_given(reading, "model.output.size") && output->size != size)
+        return config_fail(reading, "model.output.size",
+                           "expected %zu with target: next and these columns, got %zu; remove "
+                           "this key",
+                           size, output->size);
+    output->size = size;
     return 0;
 }
 
@@ -426,13 +437,7 @@ static int check_next_columns(struct reading *reading) {
         return config_fail(reading, names_path, "expected %zu columns with loss: %s, got %zu", most,
                            loss->name, output->column_count);
     size_t size = loss->class_id ? input->columns[output->columns[0]].size : output->column_count;
-    if (config_given(reading, "model.output.size") && output->size != size)
-        return config_fail(reading, "model.output.size",
-                           "expected %zu with target: next and these columns, got %zu; remove "
-                           "this key",
-                           size, output->size);
-    output->size = size;
-    return 0;
+    return set_size(reading, size);
 }
 
 /* Names of the numbers of y; sizes follow from them. */
@@ -464,10 +469,88 @@ static int check_sent(struct reading *reading) {
     return 0;
 }
 
+/* ---- Columns that are known ahead ---- */
+
+/* Counts the columns that are not known ahead; they come first. */
+static int count_unknown(struct reading *reading, size_t *count) {
+    const struct input *input = input_of(reading);
+    const struct output *output = output_of(reading);
+    size_t furthest = output->ahead.count ? output->ahead.steps[output->ahead.count - 1] : 1;
+    *count = 0;
+    for (size_t n = 0; n < input->column_count; n++) {
+        const struct column *column = &input->columns[n];
+        char path[CONFIG_KEY_SIZE];
+        snprintf(path, sizeof path, "%s.%zu", columns_path, n);
+        if (!column->known && (*count)++ < n)
+            return config_fail(reading, path,
+                               "column %s must be listed before column %s, which is known ahead",
+                               column->name, input->columns[n - 1].name);
+        if (column->known && output->target != TARGET_NEXT)
+            return config_fail(reading, path,
+                               "known of column %s requires model.output.target: next, got %s",
+                               column->name, target_name(output->target));
+        for (size_t m = 0; column->known && m < output->column_count; m++)
+            if (!strcmp(reading->draft.output_columns[m], column->name))
+                return config_fail(reading, names_path,
+                                   "column %s is known ahead; remove it here, "
+                                   "or its known in model.input.columns",
+                                   column->name);
+        if (column->known && column->known < furthest)
+            return config_fail(reading, path,
+                               "known of column %s: expected at least %zu, the furthest step of "
+                               "model.output.ahead, got %zu",
+                               column->name, furthest, column->known);
+    }
+    return *count ? 0
+                  : config_fail(reading, columns_path,
+                                "all columns are known ahead; expected a column to forecast");
+}
+
+/* Replaces each known column by one for each horizon. */
+static int expand_known(struct reading *reading) {
+    struct input *input = input_of(reading);
+    struct output *output = output_of(reading);
+    size_t count, horizons = output->ahead.count ? output->ahead.count : 1;
+    if (!input->column_count)
+        return 0;
+    if (count_unknown(reading, &count) != 0)
+        return -1;
+    size_t known = input->column_count - count, all = count + known * horizons;
+    if (known == 0)
+        return 0;
+    if (all > COLUMNS_MAX)
+        return config_fail(reading, columns_path,
+                           "expected at most %d columns, with the known ones once for each step of "
+                           "model.output.ahead, got %zu",
+                           COLUMNS_MAX, all);
+    for (size_t k = all; k-- > count;) {
+        size_t h = (k - count) % horizons;
+        struct column column = input->columns[count + (k - count) / horizons];
+        size_t used = strlen(column.name);
+        column.horizon = h;
+        if (horizons > 1 && snprintf(column.name + used, COLUMN_NAME_SIZE - used, "+%zu",
+                                     output->ahead.steps[h]) >= (int)(COLUMN_NAME_SIZE - used))
+            return config_fail(reading, columns_path,
+                               "the name of known column %s is too long; expected at most %d "
+                               "letters with several steps in model.output.ahead",
+                               column.name, COLUMN_NAME_SIZE - (int)sizeof "+4096");
+        input->columns[k] = column;
+    }
+    input->size = input->column_count = all;
+    if (input->scale != SCALE_FORECAST)
+        return 0;
+    output->column_count = count;
+    for (size_t k = 0; k < count; k++)
+        output->columns[k] = (uint16_t)k;
+    return set_size(reading, count);
+}
+
 static int check_columns(struct reading *reading) {
     struct input *input = input_of(reading);
     const struct output *output = output_of(reading);
     bool names = config_given(reading, names_path);
+    if (expand_known(reading) != 0)
+        return -1;
     if (output->target != TARGET_NEXT && check_sent(reading) != 0)
         return -1;
     if (output->target != TARGET_NEXT)
@@ -613,12 +696,27 @@ static int check_forecast_output(struct reading *reading) {
     return 0;
 }
 
+/* The expert `known` requires known columns. */
+static int check_experts(struct reading *reading) {
+    const struct input *input = input_of(reading);
+    unsigned *experts = &reading->draft.config.experts, known = 1U << EXPERT_known;
+    if (input->column_count && input->columns[input->column_count - 1].known)
+        return 0;
+    if (config_given(reading, "experts") && *experts & known)
+        return config_fail(reading, "experts",
+                           "known requires a column with known in model.input.columns");
+    *experts &= ~known;
+    return 0;
+}
+
 static const struct levels default_levels = {7, {0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99}};
 
 static int check_forecast(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
     enum { STREAMS = 1024, FORECAST_STREAMS = 128 };
     bool forecast = architecture->input.scale == SCALE_FORECAST;
+    if (check_experts(reading) != 0)
+        return -1;
     reading->draft.config.anomaly.by_preset =
         has_preset(reading) && !config_given(reading, "anomaly.enabled");
     if (!config_given(reading, "learning.max_streams"))

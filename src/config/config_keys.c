@@ -32,7 +32,6 @@
 #define SCORE_MAX 100
 #define COMPONENTS_MAX 1024
 #define WINDOW_MAX 65536
-#define AHEAD_STEPS_MAX 4096
 #define PATIENCE_MAX 65536
 #define STREAMS_MAX 1048576
 #define TOP_MAX 1000
@@ -157,6 +156,9 @@ static struct config_key rows[] = {
      .example = "[{name: load, kind: real}, {name: host, kind: symbol, size: 8}]",
      .more = "Each column has a `name` and a `kind`. `real` (the default) has `scale`, `memory`, "
              "`limit` and `missing`, whose defaults are those of `model.input`, and `mask: true`. "
+             "`known: K` marks a column whose values are known K steps ahead, at least "
+             "`model.output.ahead`: it is listed last and not forecast, and x has its value at each "
+             "step of `model.output.ahead` in place of the current one. "
              "`symbol` has `size` and `embedding`. `cycle` has `period` and `harmonics`."},
 
     {"model.input.time", &value_set, AT(architecture.input.time), .words = "gap|day|week|year",

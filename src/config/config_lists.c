@@ -239,6 +239,8 @@ const struct config_key config_column_keys[COLUMN_KEYS] = {
                         OF_REAL, .what = "treatment of a NaN"},
     [COLUMN_MASK] = {"mask", &value_boolean, OF(mask), .fallback = "false", OF_REAL,
                      .what = "add an input that is 1 where the value was not observed"},
+    [COLUMN_KNOWN] = {"known", &value_size, OF(known), RANGE(1, AHEAD_STEPS_MAX), .fallback = "0", OF_REAL,
+                      .what = "steps that its values are known ahead"},
     [COLUMN_SIZE] = {"size", &value_size, OF(size), RANGE(1, INPUT_MAX), .fallback = "0", OF_SYMBOL,
                      .what = "size of the alphabet"},
     [COLUMN_EMBEDDING] = {"embedding", &value_size, OF(embedding), RANGE(0, LAYER_SIZE_MAX), .fallback = "0",
@@ -426,6 +428,7 @@ static bool is_defined(unsigned k, const struct column *column, const struct inp
     const bool left_out[COLUMN_KEYS] = {
         [COLUMN_SCALE] = !own,
         [COLUMN_MASK] = !own,
+        [COLUMN_KNOWN] = !column->known,
         [COLUMN_MEMORY] = !standard,
         [COLUMN_LIMIT] = !standard,
         [COLUMN_SIZE] = words->capacity || column->hash,
@@ -465,11 +468,15 @@ static void columns_print(const struct config_key *key, const void *where, struc
     const struct input *input = AROUND(where, const struct input, column_count);
     (void)key;
     for (size_t n = 0; n < input->column_count; n++) {
+        struct column column = input->columns[n];
+        if (column.horizon) /* a known column is printed once, without the steps in its name */
+            continue;
+        column.name[strcspn(column.name, "+")] = 0;
         config_add(to, !n ? "[" : !to->out || to->json ? ", " : ",\n      ");
         if (to->out)
-            write_column(to, &input->columns[n], input);
+            write_column(to, &column, input);
         else
-            print_column(to, &input->columns[n]);
+            print_column(to, &column);
     }
     config_add(to, input->column_count ? "]" : "");
 }
@@ -522,6 +529,8 @@ static void names_print(const struct config_key *key, const void *where, struct 
         AROUND(where, const struct architecture, output.column_count);
     const struct output *output = &architecture->output;
     (void)key;
+    if (architecture->input.scale == SCALE_FORECAST) /* all columns that are not known ahead */
+        return;
     for (size_t n = 0; n < output->column_count; n++) {
         config_add(to, n ? ", " : "[");
         config_add_text(to, output->target == TARGET_NEXT

@@ -508,11 +508,11 @@ const struct value_type value_connect = {
 
 /* ---- Lists of words and numbers ---- */
 
-/* Read the items of a list. It may be empty only if that is the default, or for texts. */
+/* Read the items of a list. */
 static int items_read(const struct walk *walk, const yaml_node_t *node,
                       const struct config_key *key, const char *path, void *where) {
     bool may_be_empty =
-        key->type == &value_prefixes || (key->fallback && !strcmp(key->fallback, CONFIG_EMPTY_SET));
+        key->type->empty || (key->fallback && !strcmp(key->fallback, CONFIG_EMPTY_SET));
     if (node->type != YAML_SEQUENCE_NODE || (!walk_items(node) && !may_be_empty))
         return config_fail_value(walk, node, key, path);
     memset(where, 0, key->type->size);
@@ -576,8 +576,8 @@ static void levels_print(const struct config_key *key, const void *where, struct
 const struct value_type value_levels = {
     "list of numbers",     "a rising list of at most $most numbers from $low to $high",
     sizeof(struct levels), .most = LEVELS_MAX,
-    .add = levels_add,     .read = items_read,
-    .print = levels_print};
+    .empty = true,         .add = levels_add,
+    .read = items_read,    .print = levels_print};
 
 const struct value_type value_ahead = {
     "whole number or list of them",
@@ -711,6 +711,7 @@ const struct value_type value_prefixes = {
     .most = CONFIG_SHARES_MAX,
     .bytes = CONFIG_SHARE_SIZE - 1,
     .either = true,
+    .empty = true,
     .add = prefix_add,
     ITEMS,
     .print = prefixes_print};

@@ -24,6 +24,7 @@ enum {
 #define MEMORY_MAX 1e9
 #define LIMIT_MAX 1e6
 #define LAYER_SIZE_MAX 65536
+#define AHEAD_STEPS_MAX 4096
 #define CONFIG_COUNT_MAX 9007199254740991.0 /* 2^53 - 1: exact as a JSON number */
 
 #define CONFIG_EMPTY_SET "[]"
@@ -100,6 +101,7 @@ struct value_type {
     unsigned truths;                /* number of truth values before the words */
     bool is_text;                   /* text of `size` bytes; "" = not set */
     bool either;                    /* a text, or a list for `read` */
+    bool empty;                     /* a list that may be empty */
     bool (*good)(const char *text); /* checks a text */
 
     /* Read from a text; -1: not an expected value. `quoted`: the text was in quotes, and is not
@@ -151,6 +153,7 @@ enum column_key {
     COLUMN_LIMIT,
     COLUMN_MISSING,
     COLUMN_MASK,
+    COLUMN_KNOWN,
     COLUMN_SIZE,
     COLUMN_EMBEDDING,
     COLUMN_CAPACITY,

@@ -79,6 +79,7 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     size_t levels;
     loss.pit = format_shares(pit, recent.pit, DISTRIBUTIONS_PIT_BINS, recent.weight);
     loss.coverage_levels = format_shares(held, recent.held, DISTRIBUTIONS_INTERVALS, recent.weight);
+    loss.calibration = distributions_calibration(learner_host(learner));
     unsigned distribution =
         distributions_levels(learner_host(learner), &levels) ? FIELD_HAS(NEED_DISTRIBUTION) : 0;
     double figures[PART_FIGURES];
@@ -346,7 +347,7 @@ static void put_distribution(struct json_text *text, const struct formatter *for
     if (steps > 1)
         json_text_open_list(text, "quantiles");
     for (size_t t = 0; t < steps; t++) {
-        const double *quantiles = distributions_quantiles(host, learned->first_bounds + t);
+        const double *quantiles = truth_step_notes(learned->truth, learned->first_bounds + t);
         const char *key = steps > 1 ? NULL : "quantiles";
         if (model->horizons > 1)
             json_text_open_list(text, key);
@@ -360,16 +361,16 @@ static void put_distribution(struct json_text *text, const struct formatter *for
         json_text_close_list(text);
 }
 
-/* The scores of the distribution of truth n, a list of each for the columns. */
+/* The notes of a pair: lists for the columns. */
 static void put_distribution_scores(struct json_text *text, const struct formatter *formatter,
-                                    size_t n) {
+                                    const double *notes) {
     const struct part_host *host = learner_host(formatter->learner);
     size_t count, columns = formatter->model->target_size;
     if (!distributions_levels(host, &count))
         return;
-    const struct distribution_score *scores = distributions_scores(host, n);
+    const struct distribution_score *scores = (const void *)notes;
     if (count)
-        put_quantiles(text, "quantiles", distributions_scored_quantiles(host, n), columns, count);
+        put_quantiles(text, "quantiles", (const double *)(scores + columns), columns, count);
     json_text_open_list(text, "pit");
     for (size_t k = 0; k < columns; k++)
         if (isnan(scores[k].z))
@@ -390,15 +391,14 @@ static void put_distribution_scores(struct json_text *text, const struct formatt
 
 static void put_interval(struct json_text *text, const struct learned *learned) {
     const struct truth_shape *shape = truth_shape(learned->truth);
-    const double *bounds = truth_bounds(learned->truth, learned->first_bounds);
     bool many = learned->output_steps > 1;
-    if (!bounds)
+    if (!shape->columns)
         return;
     if (many)
         json_text_open_list(text, "interval");
     for (size_t t = 0; t < learned->output_steps; t++)
         put_step_bounds(text, many ? NULL : "interval", shape,
-                        bounds + t * 2 * shape->horizons * shape->columns);
+                        truth_bounds(learned->truth, learned->first_bounds + t));
     if (many)
         json_text_close_list(text);
 }
@@ -422,9 +422,9 @@ static void put_truth_experts(struct json_text *text, const struct learner *lear
     json_text_close_object(text);
 }
 
-/* Adds a truth and its forecast, pair n. */
+/* Adds a truth and its forecast. */
 static void put_truth(struct json_text *text, const char *key, const struct formatter *formatter,
-                      const struct learner *all, const struct truth_pair *pair, size_t n) {
+                      const struct learner *all, const struct truth_pair *pair) {
     const struct model *model = formatter->model;
     json_text_open_object(text, key);
     json_text_count(text, "example", pair->step.example);
@@ -443,7 +443,7 @@ static void put_truth(struct json_text *text, const char *key, const struct form
         put_horizon(text, "baseline", formatter, pair->baseline);
     json_text_number(text, "loss", pair->loss);
     if (formatter->learner)
-        put_distribution_scores(text, formatter, n);
+        put_distribution_scores(text, formatter, pair->notes);
     json_text_close_object(text);
 }
 
@@ -458,7 +458,7 @@ static void put_scored(struct json_text *text, const struct formatter *formatter
         json_text_open_list(text, "scored");
     for (size_t n = 0; n < count; n++) {
         const struct truth_pair pair = truth_pair(learned->truth, learned->first_pair + n);
-        put_truth(text, many ? NULL : "scored", formatter, all, &pair, learned->first_pair + n);
+        put_truth(text, many ? NULL : "scored", formatter, all, &pair);
     }
     if (many)
         json_text_close_list(text);

@@ -133,6 +133,9 @@ static void add_interval(const struct skill *s, struct interval *into, const str
         into->errors.columns[k].absolute += errors->columns[k].absolute;
         into->errors.columns[k].baseline += errors->columns[k].baseline;
         into->errors.columns[k].observed += errors->columns[k].observed;
+        into->errors.columns[k].crps += errors->columns[k].crps;
+        into->errors.columns[k].log_score += errors->columns[k].log_score;
+        into->errors.columns[k].scored += errors->columns[k].scored;
     }
     into->errors.distribution.crps += errors->distribution.crps;
     into->errors.distribution.baseline += errors->distribution.baseline;
@@ -180,6 +183,8 @@ static void put_columns(struct skill *s, const struct interval *interval) {
         row[COLUMN_rmse] = sqrt(column->squared / observed); /* NAN without an observation */
         row[COLUMN_mae] = column->absolute / observed;
         row[COLUMN_skill] = ratio(column->squared, column->baseline);
+        row[COLUMN_crps] = column->crps / (double)column->scored;
+        row[COLUMN_log_score] = column->log_score / (double)column->scored;
     }
 }
 

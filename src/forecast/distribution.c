@@ -1,7 +1,11 @@
 #include "distribution.h"
 
+#include <float.h>
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
+
+#include "common/vectors.h"
 
 #define FLOOR 1e-3 /* of a weight: the tails */
 #define STICK 0.12 /* of the atoms: the newest value */
@@ -10,10 +14,12 @@
 #define FAR 30.0
 #define KEEP 0.999 /* of the regression */
 #define RIDGE 30.0
-#define WEIGHT_RATE 0.04
 #define TINY 1e-12
+#define SHARE_MOST 0.995 /* of atoms */
+#define NEAR 2e-3        /* in log odds */
 
-enum { SLOW = 3, SHAPES = 4, BEFORE_CAP = 31, HALF = 17, SOLVE_MOST = 200, WEIGHT_NEAR = 12 };
+enum { SLOW = 3, SHAPES = 4, ASIDE = DISTRIBUTION_PARTS - SHAPES, BEFORE_CAP = 31 };
+enum { HALF = 17, SOLVE_MOST = 200, LANES = 4, CRPS_LEVELS = 20 };
 
 static const double rates[DISTRIBUTION_RATES] = {0.3, 0.1, 0.03, 0.01, 0.003};
 static const double shapes[SHAPES] = {0.4, 1.0, 2.5, 8.0};
@@ -37,75 +43,138 @@ static double clip(double x, double low, double high) {
 
 /* ---- Mixture ---- */
 
-/* Centers, widths and inverse widths of the parts. */
+/* A value with B just below it and at it, and the sum of the atoms below. */
+struct jump {
+    double value, low, high, before;
+};
+
 struct mixture {
     const struct distribution *of;
-    double at_atom[DISTRIBUTION_ATOMS][2]; /* M just below and at each, for quantiles */
+    double x, f; /* evaluated last */
     double center[DISTRIBUTION_PARTS], width[DISTRIBUTION_PARTS], inverse[DISTRIBUTION_PARTS];
+    struct jump jumps[DISTRIBUTION_ATOMS + 3]; /* atoms and ends, for quantiles */
+    size_t jump_count;
 };
 
 static void expand(struct mixture *m, const struct distribution *d) {
     static const double mean = 2 * M_LN2; /* of |z| of a logistic distribution */
     double last = d->scale[DISTRIBUTION_SCALES - 1];
     m->of = d;
-    for (size_t j = 0; j < DISTRIBUTION_PARTS - SHAPES; j++) {
+    m->x = NAN;
+    for (size_t j = 0; j < ASIDE; j++) {
         m->center[j] = d->point;
         m->width[j] = d->scale[j / SHAPES] * shapes[j % SHAPES] / mean;
     }
     for (size_t n = 0; n < SHAPES; n++) {
-        m->center[DISTRIBUTION_PARTS - SHAPES + n] = d->point + aside[n][0] * last;
-        m->width[DISTRIBUTION_PARTS - SHAPES + n] = aside[n][1] * last / mean;
+        m->center[ASIDE + n] = d->point + aside[n][0] * last;
+        m->width[ASIDE + n] = aside[n][1] * last / mean;
     }
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        m->inverse[j] = 1 / m->width[j];
 }
 
-/* 1 / (1 + exp(-z)) of all parts. */
-static void logistics(const double *restrict z, double *restrict out) {
+/* Writes exp(-|z|). The series has the same bits on every processor, unlike the C library. */
+VECTOR_BODY void exponentials(const double *restrict z, double *restrict out, size_t count) {
+    double k[DISTRIBUTION_PARTS], rest[DISTRIBUTION_PARTS];
+    for (size_t j = 0; j < count; j++) {
+        double x = -fabs(z[j]);
+        x = x > -700 ? x : -700;
+        k[j] = x * M_LOG2E + 0x1.8p52; /* a whole number in the lowest bits */
+        double whole = k[j] - 0x1.8p52;
+        rest[j] = x - whole * 0x1.62e42feep-1 - whole * 0x1.a39ef35793c76p-33;
+    }
+    for (size_t j = 0; j < count; j++) {
+        double r = rest[j], r2 = r * r, r4 = r2 * r2, power;
+        double p = 1. / 2 + r * (1. / 6) + r2 * (1. / 24 + r * (1. / 120));
+        double q = 1. / 720 + r * (1. / 5040) + r2 * (1. / 40320 + r * (1. / 362880));
+        double o =
+            1. / 3628800 + r * (1. / 39916800) + r2 * (1. / 479001600 + r * (1. / 6227020800));
+        uint64_t bits;
+        memcpy(&bits, &k[j], sizeof bits);
+        bits = (bits + 1023) << 52;
+        memcpy(&power, &bits, sizeof power);
+        out[j] = power + power * (r + r2 * (p + r4 * (q + r4 * o)));
+    }
+}
+
+/* Writes 1 / (1 + exp(-z)) of all parts. */
+VECTOR_BODY void logistics(const double *restrict z, double *restrict out) {
+    double e[DISTRIBUTION_PARTS];
+    exponentials(z, e, DISTRIBUTION_PARTS);
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+        out[j] = (z[j] >= 0 ? 1 : e[j]) / (1 + e[j]);
+}
+
+/* Adds in the same order whatever the size of vectors. */
+VECTOR_BODY double sum_up(const double *restrict terms) {
+    typedef double lanes
+        __attribute__((vector_size(LANES * sizeof(double)), aligned(8), may_alias));
+    const lanes *of = (const lanes *)terms;
+    lanes sum = of[0];
+    for (size_t n = 1; n < DISTRIBUTION_PARTS / LANES; n++)
+        sum += of[n];
+    return sum[0] + sum[1] + (sum[2] + sum[3]);
+}
+
+/* M(x), which is kept: callers need it at one place several times. */
+VECTOR_BODY void mixture_at_body(struct mixture *m, double x, double *sum) {
+    double z[DISTRIBUTION_PARTS], f[DISTRIBUTION_PARTS];
+    if (x != m->x) {
+        for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+            z[j] = (x - m->center[j]) / m->width[j];
+        logistics(z, f);
+        for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+            f[j] *= m->of->weight[j];
+        m->x = x;
+        m->f = sum_up(f);
+    }
+    *sum = m->f;
+}
+
+VECTOR_CLONES(mixture_at, (struct mixture * m, double x, double *sum), (m, x, sum))
+
+/* M(x) and its first three derivatives. The four shapes of a scale are powers of one root. */
+VECTOR_BODY void mixture_slopes_body(const struct mixture *m, double x, double *sums) {
+    double z[DISTRIBUTION_SCALES + SHAPES], roots[DISTRIBUTION_SCALES + SHAPES];
+    double e[DISTRIBUTION_PARTS], terms[4][DISTRIBUTION_PARTS];
+    for (size_t n = 0; n < DISTRIBUTION_SCALES; n++)
+        z[n] = (x - m->of->point) * m->inverse[n * SHAPES + 1] * (1. / 40);
+    for (size_t n = 0; n < SHAPES; n++)
+        z[DISTRIBUTION_SCALES + n] = (x - m->center[ASIDE + n]) * m->inverse[ASIDE + n];
+    exponentials(z, roots, DISTRIBUTION_SCALES + SHAPES);
+    for (size_t n = 0; n < DISTRIBUTION_SCALES; n++) {
+        double e1 = roots[n], e4 = e1 * e1 * (e1 * e1), e8 = e4 * e4, e16 = e8 * e8;
+        double *of = e + n * SHAPES;
+        of[0] = e16 * e16 * (e16 * e16) * (e16 * e16 * e4); /* 100 = 40 / 0.4 */
+        of[1] = e16 * e16 * e8;
+        of[2] = e16;
+        of[3] = e4 * e1;
+    }
+    memcpy(e + ASIDE, roots + DISTRIBUTION_SCALES, SHAPES * sizeof *e);
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
-        double e = exp(fmax(-fabs(z[j]), -700)), near = 1 / (1 + e);
-        out[j] = z[j] >= 0 ? near : e / (1 + e);
+        double f = (x >= m->center[j] ? 1 : e[j]) / (1 + e[j]), v = f * (1 - f);
+        double inverse = m->inverse[j], w = m->of->weight[j];
+        terms[0][j] = w * f;
+        terms[1][j] = w * v * inverse;
+        terms[2][j] = terms[1][j] * inverse * (1 - 2 * f);
+        terms[3][j] = terms[1][j] * inverse * inverse * (1 - 6 * v);
     }
+    for (size_t n = 0; n < 4; n++)
+        sums[n] = sum_up(terms[n]);
 }
 
-static double mixture_at(const struct mixture *m, double x) {
-    double z[DISTRIBUTION_PARTS], f[DISTRIBUTION_PARTS], sum = 0;
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        z[j] = (x - m->center[j]) / m->width[j];
-    logistics(z, f);
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        sum += m->of->weight[j] * f[j];
-    return sum;
-}
-
-/* M(x) with its first two derivatives. */
-static double mixture_slopes(const struct mixture *m, double x, double *first, double *second) {
-    double z[DISTRIBUTION_PARTS], f[DISTRIBUTION_PARTS], sum = 0;
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        z[j] = (x - m->center[j]) * m->inverse[j];
-    logistics(z, f);
-    *first = *second = 0;
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
-        double w = m->of->weight[j], slope = w * f[j] * (1 - f[j]) * m->inverse[j];
-        sum += w * f[j];
-        *first += slope;
-        *second += slope * (1 - 2 * f[j]) * m->inverse[j];
-    }
-    return sum;
-}
+VECTOR_CLONES(mixture_slopes, (const struct mixture *m, double x, double *sums), (m, x, sums))
 
 /* ---- F ---- */
 
 /* M with lattice and bounds at x, or just below x. */
-static double middle(const struct mixture *m, double x, bool below) {
+static double middle(struct mixture *m, double x, bool below) {
     const struct distribution *d = m->of;
-    double at = x;
+    double at = x, f;
     if (d->lattice > 0) {
         double k = x / d->lattice, near = floor(k + 0.5);
         k = fabs(k - near) < 1e-3 ? near - below : floor(k);
         at = (k + 0.5) * d->lattice;
     }
-    double f = mixture_at(m, at);
+    mixture_at(m, at, &f);
     const struct distribution_value *least = &d->ends[0], *most = &d->ends[1];
     if (least->weight > 0 && (x < least->value || (below && x <= least->value)))
         f *= least->weight;
@@ -114,7 +183,7 @@ static double middle(const struct mixture *m, double x, bool below) {
     return f;
 }
 
-static double body(const struct mixture *m, double x, bool below) {
+static double body(struct mixture *m, double x, bool below) {
     const struct distribution *d = m->of;
     double atoms = 0;
     for (size_t n = 0; n < (size_t)d->atom_count; n++)
@@ -124,153 +193,149 @@ static double body(const struct mixture *m, double x, bool below) {
     return f < 1 ? f : 1;
 }
 
-/* The last of the rising numbers that is at most x, but not the end of all. */
-static size_t bin_of(const double *rising, double x) {
-    size_t bin = 0;
-    while (bin + 1 < DISTRIBUTION_BINS && (rising ? rising[bin + 1] : edge(bin + 1)) <= x)
-        bin++;
-    return bin;
-}
-
 static double corrected(const struct distribution *d, double u) {
     const double *c = d->correction;
-    size_t b = bin_of(NULL, u);
+    size_t b = 0;
+    while (b + 1 < DISTRIBUTION_BINS && edge(b + 1) <= u)
+        b++;
     return c[b] + (c[b + 1] - c[b]) * (u - edge(b)) / (edge(b + 1) - edge(b));
-}
-
-double distribution_cdf(const struct distribution *issued, double x, bool below) {
-    struct mixture m;
-    expand(&m, issued);
-    return corrected(issued, body(&m, x, below));
 }
 
 /* ---- Quantiles ---- */
 
-/* Where M was solved last: its log odds there, and the slope of x over them. */
-struct hint {
-    double x, odds, slope;
+/* The inverse of M near a place: x as a series in log odds, in which a logistic distribution is a
+   line. Levels rise: each begins in the bin and at the jump of the last one. */
+struct inverse {
+    double x, odds, series[3];
+    size_t bin, jump;
 };
 
-/* x with M(x) = u: Halley's method on log odds, in which a logistic distribution is a line, within
-   a bracket; it begins on the line through the last solution. */
-static double solve(const struct mixture *m, double u, struct hint *hint) {
+static void invert(const struct mixture *m, double x, struct inverse *at) {
+    double f[4];
+    mixture_slopes(m, x, f);
+    double v = f[0] * (1 - f[0]), t = 2 * f[0] - 1, steep = 1 / f[1], first = v * steep;
+    double bend = f[2] * steep * first, second = t + bend;
+    double third = 2 - 6 * v + 3 * t * bend + f[3] * steep * first * first;
+    at->x = x;
+    at->odds = log(f[0] / (1 - f[0]));
+    at->series[0] = first;
+    at->series[1] = -first * second / 2;
+    at->series[2] = first * (3 * second * second - third) / 6;
+}
+
+/* Returns x with M(x) = u, on the lattice. Where the series fails it halves a bracket. */
+static double solve(const struct mixture *m, double u, struct inverse *at) {
     const struct distribution *d = m->of;
-    double low = -INFINITY, high = INFINITY, reach = 4 * d->unit;
+    double low = -INFINITY, high = INFINITY, reach = 4 * d->unit, x = at->x;
     u = clip(u, TINY, 1 - TINY);
-    double odds = log(u / (1 - u)), x = hint->x + (odds - hint->odds) * hint->slope;
+    double odds = log(u / (1 - u));
     for (size_t n = 0; n < SOLVE_MOST; n++) {
-        double first, second, f = mixture_slopes(m, x, &first, &second), next = NAN;
-        if (f < u)
-            low = x;
-        else
-            high = x;
-        if (f > 0 && f < 1 && first > 0) {
-            double error = log(f / (1 - f)) - odds, slope = first / (f * (1 - f));
-            double bend = second / (f * (1 - f)) - slope * slope * (1 - 2 * f);
-            next = x - 2 * error * slope / (2 * slope * slope - error * bend);
-            hint->slope = 1 / slope;
-        }
-        if (fabs(next - x) <= 1e-5 * d->unit) { /* the next step would be near its third power */
-            x = next;
+        double far = odds - at->odds, *s = at->series;
+        double rest = far * far * far * s[2];
+        x = at->x + far * s[0] + (fabs(far) < 2 ? far * far * s[1] + rest : 0);
+        if (fabs(far) <= NEAR && fabs(rest) <= 1e-11 * d->unit)
             break;
-        }
-        if (!(next > low && next < high) || (n > 20 && isfinite(high - low))) {
-            next = isinf(low) ? high - reach : isinf(high) ? low + reach : low + (high - low) / 2;
+        *(far > 0 ? &low : &high) = at->x;
+        if (!(x > low && x < high) || (n > 20 && isfinite(high - low))) {
+            x = isinf(low) ? high - reach : isinf(high) ? low + reach : low + (high - low) / 2;
             reach *= 2;
-            if (next == x || !isfinite(next))
+            if (!(x > low && x < high))
                 break;
         }
-        x = next;
+        invert(m, x, at);
     }
-    hint->x = x;
-    hint->odds = odds;
     return d->lattice > 0 ? floor(x / d->lattice + 0.5) * d->lattice : x;
 }
 
-static double middle_quantile(const struct mixture *m, double u, struct hint *hint) {
-    const struct distribution_value *least = &m->of->ends[0], *most = &m->of->ends[1];
-    if (least->weight > 0) {
-        if (u < middle(m, least->value, true))
-            return fmin(solve(m, u / least->weight, hint), least->value);
-        if (u <= middle(m, least->value, false))
-            return least->value;
-    }
-    if (most->weight > 0) {
-        if (u > middle(m, most->value, false))
-            return fmax(solve(m, 1 - (1 - u) / most->weight, hint), most->value);
-        if (u >= middle(m, most->value, true))
-            return most->value;
-    }
-    return solve(m, u, hint);
+/* Adds a jump of B before the one at infinity. */
+static void add_jump(struct mixture *m, double value, double weight) {
+    struct jump *jump = &m->jumps[m->jump_count++];
+    jump[1] = (struct jump){INFINITY, INFINITY, INFINITY, jump->before + weight};
+    jump->value = value;
+    jump->low = body(m, value, true);
+    jump->high = body(m, value, false);
 }
 
-static void expand_atoms(struct mixture *m) {
-    for (size_t n = 0; n < (size_t)m->of->atom_count; n++)
-        for (int at = 0; at < 2; at++)
-            m->at_atom[n][at] = middle(m, m->of->atoms[n].value, !at);
+/* Prepares quantiles. Atoms are sorted and within the bounds. */
+static void expand_all(struct mixture *m, const struct distribution *d, struct inverse *at) {
+    expand(m, d);
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
+        m->inverse[j] = 1 / m->width[j];
+    m->jump_count = 0;
+    m->jumps[0] = (struct jump){INFINITY, INFINITY, INFINITY, 0};
+    if (d->ends[0].weight > 0)
+        add_jump(m, d->ends[0].value, 0);
+    for (size_t n = 0; n < (size_t)d->atom_count; n++)
+        add_jump(m, d->atoms[n].value, d->atoms[n].weight);
+    if (d->ends[1].weight > 0)
+        add_jump(m, d->ends[1].value, 0);
+    at->bin = at->jump = 0;
+    invert(m, d->point, at);
 }
 
-static double quantile(const struct mixture *m, double level, struct hint *hint) {
+static double quantile(const struct mixture *m, double level, struct inverse *at) {
     const struct distribution *d = m->of;
     const double *c = d->correction;
-    size_t b = bin_of(c, level);
+    while (at->bin + 1 < DISTRIBUTION_BINS && c[at->bin + 1] <= level)
+        at->bin++;
+    size_t b = at->bin;
     double u = edge(b) + (edge(b + 1) - edge(b)) * (level - c[b]) / (c[b + 1] - c[b]);
-    double below = 0, floor_value = -INFINITY, rest = 1 - d->share;
-    for (size_t n = 0; n < (size_t)d->atom_count; n++) {
-        const struct distribution_value *atom = &d->atoms[n];
-        if (u < rest * m->at_atom[n][0] + below)
-            return clip(middle_quantile(m, (u - below) / rest, hint), floor_value, atom->value);
-        if (u <= rest * m->at_atom[n][1] + below + atom->weight)
-            return atom->value;
-        below += atom->weight;
-        floor_value = atom->value;
-    }
-    return fmax(middle_quantile(m, fmin((u - below) / rest, 1 - TINY), hint), floor_value);
+    while (u > m->jumps[at->jump].high)
+        at->jump++;
+    const struct jump *jump = &m->jumps[at->jump];
+    if (u >= jump->low)
+        return jump->value;
+    u = fmin((u - jump->before) / (1 - d->share), 1 - TINY);
+    if (d->ends[0].weight > 0 && at->jump == 0)
+        u /= d->ends[0].weight;
+    if (d->ends[1].weight > 0 && at->jump == m->jump_count)
+        u = 1 - (1 - u) / d->ends[1].weight;
+    return clip(solve(m, u, at), at->jump > 0 ? jump[-1].value : -INFINITY, jump->value);
 }
 
-void distribution_quantiles(const struct distribution *issued, const double *levels, size_t count,
+void distribution_quantiles(const struct distribution *d, const double *levels, size_t count,
                             double *values) {
     struct mixture m;
-    struct hint hint = {.x = issued->point};
-    if (issued->issued > 0) {
-        expand(&m, issued);
-        expand_atoms(&m);
-    }
+    struct inverse at;
+    if (d->issued > 0)
+        expand_all(&m, d, &at);
     for (size_t n = 0; n < count; n++)
-        values[n] = issued->issued > 0 ? quantile(&m, levels[n], &hint) : NAN;
+        values[n] = d->issued > 0 ? quantile(&m, levels[n], &at) : NAN;
 }
 
 /* ---- Scores ---- */
 
-double distribution_crps(const struct distribution *issued, double truth) {
-    double levels[DISTRIBUTION_CRPS_LEVELS], values[DISTRIBUTION_CRPS_LEVELS], sum = 0;
-    for (size_t j = 0; j < DISTRIBUTION_CRPS_LEVELS; j++)
-        levels[j] = ((double)j + 0.5) / DISTRIBUTION_CRPS_LEVELS;
-    distribution_quantiles(issued, levels, DISTRIBUTION_CRPS_LEVELS, values);
-    for (size_t j = 0; j < DISTRIBUTION_CRPS_LEVELS; j++)
-        sum += (truth >= values[j] ? levels[j] : levels[j] - 1) * (truth - values[j]);
-    return 2 * sum / DISTRIBUTION_CRPS_LEVELS;
-}
-
-double distribution_log_score(const struct distribution *issued, double truth) {
-    struct mixture m;
-    double width = fmax(issued->lattice, 0.1 * issued->unit);
-    expand(&m, issued);
-    double mass = corrected(issued, body(&m, truth + width / 2, false)) -
-                  corrected(issued, body(&m, truth - width / 2, true));
-    return -log(fmax(mass, TINY) / width);
-}
-
-double distribution_normal(double level) {
-    double low = -8, high = 8;
-    for (int n = 0; n < 60; n++) {
-        double x = (low + high) / 2;
-        if (erfc(-x * M_SQRT1_2) / 2 < level)
-            low = x;
-        else
-            high = x;
+/* The normal quantile, within +-8: a rational approximation, then Halley's method. */
+static double normal(double level) {
+    double tail = fmax(fmin(level, 1 - level), 1e-16), t = sqrt(-2 * log(tail));
+    double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                       (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+    for (int n = 0; n < 2; n++) {
+        double step = (erfc(z * M_SQRT1_2) / 2 - tail) * sqrt(2 * M_PI) * exp(z * z / 2);
+        z += step / (1 - step * z / 2);
     }
-    return (low + high) / 2;
+    return copysign(fmin(z, 8), level - 0.5);
+}
+
+struct distribution_score distribution_score(const struct distribution *d, double truth,
+                                             size_t ahead) {
+    struct mixture m;
+    struct inverse at;
+    struct distribution_score score = {.crps = 0};
+    double half = fmax(d->lattice, 0.1 * d->unit) / 2, mass[2];
+    expand_all(&m, d, &at);
+    for (size_t j = 0; j < CRPS_LEVELS; j++) {
+        double level = ((double)j + 0.5) / CRPS_LEVELS;
+        double off = truth - quantile(&m, level, &at);
+        score.crps += (off >= 0 ? level : level - 1) * off * 2 / CRPS_LEVELS;
+    }
+    for (int n = 0; n < 2; n++) { /* at a lattice both have the same M */
+        score.pit[n] = corrected(d, body(&m, truth, !n));
+        mass[n] = corrected(d, body(&m, n ? truth + half : truth - half, !n));
+    }
+    score.z = normal((score.pit[0] + score.pit[1]) / 2);
+    score.log_score = -log(fmax(mass[1] - mass[0], TINY) / (2 * half));
+    return score;
 }
 
 /* ---- Learning ---- */
@@ -278,44 +343,41 @@ double distribution_normal(double level) {
 static void begin(struct distribution_state *s) {
     double sum = DISTRIBUTION_SCALES + SHAPES * 0.25;
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        s->weight[j] = (j < DISTRIBUTION_PARTS - SHAPES ? first_weights[j % SHAPES] : 0.25) / sum;
+        s->weight[j] = (j < ASIDE ? first_weights[j % SHAPES] : 0.25) / sum;
     for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++)
         s->covariance[i][i] = 1 / RIDGE;
     s->share[0] = s->share[1] = 0.05;
     s->begun = 1;
 }
 
-/* The mass of each part around the truth. */
-static void masses(const struct mixture *m, double y, double *mass) {
+/* The mass of each part around the truth, by the upper tail above the center: differences are exact
+   there. */
+VECTOR_BODY void masses_body(const struct mixture *m, double y, double *restrict mass) {
     const struct distribution *d = m->of;
     double half = fmax(d->lattice / 2, 1e-3 * d->unit);
-    double from[DISTRIBUTION_PARTS], to[DISTRIBUTION_PARTS];
-    double at_from[DISTRIBUTION_PARTS], at_to[DISTRIBUTION_PARTS];
     bool least = d->ends[0].weight > 0 && y <= d->ends[0].value;
     bool most = d->ends[1].weight > 0 && y >= d->ends[1].value;
+    double from[DISTRIBUTION_PARTS], to[DISTRIBUTION_PARTS], at[2][DISTRIBUTION_PARTS];
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double high = (y + half - m->center[j]) / m->width[j];
         double low = (y - half - m->center[j]) / m->width[j];
-        bool above = low > 0; /* by the upper tail, where differences are exact */
-        from[j] = above ? -high : low;
+        bool above = least ? false : most ? true : low > 0;
+        from[j] = least || most ? -INFINITY : above ? -high : low;
         to[j] = above ? -low : high;
-        if (least || most) {
-            from[j] = -INFINITY;
-            to[j] = least ? high : -low;
-        }
     }
-    logistics(to, at_to);
-    logistics(from, at_from);
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        mass[j] = fmax(at_to[j] - at_from[j], TINY) + TINY;
+    logistics(from, at[0]);
+    logistics(to, at[1]);
+    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
+        double part = at[1][j] - at[0][j];
+        mass[j] = (part > TINY ? part : TINY) + TINY;
+    }
 }
 
-/* Errors of consecutive steps are alike far ahead: h of them carry the information of about one. */
-static double weight_rate(size_t ahead) {
-    return ahead > WEIGHT_NEAR ? WEIGHT_RATE / (double)ahead : WEIGHT_RATE;
-}
+VECTOR_CLONES(masses, (const struct mixture *m, double y, double *mass), (m, y, mass))
 
-/* Online expectation maximization; returns the share of the truth's likelihood that M has. */
+/* Online expectation maximization; returns the share of the truth's likelihood that M has. Far
+   ahead, errors of consecutive steps are alike: `ahead` of them carry the information of about one.
+ */
 static double learn_weights(struct distribution_state *s, const struct mixture *m, double y,
                             size_t ahead) {
     const struct distribution *d = m->of;
@@ -326,7 +388,7 @@ static double learn_weights(struct distribution_state *s, const struct mixture *
     for (size_t n = 0; n < (size_t)d->atom_count; n++)
         atom += d->atoms[n].value == y ? d->atoms[n].weight : 0;
     double share = (1 - d->share) * total / ((1 - d->share) * total + atom);
-    double rate = fmax(weight_rate(ahead), 1 / (s->truths + 10)) * share;
+    double rate = fmax(ahead > 12 ? 0.04 / (double)ahead : 0.04, 1 / (s->truths + 10)) * share;
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double w = s->weight[j];
         s->weight[j] = fmax((1 - rate) * w + rate * w * mass[j] / total, FLOOR);
@@ -339,10 +401,10 @@ static double learn_weights(struct distribution_state *s, const struct mixture *
 
 /* Recursive least squares on the logarithm of the error. */
 static void learn_scale(struct distribution_state *s, const double *f, double target) {
-    double gain[DISTRIBUTION_FEATURES], error = fmin(target, 4), trace = 0, along = 0;
+    double gain[DISTRIBUTION_FEATURES], guess = 0, trace = 0, along = 0;
     for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++) {
         gain[i] = 0;
-        error -= s->regression[i] * f[i];
+        guess += s->regression[i] * f[i];
         trace += s->covariance[i][i];
         for (size_t j = 0; j < DISTRIBUTION_FEATURES; j++)
             gain[i] += s->covariance[i][j] * f[j];
@@ -350,7 +412,7 @@ static void learn_scale(struct distribution_state *s, const double *f, double ta
     double keep = trace <= 1e3 ? KEEP : 1;
     for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++)
         along += f[i] * gain[i];
-    double k = 1 / (keep + along);
+    double k = 1 / (keep + along), error = fmin(target, 4) - guess;
     for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++) {
         s->regression[i] += k * gain[i] * error;
         for (size_t j = 0; j < DISTRIBUTION_FEATURES; j++)
@@ -370,35 +432,33 @@ static void learn_correction(struct distribution_state *s, double low, double hi
     }
 }
 
-void distribution_learn(struct distribution_state *state, const struct distribution *issued,
-                        double truth, size_t ahead) {
-    struct distribution_state *s = state;
+void distribution_learn(struct distribution_state *s, const struct distribution *d, double truth,
+                        size_t ahead) {
     struct mixture m;
-    expand(&m, issued);
+    expand(&m, d);
     double low = body(&m, truth, true), high = body(&m, truth, false);
-    double share = learn_weights(s, &m, truth, ahead), error = fabs(truth - issued->point);
-    size_t repeats = issued->repeats > 0;
+    double share = learn_weights(s, &m, truth, ahead), error = fabs(truth - d->point);
+    size_t repeats = d->repeats > 0;
     double rate = fmax(0.02, 1 / (s->share_count[repeats] + 4));
     s->share_count[repeats]++;
     s->share[repeats] =
-        clip(s->share[repeats] + rate * (1 - share - s->share[repeats]), 1e-4, 0.995);
-    double target = log((error + 0.05 * issued->unit) / issued->unit);
-    learn_scale(s, issued->feature, target);
+        clip(s->share[repeats] + rate * (1 - share - s->share[repeats]), 1e-4, SHARE_MOST);
+    double target = log((error + 0.05 * d->unit) / d->unit);
+    learn_scale(s, d->feature, target);
     s->truths++;
-    double near =
-        s->truths > BEFORE_CAP ? fmin(error, FAR * fmax(issued->unit, issued->fast)) : error;
+    double near = s->truths > BEFORE_CAP ? fmin(error, FAR * fmax(d->unit, d->fast)) : error;
     for (size_t k = 0; k < DISTRIBUTION_RATES; k++)
         s->scale[k] += fmax(rates[k], 1 / s->truths) * (near - s->scale[k]);
-    if (issued->hour >= 0) {
-        size_t hour = (size_t)issued->hour;
+    if (d->hour >= 0) {
+        size_t hour = (size_t)d->hour;
         s->hour_count[hour]++;
         s->hour[hour] += fmax(0.03, 1 / (s->hour_count[hour] + 5)) * (target - s->hour[hour]);
     }
     learn_correction(s, low, high);
 }
 
-void distribution_miss(struct distribution_state *state) {
-    state->change = 0;
+void distribution_miss(struct distribution_state *s) {
+    s->change = 0;
 }
 
 static void see_repeats(struct distribution_state *s, double y) {
@@ -423,8 +483,7 @@ static void see_lattice(struct distribution_state *s, double y) {
     }
 }
 
-void distribution_see(struct distribution_state *state, double value) {
-    struct distribution_state *s = state;
+void distribution_see(struct distribution_state *s, double value) {
     if (s->begun == 0)
         begin(s);
     bool first = s->values == 0;
@@ -465,7 +524,7 @@ static void issue_scales(const struct distribution_state *s, struct distribution
     f[6] = log((fabs(d->point) + 0.02 * s->size + 1e-300) / (1.02 * s->size + 1e-300));
     f[7] = d->hour >= 0 ? s->hour[(size_t)d->hour] : 0;
     for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++) {
-        f[i] = i ? clip(f[i], -4, 4) : 1;
+        f[i] = clip(f[i], -4, 4);
         guess += s->regression[i] * f[i];
     }
     guess *= fmin(s->truths / 30, 1);
@@ -481,29 +540,25 @@ static void insert(struct distribution *d, struct distribution_value atom) {
 
 static void issue_atoms(const struct distribution_state *s, struct distribution *d) {
     double total = 0, most = 0, near[DISTRIBUTION_ATOMS];
-    bool sticks = false;
     struct mixture m;
-    d->atom_count = 0;
+    expand(&m, d);
     for (size_t i = 0; i < DISTRIBUTION_TABLE; i++)
         total += s->table[i].weight > 0.03 ? s->table[i].weight : 0;
     for (size_t i = 0; i < DISTRIBUTION_TABLE; i++) {
         struct distribution_value atom = s->table[i];
-        if (!(atom.weight > 0.03))
-            continue;
-        bool newest = atom.value == s->last;
-        sticks |= newest;
-        insert(d, (struct distribution_value){atom.value, (1 - STICK) * atom.weight / total +
-                                                              (newest ? STICK : 0)});
+        bool again = atom.weight > 0.03, newest = atom.weight > 1e-6 && atom.value == s->last;
+        atom.weight = (again ? (1 - STICK) * atom.weight / total : 0) + (newest ? STICK : 0);
+        if (again || newest)
+            insert(d, atom);
     }
-    if (!sticks)
-        insert(d, (struct distribution_value){s->last, STICK});
     size_t count = (size_t)d->atom_count;
-    expand(&m, d);
     for (size_t n = 0; n < count; n++) {
-        double v = d->atoms[n].value;
-        near[n] = count > 1
-                      ? mixture_at(&m, v + d->unit / 4) - mixture_at(&m, v - d->unit / 4) + TINY
-                      : 1;
+        double v = d->atoms[n].value, low = 0, high = 1;
+        if (count > 1) {
+            mixture_at(&m, v - d->unit / 4, &low);
+            mixture_at(&m, v + d->unit / 4, &high);
+        }
+        near[n] = high - low + TINY;
         most = fmax(most, near[n]);
     }
     total = 0;
@@ -513,18 +568,14 @@ static void issue_atoms(const struct distribution_state *s, struct distribution 
         d->atoms[n].weight *= d->share / total;
 }
 
-void distribution_issue(const struct distribution_state *state, double point, double time,
-                        const double *experts, size_t count, struct distribution *issued) {
-    const struct distribution_state *s = state;
-    struct distribution *d = issued;
+void distribution_issue(const struct distribution_state *s, double point, double time,
+                        const double *experts, size_t count, struct distribution *d) {
     *d = (struct distribution){0};
     if (s->values < 2 || !isfinite(point))
         return;
     d->issued = 1;
     d->point = point;
-    d->hour = isfinite(time) ? fmod(floor(time / 3600), 24) : -1;
-    if (isfinite(time) && d->hour < 0)
-        d->hour += 24;
+    d->hour = isfinite(time) ? fmod(fmod(floor(time / 3600), 24) + 24, 24) : -1;
     issue_scales(s, d, experts, count);
     memcpy(d->weight, s->weight, sizeof d->weight);
     for (size_t k = 0; k < DISTRIBUTION_LATTICES; k++)
@@ -548,36 +599,30 @@ void distribution_issue(const struct distribution_state *state, double point, do
 
 /* ---- Checkpoints ---- */
 
-static bool finite_numbers(const double *numbers, size_t size) {
+static bool within(const double *numbers, size_t size, double least, double most) {
+    bool valid = true;
     for (size_t n = 0; n < size / sizeof *numbers; n++)
-        if (!isfinite(numbers[n]))
-            return false;
-    return true;
-}
-
-bool distribution_state_valid(const struct distribution_state *state) {
-    const struct distribution_state *s = state;
-    bool valid = finite_numbers(&s->begun, sizeof *s) && s->truths >= 0 && s->values >= 0 &&
-                 s->size >= 0 && s->mass >= 0 && (s->begun == 1 || s->values == 0);
-    for (size_t k = 0; k < DISTRIBUTION_RATES; k++)
-        valid = valid && s->scale[k] >= 0;
-    for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
-        valid = valid && s->weight[j] >= 0 && s->weight[j] <= 1 && (!s->begun || s->weight[j] > 0);
-    for (size_t n = 0; n < 2; n++)
-        valid = valid && s->share[n] >= 0 && s->share[n] < 1 && s->share_count[n] >= 0;
-    for (size_t b = 0; b < DISTRIBUTION_BINS; b++)
-        valid = valid && s->histogram[b] >= 0;
+        valid = valid && numbers[n] >= least && numbers[n] <= most;
     return valid;
 }
 
-bool distribution_valid(const struct distribution *issued) {
-    const struct distribution *d = issued;
-    bool valid = finite_numbers(&d->issued, sizeof *d) && d->atom_count >= 0 &&
+bool distribution_state_valid(const struct distribution_state *s) {
+    return within(&s->begun, sizeof *s, -DBL_MAX, DBL_MAX) && s->truths >= 0 && s->values >= 0 &&
+           s->size >= 0 && s->mass >= 0 && (s->begun == 1 || s->values == 0) &&
+           within(s->scale, sizeof s->scale, 0, DBL_MAX) &&
+           within(s->weight, sizeof s->weight, s->begun > 0 ? DBL_MIN : 0, 1) &&
+           within(s->share, sizeof s->share, 0, SHARE_MOST) &&
+           within(s->share_count, sizeof s->share_count, 0, DBL_MAX) &&
+           within(s->histogram, sizeof s->histogram, 0, DBL_MAX);
+}
+
+bool distribution_valid(const struct distribution *d) {
+    bool valid = within(&d->issued, sizeof *d, -DBL_MAX, DBL_MAX) && d->atom_count >= 0 &&
                  d->atom_count <= DISTRIBUTION_ATOMS && d->atom_count == floor(d->atom_count) &&
-                 d->hour >= -1 && d->hour < DISTRIBUTION_HOURS && d->hour == floor(d->hour);
-    for (size_t k = 0; k < DISTRIBUTION_SCALES; k++)
-        valid = valid && (d->issued == 0 || d->scale[k] > 0);
+                 d->hour >= -1 && d->hour < DISTRIBUTION_HOURS && d->hour == floor(d->hour) &&
+                 d->lattice >= 0 && d->share >= 0 && d->share <= SHARE_MOST &&
+                 (d->issued == 0 || within(d->scale, sizeof d->scale, DBL_MIN, DBL_MAX));
     for (size_t b = 0; b < DISTRIBUTION_BINS; b++)
         valid = valid && (d->issued == 0 || d->correction[b + 1] > d->correction[b]);
-    return valid && d->lattice >= 0 && d->share >= 0 && d->share < 1;
+    return valid;
 }

@@ -1,15 +1,17 @@
 /* A predictive distribution around the point forecasts of one column and horizon, learned online
-   from pairs of forecast and truth: quantiles, probability integral transform (PIT), continuous
-   ranked probability score (CRPS) and log score. The equations, and figures on 79 columns, are in
-   docs/explanation/forecasts.md.
+   from pairs of forecast and truth. docs/explanation/forecasts.md describes it, and tools/check
+   compares it with an executable specification.
 
-       F(x) = C(B(x)),   B(x) = (1 - A) M(x) + sum of the atoms a_i with v_i <= x
+       F(x) = C(B(x))                               C: correction, a histogram of past B(truth)
+       B(x) = (1 - A) M(x) + sum of a_i, v_i <= x   atoms: values v_i that repeat, A = sum of a_i
+       M(x) = sum of w_j L((x - m_j) / s_j)         28 parts, L(z) = 1 / (1 + exp(-z))
 
-   M is a mixture of 28 logistic components with six learned scales, rounded to the lattice of the
-   values; atoms are values that repeat; C is a histogram of past B(truth).
+   M is rounded to the lattice of the values, and only a share of it counts beyond a bound. All
+   values, scales and CRPS have the unit of the column.
 
    Both structs consist of doubles only, so that checkpoints keep them as rows. A state of zeros is
-   one that begins. Nothing is allocated, and the same calls give the same bits. */
+   one that begins. Nothing is allocated. The same calls give the same bits, with every instruction
+   set. */
 #ifndef RUNNEL_FORECAST_DISTRIBUTION_H
 #define RUNNEL_FORECAST_DISTRIBUTION_H
 
@@ -26,7 +28,6 @@ enum {
     DISTRIBUTION_ATOMS = DISTRIBUTION_TABLE + 1,
     DISTRIBUTION_LATTICES = 14, /* 1e-6 to 1e7 */
     DISTRIBUTION_BINS = 34,
-    DISTRIBUTION_CRPS_LEVELS = 20, /* CRPS is twice the mean pinball loss at so many even levels */
 };
 
 /* A value with its weight, count or share. */
@@ -48,9 +49,10 @@ struct distribution_state {
     double histogram[DISTRIBUTION_BINS], mass;
 };
 
-/* One distribution that was issued, and waits for its truth. */
+/* One distribution that was issued, and waits for its truth. unit, fast: the mean |error| at rates
+   0.01 and 0.3; lattice: 0 = none; hour: of the day, -1 = unknown; share: A. */
 struct distribution {
-    double issued; /* 0: there is none */
+    double issued; /* 0: not issued */
     double point, unit, fast, lattice, hour, repeats, share;
     struct distribution_value ends[2]; /* weight: the share of M beyond it that counts; 0: none */
     double weight[DISTRIBUTION_PARTS], scale[DISTRIBUTION_SCALES];
@@ -60,35 +62,35 @@ struct distribution {
     double correction[DISTRIBUTION_BINS + 1];
 };
 
-/* Learn from the truth of a distribution issued `ahead` steps before; then, or alone, from the
-   value. Both finite. */
+struct distribution_score {
+    double pit[2];    /* F just below the truth, and F */
+    double z;         /* the normal quantile of their middle, within +-8 */
+    double crps;      /* twice the mean pinball loss at 20 even levels */
+    double log_score; /* nats: -log of the mean density within half a lattice or unit / 20 */
+};
+
+/* Learns from the truth of a distribution issued `ahead` steps before. The truth is finite. */
 void distribution_learn(struct distribution_state *state, const struct distribution *issued,
                         double truth, size_t ahead);
-void distribution_see(struct distribution_state *state, double value);
 
-/* The newest value is missing. */
+/* Learns the newest value, which is finite, after distribution_learn; or that it is missing. */
+void distribution_see(struct distribution_state *state, double value);
 void distribution_miss(struct distribution_state *state);
 
-/* Issue the distribution around the forecast `point`: for `time` (Unix seconds of the truth, NaN:
-   unknown) and the forecasts of `count` experts. Not issued before two values have been seen, or
-   around a number that is not finite. */
+/* Issues the distribution around the forecast `point`: for `time` (Unix seconds of the truth, NaN:
+   unknown) and the forecasts of `count` experts. Nothing is issued before two values have been
+   seen, or around a number that is not finite. */
 void distribution_issue(const struct distribution_state *state, double point, double time,
                         const double *experts, size_t count, struct distribution *issued);
 
-/* The values at `count` rising levels of 0 to 1: NaN where nothing was issued. */
+/* Writes the values (count,) at rising levels from 0 to 1: NaN where nothing was issued. */
 void distribution_quantiles(const struct distribution *issued, const double *levels, size_t count,
                             double *values);
 
-/* F(x), or F just below x. */
-double distribution_cdf(const struct distribution *issued, double x, bool below);
+/* Returns the scores of a truth, or of any other finite number. Something must be issued. */
+struct distribution_score distribution_score(const struct distribution *issued, double truth);
 
-/* CRPS in units of the value; log score in nats, -log of the mean density around the truth. */
-double distribution_crps(const struct distribution *issued, double truth);
-double distribution_log_score(const struct distribution *issued, double truth);
-
-/* The normal quantile of a level, within +-8. */
-double distribution_normal(double level);
-
+/* Whether a state or distribution of a checkpoint can be used. */
 bool distribution_state_valid(const struct distribution_state *state);
 bool distribution_valid(const struct distribution *issued);
 

@@ -29,8 +29,9 @@ enum expert {
 
 const char *expert_name(enum expert expert);
 
-/* A set of experts has the bits 1 << EXPERT_last and so on. */
-#define EXPERTS_ALL ((1u << EXPERTS) - 1)
+/* A set of experts has the bits 1 << EXPERT_last and so on. EXPERTS_ALL: those that need no known
+   columns; the others follow them. */
+#define EXPERTS_ALL ((1u << EXPERT_known) - 1)
 
 /* The number of experts in a set, and number n of them. */
 size_t experts_count(unsigned experts);
@@ -80,10 +81,14 @@ struct forecast_step {
     const double *unseen; /* NaN there, else 0: add it to a forecast */
     const double *mean, *sd;
     const double *z, *u; /* (x - mean) / sd, and the change to this x in ds, within 8 */
+    /* (known, horizons + 1) values at the horizons and now, from the first one in units of the
+       largest distance, within 1 */
+    const double *known;
 };
 
-/* Opens `slots` streams with x of that many columns; `ahead` (horizons,) steps, ascending. */
-int forecaster_open(struct forecaster **forecaster, size_t columns, unsigned experts,
+/* Opens `slots` streams with x of that many columns; `ahead` (horizons,) steps, ascending. In x
+   follow the values of `known` columns at the horizons: (known, horizons). */
+int forecaster_open(struct forecaster **forecaster, size_t columns, size_t known, unsigned experts,
                     const size_t *ahead, size_t horizons, size_t slots, struct error *error);
 void forecaster_close(struct forecaster **forecaster);
 

@@ -11,6 +11,7 @@
 #include "common/vectors.h"
 #include "common/wild.h"
 #include "forecast.h"
+#include "known.h"
 #include "least_squares.h"
 
 /* ---- Lag ----
@@ -246,15 +247,21 @@ static bool column_valid(const struct column *c) {
 
    The experts that learn by least squares. Up to 8 columns share a regression; with more columns
    each has its own. ar3, ar12, ar12fast and ar24 forecast changes from changes, abs12 levels from
-   levels.
+   levels. `known` is ar12 with the values of known columns.
 
    Inputs of a group of columns, for L lags:
      ar:    phi = u | (x l steps ago - x) / ds for l = 2..L-1 | (mean - x) / ds | v | 1, within 10
      abs12: phi = z of l steps ago, l = 0..11, within 4 | 1
+     known: phi = that of ar | for each known column 10 z of the forecast step, of this step and of
+            steps before, as many as lags fit 48 numbers
+
+   An observation of a known value counts more than the prior, so that one promotion is enough.
 
    For several steps ahead, ds and v are those of the horizon, and u is converted to its unit.
    Forecasts and their inputs are kept in one place per waiting step: those of step t at t modulo
    their number. */
+
+#define IN_DOUBLES(type) (sizeof(type) / sizeof(double))
 
 struct regression {
     bool there;
@@ -267,7 +274,9 @@ struct regression {
 
 struct regressions {
     size_t columns, width, groups; /* columns = groups * width */
-    size_t places;                 /* the horizon */
+    size_t known;
+    size_t experts; /* stored: the last one only with known columns */
+    size_t places;  /* the horizon */
     struct regression of[EXPERTS];
     size_t stored; /* offset in a block: (places, EXPERTS, columns) in changes */
     size_t size;   /* numbers in a block */
@@ -276,7 +285,8 @@ struct regressions {
 
 #define FEATURE_MOST 10
 #define LEVEL_FEATURE_MOST 4
-#define LAG_MOST 10 /* changes */
+#define LAG_MOST 10            /* changes */
+#define KNOWN_CHANGE_MOST 20.0 /* limit of a target: rare events are large changes */
 
 enum { JOINT_COLUMNS = 8 };
 
@@ -287,6 +297,7 @@ struct expert_kind {
     double (*forecast)(const struct column *c, double ds, double v);
     size_t lags;
     bool levels; /* forecasts levels from levels */
+    bool known;  /* also from known columns */
     double keep, prior;
 };
 
@@ -316,10 +327,12 @@ static size_t group_size(const struct regressions *r, const struct regression *g
     return least_squares_size(&g->ls) + r->places * (g->ls.stride + g->ls.outputs);
 }
 
-static void regressions_describe(struct regressions *r, size_t columns, unsigned experts,
-                                 size_t places) {
+static void regressions_describe(struct regressions *r, size_t columns, size_t known,
+                                 unsigned experts, size_t places) {
     memset(r, 0, sizeof *r);
     r->columns = columns;
+    r->known = known;
+    r->experts = known ? EXPERTS : EXPERT_known;
     r->places = places;
     r->groups = columns <= JOINT_COLUMNS ? 1 : columns;
     r->width = columns / r->groups;
@@ -331,14 +344,15 @@ static void regressions_describe(struct regressions *r, size_t columns, unsigned
         if (!g->there)
             continue;
         g->lags = kind->lags;
-        g->ls = least_squares_of(rows * r->width + 1, r->width, kind->keep, kind->prior);
+        size_t extra = kind->known ? known * (1 + known_lags(known)) : 0;
+        g->ls = least_squares_of(rows * r->width + 1 + extra, r->width, kind->keep, kind->prior);
         g->begin = r->size;
         r->size += r->groups * group_size(r, g);
         size_t work = least_squares_work(&g->ls) + r->width;
         r->work = work > r->work ? work : r->work;
     }
     r->stored = r->size;
-    r->size += places * EXPERTS * columns;
+    r->size += places * r->experts * columns;
     r->work += r->work == 0;
 }
 
@@ -354,7 +368,7 @@ static double *phi_of(const struct regression *g, double *numbers, size_t place)
 }
 
 static size_t stored_of(const struct regressions *r, size_t place, enum expert expert) {
-    return r->stored + (place * EXPERTS + expert) * r->columns;
+    return r->stored + (place * r->experts + expert) * r->columns;
 }
 
 static void regressions_begin(const struct regressions *r, double *block) {
@@ -406,6 +420,15 @@ static void fill_levels(double *phi, const struct column *c, size_t width) {
     phi[COLUMN_LEVELS * width] = 1;
 }
 
+static void fill_known(double *phi, size_t known, size_t ahead, const double *values) {
+    for (size_t m = 0; m < known; m++, values += known_size(known, ahead)) {
+        const struct known *k = (const void *)values;
+        *phi++ = FEATURE_MOST * known_z(k, 0);
+        for (size_t l = 0; l < known_lags(known); l++)
+            *phi++ = FEATURE_MOST * known_z(k, ahead + l);
+    }
+}
+
 /* A forecast level, as a change. */
 static double change_of(const struct column *c, double ds, double level) {
     return (c->mean + c->sd * level - c->x[0]) / ds;
@@ -413,7 +436,7 @@ static double change_of(const struct column *c, double ds, double level) {
 
 static void predict_group(const struct regressions *r, double *block, size_t place,
                           enum expert expert, size_t group, const struct column *columns,
-                          const double *ds, const double *v) {
+                          const double *ds, const double *v, const double *known) {
     const struct regression *g = &r->of[expert];
     size_t first = group * r->width;
     const struct column *c = columns + first;
@@ -424,6 +447,8 @@ static void predict_group(const struct regressions *r, double *block, size_t pla
         fill_levels(phi, c, r->width);
     else
         fill_changes(phi, g->lags, c, ds + first, v + first, r->width);
+    if (expert_kinds[expert].known)
+        fill_known(phi + (g->lags + 1) * r->width + 1, r->known, r->places, known);
     least_squares_predict(&g->ls, numbers, phi, own);
     for (size_t k = 0; k < r->width; k++)
         stored[k] = expert_kinds[expert].levels ? change_of(&c[k], ds[first + k], own[k]) : own[k];
@@ -432,10 +457,11 @@ static void predict_group(const struct regressions *r, double *block, size_t pla
 /* Forecasts from the columns, with the unit and v of the horizon (columns,), and stores the
    forecasts at that place. */
 static void regressions_predict(const struct regressions *r, double *block, size_t place,
-                                const struct column *columns, const double *ds, const double *v) {
+                                const struct column *columns, const double *ds, const double *v,
+                                const double *known) {
     for (enum expert expert = 0; expert < EXPERTS; expert++)
         for (size_t n = 0; r->of[expert].there && n < r->groups; n++)
-            predict_group(r, block, place, expert, n, columns, ds, v);
+            predict_group(r, block, place, expert, n, columns, ds, v, known);
 }
 
 /* The stored forecasts of an expert, in changes (columns,); 0 without it. */
@@ -457,9 +483,10 @@ static void learn_group(const struct regressions *r, double *block, size_t place
         least_squares_predict(&g->ls, numbers, phi, own);
     for (size_t k = 0; k < r->width; k++) {
         size_t column = group * r->width + k;
-        double target = expert_kinds[expert].levels
-                            ? forecast_clip(level[column], FORECAST_FEATURE_MOST)
-                            : forecast_clip(y[column], FORECAST_CHANGE_MOST);
+        const struct expert_kind *kind = &expert_kinds[expert];
+        double target = kind->levels ? forecast_clip(level[column], FORECAST_FEATURE_MOST)
+                                     : forecast_clip(y[column], kind->known ? KNOWN_CHANGE_MOST
+                                                                            : FORECAST_CHANGE_MOST);
         error[k] = target - own[k];
     }
     least_squares_learn(&g->ls, numbers, phi, error, rest);
@@ -494,12 +521,11 @@ struct horizon {
     unsigned experts;
     struct regressions regressions; /* offset at the beginning of the block */
     size_t units, waiting;          /* offsets in a block, with more than one step ahead */
+    size_t known;                   /* offset of known columns, each struct known */
     size_t size;                    /* numbers in a block */
 };
 
 #define UNIT_LEAST 1e-30
-
-#define IN_DOUBLES(type) (sizeof(type) / sizeof(double))
 
 /* The mean square of the changes so far, with more than one step ahead, (columns,). */
 struct unit {
@@ -513,10 +539,12 @@ struct waiting {
     double x, mean, sd, ds;
 };
 
-static void horizon_describe(struct horizon *h, size_t ahead, size_t columns, unsigned experts) {
+static void horizon_describe(struct horizon *h, size_t ahead, size_t columns, size_t known,
+                             unsigned experts) {
     *h = (struct horizon){.ahead = ahead, .columns = columns, .experts = experts};
-    regressions_describe(&h->regressions, columns, experts, ahead);
-    h->units = h->waiting = h->size = h->regressions.size;
+    regressions_describe(&h->regressions, columns, known, experts, ahead);
+    h->known = h->regressions.size;
+    h->units = h->waiting = h->size = h->known + known * known_size(known, ahead);
     if (ahead == 1)
         return;
     h->waiting += columns * IN_DOUBLES(struct unit);
@@ -526,6 +554,11 @@ static void horizon_describe(struct horizon *h, size_t ahead, size_t columns, un
 static void horizon_begin(const struct horizon *h, double *block) {
     memset(block, 0, h->size * sizeof *block);
     regressions_begin(&h->regressions, block);
+}
+
+static struct known *known_of(const struct horizon *h, double *block, size_t m) {
+    return (struct known *)(void *)(block + h->known +
+                                    m * known_size(h->regressions.known, h->ahead));
 }
 
 static struct unit *units_of(const struct horizon *h, double *block) {
@@ -549,6 +582,10 @@ static bool horizon_valid(const struct horizon *h, const double *block) {
     const struct unit *units = (const void *)(block + h->units);
     const struct waiting *waiting = (const void *)(block + h->waiting);
     bool valid = regressions_valid(&h->regressions, block);
+    size_t known = h->regressions.known, size = known_size(known, h->ahead);
+    for (size_t m = 0; m < known; m++)
+        valid &=
+            known_valid((const void *)(block + h->known + m * size), h->ahead + known_lags(known));
     for (size_t k = 0; h->ahead > 1 && k < h->columns; k++)
         valid &= units[k].count >= 0 && units[k].count <= FINITE_VALUE_MOST &&
                  units[k].change >= 0 && units[k].change <= FINITE_SQUARE_MOST;
@@ -634,7 +671,7 @@ static void horizon_forecast(const struct horizon *h, double *block, const struc
                              double *experts) {
     size_t place = t % h->ahead;
     horizon_units(h, block, columns, t, x, ds, v);
-    regressions_predict(&h->regressions, block, place, columns, ds, v);
+    regressions_predict(&h->regressions, block, place, columns, ds, v, block + h->known);
     for (size_t n = 0; n < experts_count(h->experts); n++, experts += h->columns) {
         enum expert expert = experts_at(h->experts, n);
         const struct expert_kind *kind = &expert_kinds[expert];
@@ -667,13 +704,14 @@ enum { OF_X, OF_UNSEEN, OF_MEAN, OF_SD, OF_Z, OF_U, ARRAYS };
 enum { OF_LAST = OUTCOMES, OF_DS, OF_V, OF_AR12, OF_EXPERTS };
 
 struct forecaster {
-    size_t columns, size, horizons, furthest;
+    size_t columns, known, size, horizons, furthest;
     unsigned experts;
     struct horizon of[FORECAST_HORIZONS_MAX];
     size_t begin[FORECAST_HORIZONS_MAX]; /* offset of its block in a state */
     size_t outcomes;                     /* in a state */
     double *states;                      /* (slots, size) */
     double *results;                     /* (ARRAYS + horizons * row, columns) */
+    double *known_values;                /* (known, horizons + 1) */
     double *work;
     struct forecast_horizon forecasts[FORECAST_HORIZONS_MAX];
     struct forecast_closed closed[FORECAST_HORIZONS_MAX];
@@ -684,7 +722,7 @@ const char *expert_name(enum expert expert) {
 }
 
 size_t experts_count(unsigned experts) {
-    return (size_t)__builtin_popcount(experts & EXPERTS_ALL);
+    return (size_t)__builtin_popcount(experts & ((1u << EXPERTS) - 1));
 }
 
 enum expert experts_at(unsigned experts, size_t n) {
@@ -705,15 +743,16 @@ static size_t outcome_size(const struct forecaster *f) {
     return 1 + OUTCOMES * f->columns;
 }
 
-static void describe(struct forecaster *f, size_t columns, unsigned experts, const size_t *ahead,
-                     size_t horizons) {
+static void describe(struct forecaster *f, size_t columns, size_t known, unsigned experts,
+                     const size_t *ahead, size_t horizons) {
     f->columns = columns;
+    f->known = known;
     f->experts = experts;
     f->horizons = horizons;
     f->furthest = ahead[horizons - 1];
     f->size = IN_DOUBLES(struct head) + columns * IN_DOUBLES(struct column);
     for (size_t n = 0; n < horizons; n++) {
-        horizon_describe(&f->of[n], ahead[n], columns, experts);
+        horizon_describe(&f->of[n], ahead[n], columns, known, experts);
         f->begin[n] = f->size;
         f->size += f->of[n].size;
     }
@@ -725,14 +764,15 @@ static bool allocate(struct forecaster *f, size_t slots) {
     f->states = calloc(slots, f->size * sizeof *f->states);
     f->results = calloc(result_rows(f), f->columns * sizeof *f->results);
     f->work = calloc(f->of[0].regressions.work, sizeof *f->work);
-    return f->states && f->results && f->work;
+    f->known_values = calloc(f->known + 1, (f->horizons + 1) * sizeof *f->known_values);
+    return f->states && f->results && f->work && f->known_values;
 }
 
-int forecaster_open(struct forecaster **forecaster, size_t columns, unsigned experts,
+int forecaster_open(struct forecaster **forecaster, size_t columns, size_t known, unsigned experts,
                     const size_t *ahead, size_t horizons, size_t slots, struct error *error) {
     struct forecaster *opened = *forecaster = calloc(1, sizeof *opened);
     if (opened) {
-        describe(opened, columns, experts, ahead, horizons);
+        describe(opened, columns, known, experts, ahead, horizons);
         if (allocate(opened, slots))
             return 0;
     }
@@ -749,6 +789,7 @@ void forecaster_close(struct forecaster **forecaster) {
         return;
     free(old->states);
     free(old->results);
+    free(old->known_values);
     free(old->work);
     free(old);
 }
@@ -852,6 +893,20 @@ static void forecast_columns(struct forecaster *f, uint32_t slot) {
     }
 }
 
+/* Takes the known values of all horizons, which follow the columns in x. */
+static void take_known(struct forecaster *f, uint32_t slot, const void *x) {
+    double *out = f->known_values;
+    for (size_t m = 0; m < f->known; m++, out += f->horizons + 1)
+        for (size_t n = f->horizons; n-- > 0;) {
+            const struct horizon *h = &f->of[n];
+            struct known *k = known_of(h, block_of(f, slot, n), m);
+            known_take(k, h->ahead + known_lags(f->known),
+                       (double)unaligned_float(x, f->columns + m * f->horizons + n));
+            out[n] = known_z(k, 0);
+            out[f->horizons] = known_z(k, h->ahead);
+        }
+}
+
 static void forecast_ahead(struct forecaster *f, uint32_t slot, size_t t, const void *x) {
     for (size_t n = 0; n < f->horizons; n++) {
         double *ds = horizon_results(f, n, OF_DS), *v = horizon_results(f, n, OF_V);
@@ -884,6 +939,7 @@ void forecaster_take(struct forecaster *f, uint32_t slot, const void *x, bool le
     head->steps++;
     head->waits = 1;
     forecast_columns(f, slot);
+    take_known(f, slot, x);
     forecast_ahead(f, slot, t, x);
     *step = (struct forecast_step){
         .number = t,
@@ -896,5 +952,6 @@ void forecaster_take(struct forecaster *f, uint32_t slot, const void *x, bool le
         .sd = results_of(f, OF_SD),
         .z = results_of(f, OF_Z),
         .u = results_of(f, OF_U),
+        .known = f->known_values,
     };
 }

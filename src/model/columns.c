@@ -11,7 +11,7 @@ const char *column_kind_name(enum column_kind kind) {
 size_t columns_of_kind(const struct column *columns, size_t count, enum column_kind kind) {
     size_t of = 0;
     for (size_t k = 0; k < count; k++)
-        of += columns[k].kind == kind;
+        of += columns[k].kind == kind && !columns[k].known;
     return of;
 }
 

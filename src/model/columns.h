@@ -41,6 +41,9 @@ struct column {
     double limit;    /* largest distance from the mean in deviations, 0 = no limit */
     bool hold;       /* missing: hold */
     bool mask;
+    /* steps that its values are known ahead, 0 = they are not. For each horizon x has a column with
+       the value of that step, NAME+STEPS if there are several: `horizon` is its number. */
+    size_t known, horizon;
     /* symbol */
     size_t size, embedding; /* size of the alphabet; width of the learned embedding, 0 = one-hot */
     struct vocabulary vocabulary;
@@ -68,7 +71,7 @@ static inline bool column_is_cycle(const struct column *column) {
     return column->kind == COLUMN_CYCLE;
 }
 
-/* The number of columns of that kind. */
+/* The number of columns of that kind, without those that are known ahead. */
 size_t columns_of_kind(const struct column *columns, size_t count, enum column_kind kind);
 static inline size_t columns_real(const struct column *columns, size_t count) {
     return columns_of_kind(columns, count, COLUMN_REAL);

@@ -118,13 +118,16 @@ static void add_output(struct model *model, size_t width, size_t skipped) {
 }
 
 /* z and u for each column, and for each horizon v and, if targets are relative to it, the
-   forecast of ar12. */
-static size_t forecast_features(const struct architecture *architecture) {
+   forecast of ar12. For each known column its values at the horizons, and its current one. */
+static size_t forecast_features(struct model *model) {
     enum { OF_COLUMN = 2 };
+    const struct architecture *architecture = &model->architecture;
     const struct output *output = &architecture->output;
     size_t horizons = output->ahead.count ? output->ahead.count : 1;
+    size_t known = architecture->input.size - output->size;
     bool base = output->relative == RELATIVE_AR12;
-    return (OF_COLUMN + horizons * (1 + base)) * architecture->input.size;
+    model->known = known / horizons;
+    return (OF_COLUMN + horizons * (1 + base)) * output->size + known + model->known;
 }
 
 /* One symbol. These functions return the width of the encoded input. */
@@ -208,7 +211,7 @@ static size_t add_input(struct model *model) {
     if (input->kind == INPUT_SYMBOL)
         return input->hash ? add_hashed(model, input) : add_symbol(model, input);
     if (input->scale == SCALE_FORECAST)
-        return model->features = forecast_features(&model->architecture);
+        return model->features = forecast_features(model);
     return input->column_count ? add_columns(model, input) : (model->features = input->size);
 }
 

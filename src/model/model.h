@@ -147,7 +147,7 @@ struct model {
        of steps since the stream began, at most `ages`. */
     size_t age_offset;
     size_t x_size; /* numbers in a received x: I; 1 for a symbol; one per column */
-    /* Numbers in the engine's x: I, with scale: forecast 3 I or 4 I; 1 for a symbol; for columns
+    /* Numbers in the engine's x: I; with scale: forecast features of x; 1 for a symbol; for columns
        their encodings, with a symbol instead of its row. The last `times` of them are from the
        example's time. */
     size_t features;
@@ -165,7 +165,8 @@ struct model {
     size_t outputs;
     size_t target_size; /* numbers in one target: size; 1 class for softmax */
     size_t horizons;    /* targets per step, each with K / horizons activations */
-    size_t open;        /* largest number of a stream's open steps, right after a STEP */
+    size_t known; /* scale: forecast: columns that are known ahead, last in x, horizons each */
+    size_t open;  /* largest number of a stream's open steps, right after a STEP */
 };
 
 /* Distance from a step to its target at a horizon. */

@@ -55,13 +55,17 @@ append(char summary[MODEL_SUMMARY_SIZE], const char *format, ...) {
 /* "4 columns (2 real, 1 symbol, 1 cycle)" */
 static void append_columns(char summary[MODEL_SUMMARY_SIZE], const struct input *input) {
     const char *before = "";
+    size_t known = input->column_count;
     append(summary, "%zu column%s (", input->column_count, input->column_count == 1 ? "" : "s");
     for (enum column_kind kind = 0; column_kind_name(kind); kind++) {
         size_t count = columns_of_kind(input->columns, input->column_count, kind);
         if (count)
             append(summary, "%s%zu %s", before, count, column_kind_name(kind));
         before = count ? ", " : before;
+        known -= count;
     }
+    if (known)
+        append(summary, "%s%zu known", before, known);
     append(summary, ")");
 }
 

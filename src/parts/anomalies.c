@@ -49,7 +49,7 @@ static int choose_columns(struct anomalies *a, struct error *error) {
     for (size_t k = 0; k < model->target_size; k++)
         a->of_target[k] = SIZE_MAX;
     for (size_t column = 0; column < input->column_count; column++) {
-        if (!column_is_real(&input->columns[column]))
+        if (!column_is_real(&input->columns[column]) || input->columns[column].known)
             continue;
         for (size_t k = 0; targets_are_inputs(model) && k < output->column_count; k++)
             if (output->columns[k] == column)
@@ -94,7 +94,9 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
     if (!a)
         return error_no_memory(error);
     a->host = host;
-    a->columns = numbers ? host->model->x_size : 0;
+    a->columns = !numbers                           ? 0
+                 : inputs_have_experts(host->model) ? host->model->target_size
+                                                    : host->model->x_size;
     if (numbers && input->column_count && !inputs_have_experts(host->model)) {
         a->columns = 0;
         if (choose_columns(a, error))

@@ -14,15 +14,9 @@
 #include "rows.h"
 #include "truths.h"
 
-/* A stream's steps, and the time between its two newest. */
+/* The time of a stream's newest step, and the time between its two newest; 0 = unknown. */
 struct pace {
-    double steps, time, cadence;
-};
-
-/* A planned step. */
-struct seen {
-    uint32_t slot;
-    bool learn;
+    double time, cadence;
 };
 
 struct distributions {
@@ -34,17 +28,11 @@ struct distributions {
     struct distribution *issued;       /* (slots, places, columns) */
     double levels[LEVELS_MAX];
     size_t level_count;
+    double keep; /* decay of a number in `recent` */
     struct distributions_recent recent;
 
-    struct seen *seen; /* (plan_steps,) */
-    double *x;         /* (plan_steps, columns) NaN = missing */
-    size_t step;       /* that is played next */
-    double *others;    /* (forecasts,) of one column */
-
-    struct distribution_score *scores; /* (rows, columns) as those of truth.h, */
-    double *scored;                    /* (rows, columns, levels) */
-    double *quantiles;                 /* (steps, horizons, columns, levels) */
-    size_t row_room, step_room;
+    double *x;      /* (plan_steps, columns) NaN = missing */
+    double *others; /* (forecasts,) of one column */
 };
 
 /* ---- Memory ---- */
@@ -57,10 +45,16 @@ static struct distribution_state *state_of(const struct distributions *d, uint32
     return d->states + slot * states_of(d) + h * d->columns;
 }
 
-/* Where horizon h of the stream's step is kept until its truth comes. */
-static size_t ring_of(const struct distributions *d, uint32_t slot, size_t h, double step) {
-    size_t place = (size_t)fmod(step, (double)d->ahead[h]);
-    return (slot * d->places + d->place[h] + place) * d->columns;
+/* Returns the distributions (columns,) that horizon h of the step keeps until their truth, and of
+   which this step is the truth before. */
+static struct distribution *ring_of(const struct distributions *d, const struct experts_step *step,
+                                    size_t h) {
+    size_t place = d->place[h] + step->number % d->ahead[h];
+    return d->issued + (step->slot * d->places + place) * d->columns;
+}
+
+static const struct distributions *part_of(const struct part_host *host) {
+    return part_find(host, &distributions_part);
 }
 
 static bool distributions_wanted(const struct part_host *host) {
@@ -73,7 +67,7 @@ static int distributions_open(void **self, struct part_host *host, struct error 
     if (!d)
         return error_no_memory(error);
     d->host = host;
-    d->columns = host->model->x_size;
+    d->columns = host->model->target_size;
     d->horizons = host->model->horizons;
     d->level_count = levels->count;
     memcpy(d->levels, levels->of, levels->count * sizeof *d->levels);
@@ -82,6 +76,7 @@ static int distributions_open(void **self, struct part_host *host, struct error 
         d->place[h] = d->places;
         d->places += d->ahead[h];
     }
+    d->keep = pow(DISTRIBUTIONS_RECENT, 1.0 / (double)states_of(d));
     size_t issued = host->slots * d->places * d->columns;
     d->paces = calloc(host->slots, sizeof *d->paces);
     d->others = calloc(host->forecasts + 1, sizeof *d->others);
@@ -101,59 +96,28 @@ static void distributions_close(void *self) {
     free(d->others);
     free(d->states);
     free(d->issued);
-    free(d->seen);
     free(d->x);
-    free(d->scores);
-    free(d->scored);
-    free(d->quantiles);
     free(d);
 }
 
 static size_t distributions_step_bytes(const void *self) {
     const struct distributions *d = self;
-    size_t numbers = states_of(d);
-    return numbers * (sizeof *d->scores + 2 * d->level_count * sizeof(double)) +
-           d->columns * sizeof *d->x;
-}
-
-/* Room for so many truths and steps of truth.h. */
-static int make_room(struct distributions *d, size_t rows, size_t steps) {
-    size_t levels = d->level_count + 1; /* never 0 bytes */
-    if (rows > d->row_room) {
-        struct distribution_score *scores =
-            realloc(d->scores, rows * d->columns * sizeof *d->scores);
-        d->scores = scores ? scores : d->scores;
-        double *scored = realloc(d->scored, rows * d->columns * levels * sizeof *d->scored);
-        d->scored = scored ? scored : d->scored;
-        if (!scores || !scored)
-            return -1;
-        d->row_room = rows;
-    }
-    if (steps > d->step_room) {
-        double *quantiles =
-            realloc(d->quantiles, steps * states_of(d) * levels * sizeof *d->quantiles);
-        if (!quantiles)
-            return -1;
-        d->quantiles = quantiles;
-        d->step_room = steps;
-    }
-    return 0;
+    size_t notes =
+        distributions_step_notes(d->host) + d->horizons * distributions_pair_notes(d->host);
+    return (notes + d->columns) * sizeof *d->x;
 }
 
 static bool distributions_plan_open(void *self) {
     struct distributions *d = self;
-    size_t steps = d->host->plan_steps;
-    d->seen = calloc(steps, sizeof *d->seen);
-    d->x = calloc(steps * d->columns, sizeof *d->x);
-    return d->seen && d->x && make_room(d, steps * d->horizons, steps) == 0;
+    d->x = calloc(d->host->plan_steps, d->columns * sizeof *d->x);
+    return d->x != NULL;
 }
 
 static void begin(struct distributions *d, uint32_t slot) {
     size_t issued = d->places * d->columns;
     d->paces[slot] = (struct pace){0};
     memset(state_of(d, slot, 0), 0, states_of(d) * sizeof *d->states);
-    for (size_t n = 0; n < issued; n++)
-        d->issued[slot * issued + n].issued = 0;
+    memset(d->issued + slot * issued, 0, issued * sizeof *d->issued);
 }
 
 static void distributions_begin(void *self, uint32_t slot, enum part_begin when) {
@@ -176,46 +140,39 @@ static void distributions_input(void *self, struct step *step) {
         memcpy(&number, (const char *)step->x + k * sizeof number, sizeof number);
         x[k] = isfinite(number) ? (double)number : NAN;
     }
-    d->seen[step->number] = (struct seen){step->slot, step->example->learn};
 }
 
 /* ---- Once the plan is played ---- */
 
+/* Returns how much of the PIT, evenly between its two, is from `from` to `to`. */
+static double part_within(const double pit[2], double from, double to) {
+    double width = pit[1] - pit[0];
+    if (width > 0)
+        return fmax(0, fmin(to, pit[1]) - fmax(from, pit[0])) / width;
+    return pit[0] >= from && (pit[0] < to || to >= 1);
+}
+
 static void count_recent(struct distributions *d, const double pit[2]) {
     static const double shares[DISTRIBUTIONS_INTERVALS] = {0.5, 0.9, 0.99, 0.999};
     struct distributions_recent *r = &d->recent;
-    double low = pit[0], width = pit[1] - pit[0];
-    r->weight = DISTRIBUTIONS_RECENT * r->weight + (1 - DISTRIBUTIONS_RECENT);
-    r->numbers++;
-    for (size_t n = 0; n < DISTRIBUTIONS_PIT_BINS; n++) {
-        double from = (double)n / DISTRIBUTIONS_PIT_BINS,
-               to = (double)(n + 1) / DISTRIBUTIONS_PIT_BINS;
-        double part = width > 0 ? fmax(0, fmin(to, pit[1]) - fmax(from, low)) / width
-                                : low >= from && (low < to || n + 1 == DISTRIBUTIONS_PIT_BINS);
-        r->pit[n] = DISTRIBUTIONS_RECENT * r->pit[n] + (1 - DISTRIBUTIONS_RECENT) * part;
-    }
-    for (size_t n = 0; n < DISTRIBUTIONS_INTERVALS; n++) {
-        double from = (1 - shares[n]) / 2, to = 1 - from;
-        double part = width > 0 ? fmax(0, fmin(to, pit[1]) - fmax(from, low)) / width
-                                : low >= from && low <= to;
-        r->held[n] = DISTRIBUTIONS_RECENT * r->held[n] + (1 - DISTRIBUTIONS_RECENT) * part;
-        r->held_total[n] += part;
-    }
+    double keep = d->keep;
+    r->weight = keep * r->weight + (1 - keep);
+    for (size_t n = 0; n < DISTRIBUTIONS_PIT_BINS; n++)
+        r->pit[n] =
+            keep * r->pit[n] + (1 - keep) * part_within(pit, (double)n / DISTRIBUTIONS_PIT_BINS,
+                                                        (double)(n + 1) / DISTRIBUTIONS_PIT_BINS);
+    for (size_t n = 0; n < DISTRIBUTIONS_INTERVALS; n++)
+        r->held[n] = keep * r->held[n] +
+                     (1 - keep) * part_within(pit, (1 - shares[n]) / 2, (1 + shares[n]) / 2);
 }
 
-static struct distribution_score score_of(const struct distribution *issued, double truth) {
-    struct distribution_score score = {
-        .pit = {distribution_cdf(issued, truth, true), distribution_cdf(issued, truth, false)},
-        .crps = distribution_crps(issued, truth),
-        .log_score = distribution_log_score(issued, truth),
-    };
-    score.z = distribution_normal((score.pit[0] + score.pit[1]) / 2);
-    return score;
-}
-
-static void count_error(struct distributions *d, const struct distribution_score *score,
+static void count_error(struct distributions *d, size_t k, const struct distribution_score *score,
                         double of_baseline, double change) {
     struct distribution_error *error = &d->host->errors.distribution;
+    struct column_error *column = &d->host->errors.columns[k];
+    column->crps += score->crps;
+    column->log_score += score->log_score;
+    column->scored++;
     if (!(change > 0))
         return;
     error->crps += score->crps / change;
@@ -226,111 +183,77 @@ static void count_error(struct distributions *d, const struct distribution_score
 
 /* The truths of the distributions that were issued for this step. */
 static void distributions_scored(void *self, struct planned *example, struct scored *scored) {
-    static const struct distribution nothing = {0};
     struct distributions *d = self;
     if (scored->number != SIZE_MAX)
         return;
-    const struct seen *seen = &d->seen[d->step];
-    const struct pace *pace = &d->paces[seen->slot];
-    size_t h = scored->horizon, row = truth_count(truths_of(d->host)) * d->columns;
-    const struct distribution *ring = d->issued + ring_of(d, seen->slot, h, pace->steps);
-    struct distribution_state *states = state_of(d, seen->slot, h);
-    const double *changes = experts_changes(d->host, d->step, h);
-    for (size_t k = 0; k < d->columns; k++) {
-        const struct distribution *issued = pace->steps < (double)d->ahead[h] ? &nothing : ring + k;
-        double truth = d->x[d->step * d->columns + k];
+    const struct experts_step step = experts_step(d->host, scored->step);
+    struct distribution *issued = ring_of(d, &step, scored->horizon);
+    struct distribution_state *states = state_of(d, step.slot, scored->horizon);
+    const double *changes = experts_changes(d->host, scored->step, scored->horizon);
+    struct distribution_score *notes =
+        example->outputs ? (void *)truth_next_notes(truths_of(d->host)) : NULL;
+    for (size_t k = 0; k < d->columns; k++, issued++) {
+        double value = d->x[scored->step * d->columns + k];
         struct distribution_score score = {{NAN, NAN}, NAN, NAN, NAN};
-        if (issued->issued > 0 && isfinite(truth) && !isnan(scored->errors[k])) {
-            score = score_of(issued, truth);
+        if (issued->issued > 0 && !isnan(value) && !isnan(scored->errors[k])) {
+            score = distribution_score(issued, value);
             count_recent(d, score.pit);
-            count_error(d, &score, scored->of_baseline[k], changes[k]);
-            if (seen->learn)
-                distribution_learn(&states[k], issued, truth, d->ahead[h]);
+            count_error(d, k, &score, scored->of_baseline[k], changes[k]);
+            if (step.learn)
+                distribution_learn(&states[k], issued, value, d->ahead[scored->horizon]);
         }
-        if (!example->outputs)
+        if (!notes)
             continue;
-        d->scores[row + k] = score;
+        notes[k] = score;
         distribution_quantiles(issued, d->levels, d->level_count,
-                               d->scored + (row + k) * d->level_count);
+                               (double *)(notes + d->columns) + k * d->level_count);
     }
 }
 
-static void see(struct distributions *d, const struct seen *seen, const double *x) {
+static void see(struct distributions *d, const struct experts_step *step, const double *x) {
+    struct distribution_state *state = state_of(d, step->slot, 0);
+    for (size_t n = 0; step->learn && n < states_of(d); n++, state++)
+        if (isnan(x[n % d->columns]))
+            distribution_miss(state);
+        else
+            distribution_see(state, x[n % d->columns]);
+}
+
+static void issue(struct distributions *d, const struct planned *example,
+                  const struct experts_step *step) {
+    const struct pace *pace = &d->paces[step->slot];
+    const struct truth *truth = truths_of(d->host);
+    double *quantiles = example->outputs ? truth_step_notes(truth, truth_steps(truth) - 1) : NULL;
     for (size_t h = 0; h < d->horizons; h++) {
-        struct distribution_state *states = state_of(d, seen->slot, h);
-        for (size_t k = 0; k < d->columns; k++)
-            if (!isfinite(x[k]))
-                distribution_miss(&states[k]);
-            else if (seen->learn)
-                distribution_see(&states[k], x[k]);
+        struct distribution *issued = ring_of(d, step, h);
+        bool timed = pace->time > 0 && pace->cadence > 0;
+        double time = timed ? pace->time + (double)d->ahead[h] * pace->cadence : NAN;
+        for (size_t k = 0; k < d->columns; k++, issued++) {
+            for (size_t n = 0; n < step->count; n++)
+                d->others[n] = step->experts[(h * step->count + n) * d->columns + k];
+            distribution_issue(state_of(d, step->slot, h) + k, step->combined[h * d->columns + k],
+                               time, d->others, step->count, issued);
+            if (quantiles)
+                distribution_quantiles(issued, d->levels, d->level_count, quantiles);
+            quantiles += quantiles ? d->level_count : 0;
+        }
     }
 }
 
-/* The time of a truth, by the time between the two newest steps. */
-static double time_ahead(const struct pace *pace, size_t ahead) {
-    return pace->time > 0 && pace->cadence > 0 ? pace->time + (double)ahead * pace->cadence : NAN;
-}
-
-static void issue(struct distributions *d, const struct planned *example, uint32_t slot) {
-    const struct pace *pace = &d->paces[slot];
-    const struct experts_forecasts forecasts = experts_forecasts(d->host, d->step);
-    double *quantiles = d->quantiles;
-    if (example->outputs) /* this step is the newest that was told */
-        quantiles += (truth_steps(truths_of(d->host)) - 1) * states_of(d) * d->level_count;
-    for (size_t h = 0; h < d->horizons; h++)
-        for (size_t k = 0; k < d->columns; k++, quantiles += d->level_count) {
-            struct distribution *issued = &d->issued[ring_of(d, slot, h, pace->steps) + k];
-            const double *experts = forecasts.experts + h * forecasts.count * d->columns + k;
-            for (size_t n = 0; n < forecasts.count; n++)
-                d->others[n] = experts[n * d->columns];
-            distribution_issue(state_of(d, slot, h) + k, forecasts.combined[h * d->columns + k],
-                               time_ahead(pace, d->ahead[h]), d->others, forecasts.count, issued);
-            if (example->outputs)
-                distribution_quantiles(issued, d->levels, d->level_count, quantiles);
-        }
-}
-
-static void distributions_played(void *self, struct planned *example, size_t step) {
+static void distributions_played(void *self, struct planned *example, size_t number) {
     struct distributions *d = self;
-    const struct seen *seen = &d->seen[step];
-    struct pace *pace = &d->paces[seen->slot];
+    const struct experts_step step = experts_step(d->host, number);
+    struct pace *pace = &d->paces[step.slot];
     denormals_to_zero();
-    see(d, seen, d->x + step * d->columns);
+    if (step.number == 0)
+        begin(d, step.slot);
+    see(d, &step, d->x + number * d->columns);
     pace->cadence = example->time > pace->time && pace->time > 0 ? example->time - pace->time : 0;
     pace->time = example->time;
-    issue(d, example, seen->slot);
-    pace->steps++;
-    d->step = step + 1;
-}
-
-/* Rows of truth.h that are kept there, since their example is not finished, become the first. */
-static int distributions_next(void *self, const struct planned *unfinished, size_t last,
-                              struct error *error) {
-    struct distributions *d = self;
-    const struct truth *truth = truths_of(d->host);
-    bool stays = unfinished && unfinished->outputs;
-    size_t score = d->columns, levels = d->columns * d->level_count;
-    size_t quantiles = states_of(d) * d->level_count;
-    size_t row = stays ? unfinished->first_pair : truth_count(truth);
-    size_t step = stays ? unfinished->first_bounds : truth_steps(truth);
-    size_t rows = truth_count(truth) - row, steps = truth_steps(truth) - step;
-    memmove(d->scores, d->scores + row * score, rows * score * sizeof *d->scores);
-    memmove(d->scored, d->scored + row * levels, rows * levels * sizeof *d->scored);
-    memmove(d->quantiles, d->quantiles + step * quantiles,
-            steps * quantiles * sizeof *d->quantiles);
-    d->step = 0;
-    (void)last;
-    rows += d->host->plan_steps * d->horizons;
-    if (make_room(d, rows, steps + d->host->plan_steps) == 0)
-        return 0;
-    return error_set(error, EX_UNAVAILABLE, PART_NO_MEMORY, unfinished ? unfinished->steps : 0);
+    issue(d, example, &step);
 }
 
 /* ---- Publishing ---- */
-
-static const struct distributions *part_of(const struct part_host *host) {
-    return part_find(host, &distributions_part);
-}
 
 const double *distributions_levels(const struct part_host *host, size_t *count) {
     const struct distributions *d = part_of(host);
@@ -338,24 +261,56 @@ const double *distributions_levels(const struct part_host *host, size_t *count) 
     return d ? d->levels : NULL;
 }
 
-const struct distribution_score *distributions_scores(const struct part_host *host, size_t n) {
+size_t distributions_pair_notes(const struct part_host *host) {
+    static const size_t score = sizeof(struct distribution_score) / sizeof(double);
     const struct distributions *d = part_of(host);
-    return d->scores + n * d->columns;
+    return d ? d->columns * (score + d->level_count) : 0;
 }
 
-const double *distributions_scored_quantiles(const struct part_host *host, size_t n) {
+size_t distributions_step_notes(const struct part_host *host) {
     const struct distributions *d = part_of(host);
-    return d->scored + n * d->columns * d->level_count;
-}
-
-const double *distributions_quantiles(const struct part_host *host, size_t n) {
-    const struct distributions *d = part_of(host);
-    return d->quantiles + n * states_of(d) * d->level_count;
+    return d ? states_of(d) * d->level_count : 0;
 }
 
 struct distributions_recent distributions_recent(const struct part_host *host) {
     const struct distributions *d = part_of(host);
     return d ? d->recent : (struct distributions_recent){0};
+}
+
+/* Two shares of the PITs are compared with those of calibrated distributions: 0.1 outside the 90%
+   band, and 0.5 above the median. One of the two exceeds PASSES deviations in 1% of the time. The
+   deviation is that of as many independent steps as the moving average counts: the columns of a
+   step may be alike, and so may truths of overlapping forecasts. A shift leaves the band at one end
+   more often, and at the other end less often. */
+#define PASSES 2.81
+enum { STEPS_LEAST = 30, MEDIAN = DISTRIBUTIONS_PIT_BINS / 2 };
+
+const char *distributions_calibration(const struct part_host *host) {
+    const struct distributions *d = part_of(host);
+    if (!d)
+        return NULL;
+    const struct distributions_recent *r = &d->recent;
+    double numbers = r->weight * (1 + d->keep) / ((1 - d->keep) * (2 - r->weight));
+    double steps = numbers / (double)(states_of(d) * d->ahead[d->horizons - 1]);
+    if (!(steps >= STEPS_LEAST))
+        return NULL;
+    double below = r->pit[0] / r->weight, beyond = r->pit[DISTRIBUTIONS_PIT_BINS - 1] / r->weight;
+    double above = 0;
+    for (size_t n = MEDIAN; n < DISTRIBUTIONS_PIT_BINS; n++)
+        above += r->pit[n] / r->weight;
+    double width = (below + beyond - 0.1) / 0.3 * sqrt(steps);
+    double shift = (above - 0.5) / 0.5 * sqrt(steps);
+    if (fabs(shift) > PASSES &&
+        (fabs(shift) > fabs(width) || (fmin(below, beyond) < 0.05 && width > 0)))
+        return shift > 0
+                   ? "shifted down: true values are above the median more often than they should"
+                   : "shifted up: true values are below the median more often than they should";
+    if (fabs(width) > PASSES)
+        return width > 0
+                   ? "too narrow: true values fall outside the 90% band more often than they should"
+                   : "too wide: true values fall outside the 90% band less often than they should";
+    return "calibrated: true values fall outside the 90% band and above the median as often as "
+           "they should";
 }
 
 /* ---- Checkpoints ---- */
@@ -400,8 +355,7 @@ static const char *distributions_valid(void *self, uint32_t slot) {
     const struct distributions *d = self;
     const struct pace *pace = &d->paces[slot];
     size_t issued = d->places * d->columns;
-    if (!(pace->steps >= 0 && pace->steps == floor(pace->steps) && isfinite(pace->steps) &&
-          isfinite(pace->time) && isfinite(pace->cadence)))
+    if (!isfinite(pace->time + pace->cadence))
         return "streams.pace";
     for (size_t n = 0; n < states_of(d); n++)
         if (!distribution_state_valid(state_of(d, slot, 0) + n))
@@ -435,7 +389,6 @@ const struct part_kind distributions_part = {
     .input = distributions_input,
     .scored = distributions_scored,
     .played = distributions_played,
-    .next = distributions_next,
     .rows = rows,
     .row_count = sizeof rows / sizeof *rows,
     .valid = distributions_valid,

@@ -1,6 +1,6 @@
 /* With scale: forecast and distribution.enabled: a predictive distribution of each column and
-   horizon (forecast/distribution.h). What it publishes stands beside predictions and their truths
-   (truth.h): row n here is of truth_pair(n), and step n of the bounds there. */
+   horizon (forecast/distribution.h). Scores and quantiles are notes beside the pairs and steps of
+   truth.h. */
 #ifndef RUNNEL_DISTRIBUTIONS_H
 #define RUNNEL_DISTRIBUTIONS_H
 
@@ -10,15 +10,8 @@
 
 struct part_host;
 
-/* Scores of one number of a truth; NaN where it had no distribution. */
-struct distribution_score {
-    double pit[2]; /* F just below the truth, and F */
-    double z;      /* the normal quantile of their middle */
-    double crps, log_score;
-};
-
-/* How all distributions have done lately: exponential moving averages over scored numbers, decay
-   DISTRIBUTIONS_RECENT. */
+/* Exponential moving averages over the scored numbers of all streams, with this decay for all
+   numbers of a step together. */
 enum { DISTRIBUTIONS_PIT_BINS = 20, DISTRIBUTIONS_INTERVALS = 4 };
 #define DISTRIBUTIONS_RECENT 0.998
 
@@ -26,20 +19,22 @@ struct distributions_recent {
     double weight;
     double pit[DISTRIBUTIONS_PIT_BINS];   /* shares times weight */
     double held[DISTRIBUTIONS_INTERVALS]; /* of central intervals of 50, 90, 99, 99.9% */
-    double numbers, held_total[DISTRIBUTIONS_INTERVALS]; /* since the start of learning */
 };
 
-/* The levels that are published, (count,); NULL where there is no distribution. */
+/* Returns the published levels (count,); NULL without distributions. */
 const double *distributions_levels(const struct part_host *host, size_t *count);
 
-/* Scores (columns,), and the quantiles (columns, levels) that had been published, of truth n. */
-const struct distribution_score *distributions_scores(const struct part_host *host, size_t n);
-const double *distributions_scored_quantiles(const struct part_host *host, size_t n);
+/* Returns the numbers beside a pair: (columns,) scores, NaN where nothing was issued, then the
+   quantiles (columns, levels) that were published; and beside a step: quantiles (horizons, columns,
+   levels). */
+size_t distributions_pair_notes(const struct part_host *host);
+size_t distributions_step_notes(const struct part_host *host);
 
-/* Quantiles issued at step n: (horizons, columns, levels). */
-const double *distributions_quantiles(const struct part_host *host, size_t n);
-
-/* Zeros where there is no distribution. */
+/* Returns only zeros without distributions. */
 struct distributions_recent distributions_recent(const struct part_host *host);
+
+/* One sentence about the recent histogram of PITs: calibrated, too narrow, too wide or shifted;
+   NULL with too few truths. */
+const char *distributions_calibration(const struct part_host *host);
 
 #endif

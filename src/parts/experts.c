@@ -69,7 +69,7 @@ static int experts_open(void **self, struct part_host *host, struct error *error
     e->host = host;
     e->output = &host->model->architecture.output;
     e->set = config->experts;
-    e->columns = host->model->x_size;
+    e->columns = host->model->target_size;
     e->horizons = host->model->horizons;
     e->count = experts_count(e->set) + host->member_count;
     host->forecasts = e->count;
@@ -82,8 +82,8 @@ static int experts_open(void **self, struct part_host *host, struct error *error
     e->targets = calloc(e->columns, sizeof *e->targets);
     if (!e->table || !e->targets || !host->errors.experts)
         return error_no_memory(error);
-    return forecaster_open(&e->forecaster, e->columns, e->set, ahead, e->horizons, host->slots,
-                           error) ||
+    return forecaster_open(&e->forecaster, e->columns, host->model->known, e->set, ahead,
+                           e->horizons, host->slots, error) ||
                    mixture_open(&e->mixture, e->columns, e->count, config->combined, ahead,
                                 e->horizons, host->slots, error)
                ? -1
@@ -152,12 +152,12 @@ static bool fill_target(const struct member *member, const double *of_y, const d
     return observed;
 }
 
-/* Computes z and u; v of all horizons; and, if targets are relative to it, the forecasts of
-   ar12. */
+/* Computes z and u; v of all horizons; if targets are relative to it, the forecasts of ar12; and
+   known values. */
 static void fill_features(struct member *member, const struct forecast_step *step) {
     const struct model *model = member->model;
     union value *input = member->plan.inputs + member->plan.steps * model->features;
-    size_t columns = model->architecture.input.size, horizons = model->horizons;
+    size_t columns = model->target_size, horizons = model->horizons;
     bool base = model->architecture.output.relative == RELATIVE_AR12;
     union value *v = input + 2 * columns, *ar12 = v + horizons * columns;
     for (size_t k = 0; k < columns; k++) {
@@ -170,6 +170,8 @@ static void fill_features(struct member *member, const struct forecast_step *ste
         for (size_t k = 0; base && k < columns; k++, ar12++)
             ar12->real = (float)forecast_clip(step->of[h].ar12[k], FORECAST_FEATURE_MOST);
     }
+    for (size_t n = 0; n < model->known * (horizons + 1); n++)
+        ar12[n].real = (float)step->known[n];
 }
 
 /* Scores the predictions of the open steps with this x, horizon by horizon. */
@@ -372,6 +374,7 @@ static void score_target(struct experts *e, struct planned *example, size_t step
     }
     struct scored scored = {
         .number = SIZE_MAX,
+        .step = step,
         .horizon = horizon,
         .loss = score.loss,
         .baseline = score.baseline,
@@ -404,10 +407,18 @@ const double *experts_changes(const struct part_host *host, size_t step, size_t 
     return ahead_arrays(e, e->numbers + step * e->row_size, horizon) + AHEAD_DS * e->columns;
 }
 
-struct experts_forecasts experts_forecasts(const struct part_host *host, size_t step) {
+struct experts_step experts_step(const struct part_host *host, size_t step) {
     const struct experts *e = part_find(host, &experts_part);
+    const struct planned_step *from = &e->planned[step];
     const double *row = e->forecasts + step * e->forecast_row;
-    return (struct experts_forecasts){row, row + e->horizons * e->columns, e->count};
+    return (struct experts_step){
+        .slot = from->slot,
+        .learn = from->learn,
+        .number = from->number,
+        .combined = row,
+        .experts = row + e->horizons * e->columns,
+        .count = e->count,
+    };
 }
 
 static void experts_played(void *self, struct planned *example, size_t step) {

@@ -26,6 +26,8 @@ struct column_error {
     double squared, absolute; /* sums of the prediction's error */
     double baseline;          /* squares of the baseline's error */
     uint64_t observed;
+    double crps, log_score; /* sums over `scored` numbers that had a distribution */
+    uint64_t scored;
 };
 
 /* Adds the errors of prediction and baseline for an observed number, in original units. An unknown

@@ -110,6 +110,7 @@ struct target_arrival {
 /* A score, once it has been played. */
 struct scored {
     size_t number;             /* its number in the plan; SIZE_MAX: no network's score */
+    size_t step;               /* number of its step in the plan, if no network's */
     size_t horizon;            /* 0 is the nearest */
     double loss, baseline;     /* loss of network and simplest forecast */
     const float *output;       /* (outputs / horizons,) the output that was scored */

@@ -13,7 +13,7 @@ enum { ROW_EXAMPLE, ROW_TIME, ROW_STEP, ROW_KEPT, ROW_LOSS = ROW_KEPT, ROW_HORIZ
 
 /* Offsets of the arrays in a row, and its total `size`. */
 struct row {
-    size_t prediction, bounds, experts, target, baseline, size;
+    size_t prediction, bounds, experts, target, baseline, notes, size;
 };
 
 struct truth {
@@ -27,20 +27,21 @@ struct truth {
 
     double *rows; /* (row_room, pair.size) */
     size_t row_count, row_room;
-    double *bounds; /* (step_room, horizons, columns, 2) */
-    size_t step_count, step_room;
+    double *bounds; /* (step_room, bounds_size): (horizons, columns, 2), then notes */
+    size_t bounds_size, step_count, step_room;
 };
 
 /* ---- Memory ---- */
 
 static struct row row_of(size_t numbers, size_t prediction, size_t columns, size_t experts,
-                         size_t targets, size_t baseline) {
+                         size_t targets, size_t baseline, size_t notes) {
     struct row row = {.prediction = numbers};
     row.bounds = row.prediction + prediction;
     row.experts = row.bounds + 2 * columns;
     row.target = row.experts + experts;
     row.baseline = row.target + targets;
-    row.size = row.baseline + baseline;
+    row.notes = row.baseline + baseline;
+    row.size = row.notes + notes;
     return row;
 }
 
@@ -55,7 +56,7 @@ static int make_room(struct truth *truth, size_t steps, size_t scores) {
         truth->step_room = steps;
         return 0;
     }
-    double *bounds = realloc(truth->bounds, steps * 2 * truth->columns * sizeof *bounds);
+    double *bounds = realloc(truth->bounds, steps * truth->bounds_size * sizeof *bounds);
     if (!bounds)
         return -1;
     truth->bounds = bounds;
@@ -69,10 +70,11 @@ int truth_open(struct truth **truth, const struct truth_shape *shape, struct err
     if (made) {
         made->shape = *shape;
         made->columns = shape->horizons * shape->columns;
+        made->bounds_size = 2 * made->columns + shape->step_notes;
         made->kept = row_of(ROW_KEPT, shape->keeps ? shape->horizons * shape->numbers : 0,
-                            made->columns, shape->horizons * shape->experts, 0, 0);
+                            made->columns, shape->horizons * shape->experts, 0, 0, 0);
         made->pair = row_of(ROW_PAIR, shape->numbers, shape->columns, shape->experts,
-                            shape->targets, shape->numbers);
+                            shape->targets, shape->numbers, shape->pair_notes);
         made->state_size = 1 + shape->open * made->kept.size;
         made->states = calloc(shape->slots, made->state_size * sizeof *made->states);
         good = made->states && make_room(made, shape->steps, shape->scores) == 0;
@@ -98,7 +100,7 @@ void truth_close(struct truth **truth) {
 }
 
 int truth_clear(struct truth *truth, size_t scores, size_t steps) {
-    size_t row = truth->pair.size, bounds = 2 * truth->columns;
+    size_t row = truth->pair.size, bounds = truth->bounds_size;
     truth->row_count -= scores;
     truth->step_count -= steps;
     if (truth->row_count)
@@ -156,7 +158,7 @@ void truth_add_prediction(struct truth *truth, uint32_t slot, const struct truth
     }
     if (!report)
         return;
-    copy(truth->bounds + truth->step_count * 2 * truth->columns, bounds, 2 * truth->columns);
+    copy(truth->bounds + truth->step_count * truth->bounds_size, bounds, 2 * truth->columns);
     truth->step_count++;
 }
 
@@ -239,11 +241,20 @@ struct truth_pair truth_pair(const struct truth *truth, size_t n) {
         .target = row + pair->target,
         .baseline = row + pair->baseline,
         .experts = truth->shape.experts ? row + pair->experts : NULL,
+        .notes = row + pair->notes,
     };
 }
 
 const double *truth_bounds(const struct truth *truth, size_t step) {
-    return truth->columns ? truth->bounds + step * 2 * truth->columns : NULL;
+    return truth->columns ? truth->bounds + step * truth->bounds_size : NULL;
+}
+
+double *truth_next_notes(const struct truth *truth) {
+    return truth->rows + truth->row_count * truth->pair.size + truth->pair.notes;
+}
+
+double *truth_step_notes(const struct truth *truth, size_t step) {
+    return truth->bounds + step * truth->bounds_size + 2 * truth->columns;
 }
 
 const struct truth_shape *truth_shape(const struct truth *truth) {

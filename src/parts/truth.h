@@ -26,7 +26,8 @@ struct truth_shape {
     size_t targets;  /* numbers in a truth */
     /* Forecasts of experts and members for a prediction of one horizon; 0 = none. */
     size_t experts;
-    size_t steps, scores; /* maximum between two calls of truth_clear */
+    size_t pair_notes, step_notes; /* numbers that another part keeps with a pair and a step */
+    size_t steps, scores;          /* maximum between two calls of truth_clear */
 };
 
 /* The step of a prediction. */
@@ -72,13 +73,17 @@ struct truth_pair {
     const double *bounds;     /* (columns, 2) low and high, NaN = none; or NULL */
     const double *target;     /* (targets,) NaN = not observed; a class: its number */
     const double *experts;    /* (experts,) or NULL */
+    const double *notes;      /* (pair_notes,) */
 };
 size_t truth_count(const struct truth *truth);
 struct truth_pair truth_pair(const struct truth *truth, size_t n);
 
-/* Returns reported intervals from step `step` on: (steps, horizons, columns, 2); NULL without
-   intervals. */
+/* Returns the reported intervals of step `step`: (horizons, columns, 2); NULL without intervals. */
 const double *truth_bounds(const struct truth *truth, size_t step);
+
+/* Return where another part writes the notes of the next pair, or of a reported step. */
+double *truth_next_notes(const struct truth *truth);
+double *truth_step_notes(const struct truth *truth, size_t step);
 
 const struct truth_shape *truth_shape(const struct truth *truth);
 

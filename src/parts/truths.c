@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "baselines.h"
+#include "distributions.h"
 #include "part.h"
 #include "prediction.h"
 #include "rows.h"
@@ -70,7 +71,9 @@ static int open_truths(struct truths *t, struct error *error) {
         .columns = numbers ? model->target_size : 0,
         .keeps = numbers,
         .targets = model->target_size,
-        .experts = t->host->forecasts * model->x_size,
+        .experts = t->host->forecasts * model->target_size,
+        .pair_notes = distributions_pair_notes(t->host),
+        .step_notes = distributions_step_notes(t->host),
         .steps = steps,
         .scores = steps * model->horizons,
     };

@@ -24,7 +24,7 @@
 /* Not a column. */
 #define NONE SIZE_MAX
 
-enum { MOMENT_SIZE = 128 };
+enum { MOMENT_SIZE = 128, AHEAD_MAX = 16, KNOWN_NAME_SIZE = 128 };
 
 /* Statistics of a column's cells so far. */
 struct cells {
@@ -59,6 +59,18 @@ struct csv {
     /* rows whose time is equal to the row before in their stream, or earlier */
     uint64_t repeated, back;
     bool reported; /* the notices with the counts are printed */
+
+    /* --known: NULL, or a source that reads them from the file itself, or from --known-file. x has
+       their values at each of the rows `ahead`, after its own columns. */
+    struct csv *table;
+    bool is_table; /* without the column of streams, its values are those of all streams */
+    const char *known_list, *known_path;
+    struct ahead {
+        size_t count, rows[AHEAD_MAX];
+    } ahead;
+    char known_name[KNOWN_NAME_SIZE]; /* of the newest request */
+    bool unmatched;                   /* a row without a row of the table was reported */
+    uint64_t unsent;                  /* rows at the end without all known values */
 
     struct values values; /* of the newest row */
     struct streams streams;
@@ -155,6 +167,7 @@ static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]
             return false;
         }
     }
+    number = values->numbers + csv->source.x.count;
     for (size_t i = 0; !csv->names && i < csv->y.count; i++, number++) {
         *column = csv->y.indices[i];
         if (!read_cell(csv, *column, csv->source.y.kind, number, why))
@@ -293,6 +306,10 @@ static void report(struct csv *csv) {
     if (csv->back > 1)
         feed_print("%s: the time goes back in %llu rows", csv_file(csv),
                    (unsigned long long)csv->back);
+    if (csv->unsent)
+        feed_print("%s: rows at the end without their --known values are not sent: %llu; append "
+                   "rows with only these values",
+                   csv_file(csv), (unsigned long long)csv->unsent);
     csv->reported = true;
 }
 
@@ -340,6 +357,25 @@ static int parse_delimiter(void *values, const struct option_row *row, const cha
     return 0;
 }
 
+/* "1,24", ascending. */
+static int parse_ahead(void *values, const struct option_row *row, const char *value,
+                       struct error *error) {
+    struct ahead *ahead = &((struct csv *)values)->ahead;
+    char *end = NULL;
+    ahead->count = 0;
+    for (const char *at = value; !end || *end; at = end + 1) {
+        size_t last = ahead->count ? ahead->rows[ahead->count - 1] : 0;
+        unsigned long rows = strtoul(at, &end, 10);
+        if (end == at || rows <= last || ahead->count == AHEAD_MAX || (*end && *end != ','))
+            return error_set(
+                error, EX_USAGE,
+                "--%s: expected 1 to %d ascending numbers of rows as in 1,24, got '%s'", row->name,
+                AHEAD_MAX, value);
+        ahead->rows[ahead->count++] = rows;
+    }
+    return 0;
+}
+
 static const struct option_row OPTIONS[] = {
     {"columns", 0, "LIST", "columns of x, " COLUMNS_LIST_HELP " (default: all others)",
      OPTION_TEXT(struct csv, columns_list)},
@@ -362,6 +398,15 @@ static const struct option_row OPTIONS[] = {
     {"label-file", 0, "FILE",
      "read later targets from this table: columns row, after or time, and the targets",
      OPTION_TEXT(struct csv, label_path), .complete = COMPLETE_FILE},
+    {"known", 0, "LIST",
+     "columns whose values are known ahead (`known` in model.input.columns): after the other "
+     "columns, x has their values of later rows",
+     OPTION_TEXT(struct csv, known_list)},
+    {"ahead", 0, "ROWS", "the later rows of --known, as in model.output.ahead (default 1): 1,24",
+     OPTION_TAKE(parse_ahead)},
+    {"known-file", 0, "FILE",
+     "read --known from this table with the same steps, by time (--time) or by row",
+     OPTION_TEXT(struct csv, known_path), .complete = COMPLETE_FILE},
     {"multiply", 0, "C=F,...", "multiply columns by constants: dx=0.01,dy=0.01",
      OPTION_TEXT(struct csv, multiply_list)},
     {"names", 0, NULL, "send x as JSON with column names", OPTION_FLAG(struct csv, names)},
@@ -381,8 +426,10 @@ static const struct option_row OPTIONS[] = {
 
 static int find_optional(const struct csv *csv, const char *option, const char *name, size_t *index,
                          struct error *error) {
-    *index = NONE;
-    return name ? columns_find(&csv->columns, option, name, index, error) : 0;
+    int status = name ? columns_find(&csv->columns, option, name, index, error) : 0;
+    if (!name || status < 0)
+        *index = NONE;
+    return csv->is_table ? 0 : status;
 }
 
 static int select_some(const struct csv *csv, const char *many, const char *list, const char *one,
@@ -398,13 +445,21 @@ static int select_some(const struct csv *csv, const char *many, const char *list
     return 0;
 }
 
+static bool is_known(const struct csv *csv, size_t column) {
+    const struct csv *table = csv->table;
+    for (size_t i = 0; table && i < table->x.count; i++)
+        if (!strcmp(table->columns.names[table->x.indices[i]], csv->columns.names[column]))
+            return true;
+    return false;
+}
+
 /* Without --columns, x has all columns without another purpose. */
 static int select_others(struct csv *csv, struct error *error) {
     csv->x.indices = malloc(csv->columns.count * sizeof *csv->x.indices);
     if (!csv->x.indices)
         return error_no_memory(error);
     for (size_t i = 0; i < csv->columns.count; i++) {
-        bool used = i == csv->sequence || i == csv->key;
+        bool used = i == csv->sequence || i == csv->key || is_known(csv, i);
         for (size_t j = 0; j < csv->y.count; j++)
             used |= csv->y.indices[j] == i;
         for (size_t j = 0; j < csv->time.count; j++)
@@ -451,13 +506,19 @@ static int select_columns(struct csv *csv, struct error *error) {
         select_time(csv, error) < 0 ||
         (!csv->label_path && select_some(csv, "--targets", csv->targets_list, "--class",
                                          csv->class_name, &csv->y, error) < 0) ||
-        select_some(csv, "--columns", csv->columns_list, "--symbol", csv->symbol_name, &csv->x,
-                    error) < 0 ||
+        select_some(csv, csv->is_table ? "--known" : "--columns", csv->columns_list, "--symbol",
+                    csv->symbol_name, &csv->x, error) < 0 ||
         (csv->x.count == 0 && select_others(csv, error) < 0) ||
         (csv->multiply_list &&
          columns_multiply(&csv->columns, "--multiply", csv->multiply_list, error) < 0))
         return -1;
-    csv->source.x = (struct shape){csv->symbol_name ? VALUE_CLASS : VALUE_REAL, csv->x.count};
+    for (size_t i = 0; i < csv->x.count; i++)
+        if (is_known(csv, csv->x.indices[i]))
+            return error_set(error, EX_USAGE, "--known: column '%s' is also in --columns",
+                             csv->columns.names[csv->x.indices[i]]);
+    size_t known = csv->table ? csv->table->x.count * csv->ahead.count : 0;
+    csv->source.x =
+        (struct shape){csv->symbol_name ? VALUE_CLASS : VALUE_REAL, csv->x.count + known};
     csv->source.y = (struct shape){csv->class_name ? VALUE_CLASS : VALUE_REAL, csv->y.count};
     csv->source.named = csv->names;
     return 0;
@@ -549,16 +610,119 @@ static int open_columns(struct csv *csv, struct error *error) {
                       : error_no_memory(error);
 }
 
+/* ---- Values that are known ahead ---- */
+
+static int open_csv(struct source *source, char **operands, struct error *error);
+
+static struct held_stream *find_stream(struct csv *csv, struct error *error);
+
+static int open_known(struct csv *csv, char **operands, struct error *error) {
+    char *path = csv->known_path ? (char *)csv->known_path : operands[0];
+    if (!csv->known_list)
+        return csv->known_path || csv->ahead.count
+                   ? error_set(error, EX_USAGE, "--known-file and --ahead require --known")
+                   : 0;
+    if (csv->names || csv->symbol_name)
+        return error_set(error, EX_USAGE, "--known excludes --names and --symbol");
+    if (!csv->known_path && input_is_pipe(rows_input(csv->rows)))
+        return error_set(error, EX_USAGE,
+                         "--known: cannot read ahead in %s; put the values in a --known-file",
+                         csv_file(csv));
+    if (!csv->ahead.count)
+        csv->ahead = (struct ahead){1, {1}};
+    csv->table = (struct csv *)create();
+    if (!csv->table)
+        return error_no_memory(error);
+    csv->table->source.skip_bad = csv->source.skip_bad;
+    csv->table->delimiter = csv->delimiter;
+    csv->table->header = csv->header;
+    csv->table->missing = csv->missing;
+    csv->table->columns_list = csv->known_list;
+    csv->table->time_list = csv->time_list;
+    csv->table->times.format = csv->times.format;
+    csv->table->key_name = csv->key_name;
+    csv->table->is_table = true;
+    return open_csv(&csv->table->source, &path, error);
+}
+
+/* The key of a row: its line in the same file, else its time, or its number in the stream. */
+static double row_key(const struct csv *csv, const struct csv *row, size_t number) {
+    return !csv->known_path      ? (double)row->row.line
+           : csv->time.count > 0 ? row->values.time
+                                 : (double)number;
+}
+
+static int add_later(struct csv *csv, struct held_stream *stream, struct error *error) {
+    struct csv *table = csv->table;
+    size_t width = 1 + table->x.count;
+    bool used = csv->known_path;
+    if (stream->rows == stream->capacity) {
+        stream->capacity = 2 * stream->capacity + 1024;
+        stream->later = reallocarray(stream->later, stream->capacity, width * sizeof(double));
+        if (!stream->later)
+            return error_no_memory(error);
+    }
+    double *row = stream->later + stream->rows * width;
+    *row++ = row_key(csv, table, stream->rows++);
+    for (size_t i = 0; i < table->x.count; i++)
+        *row++ = (double)table->values.numbers[i].real;
+    for (size_t i = 0; i < csv->x.count && !used; i++)
+        used = !cell_missing(&csv->columns, table->row.fields[csv->x.indices[i]]);
+    if (used)
+        stream->used = stream->rows;
+    return 0;
+}
+
+static int load_known(struct csv *csv, struct error *error) {
+    int status = 0;
+    while (csv->table && (status = csv_read_row(csv->table, error)) > 0) {
+        struct held_stream *stream = find_stream(csv->table, error);
+        if (!stream || add_later(csv, stream, error) < 0)
+            return -1;
+    }
+    return status;
+}
+
+/* Fills in the known values of the newest row. Returns 0 for a row of the same file that is not
+   sent: the file does not have its known values, or only known values from this row on. */
+static int fill_known(struct csv *csv, struct held_stream *stream, struct error *error) {
+    struct held_stream *of = streams_find(&csv->table->streams,
+                                          csv->table->key == NONE ? "" : stream->stream.key, error);
+    union value *number = csv->values.numbers + csv->x.count;
+    size_t count = csv->table->x.count, width = 1 + count;
+    double key = row_key(csv, csv, stream->rows++);
+    if (!of)
+        return -1;
+    while (stream->place < of->rows && of->later[stream->place * width] < key)
+        stream->place++;
+    bool found = stream->place < of->rows && of->later[stream->place * width] == key;
+    for (size_t i = 1; i <= count; i++)
+        for (size_t h = 0; h < csv->ahead.count; h++, number++) {
+            size_t row = stream->place + csv->ahead.rows[h];
+            number->real = found && row < of->rows ? (float)of->later[row * width + i] : NAN;
+        }
+    if (!found && !csv->unmatched)
+        feed_print("%s:%llu: no such row in %s; its known values count as missing", csv_file(csv),
+                   (unsigned long long)csv->row.line, csv_file(csv->table));
+    csv->unmatched |= !found;
+    if (csv->known_path || stream->place >= of->used)
+        return csv->known_path != NULL;
+    bool complete = stream->place + csv->ahead.rows[csv->ahead.count - 1] < of->rows;
+    csv->unsent += !complete;
+    return complete;
+}
+
 static int open_csv(struct source *source, char **operands, struct error *error) {
     struct csv *csv = (struct csv *)source;
     if (rows_open(&csv->rows, operands[0], csv->delimiter, error) < 0 ||
         csv_read_first(csv, error) < 0 || open_columns(csv, error) < 0 ||
-        select_columns(csv, error) < 0 || find_order(csv, error) < 0 ||
-        open_labels(csv, error) < 0 || open_names(csv, error) < 0)
+        open_known(csv, operands, error) < 0 || select_columns(csv, error) < 0 ||
+        find_order(csv, error) < 0 || open_labels(csv, error) < 0 || open_names(csv, error) < 0 ||
+        load_known(csv, error) < 0)
         return -1;
     if (csv->key_name && source->forced)
         return error_set(error, EX_USAGE, "--stream-column and --stream exclude each other");
-    csv->streams.numbers = csv->x.count + csv->y.count;
+    csv->streams.numbers = source->x.count + csv->y.count;
     source->once = input_is_pipe(rows_input(csv->rows));
     return values_open(&csv->values, csv->streams.numbers, error);
 }
@@ -569,7 +733,7 @@ static int fill_step(const struct csv *csv, const struct values *values, struct 
                      struct step *step) {
     step->stream = csv->key == NONE ? NULL : &stream->stream;
     step->x = values->numbers;
-    step->y = csv->y.count ? values->numbers + csv->x.count : NULL;
+    step->y = csv->y.count ? values->numbers + csv->source.x.count : NULL;
     step->time = values->time;
     return 1;
 }
@@ -635,10 +799,15 @@ static int next_row(struct csv *csv, struct step *step, struct error *error) {
         int status = csv->draining ? 0 : csv_read_row(csv, error);
         if (status == 0)
             return drain(csv, step, error);
-        if (status < 0 || ((holding || csv->key != NONE || ordered) &&
+        if (status < 0 || ((holding || csv->key != NONE || ordered || csv->table) &&
                            (!(stream = find_stream(csv, error)) ||
                             (ordered && csv_check_order(csv, stream, error) < 0))))
             return fail_late(csv, step, error);
+        int known = csv->table ? fill_known(csv, stream, error) : 1;
+        if (known < 0)
+            return -1;
+        if (known == 0)
+            continue;
         if (!holding)
             return fill_step(csv, &csv->values, stream, step);
         bool held = stream->holds;
@@ -688,8 +857,10 @@ static int rewind_csv(struct source *source, uint64_t pass, struct error *error)
     csv->draining = 0;
     csv->row_waits = csv->waits = csv->over = false;
     csv->number = 0;
-    for (size_t i = 0; i < csv->streams.count; i++)
+    for (size_t i = 0; i < csv->streams.count; i++) {
         csv->streams.list[i]->timed = false;
+        csv->streams.list[i]->place = csv->streams.list[i]->rows = 0;
+    }
     if (csv->labels)
         labels_rewind(csv->labels);
     if (input_rewind(rows_input(csv->rows), error) < 0)
@@ -704,6 +875,9 @@ static double done(const struct source *source) {
 
 static void close_csv(struct source **source) {
     struct csv *csv = (struct csv *)*source;
+    struct source *table = csv->table ? &csv->table->source : NULL;
+    if (table)
+        close_csv(&table);
     named_close(&csv->named);
     labels_close(&csv->labels);
     streams_close(&csv->streams);
@@ -721,9 +895,15 @@ static void close_csv(struct source **source) {
 }
 
 static const char *column(const struct source *source, bool y, size_t k) {
-    const struct csv *csv = (const struct csv *)source;
+    struct csv *csv = (struct csv *)source;
     if (y && csv->labels)
         return labels_target(csv->labels, k);
+    if (!y && k >= csv->x.count) {
+        size_t n = (k - csv->x.count) / csv->ahead.count, h = (k - csv->x.count) % csv->ahead.count;
+        snprintf(csv->known_name, sizeof csv->known_name, csv->ahead.count > 1 ? "%s+%zu" : "%s",
+                 csv->table->columns.names[csv->table->x.indices[n]], csv->ahead.rows[h]);
+        return csv->known_name;
+    }
     return csv->columns.names[(y ? csv->y : csv->x).indices[k]];
 }
 

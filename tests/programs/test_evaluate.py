@@ -143,6 +143,21 @@ def test_skill():
     near(comparison.mae("forecasts")[0], 1.5 / 3)
 
 
+def test_scores_of_distributions():
+    """Only values with a distribution count; a jump of the distribution counts in part."""
+    comparison = tool.Comparison(examples(*(("a", [float(t % 4)], 0) for t in range(5))), {})
+    comparison.add("forecasts", {t: np.array([0.0]) for t in range(5)})
+    comparison.crps[2:, 0] = 0.25, 0.5, 0.75
+    comparison.pit[2:, 0] = [0.3, 0.3], [0.97, 0.97], [0.0, 0.1]
+    comparison.finish("forecasts")
+    near(comparison.scores("forecasts")[1], 0.5)
+    near(comparison.scores("last value")[0][0], (1 + 1 + 3) / 3)
+    near(comparison.score_skills("last value")[0], 1 - 0.5 / (5 / 3))
+    for found, expected in zip(comparison.coverage().items(), ((50, 1 / 3), (90, 1.5 / 3), (99, 2.95 / 3))):
+        assert found[0] == expected[0]
+        near(found[1], expected[1])
+
+
 def test_wild_values_are_left_out():
     rows = examples(*(("a", [1e30 if t == 20 else math.sin(t)], 0) for t in range(40)))
     comparison = tool.Comparison(rows, {})
@@ -409,6 +424,8 @@ def test_a_table(directory):
     assert done.returncode == 0, done.stderr
     for expected in (r"^.*table\.csv: 300 rows; to forecast: 'a', 'b'; time: 'when'$",
                      "^never changes: 'b'$",
+                     r"^ +crps +last value$", r"^crps, all +\d", r"% of the values are within the 50% band, \d",
+                     "^The newest distributions are (calibrated|too|shifted)",
                      r"^'a': 1 cell is not a number and counts as missing: '\?' in line 32$",
                      r"^[12] rows? left out of these figures", r"^ar12 +\d", r"^level +\d",
                      r"^    preset: forecast$", r'^    model: \{input: \{columns: \[\{name: "a"\}, \{name: "b"\}\]\}\}$',
@@ -418,6 +435,24 @@ def test_a_table(directory):
     path = write(directory, rows_of(day, wave, wave, header="when,a b,c", count=60))
     done = run("--rivals", "none", path)  # an invalid name in a configuration
     assert done.returncode == 0 and "    model: {input: {size: 2}}\n" in done.stdout, done.stdout
+
+
+def test_columns_that_are_known_ahead(directory):
+    """They are not forecast, and the configuration and the feeder's command have them."""
+    flag = lambda t: int(t * t % 101 < 9)
+    path = write(directory, rows_of(day, lambda t: float(wave(t)) + 9 * flag(t), flag, header="when,v,f", count=400))
+    ahead = "--set", "model.output.ahead=[1,3]"
+    done = run(*ahead, "--known", "f", "--rivals", "none", path)
+    assert done.returncode == 0, done.stderr
+    for expected in (r"^.*table\.csv: 400 rows; to forecast: 'v'; known ahead: 'f'; time: 'when'$",
+                     r'^    model: \{input: \{columns: \[\{name: "v"\}, \{name: "f", known: 3\}\]\}\}$',
+                     r"^    \S*runnel-feed csv .* --columns v --known f --ahead 1,3 --time when", r"^397 of 397 examples"):
+        assert re.search(expected, done.stdout, re.M), (expected, done.stdout)
+    known, without = (json.loads(run("--json", *more, path).stdout)["methods"]["forecasts"]["rmse"]
+                      for more in (("--known", "f"), ("--columns", "v")))
+    assert known < 0.7 * without, (known, without)
+    done = run("--known", "g", path)
+    assert done.returncode and "--known: column 'g' not found" in done.stderr, done.stderr
 
 
 def test_every_horizon(directory):
@@ -536,6 +571,12 @@ def test_numbers(directory):
     forecasts = methods["forecasts"]["rmse"]
     assert abs(methods["last value"]["columns"]["a"]["skill"] - (1 - (forecasts / hand) ** 2)) < 1e-6
     assert forecasts < methods["last value"]["rmse"]
+    hand = sum(abs(b - a) for a, b in zip(values[1:], values[2:])) / 198  # the first truth has no distribution
+    assert abs(methods["last value"]["crps"] - hand) < 0.01, (methods, hand)
+    assert 0 < methods["forecasts"]["crps"] < methods["forecasts"]["columns"]["a"]["mae"], methods
+    found = json.loads(run("-j", "-r", "none", "--set", "model.layers.0.size=8", "--set", "distribution.enabled=false",
+                           config, "csv", path, "--columns", "a").stdout)
+    assert found["coverage"] == {} and found["methods"]["forecasts"]["crps"] is None, found
 
 
 NETWORK = """

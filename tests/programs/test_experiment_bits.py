@@ -102,6 +102,7 @@ def test_text(directory):
                      "layers": [{"cell": "lstm", "size": 8}],
                      "output": {"loss": "softmax", "size": 256, "target": "next"}}
     Compared(directory, base, ["text", "text"]).check(399)
+    assert experiments.rows(directory / "bits.experiment", "SELECT crps, crps_skill FROM runs") == [(None, None)]
 
 
 def test_columns_words_and_what_is_rejected(directory):
@@ -155,6 +156,8 @@ def test_forecasts_of_members(directory):
     base = {"preset": "forecast", "model": {"input": {"size": 2}}, "device": "cpu",
             "learning": {"clip": 1}}
     Compared(directory, base, feed, replace=False).check(299)
+    (crps, skill), = experiments.rows(directory / "bits.experiment", "SELECT crps, crps_skill FROM runs")
+    assert 0 < crps < 2 and -1 < skill < 1, (crps, skill)
 
 
 def test_jobs_change_no_bit(directory):

@@ -104,6 +104,20 @@ def test_measures(directory):
     assert "speed" in output and "skill_recent" in output, output
 
 
+def test_results_without_crps(directory):
+    """Earlier versions had no CRPS: their results are read, and compared by it once runs have it."""
+    where = results.make(directory / "a.experiment", GRID[:3])
+    assert "no run has measure crps" in call(where, "--measure=crps", status=DATA)
+    assert "CRPS" not in call(where)
+    change(where, "ALTER TABLE runs ADD COLUMN crps REAL")
+    change(where, "ALTER TABLE runs ADD COLUMN crps_skill REAL")
+    change(where, "UPDATE runs SET crps = 3 - variant, crps_skill = 0.1 * variant")
+    assert re.search("skill .* CRPS .* rank", call(where)), call(where)
+    for measure in "crps", "crps_skill":
+        report = json.loads(call(where, "--json", f"--measure={measure}"))
+        assert list(report["ranks"].values()) == [3, 2, 1], report
+
+
 def change(where, sql):
     file = sqlite3.connect(where / "results.sqlite")
     file.execute(sql)

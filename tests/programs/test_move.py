@@ -105,7 +105,8 @@ def predict(daemon, messages):
     """Predictions and scores of these messages, which depend on state and parameters."""
     with running.subscribe(daemon) as subscriber:
         feed(daemon, messages)
-        return [(p["prediction"], p["interval"], p.get("scored", {}).get("loss"))
+        return [(p["prediction"], p["interval"], p.get("quantiles"), p.get("scored", {}).get("loss"),
+                 p.get("scored", {}).get("log_score"))
                 for p in running.predictions(daemon, subscriber, len(messages))]
 
 

@@ -359,6 +359,25 @@ def test_predictions(directory):
         assert text in plot(directory, *arguments, status=USAGE), arguments
 
 
+def test_fan(directory):
+    """Recorded quantiles are bands; truths are compared with that of 90%."""
+    daemon = Daemon(directory)
+    recorder = Record(directory, [daemon], "-o", "runnel.db")
+    for n in range(1, 62):
+        daemon.predict(n)
+    daemon.learn(0, 1)
+    recorder.until(lambda: recording.rows(directory, "SELECT count(*) FROM predictions") == [(60,)], "60 truths")
+    recorder.end()
+    daemon.close()
+    with contextlib.closing(sqlite3.connect(f"{directory}/runnel.db")) as file, file:
+        file.execute("UPDATE predictions SET low = -1e3, high = 1e3, quantiles = json_object('q0.05', target - 1,"
+                     " 'q0.25', prediction, 'q0.5', prediction, 'q0.75', prediction, 'q0.95',"
+                     " target + CASE WHEN id % 4 THEN 1 ELSE -0.5 END) WHERE id > 1")
+    plot(directory, "-y", "prediction", "-o", "fan.svg")
+    drawing = Drawing(directory, "fan.svg")
+    drawing.has("50, 90% intervals; 90%: contains 74.6%", "missed: 15 of 59")
+
+
 def test_scores(directory):
     """A panel below the truths shows the score and the alarm limit; older recordings have no score."""
     daemon = Daemon(directory)

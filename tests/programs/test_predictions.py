@@ -75,6 +75,13 @@ def played(model, rows, predictions="true", kills=(), every=1):
     return found, status
 
 
+def feed_rows(daemon, rows, learned):
+    with daemon.socket(zmq.PUSH, "examples") as feeder:
+        for frames in rows:
+            feeder.send_multipart(frames)
+        wait_learned(daemon, learned)
+
+
 def two_columns(steps):
     draw = np.random.default_rng(5)
     x = np.sin(np.arange(steps)[:, None] * [0.5, 0.3]) * [1, 40] + draw.normal(0, 0.2, (steps, 2))
@@ -98,7 +105,8 @@ def check_next(found, x):
             assert are(scored["target"], values), (scored, values)
             for key in ("example", "data_time", "prediction", "interval"):
                 assert scored[key] == before[key], (key, scored, before)
-            assert scored.get("experts") == before.get("experts")
+            for key in ("experts", "quantiles"):
+                assert scored.get(key) == before.get(key)
             assert scored["loss"] == message["loss"]
             for of_last, last in zip(scored["baseline"], x[message["example"] - 2]):
                 assert math.isnan(last) or np.float32(of_last) == last, (scored, last)
@@ -344,18 +352,12 @@ def only_where_they_may_be_asked_for():
     model = plain("kind: real, size: 2, scale: standard, missing: hold",
                   "loss: squared, size: 2, target: next")
 
-    def feed(daemon, begin, end):
-        with daemon.socket(zmq.PUSH, "examples") as feeder:
-            for frames in rows[begin:end]:
-                feeder.send_multipart(frames)
-            wait_learned(daemon, end)
-
     exports = []
     for switched in (False, True):
         with tempfile.TemporaryDirectory(prefix="predictions-") as directory:
             text = configuration(directory, model, "false", 1)
             with Daemon(directory, text) as daemon:
-                feed(daemon, 0, 40)
+                feed_rows(daemon, rows[:40], 40)
                 assert daemon.ask("status")["coverage"]["total"] is None
                 for begin, predictions in ((40, "true"), (80, "false"), (120, "all")):
                     if switched:
@@ -369,7 +371,7 @@ def only_where_they_may_be_asked_for():
                     else:
                         assert daemon.end() == 0
                         daemon.start()
-                    feed(daemon, begin, begin + 40)
+                    feed_rows(daemon, rows[begin:begin + 40], begin + 40)
                     total = daemon.ask("status")["coverage"]["total"]
                     assert (total is not None) == (switched and predictions != "false"), total
                 exports.append(daemon.export())
@@ -406,12 +408,141 @@ def intervals_hold_nine_in_ten():
     assert 0.85 < status["coverage"]["recent"] < 0.95
 
 
+LEVELS = [0.001, 0.05, 0.5, 0.95, 0.999]
+
+
+def check_scores(levels, scored):
+    """PIT, z and CRPS of a truth agree with the quantiles that were published before it."""
+    checked = 0
+    for y, quantiles, pit, z, crps in zip(*(scored[key] for key in ("target", "quantiles", "pit", "z", "crps"))):
+        assert (pit is None) == (z is None) == (crps is None)
+        if pit is None:
+            continue
+        checked += 1
+        assert 0 <= pit[0] <= pit[1] <= 1 and quantiles == sorted(quantiles)
+        for level, quantile in zip(levels, quantiles):
+            assert y >= quantile or pit[1] <= level + 1e-6, (y, level, quantile, pit)
+            assert y <= quantile or pit[0] >= level - 1e-6, (y, level, quantile, pit)
+        assert abs(z) <= 8 and (abs(z) < 1e-6 or (z > 0) == (sum(pit) > 1)), (z, pit)
+        assert 0 <= crps <= max(abs(y - quantiles[0]), abs(y - quantiles[-1]))
+    return checked
+
+
+def distributions_have_scores():
+    """For each horizon the truth meets the quantiles that were published for it; a kill and the
+    division into messages do not change a bit."""
+    x = two_columns(160)
+    more = f"distribution: {{levels: {LEVELS}}}\n"
+    for ahead in ("1", "[1, 3]"):
+        model = more + FORECAST.replace("]}", f"], output: {{ahead: {ahead}}}}}")
+        rows = [row(n + 1, values.tobytes()) for n, values in enumerate(x)]
+        found, status = played(model, rows, every=40)
+        killed, after = played(model, rows, kills=(60, 101), every=40)
+        checked = 0
+        for n, (message, again) in enumerate(zip(found, killed)):
+            assert message["levels"] == LEVELS
+            for key in ("scored", "quantiles", "prediction"):
+                assert message.get(key) == again.get(key), (n, key)
+            for scored in of_one(message.get("scored", [])):
+                issued = found[n - scored.get("ahead", 1)]["quantiles"]
+                issued = issued if ahead == "1" else issued[scored["ahead"] // 2]
+                assert scored["quantiles"] == issued
+                checked += check_scores(LEVELS, scored)
+        assert checked > (250 if ahead == "1" else 500), checked
+        for key in ("pit", "crps", "log_score"):
+            assert status[key] == after[key], key
+        assert status["coverage"]["levels"] == after["coverage"]["levels"]
+
+
+def distributions_are_calibrated():
+    """On independent normal numbers the CRPS is that of a normal distribution, and shares within
+    central intervals and the histogram of PITs are as they should be."""
+    x = np.random.default_rng(3).normal(0, 3, (2500, 1)).astype("<f4")
+    model = "distribution: {levels: []}\n" + FORECAST.replace("size: 2", "size: 1")
+    rows = [row(n + 1, values.tobytes()) for n, values in enumerate(x)]
+    found, status = played(model, rows, every=len(rows))
+    assert "quantiles" not in found[-1] and "levels" not in found[-1] and "quantiles" not in found[-1]["scored"]
+    late = [m["scored"] for m in found[500:]]
+    best = 3 / math.sqrt(math.pi)
+    crps = np.mean([s["crps"][0] for s in late])
+    assert 0.97 * best < crps < 1.08 * best, (crps, best)
+    log_score = np.mean([s["log_score"][0] for s in late])
+    assert abs(log_score - math.log(3 * math.sqrt(2 * math.pi * math.e))) < 0.1, log_score
+    pits = np.array([np.mean(s["pit"][0]) for s in late])
+    for share, about in ((0.5, 0.04), (0.9, 0.03), (0.99, 0.01)):
+        held = np.mean(np.abs(pits - 0.5) < share / 2)
+        assert abs(held - share) < about, (share, held)
+    assert abs(sum(status["pit"]) - 1) < 1e-4 and max(status["pit"]) < 0.1, status["pit"]
+    assert abs(status["coverage"]["levels"][1] - 0.9) < 0.05, status["coverage"]
+    # in the root mean square change of 3 sqrt(2), against a mean absolute error of 3.39
+    assert abs(status["crps"]["mean"] - 0.4) < 0.04 and abs(status["crps"]["skill"] - 0.5) < 0.05, status["crps"]
+
+
+def calibration_is_a_sentence():
+    """After a change of the stream that is not learned, the sentence names the fault."""
+    random = np.random.default_rng(4)
+    x = random.normal(0, 3, 500)
+    for later, verdict in ((x, "calibrated"), (x * 2, "too narrow"), (x / 3, "too wide"), (x + 2, "shifted down"),
+                           (x - 30, "shifted up")):
+        later = random.permutation(later)
+        rows = [row(n + 1, value.astype("<f4").tobytes(), flags=2 * (n >= len(x)))
+                for n, value in enumerate(np.concatenate([x, later]))]
+        _, status = played(FORECAST.replace("size: 2", "size: 1"), rows, every=len(rows))
+        assert status["calibration"].startswith(verdict), (verdict, status["calibration"], status["pit"])
+    _, status = played(FORECAST.replace("size: 2", "size: 1"), rows[:20], every=20)
+    assert status["calibration"] is None, status
+
+
+def distributions_of(directory):
+    """The state of distributions in the checkpoint."""
+    blob = (pathlib.Path(directory) / "state/checkpoint.safetensors").read_bytes()
+    size = int.from_bytes(blob[:8], "little")
+    begin, end = json.loads(blob[8:8 + size])["streams.distribution"]["data_offsets"]
+    return blob[8 + size + begin:8 + size + end]
+
+
+def distributions_change_nothing_else():
+    """With and without distributions all else is the same. They start from scratch with a
+    checkpoint that has none, and examples that are not learned from do not change them."""
+    x = two_columns(90)
+    rows = [row(n + 1, values.tobytes(), flags=2 * (n % 7 == 0)) for n, values in enumerate(x)]
+    on, _ = played(FORECAST, rows, "all")
+    off, status = played("distribution: {enabled: false}\n" + FORECAST, rows, "all")
+    assert "pit" not in status and "levels" not in status["coverage"]
+    for more, less in zip(on, off):
+        for message in (more, more.get("scored", {})):
+            for key in ("levels", "quantiles", "pit", "z", "crps", "log_score"):
+                message.pop(key, None)
+        for key in ("prediction", "interval", "scored", "loss", "experts", "weights"):
+            assert more.get(key) == less.get(key), key
+        assert not {"levels", "quantiles"} & set(less)
+    with tempfile.TemporaryDirectory(prefix="predictions-") as directory:
+        with Daemon(directory, configuration(
+                directory, "distribution: {enabled: false}\n" + FORECAST, "true", 1)) as daemon:
+            feed_rows(daemon, rows[:60], 60)
+            assert daemon.end() == 0
+            daemon.path.write_text(configuration(directory, FORECAST, "true", 1), encoding="utf-8")
+            daemon.start()
+            with subscribe(daemon) as subscriber:
+                feed_rows(daemon, rows[60:], 90)
+                found = take(daemon, subscriber, 30)
+            assert [m["prediction"] for m in found] == [m["prediction"] for m in off[60:]]
+            assert found[0]["quantiles"] == [None, None] and None not in found[-1]["quantiles"]
+            assert daemon.end() == 0
+            state = distributions_of(directory)
+            daemon.start()
+            feed_rows(daemon, [row(n + 200, values.tobytes(), flags=2) for n, values in enumerate(x[:3])], 93)
+            assert daemon.end() == 0
+            assert state == distributions_of(directory) and any(state)
+
+
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemons
 for test in (stand_beside_the_next_x, stand_beside_a_given_target,
              other_losses_have_what_has_a_meaning, each_horizon_has_its_own,
              labels_bring_truths, examples_of_many_steps_have_lists,
              streams_have_intervals_of_their_own, a_kill_changes_nothing, whoever_listens, a_missing_time_is_null,
              only_where_they_may_be_asked_for,
-             intervals_hold_nine_in_ten):
+             intervals_hold_nine_in_ten, distributions_have_scores, distributions_are_calibrated,
+             calibration_is_a_sentence, distributions_change_nothing_else):
     test()
     print("ok", test.__name__)

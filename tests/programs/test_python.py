@@ -3,6 +3,7 @@
 twice, errors are raised before anything is sent, and statistics and replies arrive."""
 import asyncio
 import json
+import math
 import os
 import pathlib
 import re
@@ -479,6 +480,44 @@ def test_watcher(directory):
     raises(ValueError, lambda: runnel.Watcher(topics=["news"]), "unknown topic 'news'")
     with runnel.Watcher(f"ipc://{directory}/nobody", timeout=NOBODY) as nobody:
         raises(runnel.Unavailable, nobody.next, "no message for")
+
+
+def test_quantiles():
+    """Linear between levels; a jump has all levels of its quantiles; outside the levels a quantile is unknown."""
+    nan = math.nan
+    of = runnel.Distribution(np.array([0.1, 0.5, 0.9]), np.array([[0.0, 1.0, 3.0], [2.0, 2.0, 4.0], [nan] * 3]))
+    for q, values in (0.1, [0, 2, nan]), (0.3, [0.5, 2, nan]), (0.8, [2.5, 3.5, nan]), (0.9, [3, 4, nan]):
+        np.testing.assert_allclose(of.quantile(q), values)
+    for x, shares in ((-9, [0.1, 0.1, nan]), (0.5, [0.3, 0.1, nan]), (2, [0.7, 0.5, nan]), (3, [0.9, 0.7, nan]), (9, [0.9, 0.9, nan]),
+                      ([1, 3, 0], [0.5, 0.7, nan]), ([1, nan, 0], [0.5, nan, nan])):
+        np.testing.assert_allclose(of.cdf(x), shares)
+    for q in 0.05, 0.95, nan:
+        raises(ValueError, lambda: of.quantile(q), "expected 0.1 to 0.9", "distribution.levels")
+    one = runnel.Distribution(np.array([0.5]), np.array([[7.0]]))
+    assert one.quantile(0.5) == [7] and one.cdf(7) == [0.5]
+
+
+def test_distributions(directory):
+    """What was forecast of a random stream holds, as quantiles and as scores."""
+    config = CONFIG.format(d=directory, input=REAL, output=NEXT, socket="router")
+    count, random = 300, np.random.default_rng(1)
+    with running.Daemon(directory, "preset: forecast\n" + config) as one, client(one, stream="s") as c:
+        with runnel.Watcher(one.endpoint("statistics"), timeout=LIMIT).ready() as watcher:
+            c.learn_many(random.normal(5, 2, (count, 2)))
+            c.flush()
+            messages = [next(watcher.predictions()) for _ in range(count)]
+        with runnel.Watcher(one.endpoint("statistics"), ["prediction"], timeout=LIMIT).ready() as watcher:
+            c.learn_many(random.normal(5, 2, (count, 2)))
+            c.flush()
+            joined = [one for _, one in zip(range(count), watcher.join())]
+    assert np.isnan(messages[0].distribution.quantile(0.5)).all()
+    assert messages[-1].distribution.quantiles.shape == (2, len(messages[-1]["levels"]))
+    held = np.mean([one.target <= one.distribution.quantile(0.9) for one in joined])
+    assert 0.85 < held < 0.95, held
+    for one in joined:
+        below, at = np.transpose(one.pit)
+        assert np.all(below <= at) and np.allclose(np.clip(at, 0.01, 0.99), one.distribution.cdf(one.target), atol=0.1), one
+        assert min(one.crps) > 0 and len(one.z) == len(one.log_score) == 2, one
 
 
 def test_watcher_sees_gaps(directory):

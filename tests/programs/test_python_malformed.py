@@ -275,6 +275,11 @@ def test_watcher(directory):
                       {**scored, "data_time": [1]}, {**scored, "step": True}, {**scored, "ahead": 1.5}):
             publisher.send_multipart([b"prediction", json.dumps({**good, "stream": "s", "scored": wrong}).encode()])
             malformed(lambda: next(watcher.join()), "prediction")
+        for levels, quantiles in (([0.1, 0.9], [[1]]), ([0.1, 0.9], [[1, 2], [3]]), ([0.9, 0.1], [[1, 2]]), ([], [[]]),
+                                  (0.5, [[1]]), ([0.5], 1), ([0.5], [["x"]]), ([[0.5]], [[1]]), ([0.5], [])):
+            wrong = {**good, "stream": "s", "levels": levels, "scored": {**scored, "quantiles": quantiles}}
+            publisher.send_multipart([b"prediction", json.dumps(wrong).encode()])
+            malformed(lambda: next(watcher.join()), "quantiles")
         publisher.send_multipart([b"prediction", json.dumps({**good, "scored": scored}).encode()])
         malformed(lambda: next(watcher.join()))  # without a stream
         publisher.send_multipart([b"prediction", json.dumps({**good, "stream": "s", "scored": scored}).encode()])

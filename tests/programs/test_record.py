@@ -85,6 +85,15 @@ def prediction_fields(n, timed=True, score=None):
     return fields
 
 
+def with_distribution(n, levels):
+    """Such a message with a distribution of the first column; levels: {level: quantile}."""
+    fields = prediction_fields(n)
+    fields["levels"] = list(levels)
+    fields["scored"].update(quantiles=[list(levels.values()), None], pit=[[0.25, 0.5], None], z=[-0.5, None],
+                            crps=[1.5, None], log_score=[n, None], target=[truth(n), 1])
+    return fields
+
+
 class Daemon:
     """An XPUB socket with the protocol of docs/reference/protocol.md."""
 
@@ -331,6 +340,30 @@ def test_predictions(directory):
     assert table[41]["last"] == "" and table[41]["data_time"] == "5"
 
 
+def test_distributions(directory):
+    """Quantiles have names, so that other levels of a restarted daemon are not mixed up."""
+    daemon = Daemon(directory)
+    levels = {0.05: -1, 0.5: 2.5}
+    record = Record(directory, [daemon], "-o", "runnel.db", "--csv-predictions=said.csv")
+    for n, some in (2, levels), (3, {0.5: 4}), (4, {}):
+        daemon.examples = n
+        daemon.send("prediction", with_distribution(n, some))
+    record.until(lambda: rows(directory, "SELECT count(*) FROM predictions") == [(6,)], "its rows")
+    record.end()
+    daemon.close()
+    scores = "pit_below, pit_at, z, crps, log_score"
+    assert rows(directory, f"SELECT {scores}, json(quantiles) FROM predictions ORDER BY id") == [
+        (0.25, 0.5, -0.5, 1.5, 2, '{"q0.05":-1.0,"q0.5":2.5}'), (None,) * 6, (0.25, 0.5, -0.5, 1.5, 3, '{"q0.5":4.0}'),
+        (None,) * 6, (0.25, 0.5, -0.5, 1.5, 4, None), (None,) * 6]
+    with open(pathlib.Path(directory, "said.csv"), newline="", encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    assert list(table[0])[14:] == ["score", *scores.split(", "), "q0.05", "q0.5", "last", "level"], list(table[0])
+    assert [tuple(row.values())[15:22] for row in table[::2]] == [
+        ("0.25", "0.5", "-0.5", "1.5", "2", "-1", "2.5"), ("0.25", "0.5", "-0.5", "1.5", "3", "", ""),
+        ("0.25", "0.5", "-0.5", "1.5", "4", "", "")], table
+    assert all(tuple(row.values())[15:22] == ("",) * 7 for row in table[1::2]), table
+
+
 def anomaly_fields(example, stream="a,b", **fields):
     """An event `anomaly` with two columns."""
     columns = [{"column": 1, "score": 3, "forecast": 10.5, "truth": 25},
@@ -402,7 +435,8 @@ def test_scores_of_predictions(directory):
         assert table == [(100 + n, n / 4 if n > 5 else None) for n in range(2, begin + 10)], table
         if dropped:
             with contextlib.closing(sqlite3.connect(f"{directory}/runnel.db")) as file:
-                file.execute("ALTER TABLE predictions DROP COLUMN score")
+                for column in "score", "pit_below", "pit_at", "z", "crps", "log_score", "quantiles":
+                    file.execute(f"ALTER TABLE predictions DROP COLUMN {column}")
 
 
 def test_few_predictions_are_kept(directory):

@@ -287,6 +287,8 @@ def test_the_forecast_of_a_chosen_column(directory):
         screen.until(r"newest a\[1\]: 3.0000, forecast 7.0000, from 2.0000 to 8.0000 .*skill -0.250, hits 89.75%")
         screen.keys("c")
         screen.until(r"newest a\[2\]: not observed, forecast 5.0000 +hits 89.75%")
+        publish(daemon, columns=skills, coverage={"total": 0.8975}, crps={"mean": 1, "skill": 0.25})
+        screen.until(r"newest a\[2\]: not observed, forecast 5.0000 +hits 89.75%, CRPS skill \+0.250")
         screen.keys("c")
         screen.until(r"newest a\[0\]: 1.2500")
         screen.keys("w")

@@ -212,7 +212,8 @@ def test_forecasts(directory):
         assert last["low"] == [1197, 1198] and last["high"] == [1199, 1200] and last["baseline"] == [1197, 1198]
         assert last["next"] == {"example": 1202, "data_time": START + 1259, "prediction": 1199, "low": 1198,
                                 # the time of the data is 60 s after that of the prediction
-                                "high": 1200}
+                                "high": 1200, "quantiles": []}
+        assert last["levels"] == [] and last["quantiles"] == []
         assert web.get("api/forecasts?stream=a&column=0&points=2&around=700")["next"] is None
         assert web.get("api/forecasts?stream=far&ahead=6")["next"] is None  # the horizon is unknown
         other = web.get("api/forecasts?stream=a&column=1")
@@ -239,7 +240,8 @@ def test_forecasts(directory):
         daemon.send("prediction", {"stream": "late", "example": 8003, "data_time": START + 3, "prediction": [3.5],
                                    "interval": [None]})
         open_one = web.until("api/forecasts?stream=late", lambda answer: answer["next"])["next"]
-        assert open_one == {"example": 8003, "data_time": START + 3, "prediction": 3.5, "low": None, "high": None}
+        assert open_one == {"example": 8003, "data_time": START + 3, "prediction": 3.5, "low": None, "high": None,
+                            "quantiles": []}
         daemon.send("prediction", {"stream": "late", "example": 8004, "scored": {
             "example": 8003, "data_time": START + 3, "prediction": [3.5], "target": [4]}})
         closed = web.until("api/forecasts?stream=late", lambda answer: answer["next"] is None)
@@ -363,6 +365,27 @@ def test_history_survives(directory):
         assert web.end() == 0
 
 
+def test_quantiles(directory):
+    """A list of the steps for each level, of the newest levels."""
+    daemon = Daemon(directory)
+    with Web(directory, daemon.endpoint) as web:
+        daemon.await_subscriber()
+        daemon.status(predictions=True)
+        daemon.await_predictions()
+        daemon.predict([1.0], [1.5], fan={0.5: 0})
+        for n in range(3):
+            daemon.predict([n, 10 + n], [n, 11], fan={0.05: -2, 0.5: 0.5, 0.95: 4})
+        daemon.send("prediction", {"stream": "a", "example": 4, "prediction": [5.0, 5.0], "levels": [0.05, 0.5, 0.95],
+                                   "quantiles": [None, [4, 5, 6]], "interval": [None, [4, 6]]})
+        found = web.until("api/forecasts?stream=a&column=1",
+                          lambda answer: (answer.get("next") or {}).get("prediction") == 5)
+        assert found["example"] == [2, 3, 4] and found["levels"] == [0.05, 0.5, 0.95], found
+        assert found["quantiles"] == [[8, 9, 10], [10.5, 11.5, 12.5], [14, 15, 16]], found
+        assert found["next"]["quantiles"] == [4, 5, 6], found
+        assert web.get("api/forecasts?stream=a&column=0")["next"]["quantiles"] == [None] * 3
+        assert web.end() == 0
+
+
 def test_older_steps(directory):
     """Older steps come from the history if the recording contains them; else the reply is 410."""
     daemon = Daemon(directory)
@@ -477,9 +500,9 @@ def test_metrics(directory):
                        security={"key": "k", "refused": 6, "refused_by": {"no_key": 6}})
             one.event("checkpoint", "x")
             one.learn(0.5, layers=2, baseline=0.75, skill=0.25, skill_recent=None,
-                      anomaly={"score": 2.5, "alarms": 3}, data_time=1420068600,
-                      columns=[{"rmse": 1.5, "mae": 1, "skill": None},
-                               {"rmse": 30.5, "mae": 20, "skill": 0.125}],
+                      anomaly={"score": 2.5, "alarms": 3}, data_time=1420068600, crps={"mean": 0.5, "skill": 0.375},
+                      columns=[{"rmse": 1.5, "mae": 1, "skill": None, "crps": 0.75, "log_score": -2.5},
+                               {"rmse": 30.5, "mae": 20, "skill": 0.125, "crps": None, "log_score": None}],
                       experts={"last": {"mean": 1, "weight": 0.375},
                                # last: the test waits for it
                                "ar12": {"mean": 0.5, "weight": 0.625}})
@@ -488,7 +511,8 @@ def test_metrics(directory):
             one["loss"] and one["loss"]["examples"] == 10 * (1 + one["daemon"])
             and one["state"] and one["state"]["examples"] == 10 * (1 + one["daemon"])
             for one in answer["daemons"]))
-        for one, stream, target, more in [(daemon, "plant/a", [3.0, None], {}), (other, 'a"b', [7.0, 8.0], {"ahead": 6})]:
+        for one, stream, target, more in [
+                (daemon, "plant/a", [3.0, None], {"fan": {0.05: -1.25, 0.5: 0}}), (other, 'a"b', [7.0, 8.0], {"ahead": 6})]:
             one.await_predictions()
             one.predict([2.5, 20.5], target, stream=stream, band=1.5, **more)
             web.until(f"api/forecasts?daemon={one is other:d}", lambda answer: answer["series"])
@@ -523,6 +547,11 @@ def test_metrics(directory):
                      f'runnel_forecast_low{labels},stream="plant/a",column="load"}} 1',
                      f'runnel_forecast_high{labels},stream="plant/a",column="load"}} 4',
                      f'runnel_reading{theirs},stream="a\\"b",column="1",ahead="6"}} 8',
+                     f'runnel_forecast_quantile{labels},stream="plant/a",column="load",level="0.05"}} 1.25',
+                     f'runnel_forecast_quantile{labels},stream="plant/a",column="load",level="0.5"}} 2.5',
+                     f'runnel_forecast_quantile{labels},stream="plant/a",column="oil",level="0.05"}} 19.25',
+                     f'runnel_column_crps{labels},column="load"}} 0.75', f"runnel_crps_skill{labels}}} 0.375",
+                     f'runnel_column_log_score{labels},column="load"}} -2.5',
                      f'runnel_expert_weight{labels},expert="ar12"}} 0.625',
                      f'runnel_refused_connections_total{labels},reason="no_key"}} 6',
                      f'runnel_events_total{labels},kind="checkpoint"}} 1']:
@@ -767,7 +796,7 @@ def test_bad_clients(directory):
         assert web.end() == 0
 
 
-run_tests([test_page, test_options, test_api, test_forecasts, test_older_steps,
+run_tests([test_page, test_options, test_api, test_forecasts, test_quantiles, test_older_steps,
            test_metrics_have_checkers,
            test_too_many_predictions, test_live,
            test_daemon_is_killed_and_restarts, test_history_survives, test_all_is_rejected, test_metrics,

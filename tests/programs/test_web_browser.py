@@ -565,6 +565,12 @@ def choose(page, what, value):
              "list.dispatchEvent(new Event('change'))")
 
 
+def see_forecasts(page, web):
+    page.driver.get(web.url)
+    page.until("document.querySelector('#panel-forecast')")
+    page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
+
+
 def test_forecasts(directory):
     """Shows truth, forecast and band of a selected stream and column, values outside the band, and tables of
     skill."""
@@ -588,9 +594,7 @@ def test_forecasts(directory):
             daemon.learn(0.5, columns=columns, baseline=0.4, skill=worth, skill_recent=worth,
                          experts={name: {"mean": 0.9, "weight": weight} for name, weight in weights.items()})
         silent.learn(0.5)
-        page.driver.get(web.url)
-        page.until("document.querySelector('#panel-forecast')")
-        page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
+        see_forecasts(page, web)
         page.until(f"{PANEL}.shown.length", lambda count: count == 4)
         page.until("[...document.querySelector('#forecast-stream').options].map((one) => one.value)",
                    lambda streams: streams == ["pump", "tank"])
@@ -652,6 +656,39 @@ def test_forecasts(directory):
                    lambda text: "statistics.predictions: true" in text)
         page.until("document.querySelector('#panel-experts .empty')?.textContent",
                    lambda text: text and "scale: forecast" in text)
+        check_console(page, web)
+
+
+def test_distributions(directory):
+    """Quantiles are drawn as bands around the median; misses are those of their 90% band. The histogram of PITs
+    has the sentence of the daemon."""
+    daemon = Daemon(directory)
+    with Web(directory, daemon.endpoint) as web, Page(directory) as page:
+        daemon.await_subscriber()
+        daemon.status(predictions=True)
+        daemon.await_predictions()
+        for i in range(40):  # every fourth value is outside the band of quantiles, but not the interval
+            daemon.predict([i % 7], [i % 7 + (2.5 if i % 4 == 1 else 0.5)], data_time=START + 3600 * i, band=9.0,
+                           fan={0.05: -1, 0.25: -0.5, 0.5: 0, 0.6: 0.3, 0.75: 0.5, 0.95: 2})
+        daemon.learn(0.5)
+        see_forecasts(page, web)
+        page.until(f"{PANEL}.shown.length", lambda count: count == 4)
+        page.until("document.querySelector('#forecast-summary').textContent",
+                   lambda text: "contains 30 of 40 truths (75%)" in text and text.endswith("4, 3 … 6."))
+        fans = page.value(f"[1, 3].map((n) => {PANEL}.shown[n].fan.map(({{ low, high }}) => [low[1], high[1]]))")
+        assert fans == [[[0, 3], [0.5, 1.5]], [[3, 6], [3.5, 4.5]]], fans
+        assert "50, 90% bands" in page.text("#panel-forecast .legend")
+        # nearer to the median the accent covers more of the card
+        page.until_colored(rgb(page.value("runnel.colors().accent")), "forecast")
+        assert not page.driver.find_element("id", "panel-calibration").is_displayed()
+        narrow = "too narrow: true values fall outside the 90% band more often than they should"
+        daemon.learn(0.5, pit=[0.2] + [0.6 / 18] * 18 + [0.2], calibration=narrow, crps={"mean": 0.25, "skill": 0.5},
+                     coverage={"total": 0.9, "recent": 0.9, "levels": [0.3, 0.6, 0.8, 0.9]})
+        page.until("document.querySelector('#panel-calibration .bad')?.textContent", lambda text: text == narrow)
+        text = page.value("document.querySelector('#panel-calibration').textContent")
+        assert "90% band 60.0%" in text and "skill +50.0%" in text, text
+        heights = page.value("[...document.querySelectorAll('.pit i')].map((bar) => bar.offsetHeight)")
+        assert len(heights) == 20 and heights[0] == heights[19] > 5 * heights[10] > 0, heights
         check_console(page, web)
 
 
@@ -788,18 +825,20 @@ def test_recorded_forecasts(directory):
         daemon.await_predictions()
         daemon.status(predictions=True)
         for i in range(40):
-            daemon.predict([5.0, 1.0], [5.5, 1.5 if i % 4 else 9.0], stream="pump", data_time=START + 60 * i)
+            daemon.predict([5.0, 1.0], [5.5, 1.5 if i % 4 else 9.0], stream="pump", data_time=START + 60 * i,
+                           fan={0.05: -3, 0.5: 0, 0.95: 3})
         daemon.learn(0.5, columns=[{"rmse": 1.5, "mae": 1.25, "skill": -0.5}, {"rmse": 7, "mae": 6, "skill": 0.25}],
                      experts={"ar12": {"mean": 0.5, "weight": 0.625}})
         with Web(directory, recording=f"{directory}/runs.db") as web, Page(directory) as page:
             web.until("api/forecasts?run=1", lambda answer: [one["steps"] for one in answer["series"]] == [40])
-            assert web.get("api/forecasts?run=1&stream=pump&ahead=1&column=1&points=2")["target"] == [1.5, 1.5]
-            page.driver.get(web.url)
-            page.until("document.querySelector('#panel-forecast')")
-            page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
+            recorded = web.get("api/forecasts?run=1&stream=pump&ahead=1&column=1&points=2")
+            assert recorded["target"] == [1.5, 1.5] and recorded["levels"] == [0.05, 0.5, 0.95], recorded
+            assert recorded["quantiles"] == [[-2, -2], [1, 1], [4, 4]], recorded
+            see_forecasts(page, web)
             choose_soon(page, "column", 1)
             page.until("document.querySelector('#forecast-summary').textContent", lambda text: "contains 30 of 40" in text)
             page.until(f"{PANEL}.plot.axis", lambda axis: axis == "time")
+            page.until(f"{PANEL}.shown[1].fan.map(({{ low }}) => low[1])", lambda lows: lows == [-2])
             for panel, expected in [("columns", [["0", "1.5", "1.25", "−50.0%"], ["1", "7", "6", "+25.0%"]]),
                                     ("experts", [["ar12", "0.5", "62.5%"]])]:
                 page.until(f"[...document.querySelectorAll('#panel-{panel} tbody tr')]"
@@ -912,4 +951,5 @@ def test_figures(directory):
 run_tests([test_figures] if "test_figures" in sys.argv else [
     test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_card_without_a_loss,
     test_old_counts_are_grey, test_cards, test_recording_alone,
-    test_many_runs, test_settings, test_fleet, test_fleets, test_members, test_forecasts, test_anomalies, test_recorded_forecasts])
+    test_many_runs, test_settings, test_fleet, test_fleets, test_members, test_forecasts,
+    test_distributions, test_anomalies, test_recorded_forecasts])

@@ -16,7 +16,8 @@ from web_browser import ActionChains, By, Page, rgb
 from web_testing import LIMIT, PROGRAM, Daemon, Live, Web, run_tests
 
 DATA, NO_INPUT, USAGE = 65, 66, 64
-FIGURES = ["mean", "recent", "baseline", "baseline_recent", "skill", "skill_recent", "rmse", "mae", "accuracy", "bits"]
+FIGURES = ["mean", "recent", "baseline", "baseline_recent", "skill", "skill_recent", "rmse", "mae", "accuracy", "bits",
+           "crps", "crps_skill"]
 VARIANTS = results.grid(rate=["1e-3", "1e-4"], norm=["layer", "none"])
 LINES = "runnel.chart().lines.filter((line) => line.group)"
 
@@ -51,7 +52,7 @@ def test_api(directory):
                 for key in ["run", "variant", "stream", "seed", "state", "error"]:
                     assert run[key] == row[key], (key, run)
                 for key in [*FIGURES, "seconds", "examples", "updates", "started"]:
-                    assert run.get(key) == row[key], (key, run)
+                    assert run.get(key) == dict(row).get(key), (key, run)
             points = [dict(row) for row in file.execute("SELECT * FROM curves WHERE run = 2 ORDER BY point")]
         curve, other = web.get("api/experiment/curves?runs=2,5")["curves"]
         assert curve["run"] == 2 and other["run"] == 5 and None in curve["mean"]

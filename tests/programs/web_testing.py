@@ -93,12 +93,16 @@ class Daemon:
         more = {"members": {name: {"layers": [layer] * layers} for name in members}} if members else {}
         self.send("state", {"layers": [layer] * layers, **more})
 
-    def predict(self, prediction, target=None, stream="a", data_time=None, band=1.0, baseline=None, score=None, **scored):
+    def predict(self, prediction, target=None, stream="a", data_time=None, band=1.0, baseline=None, score=None, fan=None,
+                **scored):
         """Publishes the next example of a stream with the previous prediction; targets may be None. `score`:
-        anomaly score; `scored`: more members of the scored part."""
+        anomaly score; `fan`: distances of quantiles by level; `scored`: more members of the scored part."""
         self.examples += 1
         body = {"stream": stream, "example": self.examples, "data_time": data_time, "prediction": prediction,
                 "interval": [[p - band, p + band] for p in prediction], "loss": 0.5}
+        if fan:
+            body["levels"], body["quantiles"] = list(fan), [[p + far for far in fan.values()] for p in prediction]
+            scored["quantiles"] = body["quantiles"]
         if score is not None:
             body["anomaly"] = {"score": score, "surprise": None, "columns": []}
         if target:

@@ -11,7 +11,7 @@
 
 #include "forecast/distribution.h"
 
-enum { HORIZON_MAX = 64, EXPERTS_MAX = 16 };
+enum { HORIZON_MAX = 64, EXPERTS_MAX = 16, LEVELS_MAX = 32 };
 
 static double worst;
 
@@ -44,10 +44,11 @@ static void play_horizon(const json_t *play, size_t k) {
         struct distribution *issued = &waiting[n % h];
         size_t count = json_array_size(json_array_get(forecast, 1));
         if (issued->issued > 0 && isfinite(truth)) {
-            compare(json_array_get(row, 1), distribution_cdf(issued, truth, true));
-            compare(json_array_get(row, 2), distribution_cdf(issued, truth, false));
-            compare(json_array_get(row, 3), distribution_log_score(issued, truth));
-            compare(json_array_get(row, 4), distribution_crps(issued, truth));
+            struct distribution_score score = distribution_score(issued, truth);
+            compare(json_array_get(row, 1), score.pit[0]);
+            compare(json_array_get(row, 2), score.pit[1]);
+            compare(json_array_get(row, 3), score.log_score);
+            compare(json_array_get(row, 4), score.crps);
             distribution_learn(&state, issued, truth, h);
         } else if (!json_is_null(json_array_get(row, 2))) {
             worst = INFINITY;
@@ -61,7 +62,7 @@ static void play_horizon(const json_t *play, size_t k) {
         distribution_issue(&state, number(json_array_get(forecast, 0)), time, experts, count,
                            issued);
         const json_t *quantiles = json_array_get(row, 5);
-        double level[DISTRIBUTION_LEVELS_MAX], value[DISTRIBUTION_LEVELS_MAX];
+        double level[LEVELS_MAX], value[LEVELS_MAX];
         for (size_t i = 0; i < json_array_size(levels); i++)
             level[i] = number(json_array_get(levels, i));
         distribution_quantiles(issued, level, json_array_size(levels), value);

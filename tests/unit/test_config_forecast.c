@@ -126,8 +126,8 @@ static void test_members_set(void **state) {
     assert_true(c.members[1].learning.optimizer.rate == 0.5);
     assert_int_equal(c.members[1].learning.window, 4);
     assert_int_equal(c.members[1].learning.stride, 4);
-    assert_int_equal(c.combined, COMBINE_ONE + EXPERTS + 1);
-    assert_int_equal(good(FORECAST(""), "combine=network").combined, COMBINE_ONE + EXPERTS);
+    assert_int_equal(c.combined, COMBINE_ONE + EXPERT_known + 1);
+    assert_int_equal(good(FORECAST(""), "combine=network").combined, COMBINE_ONE + EXPERT_known);
     assert_int_equal(good(FORECAST(""), "combine=mean").combined, COMBINE_ONE + EXPERT_mean);
 }
 

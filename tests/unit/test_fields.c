@@ -119,7 +119,7 @@ static json_t *written(enum field_table_of table, const void *values, unsigned h
 /* Rows without names are a list; rows with names are an object. */
 static void rows_are_objects(void **state) {
     static const char *const names[] = {"last", "ar3"};
-    const double numbers[] = {1, 0.25, NAN, 0.75}, errors[] = {2, 1, 0.5, 4, 3, NAN};
+    const double numbers[] = {1, 0.25, NAN, 0.75}, errors[] = {2, 1, 0.5, 6, 7, 4, 3, NAN, 8, 9};
     struct loss_fields loss;
     fields_clear(FIELDS_OF_LOSS, &loss);
     loss.columns = (struct field_rows){&field_tables[FIELDS_OF_COLUMN], NULL, 2, errors};
@@ -128,9 +128,15 @@ static void rows_are_objects(void **state) {
     json_t *row = json_array_get(json_object_get(object, "columns"), 1);
     assert_true(json_is_null(json_object_get(row, "skill")));
     assert_true(json_number_value(json_object_get(row, "rmse")) == 4);
+    assert_true(json_number_value(json_object_get(row, "crps")) == 8);
     row = json_object_get(json_object_get(object, "experts"), "ar3");
     assert_true(json_is_null(json_object_get(row, "mean")));
     assert_true(json_number_value(json_object_get(row, "weight")) == 0.75);
+    json_decref(object);
+    object = written(FIELDS_OF_LOSS, &loss, FIELD_HAS(NEED_ERROR));
+    row = json_array_get(json_object_get(object, "columns"), 1);
+    assert_true(json_number_value(json_object_get(row, "rmse")) == 4);
+    assert_null(json_object_get(row, "crps"));
     json_decref(object);
 }
 

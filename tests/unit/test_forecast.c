@@ -34,9 +34,9 @@ static void open_ahead(struct pair *pair, size_t columns, unsigned combine, size
     struct error error;
     *pair = (struct pair){.columns = columns, .p = calloc(columns, sizeof *pair->p)};
     assert_int_equal(
-        forecaster_open(&pair->forecaster, columns, EXPERTS_ALL, &ahead, 1, SLOTS, &error), 0);
+        forecaster_open(&pair->forecaster, columns, 0, EXPERTS_ALL, &ahead, 1, SLOTS, &error), 0);
     assert_int_equal(
-        mixture_open(&pair->mixture, columns, EXPERTS, combine, &ahead, 1, SLOTS, &error), 0);
+        mixture_open(&pair->mixture, columns, EXPERT_known, combine, &ahead, 1, SLOTS, &error), 0);
     forecaster_begin(pair->forecaster, SLOT);
     mixture_begin(pair->mixture, SLOT);
 }
@@ -79,14 +79,14 @@ static void check(double got, double expected, double unit) {
 
 static void check_forecasts(struct pair *pair, const struct forecast_step *step, FILE *file) {
     size_t columns = pair->columns;
-    double weights[EXPERTS * COLUMNS_MAX];
+    double weights[EXPERT_known * COLUMNS_MAX];
     mixture_weights(pair->mixture, SLOT, 0, weights);
-    for (size_t n = 0; n < (1 + EXPERTS) * columns; n++) {
+    for (size_t n = 0; n < (1 + EXPERT_known) * columns; n++) {
         size_t k = n % columns;
         double p = n < columns ? pair->p[k] : step->of->experts[n - columns];
         check(step->x[k] + step->of->ds[k] * p + step->unseen[k], next(file), step->of->ds[k]);
     }
-    for (size_t n = 0; n < EXPERTS * columns; n++)
+    for (size_t n = 0; n < EXPERT_known * columns; n++)
         check(weights[n], next(file), 1);
 }
 

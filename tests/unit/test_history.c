@@ -336,7 +336,7 @@ static void columns_and_experts(void **unused) {
                                 " USING (run, expert) WHERE name = 'last' AND level = 2"
                                 " AND number = 3"),
                      349);
-    assert_int_equal(count_rows("SELECT count(*) FROM columns WHERE of = 'loss_columns'"), 3);
+    assert_int_equal(count_rows("SELECT count(*) FROM columns WHERE of = 'loss_columns'"), 5);
 }
 
 static void runs_and_their_names(void **unused) {

@@ -10,10 +10,20 @@ import numpy as np
 WILD = 1e9  # times the median change: no real value
 
 
+COVERAGE = 50, 90, 99  # percent
+
+
+def means(values, chosen):
+    """Of each column, NaN without numbers."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(chosen, values, 0).sum(axis=0) / chosen.sum(axis=0)
+
+
 class Comparison:
     """newest: the examples of the last example's stream. truth, last (examples, columns): the
     true values, and the values `ahead` steps before, NaN without a target. forecasts {method:
-    (examples, columns)}: the forecasts of the true values."""
+    (examples, columns)}: the forecasts of the true values. crps (examples, columns), pit
+    (examples, columns, 2): of their distributions, NaN without."""
 
     REPORT_EVERY = 500  # examples
 
@@ -24,6 +34,8 @@ class Comparison:
         self.truth = np.array([[math.nan if v is None else v for v in e["x"]] for e in examples])
         self.forecasts = {name: np.full(self.truth.shape, math.nan) for name in rivals}
         self.last = np.full(self.truth.shape, math.nan)
+        self.crps = np.full(self.truth.shape, math.nan)
+        self.pit = np.full((*self.truth.shape, 2), math.nan)
         self.newest = np.array([n for n, e in enumerate(examples) if e["stream"] == examples[-1]["stream"]])
         self.before = np.full(len(examples), -1)  # the stream's example `ahead` before, -1: none
         newest = {}
@@ -67,10 +79,7 @@ class Comparison:
 
     def squares(self, name, part=slice(None)):
         """Mean squared error of each column, (columns,); NaN without targets."""
-        chosen = self.targets[part]
-        total = np.where(chosen, self.errors[name][part], 0) ** 2
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return total.sum(axis=0) / chosen.sum(axis=0)
+        return means(self.errors[name][part] ** 2, self.targets[part])
 
     def rmse(self, name, part=slice(None)):
         """Over all columns together."""
@@ -78,9 +87,32 @@ class Comparison:
         return math.sqrt((np.where(chosen, self.errors[name][part], 0) ** 2).sum() / max(1, chosen.sum()))
 
     def mae(self, name, part=slice(None)):
-        chosen = self.targets[part]
+        return means(np.abs(self.errors[name][part]), self.targets[part])
+
+    def scores(self, name):
+        """CRPS of the network's distributions, and for a rival, whose forecasts have none, the absolute
+        error on the same numbers: the mean of each column (columns,), and over all."""
+        chosen = self.targets & np.isfinite(self.crps)
+        values = self.crps if name == self.main else np.abs(self.errors[name])
+        return means(values, chosen), float(means(values.reshape(-1), chosen.reshape(-1)))
+
+    def score_skills(self, against):
+        """1 - CRPS / that of a rival, of each column; NaN if it has none."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(chosen, np.abs(self.errors[name][part]), 0).sum(axis=0) / chosen.sum(axis=0)
+            skills = 1 - self.scores(self.main)[0] / self.scores(against)[0]
+        return np.where(np.isfinite(skills), skills, math.nan)
+
+    def coverage(self):
+        """{percent: share of the true values within that central interval}. On a jump of the
+        distribution a value counts in part."""
+        below, at = self.pit[self.targets & np.isfinite(self.crps)].T
+        found = {}
+        for percent in COVERAGE if len(at) else ():
+            low, high = 0.5 - percent / 200, 0.5 + percent / 200
+            part = np.clip(np.minimum(at, high) - np.maximum(below, low), 0, None)
+            with np.errstate(invalid="ignore"):
+                found[percent] = float(np.where(at > below, part / (at - below), (at >= low) & (at <= high)).mean())
+        return found
 
     def skills(self, against, part=slice(None)):
         """1 - mean squared error / that of a rival, of each column; NaN if the rival has no

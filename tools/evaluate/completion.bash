@@ -9,12 +9,12 @@ _runnel_evaluate() {
     COMPREPLY=()
     case $before in
     -r | --rivals) mapfile -t COMPREPLY < <(compgen -W 'seasonal ar var snarimax holt-winters arf none' -- "$word"); return ;;
-    -s | --set | -p | --period | -n | --count | --time-format | --columns | --missing) return ;;
+    -s | --set | -p | --period | -n | --count | --time-format | --columns | --known | --missing) return ;;
     *.yaml | *.yml) mapfile -t COMPREPLY < <(compgen -W 'text csv idx host synth json' -- "$word"); return ;;
     esac
     if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W '-s --set -p --period -e --experts -r --rivals -n --count
-            --time-format --columns --missing -o --plot -j --json -h --help -V --version' -- "$word")
+            --time-format --columns --known --missing -o --plot -j --json -h --help -V --version' -- "$word")
         return
     fi
     compopt -o filenames 2>/dev/null

@@ -7,6 +7,7 @@ complete -c runnel-evaluate -s r -l rivals -x -a 'seasonal ar var snarimax holt-
 complete -c runnel-evaluate -s n -l count -x -d 'read at most N rows of a table, 0 for all'
 complete -c runnel-evaluate -l time-format -x -d 'format of the times in a table'
 complete -c runnel-evaluate -l columns -x -d 'forecast these columns of a table'
+complete -c runnel-evaluate -l known -x -d 'columns of a table whose values are known ahead'
 complete -c runnel-evaluate -l missing -x -d 'words that mark a missing cell'
 complete -c runnel-evaluate -s o -l plot -r -F -d 'draw forecasts and skill'
 complete -c runnel-evaluate -s j -l json -d 'print the results as one JSON object'

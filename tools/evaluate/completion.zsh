@@ -8,6 +8,7 @@ _arguments -s -S \
     '(-n --count)'{-n+,--count=}'[read at most N rows of a table, 0 for all]:N: ' \
     '--time-format=[format of the times in a table]:FORMAT: ' \
     '--columns=[forecast these columns of a table]:LIST: ' \
+    '--known=[columns of a table whose values are known ahead]:LIST: ' \
     '--missing=[words that mark a missing cell]:WORDS: ' \
     '(-o --plot)'{-o+,--plot=}'[draw forecasts and skill]:FILE:_files' \
     '(-j --json)'{-j,--json}'[print the results as one JSON object]' \

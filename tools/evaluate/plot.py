@@ -16,10 +16,18 @@ TRUTH, FORECAST, BAND, MISS = "#000000", "#D55E00", "#56B4E9", "#CC0000"
 RIVAL_COLOURS = ["#0072B2", "#009E73", "#CC79A7", "#E69F00"]
 
 
-def draw(path, title, names, comparison, rivals, bands, times):
+def fan_of(levels, quantiles):
+    """[(share, bands (examples, columns, 2))] of quantiles (examples, columns, levels) at levels p and
+    1 - p, outermost first."""
+    pairs = [(low, high) for low, p in enumerate(levels) for high, q in enumerate(levels)
+             if low < high and math.isclose(p + q, 1)]
+    return [(f"{100 * (1 - 2 * levels[low]):g}%", quantiles[:, :, [low, high]]) for low, high in pairs]
+
+
+def draw(path, title, names, comparison, rivals, fan, times):
     """Draws the end of the newest stream: forecasts and true values of the first columns, and
-    the skill by tenth below. bands (examples, columns, 2) or None; times (examples,) in Unix
-    seconds or None."""
+    the skill by tenth below. fan as of fan_of, or one band, which may be None; times (examples,) in
+    Unix seconds or None."""
     try:
         import matplotlib
         matplotlib.use("Agg")
@@ -35,7 +43,7 @@ def draw(path, title, names, comparison, rivals, bands, times):
     if times is not None:
         x = dates.date2num(np.array(times)[rows].astype("datetime64[s]"))
     for panel, k in zip(panels, shown):
-        draw_column(panel, x, rows, k, comparison, bands)
+        draw_column(panel, x, rows, k, comparison, fan)
         panel.set_title(names[k], loc="left", fontsize=9)
         if times is not None:
             panel.xaxis_date()
@@ -54,14 +62,20 @@ def draw(path, title, names, comparison, rivals, bands, times):
         give_up(f"cannot write the plot: {problem}")
 
 
-def draw_column(panel, x, rows, k, comparison, bands):
+def draw_column(panel, x, rows, k, comparison, fan):
     truth, forecast = comparison.truth[rows, k], comparison.forecasts[comparison.main][rows, k]
-    if bands is not None and np.isfinite(bands[rows, k]).any():
-        low, high = bands[rows, k, 0], bands[rows, k, 1]
-        panel.fill_between(x, low, high, color=BAND, alpha=0.35, linewidth=0, label="90% band")
+    shares = ", ".join(share for share, _ in reversed(fan)) + (" bands" if len(fan) > 1 else " band")
+    for share, bands in fan:
+        if bands is None or not np.isfinite(bands[rows, k]).any():
+            continue
+        low, high = bands[rows, k].T
+        panel.fill_between(x, low, high, color=BAND, alpha=1 - 0.4 ** (1 / len(fan)) if len(fan) > 1 else 0.35, linewidth=0,
+                           label=shares if share == fan[0][0] else None)
+        if share != "90%":
+            continue
         missed = (truth < low) | (truth > high)
         panel.plot(x[missed], truth[missed], "o", color=MISS, markersize=3,
-                   label="outside the band")
+                   label="outside 90%")
     panel.plot(x, truth, color=TRUTH, linewidth=1.1, label="truth")
     panel.plot(x, forecast, color=FORECAST, linewidth=1.1, label="forecast, one step before")
     calm = truth[np.isfinite(truth) & ~comparison.wild[rows, k]]

@@ -121,18 +121,9 @@ def report_parts(parts, comparison, losses):
 
 def report_columns(names, parts, comparison, rivals):
     """The network's skill against each rival by column, and the errors over all columns."""
-    width = max(12, *(len(name) + 2 for name in names))
-    print(f"{'':<{width + WIDTH}}{'skill against':>{WIDTH + 3}}")
-    print(f"{'':<{width}}{'rmse':>{WIDTH}}" + "".join(f"{rival:>{WIDTH}}" for rival in rivals))
-    errors = np.sqrt(comparison.squares(comparison.main))
-    skills = [comparison.skills(rival) for rival in rivals]
-    for k, name in enumerate(names):
-        print(row(name, width, [errors[k]]) + "".join(skill_figure(skill[k]) for skill in skills))
-    if len(names) > 1:
-        print(row("mean", width, [math.nan])
-              + "".join(skill_figure(comparison.skill(rival)) for rival in rivals))
     methods = [comparison.main, *rivals]
-    print(row("rmse" if len(names) == 1 else "rmse, all", width, [comparison.rmse(m) for m in methods]))
+    print_skills(names, rivals, "rmse", np.sqrt(comparison.squares(comparison.main)),
+                 [comparison.skills(rival) for rival in rivals], [comparison.rmse(m) for m in methods])
     print("Skill is 1 - mean squared error of the forecasts / that of the other method: above 0 the "
           "forecasts are\nbetter, at 1 perfect.")
     scored = comparison.targets.any(axis=1)
@@ -144,6 +135,34 @@ def report_columns(names, parts, comparison, rivals):
     if wild:
         print(f"{wild} row{'s' * (wild != 1)} left out of these figures: a value there is more than "
               "1e9 times the usual change away.")
+
+
+def print_skills(names, rivals, unit, errors, skills, whole):
+    """A table of the error and the skills by column, and the error of each method over all columns."""
+    width = max(12, *(len(name) + 2 for name in names))
+    print(f"{'':<{width + WIDTH}}{'skill against':>{WIDTH + 3}}")
+    print(f"{'':<{width}}{unit:>{WIDTH}}" + "".join(f"{rival:>{WIDTH}}" for rival in rivals))
+    for k, name in enumerate(names):
+        print(row(name, width, [errors[k]]) + "".join(skill_figure(skill[k]) for skill in skills))
+    if len(names) > 1:
+        print(row("mean", width, [math.nan]) + "".join(
+            skill_figure(mean((s, 1) for s in skill if math.isfinite(s)) or math.nan) for skill in skills))
+    print(row(unit if len(names) == 1 else f"{unit}, all", width, whole))
+
+
+def report_distributions(names, comparison, rivals):
+    """The same by CRPS; how often intervals held."""
+    if not comparison.coverage():
+        return
+    print()
+    methods = [comparison.main, *rivals]
+    print_skills(names, rivals, "crps", comparison.scores(comparison.main)[0],
+                 [comparison.score_skills(rival) for rival in rivals],
+                 [comparison.scores(method)[1] for method in methods])
+    print("CRPS measures a whole distribution; of a method with one forecast it is the mean absolute error.")
+    print(", ".join(f"{100 * held:.1f}%{' of the values are' * (n == 0)} within the {percent}% band"
+                    for n, (percent, held) in enumerate(comparison.coverage().items()))
+          + " of their distributions.")
 
 
 def report_experts(comparison, experts):
@@ -165,13 +184,17 @@ def report_coverage(comparison, bands):
 
 
 def as_json(names, comparison, rivals):
+    """`crps` of a method with one forecast is its mean absolute error on the same values."""
     number = lambda value: None if not math.isfinite(value) else float(value)
     tables = {}
     for method in [comparison.main, *rivals]:
         tables[method] = {
             "rmse": number(comparison.rmse(method)), "skill": number(comparison.skill(method)),
+            "crps": number(comparison.scores(method)[1]),
             "columns": {name: {"rmse": number(math.sqrt(comparison.squares(method)[k])),
                                "mae": number(comparison.mae(method)[k]),
+                               "crps": number(comparison.scores(method)[0][k]),
+                               "crps_skill": number(comparison.score_skills(method)[k]),
                                "skill": number(comparison.skills(method)[k])}
                         for k, name in enumerate(names)}}
     return tables

@@ -49,17 +49,30 @@ def undisturbed():
 
 class Prediction:
     """A prediction message, for one horizon of its list or the only one: forecasts (columns,) of
-    x after the example, NaN if missing; intervals (columns, 2) or None; experts {name:
-    forecasts}; and the loss of the example itself."""
+    x after the example, NaN if missing; intervals (columns, 2) and quantiles (columns, levels) or
+    None; experts {name: forecasts}; and the loss of the example itself, with the CRPS (columns,)
+    and PIT (columns, 2) of its distribution or None."""
 
-    def __init__(self, message, horizon=None):
+    def __init__(self, message, horizon=None, ahead=1):
         of = lambda values: values if horizon is None or not values else values[horizon]
         mean = of(message["prediction"])
         self.x = numbers(mean["mean"] if isinstance(mean, dict) else mean)
         self.loss = message.get("loss")
         interval = of(message.get("interval"))
-        self.interval = np.array([p or (math.nan,) * 2 for p in interval]) if interval else None
+        self.interval = rows_of(interval, 2) if interval else None
         self.experts = {name: numbers(of(x)) for name, x in (message.get("experts") or {}).items()}
+        self.levels, quantiles = message.get("levels"), of(message.get("quantiles"))
+        self.quantiles = rows_of(quantiles, len(self.levels)) if quantiles else None
+        scored = message.get("scored") or []
+        scored = next((one for one in (scored if isinstance(scored, list) else [scored])
+                       if "crps" in one and one.get("ahead", ahead) == ahead), None)
+        self.crps = numbers(scored["crps"]) if scored else None
+        self.pit = rows_of(scored["pit"], 2) if scored else None
+
+
+def rows_of(lists, size):
+    """(columns, size) of lists that may be None."""
+    return np.array([one or (math.nan,) * size for one in lists], dtype=float)
 
 
 def numbers(values):
@@ -73,7 +86,7 @@ class Recorder(threading.Thread):
 
     def __init__(self, endpoint, topics, ahead):
         super().__init__(daemon=True)
-        self.horizons = range(len(ahead)) if isinstance(ahead, list) and len(ahead) > 1 else [None]
+        self.horizons = list(enumerate(ahead)) if isinstance(ahead, list) and len(ahead) > 1 else [(None, 1)]
         words = [word for topic in topics for word in ("--topic", topic)]
         self.watch = subprocess.Popen([program("runnel-watch"), "--json", *words, "--connect", endpoint],
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -87,8 +100,8 @@ class Recorder(threading.Thread):
             message = json.loads(line)
             topic = message["topic"]
             if topic == "prediction":
-                for known, horizon in zip(self.predictions, self.horizons):
-                    known[message["example"] - 1] = Prediction(message, horizon)
+                for known, (horizon, ahead) in zip(self.predictions, self.horizons):
+                    known[message["example"] - 1] = Prediction(message, horizon, ahead)
                 self.newest = message["example"]
             elif topic == "loss":
                 self.losses.append(message)

@@ -88,9 +88,11 @@ class Cells:
 class Table:
     """path, delimiter, header, rows (of the part that was read), columns; the indices `numbers`,
     `time` (or None), `clock` (a separate column for the time of day) and `stream` (the column
-    with the streams' names, if any); `bad`: invalid cells in numeric columns."""
+    with the streams' names, if any); `bad`: invalid cells in numeric columns. `known` is a list of
+    columns that are known `ahead` steps ahead, then indices."""
 
-    def __init__(self, path, most, time_format=None, columns=None, missing=None):
+    def __init__(self, path, most, time_format=None, columns=None, missing=None, known=None, ahead=(1,)):
+        self.known, self.ahead = known, ahead
         self.path, self.time_format, self.chosen = pathlib.Path(path), time_format, columns
         self.reading = Cells(missing)
         lines = self.read_lines()
@@ -217,10 +219,13 @@ class Table:
                                f"${{{second}}}'")
 
     def choose(self):
+        names = [c.name if self.header else str(n) for n, c in enumerate(self.columns, start=1)]
+        self.known = select(self.known, names, self.path, "--known") if self.known else []
+        for n in self.known:
+            self.columns[n] = self.columns[n]._replace(kind="known", why="is known ahead")
         numbers = [n for n, c in enumerate(self.columns) if c.kind == "number"]
         self.numbers, self.left = numbers[:COLUMNS_MAX], numbers[COLUMNS_MAX:]
         if self.chosen is not None:
-            names = [c.name if self.header else str(n) for n, c in enumerate(self.columns, start=1)]
             self.numbers = [n for n in select(self.chosen, names, self.path)
                             if self.columns[n].kind in ("number", "index")]
             self.left = []
@@ -255,6 +260,8 @@ class Table:
         """Arguments for runnel-feed; with decimal commas it reads the output of write_points."""
         words = ["csv", "-" if self.decimal_comma else str(self.path),
                  "--columns", self.listed(self.numbers)]
+        if self.known:
+            words += ["--known", self.listed(self.known), "--ahead", ",".join(map(str, self.ahead))]
         if self.time is not None:
             words += ["--time", self.listed(self.times())]
             words += ["--time-format", self.time_format] if self.time_format else []
@@ -273,11 +280,15 @@ class Table:
 
     def inputs(self):
         """Columns by name if the names are valid in a configuration, else their number."""
-        names = self.names()
+        known = [self.columns[n].name for n in self.known]
+        names = self.names() + known
         if (not self.header or len(set(names)) < len(names)
                 or not all(re.fullmatch("[A-Za-z0-9_-]{1,32}", name) for name in names)):
+            if known:
+                raise Unusable("--known requires a header with distinct names of letters, digits, '-' and '_'")
             return f"size: {len(names)}"
-        return "columns: [" + ", ".join(f'{{name: "{name}"}}' for name in names) + "]"
+        more = {name: f", known: {max(self.ahead)}" for name in known}
+        return "columns: [" + ", ".join(f'{{name: "{name}"{more.get(name, "")}}}' for name in names) + "]"
 
     def configuration(self):
         model = textwrap.fill(f"model: {{input: {{{self.inputs()}}}}}".replace("{name: ", "{name:\0"), WIDTH_OF_LINES,
@@ -295,6 +306,7 @@ class Table:
     def describe(self):
         """Sentences about the detected structure."""
         yield (f"{self.path}: {self.rows:,} rows; to forecast: {listing(self.names())}"
+               + (f"; known ahead: {listing(self.columns[n].name for n in self.known)}" if self.known else "")
                + (f"; time: {listing(self.columns[n].name for n in self.times())}" if self.times() else ""))
         yield from self.found
         if self.stream is not None:
@@ -405,7 +417,7 @@ def listing(names):
     return ", ".join(shown)
 
 
-def select(items, names, path):
+def select(items, names, path, option="--columns"):
     """Indices of a list of columns, as in runnel-feed csv --columns."""
     def number(text):
         return int(text) - 1 if re.fullmatch("[0-9]+", text) and 1 <= int(text) <= len(names) else None
@@ -424,7 +436,7 @@ def select(items, names, path):
             found = [n for n, name in enumerate(names) if fnmatch.fnmatchcase(name, item)]
         if not found:
             what = f"no column matches '{item}'" if set(item) & set("*?[") else f"column '{item}' not found"
-            raise Unusable(f"--columns: {what} in {path}; columns: {listing(names)}")
+            raise Unusable(f"{option}: {what} in {path}; columns: {listing(names)}")
         chosen += [n for n in found if n not in chosen]
     return chosen
 

@@ -253,7 +253,7 @@ static const struct option_row report_rows[] = {
      OPTION_DIRECTORY(struct report_options, against)},
     {"measure", 0, "NAME", "compare this measure (as in the experiment)",
      OPTION_TEXT(struct report_options, measure), .complete = COMPLETE_WORDS,
-     .words = "mean recent skill skill_recent rmse mae accuracy bits"},
+     .words = "mean recent skill skill_recent rmse mae accuracy bits crps crps_skill"},
     {"json", 'j', NULL, "print JSON", OPTION_FLAG(struct report_options, json)},
     OPTIONS_END,
 };

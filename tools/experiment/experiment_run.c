@@ -357,6 +357,8 @@ static void put_figures(struct course *c, struct experiment_figures *figures,
     figures->rmse = numbers ? report->metric_rmse : NAN;
     figures->accuracy = metrics & METRIC_ACCURACY ? report->metric_accuracy : NAN;
     figures->bits = metrics & METRIC_BITS ? report->metric_bits : NAN;
+    figures->crps = report->crps_mean;
+    figures->crps_skill = report->crps_skill;
 }
 
 /* The name of number k of the targets. */

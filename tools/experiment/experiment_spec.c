@@ -703,8 +703,8 @@ static int take_measure(struct reading *reading, const yaml_node_t *node) {
     return experiment_measure_named(name) < EXPERIMENT_FIGURES
                ? 0
                : yaml_fail(reading, node, "report.measure",
-                           "expected mean, recent, skill, skill_recent, rmse, mae, accuracy or "
-                           "bits, got \"%.60s\"",
+                           "expected mean, recent, skill, skill_recent, rmse, mae, accuracy, "
+                           "bits, crps or crps_skill, got \"%.60s\"",
                            name);
 }
 

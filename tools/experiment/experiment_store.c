@@ -104,6 +104,8 @@ static const struct store_column of_runs[] = {
     FIGURE(mae),
     FIGURE(accuracy),
     FIGURE(bits),
+    FIGURE(crps),
+    FIGURE(crps_skill),
     RUN(TEXT, losses_digest),
     RUN(TEXT, parameters_digest),
 };
@@ -162,7 +164,8 @@ static const char SCHEMA[] =
     " rejected INTEGER, steps INTEGER, scored INTEGER, updates INTEGER, skipped INTEGER,"
     " started REAL, seconds REAL, cpu_seconds REAL, mean REAL, recent REAL, baseline REAL,"
     " baseline_recent REAL, skill REAL, skill_recent REAL, rmse REAL, mae REAL, accuracy REAL,"
-    " bits REAL, losses_digest TEXT, parameters_digest TEXT, UNIQUE (variant, stream, seed));"
+    " bits REAL, crps REAL, crps_skill REAL, losses_digest TEXT, parameters_digest TEXT, UNIQUE "
+    "(variant, stream, seed));"
     "CREATE TABLE curves (run INTEGER NOT NULL, point INTEGER NOT NULL, examples INTEGER,"
     " scored INTEGER, mean REAL, baseline REAL, gradient_norm REAL, update_ratio REAL,"
     " weight_norm REAL, PRIMARY KEY (run, point)) WITHOUT ROWID;"
@@ -185,8 +188,8 @@ const char *experiment_state_name(enum experiment_state state) {
     return names[state];
 }
 
-const struct experiment_figures experiment_no_figures = {NAN, NAN, NAN, NAN, NAN,
-                                                         NAN, NAN, NAN, NAN, NAN};
+const struct experiment_figures experiment_no_figures = {NAN, NAN, NAN, NAN, NAN, NAN,
+                                                         NAN, NAN, NAN, NAN, NAN, NAN};
 
 const struct experiment_measure experiment_measures[EXPERIMENT_FIGURES] = {
     {"mean", false, "loss"},         {"recent", false, "recent loss"},
@@ -194,6 +197,7 @@ const struct experiment_measure experiment_measures[EXPERIMENT_FIGURES] = {
     {"skill", true, "skill"},        {"skill_recent", true, "recent skill"},
     {"rmse", false, "rmse"},         {"mae", false, "mae"},
     {"accuracy", true, "accuracy"},  {"bits", false, "bits"},
+    {"crps", false, "CRPS"},         {"crps_skill", true, "CRPS skill"},
 };
 
 size_t experiment_measure_named(const char *name) {
@@ -293,6 +297,21 @@ static int check_format(struct experiment_store *store, struct error *error) {
     return 0;
 }
 
+/* Earlier versions had no CRPS. A reader sees NULL in a view instead. */
+static int add_scores(struct experiment_store *store, struct error *error) {
+    int64_t there;
+    if (number_of(store, "SELECT count(*) FROM pragma_table_info('runs') WHERE name = 'crps'",
+                  &there, error))
+        return -1;
+    return there ? 0
+                 : store_execute(store,
+                                 store->writes ? "ALTER TABLE runs ADD COLUMN crps REAL;"
+                                                 "ALTER TABLE runs ADD COLUMN crps_skill REAL"
+                                               : "CREATE TEMP VIEW runs AS SELECT *, NULL AS crps,"
+                                                 " NULL AS crps_skill FROM main.runs",
+                                 error);
+}
+
 /* The file can be copied without a log, and read in a read-only directory. */
 static int set_modes(struct experiment_store *store, struct error *error) {
     sqlite3_busy_timeout(store->file, BUSY_MS);
@@ -325,7 +344,8 @@ int experiment_store_open(struct experiment_store **store, const char *path,
     if (!opened)
         return error_no_memory(error);
     opened->writes = access == EXPERIMENT_WRITE;
-    if (open_file(opened, path, error) || set_modes(opened, error) || check_format(opened, error)) {
+    if (open_file(opened, path, error) || set_modes(opened, error) || check_format(opened, error) ||
+        add_scores(opened, error)) {
         opened->writes = false; /* nothing to clean up */
         experiment_store_close(store);
         return -1;

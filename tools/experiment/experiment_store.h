@@ -77,6 +77,7 @@ struct experiment_figures {
     double skill, skill_recent; /* 1 - mean / baseline; for logarithmic losses the difference */
     double rmse, mae;           /* errors in original units, over all columns and steps */
     double accuracy, bits;
+    double crps, crps_skill; /* of distributions, as in `loss` */
 };
 
 /* The names of these figures, in their order: values of `report.measure`. */

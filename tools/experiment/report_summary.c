@@ -117,13 +117,13 @@ static double value_of(const struct experiment_run *run, size_t measure) {
 
 /* Room for a number of each variant, or of each seed. */
 struct numbers {
-    double *measure, *mean, *skill, *baseline, *seconds;
+    double *measure, *mean, *skill, *crps, *baseline, *seconds;
     size_t room;
 };
 
 static int make_numbers(struct numbers *numbers, struct experiment_results *results) {
-    double **arrays[] = {&numbers->measure, &numbers->mean, &numbers->skill, &numbers->baseline,
-                         &numbers->seconds};
+    double **arrays[] = {&numbers->measure, &numbers->mean,     &numbers->skill,
+                         &numbers->crps,    &numbers->baseline, &numbers->seconds};
     numbers->room = results->variant_count + results->run_count + 1;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         if (!(*arrays[i] = memory_take(&results->memory, numbers->room * sizeof(double))))
@@ -149,12 +149,14 @@ static void fill_cell(struct summary_cell *cell, size_t measure, struct numbers 
         numbers->measure[i] = value_of(run, measure);
         numbers->mean[i] = done ? run->figures.mean : NAN;
         numbers->skill[i] = done ? run->figures.skill : NAN;
+        numbers->crps[i] = done ? run->figures.crps : NAN;
         numbers->baseline[i] = done ? run->figures.baseline : NAN;
         numbers->seconds[i] = seconds_of(run);
     }
     cell->measure = statistics_of(numbers->measure, cell->run_count);
     cell->mean = statistics_of(numbers->mean, cell->run_count);
     cell->skill = statistics_of(numbers->skill, cell->run_count);
+    cell->crps = statistics_of(numbers->crps, cell->run_count);
     cell->baseline = statistics_of(numbers->baseline, cell->run_count).mean;
     cell->seconds = statistics_of(numbers->seconds, cell->run_count).mean;
 }

@@ -9,9 +9,9 @@
 struct summary_cell {
     const struct experiment_run *runs; /* (run_count,) by seed, including waiting ones */
     size_t run_count;
-    size_t done, nonfinite, failed, waiting;       /* numbers of runs */
-    struct statistics_sample measure, mean, skill; /* over finished runs */
-    double baseline;                               /* mean over them; NaN: none */
+    size_t done, nonfinite, failed, waiting;             /* numbers of runs */
+    struct statistics_sample measure, mean, skill, crps; /* over finished runs */
+    double baseline;                                     /* mean over them; NaN: none */
     double rank; /* mean over the seeds for which all variants have finished; NaN: none */
     struct statistics_test test; /* against variant 0, on the seeds that both have finished */
     double holm;                 /* its p, adjusted over all variants of the stream */

@@ -299,6 +299,20 @@ struct inserting {
     int status;
 };
 
+/* The quantiles by level as JSON, {"q0.05":1.5}, which the caller frees; NULL = none. */
+static char *quantiles_text(const struct truth_row *row) {
+    enum { DIGITS = 9 };
+    json_t *quantiles = json_array_size(row->quantiles) ? json_object() : NULL;
+    for (size_t n = 0; n < json_array_size(row->quantiles); n++) {
+        char name[TRUTH_LEVEL_SIZE];
+        json_object_set_new(quantiles, truth_level(row->levels, n, name),
+                            json_real(truth_quantile(row, n)));
+    }
+    char *text = json_dumps(quantiles, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
+    json_decref(quantiles);
+    return text;
+}
+
 static void insert_prediction(void *context, const struct truth_row *row) {
     struct inserting *inserting = context;
     struct history *h = inserting->history;
@@ -318,6 +332,9 @@ static void insert_prediction(void *context, const struct truth_row *row) {
     /* SQLite stores NaN as NULL */
     for (int n = 0; n < (int)(sizeof numbers / sizeof *numbers); n++)
         sqlite3_bind_double(statement, PREDICTION_KEYS + HISTORY_AXES + n, numbers[n]);
+    for (int n = 0; n < TRUTH_SCORES; n++)
+        sqlite3_bind_double(statement, PREDICTION_QUANTILES - TRUTH_SCORES + n, row->scores[n]);
+    sqlite3_bind_text(statement, PREDICTION_QUANTILES, quantiles_text(row), -1, free);
     inserting->status = history_done(h, statement);
 }
 
@@ -326,8 +343,9 @@ static int add_predictions(struct history *h, int64_t run, const double position
     struct inserting inserting = {h, run, position, 0};
     if (!h->add_prediction)
         h->add_prediction = history_prepare(
-            h, "INSERT INTO predictions (run, stream, column, ahead, " PREDICTION_NUMBERS ", score)"
-               " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+            h, "INSERT INTO predictions (run, stream, column, ahead, " PREDICTION_NUMBERS
+               ", score, " PREDICTION_SCORES ", quantiles)"
+               " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     if (!h->add_prediction)
         return -1;
     truth_rows(body, insert_prediction, &inserting);

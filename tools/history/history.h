@@ -214,6 +214,7 @@ int history_predicted(struct history *history, int64_t run, struct history_predi
 
 /* The newest `most` rows of one column, oldest first. If `around` is finite, half of them are
    before that example and half start at it. The caller frees the rows. */
+enum { HISTORY_QUANTILES_SIZE = 1024 };
 struct history_prediction {
     double position[HISTORY_AXES]; /* of the message that contained the truth */
     double data_time;              /* of the truth; NaN = none */
@@ -221,6 +222,7 @@ struct history_prediction {
     double low, high; /* NaN = no interval */
     double baseline;  /* NaN = none */
     double score;     /* anomaly score; NaN = unknown */
+    char quantiles[HISTORY_QUANTILES_SIZE]; /* by level as JSON, {"q0.05":1.5}; "" = none */
 };
 int history_predictions(struct history *history, int64_t run, const struct history_predicted *of,
                         double around, size_t most, struct history_prediction **rows,

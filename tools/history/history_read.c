@@ -563,8 +563,10 @@ static void read_prediction(sqlite3_stmt *select, void *one) {
                                &row->high,      &row->baseline, &row->score};
     for (int axis = 0; axis < HISTORY_AXES; axis++)
         row->position[axis] = history_column_number(select, axis);
-    for (int n = 0; n < (int)(sizeof numbers / sizeof *numbers); n++)
+    int n = 0;
+    for (; n < (int)(sizeof numbers / sizeof *numbers); n++)
         *numbers[n] = history_column_number(select, HISTORY_AXES + n);
+    read_text(select, HISTORY_AXES + n, row->quantiles, sizeof row->quantiles);
 }
 
 #define PREDICTIONS(score)                                                                         \
@@ -586,7 +588,9 @@ int history_predictions(struct history *h, int64_t run, const struct history_pre
     if (!there)
         return 0;
     sqlite3_stmt *select =
-        history_prepare(h, h->lacks_scores ? PREDICTIONS(", NULL") : PREDICTIONS(", score"));
+        history_prepare(h, h->lacks_scores      ? PREDICTIONS(", NULL, NULL")
+                           : h->lacks_quantiles ? PREDICTIONS(", score, NULL")
+                                                : PREDICTIONS(", score, quantiles"));
     if (!select)
         return -1;
     sqlite3_bind_int64(select, 1, run);

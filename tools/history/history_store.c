@@ -215,7 +215,7 @@ static const char SINGLE_ROWS[] =
     "CREATE TABLE IF NOT EXISTS predictions (id INTEGER PRIMARY KEY, run INTEGER NOT NULL,"
     " stream TEXT, column INTEGER, ahead INTEGER, examples REAL, steps REAL, time REAL,"
     " data_time REAL, target REAL, prediction REAL, low REAL, high REAL, baseline REAL,"
-    " score REAL);"
+    " score REAL, pit_below REAL, pit_at REAL, z REAL, crps REAL, log_score REAL, quantiles TEXT);"
     "CREATE INDEX IF NOT EXISTS predictions_of_stream ON predictions (run, stream, column, ahead);"
     "CREATE TABLE IF NOT EXISTS anomalies (id INTEGER PRIMARY KEY, event INTEGER NOT NULL,"
     " run INTEGER NOT NULL, stream TEXT, reason TEXT, column INTEGER, examples REAL, steps REAL,"
@@ -325,6 +325,8 @@ static int find_lacking(struct history *h) {
     if (!status)
         status = look_for(h, select, "predictions", "score", &h->lacks_scores);
     if (!status)
+        status = look_for(h, select, "predictions", "quantiles", &h->lacks_quantiles);
+    if (!status)
         status = look_for(h, select, "anomalies", "note", &h->lacks_notes);
     for (int i = 0; !status && i < HISTORY_RUN_COLUMNS; i++)
         status = look_for(h, select, "runs", history_run_columns[i].name, &h->lacks_of_runs[i]);
@@ -351,6 +353,11 @@ static int add_to_runs(struct history *h) {
     return 0;
 }
 
+#define ADD_COLUMN "ALTER TABLE predictions ADD COLUMN "
+static const char ADD_DISTRIBUTIONS[] =
+    ADD_COLUMN "pit_below REAL;" ADD_COLUMN "pit_at REAL;" ADD_COLUMN "z REAL;" ADD_COLUMN
+               "crps REAL;" ADD_COLUMN "log_score REAL;" ADD_COLUMN "quantiles TEXT;";
+
 static int add_lacking(struct history *h) {
     if (add_to_runs(h))
         return -1;
@@ -360,6 +367,9 @@ static int add_lacking(struct history *h) {
     if (h->lacks_scores && history_run_sql(h, "ALTER TABLE predictions ADD COLUMN score REAL"))
         return -1;
     h->lacks_scores = false;
+    if (h->lacks_quantiles && history_run_sql(h, ADD_DISTRIBUTIONS))
+        return -1;
+    h->lacks_quantiles = false;
     if (h->lacks_notes && history_run_sql(h, "ALTER TABLE anomalies ADD COLUMN note TEXT"))
         return -1;
     h->lacks_notes = false;

@@ -43,10 +43,16 @@ extern const struct history_table history_tables[KINDS];
    of HISTORY_AXES follow the keys. */
 #define PREDICTION_NUMBERS                                                                         \
     "examples, steps, time, data_time, target, prediction, low, high, baseline"
+#define PREDICTION_SCORES "pit_below, pit_at, z, crps, log_score" /* as TRUTH_SCORES */
 #define ANOMALY_COLUMNS                                                                            \
     "event, run, stream, reason, column, "                                                         \
     "examples, steps, time, data_time, score, threshold, column_score, forecast, truth"
-enum { PREDICTION_KEYS = 5, ANOMALY_KEYS = 6 /* bound before the numbers */, ANOMALY_NOTE = 15 };
+enum {
+    PREDICTION_KEYS = 5,
+    PREDICTION_QUANTILES = 20,
+    ANOMALY_KEYS = 6 /* bound before the numbers */,
+    ANOMALY_NOTE = 15
+};
 
 /* Greatest number of a row. This program does not write greater ones; they are ignored. */
 #define HISTORY_NUMBER_MAX 1000000000000000
@@ -88,7 +94,8 @@ struct history {
     bool lacks_of_runs[HISTORY_RUN_COLUMNS];
     bool lacks_members; /* the same for layers */
     bool lacks_scores;  /* the same for predictions */
-    bool lacks_notes;   /* the same for anomalies */
+    bool lacks_quantiles;
+    bool lacks_notes; /* the same for anomalies */
     struct history_statements statements[KINDS];
     sqlite3_stmt *add_prediction; /* prepared when first needed */
     struct history_feed *feeds;

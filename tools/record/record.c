@@ -131,6 +131,8 @@ struct csv {
     char *path;
     enum csv_kind kind;
     json_t *experts;  /* predictions: an object with the experts that have a column */
+    json_t *levels;   /* predictions: the levels that have a column */
+    bool distributed; /* predictions: scores of distributions have columns */
     json_t *settings; /* settings: the last reported configuration by run */
     bool begun;       /* the first line is written */
     int status;       /* of the first line, if it waits for the first row */
@@ -178,18 +180,25 @@ static void put_text(FILE *file, const char *text) {
     putc('"', file);
 }
 
-/* Writes a column for each expert and member, and the end of the line. */
-static void put_names(FILE *file, json_t *experts) {
+/* Writes a column for each score and level, expert and member, and the end of the line. */
+static void put_names(FILE *file, const struct csv *c) {
     const char *name;
     json_t *unused;
-    json_object_foreach(experts, name, unused) {
+    for (int n = 0; c->distributed && n < TRUTH_SCORES; n++)
+        fprintf(file, ",%s", truth_score_names[n]);
+    for (size_t n = 0; n < json_array_size(c->levels); n++) {
+        char level[TRUTH_LEVEL_SIZE];
+        fprintf(file, ",%s", truth_level(c->levels, n, level));
+    }
+    json_object_foreach(c->experts, name, unused) {
         putc(',', file);
         put_text(file, name);
     }
     fputs("\r\n", file);
 }
 
-static void put_header(FILE *file, enum csv_kind kind, json_t *experts) {
+static void put_header(FILE *file, const struct csv *c) {
+    enum csv_kind kind = c->kind;
     fputs("name,run", file);
     for (int i = 0; i < HISTORY_AXES; i++)
         fprintf(file, ",%s", history_axes[i]->name);
@@ -198,7 +207,7 @@ static void put_header(FILE *file, enum csv_kind kind, json_t *experts) {
         fprintf(file, ",%s", column_of(kind, i)->name);
     for (int bin = 0; kind == CSV_LAYERS && bin < HISTORY_BINS; bin++)
         fprintf(file, ",bin_%d", bin);
-    put_names(file, experts);
+    put_names(file, c);
 }
 
 /* Ends a row that was truncated, for example by a full disk. */
@@ -216,7 +225,7 @@ static int check_header(struct csv *c) {
     FILE *memory = open_memstream(&expected, &size);
     if (!memory)
         return complain(EX_UNAVAILABLE, "out of memory");
-    put_header(memory, c->kind, c->experts);
+    put_header(memory, c);
     fclose(memory);
     int status = EX_OK;
     found = malloc(size);
@@ -244,7 +253,7 @@ static int begin(struct csv *c) {
     c->begun = true;
     if (regular)
         return check_header(c);
-    put_header(c->file, c->kind, c->experts);
+    put_header(c->file, c);
     return EX_OK;
 }
 
@@ -292,6 +301,7 @@ static int csv_close(struct csv **csv) {
     if (c->file && c->file != stdout && fclose(c->file) && status == EX_OK)
         status = complain(EX_IOERR, "cannot write %s: %s", c->path, strerror(errno));
     json_decref(c->experts);
+    json_decref(c->levels);
     json_decref(c->settings);
     free(c->path);
     free(c);
@@ -421,6 +431,8 @@ static void put_prediction(void *context, const struct truth_row *row) {
     json_t *unused;
     if (!c->begun) {
         c->experts = json_deep_copy(row->experts);
+        c->levels = json_deep_copy(row->levels);
+        c->distributed = row->distributed;
         c->status = begin(c);
     }
     if (c->status != EX_OK)
@@ -431,6 +443,15 @@ static void put_prediction(void *context, const struct truth_row *row) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         putc(',', c->file);
         put_number(c->file, numbers[i]);
+    }
+    bool same_levels = json_equal(c->levels, row->levels);
+    for (int n = 0; c->distributed && n < TRUTH_SCORES; n++) {
+        putc(',', c->file);
+        put_number(c->file, row->scores[n]);
+    }
+    for (size_t n = 0; n < json_array_size(c->levels); n++) {
+        putc(',', c->file);
+        put_number(c->file, same_levels ? truth_quantile(row, n) : NAN);
     }
     json_object_foreach(c->experts, expert, unused) {
         putc(',', c->file);

@@ -1,6 +1,7 @@
 #include "watch_truth.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "common/json_member.h"
 
@@ -50,6 +51,21 @@ struct taking {
     bool words; /* only classes that are words */
 };
 
+const char *const truth_score_names[TRUTH_SCORES] = {"pit_below", "pit_at", "z", "crps",
+                                                     "log_score"};
+
+/* Fills the quantiles and scores of the row's column. */
+static void put_distribution(const json_t *scored, struct truth_row *row) {
+    const json_t *pit = json_array_get(json_object_get(scored, "pit"), row->column);
+    row->quantiles = json_array_get(json_object_get(scored, "quantiles"), row->column);
+    row->distributed = json_object_get(scored, "pit") != NULL;
+    for (size_t n = 0; n < TRUTH_SCORES; n++)
+        row->scores[n] = number_of(
+            n <= TRUTH_PIT_AT
+                ? json_array_get(pit, n)
+                : json_array_get(json_object_get(scored, truth_score_names[n]), row->column));
+}
+
 static void take_column(const struct taking *taking, const json_t *scored, struct truth_row *row) {
     const json_t *bounds = json_array_get(json_object_get(scored, "interval"), row->column);
     row->target = number_of(json_array_get(json_object_get(scored, "target"), row->column));
@@ -57,6 +73,7 @@ static void take_column(const struct taking *taking, const json_t *scored, struc
     row->baseline = level(json_object_get(scored, "baseline"), row->column);
     row->low = number_of(json_array_get(bounds, 0));
     row->high = number_of(json_array_get(bounds, 1));
+    put_distribution(scored, row);
     if (taking->all || !isnan(row->target))
         taking->take(taking->context, row);
 }
@@ -83,6 +100,7 @@ static bool take_scored(const struct taking *taking, const json_t *scored, struc
     const json_t *prediction = json_object_get(scored, "prediction");
     row.experts = json_object_get(scored, "experts");
     row.low = row.high = NAN;
+    put_distribution(NULL, &row);
     if (json_is_number(target)) {
         row.target = json_number_value(target);
         row.prediction = most_probable(prediction);
@@ -111,6 +129,7 @@ static size_t take_rows(const struct taking *taking, const json_t *body) {
         if (!json_is_object(one))
             continue;
         struct truth_row row = {.stream = stream ? stream : "",
+                                .levels = json_object_get(body, "levels"),
                                 .horizons = json_object_get(one, "ahead") != NULL};
         row.steps = row.horizons ? 1 : count;
         row.data_time = member(placed, "data_time", NAN);
@@ -144,6 +163,7 @@ void truth_words(const json_t *body, truth_take *take, void *context) {
 static bool begin_next(const json_t *body, struct truth_row *row) {
     const char *stream = member_string(body, "stream");
     *row = (struct truth_row){.stream = stream ? stream : "",
+                              .levels = json_object_get(body, "levels"),
                               .ahead = 1,
                               .steps = 1,
                               .example = member(body, "example", NAN),
@@ -178,9 +198,19 @@ void truth_next(const json_t *body, truth_take *take, void *context) {
         row.prediction = level(prediction, row.column);
         row.low = number_of(json_array_get(bounds, 0));
         row.high = number_of(json_array_get(bounds, 1));
+        row.quantiles = json_array_get(json_object_get(body, "quantiles"), row.column);
         if (!isnan(row.prediction))
             take(context, &row);
     }
+}
+
+char *truth_level(const json_t *levels, size_t n, char name[TRUTH_LEVEL_SIZE]) {
+    snprintf(name, TRUTH_LEVEL_SIZE, "q%g", number_of(json_array_get(levels, n)));
+    return name;
+}
+
+double truth_quantile(const struct truth_row *row, size_t n) {
+    return number_of(json_array_get(row->quantiles, n));
 }
 
 double truth_expert(const struct truth_row *row, const char *name) {

@@ -11,6 +11,10 @@
 
 enum { TRUTH_ACTUAL, TRUTH_FORECAST, TRUTH_BASELINE, TRUTH_WORDS };
 
+/* Scores of a distribution; pit_below: just below the truth. */
+enum { TRUTH_PIT_BELOW, TRUTH_PIT_AT, TRUTH_Z, TRUTH_CRPS, TRUTH_LOG_SCORE, TRUTH_SCORES };
+extern const char *const truth_score_names[TRUTH_SCORES]; /* "pit_below" */
+
 struct truth_row {
     const char *stream;
     size_t column;
@@ -33,6 +37,10 @@ struct truth_row {
     double probability;    /* of a predicted word; NaN = unknown */
     double score;          /* anomaly score of the stream; NaN = unknown */
     const json_t *experts; /* forecasts of the experts, lists by name; NULL = none */
+    /* Lists of the distribution's levels and quantiles; NULL = none. */
+    const json_t *levels, *quantiles;
+    double scores[TRUTH_SCORES]; /* NaN = none */
+    bool distributed;            /* whether the message has scores */
 };
 
 /* Whether the truth lies outside its interval. */
@@ -60,6 +68,11 @@ void truth_next(const json_t *body, truth_take *take, void *context);
 
 /* The same for a class that is a word: the most probable one. */
 void truth_next_word(const json_t *body, truth_take *take, void *context);
+
+/* The column name of level n, "q0.05", and its quantile; NaN = none. */
+enum { TRUTH_LEVEL_SIZE = 32 };
+char *truth_level(const json_t *levels, size_t n, char name[TRUTH_LEVEL_SIZE]);
+double truth_quantile(const struct truth_row *row, size_t n);
 
 /* An expert's forecast for a row's column; NaN if unknown. */
 double truth_expert(const struct truth_row *row, const char *name);

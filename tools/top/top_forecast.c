@@ -111,18 +111,22 @@ static int format_next(char text[TEXT_SIZE], const struct watched *w, size_t col
     return brief;
 }
 
-/* Formats the skill of the column and the share of truths within their intervals; "" = unknown. */
-static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t column, bool both) {
+/* Formats the share of truths within their intervals, with 1 part more the skill of the column, and
+   with 2 the skill by CRPS; "" = unknown. */
+static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t column, int more) {
     const struct sample *sample = watched_sample(w);
     char number[FORMAT_SIZE];
-    double skill = both ? skill_of(w, column) : NAN;
+    double skill = more > 0 ? skill_of(w, column) : NAN;
     int used = 0;
     *text = '\0';
     if (!isnan(skill))
         used = snprintf(text, TEXT_SIZE, "skill %s", format_skill(number, skill));
     if (sample && isfinite(sample->values[FIELD_coverage_total]))
-        snprintf(text + used, TEXT_SIZE - (size_t)used, "%shits %s", used ? ", " : "",
-                 format_percent(number, sample->values[FIELD_coverage_total]));
+        used += snprintf(text + used, TEXT_SIZE - (size_t)used, "%shits %s", used ? ", " : "",
+                         format_percent(number, sample->values[FIELD_coverage_total]));
+    if (sample && more > 1 && isfinite(sample->values[FIELD_crps_skill]))
+        snprintf(text + used, TEXT_SIZE - (size_t)used, "%sCRPS skill %s", used ? ", " : "",
+                 format_skill(number, sample->values[FIELD_crps_skill]));
 }
 
 void forecast_draw(struct canvas *c, const struct area *area, struct watched *w) {
@@ -149,8 +153,8 @@ void forecast_draw(struct canvas *c, const struct area *area, struct watched *w)
     if (at + (int)strlen(next) > area->columns)
         next[at + brief > area->columns ? 0 : brief] = '\0';
     at = canvas_print(c, area, 0, at, STYLE_STRONG, "%s", next);
-    for (int both = 1; both >= 0; both--) {
-        format_worth(text, w, finding.row.column, both);
+    for (int more = 2; more >= 0; more--) {
+        format_worth(text, w, finding.row.column, more);
         if (at + 2 + (int)strlen(text) > area->columns)
             continue;
         canvas_print_right(c, area, 0, STYLE_DIM, text);

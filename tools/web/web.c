@@ -46,7 +46,8 @@ static const struct option_row rows[] = {
      "~/.local/state/runnel)",
      OPTION_FILE(struct options, history)},
     {"forecasts", 'f', NULL,
-     "add the newest value, forecast and 90% interval of each stream and column to /metrics",
+     "add the newest value, forecast, 90% interval and quantiles of each stream and column to "
+     "/metrics",
      OPTION_FLAG(struct options, forecasts)},
     {"recording", 'r', "FILE",
      "show a recording of runnel-record or runnel-web (read-only) instead of daemons",

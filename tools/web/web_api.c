@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json_member.h"
 #include "web_experiment_api.h"
 #include "web_feed.h"
 #include "web_reply.h"
@@ -245,13 +246,40 @@ static struct span find_span(const struct forecast_series *series,
     return (struct span){at > before ? at - before : 0, at + after < count ? at + after : count};
 }
 
-static void write_values(FILE *stream, const char *name, const struct forecast_series *series,
-                         struct span span, size_t column, enum forecast_value value) {
-    fprintf(stream, ",\"%s\":[", name);
+static void write_numbers(FILE *stream, const struct forecast_series *series, struct span span,
+                          size_t column, size_t value) {
+    fputc('[', stream);
     for (size_t i = span.first; i < span.end; i++) {
         if (i > span.first)
             fputc(',', stream);
         query_write_number(stream, forecast_value(series, i, column, value), DIGITS);
+    }
+    fputc(']', stream);
+}
+
+static void write_values(FILE *stream, const char *name, const struct forecast_series *series,
+                         struct span span, size_t column, enum forecast_value value) {
+    fprintf(stream, ",\"%s\":", name);
+    write_numbers(stream, series, span, column, value);
+}
+
+/* Writes a list of the steps for each level. */
+static void write_quantiles(FILE *stream, const struct forecast_series *series, struct span span,
+                            size_t column) {
+    fputs(",\"quantiles\":[", stream);
+    for (size_t n = 0; n < series->level_count; n++) {
+        if (n)
+            fputc(',', stream);
+        write_numbers(stream, series, span, column, FORECAST_VALUES + n);
+    }
+    fputc(']', stream);
+}
+
+static void write_of_levels(FILE *stream, const char *name, const double *of, size_t count) {
+    fprintf(stream, ",\"%s\":[", name);
+    for (size_t n = 0; n < count; n++) {
+        fputs(n ? "," : "", stream);
+        query_write_number(stream, of[n], DIGITS);
     }
     fputc(']', stream);
 }
@@ -286,6 +314,8 @@ static void write_next(FILE *stream, const struct forecast_series *series, struc
     query_write_number(stream, forecast_value(series, series->room, column, FORECAST_LOW), DIGITS);
     fputs(",\"high\":", stream);
     query_write_number(stream, forecast_value(series, series->room, column, FORECAST_HIGH), DIGITS);
+    write_of_levels(stream, "quantiles", forecast_quantiles(series, series->room, column),
+                    series->level_count);
     fputc('}', stream);
 }
 
@@ -304,6 +334,8 @@ static void write_steps(FILE *stream, const struct forecast_query *query,
     write_values(stream, "high", series, span, query->column, FORECAST_HIGH);
     write_values(stream, "baseline", series, span, query->column, FORECAST_BASELINE);
     write_places(stream, "score", series, span, FORECAST_SCORE);
+    write_of_levels(stream, "levels", series->levels, series->level_count);
+    write_quantiles(stream, series, span, query->column);
     write_next(stream, series, span, query->column);
     fputc('}', stream);
 }
@@ -391,6 +423,39 @@ static void write_rows(FILE *stream, const struct history_prediction *rows, size
     }
 }
 
+/* Writes the levels of the newest row with quantiles, and a list of the rows for each level. */
+static void write_recorded_quantiles(FILE *stream, const struct history_prediction *rows,
+                                     size_t count) {
+    json_t **of = calloc(count, sizeof *of), *newest = NULL, *unused;
+    const char *level, *separator = "";
+    for (size_t i = 0; of && i < count; i++) {
+        of[i] = json_loads(rows[i].quantiles, 0, NULL);
+        newest = of[i] ? of[i] : newest;
+    }
+    fputs(",\"levels\":[", stream);
+    json_object_foreach(newest, level, unused) {
+        fputs(separator, stream);
+        query_write_number(stream, strtod(level + strcspn(level, "0123456789"), NULL), DIGITS);
+        separator = ",";
+    }
+    fputs("],\"quantiles\":[", stream);
+    separator = "[";
+    json_object_foreach(newest, level, unused) {
+        for (size_t i = 0; i < count; i++) {
+            double quantile = NAN;
+            member_number(of[i], level, &quantile);
+            fputs(i ? "," : separator, stream);
+            query_write_number(stream, quantile, DIGITS);
+        }
+        fputc(']', stream);
+        separator = ",[";
+    }
+    fputc(']', stream);
+    for (size_t i = 0; of && i < count; i++)
+        json_decref(of[i]);
+    free(of);
+}
+
 static struct reply gone(const struct forecast_query *query) {
     return reply_error(
         MHD_HTTP_GONE,
@@ -417,6 +482,7 @@ static struct reply steps_recorded(const struct feeds *feeds, const struct forec
         query_write_text(text.stream, query->stream);
         fprintf(text.stream, ",\"ahead\":%zu,\"column\":%zu", query->ahead, query->column);
         write_rows(text.stream, rows, count);
+        write_recorded_quantiles(text.stream, rows, count);
         fputs(",\"next\":null}", text.stream);
     }
     free(rows);

@@ -26,27 +26,35 @@ enum {
     USUAL = 31,          /* steps that determine the usual distance of a forecast */
 };
 
-static size_t row_numbers(size_t columns) {
-    return FORECAST_PLACES + columns * FORECAST_VALUES;
+/* The values of a column from its first one on. */
+static size_t value_place(const struct forecast_series *series, size_t column) {
+    return FORECAST_PLACES + column * (FORECAST_VALUES + series->level_count);
+}
+
+static size_t row_numbers(const struct forecast_series *series) {
+    return value_place(series, series->columns);
 }
 
 static size_t series_bytes(const struct forecast_series *series) {
     return sizeof *series + strlen(series->stream) + 1 +
-           (series->room + 1) * row_numbers(series->columns) * sizeof *series->rows;
+           (series->room + 1) * row_numbers(series) * sizeof *series->rows;
 }
 
 const double *forecast_row(const struct forecast_series *series, size_t i) {
-    return series->rows + i * row_numbers(series->columns);
+    return series->rows + i * row_numbers(series);
 }
 
 /* The row of the forecast whose truth is not known. */
 static double *open_row(const struct forecast_series *series) {
-    return series->rows + series->room * row_numbers(series->columns);
+    return series->rows + series->room * row_numbers(series);
 }
 
-double forecast_value(const struct forecast_series *series, size_t i, size_t column,
-                      enum forecast_value value) {
-    return forecast_row(series, i)[FORECAST_PLACES + column * FORECAST_VALUES + value];
+double forecast_value(const struct forecast_series *series, size_t i, size_t column, size_t value) {
+    return forecast_row(series, i)[value_place(series, column) + value];
+}
+
+const double *forecast_quantiles(const struct forecast_series *series, size_t i, size_t column) {
+    return forecast_row(series, i) + value_place(series, column) + FORECAST_VALUES;
 }
 
 static struct forecast_series *find(const struct forecasts *forecasts, const char *stream,
@@ -92,19 +100,18 @@ static bool make_room(struct forecasts *forecasts, double now) {
     return true;
 }
 
+/* `like`: its horizon, columns and levels. */
 static struct forecast_series *make_series(struct forecasts *forecasts, const char *stream,
-                                           size_t ahead, size_t columns) {
-    size_t row = row_numbers(columns) * sizeof(double), room = SERIES_BYTES / row;
+                                           const struct forecast_series *like) {
+    size_t row = row_numbers(like) * sizeof(double), room = SERIES_BYTES / row;
     struct forecast_series *series = calloc(1, sizeof *series);
     if (!series)
         return NULL;
-    room = room < FEWEST ? FEWEST : room > FORECAST_STEPS ? FORECAST_STEPS : room;
-    *series = (struct forecast_series){.stream = strdup(stream),
-                                       .ahead = ahead,
-                                       .columns = columns,
-                                       .room = room,
-                                       .rows = malloc((room + 1) * row),
-                                       .following = forecasts->series};
+    *series = *like;
+    series->room = room < FEWEST ? FEWEST : room > FORECAST_STEPS ? FORECAST_STEPS : room;
+    series->stream = strdup(stream);
+    series->rows = malloc((series->room + 1) * row);
+    series->following = forecasts->series;
     forecasts->series = series;
     if (series->stream && series->rows) {
         forecasts->bytes += series_bytes(series);
@@ -117,14 +124,19 @@ static struct forecast_series *make_series(struct forecasts *forecasts, const ch
     return NULL;
 }
 
-/* The series for steps with this number of columns; NULL without room. */
+static bool is_alike(const struct forecast_series *one, const struct forecast_series *other) {
+    return one->columns == other->columns && one->level_count == other->level_count &&
+           memcmp(one->levels, other->levels, sizeof one->levels) == 0;
+}
+
+/* The series for steps with these columns and levels; NULL without room. */
 static struct forecast_series *open_series(struct forecasts *forecasts, const char *stream,
-                                           size_t ahead, size_t columns) {
+                                           const struct forecast_series *like) {
     double now = clock_seconds();
     struct forecast_series **at = &forecasts->series, *series;
-    while (*at && ((*at)->ahead != ahead || strcmp((*at)->stream, stream) != 0))
+    while (*at && ((*at)->ahead != like->ahead || strcmp((*at)->stream, stream) != 0))
         at = &(*at)->following;
-    if (*at && (*at)->columns != columns)
+    if (*at && !is_alike(*at, like))
         drop(forecasts, at); /* the daemon was restarted with another configuration */
     else if (*at) {
         (*at)->touched = now;
@@ -133,7 +145,7 @@ static struct forecast_series *open_series(struct forecasts *forecasts, const ch
     while (forecasts->bytes > FORECAST_BYTES - SERIES_BYTES)
         if (!make_room(forecasts, now))
             return NULL;
-    series = make_series(forecasts, stream, ahead, columns);
+    series = make_series(forecasts, stream, like);
     if (series)
         series->touched = now;
     return series;
@@ -143,7 +155,7 @@ static struct forecast_series *open_series(struct forecasts *forecasts, const ch
 
 /* The row at this position, new or existing. Labels may arrive in any order. */
 static double *row_at(struct forecast_series *series, double position) {
-    size_t numbers = row_numbers(series->columns), row = numbers * sizeof *series->rows;
+    size_t numbers = row_numbers(series), row = numbers * sizeof *series->rows;
     size_t at = series->count;
     while (at > 0 && series->rows[(at - 1) * numbers] > position)
         at--;
@@ -162,15 +174,27 @@ static double *row_at(struct forecast_series *series, double position) {
     return series->rows + at * numbers;
 }
 
+struct taking {
+    struct forecasts *forecasts;
+    struct forecast_series *series; /* of the current step */
+    double *row;
+};
+
 /* Starts the row of a truth; NULL without a position or without room. */
-static double *begin_step(struct forecasts *forecasts, const struct truth_row *truth) {
+static double *begin_step(struct taking *taking, const struct truth_row *truth) {
     size_t columns = truth->columns > FORECAST_COLUMNS ? FORECAST_COLUMNS : truth->columns;
     if (isnan(truth->place))
         return NULL;
     size_t ahead = truth->horizons ? (size_t)fmin(fmax(truth->ahead, 0), AHEAD_MAX) : 0;
-    struct forecast_series *series = open_series(forecasts, truth->stream, ahead, columns);
+    struct forecast_series like = {.ahead = ahead, .columns = columns};
+    if (json_array_size(truth->levels) <= FORECAST_LEVELS)
+        like.level_count = json_array_size(truth->levels);
+    for (size_t n = 0; n < like.level_count; n++)
+        like.levels[n] = json_number_value(json_array_get(truth->levels, n));
+    struct forecast_series *series = open_series(taking->forecasts, truth->stream, &like);
     double *row = series ? row_at(series, truth->place) : NULL;
-    forecasts->left_out += !series;
+    taking->series = series;
+    taking->forecasts->left_out += !series;
     if (!row)
         return NULL;
     row[FORECAST_POSITION] = truth->place;
@@ -184,24 +208,26 @@ static double *begin_step(struct forecasts *forecasts, const struct truth_row *t
     return row;
 }
 
-struct taking {
-    struct forecasts *forecasts;
-    double *row; /* of the current step */
-};
+static void set_quantiles(const struct forecast_series *series, const struct truth_row *from,
+                          double *values) {
+    for (size_t n = 0; n < series->level_count; n++)
+        values[FORECAST_VALUES + n] = truth_quantile(from, n);
+}
 
 static void add_row(void *context, const struct truth_row *truth) {
     struct taking *taking = context;
     taking->forecasts->wordless |= truth->columns == 0;
     if (truth->columns && truth->column == 0)
-        taking->row = begin_step(taking->forecasts, truth);
+        taking->row = begin_step(taking, truth);
     if (!truth->columns || !taking->row || truth->column >= FORECAST_COLUMNS)
         return;
-    double *values = taking->row + FORECAST_PLACES + truth->column * FORECAST_VALUES;
+    double *values = taking->row + value_place(taking->series, truth->column);
     values[FORECAST_TARGET] = truth->target;
     values[FORECAST_PREDICTION] = truth->prediction;
     values[FORECAST_LOW] = truth->low;
     values[FORECAST_HIGH] = truth->high;
     values[FORECAST_BASELINE] = truth->baseline;
+    set_quantiles(taking->series, truth, values);
 }
 
 /* ---- Next forecasts ---- */
@@ -235,15 +261,16 @@ static void add_next(void *context, const struct truth_row *next) {
     double *row = open_row(series);
     if (next->column >= series->columns || isnan(next->example))
         return;
-    for (size_t i = 0; !series->open && i < row_numbers(series->columns); i++)
+    for (size_t i = 0; !series->open && i < row_numbers(series); i++)
         row[i] = NAN;
     series->open = true;
     row[FORECAST_MADE] = next->example;
     row[FORECAST_MADE_TIME] = next->forecast_time;
-    double *values = row + FORECAST_PLACES + next->column * FORECAST_VALUES;
+    double *values = row + value_place(series, next->column);
     values[FORECAST_PREDICTION] = next->prediction;
     values[FORECAST_LOW] = next->low;
     values[FORECAST_HIGH] = next->high;
+    set_quantiles(series, next, values);
 }
 
 /* Stores the next forecast of a stream with scored steps. */
@@ -278,7 +305,7 @@ static void forecasts_add(struct forecasts *forecasts, const json_t *message) {
         json_decref(forecasts->classes);
         forecasts->classes = json_incref((json_t *)message);
     }
-    if (truth_rows_all(message, add_row, &(struct taking){forecasts, NULL}) > 0)
+    if (truth_rows_all(message, add_row, &(struct taking){.forecasts = forecasts}) > 0)
         forecasts->wordless = true;
     open_next(forecasts, message);
 }
@@ -451,7 +478,7 @@ static json_t *merge(const json_t *older, uint64_t count, json_t *newer) {
         return json_incref(newer);
     for (int i = 0; i < FIELDS; i++) {
         const struct field *field = &fields_of_loss[i];
-        if (field->fold == FOLD_NEWER || strcmp(field->unit, "nats") != 0)
+        if (field->fold == FOLD_NEWER || *field->group || strcmp(field->unit, "nats") != 0)
             continue;
         double value = field_fold(field, field_number(field, older), (double)count,
                                   field_number(field, newer), 1);

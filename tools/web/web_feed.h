@@ -28,6 +28,7 @@ enum {
     FORECAST_STEPS = 1000,
     FORECAST_BYTES = 8 << 20, /* maximum bytes of one daemon */
     FORECAST_COLUMNS = 1024,  /* maximum columns of a stream; further ones are left out */
+    FORECAST_LEVELS = 32,     /* maximum quantiles of a column; with more none are kept */
 };
 #define FORECAST_SILENCE 60.0
 
@@ -38,7 +39,7 @@ enum forecast_value {
     FORECAST_LOW, /* ends of the interval */
     FORECAST_HIGH,
     FORECAST_BASELINE,
-    FORECAST_VALUES,
+    FORECAST_VALUES, /* from here on: quantiles at the levels of the series */
 };
 
 /* The steps of one stream and horizon, ordered by position. */
@@ -47,7 +48,10 @@ struct forecast_series {
     char *stream; /* owned */
     size_t ahead; /* 0 = only one horizon */
     size_t columns, room, count;
-    /* (room + 1, FORECAST_PLACES + columns x FORECAST_VALUES); the last row is the open one */
+    double levels[FORECAST_LEVELS];
+    size_t level_count;
+    /* (room + 1, FORECAST_PLACES + columns x (FORECAST_VALUES + level_count)); the last row is the
+       open one */
     double *rows;
     bool open;      /* whether there is a forecast without a truth */
     double touched; /* time of the last step, clock_seconds() */
@@ -76,11 +80,11 @@ struct forecasts {
 const struct forecast_series *forecasts_find(const struct forecasts *forecasts, const char *stream,
                                              size_t ahead);
 
-/* Step i, from the oldest on: the numbers before the values; the second function returns a value of
-   a column. */
+/* Step i, from the oldest on: the numbers before the values; a value of a column, of forecast_value
+   or FORECAST_VALUES + n for quantile n; and its quantiles (level_count,). */
 const double *forecast_row(const struct forecast_series *series, size_t i);
-double forecast_value(const struct forecast_series *series, size_t i, size_t column,
-                      enum forecast_value value);
+double forecast_value(const struct forecast_series *series, size_t i, size_t column, size_t value);
+const double *forecast_quantiles(const struct forecast_series *series, size_t i, size_t column);
 
 /* The forecast of the next value, or NULL. Its position and data time are expected ones. Its values
    are at `room`. */

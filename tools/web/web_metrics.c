@@ -313,7 +313,27 @@ static void write_events(FILE *stream, const struct feeds *feeds, bool open) {
         }
 }
 
-/* Writes one value of the newest scored step of each stream, horizon and column. */
+/* Writes a value of the newest scored step, or (FORECAST_VALUES) its quantiles. */
+static void write_step(FILE *stream, const struct feed *feed, const char *name,
+                       const struct forecast_series *series, size_t column,
+                       enum forecast_value value) {
+    char key[LABEL_SIZE], label[LABEL_SIZE];
+    escape(key, series->stream);
+    column_label(label, feed, column);
+    for (size_t n = 0; n < (value == FORECAST_VALUES ? series->level_count : 1); n++) {
+        write_name(stream, name, METRIC_GAUGE);
+        write_labels(stream, feed);
+        fprintf(stream, ",stream=\"%s\",column=\"%s\"", key, label);
+        if (series->ahead)
+            fprintf(stream, ",ahead=\"%zu\"", series->ahead);
+        if (value == FORECAST_VALUES)
+            fprintf(stream, ",level=\"%g\"", series->levels[n]);
+        fputc('}', stream);
+        write_number(stream, forecast_value(series, series->count - 1, column, value + n));
+    }
+}
+
+/* Writes a value of each stream, horizon and column. */
 static void write_forecast(FILE *stream, const struct feeds *feeds, const char *name,
                            enum forecast_value value) {
     for (size_t i = 0; i < feeds->count; i++) {
@@ -322,18 +342,9 @@ static void write_forecast(FILE *stream, const struct feeds *feeds, const char *
         for (const struct forecast_series *series = feed->forecasts.series; series;
              series = series->following)
             for (size_t column = 0; series->count && column < series->columns; column++) {
-                char key[LABEL_SIZE], label[LABEL_SIZE];
                 if (written++ == FORECASTS_MOST)
                     break;
-                escape(key, series->stream);
-                write_name(stream, name, METRIC_GAUGE);
-                write_labels(stream, feed);
-                fprintf(stream, ",stream=\"%s\",column=\"%s\"", key,
-                        column_label(label, feed, column));
-                if (series->ahead)
-                    fprintf(stream, ",ahead=\"%zu\"", series->ahead);
-                fputc('}', stream);
-                write_number(stream, forecast_value(series, series->count - 1, column, value));
+                write_step(stream, feed, name, series, column, value);
             }
     }
 }
@@ -347,6 +358,7 @@ static void write_forecasts(FILE *stream, const struct feeds *feeds, bool open) 
         {"forecast", "Forecast of this value.", FORECAST_PREDICTION},
         {"forecast_low", "Lower end of the 90% interval of the forecast.", FORECAST_LOW},
         {"forecast_high", "Upper end of the 90% interval of the forecast.", FORECAST_HIGH},
+        {"forecast_quantile", "Quantile of the forecast's distribution.", FORECAST_VALUES},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         write_head(stream, open, rows[i].name, METRIC_GAUGE, NULL, rows[i].help);

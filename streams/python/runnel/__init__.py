@@ -12,6 +12,7 @@ from .aio import AsyncClient
 from .client import Client, Pending
 from .control import Control, Tensors, read_safetensors
 from .daemon import Daemon, run
+from .distribution import Distribution
 from .errors import CommandError, Malformed, Refused, RunnelError, Unavailable
 from .feeding import Prediction
 from .recording import read_recording
@@ -19,6 +20,6 @@ from .watcher import Joined, Message, Watcher
 from .wire import Number
 
 __version__ = "0.1.0"
-__all__ = ["AsyncClient", "Client", "CommandError", "Control", "Daemon", "Joined", "Malformed", "Message", "Number",
-           "Pending", "Prediction", "Refused", "RunnelError", "Tensors", "Unavailable", "Watcher", "read_recording",
-           "read_safetensors", "run"]
+__all__ = ["AsyncClient", "Client", "CommandError", "Control", "Daemon", "Distribution", "Joined", "Malformed", "Message",
+           "Number", "Pending", "Prediction", "Refused", "RunnelError", "Tensors", "Unavailable", "Watcher",
+           "read_recording", "read_safetensors", "run"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from .errors import printable
+from .reading import json_object
 
 if TYPE_CHECKING:
     import pandas
@@ -40,7 +41,7 @@ def read_recording(path: Union[str, "os.PathLike[str]"], table: str = "losses") 
     """Read a table of a file of runnel-record, even while it is written. Returns a data frame with
     a row for each message (or part of one) and the columns of docs/reference/recordings.md. `date` is
     its `time` as a date in UTC, `daemon` the name in the run's configuration, and `histogram` of
-    states has 20 counts.
+    states has 20 counts. Predictions have a column for each level, such as `q0.05`.
 
     table   losses, states (a row for each layer), columns (errors of each column), experts,
             predictions (each with its truth), anomalies, events, runs, layers
@@ -76,6 +77,9 @@ def read_recording(path: Union[str, "os.PathLike[str]"], table: str = "losses") 
         if "histogram" in frame:
             frame["histogram"] = [None if blob is None else np.frombuffer(blob, "<f4")
                                   for blob in frame["histogram"]]
+        if "quantiles" in frame:
+            rows = [json_object((text or "{}").encode(), "quantiles") for text in frame.pop("quantiles")]
+            frame = frame.join(pandas.DataFrame(rows, frame.index).astype(float))
     except (ValueError, TypeError, OverflowError, AttributeError) as error:
         raise ValueError(f"{path}: not a recording: {printable(str(error))}") from None
     return frame

@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 import zmq
 
 from . import wire
+from .distribution import Distribution, distribution_of
 from .errors import Malformed, Unavailable
 from .peer import Path, Peer
 from .reading import json_object, whole
@@ -30,6 +31,11 @@ class Message(Dict[str, Any]):
     missed = 0
     restarted = False
 
+    @property
+    def distribution(self) -> Optional[Distribution]:
+        """Return the distribution that a message of `prediction` forecasts; None: it has none."""
+        return distribution_of(self.get("levels"), self.get("quantiles"), "prediction")
+
 
 class Joined(NamedTuple):
     """A prediction with its truth.
@@ -41,6 +47,10 @@ class Joined(NamedTuple):
     target           the truth, numbers in original units, None where not observed; or the class
     loss, baseline   nats or squared error, of the prediction and of the baseline forecast
     interval         (low, high) for each column, 90%; None while it is not known
+    distribution     see Distribution; None: the daemon has no distribution.levels
+    pit, z           lists for each column: the probability of a value below the truth, and of at
+                     most the truth; the normal quantile of their middle. None: no distribution
+    crps, log_score  lists for each column, in original units and in nats
     step, ahead      in an example of several steps, and with several horizons; else 0 and 1
     """
 
@@ -54,6 +64,11 @@ class Joined(NamedTuple):
     interval: Any
     step: int
     ahead: int
+    distribution: Optional[Distribution] = None
+    pit: Any = None
+    z: Any = None
+    crps: Any = None
+    log_score: Any = None
 
 
 class Watcher:
@@ -172,16 +187,19 @@ class Watcher:
         for message in self.predictions():
             scored = message.get("scored")
             for one in scored if isinstance(scored, list) else [] if scored is None else [scored]:
-                yield self._joined(message.get("stream"), one if isinstance(one, dict) else {})
+                yield self._joined(message, one if isinstance(one, dict) else {})
 
-    def _joined(self, stream: object, one: Dict[str, Any]) -> Joined:
+    def _joined(self, message: Message, one: Dict[str, Any]) -> Joined:
+        stream = message.get("stream")
         example, step, ahead = one.get("example"), one.get("step", 0), one.get("ahead", 1)
         time, loss = one.get("data_time"), one.get("loss")
         if (not isinstance(stream, str) or not all(whole(number) for number in (example, step, ahead))
                 or not {type(time), type(loss)} <= {int, float, type(None)}):
             raise self._malformed("prediction")
         return Joined(stream, cast(int, example), time, one.get("prediction"), one.get("target"), loss, one.get("baseline"),
-                      one.get("interval"), step, ahead)
+                      one.get("interval"), step, ahead,
+                      distribution_of(message.get("levels"), one.get("quantiles"), self._peer.endpoint),
+                      *(one.get(name) for name in Joined._fields[-4:]))
 
     def close(self) -> None:
         """Close the socket."""

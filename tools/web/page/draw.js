@@ -169,7 +169,8 @@ const plugin = {
   beforeDatasetsDraw(chart) {
     clipped(chart, (context) => {
       if (chart.reference !== undefined) drawReference(context, chart);
-      for (const line of chart.data.datasets) if (line.low) drawBand(context, chart, line);
+      for (const line of chart.data.datasets)
+        for (const band of line.fan?.length ? line.fan : [line]) if (band.low) drawBand(context, chart, { ...line, ...band });
     });
   },
   afterDatasetsDraw(chart) {

@@ -1,5 +1,5 @@
-// Truth and forecast of one column of a stream, with the 90% band, truths outside the band, and the
-// baseline. The axis is data time if the examples have it.
+// Truth and forecast of one column of a stream, with the 90% band or the fan of its distribution,
+// truths outside the band, and the baseline. The axis is data time if the examples have it.
 
 import { abnormal, abnormalAt, makeAnomalies, unpick, wantAnomalies } from "./anomalies.js";
 import { $, make } from "./dom.js";
@@ -14,6 +14,7 @@ const ALL_EVERY = 1000;   // minimum ms between two answers for all columns
 const LIST_EVERY = 3000;  // minimum ms between two lists of streams
 const GONE = 410;         // HTTP status: the requested steps are no longer in memory
 const MARGIN = 0.01;      // of the chart's width, right of the next forecast
+const TINY = 1e-9;        // between two equal levels
 const SHOWN = ["target", "prediction", "low", "high", "baseline", "score"];
 
 // The selection. `daemon`: its number, or the id of a recorded run (null = newest). `stream`: null
@@ -118,6 +119,11 @@ function point(pixel) {
 
 // ---- Drawing ----
 
+// Bands of a line or of the next forecast: a fan is lighter outwards, and `share` opaque within. The
+// outermost one counts for the range of the chart.
+const bands = (fan, otherwise, share) => ({ ...(fan[0] ?? otherwise), fan, spec: { band: "interval" },
+  bandShare: 1 - (1 - share) ** (1 / (fan.length || 1)) });
+
 const isMiss = (i, of = steps) => of.low[i] !== null && of.high[i] !== null && of.target[i] !== null &&
   (of.target[i] < of.low[i] || of.target[i] > of.high[i]);
 
@@ -132,7 +138,7 @@ function both(of, positions) {
   return [
     line(of, positions, "target", text, { borderWidth: 1.5, misses: positions.map((_, i) => isMiss(i, of)) }),
     line(of, positions, "prediction", accent,
-      { low: of.low, high: of.high, spec: { band: "interval" }, bandShare: 0.28 })];
+      bands(of.fan, { low: of.low, high: of.high }, of.fan.length ? 0.5 : 0.28))];
 }
 
 function lines(positions) {
@@ -169,9 +175,10 @@ function nextLine(positions) {
   const data = [[positions[last], prediction[last]], [x, next.prediction]]
     .map(([at, value]) => ({ x: at, y: value, value, raw: value }));
   const color = theme.colors.accent;
-  return [{ spec: { band: "interval" }, data, low: [null, next.low], high: [null, next.high], bandShare: 0.6, color,
-    borderColor: color, borderWidth: 1.2, borderDash: [2, 2], pointRadius: [0, 3.5], pointBackgroundColor: color,
-    pointBorderWidth: 0 }];
+  const fan = next.fan.map(({ low, high }, n) =>
+    ({ low: [steps.fan[n].low[last], low], high: [steps.fan[n].high[last], high] }));
+  return [{ ...bands(fan, { low: [null, next.low], high: [null, next.high] }, 0.6), data, color, borderColor: color,
+    borderWidth: 1.2, borderDash: [2, 2], pointRadius: [0, 3.5], pointBackgroundColor: color, pointBorderWidth: 0 }];
 }
 
 const timed = () => steps.data_time.every((time) => time !== null);
@@ -192,6 +199,9 @@ function paint() {
   Object.assign(painted, { steps, all, theme: theme.version, empty, abnormal: abnormal.version, limit: limit() });
   drawAll();
   panel.large.querySelector("h3 span").textContent = empty ? "Truth and forecast" : nameShown();
+  const shares = (empty ? [] : steps.fan).map(({ share }) => +(100 * share).toFixed(2)).reverse();
+  panel.large.querySelector(".legend .range").nextSibling.textContent =
+    shares.length ? `${shares.join(", ")}% bands` : "90% band";
   const positions = empty ? [] : timed() ? steps.data_time : steps.example;
   panel.shown = empty ? [] : lines(positions);
   const from = positions[0], last = positions[positions.length - 1], next = panel.shown[3]?.data[1].x ?? -Infinity;
@@ -253,7 +263,8 @@ function summarize() {
     ours += (prediction[i] - target[i]) ** 2;
     theirs += (baseline[i] - target[i]) ** 2;
   }
-  const late = recording() ? null : daemons[chosen.daemon]?.loss?.coverage?.recent;
+  const coverage = recording() ? null : daemons[chosen.daemon]?.loss?.coverage;
+  const late = steps.fan.some(isBand) ? coverage?.levels?.[1] : coverage?.recent;
   const all = typeof late === "number" ? `; all columns recently ${percent(late)}` : "";
   const band = seen ? `The band contains ${held} of ${seen} truths (${(100 * held / seen).toFixed(0)}%)${all}.`
     : "No band yet.";
@@ -352,7 +363,7 @@ async function fetchSteps() {
   const answer = await store.fetchForecasts({ ...source(), stream, ahead, column, points, ...place });
   const still = daemon === chosen.daemon && stream === chosen.stream && ahead === chosen.ahead &&
     column === chosen.column && points === chosen.points && around === chosen.around;
-  if (still && SHOWN.every((name) => Array.isArray(answer[name]))) steps = inOrder(answer);
+  if (still && SHOWN.every((name) => Array.isArray(answer[name]))) steps = withFan(inOrder(answer));
 }
 
 // Fetches the steps of all columns.
@@ -366,14 +377,34 @@ async function fetchAll() {
     store.fetchForecasts({ ...source(), stream, ahead, column, points, ...place })));
   const still = daemon === chosen.daemon && stream === chosen.stream && ahead === chosen.ahead &&
     points === chosen.points && around === chosen.around;
-  if (still) all = answers.map(inOrder);
+  if (still) all = answers.map((answer) => withFan(inOrder(answer)));
 }
+
+// Adds `fan`: the bands between quantiles at levels p and 1 - p, outermost first. That of 90%
+// replaces the interval.
+function withFan(answer) {
+  const { levels = [], quantiles, next } = answer, pairs = [];
+  levels.forEach((level, i) => {
+    const k = levels.findIndex((other) => Math.abs(level + other - 1) < TINY);
+    if (k > i) pairs.push([1 - 2 * level, i, k]);
+  });
+  for (const [of, from] of [[answer, quantiles], ...(next ? [[next, next.quantiles]] : [])]) {
+    of.fan = pairs.map(([share, i, k]) => ({ share, low: from[i], high: from[k] }));
+    const { low, high } = of.fan.find(isBand) ?? of;
+    Object.assign(of, { low, high });
+  }
+  return answer;
+}
+
+const isBand = ({ share }) => Math.abs(share - 0.9) < TINY;
 
 // Sorts by data time if all steps have one; earlier values may have arrived later.
 function inOrder(answer) {
   const { data_time: times } = answer;
   if (times.some((time) => time === null) || times.every((time, i) => i === 0 || time >= times[i - 1])) return answer;
   const order = times.map((_, i) => i).sort((a, b) => times[a] - times[b]);
-  for (const name of [...SHOWN, "example", "data_time"]) answer[name] = order.map((i) => answer[name][i]);
+  const sort = (values) => order.map((i) => values[i]);
+  for (const name of [...SHOWN, "example", "data_time"]) answer[name] = sort(answer[name]);
+  answer.quantiles = answer.quantiles?.map(sort);
   return answer;
 }

@@ -1,4 +1,5 @@
-// Tables of the newest `loss`: skill of each column, loss and weight of experts and members.
+// Tables of the newest `loss`: skill of each column, loss and weight of experts and members; and the
+// histogram of its PITs.
 
 import { $, make } from "./dom.js";
 import { chosen } from "./forecast.js";
@@ -43,17 +44,37 @@ function recordedLoss(run) {
   return run && asked.loss;
 }
 
+const INTERVALS = [50, 90, 99, 99.9]; // percent, of coverage.levels
+
+function showCalibration(loss) {
+  const panel = $("panel-calibration"), pit = loss?.pit;
+  panel.hidden = !Array.isArray(pit);
+  if (panel.hidden) return;
+  const bars = panel.querySelector(".pit"), held = loss.coverage?.levels ?? [];
+  if (bars.children.length !== pit.length) bars.replaceChildren(...pit.map(() => make("i")));
+  bars.style.setProperty("--most", Math.max(0.1, ...pit));
+  pit.forEach((share, i) => bars.children[i].style.setProperty("--share", share));
+  const [sentence, ...figures] = panel.querySelectorAll("p");
+  put(sentence, loss.calibration ?? "too few true values yet", loss.calibration?.startsWith("calibrated") ? "" : "bad");
+  put(figures[0], `Shares within: ${held.map((share, i) => `${INTERVALS[i]}% band ${percent(share)}`).join(", ")}.`);
+  put(figures[1], `CRPS ${number(loss.crps?.mean)}, skill ${skill(loss.crps?.skill, true)}.`);
+  bars.setAttribute("aria-label", `Histogram of true values in their distributions: ${sentence.textContent}`);
+}
+
 export function showSkill() {
   const loss = recording() ? recordedLoss(store.runs.get(chosen.daemon)) : daemons[chosen.daemon]?.loss;
+  showCalibration(loss);
   const none = recording() && loss ? "not recorded for this run: no baseline, or an older version"
     : loss ? "not published by this daemon: no baseline, or an older version" : "no values yet";
   const columns = Array.isArray(loss?.columns) ? loss.columns : [];
-  showTable("panel-columns", ["column", "rmse", "mae", "skill"], columns.map((_, i) => columnName(chosen.daemon, i)), none,
-    (_, [rmse, mae, worth], i) => {
+  const scored = columns.some((column) => typeof column.crps === "number") ? ["crps"] : [];
+  showTable("panel-columns", ["column", "rmse", "mae", ...scored, "skill"],
+    columns.map((_, i) => columnName(chosen.daemon, i)), none, (_, [rmse, mae, ...more], i) => {
       const column = columns[i] || {};
       put(rmse, number(column.rmse));
       put(mae, number(column.mae));
-      put(worth, skill(column.skill, true), column.skill < 0 ? "bad" : "");
+      if (scored.length) put(more[0], number(column.crps));
+      put(more[more.length - 1], skill(column.skill, true), column.skill < 0 ? "bad" : "");
     });
   const experts = loss?.experts && typeof loss.experts === "object" ? loss.experts : {};
   showTable("panel-experts", ["name", "mean loss", "weight"], Object.keys(experts),
