@@ -317,8 +317,7 @@ static double normal(double level) {
     return copysign(fmin(z, 8), level - 0.5);
 }
 
-struct distribution_score distribution_score(const struct distribution *d, double truth,
-                                             size_t ahead) {
+struct distribution_score distribution_score(const struct distribution *d, double truth) {
     struct mixture m;
     struct inverse at;
     struct distribution_score score = {.crps = 0};
@@ -376,8 +375,7 @@ VECTOR_BODY void masses_body(const struct mixture *m, double y, double *restrict
 VECTOR_CLONES(masses, (const struct mixture *m, double y, double *mass), (m, y, mass))
 
 /* Online expectation maximization; returns the share of the truth's likelihood that M has. Far
-   ahead, errors of consecutive steps are alike: `ahead` of them carry the information of about one.
- */
+   ahead consecutive errors are alike: `ahead` of them count as one. */
 static double learn_weights(struct distribution_state *s, const struct mixture *m, double y,
                             size_t ahead) {
     const struct distribution *d = m->of;

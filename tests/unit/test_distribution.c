@@ -129,7 +129,7 @@ static void intervals_hold_what_they_promise(void **state) {
     for (double t = 0; t < 20000; t++) {
         double deviation = 2 + sin(t / 500), y = deviation * normal();
         if (t > 500) {
-            struct distribution_score score = distribution_score(&c.issued, y, 1);
+            struct distribution_score score = distribution_score(&c.issued, y);
             for (size_t i = 0; i < 3; i++)
                 held[i] += fabs(score.pit[1] - 0.5) <= shares[i] / 2;
             crps += score.crps / deviation;
