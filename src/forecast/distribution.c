@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/finite.h"
 #include "common/vectors.h"
 
 #define FLOOR 1e-3 /* of a weight: the tails */
@@ -16,7 +17,11 @@
 #define RIDGE 30.0
 #define TINY 1e-12
 #define SHARE_MOST 0.995 /* of atoms */
-#define NEAR 2e-3        /* in log odds */
+/* Bounds of what a state reaches, for checkpoints. */
+#define SCALE_LEAST 1e-30
+#define WEIGHT_LEAST 1e-6
+#define MASS_MOST 1e3
+#define NEAR 2e-3 /* in log odds */
 
 enum { SLOW = 3, SHAPES = 4, ASIDE = DISTRIBUTION_PARTS - SHAPES, BEFORE_CAP = 31 };
 enum { HALF = 17, SOLVE_MOST = 200, LANES = 4, CRPS_LEVELS = 20 };
@@ -337,14 +342,34 @@ struct distribution_score distribution_score(const struct distribution *d, doubl
     return score;
 }
 
+/* ---- Checks ---- */
+
+static bool within(const double *numbers, size_t size, double least, double most) {
+    bool valid = true;
+    for (size_t n = 0; n < size / sizeof *numbers; n++)
+        valid = valid && numbers[n] >= least && numbers[n] <= most;
+    return valid;
+}
+
+static bool regression_valid(const struct distribution_state *s) {
+    return within(s->regression, sizeof s->regression, -1e6, 1e6) &&
+           within(&s->covariance[0][0], sizeof s->covariance, -1e9, 1e9);
+}
+
 /* ---- Learning ---- */
+
+static void begin_regression(struct distribution_state *s) {
+    memset(s->regression, 0, sizeof s->regression);
+    memset(s->covariance, 0, sizeof s->covariance);
+    for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++)
+        s->covariance[i][i] = 1 / RIDGE;
+}
 
 static void begin(struct distribution_state *s) {
     double sum = DISTRIBUTION_SCALES + SHAPES * 0.25;
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++)
         s->weight[j] = (j < ASIDE ? first_weights[j % SHAPES] : 0.25) / sum;
-    for (size_t i = 0; i < DISTRIBUTION_FEATURES; i++)
-        s->covariance[i][i] = 1 / RIDGE;
+    begin_regression(s);
     s->share[0] = s->share[1] = 0.05;
     s->begun = 1;
 }
@@ -416,6 +441,8 @@ static void learn_scale(struct distribution_state *s, const double *f, double ta
         for (size_t j = 0; j < DISTRIBUTION_FEATURES; j++)
             s->covariance[i][j] = (s->covariance[i][j] - k * gain[i] * gain[j]) / keep;
     }
+    if (!regression_valid(s)) /* only after an impossible checkpoint */
+        begin_regression(s);
 }
 
 static void learn_correction(struct distribution_state *s, double low, double high) {
@@ -597,30 +624,41 @@ void distribution_issue(const struct distribution_state *s, double point, double
 
 /* ---- Checkpoints ---- */
 
-static bool within(const double *numbers, size_t size, double least, double most) {
-    bool valid = true;
-    for (size_t n = 0; n < size / sizeof *numbers; n++)
-        valid = valid && numbers[n] >= least && numbers[n] <= most;
-    return valid;
-}
-
 bool distribution_state_valid(const struct distribution_state *s) {
-    return within(&s->begun, sizeof *s, -DBL_MAX, DBL_MAX) && s->truths >= 0 && s->values >= 0 &&
-           s->size >= 0 && s->mass >= 0 && (s->begun == 1 || s->values == 0) &&
-           within(s->scale, sizeof s->scale, 0, DBL_MAX) &&
-           within(s->weight, sizeof s->weight, s->begun > 0 ? DBL_MIN : 0, 1) &&
-           within(s->share, sizeof s->share, 0, SHARE_MOST) &&
-           within(s->share_count, sizeof s->share_count, 0, DBL_MAX) &&
-           within(s->histogram, sizeof s->histogram, 0, DBL_MAX);
+    double sum = 0;
+    for (size_t b = 0; b < DISTRIBUTION_BINS; b++)
+        sum += s->histogram[b];
+    bool valid = within(&s->begun, sizeof *s, -FINITE_SQUARE_MOST, FINITE_SQUARE_MOST) &&
+                 (s->begun == 1 || s->values == 0) && s->truths >= 0 && s->values >= 0 &&
+                 s->change >= 0 && s->size >= 0 && s->mass >= 0 && s->mass <= MASS_MOST &&
+                 fabs(sum - s->mass) <= 1e-6 * (1 + s->mass) && regression_valid(s) &&
+                 within(s->scale, sizeof s->scale, 0, FINITE_SQUARE_MOST) &&
+                 within(s->weight, sizeof s->weight, s->begun > 0 ? WEIGHT_LEAST : 0, 1) &&
+                 within(s->hour_count, sizeof s->hour_count, 0, FINITE_SQUARE_MOST) &&
+                 within(s->share, sizeof s->share, 0, SHARE_MOST) &&
+                 within(s->share_count, sizeof s->share_count, 0, FINITE_SQUARE_MOST) &&
+                 within(s->histogram, sizeof s->histogram, 0, MASS_MOST);
+    for (size_t n = 0; n < DISTRIBUTION_TABLE; n++)
+        valid = valid && s->table[n].weight >= 0 && s->table[n].weight <= 1.01;
+    return valid && s->ends[0].weight >= 0 && s->ends[1].weight >= 0;
 }
 
 bool distribution_valid(const struct distribution *d) {
-    bool valid = within(&d->issued, sizeof *d, -DBL_MAX, DBL_MAX) && d->atom_count >= 0 &&
+    bool valid = within(&d->issued, sizeof *d, -FINITE_MOST, FINITE_MOST) && d->atom_count >= 0 &&
                  d->atom_count <= DISTRIBUTION_ATOMS && d->atom_count == floor(d->atom_count) &&
                  d->hour >= -1 && d->hour < DISTRIBUTION_HOURS && d->hour == floor(d->hour) &&
-                 d->lattice >= 0 && d->share >= 0 && d->share <= SHARE_MOST &&
-                 (d->issued == 0 || within(d->scale, sizeof d->scale, DBL_MIN, DBL_MAX));
-    for (size_t b = 0; b < DISTRIBUTION_BINS; b++)
-        valid = valid && (d->issued == 0 || d->correction[b + 1] > d->correction[b]);
-    return valid;
+                 d->share >= 0 && d->share <= SHARE_MOST &&
+                 within(d->weight, sizeof d->weight, 0, 1) &&
+                 within(d->feature, sizeof d->feature, -4, 4);
+    for (size_t n = 0; n < DISTRIBUTION_ATOMS; n++)
+        valid = valid && d->atoms[n].weight >= 0 && d->atoms[n].weight <= 1;
+    for (size_t n = 0; n < 2; n++)
+        valid = valid && d->ends[n].weight >= 0 && d->ends[n].weight <= 1;
+    for (size_t b = 0; b < DISTRIBUTION_BINS && d->issued != 0; b++)
+        valid = valid && d->correction[b + 1] > d->correction[b] && d->correction[b + 1] <= 1;
+    return valid &&
+           (d->lattice == 0 ||
+            (d->lattice >= lattices[0] && d->lattice <= lattices[DISTRIBUTION_LATTICES - 1])) &&
+           (d->issued == 0 || (within(d->scale, sizeof d->scale, SCALE_LEAST, FINITE_MOST) &&
+                               d->unit >= SCALE_LEAST && d->fast >= SCALE_LEAST));
 }

@@ -505,7 +505,13 @@ def test_distributions(directory):
         with runnel.Watcher(one.endpoint("statistics"), timeout=LIMIT).ready() as watcher:
             c.learn_many(random.normal(5, 2, (count, 2)))
             c.flush()
-            messages = [next(watcher.predictions()) for _ in range(count)]
+            seen = []
+            while not seen or seen[-1].topic != "loss" or seen[-1]["examples"] < count:
+                seen.append(watcher.next())
+            messages = [one for one in seen if one.topic == "prediction"]
+            for score in "crps", "log_score":  # over the ten examples of an interval
+                np.testing.assert_allclose([column[score] for column in seen[-1]["columns"]],
+                                           np.mean([one["scored"][score] for one in messages[-10:]], axis=0))
         with runnel.Watcher(one.endpoint("statistics"), ["prediction"], timeout=LIMIT).ready() as watcher:
             c.learn_many(random.normal(5, 2, (count, 2)))
             c.flush()

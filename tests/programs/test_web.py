@@ -166,7 +166,8 @@ def test_api(directory):
         assert web.open("api/configuration?run=999")[0] == 404 and web.open("api/configuration")[0] == 400
         assert web.get("api/skill?run=1") == {"run": 1, "columns": [], "experts": {}}
         assert web.open("api/skill?run=999")[0] == 404
-        columns = [{"rmse": 1.5, "mae": 1.25, "skill": -0.5}, {"rmse": None, "mae": None, "skill": None}]
+        columns = [{"rmse": 1.5, "mae": 1.25, "skill": -0.5, "crps": 0.75, "log_score": -2},
+                   {"rmse": None, "mae": None, "skill": None, "crps": None, "log_score": None}]
         experts = {"last": {"mean": 1, "weight": 0.25}, 'a"b': {"mean": 0.5, "weight": None}}
         daemon.learn(0.5, columns=columns, experts=experts)
         web.until("api/skill?run=1", lambda answer: answer == {"run": 1, "columns": columns, "experts": experts})

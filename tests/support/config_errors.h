@@ -4,8 +4,8 @@
 #define RUNNEL_CONFIG_ERRORS_H
 
 #define TOP                                                                                        \
-    "name, preset, seed, device, tags, model, learning, experts, members, combine, anomaly, "      \
-    "examples, fleet, statistics, control, publish, security, state"
+    "name, preset, seed, device, tags, model, learning, experts, members, combine, distribution, " \
+    "anomaly, examples, fleet, statistics, control, publish, security, state"
 #define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay"
 #define NAME "expected 1 to 64 letters, digits, '-', '_' and '.' (name of this daemon), got "
 #define SEED                                                                                       \
