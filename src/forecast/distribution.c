@@ -399,8 +399,10 @@ VECTOR_BODY void masses_body(const struct mixture *m, double y, double *restrict
 
 VECTOR_CLONES(masses, (const struct mixture *m, double y, double *mass), (m, y, mass))
 
-/* Online expectation maximization; returns the share of the truth's likelihood that M has. */
-static double learn_weights(struct distribution_state *s, const struct mixture *m, double y) {
+/* Online expectation maximization; returns the share of the truth's likelihood that M has. Far
+   ahead consecutive errors are alike: `ahead` of them count as one. */
+static double learn_weights(struct distribution_state *s, const struct mixture *m, double y,
+                            size_t ahead) {
     const struct distribution *d = m->of;
     double mass[DISTRIBUTION_PARTS], total = 0, atom = 0, sum = 0;
     masses(m, y, mass);
@@ -409,7 +411,7 @@ static double learn_weights(struct distribution_state *s, const struct mixture *
     for (size_t n = 0; n < (size_t)d->atom_count; n++)
         atom += d->atoms[n].value == y ? d->atoms[n].weight : 0;
     double share = (1 - d->share) * total / ((1 - d->share) * total + atom);
-    double rate = fmax(0.04, 1 / (s->truths + 10)) * share;
+    double rate = fmax(ahead > 12 ? 0.04 / (double)ahead : 0.04, 1 / (s->truths + 10)) * share;
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double w = s->weight[j];
         s->weight[j] = fmax((1 - rate) * w + rate * w * mass[j] / total, FLOOR);
@@ -455,11 +457,12 @@ static void learn_correction(struct distribution_state *s, double low, double hi
     }
 }
 
-void distribution_learn(struct distribution_state *s, const struct distribution *d, double truth) {
+void distribution_learn(struct distribution_state *s, const struct distribution *d, double truth,
+                        size_t ahead) {
     struct mixture m;
     expand(&m, d);
     double low = body(&m, truth, true), high = body(&m, truth, false);
-    double share = learn_weights(s, &m, truth), error = fabs(truth - d->point);
+    double share = learn_weights(s, &m, truth, ahead), error = fabs(truth - d->point);
     size_t repeats = d->repeats > 0;
     double rate = fmax(0.02, 1 / (s->share_count[repeats] + 4));
     s->share_count[repeats]++;

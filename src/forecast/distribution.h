@@ -69,9 +69,9 @@ struct distribution_score {
     double log_score; /* nats: -log of the mean density within half a lattice or unit / 20 */
 };
 
-/* Learns from the truth of an issued distribution. The truth is finite. */
+/* Learns from the truth of a distribution issued `ahead` steps before. The truth is finite. */
 void distribution_learn(struct distribution_state *state, const struct distribution *issued,
-                        double truth);
+                        double truth, size_t ahead);
 
 /* Learns the newest value, which is finite, after distribution_learn; or that it is missing. */
 void distribution_see(struct distribution_state *state, double value);

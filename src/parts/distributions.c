@@ -200,7 +200,7 @@ static void distributions_scored(void *self, struct planned *example, struct sco
             count_recent(d, score.pit);
             count_error(d, k, &score, scored->of_baseline[k], changes[k]);
             if (step.learn)
-                distribution_learn(&states[k], issued, value);
+                distribution_learn(&states[k], issued, value, d->ahead[scored->horizon]);
         }
         if (!notes)
             continue;

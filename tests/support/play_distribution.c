@@ -49,7 +49,7 @@ static void play_horizon(const json_t *play, size_t k) {
             compare(json_array_get(row, 2), score.pit[1]);
             compare(json_array_get(row, 3), score.log_score);
             compare(json_array_get(row, 4), score.crps);
-            distribution_learn(&state, issued, truth);
+            distribution_learn(&state, issued, truth, h);
         } else if (!json_is_null(json_array_get(row, 2))) {
             worst = INFINITY;
         }

@@ -37,7 +37,7 @@ struct column {
 
 static void take(struct column *c, double value) {
     if (c->issued.issued > 0)
-        distribution_learn(&c->state, &c->issued, value);
+        distribution_learn(&c->state, &c->issued, value, 1);
     distribution_see(&c->state, value);
     c->mean += (value - c->mean) * (c->steps++ > 0 ? 0.2 : 1);
     double experts[] = {c->mean, c->last = value};
@@ -139,7 +139,7 @@ static void intervals_hold_what_they_promise(void **state) {
             n++;
         }
         if (c.issued.issued > 0)
-            distribution_learn(&c.state, &c.issued, y);
+            distribution_learn(&c.state, &c.issued, y, 1);
         distribution_see(&c.state, y);
         distribution_issue(&c.state, 0, NAN, NULL, 0, &c.issued);
     }
@@ -265,7 +265,7 @@ static void crafted_numbers_are_refused_or_harmless(void **state) {
         if (c.issued.issued > 0) {
             distribution_score(&c.issued, 3);
             distribution_quantiles(&c.issued, levels, 3, values);
-            distribution_learn(&c.state, &c.issued, 4);
+            distribution_learn(&c.state, &c.issued, 4, 1);
         }
         distribution_see(&c.state, 4);
         distribution_issue(&c.state, 3, 1e9, levels, 3, &c.issued);
