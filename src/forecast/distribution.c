@@ -12,7 +12,8 @@
 #define STICK 0.12 /* of the atoms: the newest value */
 #define PRIOR 100.0
 #define FORGET 0.002
-#define FAR 30.0
+#define FAR 30.0 /* times the mean error: more counts as this */
+#define WILD 1e6 /* times the size: one value must not widen all that follow */
 #define KEEP 0.999 /* of the regression */
 #define RIDGE 30.0
 #define TINY 1e-12
@@ -516,7 +517,8 @@ void distribution_see(struct distribution_state *s, double value) {
     s->change = first ? 0 : fabs(value - s->last);
     s->last = value;
     s->values++;
-    s->size += fmax(0.003, 1 / s->values) * (fabs(value) - s->size);
+    double size = s->values > BEFORE_CAP ? fmin(fabs(value), WILD * s->size) : fabs(value);
+    s->size += fmax(0.003, 1 / s->values) * (size - s->size);
     see_repeats(s, value);
     if (s->change > 0 && value != 0)
         see_lattice(s, value);
