@@ -77,9 +77,8 @@ struct wire_header {
 
 /* The answer of a ROUTER socket to each example, once it is durable: [key][acknowledgement], and
    with WIRE_RESULT [prediction float32][loss float32, or empty: nothing was scored], and with
-   WIRE_QUANTILES, if the daemon has any, float64: levels, and (numbers, levels) quantiles of the
-   prediction. Little-endian: u8 version, u8 status, u16 reason, u32 epoch, u64 sequence, u64
-   position. */
+   WIRE_QUANTILES [(1 + numbers, levels) float64: levels, then quantiles of the prediction].
+   Little-endian: u8 version, u8 status, u16 reason, u32 epoch, u64 sequence, u64 position. */
 enum { WIRE_ACKNOWLEDGEMENT_SIZE = 24 };
 
 enum wire_status {

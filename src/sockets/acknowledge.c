@@ -128,16 +128,15 @@ int acknowledge_add(struct acknowledge *a, const struct acknowledge_entry *entry
 
 static void keep_result(struct acknowledge *a, struct waiting *w, const struct learned *learned) {
     size_t outputs = a->model->outputs;
-    size_t row = outputs * w->levels;
-    double *quantiles = quantiles_of(w) + w->levels;
+    size_t row = outputs * w->levels * sizeof(double);
     float *to = prediction(w);
     for (size_t t = 0; t < learned->output_steps && learned_has_outputs(learned); t++) {
         prediction_of(a->model, learned, t, a->numbers);
         for (size_t k = 0; k < outputs; k++)
             to[t * outputs + k] = (float)a->numbers[k];
         if (row)
-            memcpy(quantiles + t * row, truth_step_notes(learned->truth, learned->first_bounds + t),
-                   row * sizeof *quantiles);
+            memcpy(quantiles_of(w) + (1 + t * outputs) * w->levels,
+                   truth_step_notes(learned->truth, learned->first_bounds + t), row);
     }
     if (!learned_has_outputs(learned) || learned->output_steps == 0) /* labels have none */
         w->numbers = 0;
