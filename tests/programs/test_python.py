@@ -544,25 +544,34 @@ def test_quantiles_of_predictions(directory):
             with forecast_of(place, ahead) as one, client(one, stream="s") as c:
                 if watched:
                     with runnel.Watcher(one.endpoint("statistics"), ["prediction"], timeout=LIMIT).ready() as watcher:
-                        said = [c.predict(step, learn=True) for step in steps]
+                        predicted = [c.predict(step, learn=True) for step in steps]
                         published = [watcher.next() for _ in steps]
                 else:
-                    said = [c.predict(step, learn=True) for step in steps]
+                    predicted = [c.predict(step, learn=True) for step in steps]
                 async def last(one=one):
                     async with runnel.AsyncClient(one.endpoint("examples"), timeout=LIMIT, stream="s") as other:
                         return await other.predict(x[54])
-                said.append(asyncio.run(last()))
-            found.append([one.distribution.quantiles for one in said])
-            for one in said:
+                predicted.append(asyncio.run(last()))
+            found.append([one.distribution.quantiles for one in predicted])
+            for one in predicted:
                 assert one.distribution.quantiles.shape == one.values.shape + one.distribution.levels.shape
                 assert one.quantile(0.5).shape == one.values.shape == (() if one.values.ndim == 1 else (3,)) + (numbers,)
-        for one, message in zip(said, published):
+        for one, message in zip(predicted, published):
             np.testing.assert_array_equal(one.distribution.levels, message["levels"])
             np.testing.assert_allclose(one.distribution.quantiles.ravel(), message.distribution.quantiles.ravel(), rtol=1e-6)
         for quantiles, again in zip(*found):
             np.testing.assert_array_equal(quantiles, again)
-        late = said[-1]
+        late = predicted[-1]
         assert (late.cdf(late.quantile(0.9)) == 0.9).all() and (late.quantile(0.05) < late.quantile(0.95)).all()
+
+
+def test_quantiles_of_named_columns(directory):
+    """Also with JSON."""
+    named = CONFIG.format(d=directory, input="{columns: [{name: a, kind: real}, {name: b, kind: real}]}",
+                          output="{loss: squared, target: next}", socket="router")
+    with running.Daemon(directory, "preset: forecast\n" + named) as one, client(one) as c:
+        predicted = [c.predict({"a": n % 5, "b": 7}, learn=True) for n in range(40)][-1]
+    assert predicted.quantile(0.5).shape == predicted.cdf([2, 7]).shape == (2,) and 0 <= predicted.quantile(0.25)[0] <= 4
 
 
 def test_predictions_without_quantiles(directory):
@@ -571,10 +580,10 @@ def test_predictions_without_quantiles(directory):
         place = directory / str(number)
         place.mkdir()
         with forecast_of(place, "1", more) as one, client(one, stream="s") as c:
-            said = c.predict([1, 2])
+            predicted = c.predict([1, 2])
             if frames == 4:
-                assert said.distribution is None
-                raises(ValueError, lambda: said.quantile(0.5), "distribution.enabled", "distribution.levels")
+                assert predicted.distribution is None
+                raises(ValueError, lambda: predicted.quantile(0.5), "distribution.enabled", "distribution.levels")
             with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
                 dealer.linger = 0
                 dealer.connect(one.endpoint("examples"))

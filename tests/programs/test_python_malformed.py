@@ -208,16 +208,16 @@ def test_quantiles(directory):
 
         with Stranger(directory, zmq.ROUTER, answer) as stranger, client(stranger) as c:
             if sent is None:
-                said = c.predict([1, 2])
-                for call in lambda: said.quantile(0.5), lambda: said.cdf(1):
+                predicted = c.predict([1, 2])
+                for call in lambda: predicted.quantile(0.5), lambda: predicted.cdf(1):
                     try:
                         call()
                         raise AssertionError("accepted")
                     except ValueError as error:
                         assert "distribution.enabled" in str(error) and "distribution.levels" in str(error), error
             elif sent == good:
-                said = c.predict([1, 2])
-                assert said.quantile(0.5).tolist() == [1.5, 3.5] and said.cdf(3.5).tolist() == [0.9, 0.5]
+                predicted = c.predict([1, 2])
+                assert predicted.quantile(0.5).tolist() == [1.5, 3.5] and predicted.cdf(3.5).tolist() == [0.9, 0.5]
             else:
                 malformed(lambda c=c: c.predict([1, 2]), "quantiles")
             assert flags == [wire.RESULT | wire.DO_NOT_LEARN | (wire.QUANTILES if levels else 0)] and c.counts.acknowledged == 1
