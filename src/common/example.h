@@ -35,6 +35,7 @@ struct example {
     bool numbered; /* the example has a header: epoch and sequence are set */
     uint32_t epoch;
     uint64_t sequence;
+    bool quantiles;    /* with `result`: quantiles, too */
     bool sparse;       /* the numbers only increase: a gap does not mean a missing example */
     uint64_t producer; /* 0 = unknown */
     /* Partition of a broker (journal_partition), whose position is epoch and sequence; 0 = from

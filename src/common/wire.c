@@ -33,9 +33,6 @@ const char *wire_header_unpack(struct wire_header *header, const void *bytes, si
     header->producer = 0;
     if (size == WIRE_HEADER_SIZE_MAX)
         memcpy(&header->producer, b + 24, 8);
-    if (b[1] & ~(WIRE_END | WIRE_DO_NOT_LEARN | WIRE_RESULT | WIRE_LABEL | WIRE_SPARSE |
-                 WIRE_WORDS | WIRE_NOTE))
-        return "the header has unknown flags";
     if (b[2] || b[3])
         return "the header's reserved field is not zero";
     return NULL;

@@ -49,6 +49,7 @@ enum wire_flag {
     WIRE_SPARSE = 16,      /* the numbers only increase: a gap does not mean a missing example */
     WIRE_WORDS = 32,       /* the last frame, or the last before a note, contains words */
     WIRE_NOTE = 64,        /* the last frame is a note */
+    WIRE_QUANTILES = 128,  /* router: with WIRE_RESULT, return quantiles, too */
 };
 
 /* The numbers of a label's example, which has the same key and producer. The bytes: u32 epoch,
@@ -75,7 +76,8 @@ struct wire_header {
 };
 
 /* The answer of a ROUTER socket to each example, once it is durable: [key][acknowledgement], and
-   with WIRE_RESULT [prediction float32][loss float32, or empty: nothing was scored].
+   with WIRE_RESULT [prediction float32][loss float32, or empty: nothing was scored], and with
+   WIRE_QUANTILES [(1 + numbers, levels) float64: levels, then quantiles of the prediction].
    Little-endian: u8 version, u8 status, u16 reason, u32 epoch, u64 sequence, u64 position. */
 enum { WIRE_ACKNOWLEDGEMENT_SIZE = 24 };
 
@@ -116,8 +118,7 @@ size_t wire_header_pack(const struct wire_header *header,
                         unsigned char bytes[WIRE_HEADER_SIZE_MAX]);
 
 /* Returns NULL and fills `header`, or returns a static phrase about the error: size, version,
-   unknown flags, or a reserved field that is not zero. `header` is also filled for the last two
-   errors. */
+   or a reserved field that is not zero, for which `header` is also filled. */
 const char *wire_header_unpack(struct wire_header *header, const void *bytes, size_t size);
 
 /* Parse a producer: 1 to 16 hexadecimal digits. -1: invalid. */

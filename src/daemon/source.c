@@ -9,26 +9,32 @@
 #include "common/module.h"
 #include "learner/learner_export.h"
 #include "parts.h"
+#include "parts/distributions.h"
 #include "parts/words.h"
 
 /* ---- ZeroMQ ---- */
 
-/* Returns {"classes": {"words": [..], "forgets": ..}}, with the words in the order of ids. NULL:
-   classes are numbers, or out of memory. */
-static char *describe_classes(const void *context) {
+/* Returns {"classes": {"words": [..], "forgets": ..}}, with the words in the order of ids, or
+   {"levels": [..]} of quantiles. NULL: neither, or out of memory. */
+static char *describe_more(const void *context) {
     const struct learner *learner = ((const struct daemon *)context)->learner;
-    size_t n = learner ? words_lexicon_of_classes(learner_host(learner)) : SIZE_MAX;
-    if (n == SIZE_MAX)
-        return NULL;
-    json_t *all = json_pack("{s:{s:o,s:b}}", "classes", "words", learner_words_list(learner, n),
-                            "forgets", (int)words_lexicon(learner_host(learner), n).forgets);
+    size_t n = learner ? words_lexicon_of_classes(learner_host(learner)) : SIZE_MAX, count = 0;
+    const double *levels = learner ? distributions_levels(learner_host(learner), &count) : NULL;
+    json_t *all = NULL;
+    if (n != SIZE_MAX)
+        all = json_pack("{s:{s:o,s:b}}", "classes", "words", learner_words_list(learner, n),
+                        "forgets", (int)words_lexicon(learner_host(learner), n).forgets);
+    else if (count)
+        all = json_pack("{s:[]}", "levels");
+    for (size_t k = 0; k < count; k++)
+        json_array_append_new(json_object_get(all, "levels"), json_real(levels[k]));
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
 }
 
 static int open_socket(struct daemon *daemon, struct error *error) {
-    ingest_answer_more(daemon->ingest, describe_classes, daemon);
+    ingest_answer_more(daemon->ingest, describe_more, daemon);
     return daemon->config->examples_socket == EXAMPLES_ROUTER
                ? acknowledge_open(&daemon->acknowledge, ingest_socket(daemon->ingest),
                                   &daemon->model, error)
@@ -75,6 +81,8 @@ static int answer(struct daemon *daemon, const struct example *example,
     entry.peer = ingest_peer(daemon->ingest, &entry.peer_size);
     if (example->result && reply->status == WIRE_ACCEPTED) {
         entry.example = learner_taken(daemon->learner) + 1;
+        if (example->quantiles)
+            entry.levels = distributions_levels(learner_host(daemon->learner), &entry.level_count);
         learner_want_outputs(daemon->learner, true);
     }
     return acknowledge_add(daemon->acknowledge, &entry, error);

@@ -8,13 +8,15 @@
 #include "common/error.h"
 #include "learner/learner.h"
 #include "parts/prediction.h"
+#include "parts/truth.h"
 
 enum { BYTES_MIN = 1 << 16 };
 
-/* An entry of the queue. The peer, the key and, if requested, the prediction follow it. */
+/* An entry of the queue. The peer, the key and, if requested, the levels,
+   quantiles and prediction follow it. */
 struct waiting {
     size_t size; /* size of the entry and its data */
-    size_t peer_size, key_size, numbers;
+    size_t peer_size, key_size, numbers, levels;
     uint64_t position; /* the entry may be sent once the journal is durable up to here */
     uint64_t example;  /* number of the example, see struct acknowledge_entry */
     bool ready;        /* no result is requested, or it is known */
@@ -81,11 +83,25 @@ static int make_room(struct acknowledge *a, size_t size, struct error *error) {
     return 0;
 }
 
+/* The levels, then the quantiles. */
+static double *quantiles_of(struct waiting *w) {
+    return (double *)(void *)((char *)(w + 1) + aligned(w->peer_size + w->key_size));
+}
+
+static size_t quantiles_count(const struct waiting *w) {
+    return (1 + w->numbers) * w->levels;
+}
+
+static float *prediction(struct waiting *w) {
+    return (float *)(void *)(quantiles_of(w) + quantiles_count(w));
+}
+
 int acknowledge_add(struct acknowledge *a, const struct acknowledge_entry *entry,
                     struct error *error) {
     size_t numbers = entry->example ? entry->steps * a->model->outputs : 0;
     size_t texts = aligned(entry->peer_size + entry->key_size);
-    size_t size = aligned(sizeof(struct waiting) + texts + numbers * sizeof(float));
+    size_t quantiles = (1 + numbers) * entry->level_count * sizeof(double);
+    size_t size = aligned(sizeof(struct waiting) + texts + quantiles + numbers * sizeof(float));
     if (make_room(a, size, error))
         return -1;
     struct waiting *w = at(a, a->end);
@@ -93,6 +109,7 @@ int acknowledge_add(struct acknowledge *a, const struct acknowledge_entry *entry
                           .peer_size = entry->peer_size,
                           .key_size = entry->key_size,
                           .numbers = numbers,
+                          .levels = entry->level_count,
                           .example = entry->example,
                           .ready = !entry->example};
     uint64_t position = entry->acknowledgement.position;
@@ -102,22 +119,24 @@ int acknowledge_add(struct acknowledge *a, const struct acknowledge_entry *entry
     char *text = (char *)(w + 1);
     memcpy(text, entry->peer, entry->peer_size);
     memcpy(text + entry->peer_size, entry->key, entry->key_size);
+    if (w->levels)
+        memcpy(quantiles_of(w), entry->levels, w->levels * sizeof(double));
     a->results += !w->ready;
     a->end += size;
     return 0;
 }
 
-static float *prediction(struct waiting *w) {
-    return (float *)(void *)((char *)(w + 1) + aligned(w->peer_size + w->key_size));
-}
-
 static void keep_result(struct acknowledge *a, struct waiting *w, const struct learned *learned) {
     size_t outputs = a->model->outputs;
+    size_t row = outputs * w->levels * sizeof(double);
     float *to = prediction(w);
     for (size_t t = 0; t < learned->output_steps && learned_has_outputs(learned); t++) {
         prediction_of(a->model, learned, t, a->numbers);
         for (size_t k = 0; k < outputs; k++)
             to[t * outputs + k] = (float)a->numbers[k];
+        if (row)
+            memcpy(quantiles_of(w) + (1 + t * outputs) * w->levels,
+                   truth_step_notes(learned->truth, learned->first_bounds + t), row);
     }
     if (!learned_has_outputs(learned) || learned->output_steps == 0) /* labels have none */
         w->numbers = 0;
@@ -153,8 +172,9 @@ static void send_entry(const struct acknowledge *a, struct waiting *w) {
         !send_frame(a, text + w->peer_size, w->key_size, true) ||
         !send_frame(a, w->bytes, sizeof w->bytes, result) || !result)
         return;
-    if (send_frame(a, prediction(w), w->numbers * sizeof(float), true))
-        send_frame(a, &w->loss, w->scored ? sizeof w->loss : 0, false);
+    if (send_frame(a, prediction(w), w->numbers * sizeof(float), true) &&
+        send_frame(a, &w->loss, w->scored ? sizeof w->loss : 0, w->levels) && w->levels)
+        send_frame(a, quantiles_of(w), quantiles_count(w) * sizeof(double), false);
 }
 
 void acknowledge_send(struct acknowledge *a, uint64_t durable) {

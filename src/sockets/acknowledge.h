@@ -23,6 +23,8 @@ struct acknowledge_entry {
     struct wire_acknowledgement acknowledgement;
     uint64_t example; /* number that it will be learned as, if its result is requested; else 0 */
     size_t steps;     /* steps of the example */
+    const double *levels; /* (level_count,) of the requested quantiles */
+    size_t level_count;
 };
 
 /* The socket must outlive it. */

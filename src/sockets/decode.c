@@ -324,6 +324,7 @@ static enum reject_reason take_header(struct example *example, const struct fram
     example->end = header.flags & WIRE_END;
     example->learn = !(header.flags & WIRE_DO_NOT_LEARN);
     example->result = header.flags & WIRE_RESULT;
+    example->quantiles = header.flags & WIRE_QUANTILES;
     example->sparse = header.flags & WIRE_SPARSE;
     example->numbered = true;
     example->epoch = header.epoch;

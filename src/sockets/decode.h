@@ -6,7 +6,8 @@
    learned as two steps of float32. The rejection of a frame with twice or half the expected
    bytes suggests the type. A message of one frame is JSON:
      {"stream": "a", "x": X, "y": Y, "end": false, "learn": true,
-      "epoch": 0, "sequence": 0, "sparse": false, "time": 0, "result": false, "note": ""}
+      "epoch": 0, "sequence": 0, "sparse": false, "time": 0, "result": false,
+      "quantiles": false, "note": ""}
    or, for a label, {"stream": "a", "label_of": 17, "y": Y, "label_epoch": 0} and the others except
    x.
 

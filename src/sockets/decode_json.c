@@ -542,6 +542,8 @@ static enum reject_reason put_member(struct json_example *example, struct wire_h
         return put_flag(header, name, value, WIRE_SPARSE, true, why);
     if (!strcmp(name, "result"))
         return put_flag(header, name, value, WIRE_RESULT, true, why);
+    if (!strcmp(name, "quantiles"))
+        return put_flag(header, name, value, WIRE_QUANTILES, true, why);
     if (!strcmp(name, "time"))
         return get_time(value, &header->time, why);
     if (!strcmp(name, "producer"))

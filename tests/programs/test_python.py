@@ -526,6 +526,79 @@ def test_distributions(directory):
         assert min(one.crps) > 0 and len(one.z) == len(one.log_score) == 2, one
 
 
+def forecast_of(directory, ahead, more=""):
+    output = NEXT.replace("}", f", ahead: {ahead}}}")
+    return running.Daemon(directory, "preset: forecast\n" + CONFIG.format(d=directory, input=REAL, output=output, socket="router") + more)
+
+
+def test_quantiles_of_predictions(directory):
+    """They are those that the daemon publishes for the example, also if nobody subscribes; binary, with
+    several steps, and with several horizons."""
+    x = np.random.default_rng(2).normal(5, 2, (60, 2)).astype("<f4")
+    steps = [*x[:50], x[50:53], x[53]]
+    for ahead, numbers in ("1", 2), ("[1, 3]", 4):
+        found = []
+        for watched in True, False:
+            place = directory / f"{ahead}{watched}"
+            place.mkdir()
+            with forecast_of(place, ahead) as one, client(one, stream="s") as c:
+                if watched:
+                    with runnel.Watcher(one.endpoint("statistics"), ["prediction"], timeout=LIMIT).ready() as watcher:
+                        predicted = [c.predict(step, learn=True) for step in steps]
+                        published = [watcher.next() for _ in steps]
+                else:
+                    predicted = [c.predict(step, learn=True) for step in steps]
+                async def last(one=one):
+                    async with runnel.AsyncClient(one.endpoint("examples"), timeout=LIMIT, stream="s") as other:
+                        return await other.predict(x[54])
+                predicted.append(asyncio.run(last()))
+            found.append([one.distribution.quantiles for one in predicted])
+            for one in predicted:
+                assert one.distribution.quantiles.shape == one.values.shape + one.distribution.levels.shape
+                assert one.quantile(0.5).shape == one.values.shape == (() if one.values.ndim == 1 else (3,)) + (numbers,)
+        for one, message in zip(predicted, published):
+            np.testing.assert_array_equal(one.distribution.levels, message["levels"])
+            np.testing.assert_allclose(one.distribution.quantiles.ravel(), message.distribution.quantiles.ravel(), rtol=1e-6)
+        for quantiles, again in zip(*found):
+            np.testing.assert_array_equal(quantiles, again)
+        late = predicted[-1]
+        assert (late.cdf(late.quantile(0.9)) == 0.9).all() and (late.quantile(0.05) < late.quantile(0.95)).all()
+
+
+def test_quantiles_of_named_columns(directory):
+    """Also with JSON."""
+    named = CONFIG.format(d=directory, input="{columns: [{name: a, kind: real}, {name: b, kind: real}]}",
+                          output="{loss: squared, target: next}", socket="router")
+    with running.Daemon(directory, "preset: forecast\n" + named) as one, client(one) as c:
+        predicted = [c.predict({"a": n % 5, "b": 7}, learn=True) for n in range(40)][-1]
+    assert predicted.quantile(0.5).shape == predicted.cdf([2, 7]).shape == (2,) and 0 <= predicted.quantile(0.25)[0] <= 4
+
+
+def test_predictions_without_quantiles(directory):
+    """Daemons without distributions answer as before, also if they are asked; with levels in JSON, too."""
+    for number, (more, frames) in enumerate((("", 5), ("distribution: {levels: []}\n", 4), ("distribution: {enabled: false}\n", 4))):
+        place = directory / str(number)
+        place.mkdir()
+        with forecast_of(place, "1", more) as one, client(one, stream="s") as c:
+            predicted = c.predict([1, 2])
+            if frames == 4:
+                assert predicted.distribution is None
+                raises(ValueError, lambda: predicted.quantile(0.5), "distribution.enabled", "distribution.levels")
+            with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+                dealer.linger = 0
+                dealer.connect(one.endpoint("examples"))
+                x = np.array([1, 2], "<f4").tobytes()
+                asked = [[b"a", x, b"", wire.HEADER.pack(2, flags, 0, 0, n, 0, 7)] for n, flags in ((1, 132), (2, 4), (3, 128))]
+                asked += [[json.dumps({"stream": "a", "x": [1, 2], "sequence": n, "producer": "7", **more}).encode()]
+                          for n, more in ((4, {"result": True, "quantiles": True}), (5, {"quantiles": True}))]
+                for message, expected in zip(asked, (frames, 4, 2, frames, 2)):
+                    dealer.send_multipart(message)
+                    assert dealer.poll(1000 * LIMIT), message
+                    answer = dealer.recv_multipart()
+                    assert len(answer) == expected and answer[1][:4] == wire.PLAIN, answer
+                    assert expected != 5 or len(answer[4]) == 8 * 7 * (1 + 2)
+
+
 def test_watcher_sees_gaps(directory):
     """Gaps in the numbers are lost messages; another run starts again."""
     context, endpoint = zmq.Context(), f"ipc://{directory}/statistics"

@@ -4,6 +4,7 @@ nothing is accepted silently, and no control character reaches a terminal."""
 import asyncio
 import contextlib
 import json
+import math
 import os
 import pathlib
 import struct
@@ -117,7 +118,8 @@ WRONG_SCHEMAS = [{**GOOD, **wrong} for wrong in (
     {"dtype": ["float32"]}, {"target_dtype": "text"}, {"target": "never"}, {"target": None}, {"names": ["a"]},
     {"names": [1, 2]}, {"names": "ab"}, {"names": ["a", "b"], "kinds": ["real"]}, {"target_names": {"a": 1}},
     {"targets": 2, "target": "given", "target_names": ["a"]}, {"classes": ["a"]},
-    {"classes": {"words": [1], "forgets": False}}, {"classes": {"words": ["a"]}}, {"classes": {"words": ["a"], "forgets": 0}})] + [
+    {"classes": {"words": [1], "forgets": False}}, {"classes": {"words": ["a"]}}, {"classes": {"words": ["a"], "forgets": 0}},
+    {"levels": 0.5})] + [
     {"dtype": "float32"}, {name: value for name, value in GOOD.items() if name != "dtype"}]
 
 
@@ -179,7 +181,7 @@ def test_a_rejection_that_comes_again(directory):
 
 def test_predictions(directory):
     """Damaged predictions: the example is safe, and no number is invented."""
-    for sizes in (7, 0), (8,), (0, 0), (8, 8), (8, 4, 0), (12, 0):
+    for sizes in (7, 0), (8,), (0, 0), (8, 8), (8, 4, 0, 0), (12, 0):
         rest = [bytes(size) for size in sizes]
 
         def answer(key, numbers, rest=rest):
@@ -188,6 +190,37 @@ def test_predictions(directory):
         with Stranger(directory, zmq.ROUTER, examples(answer)) as stranger, client(stranger) as c:
             malformed(lambda c=c: c.predict([[1, 2], [3, 4]]), "prediction")
             assert c.counts.acknowledged == 1 and c.counts.sent == 1
+
+
+def test_quantiles(directory):
+    """They are checked like predictions. A daemon without levels in its schema, such as an old one,
+    is not asked for them."""
+    good = (0.1, 0.9, 1, 2, 3, 4)  # levels, quantiles of two numbers
+    for levels, sent in [([], None), ([0.1, 0.9], good)] + [([0.1, 0.9], wrong) for wrong in (
+            (), (0.5, 1), (0.1, 0.9, 1, 2), (0.9, 0.1, 1, 2, 3, 4), (0.5, 0.5, 1, 2, 3, 4), (math.nan, 0.9, 1, 2, 3, 4), b"5 bytes")]:
+        frame = sent if isinstance(sent, bytes) else struct.pack(f"<{len(sent or ())}d", *(sent or ()))
+        flags = []
+
+        def answer(identity, *frames, flags=flags, rest=[bytes(8), b""] + ([] if sent is None else [frame]), levels=levels):
+            flags += [frames[3][1]] if len(frames) > 1 else []
+            return examples(lambda key, numbers: [[key, acknowledgement(numbers), *rest]],
+                            {**GOOD, "levels": levels} if levels else GOOD)(identity, *frames)
+
+        with Stranger(directory, zmq.ROUTER, answer) as stranger, client(stranger) as c:
+            if sent is None:
+                predicted = c.predict([1, 2])
+                for call in lambda: predicted.quantile(0.5), lambda: predicted.cdf(1):
+                    try:
+                        call()
+                        raise AssertionError("accepted")
+                    except ValueError as error:
+                        assert "distribution.enabled" in str(error) and "distribution.levels" in str(error), error
+            elif sent == good:
+                predicted = c.predict([1, 2])
+                assert predicted.quantile(0.5).tolist() == [1.5, 3.5] and predicted.cdf(3.5).tolist() == [0.9, 0.5]
+            else:
+                malformed(lambda c=c: c.predict([1, 2]), "quantiles")
+            assert flags == [wire.RESULT | wire.DO_NOT_LEARN | (wire.QUANTILES if levels else 0)] and c.counts.acknowledged == 1
 
 
 def test_texts_of_a_stranger(directory):

@@ -66,8 +66,10 @@ static void damaged_header_is_named(void **state) {
         unsigned char value;
         const char *word;
     } damages[] = {
-        {0, 0, "version"}, {0, 2, "version"},  {1, 128, "flags"},
-        {1, 255, "flags"}, {2, 1, "reserved"}, {3, 128, "reserved"},
+        {0, 0, "version"},
+        {0, 2, "version"},
+        {2, 1, "reserved"},
+        {3, 128, "reserved"},
     };
     struct wire_header read;
     for (size_t n = 0; n < sizeof damages / sizeof *damages; n++) {

@@ -1,7 +1,8 @@
 """The distribution of forecasts: `Distribution`."""
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+import math
+from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,3 +68,13 @@ def distribution_of(levels: Any, quantiles: Any, what: str) -> Optional[Distribu
     except (TypeError, ValueError, IndexError):
         pass
     raise Malformed(f"{what}: invalid quantiles")
+
+
+def distribution_of_answer(frame: bytes, shape: Tuple[int, ...], what: str) -> Optional[Distribution]:
+    """Return the distribution of a prediction of this shape; the frame has the levels, then the
+    quantiles of each number. Raises Malformed."""
+    try:
+        rows = np.frombuffer(frame, "<f8").reshape(1 + math.prod(shape), -1)
+    except ValueError:
+        raise Malformed(f"{what}: invalid quantiles: a frame of {len(frame)} bytes") from None
+    return distribution_of(rows[0], rows[1:].reshape(*shape, rows.shape[1]), what)

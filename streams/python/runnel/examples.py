@@ -46,6 +46,7 @@ class Examples:
         """Return number, ident, frames and steps."""
         key = wire.key_bytes(stream)
         when = shapes.seconds(time)
+        flags |= wire.QUANTILES if flags & wire.RESULT and self.shapes.quantiles else 0
         x, y = shapes.unframed(x, self.shapes.by_name), shapes.unframed(y, self.shapes.y_by_name)
         if self.shapes.mixed or shapes.is_named(x) or shapes.is_named(y):
             members: Dict[str, object] = {"stream": stream, "x": shapes.plain(x)}
@@ -104,7 +105,8 @@ class Examples:
     def _json(self, key: bytes, stream: str, members: "dict[str, object]", when: float,
               flags: int) -> "Tuple[Number, bytes, Frames]":
         epoch, producer = self.numbers.epoch, self.numbers.producer
-        named = {"end": (wire.END, True), "learn": (wire.DO_NOT_LEARN, False), "result": (wire.RESULT, True)}
+        named = {"end": (wire.END, True), "learn": (wire.DO_NOT_LEARN, False), "result": (wire.RESULT, True),
+                 "quantiles": (wire.QUANTILES, True)}
         members.update({name: value for name, (flag, value) in named.items() if flags & flag})
         if when:
             members["time"] = when

@@ -7,9 +7,10 @@ import time as clock
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from . import shapes, wire
+from .distribution import Distribution, Floats, distribution_of_answer
 from .errors import Malformed, Refused, RunnelError
 from .examples import Examples, Numbers, Posts
 from .reading import json_object
@@ -40,6 +41,7 @@ class Prediction(NamedTuple):
              for horizons and deviations. None: no names
     classes  the target is a class, and the values are probabilities: see `label` and
              `probabilities`
+    distribution  its quantiles have one more axis than `values`; None: the daemon has none
     """
 
     values: NDArray[np.float32]
@@ -47,6 +49,22 @@ class Prediction(NamedTuple):
     number: Number
     names: Optional[List[Optional[str]]] = None
     classes: bool = False
+    distribution: Optional[Distribution] = None
+
+    def quantile(self, q: float) -> Floats:
+        """Return Distribution.quantile: a number for each of `values`."""
+        return self._known().quantile(q)
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Return Distribution.cdf: a probability for each of `values`."""
+        return self._known().cdf(x)
+
+    def _known(self) -> Distribution:
+        if self.distribution is None:
+            raise ValueError("the prediction has no distribution: set distribution.enabled: true and "
+                             "distribution.levels in the configuration of the daemon, or upgrade it; "
+                             "Client(check=False) does not ask for distributions")
+        return self.distribution
 
     @property
     def probabilities(self) -> Optional[Dict[Class, float]]:
@@ -155,8 +173,9 @@ class Feeder:
                               "one only once")
         if len(values) == 0 or len(values) % steps:
             raise Malformed(f"{what}: invalid prediction: {len(values)} numbers for {steps} steps")
-        return Prediction(values.reshape(steps, -1) if steps > 1 else values, answer.loss, number,
-                          classes=self._shapes.classes)
+        values = values.reshape(steps, -1) if steps > 1 else values
+        return Prediction(values, answer.loss, number, classes=self._shapes.classes, distribution=None
+                          if answer.quantiles is None else distribution_of_answer(answer.quantiles, values.shape, what))
 
     # ---- Many examples ----
 

@@ -45,6 +45,7 @@ class Answer(NamedTuple):
     loss: Optional[float]  # if requested and scored
     # Refused, or Malformed: the example is safe, but its prediction is damaged
     refused: Optional[RunnelError]
+    quantiles: Optional[bytes] = None  # the frame, see distribution_of_answer
 
 
 class Counts:
@@ -224,15 +225,16 @@ class Session:
                 self.refused.append(refused)
             return
         prediction: Optional[NDArray[np.float32]] = None
-        loss: Optional[float] = None
+        loss, quantiles = None, None
         if a.status == wire.ACCEPTED and rest:
-            if len(rest) != 2 or len(rest[0]) % FLOAT or len(rest[1]) not in (0, FLOAT):
+            if len(rest) not in (2, 3) or len(rest[0]) % FLOAT or len(rest[1]) not in (0, FLOAT):
                 problem = Malformed(f"{self.peer.endpoint}: invalid prediction of example {a.sequence}: frames of "
                                     f"{', '.join(str(len(frame)) for frame in rest)} bytes")
             else:
                 prediction = np.frombuffer(rest[0], "<f4")
                 loss = float(np.frombuffer(rest[1], "<f4")[0]) if rest[1] else None
-        report(Answer(a.position, a.status == wire.DUPLICATE, prediction, loss, problem))
+                quantiles = rest[2] if len(rest) > 2 else None
+        report(Answer(a.position, a.status == wire.DUPLICATE, prediction, loss, problem, quantiles))
 
     # ---- Sending ----
 

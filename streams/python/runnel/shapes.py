@@ -125,7 +125,7 @@ def _whole(array: Array, name: str, what: str) -> Array:
 def _checked(schema: object, what: str) -> Dict[str, Any]:
     """Return the used members of a schema, with defaults for missing ones."""
     found: Dict[str, Any] = {"target_dtype": None, "target": "", "names": [], "kinds": [], "target_names": [],
-                             "classes": {}}
+                             "classes": {}, "levels": []}
     found.update(schema if isinstance(schema, dict) else {})
     classes, columns, targets = found["classes"], found.get("columns"), found.get("targets")
     wrong = [name for name, good in {
@@ -136,6 +136,7 @@ def _checked(schema: object, what: str) -> Dict[str, Any]:
         "target": found["target"] in ("", "given", "next", "later"),
         **{name: texts(found[name]) and (not count or len(found[name]) in (0, count)) for name, count in
            (("names", columns), ("kinds", columns), ("target_names", targets))},
+        "levels": isinstance(found["levels"], list),
         "classes": classes == {} or isinstance(classes, dict) and texts(classes.get("words"))
                    and isinstance(classes.get("forgets"), bool)}.items() if not good]
     if wrong:
@@ -155,6 +156,7 @@ class Shapes:
     target_names     names of targets, also if the target is the next x; []: no names
     classes          the target is a class
     words            words of classes by id, at the time of the answer
+    quantiles        answers can have quantiles
     forgets          an id may be given to another word
     asked            the daemon has answered
     """
@@ -169,7 +171,7 @@ class Shapes:
         self._pack: Optional[Callable[..., bytes]] = None
         self.target_names: List[str] = []
         self.words: Optional[List[str]] = None
-        self.classes = self.forgets = self.asked = False
+        self.classes = self.forgets = self.quantiles = self.asked = False
 
     def take(self, schema: object, what: str) -> None:
         """Read the daemon's schema: its answer, or `schema` of its status. An older daemon sends
@@ -185,7 +187,7 @@ class Shapes:
         self.mixed = schema["dtype"] == "mixed"
         self.x_type = WHOLE if schema["dtype"] == "uint32" else FLOAT
         self.columns, self.targets, self.target = schema["columns"], schema["targets"], schema["target"]
-        self.target_names = schema["target_names"]
+        self.target_names, self.quantiles = schema["target_names"], bool(schema["levels"])
         self.by_name, self.y_by_name = bool(schema["names"]), bool(self.target_names) and self.targets != 0
         self._pack = struct.Struct(f"<{self.columns}f").pack if self.x_type == FLOAT else None
         self.y_type = WHOLE if schema["target_dtype"] == "uint32" else FLOAT

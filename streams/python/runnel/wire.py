@@ -9,7 +9,7 @@ EXAMPLES = "tcp://127.0.0.1:5570"  # default endpoints of a daemon
 STATISTICS = "tcp://127.0.0.1:5571"
 CONTROL = "tcp://127.0.0.1:5572"
 
-END, DO_NOT_LEARN, RESULT, LABEL = 1, 2, 4, 8  # flags of a header
+END, DO_NOT_LEARN, RESULT, LABEL, QUANTILES = 1, 2, 4, 8, 128  # flags of a header
 VERSION = 2  # version of a header with a producer
 KEY_MAX = 255  # bytes
 STEPS_MAX = 4096  # maximum steps of an example
