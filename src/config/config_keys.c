@@ -58,7 +58,7 @@ static struct config_key rows[] = {
      .fallback = "none", .what = "default values for a task", .example = "forecast",
      .more = "`forecast` is a GRU of 64 units with layer normalization, `scale: forecast`, "
              "`missing: hold`, members `change` and `level`, all experts, window 16, stride 4, "
-             "Adam with rate 0.0003, clip 1."},
+             "Adam with rate 0.0003, clip 1, distributions and anomaly scores."},
     {"seed", &value_count, AT(seed), RANGE(0, COUNT_MAX), .fallback = "1", .flags = KEY_DIGEST,
      .what = "seed of the starting weights", .example = "1",
      .more = "On one machine, the same seed and the same examples in the same order give the same "

@@ -12,8 +12,8 @@
 #define STICK 0.12 /* of the atoms: the newest value */
 #define PRIOR 100.0
 #define FORGET 0.002
-#define FAR 30.0 /* times the mean error: more counts as this */
-#define WILD 1e6 /* times the size: one value must not widen all that follow */
+#define FAR 30.0   /* times the mean error: more counts as this */
+#define WILD 1e6   /* times the size: one value must not widen all that follow */
 #define KEEP 0.999 /* of the regression */
 #define RIDGE 30.0
 #define TINY 1e-12
@@ -24,7 +24,7 @@
 #define MASS_MOST 1e3
 #define NEAR 2e-3 /* in log odds */
 
-enum { SLOW = 3, SHAPES = 4, ASIDE = DISTRIBUTION_PARTS - SHAPES, BEFORE_CAP = 31 };
+enum { SLOW = 3, SHAPES = 4, ASIDE = DISTRIBUTION_PARTS - SHAPES, BEFORE_CAP = 31, ALIKE = 12 };
 enum { HALF = 17, SOLVE_MOST = 200, LANES = 4, CRPS_LEVELS = 20 };
 
 static const double rates[DISTRIBUTION_RATES] = {0.3, 0.1, 0.03, 0.01, 0.003};
@@ -412,7 +412,7 @@ static double learn_weights(struct distribution_state *s, const struct mixture *
     for (size_t n = 0; n < (size_t)d->atom_count; n++)
         atom += d->atoms[n].value == y ? d->atoms[n].weight : 0;
     double share = (1 - d->share) * total / ((1 - d->share) * total + atom);
-    double rate = fmax(ahead > 12 ? 0.04 / (double)ahead : 0.04, 1 / (s->truths + 10)) * share;
+    double rate = fmax(ahead > ALIKE ? 0.04 / (double)ahead : 0.04, 1 / (s->truths + 10)) * share;
     for (size_t j = 0; j < DISTRIBUTION_PARTS; j++) {
         double w = s->weight[j];
         s->weight[j] = fmax((1 - rate) * w + rate * w * mass[j] / total, FLOOR);
@@ -517,7 +517,8 @@ void distribution_see(struct distribution_state *s, double value) {
     s->change = first ? 0 : fabs(value - s->last);
     s->last = value;
     s->values++;
-    double size = s->values > BEFORE_CAP ? fmin(fabs(value), WILD * s->size) : fabs(value);
+    double size =
+        s->values > BEFORE_CAP && s->size > 0 ? fmin(fabs(value), WILD * s->size) : fabs(value);
     s->size += fmax(0.003, 1 / s->values) * (size - s->size);
     see_repeats(s, value);
     if (s->change > 0 && value != 0)

@@ -10,8 +10,8 @@
    values, scales and CRPS have the unit of the column.
 
    Both structs consist of doubles only, so that checkpoints keep them as rows. A state of zeros is
-   one that begins. Nothing is allocated. The same calls give the same bits, with every instruction
-   set. */
+   one that begins. Nothing is allocated. On one machine the same calls give the same bits, with
+   every instruction set of the engine. */
 #ifndef RUNNEL_FORECAST_DISTRIBUTION_H
 #define RUNNEL_FORECAST_DISTRIBUTION_H
 

@@ -248,7 +248,8 @@ static void distributions_played(void *self, struct planned *example, size_t num
     if (step.number == 0)
         begin(d, step.slot);
     see(d, &step, d->x + number * d->columns);
-    pace->cadence = example->time > pace->time && pace->time > 0 ? example->time - pace->time : 0;
+    bool timed = example->steps == 1 && example->time > pace->time && pace->time > 0;
+    pace->cadence = timed ? example->time - pace->time : 0;
     pace->time = example->time;
     issue(d, example, &step);
 }
@@ -283,7 +284,7 @@ struct distributions_recent distributions_recent(const struct part_host *host) {
    step may be alike, and so may truths of overlapping forecasts. A shift leaves the band at one end
    more often, and at the other end less often. */
 #define PASSES 2.81
-enum { STEPS_LEAST = 30, MEDIAN = DISTRIBUTIONS_PIT_BINS / 2 };
+enum { STEPS_LEAST = 30, OVERLAP_MOST = 33, MEDIAN = DISTRIBUTIONS_PIT_BINS / 2 };
 
 const char *distributions_calibration(const struct part_host *host) {
     const struct distributions *d = part_of(host);
@@ -291,7 +292,8 @@ const char *distributions_calibration(const struct part_host *host) {
         return NULL;
     const struct distributions_recent *r = &d->recent;
     double numbers = r->weight * (1 + d->keep) / ((1 - d->keep) * (2 - r->weight));
-    double steps = numbers / (double)(states_of(d) * d->ahead[d->horizons - 1]);
+    double steps = numbers / (double)states_of(d) /
+                   fmin((double)d->places / (double)d->horizons, OVERLAP_MOST);
     if (!(steps >= STEPS_LEAST))
         return NULL;
     double below = r->pit[0] / r->weight, beyond = r->pit[DISTRIBUTIONS_PIT_BINS - 1] / r->weight;
@@ -345,7 +347,7 @@ static int write_recent(const struct state_place *p, const void *numbers, struct
     struct distributions *d = p->self;
     const double *number = numbers;
     for (size_t n = 0; n < RECENT; n++)
-        if (!(isfinite(number[n]) && number[n] >= 0))
+        if (!(number[n] >= 0 && number[n] <= fmin(1, number[0] * (1 + 1e-9))))
             return 1;
     memcpy(&d->recent, numbers, sizeof d->recent);
     return (void)error, 0;
@@ -367,10 +369,10 @@ static const char *distributions_valid(void *self, uint32_t slot) {
 }
 
 #define DISTRIBUTION_ROW(name, which)                                                              \
-    STATE_ROW(name, F64, STATE_LATER, which, .size = row_size, .at = row_at)
+    STATE_ROW(name, F64, STATE_LATER | STATE_TRUTH, which, .size = row_size, .at = row_at)
 
 static const struct state_row rows[] = {
-    STATE_ROW("learner.distributions", F64, STATE_ONCE | STATE_LATER, .count = RECENT,
+    STATE_ROW("learner.distributions", F64, STATE_ONCE | STATE_LATER | STATE_TRUTH, .count = RECENT,
               STATE_COPIED(recent)),
     DISTRIBUTION_ROW("streams.distribution", STATES),
     DISTRIBUTION_ROW("streams.issued", ISSUED),

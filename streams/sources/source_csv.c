@@ -1,6 +1,7 @@
 /* Rows of a CSV file: columns for x and y, and optionally for stream, sequence and time. Only the
    next row of a stream shows that its sequence ends. So with --sequence or --end, each stream holds
    one row back. */
+#include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +25,7 @@
 /* Not a column. */
 #define NONE SIZE_MAX
 
-enum { MOMENT_SIZE = 128, AHEAD_MAX = 16, KNOWN_NAME_SIZE = 128 };
+enum { MOMENT_SIZE = 128, AHEAD_MAX = 16, AHEAD_ROWS_MAX = 4096, KNOWN_NAME_SIZE = 128 };
 
 /* Statistics of a column's cells so far. */
 struct cells {
@@ -70,7 +71,7 @@ struct csv {
     } ahead;
     char known_name[KNOWN_NAME_SIZE]; /* of the newest request */
     bool unmatched;                   /* a row without a row of the table was reported */
-    uint64_t unsent;                  /* rows at the end without all known values */
+    uint64_t lacking;                 /* rows without all known values */
 
     struct values values; /* of the newest row */
     struct streams streams;
@@ -306,10 +307,13 @@ static void report(struct csv *csv) {
     if (csv->back > 1)
         feed_print("%s: the time goes back in %llu rows", csv_file(csv),
                    (unsigned long long)csv->back);
-    if (csv->unsent)
+    if (csv->lacking && csv->known_path)
+        feed_print("%s: rows without all --known values in %s, which count as missing: %llu",
+                   csv_file(csv), csv_file(csv->table), (unsigned long long)csv->lacking);
+    else if (csv->lacking)
         feed_print("%s: rows at the end without their --known values are not sent: %llu; append "
-                   "rows with only these values",
-                   csv_file(csv), (unsigned long long)csv->unsent);
+                   "rows with only these values, or use --known-file",
+                   csv_file(csv), (unsigned long long)csv->lacking);
     csv->reported = true;
 }
 
@@ -365,8 +369,9 @@ static int parse_ahead(void *values, const struct option_row *row, const char *v
     ahead->count = 0;
     for (const char *at = value; !end || *end; at = end + 1) {
         size_t last = ahead->count ? ahead->rows[ahead->count - 1] : 0;
-        unsigned long rows = strtoul(at, &end, 10);
-        if (end == at || rows <= last || ahead->count == AHEAD_MAX || (*end && *end != ','))
+        unsigned long rows = isdigit((unsigned char)*at) ? strtoul(at, &end, 10) : 0;
+        if (rows <= last || rows > AHEAD_ROWS_MAX || ahead->count == AHEAD_MAX ||
+            (*end && *end != ','))
             return error_set(
                 error, EX_USAGE,
                 "--%s: expected 1 to %d ascending numbers of rows as in 1,24, got '%s'", row->name,
@@ -624,7 +629,7 @@ static int open_known(struct csv *csv, char **operands, struct error *error) {
                    : 0;
     if (csv->names || csv->symbol_name)
         return error_set(error, EX_USAGE, "--known excludes --names and --symbol");
-    if (!csv->known_path && input_is_pipe(rows_input(csv->rows)))
+    if (!csv->known_path && (input_is_pipe(rows_input(csv->rows)) || !strcmp(path, "-")))
         return error_set(error, EX_USAGE,
                          "--known: cannot read ahead in %s; put the values in a --known-file",
                          csv_file(csv));
@@ -658,12 +663,18 @@ static int add_later(struct csv *csv, struct held_stream *stream, struct error *
     bool used = csv->known_path;
     if (stream->rows == stream->capacity) {
         stream->capacity = 2 * stream->capacity + 1024;
-        stream->later = reallocarray(stream->later, stream->capacity, width * sizeof(double));
-        if (!stream->later)
+        double *later = reallocarray(stream->later, stream->capacity, width * sizeof(double));
+        if (!later)
             return error_no_memory(error);
+        stream->later = later;
     }
     double *row = stream->later + stream->rows * width;
     *row++ = row_key(csv, table, stream->rows++);
+    if (stream->rows > 1 && row[-1] < row[-1 - (ptrdiff_t)width])
+        return error_set(
+            error, EX_DATAERR,
+            "%s:%llu: --known requires rows in the order of their times; sort the file",
+            csv_file(table), (unsigned long long)table->row.line);
     for (size_t i = 0; i < table->x.count; i++)
         *row++ = (double)table->values.numbers[i].real;
     for (size_t i = 0; i < csv->x.count && !used; i++)
@@ -702,14 +713,14 @@ static int fill_known(struct csv *csv, struct held_stream *stream, struct error 
             number->real = found && row < of->rows ? (float)of->later[row * width + i] : NAN;
         }
     if (!found && !csv->unmatched)
-        feed_print("%s:%llu: no such row in %s; its known values count as missing", csv_file(csv),
+        feed_print("%s:%llu: row not found in %s; its known values count as missing", csv_file(csv),
                    (unsigned long long)csv->row.line, csv_file(csv->table));
     csv->unmatched |= !found;
-    if (csv->known_path || stream->place >= of->used)
-        return csv->known_path != NULL;
-    bool complete = stream->place + csv->ahead.rows[csv->ahead.count - 1] < of->rows;
-    csv->unsent += !complete;
-    return complete;
+    if (!csv->known_path && stream->place >= of->used)
+        return 0;
+    bool complete = found && stream->place + csv->ahead.rows[csv->ahead.count - 1] < of->rows;
+    csv->lacking += !complete;
+    return complete || csv->known_path;
 }
 
 static int open_csv(struct source *source, char **operands, struct error *error) {

@@ -221,7 +221,7 @@ def test_feeder_reads_ahead(directory):
     found, complaints = printed(directory, "-", *options[1:], "--columns", "d", "--known-file", "h.csv", "--ahead", "1,3",
                           text=table)
     assert found[:4] == [("a", [1, 1, 5]), ("a", [2, 2, None]), ("b", [11, 1, 5]), ("a", [3, 5, None])], found
-    assert "-:8: no such row in h.csv" in complaints.replace("standard input", "-"), complaints
+    assert "-:8: row not found in h.csv" in complaints.replace("standard input", "-"), complaints
     found, _ = printed(directory, "t.csv", "--columns", "d", "--known", "h", "--known-file", "h.csv")
     assert [x for _, x in found[:4]] == [[1, 1], [2, 2], [11, 5], [3, None]], found
     for arguments, expected in (

@@ -502,8 +502,8 @@ def distributions_of(directory):
 
 
 def distributions_change_nothing_else():
-    """With and without distributions all else is the same. They start from scratch with a
-    checkpoint that has none, and examples that are not learned from do not change them."""
+    """With and without distributions all else is the same, and a restart can switch them: they
+    start from scratch. Examples that are not learned from do not change them."""
     x = two_columns(90)
     rows = [row(n + 1, values.tobytes(), flags=2 * (n % 7 == 0)) for n, values in enumerate(x)]
     on, _ = played(FORECAST, rows, "all")
@@ -534,6 +534,11 @@ def distributions_change_nothing_else():
             feed_rows(daemon, [row(n + 200, values.tobytes(), flags=2) for n, values in enumerate(x[:3])], 93)
             assert daemon.end() == 0
             assert state == distributions_of(directory) and any(state)
+            daemon.path.write_text(configuration(
+                directory, "distribution: {enabled: false}\n" + FORECAST, "true", 1), encoding="utf-8")
+            daemon.start()
+            assert daemon.ask("status")["examples"] == 93
+            assert daemon.end() == 0
 
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemons

@@ -37,6 +37,7 @@ class Comparison:
         self.crps = np.full(self.truth.shape, math.nan)
         self.pit = np.full((*self.truth.shape, 2), math.nan)
         self.newest = np.array([n for n, e in enumerate(examples) if e["stream"] == examples[-1]["stream"]])
+        self.ahead = ahead
         self.before = np.full(len(examples), -1)  # the stream's example `ahead` before, -1: none
         newest = {}
         for n, example in enumerate(examples):

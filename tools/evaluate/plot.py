@@ -78,7 +78,8 @@ def draw_column(panel, x, rows, k, comparison, fan):
         panel.plot(x[missed], truth[missed], "o", color=MISS, markersize=3,
                    label="outside 90%")
     panel.plot(x, truth, color=TRUTH, linewidth=1.1, label="truth")
-    panel.plot(x, forecast, color=FORECAST, linewidth=1.1, label="forecast, one step before")
+    steps = "one step" if comparison.ahead == 1 else f"{comparison.ahead} steps"
+    panel.plot(x, forecast, color=FORECAST, linewidth=1.1, label=f"forecast, {steps} before")
     calm = truth[np.isfinite(truth) & ~comparison.wild[rows, k]]
     if len(calm) and calm.max() > calm.min():
         room = MARGIN * (calm.max() - calm.min())

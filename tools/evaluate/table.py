@@ -258,6 +258,8 @@ class Table:
 
     def source(self):
         """Arguments for runnel-feed; with decimal commas it reads the output of write_points."""
+        if self.decimal_comma and self.known:
+            raise Unusable("--known requires decimal points; convert the file first: tr , .")
         words = ["csv", "-" if self.decimal_comma else str(self.path),
                  "--columns", self.listed(self.numbers)]
         if self.known:

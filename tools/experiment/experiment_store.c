@@ -305,10 +305,11 @@ static int add_scores(struct experiment_store *store, struct error *error) {
         return -1;
     return there ? 0
                  : store_execute(store,
-                                 store->writes ? "ALTER TABLE runs ADD COLUMN crps REAL;"
-                                                 "ALTER TABLE runs ADD COLUMN crps_skill REAL"
-                                               : "CREATE TEMP VIEW runs AS SELECT *, NULL AS crps,"
-                                                 " NULL AS crps_skill FROM main.runs",
+                                 store->writes
+                                     ? "BEGIN IMMEDIATE; ALTER TABLE runs ADD COLUMN crps REAL;"
+                                       "ALTER TABLE runs ADD COLUMN crps_skill REAL; COMMIT"
+                                     : "CREATE TEMP VIEW runs AS SELECT *, NULL AS crps,"
+                                       " NULL AS crps_skill FROM main.runs",
                                  error);
 }
 

@@ -205,7 +205,7 @@ void truth_next(const json_t *body, truth_take *take, void *context) {
 }
 
 char *truth_level(const json_t *levels, size_t n, char name[TRUTH_LEVEL_SIZE]) {
-    snprintf(name, TRUTH_LEVEL_SIZE, "q%g", number_of(json_array_get(levels, n)));
+    snprintf(name, TRUTH_LEVEL_SIZE, "q%.10g", number_of(json_array_get(levels, n)));
     return name;
 }
 

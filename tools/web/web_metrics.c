@@ -327,7 +327,7 @@ static void write_step(FILE *stream, const struct feed *feed, const char *name,
         if (series->ahead)
             fprintf(stream, ",ahead=\"%zu\"", series->ahead);
         if (value == FORECAST_VALUES)
-            fprintf(stream, ",level=\"%g\"", series->levels[n]);
+            fprintf(stream, ",level=\"%.10g\"", series->levels[n]);
         fputc('}', stream);
         write_number(stream, forecast_values(series, series->count - 1, column)[value + n]);
     }

@@ -38,15 +38,15 @@ class Distribution(NamedTuple):
 
     def cdf(self, x: ArrayLike) -> Floats:
         """Return the probability of a value of at most `x` (a number, or one for each column),
-        linear between two quantiles. Beyond the outermost ones it is the outermost level: the
-        probability is at most, or at least, that."""
+        linear between two quantiles. NaN beyond the outermost ones: publish more levels."""
         values, levels, x = self.quantiles, self.levels, np.asarray(x, float)[..., None]
         n = np.sum(values <= x, axis=-1, keepdims=True)
         below, above = np.maximum(n - 1, 0), np.minimum(n, len(levels) - 1)
         low, high = np.take_along_axis(values, below, -1), np.take_along_axis(values, above, -1)
         share = np.divide(x - low, high - low, out=np.zeros_like(low), where=high > low)
         found: Floats = levels[below] + share * (levels[above] - levels[below])
-        return np.where(np.isnan(low + x), np.nan, found)[..., 0]
+        inside = (x >= values[..., :1]) & (x <= values[..., -1:])
+        return np.where(inside, found, np.nan)[..., 0]
 
 
 def _filled(quantiles: Any, count: int) -> Any:
