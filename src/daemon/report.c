@@ -298,67 +298,50 @@ static void put_experts(struct json_text *text, const struct learner *learner,
     json_text_close_object(text);
 }
 
-/* Adds a list with [low, high] of each column, or null. */
-static void put_bounds(struct json_text *text, const char *key, const double *bounds,
-                       size_t columns) {
+/* Adds a list with the numbers (columns, width) of each column, or null. */
+static void put_rows(struct json_text *text, const char *key, const double *numbers, size_t columns,
+                     size_t width) {
     json_text_open_list(text, key);
-    for (size_t k = 0; k < columns; k++)
-        if (isnan(bounds[2 * k]))
-            json_text_number(text, NULL, NAN);
-        else
-            put_list(text, NULL, bounds + 2 * k, 2);
-    json_text_close_list(text);
-}
-
-/* Adds the bounds of one step; a list if there are several horizons. */
-static void put_step_bounds(struct json_text *text, const char *key,
-                            const struct truth_shape *shape, const double *bounds) {
-    bool many = shape->horizons > 1;
-    if (many)
-        json_text_open_list(text, key);
-    for (size_t h = 0; h < shape->horizons; h++)
-        put_bounds(text, many ? NULL : key, bounds + h * 2 * shape->columns, shape->columns);
-    if (many)
-        json_text_close_list(text);
-}
-
-/* Quantiles of one horizon: a list of the levels for each column. */
-static void put_quantiles(struct json_text *text, const char *key, const double *quantiles,
-                          size_t columns, size_t levels) {
-    json_text_open_list(text, key);
-    for (size_t k = 0; k < columns; k++, quantiles += levels)
-        if (isnan(*quantiles))
+    for (size_t k = 0; k < columns; k++, numbers += width)
+        if (isnan(*numbers))
             json_text_null(text, NULL);
         else
-            put_list(text, NULL, quantiles, levels);
+            put_list(text, NULL, numbers, width);
     json_text_close_list(text);
 }
 
-/* The levels, and the quantiles in the form of `prediction`. */
-static void put_distribution(struct json_text *text, const struct formatter *formatter,
-                             const struct learned *learned) {
-    const struct part_host *host = learner_host(formatter->learner);
-    const struct model *model = formatter->model;
-    size_t count, columns = model->target_size, steps = learned->output_steps;
-    const double *levels = distributions_levels(host, &count);
-    if (!levels || !count)
+/* Adds the intervals, or with `notes` the quantiles, in the form of `prediction`. */
+static void put_steps(struct json_text *text, const char *key, const struct learned *learned,
+                      bool notes, size_t width) {
+    const struct truth_shape *shape = truth_shape(learned->truth);
+    bool many = learned->output_steps > 1, horizons = shape->horizons > 1;
+    const char *name = many ? NULL : key;
+    if (!shape->columns)
         return;
-    put_list(text, "levels", levels, count);
-    if (steps > 1)
-        json_text_open_list(text, "quantiles");
-    for (size_t t = 0; t < steps; t++) {
-        const double *quantiles = truth_step_notes(learned->truth, learned->first_bounds + t);
-        const char *key = steps > 1 ? NULL : "quantiles";
-        if (model->horizons > 1)
-            json_text_open_list(text, key);
-        for (size_t h = 0; h < model->horizons; h++)
-            put_quantiles(text, model->horizons > 1 ? NULL : key, quantiles + h * columns * count,
-                          columns, count);
-        if (model->horizons > 1)
+    if (many)
+        json_text_open_list(text, key);
+    for (size_t t = learned->first_bounds; t < learned->first_bounds + learned->output_steps; t++) {
+        const double *numbers =
+            notes ? truth_step_notes(learned->truth, t) : truth_bounds(learned->truth, t);
+        if (horizons)
+            json_text_open_list(text, name);
+        for (size_t h = 0; h < shape->horizons; h++, numbers += shape->columns * width)
+            put_rows(text, horizons ? NULL : name, numbers, shape->columns, width);
+        if (horizons)
             json_text_close_list(text);
     }
-    if (steps > 1)
+    if (many)
         json_text_close_list(text);
+}
+
+static void put_distribution(struct json_text *text, const struct formatter *formatter,
+                             const struct learned *learned) {
+    size_t count;
+    const double *levels = distributions_levels(learner_host(formatter->learner), &count);
+    if (!count)
+        return;
+    put_list(text, "levels", levels, count);
+    put_steps(text, "quantiles", learned, true, count);
 }
 
 /* The notes of a pair: lists for the columns. */
@@ -370,7 +353,7 @@ static void put_distribution_scores(struct json_text *text, const struct formatt
         return;
     const struct distribution_score *scores = (const void *)notes;
     if (count)
-        put_quantiles(text, "quantiles", (const double *)(scores + columns), columns, count);
+        put_rows(text, "quantiles", (const double *)(scores + columns), columns, count);
     json_text_open_list(text, "pit");
     for (size_t k = 0; k < columns; k++)
         if (isnan(scores[k].z))
@@ -387,20 +370,6 @@ static void put_distribution_scores(struct json_text *text, const struct formatt
     PUT_SCORES(crps);
     PUT_SCORES(log_score);
 #undef PUT_SCORES
-}
-
-static void put_interval(struct json_text *text, const struct learned *learned) {
-    const struct truth_shape *shape = truth_shape(learned->truth);
-    bool many = learned->output_steps > 1;
-    if (!shape->columns)
-        return;
-    if (many)
-        json_text_open_list(text, "interval");
-    for (size_t t = 0; t < learned->output_steps; t++)
-        put_step_bounds(text, many ? NULL : "interval", shape,
-                        truth_bounds(learned->truth, learned->first_bounds + t));
-    if (many)
-        json_text_close_list(text);
 }
 
 static void put_target(struct json_text *text, const struct formatter *formatter,
@@ -435,7 +404,7 @@ static void put_truth(struct json_text *text, const char *key, const struct form
     json_text_number(text, "data_time", pair->step.time > 0 ? pair->step.time : NAN);
     put_horizon(text, "prediction", formatter, pair->prediction);
     if (pair->bounds)
-        put_bounds(text, "interval", pair->bounds, model->target_size);
+        put_rows(text, "interval", pair->bounds, model->target_size, 2);
     if (all && pair->experts)
         put_truth_experts(text, all, pair->experts, model->target_size);
     put_target(text, formatter, pair->target);
@@ -540,7 +509,7 @@ void report_prediction(struct json_text *text, const struct model *model,
     json_text_number(text, "data_time", learned->time > 0 ? learned->time : NAN);
     put_predictions(text, "prediction", &formatter, learned);
     if (learned->truth)
-        put_interval(text, learned);
+        put_steps(text, "interval", learned, false, 2);
     if (learned->truth && learner)
         put_distribution(text, &formatter, learned);
     if (all && learned->forecasts)

@@ -401,7 +401,7 @@ VECTOR_BODY void masses_body(const struct mixture *m, double y, double *restrict
 VECTOR_CLONES(masses, (const struct mixture *m, double y, double *mass), (m, y, mass))
 
 /* Online expectation maximization; returns the share of the truth's likelihood that M has. Far
-   ahead consecutive errors are alike: `ahead` of them count as one. */
+   ahead, consecutive errors are alike: beyond ALIKE steps `ahead` of them count as one. */
 static double learn_weights(struct distribution_state *s, const struct mixture *m, double y,
                             size_t ahead) {
     const struct distribution *d = m->of;
