@@ -195,6 +195,24 @@ static void extremes_leave_a_state_of_numbers(void **state) {
     (void)state;
 }
 
+/* One value of 1e30 does not widen what follows, and zeros at the beginning leave no trace. */
+static void wild_beginnings_are_forgotten(void **state) {
+    static const double levels[] = {0.05, 0.95};
+    double wild[2], calm[2];
+    struct column with = {0}, without = {0};
+    seed = 88172645463325252U;
+    for (double t = 0; t < 3000; t++) {
+        double value = t < 40 ? 0 : continuous(t);
+        take(&without, value);
+        take(&with, t == 1000 ? 1e30 : value);
+        assert_true(t < 50 || with.state.size > 0);
+    }
+    distribution_quantiles(&with.issued, levels, 2, wild);
+    distribution_quantiles(&without.issued, levels, 2, calm);
+    assert_true(wild[1] - wild[0] < 3 * (calm[1] - calm[0]));
+    (void)state;
+}
+
 static void nothing_is_issued_before_two_values(void **state) {
     struct column c = {0};
     double level = 0.5, value = 0;
@@ -282,6 +300,7 @@ int main(void) {
         cmocka_unit_test(intervals_hold_what_they_promise),
         cmocka_unit_test(values_that_repeat_are_atoms),
         cmocka_unit_test(extremes_leave_a_state_of_numbers),
+        cmocka_unit_test(wild_beginnings_are_forgotten),
         cmocka_unit_test(nothing_is_issued_before_two_values),
         cmocka_unit_test(missing_values_teach_nothing),
         cmocka_unit_test(copies_continue_with_the_same_bits),
