@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "observer.h"
+#include "truth.h"
 
 typedef double meaning(double activation);
 
@@ -83,4 +84,8 @@ void prediction_of(const struct model *model, const struct learned *learned, siz
     size_t parts = model->outputs / model->horizons;
     for (size_t h = 0; h < model->horizons; h++)
         prediction_of_horizon(model, learned, outputs + h * parts, numbers + h * parts);
+}
+
+const double *prediction_quantiles(const struct learned *learned, size_t t) {
+    return truth_step_notes(learned->truth, learned->first_bounds + t);
 }

@@ -24,4 +24,7 @@ void prediction_of_horizon(const struct model *model, const struct learned *lear
 void prediction_of(const struct model *model, const struct learned *learned, size_t t,
                    double *numbers /* (model.outputs,) */);
 
+/* Returns the quantiles of that prediction: (model.outputs, levels). */
+const double *prediction_quantiles(const struct learned *learned, size_t t);
+
 #endif

@@ -8,7 +8,6 @@
 #include "common/error.h"
 #include "learner/learner.h"
 #include "parts/prediction.h"
-#include "parts/truth.h"
 
 enum { BYTES_MIN = 1 << 16 };
 
@@ -136,7 +135,7 @@ static void keep_result(struct acknowledge *a, struct waiting *w, const struct l
             to[t * outputs + k] = (float)a->numbers[k];
         if (row)
             memcpy(quantiles_of(w) + (1 + t * outputs) * w->levels,
-                   truth_step_notes(learned->truth, learned->first_bounds + t), row);
+                   prediction_quantiles(learned, t), row);
     }
     if (!learned_has_outputs(learned) || learned->output_steps == 0) /* labels have none */
         w->numbers = 0;

@@ -214,9 +214,9 @@ def get(url, **headers):
 def test_watch(directory):
     need("jq")
     need_web()
-    daemon, feed, top, frame, table, skill, ask, predictions, abnormal, web = commands_of(
+    daemon, feed, top, frame, table, skill, ask, calibration, predictions, abnormal, web = commands_of(
         "watch", "runneld", "runnel-feed", "runnel-top", "COLUMNS=", "runnel-watch --count",
-        "runnel-watch --columns", "runnel-ctl", "runnel-watch --topic prediction",
+        "runnel-watch --columns", "runnel-ctl", "runnel-ctl", "runnel-watch --topic prediction",
         "runnel-watch --topic anomaly", "runnel-web")
     with Machine(directory) as machine:
         machine.keep(daemon)
@@ -228,6 +228,7 @@ def test_watch(directory):
         assert "examples" in machine.run(table)
         assert all(name in machine.run(skill) for name in ("baseline", "skill"))
         assert '"rmse"' in machine.run(ask)
+        assert any(word in machine.run(calibration) for word in ("calibrated", "too ", "shifted"))
         assert "forecast" in machine.run(predictions)
         machine.keep(abnormal)
         assert "<html" in get("http://" + address(machine.keep(web, "http://")))
