@@ -217,7 +217,7 @@ def test_quantiles(directory):
                         assert "distribution.enabled" in str(error) and "distribution.levels" in str(error), error
             elif sent == good:
                 predicted = c.predict([1, 2])
-                assert predicted.quantile(0.5).tolist() == [1.5, 3.5] and predicted.cdf(3.5).tolist() == [0.9, 0.5]
+                assert predicted.quantile(0.5).tolist() == [1.5, 3.5] and predicted.cdf([2, 3.5]).tolist() == [0.9, 0.5]
             else:
                 malformed(lambda c=c: c.predict([1, 2]), "quantiles")
             assert flags == [wire.RESULT | wire.DO_NOT_LEARN | (wire.QUANTILES if levels else 0)] and c.counts.acknowledged == 1

@@ -58,7 +58,7 @@ static void put_p(char *text, double p) {
 /* ---- A stream ---- */
 
 struct places {
-    size_t measure, deviation, other, crps, rank, difference, p, time, runs;
+    size_t measure, deviation, other, rank, difference, p, time, runs;
 };
 
 /* The columns of a stream's figures; of the mark of the best variant, and of the names of
@@ -94,14 +94,6 @@ static bool has_skill(const struct summary *s, const struct summary_stream *stre
     return false;
 }
 
-/* Whether CRPS has a column of its own. */
-static bool has_crps(const struct summary *s, const struct summary_stream *stream) {
-    for (size_t i = 0; i < s->results->variant_count; i++)
-        if (stream->cells[i].crps.count)
-            return stream->measure != experiment_measure_named("crps");
-    return false;
-}
-
 static bool is_uneven(const struct summary *s, const struct summary_stream *stream) {
     for (size_t i = 0; i < s->results->variant_count; i++)
         if (stream->cells[i].done != stream->cells[i].run_count)
@@ -132,7 +124,6 @@ static void add_columns(struct grid *grid, const struct summary *s,
     size_t other = other_measure(stream), none = SIZE_MAX;
     *at = (struct places){.deviation = none,
                           .other = none,
-                          .crps = none,
                           .rank = none,
                           .difference = none,
                           .p = none,
@@ -143,8 +134,6 @@ static void add_columns(struct grid *grid, const struct summary *s,
         at->deviation = grid_add(grid, "dev", false, LAST);
     if (skill || other == experiment_measure_named("mean"))
         at->other = grid_add(grid, experiment_measures[other].title, false, FIRST);
-    if (has_crps(s, stream))
-        at->crps = grid_add(grid, "CRPS", false, FIRST);
     if (several) {
         at->rank = grid_add(grid, "rank", false, LATE);
         at->difference = grid_add(grid, "to 1st", false, LAST);
@@ -170,8 +159,6 @@ static void put_cell(struct grid *grid, const struct summary_stream *stream, siz
     if (at->other != none)
         put(grid_text(grid, row, at->other), other,
             other == experiment_measure_named("mean") ? cell->mean.mean : cell->skill.mean);
-    if (at->crps != none)
-        put(grid_text(grid, row, at->crps), experiment_measure_named("crps"), cell->crps.mean);
     if (at->rank != none)
         snprintf(grid_text(grid, row, at->rank), GRID_TEXT_SIZE, isnan(cell->rank) ? "-" : "%.1f",
                  cell->rank);
