@@ -233,9 +233,10 @@ static void issue(struct distributions *d, const struct planned *example,
                 d->others[n] = step->experts[(h * step->count + n) * d->columns + k];
             distribution_issue(state_of(d, step->slot, h) + k, step->combined[h * d->columns + k],
                                time, d->others, step->count, issued);
-            if (quantiles)
-                distribution_quantiles(issued, d->levels, d->level_count, quantiles);
-            quantiles += quantiles ? d->level_count : 0;
+            if (!quantiles)
+                continue;
+            distribution_quantiles(issued, d->levels, d->level_count, quantiles);
+            quantiles += d->level_count;
         }
     }
 }

@@ -11,7 +11,7 @@ import subprocess
 import zmq
 
 import cases
-from running import PROGRAM, SANITIZERS, Daemon, predictions, subscribe, wait_learned
+from running import PROGRAM, Daemon, predictions, subscribe, wait_learned
 
 FEED = PROGRAM.with_name("runnel-feed")
 STEPS, WARM, EFFECT, CONFIG = 900, 250, 20, 78
@@ -79,8 +79,6 @@ KNOWN = "{name: demand}, {name: promo, known: 7}"
 def test_finds_the_effect_of_a_promotion(directory):
     """And not that of other days' promotions: only the known value of the forecast day helps, and
     the demand of that day is not in the example."""
-    if SANITIZERS:
-        cases.skip("accuracy of forecasts")
     days = shop()
     path = write(directory, days)
     with_it = errors(fed(directory / "a", KNOWN, path, "--known", "promo"), days)
@@ -94,8 +92,6 @@ def test_finds_the_effect_of_a_promotion(directory):
 
 
 def test_several_steps_ahead(directory):
-    if SANITIZERS:
-        cases.skip("accuracy of forecasts")
     days = shop()
     found = fed(directory / "a", KNOWN, write(directory, days), "--known", "promo", "--ahead", "1,7",
                 ahead="[1, 7]")
