@@ -231,7 +231,8 @@ static int write_scaler(const struct state_place *p, const void *numbers, struct
     for (size_t k = 0; k < scaler_numbers(p); k++) {
         struct scaler_number number = scaler_read(scaler, k);
         memcpy(field_of(p, &number), (const double *)numbers + k, sizeof(double));
-        if (!isfinite(number.mean) || !isfinite(number.squares) || number.squares < 0)
+        if (!(fabs(number.mean) <= FINITE_VALUE_MOST && number.squares >= 0 &&
+              number.squares <= FINITE_MOST))
             return 1;
         scaler_write(scaler, k, &number);
     }
