@@ -842,8 +842,7 @@ static bool has_entry(const struct checkpoint_layout *layout, const char *name) 
     return false;
 }
 
-/* Counts entries of predictions, distributions or anomalies that this configuration does not keep.
- */
+/* Counts entries of predictions, distributions or anomalies that are not kept any more. */
 static size_t count_needless(const struct checkpoint_layout *layout,
                              const struct safetensors *file) {
     const struct state_row *row;
