@@ -46,8 +46,8 @@ struct expert_loss {
     double weight; /* mean weight over these columns */
 };
 
-/* Sums over numbers with a distribution: CRPS, absolute error of the baseline and log score, each in
-   the root mean square change of its column. */
+/* Sums over numbers with a distribution: CRPS, absolute error of the baseline and log score, each
+   in the root mean square change of its column. */
 struct distribution_error {
     double crps, baseline, log_score;
     uint64_t observed;
