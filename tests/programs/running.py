@@ -132,6 +132,15 @@ def wait_learned(daemon, count):
     return status
 
 
+def kill_and_start(daemon, learned):
+    """Kills a daemon that has received `learned` examples, and starts it again."""
+    daemon.ask("set", key="learning.clip", value=1)  # answered when on disk
+    daemon.process.send_signal(signal.SIGKILL)
+    daemon.process.wait()
+    daemon.start()
+    wait_learned(daemon, learned)
+
+
 def subscribe(daemon, topics=(b"prediction",)):
     """A connected subscriber of the topics and of `status`."""
     subscriber = daemon.socket(zmq.SUB, "statistics")

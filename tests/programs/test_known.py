@@ -4,14 +4,13 @@ column of later steps, kills, several steps ahead, refusals, and runnel-feed csv
 import json
 import math
 import random
-import signal
 import struct
 import subprocess
 
 import zmq
 
 import cases
-from running import PROGRAM, Daemon, predictions, subscribe, wait_learned
+from running import PROGRAM, Daemon, kill_and_start, predictions, subscribe, wait_learned
 
 FEED = PROGRAM.with_name("runnel-feed")
 STEPS, WARM, EFFECT, CONFIG = 900, 250, 20, 78
@@ -113,11 +112,7 @@ def played(directory, rows, ahead, kill):
                     feeder.send_multipart([b"ab"[n % 2:][:1], struct.pack(f"<{len(row)}f", *row)])
                 found += predictions(daemon, subscriber, end - begin)
             if end < len(rows):
-                daemon.ask("set", key="learning.clip", value=1)  # answered when on disk
-                daemon.process.send_signal(signal.SIGKILL)
-                daemon.process.wait()
-                daemon.start()
-                wait_learned(daemon, end)
+                kill_and_start(daemon, end)
         blob = daemon.export()
         assert daemon.end() == 0
         return [[m[k] for k in ("prediction", "experts", "weights", "loss", "quantiles")] for m in found], blob

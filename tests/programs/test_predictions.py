@@ -13,7 +13,7 @@ import time
 
 import running
 import zmq
-from running import Daemon, subscribe, wait_learned
+from running import Daemon, kill_and_start, subscribe, wait_learned
 from running import predictions as take
 
 try:
@@ -65,11 +65,7 @@ def played(model, rows, predictions="true", kills=(), every=1):
                     found += take(daemon, subscriber, end - begin)
                 begin = end
                 if end < len(rows):
-                    daemon.ask("set", key="learning.clip", value=1)  # answered when on disk
-                    daemon.process.send_signal(signal.SIGKILL)
-                    daemon.process.wait()
-                    daemon.start()
-                    wait_learned(daemon, end)
+                    kill_and_start(daemon, end)
             status = daemon.ask("status")
             assert daemon.end() == 0
     return found, status
