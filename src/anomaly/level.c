@@ -199,13 +199,14 @@ static double doubt(struct level *level, const struct view *v, const float *x, s
         double apart = (v->smoothed[k] - v->mean[k]) / v->deviation[k];
         z[k] = is_scored(v, x, k) ? fmin(fmax(apart, -BOUND), BOUND) : 0;
     }
-    for (size_t i = 0; i < d; i++) {
-        double pulled = 0;
-        for (size_t j = 0; j < d; j++)
-            pulled += p[i * d + j] * z[j];
-        q += pulled * z[i];
-        shares[i] = is_scored(v, x, i) ? pulled * pulled / fmax(p[i * d + i], LEAST) : 0;
-        sum += shares[i];
+    memset(shares, 0, d * sizeof *shares);
+    for (size_t j = 0; j < d; j++)
+        for (size_t k = 0; k < d; k++)
+            shares[k] += p[j * d + k] * z[j];
+    for (size_t k = 0; k < d; k++) {
+        q += shares[k] * z[k];
+        shares[k] *= is_scored(v, x, k) ? shares[k] / fmax(p[k * d + k], LEAST) : 0;
+        sum += shares[k];
     }
     for (size_t k = 0; k < d; k++)
         shares[k] /= fmax(sum, 1e-300);
