@@ -49,9 +49,11 @@ double calibration_rarity(const struct calibration *calibration, double score) {
         first += beyond;
         second += first;
     }
-    if (n > upper)
-        return tail_of(u - upper - 1, beyond, first, second, weight) -
-               log10(fmax(beyond, 0.5 * weight) / total);
+    if (n > upper) {
+        double share =
+            beyond > 0.5 * weight ? beyond / total : (beyond + 0.5 * weight) / (total + weight);
+        return tail_of(u - upper - 1, beyond, first, second, weight) - log10(share);
+    }
     for (int i = upper; i > n; i--)
         beyond += mass[i];
     beyond += mass[n] * (n + 1 - u) + 0.5 * weight;

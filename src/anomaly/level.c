@@ -146,10 +146,12 @@ static void add(const struct level *level, const struct view *v, const double *s
         before[k] = root * apart;
         after[k] = root * (smoothed[k] - v->mean[k]);
     }
-    for (size_t i = 0; i < d; i++)
+    for (size_t i = 0; i < d; i++) {
+        double *row = v->products + i * d;
         for (size_t j = 0; j < d; j++)
-            v->products[i * d + j] =
-                keep * v->products[i * d + j] + 0.5 * (before[i] * after[j] + after[i] * before[j]);
+            row[j] = keep * row[j] + 0.5 * (before[i] * after[j] + after[i] * before[j]);
+        row[i] = fmax(row[i], 0); /* rounding can leave less */
+    }
 }
 
 void level_mark_normal(struct level *level, double *stream, const double *smoothed, size_t steps,
