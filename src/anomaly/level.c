@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/finite.h"
-#include "habit.h"
 #include "novelty.h"
 #include "tail.h"
 
@@ -18,196 +17,171 @@
 #define LONG 20.0     /* steps of an excursion */
 #define OVER 10.0     /* steps that end it */
 #define LEAST 1e-12
-#define LEAST_COUNT 1e-9
-#define TINY 1e-150
-#define PRECISION_MOST 1e4
-#define WEIGHT_MOST 3.0 /* times the sum of all weights kept */
+#define PIVOT_LEAST 1e-3
+#define NORMAL_MOST 3.0 /* times the weight that learning tends to */
 
-/* Doubles only. (6, columns) and (2, columns, columns) follow, see `view`. */
-struct head {
+/* Doubles only. (columns, columns) products and precision follow. */
+struct level_state {
     double steps;
+    double largest;   /* weight of a column */
     double since;     /* weight learned since the precision was computed */
-    double run, calm; /* steps of an excursion; of these, the last ones below */
+    double run, calm; /* steps of an excursion, and since L was that large */
     struct tail doubts, tail;
+    struct column {
+        double smoothed, missed, count, weight, mean, deviation;
+    } columns[];
 };
 
-struct view {
-    struct head *head;
-    double *smoothed, *missed, *count, *weight, *mean, *deviation; /* (columns,) */
-    double *products, *precision;                                  /* (columns, columns) */
-};
+static double *products_of(const struct level *level, struct level_state *s) {
+    return &s->columns[level->columns].smoothed;
+}
 
-static struct view view_of(const struct level *level, double *stream) {
-    size_t d = level->columns;
-    double *at = stream + sizeof(struct head) / sizeof *stream;
-    return (struct view){(struct head *)(void *)stream,
-                         at,
-                         at + d,
-                         at + 2 * d,
-                         at + 3 * d,
-                         at + 4 * d,
-                         at + 5 * d,
-                         at + 6 * d,
-                         at + (6 + d) * d};
+static double *precision_of(const struct level *level, struct level_state *s) {
+    return products_of(level, s) + level->columns * level->columns;
 }
 
 size_t level_size(size_t columns) {
-    return sizeof(struct head) / sizeof(double) + (6 + 2 * columns) * columns;
+    return (sizeof(struct level_state) + columns * sizeof(struct column)) / sizeof(double) +
+           2 * columns * columns;
 }
 
-const double *level_smoothed(const double *stream) {
-    return stream + sizeof(struct head) / sizeof *stream;
+void level_smoothed(const struct level *level, const struct level_state *s, double *smoothed) {
+    for (size_t k = 0; k < level->columns; k++)
+        smoothed[k] = s->columns[k].smoothed;
 }
 
 bool level_open(struct level *level, size_t columns, double half) {
     *level = (struct level){.columns = columns, .keep = exp2(-1 / half)};
-    level->shares = calloc(columns + 1, sizeof *level->shares);
-    level->work = calloc((columns + 3) * columns + 1, sizeof *level->work);
-    return level->shares && level->work;
+    level->shares = calloc((columns + 5) * columns + 1, sizeof *level->shares);
+    return level->shares != NULL;
 }
 
 void level_close(struct level *level) {
     free(level->shares);
-    free(level->work);
-    *level = (struct level){0};
 }
 
 /* ---- Precision ---- */
 
-/* One step of a Gauss-Jordan elimination in place: all of them invert a (d, d), some of them leave
-   the inverse of the marginal in the other rows and columns. */
+/* A step of Gauss-Jordan elimination in place. All steps invert a (d, d). After some, the other
+   rows and columns contain the inverse of what the inverse has there. */
 static bool sweep(double *a, size_t d, size_t k) {
     double *row = a + k * d, pivot = row[k];
-    if (!(pivot > LEAST))
+    if (!(pivot > PIVOT_LEAST))
         return false;
     row[k] = 1;
     for (size_t j = 0; j < d; j++)
         row[j] /= pivot;
     for (size_t i = 0; i < d; i++) {
-        double *other = a + i * d, factor = other[k];
-        if (i == k)
-            continue;
-        other[k] = 0;
+        double *other = a + i * d, factor = i == k ? 0 : other[k];
+        other[k] = i == k ? other[k] : 0;
         for (size_t j = 0; j < d; j++)
             other[j] -= factor * row[j];
     }
     return true;
 }
 
-static bool invert(const struct view *v, size_t d, double ridge) {
-    double *p = v->precision;
-    bool good = true;
+static bool invert(const struct level *level, struct level_state *s, double ridge) {
+    double *p = precision_of(level, s), *products = products_of(level, s);
+    size_t d = level->columns, k = 0;
     for (size_t i = 0; i < d; i++)
         for (size_t j = 0; j < d; j++) {
-            double scale =
-                (sqrt(v->products[i * d + i]) + TINY) * (sqrt(v->products[j * d + j]) + TINY);
-            double r = v->products[i * d + j] / scale;
-            p[i * d + j] = i == j ? 1 + ridge : fmin(fmax(r, -1), 1);
+            double root = sqrt(products[i * d + i] * products[j * d + j]) + 1e-300;
+            p[i * d + j] = i == j ? 1 + ridge : fmin(fmax(products[i * d + j] / root, -1), 1);
         }
-    for (size_t k = 0; good && k < d; k++)
-        good = sweep(p, d, k);
-    for (size_t k = 0; good && k < d; k++)
-        good = p[k * d + k] <= PRECISION_MOST;
-    return good;
-}
-
-static double largest(const double *numbers, size_t count) {
-    double most = 0;
-    for (size_t k = 0; k < count; k++)
-        most = fmax(most, numbers[k]);
-    return most;
+    while (k < d && sweep(p, d, k))
+        k++;
+    return k == d;
 }
 
 /* Columns that miss values at different times can have correlations that are not positive definite:
    then the ridge grows until they are. */
-static void refresh(const struct level *level, const struct view *v) {
-    size_t d = level->columns;
-    double ridge = RIDGE + (double)d / fmax(largest(v->weight, d), 1);
-    for (size_t k = 0; k < d; k++)
-        v->deviation[k] = sqrt(v->products[k * d + k] / fmax(v->weight[k], LEAST_COUNT)) +
-                          1e-6 * fabs(v->mean[k]) + LEAST;
-    while (!invert(v, d, ridge))
+static void refresh(const struct level *level, struct level_state *s) {
+    double ridge = RIDGE + (double)level->columns / fmax(s->largest, 1);
+    for (size_t k = 0; k < level->columns; k++) {
+        struct column *c = &s->columns[k];
+        double square = products_of(level, s)[k * level->columns + k] / fmax(c->weight, 1e-9);
+        c->deviation = sqrt(square) + 1e-6 * fabs(c->mean) + LEAST;
+    }
+    while (!invert(level, s, ridge))
         ridge *= 2;
-    v->head->since = 0;
+    s->since = 0;
 }
 
 /* ---- Learning ---- */
 
-/* Adds smoothed values with a weight of each column. */
-static void add(const struct level *level, const struct view *v, const double *smoothed,
+/* Adds smoothed values, after all before were multiplied by `keep`. */
+static void add(const struct level *level, struct level_state *s, const double *smoothed,
                 const double *weights, double keep) {
     size_t d = level->columns;
-    double *before = level->work + d, *after = before + d;
+    double *before = level->shares + 3 * d, *after = before + d, most = s->largest = 0;
     for (size_t k = 0; k < d; k++) {
-        double w = weights[k], root = sqrt(w), apart = smoothed[k] - v->mean[k];
-        v->weight[k] = keep * v->weight[k] + w;
-        if (w > 0)
-            v->mean[k] += w * apart / v->weight[k];
-        before[k] = root * apart;
-        after[k] = root * (smoothed[k] - v->mean[k]);
+        struct column *c = &s->columns[k];
+        before[k] = sqrt(weights[k]) * (smoothed[k] - c->mean);
+        c->weight = keep * c->weight + weights[k];
+        s->largest = fmax(s->largest, c->weight);
+        most = fmax(most, weights[k]);
+        if (weights[k] > 0)
+            c->mean += weights[k] * (smoothed[k] - c->mean) / c->weight;
+        after[k] = sqrt(weights[k]) * (smoothed[k] - c->mean);
     }
     for (size_t i = 0; i < d; i++) {
-        double *row = v->products + i * d;
+        double *row = products_of(level, s) + i * d;
         for (size_t j = 0; j < d; j++)
             row[j] = keep * row[j] + 0.5 * (before[i] * after[j] + after[i] * before[j]);
         row[i] = fmax(row[i], 0); /* rounding can leave less */
     }
+    s->since += most;
 }
 
-void level_mark_normal(struct level *level, double *stream, const double *smoothed, size_t steps,
-                       double share) {
-    const struct view v = view_of(level, stream);
+void level_mark_normal(struct level *level, struct level_state *s, const double *smoothed,
+                       size_t steps, double share) {
     size_t d = level->columns;
-    double *weights = level->work, most = WEIGHT_MOST / (1 - level->keep);
+    double *weights = level->shares + d;
     for (size_t k = 0; k < d; k++)
-        weights[k] = v.weight[k] * share;
+        weights[k] = share * fmin(s->columns[k].weight, NORMAL_MOST / (1 - level->keep));
     for (size_t n = 0; n < steps; n++)
-        add(level, &v, smoothed + n * d, weights, 1);
-    double excess = largest(v.weight, d) / most;
-    for (size_t k = 0; excess > 1 && k < d; k++)
-        v.weight[k] /= excess;
-    for (size_t n = 0; excess > 1 && n < d * d; n++)
-        v.products[n] /= excess;
-    refresh(level, &v);
-    v.head->run = v.head->calm = 0;
+        add(level, s, smoothed + n * d, weights, 1);
+    refresh(level, s);
+    s->run = 0;
+}
+
+static void learn_doubt(const struct level *level, struct level_state *s, double q, double l) {
+    bool far = l >= EXCURSION;
+    s->calm = far ? 0 : s->calm + 1;
+    s->run = far || (s->run > 0 && s->calm < OVER) ? s->run + 1 : 0;
+    tail_learn_share(&s->doubts, q, 1, 1 / level->keep);
+    if (s->steps >= NOVELTY_DELAY)
+        tail_learn_share(&s->tail, q, pow(1 + s->run / LONG, -2), TAIL_GROWTH);
 }
 
 /* ---- Score ---- */
 
 /* Whether column k has a value, and had enough of them before. */
-static bool is_scored(const struct view *v, const float *x, size_t k) {
-    return !isnan(x[k]) && v->count[k] > KNOWN;
+static bool is_scored(const struct level_state *s, const float *x, size_t k) {
+    return !isnan(x[k]) && s->columns[k].count > KNOWN;
 }
 
-/* The precision of the scored columns alone. */
-static const double *marginal(const struct level *level, const struct view *v, const float *x,
-                              size_t scored) {
+/* Returns the doubt, with the columns' shares. */
+static double compare(struct level *level, struct level_state *s, const float *x, size_t scored) {
     size_t d = level->columns;
-    double *p = level->work + 3 * d;
-    if (scored == d)
-        return v->precision;
-    memcpy(p, v->precision, d * d * sizeof *p);
-    for (size_t k = 0; k < d; k++)
-        if (!is_scored(v, x, k))
-            sweep(p, d, k);
-    return p;
-}
-
-static double doubt(struct level *level, const struct view *v, const float *x, size_t scored) {
-    size_t d = level->columns;
-    double *z = level->work, *shares = level->shares, q = 0, sum = 0;
-    const double *p = marginal(level, v, x, scored);
+    double *shares = level->shares, *z = shares + d, *marginal = shares + 5 * d, q = 0, sum = 0;
+    const double *p = precision_of(level, s);
+    if (scored < d)
+        p = memcpy(marginal, p, d * d * sizeof *p);
     for (size_t k = 0; k < d; k++) {
-        double apart = (v->smoothed[k] - v->mean[k]) / v->deviation[k];
-        z[k] = is_scored(v, x, k) ? fmin(fmax(apart, -BOUND), BOUND) : 0;
+        const struct column *c = &s->columns[k];
+        bool here = is_scored(s, x, k);
+        z[k] = here ? fmin(fmax((c->smoothed - c->mean) / c->deviation, -BOUND), BOUND) : 0;
+        shares[k] = 0;
+        if (!here)
+            sweep(marginal, d, k);
     }
-    memset(shares, 0, d * sizeof *shares);
     for (size_t j = 0; j < d; j++)
         for (size_t k = 0; k < d; k++)
             shares[k] += p[j * d + k] * z[j];
     for (size_t k = 0; k < d; k++) {
         q += shares[k] * z[k];
-        shares[k] *= is_scored(v, x, k) ? shares[k] / fmax(p[k * d + k], LEAST) : 0;
+        shares[k] *= is_scored(s, x, k) ? shares[k] / fmax(p[k * d + k], LEAST) : 0;
         sum += shares[k];
     }
     for (size_t k = 0; k < d; k++)
@@ -215,88 +189,69 @@ static double doubt(struct level *level, const struct view *v, const float *x, s
     return fmax(q / (double)scored, 0);
 }
 
-static void learn_doubt(const struct level *level, struct head *head, double q, double l) {
-    tail_learn_share(&head->doubts, q, 1, 1 / level->keep);
-    if (l >= EXCURSION) {
-        head->run++;
-        head->calm = 0;
-    } else if (head->run > 0) {
-        head->calm++;
-        head->run = head->calm >= OVER ? 0 : head->run + 1;
-    }
-    double excess = 1 + head->run / LONG;
-    if (head->steps >= NOVELTY_DELAY)
-        tail_learn_share(&head->tail, q, 1 / (excess * excess), TAIL_GROWTH);
-}
-
 /* Returns the number of values; `scored`: of columns that were known before. */
-static size_t smooth(const struct level *level, const struct view *v, const float *x,
+static size_t smooth(const struct level *level, struct level_state *s, const float *x,
                      size_t *scored) {
     size_t values = *scored = 0;
     for (size_t k = 0; k < level->columns; k++) {
+        struct column *c = &s->columns[k];
         if (isnan(x[k])) {
-            v->missed[k]++;
+            c->missed++;
             continue;
         }
-        if (v->count[k] == 0)
-            v->smoothed[k] = v->mean[k] = (double)x[k];
-        double step = v->missed[k] > 0 ? 1 - pow(1 - SMOOTH, 1 + v->missed[k]) : SMOOTH;
-        v->smoothed[k] += step * ((double)x[k] - v->smoothed[k]);
-        v->missed[k] = 0;
-        v->count[k]++;
+        if (c->count++ == 0)
+            c->smoothed = c->mean = (double)x[k];
+        double step = c->missed > 0 ? 1 - pow(1 - SMOOTH, 1 + c->missed) : SMOOTH;
+        c->smoothed += step * ((double)x[k] - c->smoothed);
+        c->missed = 0;
         values++;
-        *scored += is_scored(v, x, k);
+        *scored += is_scored(s, x, k);
     }
     return values;
 }
 
-struct level_result level_take(struct level *level, double *stream, const float *x, bool learn) {
-    const struct view v = view_of(level, stream);
-    struct head *head = v.head;
+struct level_result level_take(struct level *level, struct level_state *s, const float *x,
+                               bool learn) {
     struct level_result result = {NAN, NAN, NAN};
-    size_t d = level->columns, scored, values = smooth(level, &v, x, &scored);
-    double *weights = level->work, w = 1;
+    size_t d = level->columns, scored, values = smooth(level, s, x, &scored);
+    double *weights = level->shares + d, *smoothed = weights + d, w = 0;
     if (values == 0)
         return result;
     if (scored >= 2) {
-        if (!(v.precision[0] > 0) || head->since > REFRESH * largest(v.weight, d))
-            refresh(level, &v);
-        double q = result.doubt = doubt(level, &v, x, scored);
-        double gate = fmax(tail_median(&head->doubts), 1) / fmax(q, LEAST);
-        w = fmin(gate * gate, 1);
-        if (tail_knows(&head->tail)) {
-            result.unlikeliness = tail_unlikeliness(&head->tail, q);
-            result.score = novelty_patient(result.unlikeliness, head->steps);
+        if (!(*precision_of(level, s) > 0) || s->since > REFRESH * s->largest)
+            refresh(level, s);
+        double q = result.doubt = compare(level, s, x, scored);
+        w = fmin(pow(fmax(tail_median(&s->doubts), 1) / fmax(q, LEAST), 2), 1);
+        if (tail_knows(&s->tail)) {
+            result.unlikeliness = tail_unlikeliness(&s->tail, q);
+            result.score = novelty_patient(result.unlikeliness, s->steps);
         }
         if (learn)
-            learn_doubt(level, head, q, result.unlikeliness);
+            learn_doubt(level, s, q, result.unlikeliness);
     }
-    if (learn && (scored >= 2 || values > scored)) {
-        for (size_t k = 0; k < d; k++)
-            weights[k] = isnan(x[k]) ? 0 : v.count[k] <= KNOWN ? 1 : scored >= 2 ? w : 0;
-        add(level, &v, v.smoothed, weights, level->keep);
-        head->since += largest(weights, d);
-    }
-    head->steps++;
+    for (size_t k = 0; k < d; k++)
+        weights[k] = isnan(x[k]) ? 0 : s->columns[k].count > KNOWN ? w : 1;
+    level_smoothed(level, s, smoothed);
+    if (learn && (scored >= 2 || values > scored))
+        add(level, s, smoothed, weights, level->keep);
+    s->steps++;
     return result;
 }
 
 /* ---- Checkpoints ---- */
 
-bool level_valid(const struct level *level, double *stream) {
-    const struct view v = view_of(level, stream);
-    const struct head *head = v.head;
+bool level_valid(const struct level *level, struct level_state *s) {
     size_t d = level->columns;
-    bool valid = habit_is_count(head->steps) && head->since >= 0 && head->since <= FINITE_MOST &&
-                 habit_is_count(head->run) && habit_is_count(head->calm) &&
-                 tail_valid(&head->doubts) && tail_valid(&head->tail) &&
-                 finite_within(v.products, d * d, FINITE_MOST) &&
-                 finite_within(v.precision, d * d, PRECISION_MOST);
-    for (size_t k = 0; valid && k < d; k++)
-        valid = fabs(v.smoothed[k]) <= FINITE_VALUE_MOST && habit_is_count(v.missed[k]) &&
-                habit_is_count(v.count[k]) && v.weight[k] >= 0 && v.weight[k] <= FINITE_MOST &&
-                fabs(v.mean[k]) <= FINITE_VALUE_MOST && v.products[k * d + k] >= 0 &&
-                v.deviation[k] <= FINITE_MOST &&
-                (v.deviation[k] > 0 || (v.precision[0] == 0 && v.deviation[k] == 0));
+    const double *products = products_of(level, s), *precision = precision_of(level, s);
+    bool valid = fmin(fmin(s->steps, s->since), fmin(s->run, s->calm)) >= 0 &&
+                 finite_within(&s->steps, 5, FINITE_MOST) && tail_valid(&s->doubts) &&
+                 tail_valid(&s->tail) &&
+                 finite_within(&s->columns->smoothed, (6 + 2 * d) * d, FINITE_MOST);
+    for (size_t k = 0; valid && k < d; k++) {
+        const struct column *c = &s->columns[k];
+        valid = fabs(c->smoothed) + fabs(c->mean) <= FINITE_VALUE_MOST && c->missed >= 0 &&
+                c->count >= 0 && c->weight >= 0 && products[k * d + k] >= 0 && c->deviation >= 0 &&
+                (c->deviation > 0 || *precision == 0);
+    }
     return valid;
 }

@@ -41,7 +41,7 @@ static void play(const json_t *of) {
     struct level level;
     if (!level_open(&level, columns, json_number_value(json_object_get(of, "half"))))
         exit(1);
-    double *stream = calloc(level_size(columns), sizeof *stream);
+    struct level_state *stream = calloc(level_size(columns), sizeof(double));
     double *smoothed = calloc(json_array_size(rows) * columns, sizeof *smoothed);
     float *x = calloc(columns, sizeof *x);
     if (!stream || !smoothed || !x)
@@ -53,7 +53,7 @@ static void play(const json_t *of) {
         }
         const struct level_result result =
             level_take(&level, stream, x, !(number(of, "learn", n) <= 0));
-        memcpy(smoothed + n * columns, level_smoothed(stream), columns * sizeof *smoothed);
+        level_smoothed(&level, stream, smoothed + n * columns);
         compare(number(of, "level", n), result.score);
         compare(number(of, "L", n), result.unlikeliness);
         compare(number(of, "q", n), result.doubt);

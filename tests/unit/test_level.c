@@ -40,13 +40,13 @@ static double normal(void) {
 
 struct stream {
     struct level level;
-    double *state;
+    struct level_state *state;
     double factor;
 };
 
 static void open_stream(struct stream *stream, double half) {
     assert_true(level_open(&stream->level, COLUMNS, half));
-    stream->state = calloc(level_size(COLUMNS), sizeof *stream->state);
+    stream->state = calloc(level_size(COLUMNS), sizeof(double));
     assert_non_null(stream->state);
     assert_true(level_valid(&stream->level, stream->state));
     stream->factor = 0;
@@ -123,7 +123,7 @@ static void values_marked_as_normal_are_normal_at_once(void **state) {
     play(&stream, 40, 10, true);
     for (size_t n = 0; n < STEPS; n++) {
         assert_true(play(&stream, 1, 10, true).score > THRESHOLD);
-        memcpy(smoothed[n], level_smoothed(stream.state), sizeof smoothed[n]);
+        level_smoothed(&stream.level, stream.state, smoothed[n]);
     }
     level_mark_normal(&stream.level, stream.state, *smoothed, STEPS, 1.0 / STEPS);
     assert_true(play(&stream, 20, 10, true).score < THRESHOLD);
@@ -208,12 +208,13 @@ static void damaged_states_are_rejected_or_harmless(void **state) {
     assert_non_null(before);
     open_stream(&stream, 100);
     play(&stream, 400, 0, true);
+    double *numbers = (double *)(void *)stream.state;
     memcpy(before, stream.state, size * sizeof *before);
     for (size_t n = 0; n < 20000; n++) {
         size_t columns = (6 + 2 * COLUMNS) * COLUMNS;
         size_t at = draw() % (n % 2 ? columns : size) + (n % 2 ? size - columns : 0);
         memcpy(stream.state, before, size * sizeof *before);
-        stream.state[at] = damage(stream.state[at]);
+        numbers[at] = damage(numbers[at]);
         if (n % 100 == 0)
             fill(stream.state, size * sizeof *before);
         if (!level_valid(&stream.level, stream.state))
@@ -283,7 +284,7 @@ static void larger_scores_are_rarer(void **state) {
             calibration_learn(&c, score, calibration_rarity(&c, score), REST);
             for (double s = -1; n > 100 && n % 50 == 0 && s < 40; s += 0.01) {
                 double p = calibration_rarity(&c, s);
-                assert_true(isfinite(p) && p >= before);
+                assert_true(isfinite(p) && p >= before - 1e-9);
                 before = p;
             }
         }

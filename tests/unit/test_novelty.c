@@ -158,7 +158,7 @@ static void what_was_not_written_here_is_not_valid(void **state) {
     memory.novelty.used = 11;
     assert_false(is_valid(&memory));
     memory.novelty = good;
-    memory.novelty.level.top = TAIL_BINS;
+    memory.novelty.level.sums.top = TAIL_BINS;
     assert_false(is_valid(&memory));
     memory.novelty = good;
     memory.floats[3] = NAN;
