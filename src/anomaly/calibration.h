@@ -23,8 +23,7 @@ struct calibration {
 /* P of a score; NaN while unknown, and of NaN. */
 double calibration_rarity(const struct calibration *calibration, double score);
 
-/* Learns a score that had that P (NaN: unknown), in a stream whose alarms are more than `rest`
-   steps apart. NaN is left out. */
+/* Learns a score with its P, in a stream whose alarms are more than `rest` steps apart. */
 void calibration_learn(struct calibration *calibration, double score, double rarity, double rest);
 
 /* The threshold of P for that rate of alarms a step, 0 to 1. */

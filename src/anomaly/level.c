@@ -22,6 +22,7 @@
 
 /* Doubles only. (columns, columns) products and precision follow. */
 struct level_state {
+    double keep; /* when it was learned */
     double steps;
     double largest;   /* weight of a column */
     double since;     /* weight learned since the precision was computed */
@@ -213,6 +214,9 @@ static size_t smooth(const struct level *level, struct level_state *s, const flo
 struct level_result level_take(struct level *level, struct level_state *s, const float *x,
                                bool learn) {
     struct level_result result = {NAN, NAN, NAN};
+    if (s->keep != level->keep)
+        memset(s, 0, level_size(level->columns) * sizeof(double));
+    s->keep = level->keep;
     size_t d = level->columns, scored, values = smooth(level, s, x, &scored);
     double *weights = level->shares + d, *smoothed = weights + d, w = 0;
     if (values == 0)
@@ -244,7 +248,7 @@ bool level_valid(const struct level *level, struct level_state *s) {
     size_t d = level->columns;
     const double *products = products_of(level, s), *precision = precision_of(level, s);
     bool valid = fmin(fmin(s->steps, s->since), fmin(s->run, s->calm)) >= 0 &&
-                 finite_within(&s->steps, 5, FINITE_MOST) && tail_valid(&s->doubts) &&
+                 finite_within(&s->keep, 6, FINITE_MOST) && tail_valid(&s->doubts) &&
                  tail_valid(&s->tail) &&
                  finite_within(&s->columns->smoothed, (6 + 2 * d) * d, FINITE_MOST);
     for (size_t k = 0; valid && k < d; k++) {

@@ -1,7 +1,6 @@
-/* Level scores how far several columns are, together, from how they usually stand to each other. It
-   is T^2 of their smoothed values over the number of columns, and does not learn from what it
-   doubts: a fault stays abnormal while it lasts, up to about `half` steps. The equations are in
-   docs/explanation/anomalies.md. */
+/* Level scores how far several columns are, together, from how they usually stand to each other:
+   T^2 of smoothed values, with a normal that is not learned from what it doubts. The equations are
+   in docs/explanation/anomalies.md. */
 #ifndef RUNNEL_LEVEL_H
 #define RUNNEL_LEVEL_H
 
@@ -19,7 +18,7 @@ struct level {
 bool level_open(struct level *level, size_t columns, double half);
 void level_close(struct level *level);
 
-/* That of a stream: level_size doubles, so that a checkpoint can copy it. All zero is a new one. */
+/* A stream's level_size doubles. All zero is a new stream; with another `half` it begins anew. */
 struct level_state;
 size_t level_size(size_t columns);
 
@@ -30,16 +29,14 @@ struct level_result {
     double doubt;               /* 1: as far as usual */
 };
 
-/* The stream's next step, x (columns,), NaN where a value is missing. Without `learn` it is scored
-   and smoothed only. */
+/* The next step, x (columns,), NaN = missing. Without `learn` it is only scored and smoothed. */
 struct level_result level_take(struct level *level, struct level_state *state, const float *x,
                                bool learn);
 
 /* Smoothed values (columns,) of the newest step. */
 void level_smoothed(const struct level *level, const struct level_state *state, double *smoothed);
 
-/* Learns the smoothed values (steps, columns) of an alarm that was normal. Each step counts as
-   `share` of all that is known. */
+/* Learns smoothed values (steps, columns) as normal, each step as `share` of all that is known. */
 void level_mark_normal(struct level *level, struct level_state *state, const double *smoothed,
                        size_t steps, double share);
 

@@ -166,6 +166,19 @@ static void a_copy_goes_on_with_the_same_bits(void **state) {
     (void)state;
 }
 
+static void another_half_begins_anew(void **state) {
+    struct stream stream, other;
+    open_stream(&stream, 100);
+    open_stream(&other, 200);
+    play(&stream, 300, 0, true);
+    memcpy(other.state, stream.state, level_size(COLUMNS) * sizeof(double));
+    assert_true(isnan(play(&other, 50, 0, true).doubt));
+    assert_true(play(&stream, 1, 0, true).doubt >= 0);
+    close_stream(&stream);
+    close_stream(&other);
+    (void)state;
+}
+
 /* Constants, the largest floats, stuck columns, columns that are missing for thousands of steps. */
 static void wild_values_keep_the_state_valid(void **state) {
     static const float values[] = {0, FLT_MAX, -FLT_MAX, FLT_MIN, 1e30F, -0.0F, 5, NAN};
@@ -345,6 +358,7 @@ int main(void) {
         cmocka_unit_test(values_marked_as_normal_are_normal_at_once),
         cmocka_unit_test(a_step_without_values_is_not_a_step),
         cmocka_unit_test(a_copy_goes_on_with_the_same_bits),
+        cmocka_unit_test(another_half_begins_anew),
         cmocka_unit_test(wild_values_keep_the_state_valid),
         cmocka_unit_test(damaged_states_are_rejected_or_harmless),
         cmocka_unit_test(rates_are_nominal),
