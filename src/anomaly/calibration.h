@@ -12,10 +12,12 @@ enum { CALIBRATION_BINS = 1280 }; /* 40 a unit */
 
 /* Doubles only, so that a checkpoint can copy it. All zero is a new stream. */
 struct calibration {
-    double steps;     /* with a known P */
-    double exceeding; /* of these, with a P of 2.7 and more */
-    double bunches;   /* of these, more than `rest` steps after the last one counted */
-    double last;      /* the step that began the newest bunch, from 1 on; 0: none */
+    double steps;                /* with a known P */
+    double exceeding;            /* of these, with a P of 2.7 and more */
+    double bunches;              /* of these, more than `rest` steps after the last one counted */
+    double last;                 /* the step that began the newest bunch, from 1 on; 0: none */
+    double edge;                 /* the first bin of the tail */
+    double above, first, second; /* sums over the tail of mass, mass bin, mass bin^2 */
     struct histogram sums;
     double mass[CALIBRATION_BINS];
 };

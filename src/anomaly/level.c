@@ -42,8 +42,7 @@ static double *precision_of(const struct level *level, struct level_state *s) {
 }
 
 size_t level_size(size_t columns) {
-    return (sizeof(struct level_state) + columns * sizeof(struct column)) / sizeof(double) +
-           2 * columns * columns;
+    return sizeof(struct level_state) / sizeof(double) + (6 + 2 * columns) * columns;
 }
 
 void level_smoothed(const struct level *level, const struct level_state *s, double *smoothed) {
@@ -63,8 +62,7 @@ void level_close(struct level *level) {
 
 /* ---- Precision ---- */
 
-/* A step of Gauss-Jordan elimination in place. All steps invert a (d, d). After some, the other
-   rows and columns contain the inverse of what the inverse has there. */
+/* A step of Gauss-Jordan elimination in place: all d steps invert a (d, d). */
 static bool sweep(double *a, size_t d, size_t k) {
     double *row = a + k * d, pivot = row[k];
     if (!(pivot > PIVOT_LEAST))
@@ -81,30 +79,25 @@ static bool sweep(double *a, size_t d, size_t k) {
     return true;
 }
 
-static bool invert(const struct level *level, struct level_state *s, double ridge) {
-    double *p = precision_of(level, s), *products = products_of(level, s);
-    size_t d = level->columns, k = 0;
-    for (size_t i = 0; i < d; i++)
-        for (size_t j = 0; j < d; j++) {
-            double root = sqrt(products[i * d + i] * products[j * d + j]) + 1e-300;
-            p[i * d + j] = i == j ? 1 + ridge : fmin(fmax(products[i * d + j] / root, -1), 1);
-        }
-    while (k < d && sweep(p, d, k))
-        k++;
-    return k == d;
-}
-
-/* Columns that miss values at different times can have correlations that are not positive definite:
-   then the ridge grows until they are. */
+/* After missing values correlations may not be positive definite: then the ridge grows. */
 static void refresh(const struct level *level, struct level_state *s) {
-    double ridge = RIDGE + (double)level->columns / fmax(s->largest, 1);
-    for (size_t k = 0; k < level->columns; k++) {
+    double *p = precision_of(level, s), *products = products_of(level, s);
+    size_t d = level->columns, done = 0;
+    double ridge = RIDGE + (double)d / fmax(s->largest, 1);
+    for (size_t k = 0; k < d; k++) {
         struct column *c = &s->columns[k];
-        double square = products_of(level, s)[k * level->columns + k] / fmax(c->weight, 1e-9);
+        double square = products[k * d + k] / fmax(c->weight, 1e-9);
         c->deviation = sqrt(square) + 1e-6 * fabs(c->mean) + LEAST;
     }
-    while (!invert(level, s, ridge))
-        ridge *= 2;
+    for (; done < d; ridge *= 2) {
+        for (size_t i = 0; i < d; i++)
+            for (size_t j = 0; j < d; j++) {
+                double root = sqrt(products[i * d + i] * products[j * d + j]) + 1e-300;
+                p[i * d + j] = i == j ? 1 + ridge : fmin(fmax(products[i * d + j] / root, -1), 1);
+            }
+        for (done = 0; done < d && sweep(p, d, done);)
+            done++;
+    }
     s->since = 0;
 }
 
@@ -175,7 +168,7 @@ static double compare(struct level *level, struct level_state *s, const float *x
         z[k] = here ? fmin(fmax((c->smoothed - c->mean) / c->deviation, -BOUND), BOUND) : 0;
         shares[k] = 0;
         if (!here)
-            sweep(marginal, d, k);
+            sweep(marginal, d, k); /* leaves the precision of the others alone */
     }
     for (size_t j = 0; j < d; j++)
         for (size_t k = 0; k < d; k++)
@@ -196,10 +189,9 @@ static size_t smooth(const struct level *level, struct level_state *s, const flo
     size_t values = *scored = 0;
     for (size_t k = 0; k < level->columns; k++) {
         struct column *c = &s->columns[k];
-        if (isnan(x[k])) {
-            c->missed++;
+        c->missed += isnan(x[k]) != 0;
+        if (isnan(x[k]))
             continue;
-        }
         if (c->count++ == 0)
             c->smoothed = c->mean = (double)x[k];
         double step = c->missed > 0 ? 1 - pow(1 - SMOOTH, 1 + c->missed) : SMOOTH;
@@ -247,8 +239,7 @@ struct level_result level_take(struct level *level, struct level_state *s, const
 bool level_valid(const struct level *level, struct level_state *s) {
     size_t d = level->columns;
     const double *products = products_of(level, s), *precision = precision_of(level, s);
-    bool valid = fmin(fmin(s->steps, s->since), fmin(s->run, s->calm)) >= 0 &&
-                 finite_within(&s->keep, 6, FINITE_MOST) && tail_valid(&s->doubts) &&
+    bool valid = s->run >= 0 && finite_within(&s->keep, 6, FINITE_MOST) && tail_valid(&s->doubts) &&
                  tail_valid(&s->tail) &&
                  finite_within(&s->columns->smoothed, (6 + 2 * d) * d, FINITE_MOST);
     for (size_t k = 0; valid && k < d; k++) {

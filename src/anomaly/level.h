@@ -14,8 +14,7 @@ struct level {
     double *shares; /* (columns,) of the newest step with a doubt */
 };
 
-/* false: out of memory. */
-bool level_open(struct level *level, size_t columns, double half);
+bool level_open(struct level *level, size_t columns, double half); /* false: out of memory */
 void level_close(struct level *level);
 
 /* A stream's level_size doubles. All zero is a new stream; with another `half` it begins anew. */

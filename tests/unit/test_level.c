@@ -287,6 +287,21 @@ static void rates_are_nominal(void **state) {
     (void)state;
 }
 
+/* Longer than until all masses are divided. */
+static void long_streams_go_on(void **state) {
+    static struct calibration c;
+    double rare = 0;
+    memset(&c, 0, sizeof c);
+    for (uint64_t n = 0; n < 8 * STEPS; n++) {
+        double score = light(), p = calibration_rarity(&c, score);
+        rare += n >= 7 * STEPS && p >= 3;
+        calibration_learn(&c, score, p, REST);
+    }
+    assert_true(c.sums.weight < 1e6 && calibration_valid(&c));
+    assert_true(rare > STEPS * RATE / 2 && rare < STEPS * RATE * 2);
+    (void)state;
+}
+
 static void larger_scores_are_rarer(void **state) {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         static struct calibration c;
@@ -332,7 +347,7 @@ static void damaged_calibrations_are_rejected_or_harmless(void **state) {
         calibration_learn(&before, score, calibration_rarity(&before, score), REST);
     }
     for (size_t n = 0; n < 20000; n++) {
-        size_t at = draw() % (n % 2 ? 8 : size);
+        size_t at = draw() % (n % 2 ? 12 : size);
         c = before;
         (&c.steps)[at] = damage((&c.steps)[at]);
         if (n % 100 == 0)
@@ -362,6 +377,7 @@ int main(void) {
         cmocka_unit_test(wild_values_keep_the_state_valid),
         cmocka_unit_test(damaged_states_are_rejected_or_harmless),
         cmocka_unit_test(rates_are_nominal),
+        cmocka_unit_test(long_streams_go_on),
         cmocka_unit_test(larger_scores_are_rarer),
         cmocka_unit_test(extreme_scores_keep_the_state_valid),
         cmocka_unit_test(damaged_calibrations_are_rejected_or_harmless),
