@@ -201,21 +201,16 @@ static bool silence_valid(const struct arrival *arrival) {
     return arrival->last >= 0 && isfinite(arrival->last) && habit_valid(&arrival->silences);
 }
 
+#define NUMBERS(type) (sizeof(type) / sizeof(double))
+
 /* State of a stream: doubles, then floats. Struct arrival is first, since it is written while
    earlier steps still wait for their scores. */
 struct stream {
     double begun; /* 1: a stream has begun; 0: no example yet */
     double steps;
     struct alarm novelty, surprise;
-    struct tail wrong; /* errors of all columns together */
-    struct tail joint;
-    double apart; /* enum apart: whether columns were missing separately */
-};
-
-enum apart {
-    TOGETHER, /* all columns have the same steps in the same places of their memories */
-    APART,    /* they do not, and some columns have no value yet */
-    HELD,     /* separate memories exist, with missing values held */
+    struct tail wrong;                       /* errors of all columns together */
+    double unused[NUMBERS(struct tail) + 1]; /* earlier versions scored columns together */
 };
 
 struct column {
@@ -227,29 +222,20 @@ struct column {
 
 struct anomaly {
     struct anomaly_options options;
-    size_t numbers_size, alarms_size, held_size; /* sizes per stream */
+    size_t numbers_size, alarms_size; /* sizes per stream */
     /* per column: contexts, floats, and floats in a shared memory */
     size_t own_memory, floats, shared_floats;
     uint32_t *groups; /* (slots,) group of each stream */
-    /* (slots + groups,) pointers to (numbers_size + alarms_size + held_size,) doubles and
-       (columns, floats); with several columns as many floats again */
+    /* (slots + groups,) pointers to (numbers_size + alarms_size,) doubles and (columns, floats) */
     double **numbers;
     double *scores, *surprises; /* (columns,) */
-    double score, surprise, joint;
+    double score, surprise;
     bool learns;                /* whether new steps are learned */
-    float *distances;           /* (memory,) sum over all columns; NULL with one column */
     enum anomaly_habit *habits; /* (columns,) habits that the newest step broke */
 
     struct silence silence;
     struct silence expecting; /* saved by anomaly_expect */
 };
-
-#define NUMBERS(type) (sizeof(type) / sizeof(double))
-
-/* Memories per stream; with several columns they include those with held values. */
-static inline size_t memories_of(const struct anomaly *anomaly) {
-    return anomaly->options.columns * (anomaly->held_size ? 2 : 1);
-}
 
 static inline struct arrival *arrival_of(const struct anomaly *anomaly, uint32_t slot) {
     return (struct arrival *)(void *)anomaly->numbers[slot];
@@ -273,20 +259,9 @@ static inline struct recent *recent_of(const struct anomaly *anomaly, uint32_t s
 }
 
 static inline float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    double *after =
-        anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size + anomaly->held_size;
+    double *after = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size;
     size_t floats = slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats;
     return (float *)(void *)after + k * floats;
-}
-
-/* Exists only with several columns: a second state of each, with missing values held. */
-static inline struct novelty *held_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    double *after = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size;
-    return (struct novelty *)(void *)after + k;
-}
-
-static inline float *held_floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    return floats_of(anomaly, slot, anomaly->options.columns + k);
 }
 
 /* Slot of the memory that a stream shares with others; ANOMALY_ALONE: none. */
@@ -303,8 +278,8 @@ static inline uint32_t shared_slot(const struct anomaly *anomaly, uint32_t slot)
 /* ---- Memory ---- */
 
 static size_t bytes_of(const struct anomaly *anomaly, size_t floats) {
-    return (anomaly->numbers_size + anomaly->alarms_size + anomaly->held_size) * sizeof(double) +
-           memories_of(anomaly) * floats * sizeof(float);
+    return (anomaly->numbers_size + anomaly->alarms_size) * sizeof(double) +
+           anomaly->options.columns * floats * sizeof(float);
 }
 
 static int check_machine(const struct anomaly *anomaly, struct error *error) {
@@ -332,10 +307,6 @@ static bool allocate(struct anomaly *anomaly) {
     anomaly->scores = calloc(columns, sizeof *anomaly->scores);
     anomaly->surprises = calloc(columns, sizeof *anomaly->surprises);
     anomaly->habits = calloc(columns, sizeof *anomaly->habits);
-    if (columns > 1)
-        anomaly->distances = calloc(anomaly->floats, sizeof *anomaly->distances);
-    if (columns > 1 && !anomaly->distances)
-        return false;
     if (!anomaly->numbers || !anomaly->groups || !anomaly->scores || !anomaly->surprises ||
         !anomaly->habits)
         return false;
@@ -362,9 +333,6 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
                              options->columns * NUMBERS(struct column) +
                              (options->symbols ? NUMBERS(struct recent) : 0);
         made->alarms_size = kept_size(options->columns);
-        made->held_size = options->columns > 1 && !options->all_share
-                              ? options->columns * NUMBERS(struct novelty)
-                              : 0;
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
             anomaly_clear(made);
@@ -390,7 +358,6 @@ void anomaly_close(struct anomaly **anomaly) {
         free((*anomaly)->scores);
         free((*anomaly)->surprises);
         free((*anomaly)->habits);
-        free((*anomaly)->distances);
     }
     free(*anomaly);
     *anomaly = NULL;
@@ -399,12 +366,10 @@ void anomaly_close(struct anomaly **anomaly) {
 /* Clears the used part, except struct arrival. */
 static void clear(struct anomaly *anomaly, uint32_t slot) {
     struct anomaly_state state = anomaly_state(anomaly, slot);
-    for (size_t m = 0; m < state.memories; m++) {
+    for (size_t m = 0; m < anomaly->options.columns; m++) {
         const struct anomaly_contexts contexts = anomaly_contexts(anomaly, slot, m);
         memset(contexts.floats, 0, contexts.count * ANOMALY_CONTEXT * sizeof(float));
     }
-    if (state.holds)
-        memset(state.held, 0, state.held_size * sizeof(double));
     memset(state.numbers + NUMBERS(struct arrival), 0,
            (state.numbers_size - NUMBERS(struct arrival)) * sizeof(double));
     memset(state.alarms, 0, state.alarms_size * sizeof(double));
@@ -417,7 +382,6 @@ void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
         clear(anomaly, slot);
     stream->begun = 1;
     tail_begin(&stream->wrong);
-    tail_begin(&stream->joint);
     for (size_t k = 0; k < anomaly->options.columns; k++) {
         struct column *column = column_of(anomaly, slot, k);
         novelty_begin(&column->novelty, anomaly->options.seed);
@@ -453,96 +417,6 @@ static struct stream *begun(struct anomaly *anomaly, uint32_t slot) {
     return stream;
 }
 
-/* ---- Several columns together ---- */
-
-/* They use the columns' memories as long as all columns have values. When one is missing
-   separately, its memory gets a different order. From then on each column has a second state, in
-   which the previous value replaces a missing one. */
-
-static size_t count_missing(const struct anomaly *anomaly, const float *x) {
-    size_t missing = 0;
-    for (size_t k = 0; k < anomaly->options.columns; k++)
-        missing += isnan(x[k]) != 0;
-    return missing;
-}
-
-/* Copies the columns' states: they are equal so far. */
-static void hold(struct anomaly *anomaly, uint32_t slot) {
-    for (size_t k = 0; k < anomaly->options.columns; k++) {
-        *held_of(anomaly, slot, k) = column_of(anomaly, slot, k)->novelty;
-        memcpy(held_floats_of(anomaly, slot, k), floats_of(anomaly, slot, k),
-               anomaly->floats * sizeof(float));
-    }
-}
-
-static void joint_prepare(struct anomaly *anomaly, uint32_t slot, const float *x) {
-    struct stream *stream = stream_of(anomaly, slot);
-    size_t missing = count_missing(anomaly, x);
-    memset(anomaly->distances, 0, vector_pad(anomaly->options.memory) * sizeof(float));
-    if (stream->apart != TOGETHER || missing == 0 || missing == anomaly->options.columns)
-        return;
-    stream->apart = APART;
-    if (column_of(anomaly, slot, 0)->novelty.count == 0)
-        return;
-    hold(anomaly, slot);
-    stream->apart = HELD;
-}
-
-/* Whether every column has had a value. */
-static bool all_seen(const struct anomaly *anomaly, uint32_t slot) {
-    for (size_t k = 0; k < anomaly->options.columns; k++)
-        if (column_of(anomaly, slot, k)->novelty.count == 0)
-            return false;
-    return true;
-}
-
-static void begin_held(struct anomaly *anomaly, uint32_t slot) {
-    for (size_t k = 0; k < anomaly->options.columns; k++)
-        novelty_begin(held_of(anomaly, slot, k), anomaly->options.seed);
-    stream_of(anomaly, slot)->apart = HELD;
-}
-
-static void take_held(struct anomaly *anomaly, uint32_t slot, unsigned minute) {
-    for (size_t k = 0; k < anomaly->options.columns; k++)
-        novelty_take_beside(held_of(anomaly, slot, k), held_floats_of(anomaly, slot, k),
-                            anomaly->options.memory, column_of(anomaly, slot, k)->last, minute,
-                            anomaly->learns, anomaly->distances);
-}
-
-static void joint_take(struct anomaly *anomaly, uint32_t slot, const float *x, unsigned minute) {
-    struct stream *stream = stream_of(anomaly, slot);
-    size_t columns = anomaly->options.columns, missing = count_missing(anomaly, x);
-    const struct novelty *first = &column_of(anomaly, slot, 0)->novelty;
-    const float *floats = floats_of(anomaly, slot, 0);
-    if (missing == columns)
-        return;
-    if (stream->apart == APART && all_seen(anomaly, slot))
-        begin_held(anomaly, slot);
-    if (stream->apart == APART)
-        return;
-    if (stream->apart == HELD) {
-        take_held(anomaly, slot, minute);
-        first = held_of(anomaly, slot, 0);
-        floats = held_floats_of(anomaly, slot, 0);
-    }
-    if (missing > 0 || first->used == 0)
-        return;
-    double distance = novelty_joint(first, floats, minute, anomaly->distances, columns);
-    double score = tail_unlikeliness(&stream->joint, distance);
-    if (tail_knows(&stream->joint))
-        anomaly->joint = fmax(anomaly->joint, novelty_patient(score, first->count - 1));
-    if (anomaly->learns)
-        tail_learn(&stream->joint, distance);
-}
-
-static void joint_drop(struct anomaly *anomaly, uint32_t slot, const float *x) {
-    if (stream_of(anomaly, slot)->apart != HELD ||
-        count_missing(anomaly, x) == anomaly->options.columns)
-        return;
-    for (size_t k = 0; k < anomaly->options.columns; k++)
-        novelty_drop(held_of(anomaly, slot, k), held_floats_of(anomaly, slot, k));
-}
-
 /* ---- Scores ---- */
 
 static unsigned minute_of(double time) {
@@ -550,14 +424,14 @@ static unsigned minute_of(double time) {
 }
 
 void anomaly_clear(struct anomaly *anomaly) {
-    anomaly->score = anomaly->surprise = anomaly->joint = NAN;
+    anomaly->score = anomaly->surprise = NAN;
     for (size_t k = 0; k < anomaly->options.columns; k++)
         anomaly->scores[k] = anomaly->surprises[k] = NAN;
 }
 
 struct anomaly_result anomaly_result(const struct anomaly *anomaly) {
-    return (struct anomaly_result){anomaly->score, anomaly->surprise, anomaly->joint,
-                                   anomaly->scores, anomaly->surprises};
+    return (struct anomaly_result){anomaly->score, anomaly->surprise, anomaly->scores,
+                                   anomaly->surprises};
 }
 
 static enum anomaly_habit habit_of(struct column *column, float x) {
@@ -592,37 +466,30 @@ static void take_kept(struct anomaly *anomaly, uint32_t slot, const float *x) {
     }
 }
 
-/* Score of column k's next value; also updates `distances`, or a shared memory. */
-static double take_value(struct anomaly *anomaly, uint32_t slot, size_t k, float x, unsigned minute,
-                         float *distances) {
+/* Score of column k's next value; also updates a shared memory. */
+static double take_value(struct anomaly *anomaly, uint32_t slot, size_t k, float x,
+                         unsigned minute) {
     struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
     float *floats = floats_of(anomaly, slot, k);
     const struct novelty_memory memory = memory_in(anomaly, slot, k);
     if (memory.novelty == novelty)
-        return novelty_take_beside(novelty, floats, memory.size, (double)x, minute, anomaly->learns,
-                                   distances);
+        return novelty_take(novelty, floats, memory.size, (double)x, minute, anomaly->learns);
     return novelty_take_shared(novelty, floats, &memory, (double)x, minute, anomaly->learns);
 }
 
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time) {
     struct stream *stream = begun(anomaly, slot);
     unsigned minute = minute_of(time);
-    bool joint = anomaly->distances && shared_slot(anomaly, slot) == ANOMALY_ALONE;
     double most = NAN;
     denormals_to_zero();
-    if (joint)
-        joint_prepare(anomaly, slot, x);
-    float *distances = joint && stream->apart == TOGETHER ? anomaly->distances : NULL;
     for (size_t k = 0; k < anomaly->options.columns; k++) {
         anomaly->habits[k] = habit_of(column_of(anomaly, slot, k), x[k]);
         if (isnan(x[k]))
             continue;
-        double score = take_value(anomaly, slot, k, x[k], minute, distances);
+        double score = take_value(anomaly, slot, k, x[k], minute);
         anomaly->scores[k] = fmax(anomaly->scores[k], score);
         most = fmax(most, score);
     }
-    if (joint)
-        joint_take(anomaly, slot, x, minute);
     stream->steps++;
     take_kept(anomaly, slot, x);
     anomaly->score = fmax(anomaly->score, most);
@@ -722,8 +589,6 @@ void anomaly_end_step(struct anomaly *anomaly, uint32_t slot, const float *x) {
     for (size_t k = 0; !anomaly->learns && k < anomaly->options.columns; k++)
         if (!isnan(x[k]))
             novelty_drop(&column_of(anomaly, slot, k)->novelty, floats_of(anomaly, slot, k));
-    if (!anomaly->learns && anomaly->distances)
-        joint_drop(anomaly, slot, x);
 }
 
 bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,
@@ -785,22 +650,17 @@ struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
     return (struct anomaly_state){
         .numbers = anomaly->numbers[slot],
         .alarms = anomaly->numbers[slot] + anomaly->numbers_size,
-        .held = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size,
         .contexts = floats_of(anomaly, slot, 0),
         .numbers_size = anomaly->numbers_size,
         .alarms_size = anomaly->alarms_size,
-        .held_size = anomaly->held_size,
-        .holds = anomaly->held_size && stream_of(anomaly, slot)->apart == HELD,
-        .contexts_size = memories_of(anomaly) *
+        .contexts_size = anomaly->options.columns *
                          (slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats),
-        .memories = memories_of(anomaly),
+        .memories = anomaly->options.columns,
     };
 }
 
 struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k) {
-    size_t columns = anomaly->options.columns;
-    const struct novelty *novelty =
-        k < columns ? &column_of(anomaly, slot, k)->novelty : held_of(anomaly, slot, k - columns);
+    const struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
     return (struct anomaly_contexts){
         .floats = floats_of(anomaly, slot, k),
         .count = novelty_contexts(novelty, memory_size(anomaly, slot)),
@@ -814,12 +674,6 @@ static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k)
            novelty_valid(&column->novelty, floats_of(anomaly, slot, k), memory_size(anomaly, slot));
 }
 
-static bool held_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    return anomaly->held_size && held_of(anomaly, slot, k)->count > 0 &&
-           novelty_valid(held_of(anomaly, slot, k), held_floats_of(anomaly, slot, k),
-                         memory_size(anomaly, slot));
-}
-
 bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
     const struct stream *stream = stream_of(anomaly, slot);
     bool valid = silence_valid(arrival_of(anomaly, slot));
@@ -827,12 +681,9 @@ bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
         return valid;
     valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&
             alarm_valid(&stream->surprise) && tail_valid(&stream->wrong) &&
-            tail_valid(&stream->joint) &&
-            (stream->apart == TOGETHER || stream->apart == APART || stream->apart == HELD) &&
             kept_valid(kept_of(anomaly, slot), anomaly->options.columns);
     for (size_t k = 0; valid && k < anomaly->options.columns; k++)
-        valid = column_valid(anomaly, slot, k) &&
-                (stream->apart != HELD || held_valid(anomaly, slot, k));
+        valid = column_valid(anomaly, slot, k);
     return valid && (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
 }
 

@@ -3,9 +3,6 @@
 
    - Novelty (novelty.h): the recent values of a column differ from everything in its memory. The
      score of a stream is the largest of its columns.
-   - Joint novelty of several columns: their recent values together are new, though each may be
-     known. The distance is over the blocks of all columns, each in units of its own deviation.
-     Missing values are held; a step with a missing value has no joint score.
    - Surprise: the forecast error is among the largest of the stream, L - 0.4 log10(max(1, t /
      1000)) >= 0 with L its tail (tail.h). The error is that of a column, with a score of at most
      SURPRISE_IN_BAND while it is within SURPRISE_BAND deviations s of the column's values. For a
@@ -20,8 +17,8 @@
    Missing values (NaN) do not enter a column's recent values or memory.
 
    Each stream has its own memory in one of `slots` places. It is allocated at opening; pages are
-   touched as memories grow. Streams of a group share one memory (novelty.h) instead, and have no
-   joint novelty. The memory of group g is at place `slots` + g, and outlives its streams.
+   touched as memories grow. Streams of a group share one memory (novelty.h) instead. The
+   memory of group g is at place `slots` + g, and outlives its streams.
    Results depend only on the stream's values, times and errors, in their order. */
 #ifndef RUNNEL_ANOMALY_H
 #define RUNNEL_ANOMALY_H
@@ -66,7 +63,7 @@ void anomaly_begin(struct anomaly *anomaly, uint32_t slot);
 
 /* Largest scores since anomaly_clear: NaN if unknown. */
 struct anomaly_result {
-    double score, surprise, joint; /* scores of the stream; joint: of several columns */
+    double score, surprise; /* scores of the stream */
     const double *scores, *surprises /* (columns,) */;
 };
 void anomaly_clear(struct anomaly *anomaly);
@@ -147,11 +144,9 @@ uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
 /* State of a slot, for checkpoints. */
 struct anomaly_state {
     double *numbers, *alarms; /* `alarms`: the kept ones */
-    double *held;             /* exists only if `holds`, which depends on `numbers` */
     float *contexts;
-    size_t numbers_size, alarms_size, held_size, contexts_size;
+    size_t numbers_size, alarms_size, contexts_size;
     size_t memories; /* number of memories */
-    bool holds;
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
 

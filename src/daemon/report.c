@@ -446,8 +446,6 @@ static void put_anomaly(struct json_text *text, const struct anomaly_result *res
     json_text_open_object(text, "anomaly");
     json_text_number(text, "score", result->score);
     json_text_number(text, "surprise", result->surprise);
-    if (columns > 1)
-        json_text_number(text, "joint", result->joint);
     json_text_open_list(text, "columns");
     for (size_t k = 0; k < columns; k++) {
         json_text_open_object(text, NULL);

@@ -531,17 +531,8 @@ static void *alarms_at(const struct state_place *p, size_t n) {
     return (void)n, state_at(p).alarms;
 }
 
-static size_t held_size(const struct state_place *p) {
-    return state_at(p).held_size;
-}
-
-static void *held_at(const struct state_place *p, size_t n) {
-    const struct anomaly_state s = state_at(p);
-    return n == 0 && s.holds ? s.held : NULL;
-}
-
-static size_t one_used(const struct state_place *p, size_t n) {
-    return (void)p, (void)n, 1;
+static size_t none(const struct state_place *p) {
+    return (void)p, 0;
 }
 
 static struct anomaly_contexts contexts_of(const struct state_place *p, size_t n) {
@@ -584,8 +575,7 @@ static const struct state_row rows[] = {
     STATE_ROW("streams.anomaly", F64, KEPT | STATE_MEMORY, .size = numbers_size, .at = numbers_at),
     STATE_ROW("shared.anomaly", F64, KEPT | STATE_SHARED | STATE_ALONE, .size = shared_size,
               .at = numbers_at),
-    STATE_ROW("streams.anomaly_held", F64, KEPT, .size = held_size, .at = held_at, .used = one_used,
-              .most = one),
+    STATE_ROW(ANOMALY_HELD, F64, KEPT, .size = none),
     STATE_ROW("streams.contexts", F32, KEPT | STATE_SHARED | STATE_MEMORY, .size = contexts_size,
               .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
     STATE_ROW("streams.alarms", F64, KEPT, .size = alarms_size, .at = alarms_at),

@@ -12,6 +12,9 @@ struct anomaly_kept;
 struct error;
 struct part_host;
 
+/* Memories of earlier versions: a stream that has some loses all memories. */
+#define ANOMALY_HELD "streams.anomaly_held"
+
 /* The threshold of alarms of novelty in effect, and that of the configuration: 0 without anomaly
    detection. anomalies_limit adds the margin for several columns, without fatigue. */
 struct learner_thresholds {

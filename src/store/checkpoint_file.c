@@ -886,6 +886,8 @@ static void mark_resized(struct checkpoint_layout *layout, const struct safetens
         fit &= found && found->rank == wanted->rank && found->shape[1] == wanted->shape[1] &&
                (alike || !of->row->used);
     }
+    const struct safetensors_entry *held = safetensors_find(file, ANOMALY_HELD);
+    fit &= !held || held->shape[0] == 0;
     for (size_t n = 0; n < layout->count; n++)
         layout->of[n].lacked |= checkpoint_is_watched(&layout->of[n]) && !fit;
 }
