@@ -16,6 +16,7 @@
 #include "common/vectors.h"
 #include "habit.h"
 #include "kept.h"
+#include "level.h"
 #include "novelty.h"
 #include "tail.h"
 
@@ -222,14 +223,17 @@ struct column {
 
 struct anomaly {
     struct anomaly_options options;
-    size_t numbers_size, alarms_size; /* sizes per stream */
+    size_t numbers_size, alarms_size, level_size; /* sizes per stream */
     /* per column: contexts, floats, and floats in a shared memory */
     size_t own_memory, floats, shared_floats;
     uint32_t *groups; /* (slots,) group of each stream */
-    /* (slots + groups,) pointers to (numbers_size + alarms_size,) doubles and (columns, floats) */
+    /* (slots + groups,) pointers to (numbers_size + alarms_size + level_size,) doubles and
+       (columns, floats) */
     double **numbers;
-    double *scores, *surprises; /* (columns,) */
-    double score, surprise;
+    double *scores, *surprises, *shares; /* (columns,) */
+    double score, surprise, level;
+    double newest_level;        /* of the newest step */
+    struct level levels;        /* used with level_size > 0 */
     bool learns;                /* whether new steps are learned */
     enum anomaly_habit *habits; /* (columns,) habits that the newest step broke */
 
@@ -258,8 +262,19 @@ static inline struct recent *recent_of(const struct anomaly *anomaly, uint32_t s
     return (struct recent *)(void *)(stream_of(anomaly, slot) + 1);
 }
 
+/* Exists with level_size > 0; the state follows. */
+static inline struct alarm *level_alarm_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct alarm *)(void *)(anomaly->numbers[slot] + anomaly->numbers_size +
+                                    anomaly->alarms_size);
+}
+
+static inline struct level_state *level_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct level_state *)(void *)(level_alarm_of(anomaly, slot) + 1);
+}
+
 static inline float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    double *after = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size;
+    double *after =
+        anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size + anomaly->level_size;
     size_t floats = slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats;
     return (float *)(void *)after + k * floats;
 }
@@ -278,7 +293,7 @@ static inline uint32_t shared_slot(const struct anomaly *anomaly, uint32_t slot)
 /* ---- Memory ---- */
 
 static size_t bytes_of(const struct anomaly *anomaly, size_t floats) {
-    return (anomaly->numbers_size + anomaly->alarms_size) * sizeof(double) +
+    return (anomaly->numbers_size + anomaly->alarms_size + anomaly->level_size) * sizeof(double) +
            anomaly->options.columns * floats * sizeof(float);
 }
 
@@ -306,9 +321,11 @@ static bool allocate(struct anomaly *anomaly) {
     columns += columns == 0; /* an allocation of zero bytes must not fail */
     anomaly->scores = calloc(columns, sizeof *anomaly->scores);
     anomaly->surprises = calloc(columns, sizeof *anomaly->surprises);
+    anomaly->shares = calloc(columns, sizeof *anomaly->shares);
     anomaly->habits = calloc(columns, sizeof *anomaly->habits);
     if (!anomaly->numbers || !anomaly->groups || !anomaly->scores || !anomaly->surprises ||
-        !anomaly->habits)
+        !anomaly->shares || !anomaly->habits ||
+        (anomaly->level_size && !level_open(&anomaly->levels, columns, anomaly->options.accept)))
         return false;
     for (size_t n = 0; n < places; n++)
         if (!(anomaly->numbers[n] = calloc(
@@ -333,6 +350,9 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
                              options->columns * NUMBERS(struct column) +
                              (options->symbols ? NUMBERS(struct recent) : 0);
         made->alarms_size = kept_size(options->columns);
+        if (options->accept > 0 && options->columns >= 2 &&
+            options->columns <= ANOMALY_LEVEL_COLUMNS && !options->all_share)
+            made->level_size = NUMBERS(struct alarm) + level_size(options->columns);
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
             anomaly_clear(made);
@@ -357,7 +377,9 @@ void anomaly_close(struct anomaly **anomaly) {
         free((*anomaly)->groups);
         free((*anomaly)->scores);
         free((*anomaly)->surprises);
+        free((*anomaly)->shares);
         free((*anomaly)->habits);
+        level_close(&(*anomaly)->levels);
     }
     free(*anomaly);
     *anomaly = NULL;
@@ -373,6 +395,7 @@ static void clear(struct anomaly *anomaly, uint32_t slot) {
     memset(state.numbers + NUMBERS(struct arrival), 0,
            (state.numbers_size - NUMBERS(struct arrival)) * sizeof(double));
     memset(state.alarms, 0, state.alarms_size * sizeof(double));
+    memset(state.level, 0, state.level_size * sizeof(double));
 }
 
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
@@ -424,14 +447,15 @@ static unsigned minute_of(double time) {
 }
 
 void anomaly_clear(struct anomaly *anomaly) {
-    anomaly->score = anomaly->surprise = NAN;
+    anomaly->score = anomaly->surprise = anomaly->level = NAN;
     for (size_t k = 0; k < anomaly->options.columns; k++)
-        anomaly->scores[k] = anomaly->surprises[k] = NAN;
+        anomaly->scores[k] = anomaly->surprises[k] = anomaly->shares[k] = NAN;
 }
 
 struct anomaly_result anomaly_result(const struct anomaly *anomaly) {
-    return (struct anomaly_result){anomaly->score, anomaly->surprise, anomaly->scores,
-                                   anomaly->surprises};
+    return (struct anomaly_result){
+        anomaly->score,  anomaly->surprise,  anomaly->level,
+        anomaly->scores, anomaly->surprises, anomaly->level_size ? anomaly->shares : NULL};
 }
 
 static enum anomaly_habit habit_of(struct column *column, float x) {
@@ -477,6 +501,21 @@ static double take_value(struct anomaly *anomaly, uint32_t slot, size_t k, float
     return novelty_take_shared(novelty, floats, &memory, (double)x, minute, anomaly->learns);
 }
 
+static void take_level(struct anomaly *anomaly, uint32_t slot, const float *x) {
+    const struct level_result result =
+        level_take(&anomaly->levels, level_of(anomaly, slot), x, anomaly->learns);
+    anomaly->newest_level = result.score;
+    if (isnan(result.score) || anomaly->level >= result.score)
+        return;
+    anomaly->level = result.score;
+    memcpy(anomaly->shares, anomaly->levels.shares,
+           anomaly->options.columns * sizeof *anomaly->shares);
+}
+
+double anomaly_level(const struct anomaly *anomaly) {
+    return anomaly->newest_level;
+}
+
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time) {
     struct stream *stream = begun(anomaly, slot);
     unsigned minute = minute_of(time);
@@ -490,6 +529,9 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
         anomaly->scores[k] = fmax(anomaly->scores[k], score);
         most = fmax(most, score);
     }
+    anomaly->newest_level = NAN;
+    if (anomaly->level_size && shared_slot(anomaly, slot) == ANOMALY_ALONE)
+        take_level(anomaly, slot, x);
     stream->steps++;
     take_kept(anomaly, slot, x);
     anomaly->score = fmax(anomaly->score, most);
@@ -565,9 +607,11 @@ uint64_t anomaly_losses(const struct anomaly *anomaly, uint32_t slot) {
     return (uint64_t)recent_of(anomaly, slot)->count;
 }
 
-struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, bool surprise) {
+struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason) {
     struct stream *stream = begun(anomaly, slot);
-    return surprise ? &stream->surprise : &stream->novelty;
+    if (reason == ANOMALY_LEVEL)
+        return level_alarm_of(anomaly, slot);
+    return reason == ANOMALY_SURPRISE ? &stream->surprise : &stream->novelty;
 }
 
 uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot) {
@@ -650,9 +694,11 @@ struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
     return (struct anomaly_state){
         .numbers = anomaly->numbers[slot],
         .alarms = anomaly->numbers[slot] + anomaly->numbers_size,
+        .level = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size,
         .contexts = floats_of(anomaly, slot, 0),
         .numbers_size = anomaly->numbers_size,
         .alarms_size = anomaly->alarms_size,
+        .level_size = anomaly->level_size,
         .contexts_size = anomaly->options.columns *
                          (slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats),
         .memories = anomaly->options.columns,
@@ -684,6 +730,9 @@ bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
             kept_valid(kept_of(anomaly, slot), anomaly->options.columns);
     for (size_t k = 0; valid && k < anomaly->options.columns; k++)
         valid = column_valid(anomaly, slot, k);
+    if (valid && anomaly->level_size)
+        valid = alarm_valid(level_alarm_of(anomaly, slot)) &&
+                level_valid(&anomaly->levels, level_of(anomaly, slot));
     return valid && (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
 }
 

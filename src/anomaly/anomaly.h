@@ -3,6 +3,7 @@
 
    - Novelty (novelty.h): the recent values of a column differ from everything in its memory. The
      score of a stream is the largest of its columns.
+   - Level (level.h): several columns stand, together, not as usual.
    - Surprise: the forecast error is among the largest of the stream, L - 0.4 log10(max(1, t /
      1000)) >= 0 with L its tail (tail.h). The error is that of a column, with a score of at most
      SURPRISE_IN_BAND while it is within SURPRISE_BAND deviations s of the column's values. For a
@@ -17,9 +18,9 @@
    Missing values (NaN) do not enter a column's recent values or memory.
 
    Each stream has its own memory in one of `slots` places. It is allocated at opening; pages are
-   touched as memories grow. Streams of a group share one memory (novelty.h) instead. The
-   memory of group g is at place `slots` + g, and outlives its streams.
-   Results depend only on the stream's values, times and errors, in their order. */
+   touched as memories grow. Streams of a group share one memory (novelty.h) instead, and have no
+   level. The memory of group g is at place `slots` + g, and outlives its streams. Results depend
+   only on the stream's values, times and errors, in their order. */
 #ifndef RUNNEL_ANOMALY_H
 #define RUNNEL_ANOMALY_H
 
@@ -41,6 +42,7 @@ struct anomaly_options {
     bool symbols;    /* each symbol has a loss; no columns */
     bool has_errors; /* one forecast error per column; else one number for all columns */
     uint64_t seed;   /* seed of the choice of replaced contexts */
+    double accept;   /* half of a normal is forgotten in so many steps (level.h); 0: no level */
     bool half;       /* limits memories to half of the machine's memory; else to all of it */
 };
 
@@ -63,8 +65,9 @@ void anomaly_begin(struct anomaly *anomaly, uint32_t slot);
 
 /* Largest scores since anomaly_clear: NaN if unknown. */
 struct anomaly_result {
-    double score, surprise; /* scores of the stream */
+    double score, surprise, level; /* scores of the stream */
     const double *scores, *surprises /* (columns,) */;
+    const double *shares; /* (columns,) of the largest level; NULL: no level */
 };
 void anomaly_clear(struct anomaly *anomaly);
 struct anomaly_result anomaly_result(const struct anomaly *anomaly);
@@ -76,6 +79,10 @@ void anomaly_learn(struct anomaly *anomaly, bool learn);
 /* The stream's next step at that Unix time (0 = unknown): x (columns,), NaN where a value is
    missing. Returns its score; NaN: too few steps so far. */
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time);
+
+/* The level of that step, or NaN. It needs 2 to ANOMALY_LEVEL_COLUMNS columns. */
+enum { ANOMALY_LEVEL_COLUMNS = 64 };
+double anomaly_level(const struct anomaly *anomaly);
 
 /* The habit of a column that the newest step broke, reported once each time. */
 enum anomaly_habit { HABIT_KEPT, HABIT_STUCK, HABIT_SILENT };
@@ -138,14 +145,16 @@ bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
                          struct anomaly_kept *found);
 
 /* The state of the stream's alarms, and its number of steps. */
-struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, bool surprise);
+enum anomaly_reason { ANOMALY_NOVELTY, ANOMALY_SURPRISE, ANOMALY_LEVEL };
+struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason);
 uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
 
 /* State of a slot, for checkpoints. */
 struct anomaly_state {
     double *numbers, *alarms; /* `alarms`: the kept ones */
+    double *level;            /* of level */
     float *contexts;
-    size_t numbers_size, alarms_size, contexts_size;
+    size_t numbers_size, alarms_size, level_size, contexts_size;
     size_t memories; /* number of memories */
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);

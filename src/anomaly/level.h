@@ -17,7 +17,7 @@ struct level {
 bool level_open(struct level *level, size_t columns, double half); /* false: out of memory */
 void level_close(struct level *level);
 
-/* A stream's level_size doubles. All zero is a new stream; with another `half` it begins anew. */
+/* A stream's level_size doubles. All zero is a new stream; another `half` starts from scratch. */
 struct level_state;
 size_t level_size(size_t columns);
 

@@ -205,6 +205,8 @@ struct config {
         struct alarm_rule rule;
         bool surprise; /* enable alarms of surprise, without fatigue */
         double surprise_threshold, surprise_rest;
+        bool level;
+        double accept;
         struct share_config share;
     } anomaly;
 

@@ -111,6 +111,7 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
         .symbols = !numbers && next,
         .has_errors = numbers && next && loss_kind(architecture->output.loss)->squares,
         .seed = config->seed,
+        .accept = config->anomaly.level ? config->anomaly.accept : 0,
         .half = config->anomaly.by_preset,
     };
     describe_alarms(a, config);
@@ -234,8 +235,15 @@ static void anomalies_resumed(void *self, struct planned *example) {
 }
 
 const char *anomalies_alarm_name(enum learner_alarm_kind kind) {
-    static const char *const names[] = {"novelty", "surprise", "stuck", "silent"};
+    static const char *const names[] = {"novelty", "surprise", "level", "stuck", "silent"};
     return names[kind];
+}
+
+const double *anomalies_alarm_scores(const struct learner_alarm *alarm) {
+    const struct anomaly_result *result = &alarm->result;
+    return alarm->kind == ALARM_LEVEL      ? result->shares
+           : alarm->kind == ALARM_SURPRISE ? result->surprises
+                                           : result->scores;
 }
 
 /* Returns the column with the largest score; SIZE_MAX: no score. */
@@ -269,7 +277,7 @@ static struct learner_alarm describe(const struct anomalies *a, const struct pla
 
 /* Returns the margin for the largest of several columns, which is large that much more often. */
 static double of_columns(const struct anomalies *a, enum learner_alarm_kind kind) {
-    bool many = kind == ALARM_NOVELTY || a->has_errors;
+    bool many = kind == ALARM_NOVELTY || (kind == ALARM_SURPRISE && a->has_errors);
     return many && a->columns > 1 ? log10((double)a->columns) : 0;
 }
 
@@ -282,7 +290,7 @@ static struct alarm_rule rule_of(const struct anomalies *a, enum learner_alarm_k
 static void check_alarm(struct anomalies *a, const struct planned *example, const float *x,
                         double score, enum learner_alarm_kind kind) {
     const struct learner_observer *observer = &a->host->observer;
-    struct alarm *alarm = anomaly_alarm(a->anomaly, example->slot, kind == ALARM_SURPRISE);
+    struct alarm *alarm = anomaly_alarm(a->anomaly, example->slot, (enum anomaly_reason)kind);
     struct learner_alarm event = describe(a, example, kind, x);
     struct alarm_rule rule = rule_of(a, kind);
     /* Scores of symbols precede the steps of their example. */
@@ -302,8 +310,7 @@ static void check_alarm(struct anomalies *a, const struct planned *example, cons
         return;
     event.score = score;
     event.threshold = rule.threshold;
-    event.column =
-        largest(kind == ALARM_SURPRISE ? event.result.surprises : event.result.scores, a->columns);
+    event.column = largest(anomalies_alarm_scores(&event), a->columns);
     observer->alarmed(observer->context, &event);
 }
 
@@ -350,6 +357,8 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
     check_alarm(a, example, x, score, ALARM_NOVELTY); /* not of symbols */
     if (a->alarms_of_surprise)
         check_alarm(a, example, x, a->surprise, ALARM_SURPRISE);
+    if (!isnan(anomaly_level(a->anomaly)))
+        check_alarm(a, example, x, anomaly_level(a->anomaly), ALARM_LEVEL);
     check_habits(a, example, x);
     anomaly_end_step(a->anomaly, example->slot, x);
     clear_errors(a);
@@ -535,6 +544,14 @@ static size_t none(const struct state_place *p) {
     return (void)p, 0;
 }
 
+static size_t level_numbers(const struct state_place *p) {
+    return state_at(p).level_size;
+}
+
+static void *level_at(const struct state_place *p, size_t n) {
+    return (void)n, state_at(p).level;
+}
+
 static struct anomaly_contexts contexts_of(const struct state_place *p, size_t n) {
     return anomaly_contexts(((struct anomalies *)p->self)->anomaly, p->slot, n);
 }
@@ -578,6 +595,7 @@ static const struct state_row rows[] = {
     STATE_ROW(ANOMALY_HELD, F64, KEPT, .size = none),
     STATE_ROW("streams.contexts", F32, KEPT | STATE_SHARED | STATE_MEMORY, .size = contexts_size,
               .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
+    STATE_ROW("streams.level", F64, KEPT, .size = level_numbers, .at = level_at),
     STATE_ROW("streams.alarms", F64, KEPT, .size = alarms_size, .at = alarms_at),
 };
 

@@ -38,4 +38,7 @@ int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_si
 
 const char *anomalies_alarm_name(enum learner_alarm_kind kind);
 
+/* (columns,) of an alarm with a score: the scores of its kind by column; shares with level. */
+const double *anomalies_alarm_scores(const struct learner_alarm *alarm);
+
 #endif

@@ -218,6 +218,81 @@ def test_checkpoints_hold_what_is_in_use(directory):
     assert sum(m["anomaly"]["score"] is not None for m in found[True][len(first):]) > 500
 
 
+EIGHT = 8
+
+
+def together(count, odd=(), first=0):
+    """Rows of eight columns which follow two of them. In rows of `odd`, column 5 does not."""
+    r, rows = random.Random(9), []
+    for n in range(count):
+        a, b = math.sin(n / 9) + r.gauss(0, 0.3), r.gauss(0, 1)
+        x = [a * (k + 1) + b * (EIGHT - k) + r.gauss(0, 0.1) for k in range(EIGHT)]
+        x[5] += 8 * (n in odd)
+        rows.append(x)
+    return [step(n + 1, x, n) for n, x in enumerate(rows)][first:]
+
+
+def alarms_of(daemon, steps, reason):
+    """Feeds the steps; returns the predictions, and the alarms of the reason."""
+    found, alarms = [], []
+    with subscribe(daemon, (b"event", b"prediction")) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
+        for frames in steps:
+            feeder.send_multipart(frames)
+        wait_learned(daemon, len(steps))
+        daemon.ask("checkpoint")  # its event follows all learned examples
+        while True:
+            topic, body = daemon.next_message(subscriber)
+            message = json.loads(body)
+            if topic == b"event" and message["kind"] == "checkpoint" and message["examples"] == len(steps):
+                return found, alarms
+            found += [message] if topic == b"prediction" else []
+            alarms += [message] if topic == b"event" and message.get("reason") == reason else []
+
+
+def test_level_names_the_column_that_no_longer_fits(directory):
+    steps, config = together(900, range(800, 860)), "anomaly: {enabled: true, memory: 100, threshold: 3}"
+    with Daemon(directory, configuration(directory, config, size=EIGHT)) as daemon:
+        daemon.ask("status")
+        found, alarms = alarms_of(daemon, steps, "level")
+        assert daemon.end() == 0
+    assert [m["anomaly"]["level"] is None for m in found] == [n < KNOWS for n in range(900)]
+    alarm, = alarms
+    assert 801 <= alarm["example"] <= 810 and alarm["score"] >= alarm["threshold"] == 3, alarm
+    assert alarm["columns"][0]["column"] == 5 and alarm["columns"][0]["share"] > 0.5, alarm
+    assert all(1 / EIGHT <= one["share"] for one in alarm["columns"]), alarm
+    assert "level" in alarm["text"] and "; x[5] is " in alarm["text"] and ", share 0." in alarm["text"], alarm
+    published = found[alarm["example"] - 1]["anomaly"]
+    assert published["level"] == alarm["score"]
+    assert published["columns"][5]["share"] == alarm["columns"][0]["share"]
+    assert min(m["anomaly"]["level"] for m in found[820:860]) > 1.5, "it lasts as long as the fault"
+
+
+def test_level_goes_on_with_the_same_bits(directory):
+    steps, found, config = together(700, range(500, 560)), {}, "anomaly: {enabled: true, memory: 100}"
+    for name, kills in ("whole", ()), ("torn", (100, 290, 530)):
+        place = directory / name
+        place.mkdir()
+        found[name], _ = played(place, configuration(place, config, size=EIGHT), steps, kills=kills)
+    assert [m["anomaly"] for m in found["whole"]] == [m["anomaly"] for m in found["torn"]]
+
+
+def test_level_can_be_off_and_begins_where_a_checkpoint_lacks_it(directory):
+    steps = together(600)
+    for more in ("", ", level: true"):
+        config = configuration(directory, "anomaly: {enabled: true, memory: 100, level: false}", size=EIGHT)
+        if more:
+            config = config.replace(", level: false", more)
+        with Daemon(directory, config) as daemon:
+            begun = daemon.ask("status")["examples"]
+            found = fed(daemon, steps[begun:begun + 300])
+            assert daemon.end() == 0
+        assert all(m["anomaly"]["score"] is not None for m in found[KNOWS:])
+        assert ["level" in m["anomaly"] for m in found] == [bool(more)] * 300
+        if more:
+            assert found[0]["anomaly"]["score"] is not None and found[0]["anomaly"]["level"] is None
+            assert found[-1]["anomaly"]["level"] is not None
+
+
 def entry(directory, name):
     """An entry of the newest checkpoint."""
     blob = (directory / "state/checkpoint.safetensors").read_bytes()
@@ -671,7 +746,7 @@ def test_symbols_score_by_their_newest_losses(directory):
     alarm, = found
     assert alarm["reason"] == "novelty" and alarm["columns"] == [], alarm
     assert STRANGE.start // 10 < alarm["example"] <= STRANGE.stop // 10 + 1, alarm
-    assert alarm["score"] >= alarm["threshold"] == 1.5, alarm
+    assert alarm["score"] >= alarm["threshold"] == 3, alarm
 
 
 def test_a_note_goes_with_the_alarm_of_its_example(directory):
