@@ -262,7 +262,7 @@ static inline struct recent *recent_of(const struct anomaly *anomaly, uint32_t s
     return (struct recent *)(void *)(stream_of(anomaly, slot) + 1);
 }
 
-/* Exists with level_size > 0; the state follows. */
+/* Exists with level_size > 0; the state and the kept alarms follow. */
 static inline struct alarm *level_alarm_of(const struct anomaly *anomaly, uint32_t slot) {
     return (struct alarm *)(void *)(anomaly->numbers[slot] + anomaly->numbers_size +
                                     anomaly->alarms_size);
@@ -270,6 +270,11 @@ static inline struct alarm *level_alarm_of(const struct anomaly *anomaly, uint32
 
 static inline struct level_state *level_of(const struct anomaly *anomaly, uint32_t slot) {
     return (struct level_state *)(void *)(level_alarm_of(anomaly, slot) + 1);
+}
+
+static inline struct kept *level_kept_of(const struct anomaly *anomaly, uint32_t slot) {
+    double *state = (double *)(void *)level_of(anomaly, slot);
+    return (struct kept *)(void *)(state + level_size(anomaly->options.columns));
 }
 
 static inline float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
@@ -349,10 +354,11 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
         made->numbers_size = NUMBERS(struct arrival) + NUMBERS(struct stream) +
                              options->columns * NUMBERS(struct column) +
                              (options->symbols ? NUMBERS(struct recent) : 0);
-        made->alarms_size = kept_size(options->columns);
+        made->alarms_size = kept_size(options->columns, NOVELTY_CONTEXT);
         if (options->accept > 0 && options->columns >= 2 &&
             options->columns <= ANOMALY_LEVEL_COLUMNS && !options->all_share)
-            made->level_size = NUMBERS(struct alarm) + level_size(options->columns);
+            made->level_size = NUMBERS(struct alarm) + level_size(options->columns) +
+                               kept_size(1, options->columns);
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
             anomaly_clear(made);
@@ -490,6 +496,20 @@ static void take_kept(struct anomaly *anomaly, uint32_t slot, const float *x) {
     }
 }
 
+/* Does the same for level. */
+static void take_kept_level(struct anomaly *anomaly, uint32_t slot) {
+    struct kept *kept = level_kept_of(anomaly, slot);
+    for (size_t a = 0; a < KEPT_ALARMS; a++) {
+        if (!kept_takes(kept, a, stream_of(anomaly, slot)->steps))
+            continue;
+        double *smoothed = kept_append(kept, anomaly->options.columns, 0, a);
+        level_smoothed(&anomaly->levels, level_of(anomaly, slot), smoothed);
+        if (kept->alarms[a].normal == 1)
+            level_mark_normal(&anomaly->levels, level_of(anomaly, slot), smoothed, 1,
+                              1.0 / KEPT_STEPS);
+    }
+}
+
 /* Score of column k's next value; also updates a shared memory. */
 static double take_value(struct anomaly *anomaly, uint32_t slot, size_t k, float x,
                          unsigned minute) {
@@ -534,6 +554,8 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
         take_level(anomaly, slot, x);
     stream->steps++;
     take_kept(anomaly, slot, x);
+    if (anomaly->level_size)
+        take_kept_level(anomaly, slot);
     anomaly->score = fmax(anomaly->score, most);
     return most;
 }
@@ -622,7 +644,14 @@ void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
                   const struct anomaly_kept *alarm) {
     const struct kept_alarm kept = {
         .steps = stream_of(anomaly, slot)->steps, .time = alarm->time, .score = alarm->score};
-    kept_add(kept_of(anomaly, slot), anomaly->options.columns, &kept);
+    if (alarm->reason == ANOMALY_LEVEL) {
+        struct kept *of = level_kept_of(anomaly, slot);
+        kept_add(of, 1, anomaly->options.columns, &kept);
+        level_smoothed(&anomaly->levels, level_of(anomaly, slot),
+                       kept_append(of, anomaly->options.columns, 0, kept_find(of, NAN)));
+        return;
+    }
+    kept_add(kept_of(anomaly, slot), anomaly->options.columns, NOVELTY_CONTEXT, &kept);
     for (size_t k = 0; k < anomaly->options.columns; k++)
         if (!isnan(x[k]))
             kept_first(kept_of(anomaly, slot), k, &column_of(anomaly, slot, k)->novelty,
@@ -635,32 +664,64 @@ void anomaly_end_step(struct anomaly *anomaly, uint32_t slot, const float *x) {
             novelty_drop(&column_of(anomaly, slot, k)->novelty, floats_of(anomaly, slot, k));
 }
 
-bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,
-                        struct anomaly_kept *found) {
-    const struct kept *kept = kept_of(anomaly, slot);
+static struct kept *kept_for(const struct anomaly *anomaly, uint32_t slot,
+                             enum anomaly_reason reason) {
+    return reason == ANOMALY_LEVEL ? level_kept_of(anomaly, slot) : kept_of(anomaly, slot);
+}
+
+/* Enters the alarm with its place; KEPT_ALARMS: not found, with the newest. */
+static size_t find_kept(const struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
+                        double at, struct anomaly_kept *found) {
+    const struct kept *kept = kept_for(anomaly, slot, reason);
     size_t there = kept_find(kept, at), newest = kept_find(kept, NAN);
     size_t nearest = there < KEPT_ALARMS ? there : newest;
-    *found = (struct anomaly_kept){.score = NAN};
+    *found = (struct anomaly_kept){.score = NAN, .reason = reason};
     if (nearest < KEPT_ALARMS)
         *found = (struct anomaly_kept){
+            .reason = reason,
             .time = kept->alarms[nearest].time,
             .score = kept->alarms[nearest].score,
             .ago = (uint64_t)(stream_of(anomaly, slot)->steps - kept->alarms[nearest].steps),
         };
-    return there < KEPT_ALARMS;
+    return there;
 }
 
-bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
-                         struct anomaly_kept *found) {
-    struct kept *kept = kept_of(anomaly, slot);
-    size_t marked = kept_find(kept, at);
-    if (!anomaly_find_alarm(anomaly, slot, at, found) || kept->alarms[marked].normal == 1)
-        return marked < KEPT_ALARMS;
-    for (size_t k = 0; k < anomaly->options.columns; k++) {
+bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
+                        double at, struct anomaly_kept *found) {
+    struct anomaly_kept level;
+    bool any = reason == ANOMALY_ANY && anomaly->level_size;
+    if (reason == ANOMALY_LEVEL && !anomaly->level_size) {
+        *found = (struct anomaly_kept){.score = NAN, .reason = reason};
+        return false;
+    }
+    bool there = find_kept(anomaly, slot, reason == ANOMALY_ANY ? ANOMALY_NOVELTY : reason, at,
+                           found) < KEPT_ALARMS;
+    bool also = any && find_kept(anomaly, slot, ANOMALY_LEVEL, at, &level) < KEPT_ALARMS;
+    bool later = any && !isnan(level.score) && (isnan(found->score) || level.ago < found->ago);
+    if (any && (also != there ? also : later))
+        *found = level;
+    return there || also;
+}
+
+bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
+                         double at, struct anomaly_kept *found) {
+    if (!anomaly_find_alarm(anomaly, slot, reason, at, found))
+        return false;
+    struct kept *kept = kept_for(anomaly, slot, found->reason);
+    size_t marked = kept_find(kept, at), columns = anomaly->options.columns;
+    if (kept->alarms[marked].normal == 1)
+        return true;
+    kept->alarms[marked].normal = 1;
+    if (found->reason == ANOMALY_LEVEL) {
+        const double *steps = kept_steps(kept, columns, 0, marked);
+        level_mark_normal(&anomaly->levels, level_of(anomaly, slot), steps + 1, (size_t)*steps,
+                          1 / fmax(*steps, 1));
+        return true;
+    }
+    for (size_t k = 0; k < columns; k++) {
         const struct novelty_memory memory = memory_in(anomaly, slot, k);
         kept_enter(kept, marked, k, &memory);
     }
-    kept->alarms[marked].normal = 1;
     return true;
 }
 
@@ -727,12 +788,13 @@ bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
         return valid;
     valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&
             alarm_valid(&stream->surprise) && tail_valid(&stream->wrong) &&
-            kept_valid(kept_of(anomaly, slot), anomaly->options.columns);
+            kept_valid(kept_of(anomaly, slot), anomaly->options.columns, NOVELTY_CONTEXT);
     for (size_t k = 0; valid && k < anomaly->options.columns; k++)
         valid = column_valid(anomaly, slot, k);
     if (valid && anomaly->level_size)
         valid = alarm_valid(level_alarm_of(anomaly, slot)) &&
-                level_valid(&anomaly->levels, level_of(anomaly, slot));
+                level_valid(&anomaly->levels, level_of(anomaly, slot)) &&
+                kept_valid(level_kept_of(anomaly, slot), 1, anomaly->options.columns);
     return valid && (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
 }
 

@@ -120,8 +120,12 @@ bool anomaly_is_echo(const struct anomaly *anomaly, uint32_t slot);
 double anomaly_lost(struct anomaly *anomaly, uint32_t slot, double loss);
 uint64_t anomaly_losses(const struct anomaly *anomaly, uint32_t slot);
 
-/* A kept alarm of novelty. */
+/* Reasons of an alarm; ANOMALY_ANY: any that is kept. */
+enum anomaly_reason { ANOMALY_NOVELTY, ANOMALY_SURPRISE, ANOMALY_LEVEL, ANOMALY_ANY };
+
+/* A kept alarm, of novelty or level. */
 struct anomaly_kept {
+    enum anomaly_reason reason;
     double time; /* data time, Unix time; 0 = unknown */
     double score;
     uint64_t ago; /* steps of the stream after it; set by anomaly_find_alarm */
@@ -136,16 +140,16 @@ void anomaly_end_step(struct anomaly *anomaly, uint32_t slot, const float *x);
 
 /* Finds the alarm less than a second from that time (NaN: the newest). If not found, returns
    false with the newest alarm in `found`; its score is NaN if no alarm is kept. */
-bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,
-                        struct anomaly_kept *found);
+bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
+                        double at, struct anomaly_kept *found);
 
-/* Marks that alarm as normal: its contexts enter the memory of each column now, and those of
-   later steps as they arrive. Marking it again has no effect. */
-bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
-                         struct anomaly_kept *found);
+/* Marks that alarm as normal: its steps are learned now, and later steps as they arrive. Their
+   contexts enter the memory of each column, or level learns them. Marking it again has no
+   effect. */
+bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
+                         double at, struct anomaly_kept *found);
 
 /* The state of the stream's alarms, and its number of steps. */
-enum anomaly_reason { ANOMALY_NOVELTY, ANOMALY_SURPRISE, ANOMALY_LEVEL };
 struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason);
 uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
 

@@ -302,10 +302,11 @@ static void check_alarm(struct anomalies *a, const struct planned *example, cons
         return;
     if (!alarm_raised(alarm, &rule, score, event.stream_step))
         return;
-    if (kind == ALARM_NOVELTY && !of_losses)
-        anomaly_keep(
-            a->anomaly, example->slot, x,
-            &(struct anomaly_kept){.time = example->time > 0 ? example->time : 0, .score = score});
+    if (kind != ALARM_SURPRISE && !of_losses)
+        anomaly_keep(a->anomaly, example->slot, x,
+                     &(struct anomaly_kept){.reason = (enum anomaly_reason)kind,
+                                            .time = example->time > 0 ? example->time : 0,
+                                            .score = score});
     if (!observer->alarmed)
         return;
     event.score = score;
@@ -410,20 +411,22 @@ size_t anomalies_shared(const struct part_host *host) {
 
 #define ALARMS_HINT "runnel-watch -t anomaly displays alarms"
 
-static int no_alarm(const char *stream, double at, const struct anomaly_kept *newest,
-                    struct error *error) {
+static int no_alarm(const char *stream, enum anomaly_reason reason, double at,
+                    const struct anomaly_kept *newest, struct error *error) {
+    const char *of = reason == ANOMALY_LEVEL     ? "level"
+                     : reason == ANOMALY_NOVELTY ? "novelty"
+                                                 : "novelty or level";
     if (isnan(newest->score))
-        return error_set(error, EX_USAGE, "stream %s has no alarm of novelty; " ALARMS_HINT,
-                         stream);
+        return error_set(error, EX_USAGE, "stream %s has no alarm of %s; " ALARMS_HINT, stream, of);
     if (newest->time == 0)
         return error_set(error, EX_USAGE,
-                         "stream %s has no alarm of novelty at @%.3f: its data have no time; omit "
+                         "stream %s has no alarm of %s at @%.3f: its data have no time; omit "
                          "the time to use the newest alarm",
-                         stream, at);
+                         stream, of, at);
     return error_set(error, EX_USAGE,
-                     "stream %s has no alarm of novelty at @%.3f among its last %d; the newest is "
+                     "stream %s has no alarm of %s at @%.3f among its last %d; the newest is "
                      "at @%.3f (seconds since 1970); " ALARMS_HINT,
-                     stream, at, (int)KEPT_ALARMS, newest->time);
+                     stream, of, at, (int)KEPT_ALARMS, newest->time);
 }
 
 /* Returns the slot of a stream with kept alarms; STREAMS_NONE with an error. */
@@ -454,24 +457,25 @@ int anomalies_find(const struct part_host *host, const char *key, size_t key_siz
     uint32_t slot = find_watched(a, host, key, key_size, error);
     if (slot == STREAMS_NONE)
         return 1;
-    if (anomaly_find_alarm(a->anomaly, slot, at, found))
+    if (anomaly_find_alarm(a->anomaly, slot, ANOMALY_ANY, at, found))
         return 0;
-    no_alarm(text_quote(quoted, key, key_size), at, found, error);
+    no_alarm(text_quote(quoted, key, key_size), ANOMALY_ANY, at, found, error);
     return 1;
 }
 
-int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_size, double at,
-                          struct anomaly_kept *found, struct error *error) {
+int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_size,
+                          enum anomaly_reason reason, double at, struct anomaly_kept *found,
+                          struct error *error) {
     struct anomalies *a = part_find(host, &anomalies_part);
     char quoted[TEXT_QUOTE_SIZE];
     uint32_t slot = find_watched(a, host, key, key_size, error);
     if (slot == STREAMS_NONE)
         return 1;
-    if (anomaly_mark_normal(a->anomaly, slot, at, found)) {
+    if (anomaly_mark_normal(a->anomaly, slot, reason, at, found)) {
         host->mark(host, slot);
         return 0;
     }
-    no_alarm(text_quote(quoted, key, key_size), at, found, error);
+    no_alarm(text_quote(quoted, key, key_size), reason, at, found, error);
     return 1;
 }
 

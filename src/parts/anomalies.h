@@ -8,7 +8,6 @@
 
 #include "observer.h"
 
-struct anomaly_kept;
 struct error;
 struct part_host;
 
@@ -28,13 +27,14 @@ double anomalies_limit(const struct part_host *host);
 /* The number of memories that streams share: their slots follow those of streams. */
 size_t anomalies_shared(const struct part_host *host);
 
-/* Find a kept alarm of novelty of the stream (anomaly_find_alarm), and mark it as normal
+/* Find a kept alarm of the stream (anomaly_find_alarm), and mark it as normal
    (anomaly_mark_normal). The plan must be empty. Return 1 with an error (EX_USAGE) if no such alarm
    is kept. */
 int anomalies_find(const struct part_host *host, const char *key, size_t key_size, double at,
                    struct anomaly_kept *found, struct error *error);
-int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_size, double at,
-                          struct anomaly_kept *found, struct error *error);
+int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_size,
+                          enum anomaly_reason reason, double at, struct anomaly_kept *found,
+                          struct error *error);
 
 const char *anomalies_alarm_name(enum learner_alarm_kind kind);
 

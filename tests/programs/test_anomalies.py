@@ -593,16 +593,16 @@ def with_pattern(again=AGAIN, count=800, ignored=range(0)):
     return rows
 
 
-def play_marked(directory, stops, marks):
+def play_marked(directory, stops, marks, rows=None, size=1, score="score", more=""):
     """Scores of all rows, and the answers to marks. The daemon is killed at each stop, except at
     those in `marks`, where an alarm is marked as normal instead."""
     directory.mkdir()
-    config = configuration(directory, "anomaly: {enabled: true, memory: 400}", every=100)
-    rows, scores, begin, answers = with_pattern(), [], 0, []
+    config = configuration(directory, f"anomaly: {{enabled: true, memory: 400{more}}}", size, every=100)
+    rows, scores, begin, answers = rows or with_pattern(), [], 0, []
     with Daemon(directory, config) as daemon:
         daemon.ask("status")
         for end in [*stops, len(rows)]:
-            scores += [m["anomaly"]["score"] for m in fed(daemon, rows[begin:end])]
+            scores += [m["anomaly"][score] for m in fed(daemon, rows[begin:end])]
             begin = end
             if end in marks:
                 answers.append(daemon.ask("normal", stream="s", **marks[end]))
@@ -630,17 +630,40 @@ def test_an_alarm_is_marked_as_normal(directory):
         assert torn == normal and answers[0]["data_time"] == time_of, (name, answers)
 
 
+def lower(scores, others, begin, end):
+    return sum(scores[begin:end]) < 0.6 * sum(others[begin:end])
+
+
+def test_normal_teaches_level(directory):
+    """What was marked is usual at once and when it returns, also after kills and replays."""
+    rows, told = together(1000, [*range(600, 700), *range(900, 1000)]), 660
+    play = {"rows": rows, "size": EIGHT, "score": "level", "more": ", threshold: 3"}
+    silent, _ = play_marked(directory / "silent", [], {}, **play)
+    normal, answers = play_marked(directory / "normal", [told], {told: {"reason": "level"}}, **play)
+    assert answers[0]["reason"] == "level" and answers[0]["score"] in silent[600:610], answers
+    assert normal[:told] == silent[:told]
+    assert lower(normal, silent, told, 700) and lower(normal, silent, 900, 1000), (normal, silent)
+    for name, stops in ("before", [598, 640, told]), ("after", [told, 680, 950]), ("early", [615, told]):
+        torn, _ = play_marked(directory / name, stops, {told: {"reason": "level"}}, **play)
+        assert torn == normal, name
+    # An alarm whose steps are still to come, by its time.
+    early, _ = play_marked(directory / "time", [610, 620], {610: {"reason": "level", "at": answers[0]["data_time"]}},
+                           **play)
+    assert lower(early, silent, 610, 640), (early, silent)
+
+
 def test_normal_wants_an_alarm(directory):
     config = configuration(directory, "anomaly: {enabled: true, memory: 400}", every=100)
     with Daemon(directory, config) as daemon:
         daemon.ask("status")
         for request, why in [({}, "normal: expected a stream"), ({"stream": "s", "at": "noon"}, "normal: expected a stream"),
+                             ({"stream": "s", "reason": "stuck"}, "its reason, novelty or level"),
                              ({"stream": "t"}, "stream 't' not found in memory; runnel-watch -t anomaly")]:
             reply, = daemon.request("normal", **request)
             assert not reply["ok"] and why in reply["error"], reply
         fed(daemon, with_pattern()[:FIRST])
         reply, = daemon.request("normal", stream="s")
-        assert not reply["ok"] and "stream 's' has no alarm of novelty; runnel-watch" in reply["error"], reply
+        assert not reply["ok"] and "stream 's' has no alarm of novelty or level; runnel-watch" in reply["error"], reply
         fed(daemon, with_pattern()[FIRST:TOLD])
         reply, = daemon.request("normal", stream="s", at=BEGIN)
         assert not reply["ok"] and "among its last 8; the newest is at @" in reply["error"], reply

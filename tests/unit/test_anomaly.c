@@ -346,23 +346,24 @@ static void what_is_normal_is_not_novel(void **state) {
     struct anomaly *both[] = {normal, other};
     const float odd[COLUMNS] = {3, -4};
     struct anomaly_kept found, alarm = {.time = BEGIN, .score = 2};
-    assert_false(anomaly_mark_normal(normal, SLOT, NAN, &found));
+    assert_false(anomaly_mark_normal(normal, SLOT, ANOMALY_ANY, NAN, &found));
     assert_true(isnan(found.score));
     for (int i = 0; i < 2; i++) {
         anomaly_take(both[i], SLOT, odd, BEGIN);
         anomaly_keep(both[i], SLOT, odd, &alarm);
         take(both[i], noise(1), -noise(1));
     }
-    assert_false(anomaly_mark_normal(normal, SLOT, BEGIN + 1, &found));
+    assert_false(anomaly_mark_normal(normal, SLOT, ANOMALY_ANY, BEGIN + 1, &found));
     assert_true(found.time == BEGIN && found.score == 2);
-    assert_true(anomaly_mark_normal(normal, SLOT, BEGIN + 0.9, &found));
+    assert_true(anomaly_mark_normal(normal, SLOT, ANOMALY_ANY, BEGIN + 0.9, &found));
     assert_true(anomaly_written(normal, SLOT));
     /* Marking it again has no effect. */
     struct anomaly_state now = anomaly_state(normal, SLOT);
     float before[4];
     memcpy(before, now.contexts + now.contexts_size - 4, sizeof before);
     double count = now.numbers[0];
-    assert_true(anomaly_mark_normal(normal, SLOT, NAN, &found) && count == now.numbers[0]);
+    assert_true(anomaly_mark_normal(normal, SLOT, ANOMALY_ANY, NAN, &found) &&
+                count == now.numbers[0]);
     assert_memory_equal(before, now.contexts + now.contexts_size - 4, sizeof before);
     for (int i = 0; i < 2; i++) {
         for (unsigned n = 2; n < 60; n++)
@@ -433,7 +434,7 @@ static void what_is_normal_in_one_is_normal_in_all(void **state) {
         take_of(anomaly, SLOT, 400, 9);
         anomaly_keep(anomaly, SLOT, (const float[COLUMNS]){0}, &alarm);
         if (normal)
-            assert_true(anomaly_mark_normal(anomaly, SLOT, NAN, &found));
+            assert_true(anomaly_mark_normal(anomaly, SLOT, ANOMALY_ANY, NAN, &found));
         scores[normal] = take_of(anomaly, SLOT + 1, 400, 9);
         anomaly_close(&anomaly);
     }
