@@ -636,15 +636,15 @@ def lower(scores, others, begin, end):
 
 def test_normal_teaches_level(directory):
     """What was marked is usual at once and when it returns, also after kills and replays."""
-    rows, told = together(1000, [*range(600, 700), *range(900, 1000)]), 660
+    rows, marked = together(1000, [*range(600, 700), *range(900, 1000)]), 660
     play = {"rows": rows, "size": EIGHT, "score": "level", "more": ", threshold: 3"}
     silent, _ = play_marked(directory / "silent", [], {}, **play)
-    normal, answers = play_marked(directory / "normal", [told], {told: {"reason": "level"}}, **play)
+    normal, answers = play_marked(directory / "normal", [marked], {marked: {"reason": "level"}}, **play)
     assert answers[0]["reason"] == "level" and answers[0]["score"] in silent[600:610], answers
-    assert normal[:told] == silent[:told]
-    assert lower(normal, silent, told, 700) and lower(normal, silent, 900, 1000), (normal, silent)
-    for name, stops in ("before", [598, 640, told]), ("after", [told, 680, 950]), ("early", [615, told]):
-        torn, _ = play_marked(directory / name, stops, {told: {"reason": "level"}}, **play)
+    assert normal[:marked] == silent[:marked]
+    assert lower(normal, silent, marked, 700) and lower(normal, silent, 900, 1000), (normal, silent)
+    for name, stops in ("before", [598, 640, marked]), ("after", [marked, 680, 950]), ("early", [615, marked]):
+        torn, _ = play_marked(directory / name, stops, {marked: {"reason": "level"}}, **play)
         assert torn == normal, name
     # An alarm whose steps are still to come, by its time.
     early, _ = play_marked(directory / "time", [610, 620], {610: {"reason": "level", "at": answers[0]["data_time"]}},
