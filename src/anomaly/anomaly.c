@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "calibration.h"
 #include "common/denormals.h"
 #include "common/error.h"
 #include "common/finite.h"
@@ -50,15 +51,17 @@ static double mean_of(const struct recent *recent) {
 
 /* The score >= 0 after the next loss, in nats; ignores losses that are not finite. NaN: too few
    losses so far. */
-static double recent_take(struct recent *recent, double loss, bool learn) {
-    double score = NAN, t = recent->count;
+static struct novelty_score recent_take(struct recent *recent, double loss, bool learn) {
+    struct novelty_score score = {NAN, NAN};
+    double t = recent->count;
     if (!isfinite(loss))
-        return NAN;
+        return score;
     recent->losses[(uint64_t)t % RECENT_SPAN] = fmax(loss, 0);
     recent->count++;
     double mean = mean_of(recent);
     if (tail_knows(&recent->tail))
-        score = novelty_patient(tail_unlikeliness(&recent->tail, mean), t);
+        score.raw = tail_unlikeliness(&recent->tail, mean);
+    score.score = novelty_patient(score.raw, t);
     if (learn && t >= NOVELTY_DELAY)
         tail_learn(&recent->tail, mean);
     return score;
@@ -221,19 +224,28 @@ struct column {
     struct habit repeated, missing;
 };
 
+/* Time between examples of a stream, a running mean. */
+struct pace {
+    double time, interval, count;
+};
+#define PACE_STEPS 1000
+
 struct anomaly {
     struct anomaly_options options;
-    size_t numbers_size, alarms_size, level_size; /* sizes per stream */
+    size_t numbers_size, alarms_size, level_size, rates_size; /* sizes per stream */
     /* per column: contexts, floats, and floats in a shared memory */
     size_t own_memory, floats, shared_floats;
     uint32_t *groups; /* (slots,) group of each stream */
-    /* (slots + groups,) pointers to (numbers_size + alarms_size + level_size,) doubles and
-       (columns, floats) */
+    /* (slots + groups,) pointers to (numbers_size + alarms_size + level_size + rates_size,)
+       doubles and (columns, floats) */
     double **numbers;
     double *scores, *surprises, *shares; /* (columns,) */
     double score, surprise, level;
-    double newest_level;        /* of the newest step */
-    struct level levels;        /* used with level_size > 0 */
+    double newest_level; /* of the newest step */
+    struct level levels; /* used with level_size > 0 */
+    /* of the current step, the largest scores that do not fall with the number of steps */
+    double raw[ANOMALY_REASONS];
+    double rarity;              /* the largest since anomaly_clear */
     bool learns;                /* whether new steps are learned */
     enum anomaly_habit *habits; /* (columns,) habits that the newest step broke */
 
@@ -277,9 +289,14 @@ static inline struct kept *level_kept_of(const struct anomaly *anomaly, uint32_t
     return (struct kept *)(void *)(state + level_size(anomaly->options.columns));
 }
 
+/* struct pace, then the calibrations of the reasons, and of the largest of several. */
+static inline double *rates_of(const struct anomaly *anomaly, uint32_t slot) {
+    return anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size +
+           anomaly->level_size;
+}
+
 static inline float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    double *after =
-        anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size + anomaly->level_size;
+    double *after = rates_of(anomaly, slot) + anomaly->rates_size;
     size_t floats = slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats;
     return (float *)(void *)after + k * floats;
 }
@@ -298,7 +315,9 @@ static inline uint32_t shared_slot(const struct anomaly *anomaly, uint32_t slot)
 /* ---- Memory ---- */
 
 static size_t bytes_of(const struct anomaly *anomaly, size_t floats) {
-    return (anomaly->numbers_size + anomaly->alarms_size + anomaly->level_size) * sizeof(double) +
+    return (anomaly->numbers_size + anomaly->alarms_size + anomaly->level_size +
+            anomaly->rates_size) *
+               sizeof(double) +
            anomaly->options.columns * floats * sizeof(float);
 }
 
@@ -359,6 +378,9 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
             options->columns <= ANOMALY_LEVEL_COLUMNS && !options->all_share)
             made->level_size = NUMBERS(struct alarm) + level_size(options->columns) +
                                kept_size(1, options->columns);
+        size_t reasons = 1 + options->surprise + (made->level_size > 0);
+        made->rates_size =
+            NUMBERS(struct pace) + (reasons + (reasons > 1)) * NUMBERS(struct calibration);
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
             anomaly_clear(made);
@@ -402,6 +424,7 @@ static void clear(struct anomaly *anomaly, uint32_t slot) {
            (state.numbers_size - NUMBERS(struct arrival)) * sizeof(double));
     memset(state.alarms, 0, state.alarms_size * sizeof(double));
     memset(state.level, 0, state.level_size * sizeof(double));
+    memset(state.rates, 0, state.rates_size * sizeof(double));
 }
 
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
@@ -453,15 +476,18 @@ static unsigned minute_of(double time) {
 }
 
 void anomaly_clear(struct anomaly *anomaly) {
-    anomaly->score = anomaly->surprise = anomaly->level = NAN;
+    anomaly->score = anomaly->surprise = anomaly->level = anomaly->rarity = NAN;
+    for (size_t n = 0; n < ANOMALY_REASONS; n++)
+        anomaly->raw[n] = NAN;
     for (size_t k = 0; k < anomaly->options.columns; k++)
         anomaly->scores[k] = anomaly->surprises[k] = anomaly->shares[k] = NAN;
 }
 
 struct anomaly_result anomaly_result(const struct anomaly *anomaly) {
-    return (struct anomaly_result){
-        anomaly->score,  anomaly->surprise,  anomaly->level,
-        anomaly->scores, anomaly->surprises, anomaly->level_size ? anomaly->shares : NULL};
+    return (struct anomaly_result){anomaly->score,     anomaly->surprise,
+                                   anomaly->level,     anomaly->scores,
+                                   anomaly->surprises, anomaly->level_size ? anomaly->shares : NULL,
+                                   anomaly->rarity};
 }
 
 static enum anomaly_habit habit_of(struct column *column, float x) {
@@ -510,9 +536,13 @@ static void take_kept_level(struct anomaly *anomaly, uint32_t slot) {
     }
 }
 
+static void note_raw(struct anomaly *anomaly, enum anomaly_reason reason, double raw) {
+    anomaly->raw[reason] = fmax(anomaly->raw[reason], raw);
+}
+
 /* Score of column k's next value; also updates a shared memory. */
-static double take_value(struct anomaly *anomaly, uint32_t slot, size_t k, float x,
-                         unsigned minute) {
+static struct novelty_score take_value(struct anomaly *anomaly, uint32_t slot, size_t k, float x,
+                                       unsigned minute) {
     struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
     float *floats = floats_of(anomaly, slot, k);
     const struct novelty_memory memory = memory_in(anomaly, slot, k);
@@ -525,6 +555,7 @@ static void take_level(struct anomaly *anomaly, uint32_t slot, const float *x) {
     const struct level_result result =
         level_take(&anomaly->levels, level_of(anomaly, slot), x, anomaly->learns);
     anomaly->newest_level = result.score;
+    note_raw(anomaly, ANOMALY_LEVEL, result.unlikeliness);
     if (isnan(result.score) || anomaly->level >= result.score)
         return;
     anomaly->level = result.score;
@@ -545,9 +576,10 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
         anomaly->habits[k] = habit_of(column_of(anomaly, slot, k), x[k]);
         if (isnan(x[k]))
             continue;
-        double score = take_value(anomaly, slot, k, x[k], minute);
-        anomaly->scores[k] = fmax(anomaly->scores[k], score);
-        most = fmax(most, score);
+        const struct novelty_score score = take_value(anomaly, slot, k, x[k], minute);
+        anomaly->scores[k] = fmax(anomaly->scores[k], score.score);
+        most = fmax(most, score.score);
+        note_raw(anomaly, ANOMALY_NOVELTY, score.raw);
     }
     anomaly->newest_level = NAN;
     if (anomaly->level_size && shared_slot(anomaly, slot) == ANOMALY_ALONE)
@@ -560,17 +592,20 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
     return most;
 }
 
+static double raw_surprise(const struct tail *tail, double error) {
+    return tail_knows(tail) && !isnan(error) ? tail_unlikeliness(tail, error) : NAN;
+}
+
 /* The surprise of an error after `seen` steps. */
 static double surprise_of(const struct tail *tail, double error, double seen) {
-    return tail_knows(tail) && !isnan(error) ? novelty_patient(tail_unlikeliness(tail, error), seen)
-                                             : NAN;
+    return novelty_patient(raw_surprise(tail, error), seen);
 }
 
 /* The surprise of the error of column k. */
-static double column_surprise(const struct anomaly *anomaly, uint32_t slot, size_t k,
-                              double error) {
+static double column_surprise(struct anomaly *anomaly, uint32_t slot, size_t k, double error) {
     const struct column *column = column_of(anomaly, slot, k);
     double surprise = surprise_of(&column->wrong, error, stream_of(anomaly, slot)->steps);
+    note_raw(anomaly, ANOMALY_SURPRISE, raw_surprise(&column->wrong, error));
     bool in_band = error <= SURPRISE_BAND * novelty_deviation(&column->novelty);
     return in_band && surprise > SURPRISE_IN_BAND ? SURPRISE_IN_BAND : surprise;
 }
@@ -596,6 +631,8 @@ double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *error
     struct stream *stream = begun(anomaly, slot);
     size_t columns = anomaly->options.has_errors ? anomaly->options.columns : 0;
     double most = columns ? (double)NAN : surprise_of(&stream->wrong, *errors, stream->steps);
+    if (columns == 0)
+        note_raw(anomaly, ANOMALY_SURPRISE, raw_surprise(&stream->wrong, *errors));
     for (size_t k = 0; k < columns; k++) {
         double surprise = column_surprise(anomaly, slot, k, fabs(errors[k]));
         anomaly->surprises[k] = fmax(anomaly->surprises[k], surprise);
@@ -620,9 +657,60 @@ bool anomaly_is_echo(const struct anomaly *anomaly, uint32_t slot) {
 
 double anomaly_lost(struct anomaly *anomaly, uint32_t slot, double loss) {
     begun(anomaly, slot);
-    double score = recent_take(recent_of(anomaly, slot), loss, anomaly->learns);
-    anomaly->score = fmax(anomaly->score, score);
-    return score;
+    const struct novelty_score score = recent_take(recent_of(anomaly, slot), loss, anomaly->learns);
+    anomaly->score = fmax(anomaly->score, score.score);
+    note_raw(anomaly, ANOMALY_NOVELTY, score.raw);
+    return score.score;
+}
+
+void anomaly_set_surprise(struct anomaly *anomaly, double raw) {
+    anomaly->raw[ANOMALY_SURPRISE] = raw;
+}
+
+/* P of a score, which is learned. */
+static struct anomaly_rarity rarity_of(const struct anomaly *anomaly, struct calibration *c,
+                                       double score, double rest) {
+    const struct anomaly_rarity found = {
+        .p = calibration_rarity(c, score), .base = calibration_threshold(c, 1), .steps = c->steps};
+    if (anomaly->learns)
+        calibration_learn(c, score, found.p, rest);
+    return found;
+}
+
+struct anomaly_rarity anomaly_rarity(struct anomaly *anomaly, uint32_t slot, double rest) {
+    struct calibration *c =
+        (struct calibration *)(void *)(rates_of(anomaly, slot) + NUMBERS(struct pace));
+    const bool has[ANOMALY_REASONS] = {true, anomaly->options.surprise, anomaly->level_size > 0};
+    struct anomaly_rarity most = {.p = NAN};
+    size_t reasons = 0;
+    begun(anomaly, slot);
+    for (enum anomaly_reason reason = 0; reason < ANOMALY_REASONS; reason++) {
+        double raw = anomaly->raw[reason];
+        anomaly->raw[reason] = NAN;
+        if (!has[reason])
+            continue;
+        struct anomaly_rarity one = rarity_of(anomaly, c + reasons++, raw, rest);
+        one.reason = reason;
+        if (reasons == 1 || isnan(most.p) || one.p > most.p)
+            most = one;
+    }
+    enum anomaly_reason reason = most.reason;
+    if (reasons > 1)
+        most = rarity_of(anomaly, c + reasons, most.p, rest);
+    most.reason = reason;
+    anomaly->rarity = fmax(anomaly->rarity, most.p);
+    return most;
+}
+
+double anomaly_interval(struct anomaly *anomaly, uint32_t slot, double time) {
+    struct pace *pace = (struct pace *)(void *)rates_of(anomaly, slot);
+    double passed = time - pace->time;
+    if (time > 0 && pace->time > 0 && passed > 0) {
+        pace->count = fmin(pace->count + 1, PACE_STEPS);
+        pace->interval += (passed - pace->interval) / pace->count;
+    }
+    pace->time = time > 0 ? time : pace->time;
+    return pace->interval;
 }
 
 uint64_t anomaly_losses(const struct anomaly *anomaly, uint32_t slot) {
@@ -756,10 +844,12 @@ struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
         .numbers = anomaly->numbers[slot],
         .alarms = anomaly->numbers[slot] + anomaly->numbers_size,
         .level = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size,
+        .rates = rates_of(anomaly, slot),
         .contexts = floats_of(anomaly, slot, 0),
         .numbers_size = anomaly->numbers_size,
         .alarms_size = anomaly->alarms_size,
         .level_size = anomaly->level_size,
+        .rates_size = anomaly->rates_size,
         .contexts_size = anomaly->options.columns *
                          (slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats),
         .memories = anomaly->options.columns,
@@ -781,6 +871,17 @@ static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k)
            novelty_valid(&column->novelty, floats_of(anomaly, slot, k), memory_size(anomaly, slot));
 }
 
+static bool rates_valid(const struct anomaly *anomaly, uint32_t slot) {
+    const struct pace *pace = (const struct pace *)(const void *)rates_of(anomaly, slot);
+    const struct calibration *c = (const struct calibration *)(const void *)(pace + 1);
+    size_t count = (anomaly->rates_size - NUMBERS(struct pace)) / NUMBERS(struct calibration);
+    bool valid = isfinite(pace->time) && pace->interval >= 0 && isfinite(pace->interval) &&
+                 pace->count >= 0 && pace->count <= PACE_STEPS;
+    for (size_t n = 0; valid && n < count; n++)
+        valid = calibration_valid(c + n);
+    return valid;
+}
+
 bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
     const struct stream *stream = stream_of(anomaly, slot);
     bool valid = silence_valid(arrival_of(anomaly, slot));
@@ -795,7 +896,8 @@ bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
         valid = alarm_valid(level_alarm_of(anomaly, slot)) &&
                 level_valid(&anomaly->levels, level_of(anomaly, slot)) &&
                 kept_valid(level_kept_of(anomaly, slot), 1, anomaly->options.columns);
-    return valid && (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
+    return valid && rates_valid(anomaly, slot) &&
+           (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
 }
 
 bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {

@@ -34,6 +34,15 @@
 struct anomaly;
 struct error;
 
+/* Reasons of an alarm; ANOMALY_ANY: any that is kept. */
+enum anomaly_reason {
+    ANOMALY_NOVELTY,
+    ANOMALY_SURPRISE,
+    ANOMALY_LEVEL,
+    ANOMALY_REASONS,
+    ANOMALY_ANY = ANOMALY_REASONS,
+};
+
 struct anomaly_options {
     size_t slots, columns;
     size_t memory;   /* contexts of a column, >= 1 */
@@ -41,6 +50,7 @@ struct anomaly_options {
     bool all_share;  /* every stream is in a group */
     bool symbols;    /* each symbol has a loss; no columns */
     bool has_errors; /* one forecast error per column; else one number for all columns */
+    bool surprise;   /* surprise counts for P */
     uint64_t seed;   /* seed of the choice of replaced contexts */
     double accept;   /* half of a normal is forgotten in so many steps (level.h); 0: no level */
     bool half;       /* limits memories to half of the machine's memory; else to all of it */
@@ -68,6 +78,7 @@ struct anomaly_result {
     double score, surprise, level; /* scores of the stream */
     const double *scores, *surprises /* (columns,) */;
     const double *shares; /* (columns,) of the largest level; NULL: no level */
+    double p;             /* as in struct anomaly_rarity */
 };
 void anomaly_clear(struct anomaly *anomaly);
 struct anomaly_result anomaly_result(const struct anomaly *anomaly);
@@ -115,13 +126,27 @@ double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *error
    explains their novelty. */
 bool anomaly_is_echo(const struct anomaly *anomaly, uint32_t slot);
 
+/* Replaces the step's surprise for P. */
+void anomaly_set_surprise(struct anomaly *anomaly, double raw);
+
+/* P of the step's scores (calibration.h), together; call it once they are known. Alarms at a rate
+   of r a step are those with p >= base - log10(r). */
+struct anomaly_rarity {
+    double p; /* NaN: too little is known */
+    double base;
+    double steps;               /* steps with a P before */
+    enum anomaly_reason reason; /* the rarest */
+};
+struct anomaly_rarity anomaly_rarity(struct anomaly *anomaly, uint32_t slot, double rest);
+
+/* The mean time between examples of the stream, after one at that Unix time (0 = unknown); 0:
+   unknown. */
+double anomaly_interval(struct anomaly *anomaly, uint32_t slot, double time);
+
 /* The loss of the next symbol. Returns the stream's score; NaN: too few losses so far. The
    second returns the number of losses. */
 double anomaly_lost(struct anomaly *anomaly, uint32_t slot, double loss);
 uint64_t anomaly_losses(const struct anomaly *anomaly, uint32_t slot);
-
-/* Reasons of an alarm; ANOMALY_ANY: any that is kept. */
-enum anomaly_reason { ANOMALY_NOVELTY, ANOMALY_SURPRISE, ANOMALY_LEVEL, ANOMALY_ANY };
 
 /* A kept alarm, of novelty or level. */
 struct anomaly_kept {
@@ -156,9 +181,9 @@ uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
 /* State of a slot, for checkpoints. */
 struct anomaly_state {
     double *numbers, *alarms; /* `alarms`: the kept ones */
-    double *level;            /* of level */
+    double *level, *rates;    /* of level, and of rates */
     float *contexts;
-    size_t numbers_size, alarms_size, level_size, contexts_size;
+    size_t numbers_size, alarms_size, level_size, rates_size, contexts_size;
     size_t memories; /* number of memories */
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);

@@ -241,7 +241,7 @@ VECTOR_CLONES(search,
 /* ---- The score ---- */
 
 double novelty_patient(double score, double t) {
-    return fmax(score - PATIENCE * log10(fmax(t / PATIENCE_FROM, 1)), 0);
+    return isnan(score) ? NAN : fmax(score - PATIENCE * log10(fmax(t / PATIENCE_FROM, 1)), 0);
 }
 
 struct features {
@@ -263,8 +263,8 @@ static double score_of(struct novelty *novelty, const struct features *features,
     return knows ? score : NAN;
 }
 
-double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
-                    unsigned minute, bool learn) {
+struct novelty_score novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
+                                  unsigned minute, bool learn) {
     float context[NOVELTY_CONTEXT];
     float *delayed = delayed_of(novelty, floats), *contexts = memory_of(floats);
     double s = take_value(novelty, x), t = novelty->count;
@@ -280,7 +280,7 @@ double novelty_take(struct novelty *novelty, float *floats, size_t memory, doubl
     double quiet = 1 / (spread + QUIET_LEAST * s + QUIET_FLOOR);
     double score = score_of(novelty, &(struct features){novel, quiet, level}, compares && learn);
     novelty->count++;
-    return isnan(score) ? NAN : novelty_patient(score, t);
+    return (struct novelty_score){novelty_patient(score, t), score};
 }
 
 /* A context of a column enters the memory. Once it is full, only one in as many as others have
@@ -300,9 +300,9 @@ void novelty_join(struct novelty *novelty, const struct novelty *shared) {
     keep_random(novelty, (uint64_t)fmax(shared->first, 1));
 }
 
-double novelty_take_shared(struct novelty *novelty, float *floats,
-                           const struct novelty_memory *memory, double x, unsigned minute,
-                           bool learn) {
+struct novelty_score novelty_take_shared(struct novelty *novelty, float *floats,
+                                         const struct novelty_memory *memory, double x,
+                                         unsigned minute, bool learn) {
     struct novelty *shared = memory->novelty;
     float context[NOVELTY_CONTEXT];
     float *delayed = delayed_of(novelty, floats);
@@ -322,7 +322,7 @@ double novelty_take_shared(struct novelty *novelty, float *floats,
     };
     double score = score_of(novelty, &features, compares && learn);
     novelty->count++;
-    return isnan(score) ? NAN : novelty_patient(score, fmax(t, shared->count));
+    return (struct novelty_score){novelty_patient(score, fmax(t, shared->count)), score};
 }
 
 /* ---- The newest context ---- */

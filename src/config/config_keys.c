@@ -441,6 +441,12 @@ static struct config_key rows[] = {
      .unit = "steps", .example = "4000",
      .more = "The larger, the longer it takes until a lasting change is normal. Level starts from "
              "scratch with another value."},
+    {"anomaly.rate", &value_alarm_rate, AT(anomaly.rate), .left_out = "alarms by thresholds",
+     WHEN(ANOMALY, "true"), .flags = KEY_DECIDES | KEY_LATER,
+     .what = "number of alarms that a stream may raise on average", .example = "1 per month",
+     .more = "Replaces `anomaly.threshold` and `surprise_threshold`, fatigue and recovery: for all "
+             "reasons together. A time is that of the data; without it, as long as a stream has no "
+             "times, the rate is 1 per 5,000 examples."},
     {"anomaly.share", &value_prefixes, AT(anomaly.share),
      .left_out = "[], one memory for each stream",
      WHEN(ANOMALY, "true"), .flags = KEY_DECIDES,

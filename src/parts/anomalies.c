@@ -12,6 +12,7 @@
 #include "anomaly/kept.h"
 #include "common/text.h"
 #include "common/unaligned.h"
+#include "distributions.h"
 #include "part.h"
 #include "rows.h"
 
@@ -21,8 +22,13 @@ struct anomalies {
     struct alarm_rule rule, surprise_rule;
     struct share_config share; /* none with symbols */
     bool alarms_of_surprise;
-    size_t columns; /* real ones; 0 with symbols */
-    uint16_t *at;   /* (columns,) their numbers in x; NULL: all of x */
+    const char *rate_text; /* "": alarms by thresholds */
+    struct alarm_rate rate;
+    struct anomalies_rates rates; /* numbers of alarms, by rate */
+    bool capped;                  /* thresholds need a rare P, too */
+    struct anomaly_rarity rarity; /* of the newest step */
+    size_t columns;               /* real ones; 0 with symbols */
+    uint16_t *at;                 /* (columns,) their numbers in x; NULL: all of x */
     /* (target_size,) the column of number k of a target, SIZE_MAX: none; NULL: all of x. */
     size_t *of_target;
     bool symbols;     /* each has a forecast and one loss */
@@ -79,6 +85,9 @@ static void clear_errors(struct anomalies *a) {
 static void describe_alarms(struct anomalies *a, const struct config *config) {
     a->rule = config->anomaly.rule;
     a->configured_threshold = a->rule.threshold;
+    a->rate_text = config->anomaly.rate;
+    config_alarm_rate(a->rate_text, &a->rate);
+    a->capped = !config->anomaly.thresholds;
     a->alarms_of_surprise = config->anomaly.surprise;
     a->surprise_rule = (struct alarm_rule){.threshold = config->anomaly.surprise_threshold,
                                            .rest = config->anomaly.surprise_rest,
@@ -111,6 +120,7 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
         .symbols = !numbers && next,
         .has_errors = numbers && next && loss_kind(architecture->output.loss)->squares,
         .seed = config->seed,
+        .surprise = config->anomaly.surprise,
         .accept = config->anomaly.level ? config->anomaly.accept : 0,
         .half = config->anomaly.by_preset,
     };
@@ -155,6 +165,7 @@ static size_t anomalies_step_bytes(const void *self) {
 static void anomalies_reset(void *self) {
     struct anomalies *a = self;
     a->rule.threshold = a->configured_threshold;
+    a->rates = (struct anomalies_rates){0};
     anomaly_reset(a->anomaly);
 }
 
@@ -287,10 +298,29 @@ static struct alarm_rule rule_of(const struct anomalies *a, enum learner_alarm_k
     return rule;
 }
 
+/* Keeps the alarm, and announces it. */
+static void raise_alarm(struct anomalies *a, const struct planned *example,
+                        struct learner_alarm *event) {
+    const struct learner_observer *observer = &a->host->observer;
+    if (event->kind != ALARM_SURPRISE && event->x && a->columns)
+        anomaly_keep(a->anomaly, example->slot, event->x,
+                     &(struct anomaly_kept){.reason = (enum anomaly_reason)event->kind,
+                                            .time = example->time > 0 ? example->time : 0,
+                                            .score = event->score});
+    event->column = largest(anomalies_alarm_scores(event), a->columns);
+    if (observer->alarmed)
+        observer->alarmed(observer->context, event);
+}
+
+/* From this number of steps on thresholds need a P of this rate, too. */
+#define CAP_STEPS 20000
+#define CAP_EVERY 5000.0
+
 static void check_alarm(struct anomalies *a, const struct planned *example, const float *x,
                         double score, enum learner_alarm_kind kind) {
-    const struct learner_observer *observer = &a->host->observer;
     struct alarm *alarm = anomaly_alarm(a->anomaly, example->slot, (enum anomaly_reason)kind);
+    if (*a->rate_text)
+        return;
     struct learner_alarm event = describe(a, example, kind, x);
     struct alarm_rule rule = rule_of(a, kind);
     /* Scores of symbols precede the steps of their example. */
@@ -300,19 +330,35 @@ static void check_alarm(struct anomalies *a, const struct planned *example, cons
     if (kind == ALARM_NOVELTY && !of_losses && a->alarms_of_surprise &&
         anomaly_is_echo(a->anomaly, example->slot))
         return;
-    if (!alarm_raised(alarm, &rule, score, event.stream_step))
+    if (a->capped && !of_losses && a->rule.threshold == a->configured_threshold &&
+        a->rarity.steps >= CAP_STEPS && !(a->rarity.p >= a->rarity.base + log10(CAP_EVERY)))
         return;
-    if (kind != ALARM_SURPRISE && !of_losses)
-        anomaly_keep(a->anomaly, example->slot, x,
-                     &(struct anomaly_kept){.reason = (enum anomaly_reason)kind,
-                                            .time = example->time > 0 ? example->time : 0,
-                                            .score = score});
-    if (!observer->alarmed)
+    if (!alarm_raised(alarm, &rule, score, event.stream_step))
         return;
     event.score = score;
     event.threshold = rule.threshold;
-    event.column = largest(anomalies_alarm_scores(&event), a->columns);
-    observer->alarmed(observer->context, &event);
+    raise_alarm(a, example, &event);
+}
+
+/* The alarm of a step by its rate. */
+static void check_rate(struct anomalies *a, const struct planned *example, const float *x) {
+    double interval = anomaly_interval(a->anomaly, example->slot, example->time);
+    double rate =
+        a->rate.time ? interval / a->rate.every * a->rate.alarms : a->rate.alarms / a->rate.every;
+    struct alarm_rule rule = {.rest = a->rule.rest, .recovery = 1};
+    if (isnan(a->rarity.p))
+        return;
+    rate = fmin(rate > 0 ? rate : 1 / CAP_EVERY, 1);
+    a->rates.nominal += rate;
+    rule.threshold = a->rarity.base - log10(rate);
+    struct learner_alarm event = describe(a, example, (enum learner_alarm_kind)a->rarity.reason, x);
+    if (!alarm_raised(anomaly_alarm(a->anomaly, example->slot, ANOMALY_NOVELTY), &rule, a->rarity.p,
+                      event.stream_step))
+        return;
+    a->rates.observed++;
+    event.score = a->rarity.p;
+    event.threshold = rule.threshold;
+    raise_alarm(a, example, &event);
 }
 
 /* Uses the nearest of several horizons. */
@@ -328,8 +374,11 @@ static void anomalies_scored(void *self, struct planned *example, struct scored 
     if (!a->has_errors)
         a->errors[0] = exp(score->loss);
     const struct alarm_rule rule = rule_of(a, ALARM_SURPRISE);
-    double surprise =
-        anomaly_wrong(a->anomaly, example->slot, a->errors, a->alarms_of_surprise ? &rule : NULL);
+    double surprise = anomaly_wrong(a->anomaly, example->slot, a->errors,
+                                    a->alarms_of_surprise && !*a->rate_text ? &rule : NULL);
+    const double *z = distributions_z(a->host);
+    if (z)
+        anomaly_set_surprise(a->anomaly, -log10(erfc(*z * M_SQRT1_2)));
     a->surprise = fmax(a->surprise, surprise);
     if (a->symbols)
         check_alarm(a, example, NULL, anomaly_lost(a->anomaly, example->slot, score->loss),
@@ -355,6 +404,9 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
     for (size_t k = 0; k < a->columns; k++)
         a->forecast[k] = (double)x[k] + a->errors[k];
     double score = anomaly_take(a->anomaly, example->slot, x, example->time);
+    a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
+    if (*a->rate_text)
+        check_rate(a, example, x);
     check_alarm(a, example, x, score, ALARM_NOVELTY); /* not of symbols */
     if (a->alarms_of_surprise)
         check_alarm(a, example, x, a->surprise, ALARM_SURPRISE);
@@ -369,7 +421,12 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
 static void anomalies_given(void *self, struct planned *example, const struct given *given) {
     struct anomalies *a = self;
     (void)given;
-    if (example->finished && a->alarms_of_surprise && !example->steps && example->scored)
+    if (!example->finished || example->steps || !example->scored)
+        return;
+    a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
+    if (*a->rate_text)
+        check_rate(a, example, NULL);
+    if (a->alarms_of_surprise)
         check_alarm(a, example, NULL, a->surprise, ALARM_SURPRISE);
 }
 
@@ -400,6 +457,16 @@ void anomalies_set_thresholds(const struct part_host *host,
 double anomalies_limit(const struct part_host *host) {
     const struct anomalies *a = part_find(host, &anomalies_part);
     return a ? a->rule.threshold + of_columns(a, ALARM_NOVELTY) : 0;
+}
+
+const char *anomalies_rate(const struct part_host *host) {
+    const struct anomalies *a = part_find(host, &anomalies_part);
+    return a ? a->rate_text : "";
+}
+
+struct anomalies_rates anomalies_rates(const struct part_host *host) {
+    const struct anomalies *a = part_find(host, &anomalies_part);
+    return a ? a->rates : (struct anomalies_rates){0};
 }
 
 size_t anomalies_shared(const struct part_host *host) {
@@ -548,6 +615,28 @@ static size_t none(const struct state_place *p) {
     return (void)p, 0;
 }
 
+static void *rates_at(const struct state_place *p, size_t n) {
+    return (void)n, state_at(p).rates;
+}
+
+static size_t rates_size(const struct state_place *p) {
+    return state_at(p).rates_size;
+}
+
+static int read_rates(const struct state_place *p, void *numbers, struct error *error) {
+    memcpy(numbers, &((struct anomalies *)p->self)->rates, sizeof(struct anomalies_rates));
+    return (void)error, 0;
+}
+
+static int write_rates(const struct state_place *p, const void *numbers, struct error *error) {
+    struct anomalies_rates rates;
+    memcpy(&rates, numbers, sizeof rates);
+    if (!(rates.nominal >= 0 && rates.observed >= 0 && isfinite(rates.nominal + rates.observed)))
+        return 1;
+    ((struct anomalies *)p->self)->rates = rates;
+    return (void)error, 0;
+}
+
 static size_t level_numbers(const struct state_place *p) {
     return state_at(p).level_size;
 }
@@ -599,6 +688,9 @@ static const struct state_row rows[] = {
     STATE_ROW(ANOMALY_HELD, F64, KEPT, .size = none),
     STATE_ROW("streams.contexts", F32, KEPT | STATE_SHARED | STATE_MEMORY, .size = contexts_size,
               .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
+    STATE_ROW("learner.alarm_rates", F64, STATE_ONCE | KEPT, .width = 2, .size = one,
+              STATE_COPIED(rates)),
+    STATE_ROW("streams.rates", F64, KEPT, .size = rates_size, .at = rates_at),
     STATE_ROW("streams.level", F64, KEPT, .size = level_numbers, .at = level_at),
     STATE_ROW("streams.alarms", F64, KEPT, .size = alarms_size, .at = alarms_at),
 };

@@ -24,6 +24,14 @@ void anomalies_set_thresholds(const struct part_host *host,
                               const struct learner_thresholds *thresholds);
 double anomalies_limit(const struct part_host *host);
 
+/* anomaly.rate, "" without it; and the numbers of alarms since the start of learning that follow
+   from it, and that were raised. */
+struct anomalies_rates {
+    double nominal, observed;
+};
+const char *anomalies_rate(const struct part_host *host);
+struct anomalies_rates anomalies_rates(const struct part_host *host);
+
 /* The number of memories that streams share: their slots follow those of streams. */
 size_t anomalies_shared(const struct part_host *host);
 

@@ -318,6 +318,51 @@ def with_contexts(blob, more):
     return blob + struct.pack("<q", zlib.crc32(blob))
 
 
+RATE = "anomaly: {enabled: true, memory: 100, rate: 1 per 5 hours}"  # with one example a minute
+
+
+def test_alarms_follow_a_rate(directory):
+    """Of data without anomalies; `status` compares the numbers, and says the same after a kill."""
+    r = random.Random(5)
+    steps = [step(n + 1, [r.gauss(0, 1)], n) for n in range(5000)]
+    with Daemon(directory, configuration(directory, RATE)) as daemon:
+        daemon.ask("status")
+        found, alarms = alarms_of(daemon, steps, "novelty")
+        status = daemon.ask("status")["alarms"]
+        kill(daemon, len(steps))
+        assert daemon.ask("status")["alarms"] == status
+        reply, = daemon.request("set", key="anomaly.threshold", value=2)
+        assert not reply["ok"] and "cannot be combined with anomaly.rate" in reply["error"], reply
+        assert daemon.end() == 0
+    known = [m["anomaly"]["p"] for m in found if m["anomaly"]["p"] is not None]
+    assert status["rate"] == "1 per 5 hours" and abs(status["nominal"] - len(known) / 300) < 0.1, status
+    assert status["observed"] == len(alarms) and 5 <= len(alarms) <= 32, (status, len(alarms))
+    assert len(known) > 4600 and 0.5 < sum(p >= 2 for p in known) / len(known) * 100 < 2
+    for alarm in alarms:
+        assert alarm["score"] == found[alarm["example"] - 1]["anomaly"]["p"] >= alarm["threshold"], alarm
+
+
+def test_rates_go_on_with_the_same_bits(directory):
+    steps, found, alarms = together(700, range(600, 640)), {}, {}
+    for name, stops in ("whole", ()), ("torn", (100, 290, 530)):
+        place = directory / name
+        place.mkdir()
+        config = configuration(place, RATE, size=EIGHT)
+        found[name], _ = played(place, config, steps, kills=stops)
+        alarms[name] = entry(place, "streams.rates"), entry(place, "learner.alarm_rates")
+    assert [m["anomaly"] for m in found["whole"]] == [m["anomaly"] for m in found["torn"]]
+    assert alarms["whole"] == alarms["torn"]
+    assert max(m["anomaly"]["p"] or 0 for m in found["whole"][600:640]) > 2
+
+
+def test_a_threshold_with_a_rate_is_refused(directory):
+    for key in ("threshold: 2", "surprise: true, surprise_threshold: 5"):
+        with Daemon(directory, configuration(directory, RATE.replace("}", f", {key}}}"))) as daemon:
+            assert daemon.process.wait(running.LIMIT) == 78
+            assert "anomaly.rate: cannot be combined with anomaly." in daemon.text(), daemon.text()
+            assert "threshold; remove one of them" in daemon.text(), daemon.text()
+
+
 def with_held(blob, rows):
     """A valid checkpoint with held memories, as earlier versions wrote them for some streams."""
     size, = struct.unpack_from("<Q", blob)

@@ -34,7 +34,7 @@ static void open_memory(struct memory *memory, size_t size, uint64_t seed) {
 }
 
 static double take(struct memory *memory, double x, unsigned minute) {
-    return novelty_take(&memory->novelty, memory->floats, memory->size, x, minute, true);
+    return novelty_take(&memory->novelty, memory->floats, memory->size, x, minute, true).score;
 }
 
 static bool is_valid(const struct memory *memory) {
