@@ -487,7 +487,7 @@ struct anomaly_result anomaly_result(const struct anomaly *anomaly) {
     return (struct anomaly_result){anomaly->score,     anomaly->surprise,
                                    anomaly->level,     anomaly->scores,
                                    anomaly->surprises, anomaly->level_size ? anomaly->shares : NULL,
-                                   anomaly->rarity};
+                                   anomaly->rarity,    false};
 }
 
 static enum anomaly_habit habit_of(struct column *column, float x) {

@@ -79,6 +79,7 @@ struct anomaly_result {
     const double *scores, *surprises /* (columns,) */;
     const double *shares; /* (columns,) of the largest level; NULL: no level */
     double p;             /* as in struct anomaly_rarity */
+    bool by_rate;         /* set by the caller: alarms are those of p */
 };
 void anomaly_clear(struct anomaly *anomaly);
 struct anomaly_result anomaly_result(const struct anomaly *anomaly);

@@ -441,14 +441,14 @@ static size_t anomaly_columns(const struct model *model) {
 }
 
 /* Adds lists with a number of each column, null if unknown. */
-static void put_anomaly(struct json_text *text, const struct anomaly_result *result, size_t columns,
-                        bool rates) {
+static void put_anomaly(struct json_text *text, const struct anomaly_result *result,
+                        size_t columns) {
     json_text_open_object(text, "anomaly");
     json_text_number(text, "score", result->score);
     json_text_number(text, "surprise", result->surprise);
     if (result->shares)
         json_text_number(text, "level", result->level);
-    if (rates)
+    if (result->by_rate)
         json_text_number(text, "p", result->p);
     json_text_open_list(text, "columns");
     for (size_t k = 0; k < columns; k++) {
@@ -519,8 +519,7 @@ void report_prediction(struct json_text *text, const struct model *model,
     if (all && learned->forecasts)
         put_experts(text, all, model, learned);
     if (learned->anomaly)
-        put_anomaly(text, learned->anomaly, anomaly_columns(model),
-                    *anomalies_rate(learner_host(all)));
+        put_anomaly(text, learned->anomaly, anomaly_columns(model));
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);
     if (learned->truth)
         put_scored(text, &formatter, all, learned);

@@ -434,6 +434,7 @@ static void anomalies_report(void *self, const struct planned *example, const st
     struct anomalies *a = self;
     (void)example;
     a->result = anomaly_result(a->anomaly);
+    a->result.by_rate = *a->rate_text != 0;
     given->learned->anomaly = &a->result;
 }
 
