@@ -442,7 +442,7 @@ static struct config_key rows[] = {
      .more = "The larger, the longer it takes until a lasting change is normal. Level starts from "
              "scratch with another value."},
     {"anomaly.rate", &value_alarm_rate, AT(anomaly.rate), .left_out = "alarms by thresholds",
-     WHEN(ANOMALY, "true"), .flags = KEY_DECIDES | KEY_LATER,
+     WHEN(ANOMALY, "true"),
      .what = "number of alarms that a stream may raise on average", .example = "1 per month",
      .more = "Replaces `anomaly.threshold` and `surprise_threshold`, fatigue and recovery: for all "
              "reasons together. A time is that of the data; without it, as long as a stream has no "
