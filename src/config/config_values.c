@@ -447,12 +447,11 @@ bool config_alarm_rate(const char *text, struct alarm_rate *rate) {
     if (!next_number(&text, &rate->alarms) || strncmp(text, " per ", 5) != 0)
         return false;
     text += 5;
-    bool counted = isdigit((unsigned char)*text);
-    if (counted && (!next_number(&text, &count) || *text++ != ' '))
+    if (isdigit((unsigned char)*text) && (!next_number(&text, &count) || *text++ != ' '))
         return false;
     for (size_t n = 0; units[n].name; n++) {
         size_t size = strlen(units[n].name);
-        if (strncmp(text, units[n].name, size) != 0 || strcmp(text + size, counted ? "s" : "") > 0)
+        if (strncmp(text, units[n].name, size) != 0)
             continue;
         rate->time = n > 0;
         rate->every = count * (rate->time ? units[n].seconds : 1);
