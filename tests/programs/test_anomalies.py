@@ -17,33 +17,13 @@ import zlib
 import cases
 import running
 import zmq
-from running import Daemon, predictions, subscribe, wait_learned
+from anomalies import BEGIN, KNOWS, configuration, entry, fed, kill, play_marked, played, step
+from running import Daemon, wait_learned
 
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 TOP = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 NOVELTY = TOP / "tests/support/novelty"
 NEAR = 1e-5  # stored scores have six decimals
-BEGIN = 1577836800.0  # midnight, UTC
-KNOWS = 171  # values before the first score
-
-
-def configuration(directory, more, size=1, model="", every=1000):
-    model = model or f"""
-model:
-  input: {{kind: real, size: {size}, missing: hold}}
-  layers: [{{cell: rnn, size: 4}}]
-  output: {{loss: squared, size: {size}, target: next}}
-learning: {{window: 4, stride: 4, clip: 1}}"""
-    return f"""
-name: anomalies
-device: cpu
-{model}
-{more}
-examples: {{bind: "ipc://{directory}/examples"}}
-statistics: {{bind: "ipc://{directory}/statistics", every: {every}, predictions: true}}
-control: {{bind: "ipc://{directory}/control"}}
-state: {{directory: {directory}/state, checkpoint: {{examples: 300, seconds: 0}}}}
-"""
 
 
 def stored(name):
@@ -52,41 +32,6 @@ def stored(name):
     lines = (NOVELTY / name).read_text(encoding="utf-8").split("\n")
     rows = [line.split() for line in lines[1:] if line]
     return int(lines[0].split()[1]), [(float(x), int(m), float(s), a == "1") for x, m, s, a in rows]
-
-
-def step(number, x, minute=0, stream=b"s", flags=0):
-    header = struct.pack("<BBHIQd", 1, flags, 0, 0, number, BEGIN + 60 * minute + 59)
-    return [stream, struct.pack(f"<{len(x)}f", *x), b"", header]
-
-
-def fed(daemon, rows):
-    """Feeds these steps, and returns the predictions."""
-    with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
-        for frames in rows:
-            feeder.send_multipart(frames)
-        return predictions(daemon, subscriber, len(rows))
-
-
-def kill(daemon, count):
-    daemon.ask("set", key="learning.clip", value=1)  # answered once the examples are on disk
-    daemon.process.send_signal(signal.SIGKILL)
-    daemon.process.wait()
-    daemon.start()
-    wait_learned(daemon, count)
-
-
-def played(directory, config, rows, kills=()):
-    found, begin = [], 0
-    with Daemon(directory, config) as daemon:
-        daemon.ask("status")
-        for end in [*kills, len(rows)]:
-            found += fed(daemon, rows[begin:end])
-            begin = end
-            if end < len(rows):
-                kill(daemon, end)
-        exported = daemon.export()
-        assert daemon.end() == 0
-    return found, exported
 
 
 def are_stored(messages, rows):
@@ -218,89 +163,6 @@ def test_checkpoints_hold_what_is_in_use(directory):
     assert sum(m["anomaly"]["score"] is not None for m in found[True][len(first):]) > 500
 
 
-EIGHT = 8
-
-
-def together(count, odd=(), first=0):
-    """Rows of eight columns which follow two of them. In rows of `odd`, column 5 does not."""
-    r, rows = random.Random(9), []
-    for n in range(count):
-        a, b = math.sin(n / 9) + r.gauss(0, 0.3), r.gauss(0, 1)
-        x = [a * (k + 1) + b * (EIGHT - k) + r.gauss(0, 0.1) for k in range(EIGHT)]
-        x[5] += 8 * (n in odd)
-        rows.append(x)
-    return [step(n + 1, x, n) for n, x in enumerate(rows)][first:]
-
-
-def alarms_of(daemon, steps, reason):
-    """Feeds the steps; returns the predictions, and the alarms of the reason."""
-    found, alarms = [], []
-    with subscribe(daemon, (b"event", b"prediction")) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
-        for frames in steps:
-            feeder.send_multipart(frames)
-        wait_learned(daemon, len(steps))
-        daemon.ask("checkpoint")  # its event follows all learned examples
-        while True:
-            topic, body = daemon.next_message(subscriber)
-            message = json.loads(body)
-            if topic == b"event" and message["kind"] == "checkpoint" and message["examples"] == len(steps):
-                return found, alarms
-            found += [message] if topic == b"prediction" else []
-            alarms += [message] if topic == b"event" and message.get("reason") == reason else []
-
-
-def test_level_names_the_column_that_no_longer_fits(directory):
-    steps, config = together(900, range(800, 860)), "anomaly: {enabled: true, memory: 100, threshold: 3}"
-    with Daemon(directory, configuration(directory, config, size=EIGHT)) as daemon:
-        daemon.ask("status")
-        found, alarms = alarms_of(daemon, steps, "level")
-        assert daemon.end() == 0
-    assert [m["anomaly"]["level"] is None for m in found] == [n < KNOWS for n in range(900)]
-    alarm, = alarms
-    assert 801 <= alarm["example"] <= 810 and alarm["score"] >= alarm["threshold"] == 3, alarm
-    assert alarm["columns"][0]["column"] == 5 and alarm["columns"][0]["share"] > 0.5, alarm
-    assert all(1 / EIGHT <= one["share"] for one in alarm["columns"]), alarm
-    assert "level" in alarm["text"] and "; x[5] is " in alarm["text"] and ", share 0." in alarm["text"], alarm
-    published = found[alarm["example"] - 1]["anomaly"]
-    assert published["level"] == alarm["score"]
-    assert published["columns"][5]["share"] == alarm["columns"][0]["share"]
-    assert min(m["anomaly"]["level"] for m in found[820:860]) > 1.5, "it lasts as long as the fault"
-
-
-def test_level_goes_on_with_the_same_bits(directory):
-    steps, found, config = together(700, range(500, 560)), {}, "anomaly: {enabled: true, memory: 100}"
-    for name, kills in ("whole", ()), ("torn", (100, 290, 530)):
-        place = directory / name
-        place.mkdir()
-        found[name], _ = played(place, configuration(place, config, size=EIGHT), steps, kills=kills)
-    assert [m["anomaly"] for m in found["whole"]] == [m["anomaly"] for m in found["torn"]]
-
-
-def test_level_can_be_off_and_begins_where_a_checkpoint_lacks_it(directory):
-    steps = together(600)
-    for more in ("", ", level: true"):
-        config = configuration(directory, "anomaly: {enabled: true, memory: 100, level: false}", size=EIGHT)
-        if more:
-            config = config.replace(", level: false", more)
-        with Daemon(directory, config) as daemon:
-            begun = daemon.ask("status")["examples"]
-            found = fed(daemon, steps[begun:begun + 300])
-            assert daemon.end() == 0
-        assert all(m["anomaly"]["score"] is not None for m in found[KNOWS:])
-        assert ["level" in m["anomaly"] for m in found] == [bool(more)] * 300
-        if more:
-            assert found[0]["anomaly"]["score"] is not None and found[0]["anomaly"]["level"] is None
-            assert found[-1]["anomaly"]["level"] is not None
-
-
-def entry(directory, name):
-    """An entry of the newest checkpoint."""
-    blob = (directory / "state/checkpoint.safetensors").read_bytes()
-    size, = struct.unpack_from("<Q", blob)
-    begin, end = json.loads(blob[8:8 + size])[name]["data_offsets"]
-    return blob[8 + size + begin:8 + size + end]
-
-
 def with_contexts(blob, more):
     """A valid checkpoint with `more` rows of streams.contexts."""
     size, = struct.unpack_from("<Q", blob)
@@ -316,51 +178,6 @@ def with_contexts(blob, more):
     tensors = tensors[:end + 36 * min(more, 0)] + bytes(36 * max(more, 0)) + tensors[end:-8]
     blob = struct.pack("<Q", len(text)) + text + tensors
     return blob + struct.pack("<q", zlib.crc32(blob))
-
-
-RATE = "anomaly: {enabled: true, memory: 100, rate: 1 per 5 hours}"  # with one example a minute
-
-
-def test_alarms_follow_a_rate(directory):
-    """Of data without anomalies; `status` compares the numbers, and says the same after a kill."""
-    r = random.Random(5)
-    steps = [step(n + 1, [r.gauss(0, 1)], n) for n in range(5000)]
-    with Daemon(directory, configuration(directory, RATE)) as daemon:
-        daemon.ask("status")
-        found, alarms = alarms_of(daemon, steps, "novelty")
-        status = daemon.ask("status")["alarms"]
-        kill(daemon, len(steps))
-        assert daemon.ask("status")["alarms"] == status
-        reply, = daemon.request("set", key="anomaly.threshold", value=2)
-        assert not reply["ok"] and "cannot be combined with anomaly.rate" in reply["error"], reply
-        assert daemon.end() == 0
-    known = [m["anomaly"]["p"] for m in found if m["anomaly"]["p"] is not None]
-    assert status["rate"] == "1 per 5 hours" and abs(status["nominal"] - len(known) / 300) < 0.1, status
-    assert status["observed"] == len(alarms) and 5 <= len(alarms) <= 32, (status, len(alarms))
-    assert len(known) > 4600 and 0.5 < sum(p >= 2 for p in known) / len(known) * 100 < 2
-    for alarm in alarms:
-        assert alarm["score"] == found[alarm["example"] - 1]["anomaly"]["p"] >= alarm["threshold"], alarm
-
-
-def test_rates_go_on_with_the_same_bits(directory):
-    steps, found, alarms = together(700, range(600, 640)), {}, {}
-    for name, stops in ("whole", ()), ("torn", (100, 290, 530)):
-        place = directory / name
-        place.mkdir()
-        config = configuration(place, RATE, size=EIGHT)
-        found[name], _ = played(place, config, steps, kills=stops)
-        alarms[name] = entry(place, "streams.rates"), entry(place, "learner.alarm_rates")
-    assert [m["anomaly"] for m in found["whole"]] == [m["anomaly"] for m in found["torn"]]
-    assert alarms["whole"] == alarms["torn"]
-    assert max(m["anomaly"]["p"] or 0 for m in found["whole"][600:640]) > 2
-
-
-def test_a_threshold_with_a_rate_is_refused(directory):
-    for key in ("threshold: 2", "surprise: true, surprise_threshold: 5"):
-        with Daemon(directory, configuration(directory, RATE.replace("}", f", {key}}}"))) as daemon:
-            assert daemon.process.wait(running.LIMIT) == 78
-            assert "anomaly.rate: cannot be combined with anomaly." in daemon.text(), daemon.text()
-            assert "threshold; remove one of them" in daemon.text(), daemon.text()
 
 
 def with_held(blob, rows):
@@ -638,63 +455,26 @@ def with_pattern(again=AGAIN, count=800, ignored=range(0)):
     return rows
 
 
-def play_marked(directory, stops, marks, rows=None, size=1, score="score", more=""):
-    """Scores of all rows, and the answers to marks. The daemon is killed at each stop, except at
-    those in `marks`, where an alarm is marked as normal instead."""
-    directory.mkdir()
-    config = configuration(directory, f"anomaly: {{enabled: true, memory: 400{more}}}", size, every=100)
-    rows, scores, begin, answers = rows or with_pattern(), [], 0, []
-    with Daemon(directory, config) as daemon:
-        daemon.ask("status")
-        for end in [*stops, len(rows)]:
-            scores += [m["anomaly"][score] for m in fed(daemon, rows[begin:end])]
-            begin = end
-            if end in marks:
-                answers.append(daemon.ask("normal", stream="s", **marks[end]))
-            elif end < len(rows):
-                kill(daemon, end)
-        assert daemon.end() == 0
-    return scores, answers
+def play_pattern(directory, stops, marks):
+    return play_marked(directory, stops, marks, with_pattern())
 
 
 def test_an_alarm_is_marked_as_normal(directory):
     """The repeated pattern causes no alarm after the mark, and an alarm without it. Kills and
     replays, from journal or checkpoint, before and after the mark, do not change a bit."""
-    silent, _ = play_marked(directory / "silent", [], {})
+    silent, _ = play_pattern(directory / "silent", [], {})
     alarmed = FIRST + next(n for n, score in enumerate(silent[FIRST:]) if score >= 1.5)
     time_of = BEGIN + 60 * 7 * alarmed + 59
     assert alarmed < FIRST + len(PATTERN) and max(silent[171:FIRST]) < 1.5, alarmed
     assert max(silent[AGAIN:AGAIN + 30]) >= 1.7, silent[AGAIN:AGAIN + 30]
-    normal, answers = play_marked(directory / "normal", [TOLD], {TOLD: {}})
+    normal, answers = play_pattern(directory / "normal", [TOLD], {TOLD: {}})
     assert answers[0]["stream"] == "s" and answers[0]["data_time"] == time_of, answers
     assert answers[0]["score"] == silent[alarmed], (answers, silent[alarmed])
     assert normal[:TOLD] == silent[:TOLD] and max(normal[AGAIN:AGAIN + 30]) < 1.5, normal[AGAIN:AGAIN + 30]
     # Between two checkpoints of 300 examples; and by the rounded time that people see.
     for name, stops in ("before", [595, 630, TOLD]), ("after", [TOLD, 645, 720]), ("early", [601, TOLD, 750]):
-        torn, answers = play_marked(directory / name, stops, {TOLD: {"at": time_of + 0.4}})
+        torn, answers = play_pattern(directory / name, stops, {TOLD: {"at": time_of + 0.4}})
         assert torn == normal and answers[0]["data_time"] == time_of, (name, answers)
-
-
-def lower(scores, others, begin, end):
-    return sum(scores[begin:end]) < 0.6 * sum(others[begin:end])
-
-
-def test_normal_teaches_level(directory):
-    """What was marked is usual at once and when it returns, also after kills and replays."""
-    rows, marked = together(1000, [*range(600, 700), *range(900, 1000)]), 660
-    play = {"rows": rows, "size": EIGHT, "score": "level", "more": ", threshold: 3"}
-    silent, _ = play_marked(directory / "silent", [], {}, **play)
-    normal, answers = play_marked(directory / "normal", [marked], {marked: {"reason": "level"}}, **play)
-    assert answers[0]["reason"] == "level" and answers[0]["score"] in silent[600:610], answers
-    assert normal[:marked] == silent[:marked]
-    assert lower(normal, silent, marked, 700) and lower(normal, silent, 900, 1000), (normal, silent)
-    for name, stops in ("before", [598, 640, marked]), ("after", [marked, 680, 950]), ("early", [615, marked]):
-        torn, _ = play_marked(directory / name, stops, {marked: {"reason": "level"}}, **play)
-        assert torn == normal, name
-    # An alarm whose steps are still to come, by its time.
-    early, _ = play_marked(directory / "time", [610, 620], {610: {"reason": "level", "at": answers[0]["data_time"]}},
-                           **play)
-    assert lower(early, silent, 610, 640), (early, silent)
 
 
 def test_normal_wants_an_alarm(directory):
