@@ -289,7 +289,7 @@ static inline struct kept *level_kept_of(const struct anomaly *anomaly, uint32_t
     return (struct kept *)(void *)(state + level_size(anomaly->options.columns));
 }
 
-/* struct pace, then the calibrations of the reasons, and of the largest of several. */
+/* struct pace, then the calibrations of all reasons, and of the largest of several. */
 static inline double *rates_of(const struct anomaly *anomaly, uint32_t slot) {
     return anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size +
            anomaly->level_size;
@@ -378,9 +378,8 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
             options->columns <= ANOMALY_LEVEL_COLUMNS && !options->all_share)
             made->level_size = NUMBERS(struct alarm) + level_size(options->columns) +
                                kept_size(1, options->columns);
-        size_t reasons = 1 + options->surprise + (made->level_size > 0);
         made->rates_size =
-            NUMBERS(struct pace) + (reasons + (reasons > 1)) * NUMBERS(struct calibration);
+            NUMBERS(struct pace) + (ANOMALY_REASONS + 1) * NUMBERS(struct calibration);
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
             anomaly_clear(made);
@@ -689,14 +688,14 @@ struct anomaly_rarity anomaly_rarity(struct anomaly *anomaly, uint32_t slot, dou
         anomaly->raw[reason] = NAN;
         if (!has[reason])
             continue;
-        struct anomaly_rarity one = rarity_of(anomaly, c + reasons++, raw, rest);
+        struct anomaly_rarity one = rarity_of(anomaly, c + reason, raw, rest);
         one.reason = reason;
-        if (reasons == 1 || isnan(most.p) || one.p > most.p)
+        if (reasons++ == 0 || isnan(most.p) || one.p > most.p)
             most = one;
     }
     enum anomaly_reason reason = most.reason;
     if (reasons > 1)
-        most = rarity_of(anomaly, c + reasons, most.p, rest);
+        most = rarity_of(anomaly, c + ANOMALY_REASONS, most.p, rest);
     most.reason = reason;
     anomaly->rarity = fmax(anomaly->rarity, most.p);
     return most;
@@ -874,10 +873,9 @@ static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k)
 static bool rates_valid(const struct anomaly *anomaly, uint32_t slot) {
     const struct pace *pace = (const struct pace *)(const void *)rates_of(anomaly, slot);
     const struct calibration *c = (const struct calibration *)(const void *)(pace + 1);
-    size_t count = (anomaly->rates_size - NUMBERS(struct pace)) / NUMBERS(struct calibration);
     bool valid = isfinite(pace->time) && pace->interval >= 0 && isfinite(pace->interval) &&
                  pace->count >= 0 && pace->count <= PACE_STEPS;
-    for (size_t n = 0; valid && n < count; n++)
+    for (size_t n = 0; valid && n <= ANOMALY_REASONS; n++)
         valid = calibration_valid(c + n);
     return valid;
 }
