@@ -232,7 +232,7 @@ int config_key_meant(const char *name, char path[CONFIG_KEY_NAME_SIZE], struct e
     for (size_t n = 0; n < sizeof orders / sizeof *orders && meant.count == 0 && *name; n++)
         find(&meant, name, orders[n].sections, orders[n].layered);
     for (size_t n = 0; n < meant.count; n++)
-        /* the name was a full path, or or its key can be set in flight */
+        /* the name was a full path, or its key can be set in flight */
         if (!strcmp(meant.paths[n], name) || is_in_flight(meant.paths[n])) {
             memmove(meant.paths[0], meant.paths[n], sizeof meant.paths[0]);
             meant.count = 1;
