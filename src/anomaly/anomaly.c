@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "calibration.h"
 #include "common/denormals.h"
 #include "common/error.h"
 #include "common/finite.h"
@@ -16,6 +17,7 @@
 #include "common/vectors.h"
 #include "habit.h"
 #include "kept.h"
+#include "level.h"
 #include "novelty.h"
 #include "tail.h"
 
@@ -49,15 +51,17 @@ static double mean_of(const struct recent *recent) {
 
 /* The score >= 0 after the next loss, in nats; ignores losses that are not finite. NaN: too few
    losses so far. */
-static double recent_take(struct recent *recent, double loss, bool learn) {
-    double score = NAN, t = recent->count;
+static struct novelty_score recent_take(struct recent *recent, double loss, bool learn) {
+    struct novelty_score score = {NAN, NAN};
+    double t = recent->count;
     if (!isfinite(loss))
-        return NAN;
+        return score;
     recent->losses[(uint64_t)t % RECENT_SPAN] = fmax(loss, 0);
     recent->count++;
     double mean = mean_of(recent);
     if (tail_knows(&recent->tail))
-        score = novelty_patient(tail_unlikeliness(&recent->tail, mean), t);
+        score.raw = tail_unlikeliness(&recent->tail, mean);
+    score.score = novelty_patient(score.raw, t);
     if (learn && t >= NOVELTY_DELAY)
         tail_learn(&recent->tail, mean);
     return score;
@@ -201,21 +205,16 @@ static bool silence_valid(const struct arrival *arrival) {
     return arrival->last >= 0 && isfinite(arrival->last) && habit_valid(&arrival->silences);
 }
 
+#define NUMBERS(type) (sizeof(type) / sizeof(double))
+
 /* State of a stream: doubles, then floats. Struct arrival is first, since it is written while
    earlier steps still wait for their scores. */
 struct stream {
     double begun; /* 1: a stream has begun; 0: no example yet */
     double steps;
     struct alarm novelty, surprise;
-    struct tail wrong; /* errors of all columns together */
-    struct tail joint;
-    double apart; /* enum apart: whether columns were missing separately */
-};
-
-enum apart {
-    TOGETHER, /* all columns have the same steps in the same places of their memories */
-    APART,    /* they do not, and some columns have no value yet */
-    HELD,     /* separate memories exist, with missing values held */
+    struct tail wrong;                       /* errors of all columns together */
+    double unused[NUMBERS(struct tail) + 1]; /* earlier versions scored columns together */
 };
 
 struct column {
@@ -225,31 +224,34 @@ struct column {
     struct habit repeated, missing;
 };
 
+/* Time between examples of a stream, a running mean. */
+struct pace {
+    double time, interval, count;
+};
+#define PACE_STEPS 1000
+
 struct anomaly {
     struct anomaly_options options;
-    size_t numbers_size, alarms_size, held_size; /* sizes per stream */
+    size_t numbers_size, alarms_size, level_size, rates_size; /* sizes per stream */
     /* per column: contexts, floats, and floats in a shared memory */
     size_t own_memory, floats, shared_floats;
     uint32_t *groups; /* (slots,) group of each stream */
-    /* (slots + groups,) pointers to (numbers_size + alarms_size + held_size,) doubles and
-       (columns, floats); with several columns as many floats again */
+    /* (slots + groups,) pointers to (numbers_size + alarms_size + level_size + rates_size,)
+       doubles and (columns, floats) */
     double **numbers;
-    double *scores, *surprises; /* (columns,) */
-    double score, surprise, joint;
+    double *scores, *surprises, *shares; /* (columns,) */
+    double score, surprise, level;
+    double newest_level; /* of the newest step */
+    struct level levels; /* used with level_size > 0 */
+    /* of the current step, the largest scores that do not fall with the number of steps */
+    double raw[ANOMALY_REASONS];
+    double rarity;              /* the largest since anomaly_clear */
     bool learns;                /* whether new steps are learned */
-    float *distances;           /* (memory,) sum over all columns; NULL with one column */
     enum anomaly_habit *habits; /* (columns,) habits that the newest step broke */
 
     struct silence silence;
     struct silence expecting; /* saved by anomaly_expect */
 };
-
-#define NUMBERS(type) (sizeof(type) / sizeof(double))
-
-/* Memories per stream; with several columns they include those with held values. */
-static inline size_t memories_of(const struct anomaly *anomaly) {
-    return anomaly->options.columns * (anomaly->held_size ? 2 : 1);
-}
 
 static inline struct arrival *arrival_of(const struct anomaly *anomaly, uint32_t slot) {
     return (struct arrival *)(void *)anomaly->numbers[slot];
@@ -272,21 +274,31 @@ static inline struct recent *recent_of(const struct anomaly *anomaly, uint32_t s
     return (struct recent *)(void *)(stream_of(anomaly, slot) + 1);
 }
 
+/* Exists with level_size > 0; the state and the kept alarms follow. */
+static inline struct alarm *level_alarm_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct alarm *)(void *)(anomaly->numbers[slot] + anomaly->numbers_size +
+                                    anomaly->alarms_size);
+}
+
+static inline struct level_state *level_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct level_state *)(void *)(level_alarm_of(anomaly, slot) + 1);
+}
+
+static inline struct kept *level_kept_of(const struct anomaly *anomaly, uint32_t slot) {
+    double *state = (double *)(void *)level_of(anomaly, slot);
+    return (struct kept *)(void *)(state + level_size(anomaly->options.columns));
+}
+
+/* struct pace, then the calibrations of all reasons, and of the largest of several. */
+static inline double *rates_of(const struct anomaly *anomaly, uint32_t slot) {
+    return anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size +
+           anomaly->level_size;
+}
+
 static inline float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    double *after =
-        anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size + anomaly->held_size;
+    double *after = rates_of(anomaly, slot) + anomaly->rates_size;
     size_t floats = slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats;
     return (float *)(void *)after + k * floats;
-}
-
-/* Exists only with several columns: a second state of each, with missing values held. */
-static inline struct novelty *held_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    double *after = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size;
-    return (struct novelty *)(void *)after + k;
-}
-
-static inline float *held_floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    return floats_of(anomaly, slot, anomaly->options.columns + k);
 }
 
 /* Slot of the memory that a stream shares with others; ANOMALY_ALONE: none. */
@@ -303,8 +315,10 @@ static inline uint32_t shared_slot(const struct anomaly *anomaly, uint32_t slot)
 /* ---- Memory ---- */
 
 static size_t bytes_of(const struct anomaly *anomaly, size_t floats) {
-    return (anomaly->numbers_size + anomaly->alarms_size + anomaly->held_size) * sizeof(double) +
-           memories_of(anomaly) * floats * sizeof(float);
+    return (anomaly->numbers_size + anomaly->alarms_size + anomaly->level_size +
+            anomaly->rates_size) *
+               sizeof(double) +
+           anomaly->options.columns * floats * sizeof(float);
 }
 
 static int check_machine(const struct anomaly *anomaly, struct error *error) {
@@ -331,13 +345,11 @@ static bool allocate(struct anomaly *anomaly) {
     columns += columns == 0; /* an allocation of zero bytes must not fail */
     anomaly->scores = calloc(columns, sizeof *anomaly->scores);
     anomaly->surprises = calloc(columns, sizeof *anomaly->surprises);
+    anomaly->shares = calloc(columns, sizeof *anomaly->shares);
     anomaly->habits = calloc(columns, sizeof *anomaly->habits);
-    if (columns > 1)
-        anomaly->distances = calloc(anomaly->floats, sizeof *anomaly->distances);
-    if (columns > 1 && !anomaly->distances)
-        return false;
     if (!anomaly->numbers || !anomaly->groups || !anomaly->scores || !anomaly->surprises ||
-        !anomaly->habits)
+        !anomaly->shares || !anomaly->habits ||
+        (anomaly->level_size && !level_open(&anomaly->levels, columns, anomaly->options.accept)))
         return false;
     for (size_t n = 0; n < places; n++)
         if (!(anomaly->numbers[n] = calloc(
@@ -361,10 +373,13 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
         made->numbers_size = NUMBERS(struct arrival) + NUMBERS(struct stream) +
                              options->columns * NUMBERS(struct column) +
                              (options->symbols ? NUMBERS(struct recent) : 0);
-        made->alarms_size = kept_size(options->columns);
-        made->held_size = options->columns > 1 && !options->all_share
-                              ? options->columns * NUMBERS(struct novelty)
-                              : 0;
+        made->alarms_size = kept_size(options->columns, NOVELTY_CONTEXT);
+        if (options->accept > 0 && options->columns >= 2 &&
+            options->columns <= ANOMALY_LEVEL_COLUMNS && !options->all_share)
+            made->level_size = NUMBERS(struct alarm) + level_size(options->columns) +
+                               kept_size(1, options->columns);
+        made->rates_size =
+            NUMBERS(struct pace) + (ANOMALY_REASONS + 1) * NUMBERS(struct calibration);
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
             anomaly_clear(made);
@@ -389,8 +404,9 @@ void anomaly_close(struct anomaly **anomaly) {
         free((*anomaly)->groups);
         free((*anomaly)->scores);
         free((*anomaly)->surprises);
+        free((*anomaly)->shares);
         free((*anomaly)->habits);
-        free((*anomaly)->distances);
+        level_close(&(*anomaly)->levels);
     }
     free(*anomaly);
     *anomaly = NULL;
@@ -399,15 +415,15 @@ void anomaly_close(struct anomaly **anomaly) {
 /* Clears the used part, except struct arrival. */
 static void clear(struct anomaly *anomaly, uint32_t slot) {
     struct anomaly_state state = anomaly_state(anomaly, slot);
-    for (size_t m = 0; m < state.memories; m++) {
+    for (size_t m = 0; m < anomaly->options.columns; m++) {
         const struct anomaly_contexts contexts = anomaly_contexts(anomaly, slot, m);
         memset(contexts.floats, 0, contexts.count * ANOMALY_CONTEXT * sizeof(float));
     }
-    if (state.holds)
-        memset(state.held, 0, state.held_size * sizeof(double));
     memset(state.numbers + NUMBERS(struct arrival), 0,
            (state.numbers_size - NUMBERS(struct arrival)) * sizeof(double));
     memset(state.alarms, 0, state.alarms_size * sizeof(double));
+    memset(state.level, 0, state.level_size * sizeof(double));
+    memset(state.rates, 0, state.rates_size * sizeof(double));
 }
 
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
@@ -417,7 +433,6 @@ void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
         clear(anomaly, slot);
     stream->begun = 1;
     tail_begin(&stream->wrong);
-    tail_begin(&stream->joint);
     for (size_t k = 0; k < anomaly->options.columns; k++) {
         struct column *column = column_of(anomaly, slot, k);
         novelty_begin(&column->novelty, anomaly->options.seed);
@@ -453,96 +468,6 @@ static struct stream *begun(struct anomaly *anomaly, uint32_t slot) {
     return stream;
 }
 
-/* ---- Several columns together ---- */
-
-/* They use the columns' memories as long as all columns have values. When one is missing
-   separately, its memory gets a different order. From then on each column has a second state, in
-   which the previous value replaces a missing one. */
-
-static size_t count_missing(const struct anomaly *anomaly, const float *x) {
-    size_t missing = 0;
-    for (size_t k = 0; k < anomaly->options.columns; k++)
-        missing += isnan(x[k]) != 0;
-    return missing;
-}
-
-/* Copies the columns' states: they are equal so far. */
-static void hold(struct anomaly *anomaly, uint32_t slot) {
-    for (size_t k = 0; k < anomaly->options.columns; k++) {
-        *held_of(anomaly, slot, k) = column_of(anomaly, slot, k)->novelty;
-        memcpy(held_floats_of(anomaly, slot, k), floats_of(anomaly, slot, k),
-               anomaly->floats * sizeof(float));
-    }
-}
-
-static void joint_prepare(struct anomaly *anomaly, uint32_t slot, const float *x) {
-    struct stream *stream = stream_of(anomaly, slot);
-    size_t missing = count_missing(anomaly, x);
-    memset(anomaly->distances, 0, vector_pad(anomaly->options.memory) * sizeof(float));
-    if (stream->apart != TOGETHER || missing == 0 || missing == anomaly->options.columns)
-        return;
-    stream->apart = APART;
-    if (column_of(anomaly, slot, 0)->novelty.count == 0)
-        return;
-    hold(anomaly, slot);
-    stream->apart = HELD;
-}
-
-/* Whether every column has had a value. */
-static bool all_seen(const struct anomaly *anomaly, uint32_t slot) {
-    for (size_t k = 0; k < anomaly->options.columns; k++)
-        if (column_of(anomaly, slot, k)->novelty.count == 0)
-            return false;
-    return true;
-}
-
-static void begin_held(struct anomaly *anomaly, uint32_t slot) {
-    for (size_t k = 0; k < anomaly->options.columns; k++)
-        novelty_begin(held_of(anomaly, slot, k), anomaly->options.seed);
-    stream_of(anomaly, slot)->apart = HELD;
-}
-
-static void take_held(struct anomaly *anomaly, uint32_t slot, unsigned minute) {
-    for (size_t k = 0; k < anomaly->options.columns; k++)
-        novelty_take_beside(held_of(anomaly, slot, k), held_floats_of(anomaly, slot, k),
-                            anomaly->options.memory, column_of(anomaly, slot, k)->last, minute,
-                            anomaly->learns, anomaly->distances);
-}
-
-static void joint_take(struct anomaly *anomaly, uint32_t slot, const float *x, unsigned minute) {
-    struct stream *stream = stream_of(anomaly, slot);
-    size_t columns = anomaly->options.columns, missing = count_missing(anomaly, x);
-    const struct novelty *first = &column_of(anomaly, slot, 0)->novelty;
-    const float *floats = floats_of(anomaly, slot, 0);
-    if (missing == columns)
-        return;
-    if (stream->apart == APART && all_seen(anomaly, slot))
-        begin_held(anomaly, slot);
-    if (stream->apart == APART)
-        return;
-    if (stream->apart == HELD) {
-        take_held(anomaly, slot, minute);
-        first = held_of(anomaly, slot, 0);
-        floats = held_floats_of(anomaly, slot, 0);
-    }
-    if (missing > 0 || first->used == 0)
-        return;
-    double distance = novelty_joint(first, floats, minute, anomaly->distances, columns);
-    double score = tail_unlikeliness(&stream->joint, distance);
-    if (tail_knows(&stream->joint))
-        anomaly->joint = fmax(anomaly->joint, novelty_patient(score, first->count - 1));
-    if (anomaly->learns)
-        tail_learn(&stream->joint, distance);
-}
-
-static void joint_drop(struct anomaly *anomaly, uint32_t slot, const float *x) {
-    if (stream_of(anomaly, slot)->apart != HELD ||
-        count_missing(anomaly, x) == anomaly->options.columns)
-        return;
-    for (size_t k = 0; k < anomaly->options.columns; k++)
-        novelty_drop(held_of(anomaly, slot, k), held_floats_of(anomaly, slot, k));
-}
-
 /* ---- Scores ---- */
 
 static unsigned minute_of(double time) {
@@ -550,14 +475,18 @@ static unsigned minute_of(double time) {
 }
 
 void anomaly_clear(struct anomaly *anomaly) {
-    anomaly->score = anomaly->surprise = anomaly->joint = NAN;
+    anomaly->score = anomaly->surprise = anomaly->level = anomaly->rarity = NAN;
+    for (size_t n = 0; n < ANOMALY_REASONS; n++)
+        anomaly->raw[n] = NAN;
     for (size_t k = 0; k < anomaly->options.columns; k++)
-        anomaly->scores[k] = anomaly->surprises[k] = NAN;
+        anomaly->scores[k] = anomaly->surprises[k] = anomaly->shares[k] = NAN;
 }
 
 struct anomaly_result anomaly_result(const struct anomaly *anomaly) {
-    return (struct anomaly_result){anomaly->score, anomaly->surprise, anomaly->joint,
-                                   anomaly->scores, anomaly->surprises};
+    return (struct anomaly_result){anomaly->score,     anomaly->surprise,
+                                   anomaly->level,     anomaly->scores,
+                                   anomaly->surprises, anomaly->level_size ? anomaly->shares : NULL,
+                                   anomaly->rarity,    false};
 }
 
 static enum anomaly_habit habit_of(struct column *column, float x) {
@@ -592,54 +521,90 @@ static void take_kept(struct anomaly *anomaly, uint32_t slot, const float *x) {
     }
 }
 
-/* Score of column k's next value; also updates `distances`, or a shared memory. */
-static double take_value(struct anomaly *anomaly, uint32_t slot, size_t k, float x, unsigned minute,
-                         float *distances) {
+/* Does the same for level. */
+static void take_kept_level(struct anomaly *anomaly, uint32_t slot) {
+    struct kept *kept = level_kept_of(anomaly, slot);
+    for (size_t a = 0; a < KEPT_ALARMS; a++) {
+        if (!kept_takes(kept, a, stream_of(anomaly, slot)->steps))
+            continue;
+        double *smoothed = kept_append(kept, anomaly->options.columns, 0, a);
+        level_smoothed(&anomaly->levels, level_of(anomaly, slot), smoothed);
+        if (kept->alarms[a].normal == 1)
+            level_mark_normal(&anomaly->levels, level_of(anomaly, slot), smoothed, 1,
+                              1.0 / KEPT_STEPS);
+    }
+}
+
+static void note_raw(struct anomaly *anomaly, enum anomaly_reason reason, double raw) {
+    anomaly->raw[reason] = fmax(anomaly->raw[reason], raw);
+}
+
+/* Score of column k's next value; also updates a shared memory. */
+static struct novelty_score take_value(struct anomaly *anomaly, uint32_t slot, size_t k, float x,
+                                       unsigned minute) {
     struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
     float *floats = floats_of(anomaly, slot, k);
     const struct novelty_memory memory = memory_in(anomaly, slot, k);
     if (memory.novelty == novelty)
-        return novelty_take_beside(novelty, floats, memory.size, (double)x, minute, anomaly->learns,
-                                   distances);
+        return novelty_take(novelty, floats, memory.size, (double)x, minute, anomaly->learns);
     return novelty_take_shared(novelty, floats, &memory, (double)x, minute, anomaly->learns);
+}
+
+static void take_level(struct anomaly *anomaly, uint32_t slot, const float *x) {
+    const struct level_result result =
+        level_take(&anomaly->levels, level_of(anomaly, slot), x, anomaly->learns);
+    anomaly->newest_level = result.score;
+    note_raw(anomaly, ANOMALY_LEVEL, result.unlikeliness);
+    if (isnan(result.score) || anomaly->level >= result.score)
+        return;
+    anomaly->level = result.score;
+    memcpy(anomaly->shares, anomaly->levels.shares,
+           anomaly->options.columns * sizeof *anomaly->shares);
+}
+
+double anomaly_level(const struct anomaly *anomaly) {
+    return anomaly->newest_level;
 }
 
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time) {
     struct stream *stream = begun(anomaly, slot);
     unsigned minute = minute_of(time);
-    bool joint = anomaly->distances && shared_slot(anomaly, slot) == ANOMALY_ALONE;
     double most = NAN;
     denormals_to_zero();
-    if (joint)
-        joint_prepare(anomaly, slot, x);
-    float *distances = joint && stream->apart == TOGETHER ? anomaly->distances : NULL;
     for (size_t k = 0; k < anomaly->options.columns; k++) {
         anomaly->habits[k] = habit_of(column_of(anomaly, slot, k), x[k]);
         if (isnan(x[k]))
             continue;
-        double score = take_value(anomaly, slot, k, x[k], minute, distances);
-        anomaly->scores[k] = fmax(anomaly->scores[k], score);
-        most = fmax(most, score);
+        const struct novelty_score score = take_value(anomaly, slot, k, x[k], minute);
+        anomaly->scores[k] = fmax(anomaly->scores[k], score.score);
+        most = fmax(most, score.score);
+        note_raw(anomaly, ANOMALY_NOVELTY, score.raw);
     }
-    if (joint)
-        joint_take(anomaly, slot, x, minute);
+    anomaly->newest_level = NAN;
+    if (anomaly->level_size && shared_slot(anomaly, slot) == ANOMALY_ALONE)
+        take_level(anomaly, slot, x);
     stream->steps++;
     take_kept(anomaly, slot, x);
+    if (anomaly->level_size)
+        take_kept_level(anomaly, slot);
     anomaly->score = fmax(anomaly->score, most);
     return most;
 }
 
+static double raw_surprise(const struct tail *tail, double error) {
+    return tail_knows(tail) && !isnan(error) ? tail_unlikeliness(tail, error) : NAN;
+}
+
 /* The surprise of an error after `seen` steps. */
 static double surprise_of(const struct tail *tail, double error, double seen) {
-    return tail_knows(tail) && !isnan(error) ? novelty_patient(tail_unlikeliness(tail, error), seen)
-                                             : NAN;
+    return novelty_patient(raw_surprise(tail, error), seen);
 }
 
 /* The surprise of the error of column k. */
-static double column_surprise(const struct anomaly *anomaly, uint32_t slot, size_t k,
-                              double error) {
+static double column_surprise(struct anomaly *anomaly, uint32_t slot, size_t k, double error) {
     const struct column *column = column_of(anomaly, slot, k);
     double surprise = surprise_of(&column->wrong, error, stream_of(anomaly, slot)->steps);
+    note_raw(anomaly, ANOMALY_SURPRISE, raw_surprise(&column->wrong, error));
     bool in_band = error <= SURPRISE_BAND * novelty_deviation(&column->novelty);
     return in_band && surprise > SURPRISE_IN_BAND ? SURPRISE_IN_BAND : surprise;
 }
@@ -665,6 +630,8 @@ double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *error
     struct stream *stream = begun(anomaly, slot);
     size_t columns = anomaly->options.has_errors ? anomaly->options.columns : 0;
     double most = columns ? (double)NAN : surprise_of(&stream->wrong, *errors, stream->steps);
+    if (columns == 0)
+        note_raw(anomaly, ANOMALY_SURPRISE, raw_surprise(&stream->wrong, *errors));
     for (size_t k = 0; k < columns; k++) {
         double surprise = column_surprise(anomaly, slot, k, fabs(errors[k]));
         anomaly->surprises[k] = fmax(anomaly->surprises[k], surprise);
@@ -689,18 +656,71 @@ bool anomaly_is_echo(const struct anomaly *anomaly, uint32_t slot) {
 
 double anomaly_lost(struct anomaly *anomaly, uint32_t slot, double loss) {
     begun(anomaly, slot);
-    double score = recent_take(recent_of(anomaly, slot), loss, anomaly->learns);
-    anomaly->score = fmax(anomaly->score, score);
-    return score;
+    const struct novelty_score score = recent_take(recent_of(anomaly, slot), loss, anomaly->learns);
+    anomaly->score = fmax(anomaly->score, score.score);
+    note_raw(anomaly, ANOMALY_NOVELTY, score.raw);
+    return score.score;
+}
+
+void anomaly_set_surprise(struct anomaly *anomaly, double raw) {
+    anomaly->raw[ANOMALY_SURPRISE] = raw;
+}
+
+/* P of a score, which is learned. */
+static struct anomaly_rarity rarity_of(const struct anomaly *anomaly, struct calibration *c,
+                                       double score, double rest) {
+    const struct anomaly_rarity found = {
+        .p = calibration_rarity(c, score), .base = calibration_threshold(c, 1), .steps = c->steps};
+    if (anomaly->learns)
+        calibration_learn(c, score, found.p, rest);
+    return found;
+}
+
+struct anomaly_rarity anomaly_rarity(struct anomaly *anomaly, uint32_t slot, double rest) {
+    struct calibration *c =
+        (struct calibration *)(void *)(rates_of(anomaly, slot) + NUMBERS(struct pace));
+    const bool has[ANOMALY_REASONS] = {true, anomaly->options.surprise, anomaly->level_size > 0};
+    struct anomaly_rarity most = {.p = NAN};
+    size_t reasons = 0;
+    begun(anomaly, slot);
+    for (enum anomaly_reason reason = 0; reason < ANOMALY_REASONS; reason++) {
+        double raw = anomaly->raw[reason];
+        anomaly->raw[reason] = NAN;
+        if (!has[reason])
+            continue;
+        struct anomaly_rarity one = rarity_of(anomaly, c + reason, raw, rest);
+        one.reason = reason;
+        if (reasons++ == 0 || isnan(most.p) || one.p > most.p)
+            most = one;
+    }
+    enum anomaly_reason reason = most.reason;
+    if (reasons > 1)
+        most = rarity_of(anomaly, c + ANOMALY_REASONS, most.p, rest);
+    most.reason = reason;
+    anomaly->rarity = fmax(anomaly->rarity, most.p);
+    return most;
+}
+
+double anomaly_interval(struct anomaly *anomaly, uint32_t slot, double time) {
+    struct pace *pace = (struct pace *)(void *)rates_of(anomaly, slot);
+    double passed = time - pace->time;
+    if (time > 0 && pace->time > 0 && passed > 0) {
+        pace->count = fmin(pace->count + 1, PACE_STEPS);
+        pace->interval += (passed - pace->interval) / pace->count;
+    }
+    pace->time = time > 0 ? time : pace->time;
+    return pace->interval;
 }
 
 uint64_t anomaly_losses(const struct anomaly *anomaly, uint32_t slot) {
     return (uint64_t)recent_of(anomaly, slot)->count;
 }
 
-struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, bool surprise) {
+struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason) {
     struct stream *stream = begun(anomaly, slot);
-    return surprise ? &stream->surprise : &stream->novelty;
+    if (reason == ANOMALY_LEVEL)
+        return level_alarm_of(anomaly, slot);
+    return reason == ANOMALY_SURPRISE ? &stream->surprise : &stream->novelty;
 }
 
 uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot) {
@@ -711,7 +731,14 @@ void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
                   const struct anomaly_kept *alarm) {
     const struct kept_alarm kept = {
         .steps = stream_of(anomaly, slot)->steps, .time = alarm->time, .score = alarm->score};
-    kept_add(kept_of(anomaly, slot), anomaly->options.columns, &kept);
+    if (alarm->reason == ANOMALY_LEVEL) {
+        struct kept *of = level_kept_of(anomaly, slot);
+        kept_add(of, 1, anomaly->options.columns, &kept);
+        level_smoothed(&anomaly->levels, level_of(anomaly, slot),
+                       kept_append(of, anomaly->options.columns, 0, kept_find(of, NAN)));
+        return;
+    }
+    kept_add(kept_of(anomaly, slot), anomaly->options.columns, NOVELTY_CONTEXT, &kept);
     for (size_t k = 0; k < anomaly->options.columns; k++)
         if (!isnan(x[k]))
             kept_first(kept_of(anomaly, slot), k, &column_of(anomaly, slot, k)->novelty,
@@ -722,36 +749,66 @@ void anomaly_end_step(struct anomaly *anomaly, uint32_t slot, const float *x) {
     for (size_t k = 0; !anomaly->learns && k < anomaly->options.columns; k++)
         if (!isnan(x[k]))
             novelty_drop(&column_of(anomaly, slot, k)->novelty, floats_of(anomaly, slot, k));
-    if (!anomaly->learns && anomaly->distances)
-        joint_drop(anomaly, slot, x);
 }
 
-bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,
-                        struct anomaly_kept *found) {
-    const struct kept *kept = kept_of(anomaly, slot);
+static struct kept *kept_for(const struct anomaly *anomaly, uint32_t slot,
+                             enum anomaly_reason reason) {
+    return reason == ANOMALY_LEVEL ? level_kept_of(anomaly, slot) : kept_of(anomaly, slot);
+}
+
+/* Enters the alarm with its place; KEPT_ALARMS: not found, with the newest. */
+static size_t find_kept(const struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
+                        double at, struct anomaly_kept *found) {
+    const struct kept *kept = kept_for(anomaly, slot, reason);
     size_t there = kept_find(kept, at), newest = kept_find(kept, NAN);
     size_t nearest = there < KEPT_ALARMS ? there : newest;
-    *found = (struct anomaly_kept){.score = NAN};
+    *found = (struct anomaly_kept){.score = NAN, .reason = reason};
     if (nearest < KEPT_ALARMS)
         *found = (struct anomaly_kept){
+            .reason = reason,
             .time = kept->alarms[nearest].time,
             .score = kept->alarms[nearest].score,
             .ago = (uint64_t)(stream_of(anomaly, slot)->steps - kept->alarms[nearest].steps),
         };
-    return there < KEPT_ALARMS;
+    return there;
 }
 
-bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
-                         struct anomaly_kept *found) {
-    struct kept *kept = kept_of(anomaly, slot);
-    size_t marked = kept_find(kept, at);
-    if (!anomaly_find_alarm(anomaly, slot, at, found) || kept->alarms[marked].normal == 1)
-        return marked < KEPT_ALARMS;
-    for (size_t k = 0; k < anomaly->options.columns; k++) {
+bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
+                        double at, struct anomaly_kept *found) {
+    struct anomaly_kept level;
+    bool any = reason == ANOMALY_ANY && anomaly->level_size;
+    if (reason == ANOMALY_LEVEL && !anomaly->level_size) {
+        *found = (struct anomaly_kept){.score = NAN, .reason = reason};
+        return false;
+    }
+    bool there = find_kept(anomaly, slot, reason == ANOMALY_ANY ? ANOMALY_NOVELTY : reason, at,
+                           found) < KEPT_ALARMS;
+    bool also = any && find_kept(anomaly, slot, ANOMALY_LEVEL, at, &level) < KEPT_ALARMS;
+    bool later = any && !isnan(level.score) && (isnan(found->score) || level.ago < found->ago);
+    if (any && (also != there ? also : later))
+        *found = level;
+    return there || also;
+}
+
+bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
+                         double at, struct anomaly_kept *found) {
+    if (!anomaly_find_alarm(anomaly, slot, reason, at, found))
+        return false;
+    struct kept *kept = kept_for(anomaly, slot, found->reason);
+    size_t marked = kept_find(kept, at), columns = anomaly->options.columns;
+    if (kept->alarms[marked].normal == 1)
+        return true;
+    kept->alarms[marked].normal = 1;
+    if (found->reason == ANOMALY_LEVEL) {
+        const double *steps = kept_steps(kept, columns, 0, marked);
+        level_mark_normal(&anomaly->levels, level_of(anomaly, slot), steps + 1, (size_t)*steps,
+                          1 / fmax(*steps, 1));
+        return true;
+    }
+    for (size_t k = 0; k < columns; k++) {
         const struct novelty_memory memory = memory_in(anomaly, slot, k);
         kept_enter(kept, marked, k, &memory);
     }
-    kept->alarms[marked].normal = 1;
     return true;
 }
 
@@ -785,22 +842,21 @@ struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
     return (struct anomaly_state){
         .numbers = anomaly->numbers[slot],
         .alarms = anomaly->numbers[slot] + anomaly->numbers_size,
-        .held = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size,
+        .level = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size,
+        .rates = rates_of(anomaly, slot),
         .contexts = floats_of(anomaly, slot, 0),
         .numbers_size = anomaly->numbers_size,
         .alarms_size = anomaly->alarms_size,
-        .held_size = anomaly->held_size,
-        .holds = anomaly->held_size && stream_of(anomaly, slot)->apart == HELD,
-        .contexts_size = memories_of(anomaly) *
+        .level_size = anomaly->level_size,
+        .rates_size = anomaly->rates_size,
+        .contexts_size = anomaly->options.columns *
                          (slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats),
-        .memories = memories_of(anomaly),
+        .memories = anomaly->options.columns,
     };
 }
 
 struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k) {
-    size_t columns = anomaly->options.columns;
-    const struct novelty *novelty =
-        k < columns ? &column_of(anomaly, slot, k)->novelty : held_of(anomaly, slot, k - columns);
+    const struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
     return (struct anomaly_contexts){
         .floats = floats_of(anomaly, slot, k),
         .count = novelty_contexts(novelty, memory_size(anomaly, slot)),
@@ -814,10 +870,14 @@ static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k)
            novelty_valid(&column->novelty, floats_of(anomaly, slot, k), memory_size(anomaly, slot));
 }
 
-static bool held_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    return anomaly->held_size && held_of(anomaly, slot, k)->count > 0 &&
-           novelty_valid(held_of(anomaly, slot, k), held_floats_of(anomaly, slot, k),
-                         memory_size(anomaly, slot));
+static bool rates_valid(const struct anomaly *anomaly, uint32_t slot) {
+    const struct pace *pace = (const struct pace *)(const void *)rates_of(anomaly, slot);
+    const struct calibration *c = (const struct calibration *)(const void *)(pace + 1);
+    bool valid = isfinite(pace->time) && pace->interval >= 0 && isfinite(pace->interval) &&
+                 pace->count >= 0 && pace->count <= PACE_STEPS;
+    for (size_t n = 0; valid && n <= ANOMALY_REASONS; n++)
+        valid = calibration_valid(c + n);
+    return valid;
 }
 
 bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
@@ -827,13 +887,15 @@ bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
         return valid;
     valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&
             alarm_valid(&stream->surprise) && tail_valid(&stream->wrong) &&
-            tail_valid(&stream->joint) &&
-            (stream->apart == TOGETHER || stream->apart == APART || stream->apart == HELD) &&
-            kept_valid(kept_of(anomaly, slot), anomaly->options.columns);
+            kept_valid(kept_of(anomaly, slot), anomaly->options.columns, NOVELTY_CONTEXT);
     for (size_t k = 0; valid && k < anomaly->options.columns; k++)
-        valid = column_valid(anomaly, slot, k) &&
-                (stream->apart != HELD || held_valid(anomaly, slot, k));
-    return valid && (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
+        valid = column_valid(anomaly, slot, k);
+    if (valid && anomaly->level_size)
+        valid = alarm_valid(level_alarm_of(anomaly, slot)) &&
+                level_valid(&anomaly->levels, level_of(anomaly, slot)) &&
+                kept_valid(level_kept_of(anomaly, slot), 1, anomaly->options.columns);
+    return valid && rates_valid(anomaly, slot) &&
+           (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
 }
 
 bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {

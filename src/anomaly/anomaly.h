@@ -3,9 +3,7 @@
 
    - Novelty (novelty.h): the recent values of a column differ from everything in its memory. The
      score of a stream is the largest of its columns.
-   - Joint novelty of several columns: their recent values together are new, though each may be
-     known. The distance is over the blocks of all columns, each in units of its own deviation.
-     Missing values are held; a step with a missing value has no joint score.
+   - Level (level.h): several columns stand, together, not as usual.
    - Surprise: the forecast error is among the largest of the stream, L - 0.4 log10(max(1, t /
      1000)) >= 0 with L its tail (tail.h). The error is that of a column, with a score of at most
      SURPRISE_IN_BAND while it is within SURPRISE_BAND deviations s of the column's values. For a
@@ -21,8 +19,8 @@
 
    Each stream has its own memory in one of `slots` places. It is allocated at opening; pages are
    touched as memories grow. Streams of a group share one memory (novelty.h) instead, and have no
-   joint novelty. The memory of group g is at place `slots` + g, and outlives its streams.
-   Results depend only on the stream's values, times and errors, in their order. */
+   level. The memory of group g is at place `slots` + g, and outlives its streams. Results depend
+   only on the stream's values, times and errors, in their order. */
 #ifndef RUNNEL_ANOMALY_H
 #define RUNNEL_ANOMALY_H
 
@@ -36,6 +34,15 @@
 struct anomaly;
 struct error;
 
+/* Reasons of an alarm; ANOMALY_ANY: any that is kept. */
+enum anomaly_reason {
+    ANOMALY_NOVELTY,
+    ANOMALY_SURPRISE,
+    ANOMALY_LEVEL,
+    ANOMALY_REASONS,
+    ANOMALY_ANY = ANOMALY_REASONS,
+};
+
 struct anomaly_options {
     size_t slots, columns;
     size_t memory;   /* contexts of a column, >= 1 */
@@ -43,7 +50,9 @@ struct anomaly_options {
     bool all_share;  /* every stream is in a group */
     bool symbols;    /* each symbol has a loss; no columns */
     bool has_errors; /* one forecast error per column; else one number for all columns */
+    bool surprise;   /* surprise counts for P */
     uint64_t seed;   /* seed of the choice of replaced contexts */
+    double accept;   /* half of a normal is forgotten in so many steps (level.h); 0: no level */
     bool half;       /* limits memories to half of the machine's memory; else to all of it */
 };
 
@@ -66,8 +75,11 @@ void anomaly_begin(struct anomaly *anomaly, uint32_t slot);
 
 /* Largest scores since anomaly_clear: NaN if unknown. */
 struct anomaly_result {
-    double score, surprise, joint; /* scores of the stream; joint: of several columns */
+    double score, surprise, level; /* scores of the stream */
     const double *scores, *surprises /* (columns,) */;
+    const double *shares; /* (columns,) of the largest level; NULL: no level */
+    double p;             /* as in struct anomaly_rarity */
+    bool by_rate;         /* set by the caller: alarms are those of p */
 };
 void anomaly_clear(struct anomaly *anomaly);
 struct anomaly_result anomaly_result(const struct anomaly *anomaly);
@@ -79,6 +91,10 @@ void anomaly_learn(struct anomaly *anomaly, bool learn);
 /* The stream's next step at that Unix time (0 = unknown): x (columns,), NaN where a value is
    missing. Returns its score; NaN: too few steps so far. */
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time);
+
+/* The level of that step, or NaN. It needs 2 to ANOMALY_LEVEL_COLUMNS columns. */
+enum { ANOMALY_LEVEL_COLUMNS = 64 };
+double anomaly_level(const struct anomaly *anomaly);
 
 /* The habit of a column that the newest step broke, reported once each time. */
 enum anomaly_habit { HABIT_KEPT, HABIT_STUCK, HABIT_SILENT };
@@ -111,13 +127,31 @@ double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *error
    explains their novelty. */
 bool anomaly_is_echo(const struct anomaly *anomaly, uint32_t slot);
 
+/* Replaces the step's surprise for P. */
+void anomaly_set_surprise(struct anomaly *anomaly, double raw);
+
+/* P of the step's scores (calibration.h), together; call it once they are known. Alarms at a rate
+   of r a step are those with p >= base - log10(r). */
+struct anomaly_rarity {
+    double p; /* NaN: too little is known */
+    double base;
+    double steps;               /* steps with a P before */
+    enum anomaly_reason reason; /* the rarest */
+};
+struct anomaly_rarity anomaly_rarity(struct anomaly *anomaly, uint32_t slot, double rest);
+
+/* The mean time between examples of the stream, after one at that Unix time (0 = unknown); 0:
+   unknown. */
+double anomaly_interval(struct anomaly *anomaly, uint32_t slot, double time);
+
 /* The loss of the next symbol. Returns the stream's score; NaN: too few losses so far. The
    second returns the number of losses. */
 double anomaly_lost(struct anomaly *anomaly, uint32_t slot, double loss);
 uint64_t anomaly_losses(const struct anomaly *anomaly, uint32_t slot);
 
-/* A kept alarm of novelty. */
+/* A kept alarm, of novelty or level. */
 struct anomaly_kept {
+    enum anomaly_reason reason;
     double time; /* data time, Unix time; 0 = unknown */
     double score;
     uint64_t ago; /* steps of the stream after it; set by anomaly_find_alarm */
@@ -132,26 +166,26 @@ void anomaly_end_step(struct anomaly *anomaly, uint32_t slot, const float *x);
 
 /* Finds the alarm less than a second from that time (NaN: the newest). If not found, returns
    false with the newest alarm in `found`; its score is NaN if no alarm is kept. */
-bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,
-                        struct anomaly_kept *found);
+bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
+                        double at, struct anomaly_kept *found);
 
-/* Marks that alarm as normal: its contexts enter the memory of each column now, and those of
-   later steps as they arrive. Marking it again has no effect. */
-bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
-                         struct anomaly_kept *found);
+/* Marks that alarm as normal: its steps are learned now, and later steps as they arrive. Their
+   contexts enter the memory of each column, or level learns them. Marking it again has no
+   effect. */
+bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
+                         double at, struct anomaly_kept *found);
 
 /* The state of the stream's alarms, and its number of steps. */
-struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, bool surprise);
+struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason);
 uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
 
 /* State of a slot, for checkpoints. */
 struct anomaly_state {
     double *numbers, *alarms; /* `alarms`: the kept ones */
-    double *held;             /* exists only if `holds`, which depends on `numbers` */
+    double *level, *rates;    /* of level, and of rates */
     float *contexts;
-    size_t numbers_size, alarms_size, held_size, contexts_size;
+    size_t numbers_size, alarms_size, level_size, rates_size, contexts_size;
     size_t memories; /* number of memories */
-    bool holds;
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
 

@@ -7,31 +7,38 @@
 #include "common/finite.h"
 #include "habit.h"
 
+#define NUMBERS(type) (sizeof(type) / sizeof(double))
 #define NEAR 1.0 /* seconds: users read times in whole seconds */
 
-size_t kept_size(size_t columns) {
-    return (sizeof(struct kept) + columns * KEPT_ALARMS * sizeof(struct kept_contexts)) /
-           sizeof(double);
+size_t kept_size(size_t columns, size_t width) {
+    return NUMBERS(struct kept) + columns * KEPT_ALARMS * (1 + KEPT_STEPS * width);
 }
 
-static struct kept_contexts *contexts_of(struct kept *kept, size_t k, size_t alarm) {
-    return (struct kept_contexts *)(void *)(kept + 1) + k * KEPT_ALARMS + alarm;
+double *kept_steps(const struct kept *kept, size_t width, size_t k, size_t alarm) {
+    const double *first = (const double *)(const void *)(kept + 1);
+    return (double *)first + (k * KEPT_ALARMS + alarm) * (1 + KEPT_STEPS * width);
 }
 
-static const struct kept_contexts *contexts_in(const struct kept *kept, size_t k, size_t alarm) {
-    return (const struct kept_contexts *)(const void *)(kept + 1) + k * KEPT_ALARMS + alarm;
+double *kept_append(struct kept *kept, size_t width, size_t k, size_t alarm) {
+    double *steps = kept_steps(kept, width, k, alarm), before = fmin(*steps, KEPT_STEPS - 1);
+    *steps = before + 1;
+    return steps + 1 + (size_t)before * width;
+}
+
+bool kept_takes(const struct kept *kept, size_t alarm, double steps) {
+    return kept->alarms[alarm].steps > 0 && steps - kept->alarms[alarm].steps < KEPT_STEPS;
 }
 
 static size_t newest_of(const struct kept *kept) {
     return ((size_t)kept->next + KEPT_ALARMS - 1) % KEPT_ALARMS;
 }
 
-void kept_add(struct kept *kept, size_t columns, const struct kept_alarm *alarm) {
+void kept_add(struct kept *kept, size_t columns, size_t width, const struct kept_alarm *alarm) {
     size_t at = (size_t)kept->next;
     kept->alarms[at] = *alarm;
     kept->next = (double)((at + 1) % KEPT_ALARMS);
     for (size_t k = 0; k < columns; k++)
-        memset(contexts_of(kept, k, at), 0, sizeof(struct kept_contexts));
+        memset(kept_steps(kept, width, k, at), 0, (1 + KEPT_STEPS * width) * sizeof(double));
 }
 
 static void remember(const double *context, const struct novelty_memory *memory) {
@@ -41,10 +48,9 @@ static void remember(const double *context, const struct novelty_memory *memory)
     novelty_remember(memory, numbers);
 }
 
-static double *append(struct kept *kept, size_t k, size_t alarm, const struct novelty *novelty,
-                      const float *floats) {
-    struct kept_contexts *of = contexts_of(kept, k, alarm);
-    double *context = of->contexts[(size_t)of->count++];
+static double *append_context(struct kept *kept, size_t k, size_t alarm,
+                              const struct novelty *novelty, const float *floats) {
+    double *context = kept_append(kept, NOVELTY_CONTEXT, k, alarm);
     const float *newest = novelty_newest(novelty, floats);
     for (size_t n = 0; n < NOVELTY_CONTEXT; n++)
         context[n] = (double)newest[n];
@@ -52,17 +58,16 @@ static double *append(struct kept *kept, size_t k, size_t alarm, const struct no
 }
 
 void kept_first(struct kept *kept, size_t k, const struct novelty *novelty, const float *floats) {
-    append(kept, k, newest_of(kept), novelty, floats);
+    append_context(kept, k, newest_of(kept), novelty, floats);
 }
 
 void kept_take(struct kept *kept, size_t k, double steps, const struct novelty *novelty,
                const float *floats, const struct novelty_memory *memory) {
     for (size_t a = 0; a < KEPT_ALARMS; a++) {
-        const struct kept_alarm *alarm = &kept->alarms[a];
-        if (alarm->steps == 0 || steps - alarm->steps >= KEPT_STEPS)
+        if (!kept_takes(kept, a, steps))
             continue;
-        const double *context = append(kept, k, a, novelty, floats);
-        if (alarm->normal == 1)
+        const double *context = append_context(kept, k, a, novelty, floats);
+        if (kept->alarms[a].normal == 1)
             remember(context, memory);
     }
 }
@@ -85,29 +90,26 @@ size_t kept_find(const struct kept *kept, double at) {
 
 void kept_enter(const struct kept *kept, size_t alarm, size_t k,
                 const struct novelty_memory *memory) {
-    const struct kept_contexts *of = contexts_in(kept, k, alarm);
-    for (size_t n = 0; n < (size_t)of->count; n++)
-        remember(of->contexts[n], memory);
+    const double *steps = kept_steps(kept, NOVELTY_CONTEXT, k, alarm);
+    for (size_t n = 0; n < (size_t)*steps; n++)
+        remember(steps + 1 + n * NOVELTY_CONTEXT, memory);
 }
 
 /* ---- Checkpoints ---- */
 
-static bool contexts_valid(const struct kept_contexts *of) {
-    bool valid = habit_is_count(of->count) && of->count <= KEPT_STEPS;
-    for (size_t n = 0; n < KEPT_STEPS; n++)
-        for (size_t i = 0; i < NOVELTY_CONTEXT; i++)
-            valid &= fabs(of->contexts[n][i]) <= (double)FLT_MAX;
-    return valid;
+static bool steps_valid(const double *steps, size_t width) {
+    return habit_is_count(*steps) && *steps <= KEPT_STEPS &&
+           finite_within(steps + 1, KEPT_STEPS * width, (double)FLT_MAX);
 }
 
-bool kept_valid(const struct kept *kept, size_t columns) {
+bool kept_valid(const struct kept *kept, size_t columns, size_t width) {
     bool valid = habit_is_count(kept->next) && kept->next < KEPT_ALARMS;
     for (size_t a = 0; valid && a < KEPT_ALARMS; a++) {
         const struct kept_alarm *alarm = &kept->alarms[a];
         valid = habit_is_count(alarm->steps) && isfinite(alarm->time) && alarm->time >= 0 &&
                 fabs(alarm->score) <= FINITE_MOST && (alarm->normal == 0 || alarm->normal == 1);
         for (size_t k = 0; valid && k < columns; k++)
-            valid = contexts_valid(contexts_in(kept, k, a));
+            valid = steps_valid(kept_steps(kept, width, k, a), width);
     }
     return valid;
 }

@@ -1,6 +1,8 @@
-/* Keeps the last alarms of a stream, so that one can be marked as normal. Each has the contexts
-   (novelty.h) of its step and of the steps after it, KEPT_STEPS in total: after that, the same
-   values are not novel any more, including their way through the blocks of lags. */
+/* Keeps the last alarms of a stream, so that one can be marked as normal. Each has the numbers of
+   its step and of the steps after it, KEPT_STEPS in total. For novelty these are the contexts
+   (novelty.h) of each column: after that, the same values are not novel any more, including their
+   way through the blocks of lags. For level (level.h) they are all smoothed values, as of one
+   column. */
 #ifndef RUNNEL_KEPT_H
 #define RUNNEL_KEPT_H
 
@@ -12,7 +14,8 @@
 enum { KEPT_ALARMS = 8, KEPT_STEPS = 32 };
 
 /* Doubles only, so that a checkpoint can copy it; all zero is a new stream. (columns,
-   KEPT_ALARMS) struct kept_contexts follow. */
+   KEPT_ALARMS) of 1 + KEPT_STEPS * width doubles follow: the number of steps, and `width` numbers
+   of each. */
 struct kept {
     double next; /* place of the next alarm, that of the oldest */
     struct kept_alarm {
@@ -23,17 +26,20 @@ struct kept {
     } alarms[KEPT_ALARMS];
 };
 
-struct kept_contexts {
-    double count;
-    double contexts[KEPT_STEPS][NOVELTY_CONTEXT];
-};
-
 /* Doubles of a stream. */
-size_t kept_size(size_t columns);
+size_t kept_size(size_t columns, size_t width);
 
-/* Keeps an alarm of the newest step in place of the oldest one, then each column's context if
-   the column has a value. */
-void kept_add(struct kept *kept, size_t columns, const struct kept_alarm *alarm);
+/* Keeps an alarm of the newest step in place of the oldest one. */
+void kept_add(struct kept *kept, size_t columns, size_t width, const struct kept_alarm *alarm);
+
+/* The number of steps of an alarm, then the numbers; and the place of those of a further step. */
+double *kept_steps(const struct kept *kept, size_t width, size_t k, size_t alarm);
+double *kept_append(struct kept *kept, size_t width, size_t k, size_t alarm);
+
+/* Whether the alarm takes the stream's newest step, too. */
+bool kept_takes(const struct kept *kept, size_t alarm, double steps);
+
+/* With novelty: after kept_add, each column's context if the column has a value. */
 void kept_first(struct kept *kept, size_t k, const struct novelty *novelty, const float *floats);
 
 /* Column k has a value in the stream's newest step: keeps its context with the latest alarms. If
@@ -49,6 +55,6 @@ void kept_enter(const struct kept *kept, size_t alarm, size_t k,
                 const struct novelty_memory *memory);
 
 /* Whether a state from a checkpoint is valid. */
-bool kept_valid(const struct kept *kept, size_t columns);
+bool kept_valid(const struct kept *kept, size_t columns, size_t width);
 
 #endif

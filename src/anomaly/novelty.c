@@ -181,8 +181,8 @@ struct nearest {
 };
 
 VECTOR_BODY void block_distances(const float *restrict context, float square,
-                                 const float *restrict block, float *restrict sums,
-                                 float *restrict all, float *restrict levels) {
+                                 const float *restrict block, float *restrict all,
+                                 float *restrict levels) {
 #pragma omp simd
     for (size_t n = 0; n < VECTOR_LANES; n++) {
         float sum = 0;
@@ -194,8 +194,7 @@ VECTOR_BODY void block_distances(const float *restrict context, float square,
         float cosine = context[CLOCK + 1] - block[(CLOCK + 1) * VECTOR_LANES + n];
         float clock = sine * sine + cosine * cosine;
         float level = context[LEVEL] - block[LEVEL * VECTOR_LANES + n];
-        sums[n] = sum / square;
-        all[n] = sums[n] + clock;
+        all[n] = sum / square + clock;
         levels[n] = level * level / square + clock;
     }
 }
@@ -205,33 +204,24 @@ VECTOR_BODY float least(float a, float b) {
     return a < b ? a : b;
 }
 
-VECTOR_BODY void add_sums(const float *restrict sums, float *restrict distances) {
-#pragma omp simd
-    for (size_t i = 0; i < (distances ? VECTOR_LANES : 0); i++)
-        distances[i] += sums[i];
-}
-
 VECTOR_BODY void search_body(const float *restrict context, float square,
                              const float *restrict contexts, size_t count,
-                             float *restrict distances, struct nearest *restrict found) {
-    float sums[VECTOR_LANES], all[VECTOR_LANES], levels[VECTOR_LANES];
+                             struct nearest *restrict found) {
+    float all[VECTOR_LANES], levels[VECTOR_LANES];
     float best[VECTOR_LANES], best_level[VECTOR_LANES];
     size_t n = 0;
     for (size_t i = 0; i < VECTOR_LANES; i++)
         best[i] = best_level[i] = INFINITY;
     for (; n + VECTOR_LANES <= count; n += VECTOR_LANES) {
-        block_distances(context, square, contexts + n * NOVELTY_CONTEXT, sums, all, levels);
-        add_sums(sums, distances ? distances + n : NULL);
+        block_distances(context, square, contexts + n * NOVELTY_CONTEXT, all, levels);
 #pragma omp simd
         for (size_t i = 0; i < VECTOR_LANES; i++) {
             best[i] = least(all[i], best[i]);
             best_level[i] = least(levels[i], best_level[i]);
         }
     }
-    if (n < count) {
-        block_distances(context, square, contexts + n * NOVELTY_CONTEXT, sums, all, levels);
-        add_sums(sums, distances ? distances + n : NULL);
-    }
+    if (n < count)
+        block_distances(context, square, contexts + n * NOVELTY_CONTEXT, all, levels);
     for (size_t i = 0; i < count - n; i++) {
         best[i] = least(all[i], best[i]);
         best_level[i] = least(levels[i], best_level[i]);
@@ -245,13 +235,13 @@ VECTOR_BODY void search_body(const float *restrict context, float square,
 
 VECTOR_CLONES(search,
               (const float *context, float square, const float *contexts, size_t count,
-               float *distances, struct nearest *found),
-              (context, square, contexts, count, distances, found))
+               struct nearest *found),
+              (context, square, contexts, count, found))
 
 /* ---- The score ---- */
 
 double novelty_patient(double score, double t) {
-    return fmax(score - PATIENCE * log10(fmax(t / PATIENCE_FROM, 1)), 0);
+    return isnan(score) ? NAN : fmax(score - PATIENCE * log10(fmax(t / PATIENCE_FROM, 1)), 0);
 }
 
 struct features {
@@ -273,13 +263,8 @@ static double score_of(struct novelty *novelty, const struct features *features,
     return knows ? score : NAN;
 }
 
-double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
-                    unsigned minute) {
-    return novelty_take_beside(novelty, floats, memory, x, minute, true, NULL);
-}
-
-double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory, double x,
-                           unsigned minute, bool learn, float *distances) {
+struct novelty_score novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
+                                  unsigned minute, bool learn) {
     float context[NOVELTY_CONTEXT];
     float *delayed = delayed_of(novelty, floats), *contexts = memory_of(floats);
     double s = take_value(novelty, x), t = novelty->count;
@@ -290,12 +275,12 @@ double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory
     bool compares = t >= NOVELTY_DELAY && novelty->used > 0;
     struct nearest nearest = {0, 0};
     if (compares)
-        search(context, (float)(s * s), contexts, (size_t)novelty->used, distances, &nearest);
+        search(context, (float)(s * s), contexts, (size_t)novelty->used, &nearest);
     double novel = s * sqrt((double)nearest.context), level = s * sqrt((double)nearest.level);
     double quiet = 1 / (spread + QUIET_LEAST * s + QUIET_FLOOR);
     double score = score_of(novelty, &(struct features){novel, quiet, level}, compares && learn);
     novelty->count++;
-    return isnan(score) ? NAN : novelty_patient(score, t);
+    return (struct novelty_score){novelty_patient(score, t), score};
 }
 
 /* A context of a column enters the memory. Once it is full, only one in as many as others have
@@ -315,9 +300,9 @@ void novelty_join(struct novelty *novelty, const struct novelty *shared) {
     keep_random(novelty, (uint64_t)fmax(shared->first, 1));
 }
 
-double novelty_take_shared(struct novelty *novelty, float *floats,
-                           const struct novelty_memory *memory, double x, unsigned minute,
-                           bool learn) {
+struct novelty_score novelty_take_shared(struct novelty *novelty, float *floats,
+                                         const struct novelty_memory *memory, double x,
+                                         unsigned minute, bool learn) {
     struct novelty *shared = memory->novelty;
     float context[NOVELTY_CONTEXT];
     float *delayed = delayed_of(novelty, floats);
@@ -329,7 +314,7 @@ double novelty_take_shared(struct novelty *novelty, float *floats,
     bool compares = t >= SHARED_FROM && shared->used > 0;
     struct nearest nearest = {0, 0};
     if (compares)
-        search(context, 1, memory_of(memory->floats), (size_t)shared->used, NULL, &nearest);
+        search(context, 1, memory_of(memory->floats), (size_t)shared->used, &nearest);
     const struct features features = {
         .novel = sqrt((double)nearest.context),
         .quiet = s / (spread + QUIET_LEAST * s + QUIET_FLOOR),
@@ -337,21 +322,7 @@ double novelty_take_shared(struct novelty *novelty, float *floats,
     };
     double score = score_of(novelty, &features, compares && learn);
     novelty->count++;
-    return isnan(score) ? NAN : novelty_patient(score, fmax(t, shared->count));
-}
-
-double novelty_joint(const struct novelty *novelty, const float *floats, unsigned minute,
-                     const float *distances, size_t columns) {
-    const float *contexts = floats + (size_t)NOVELTY_DELAY * NOVELTY_CONTEXT;
-    double angle = 2 * M_PI * minute / NOVELTY_MINUTES;
-    float sine = (float)(CLOCK_SIZE * sin(angle)), cosine = (float)(CLOCK_SIZE * cos(angle));
-    float nearest = INFINITY;
-    for (size_t n = 0; n < (size_t)novelty->used; n++) {
-        const float *lane = contexts + n / VECTOR_LANES * BLOCK_FLOATS + n % VECTOR_LANES;
-        float a = sine - lane[CLOCK * VECTOR_LANES], b = cosine - lane[(CLOCK + 1) * VECTOR_LANES];
-        nearest = least(distances[n] / (float)columns + a * a + b * b, nearest);
-    }
-    return sqrt((double)nearest);
+    return (struct novelty_score){novelty_patient(score, fmax(t, shared->count)), score};
 }
 
 /* ---- The newest context ---- */

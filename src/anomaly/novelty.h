@@ -62,17 +62,16 @@ size_t novelty_contexts(const struct novelty *novelty, size_t memory);
 /* Starts a stream. Seed 1 gives the memory of the published figures. */
 void novelty_begin(struct novelty *novelty, uint64_t seed);
 
-/* The score >= 0 of the next finite value x, at that minute of the day (0 without time). NaN:
-   too few values so far. */
-double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
-                    unsigned minute);
+/* `raw` does not fall with the number of values. */
+struct novelty_score {
+    double score, raw;
+};
 
-/* Does the same, and adds the column's part to the distance of several columns: `distances`
-   (memory, rounded up to VECTOR_LANES) += the squared distance of its blocks, in s, to each
-   context in its memory. Without `learn` the tails stay unchanged; then call novelty_drop after
+/* The score >= 0 of the next finite value x, at that minute of the day (0 without time). NaN:
+   too few values so far. Without `learn` the tails stay unchanged; then call novelty_drop after
    the last use of the context, to keep it from the memory. */
-double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory, double x,
-                           unsigned minute, bool learn, float *distances);
+struct novelty_score novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
+                                  unsigned minute, bool learn);
 void novelty_drop(const struct novelty *novelty, float *floats);
 
 /* The memory of a column: its own or a shared one. */
@@ -84,17 +83,12 @@ struct novelty_memory {
 
 /* Does the same for a column with a shared memory, also set at novelty_begin; its own floats are
    novelty_floats(0). */
-double novelty_take_shared(struct novelty *novelty, float *floats,
-                           const struct novelty_memory *memory, double x, unsigned minute,
-                           bool learn);
+struct novelty_score novelty_take_shared(struct novelty *novelty, float *floats,
+                                         const struct novelty_memory *memory, double x,
+                                         unsigned minute, bool learn);
 
 /* The column joins those that share the memory; call it after novelty_begin. */
 void novelty_join(struct novelty *novelty, const struct novelty *shared);
-
-/* The distance to the nearest context, blocks and time of day, of `columns` columns with a
-   common history that have taken their values of this step. INFINITY without contexts. */
-double novelty_joint(const struct novelty *novelty, const float *floats, unsigned minute,
-                     const float *distances, size_t columns);
 
 /* s: the deviation of all values so far; 0 without values. */
 double novelty_deviation(const struct novelty *novelty);

@@ -10,26 +10,24 @@
      n > upper:   (M(i > upper) + m(upper) / 2) / M * exp(-(u - upper - 1/2) / slope)
 
    where u is the feature's place in bins. The slope (of a Pareto tail, in bins) is Hill's estimate
-   with a prior: (sum of m(i) (i - upper) over i > upper + 60 * 0.3 * 8) / (M(i > upper) + 60).
-
-   Instead of shrinking all bins, the mass of a new value grows, and all masses are divided now
-   and then. */
+   with a prior: (sum of m(i) (i - upper) over i > upper + 60 * 0.3 * 8) / (M(i > upper) + 60). */
 #ifndef RUNNEL_TAIL_H
 #define RUNNEL_TAIL_H
 
 #include <stdbool.h>
+
+#include "histogram.h"
 
 enum {
     TAIL_BINS = 640,
     TAIL_WIDTH = 8,  /* bins per doubling */
     TAIL_ZERO = 320, /* the bin of 1 */
 };
+#define TAIL_GROWTH (2001.0 / 2000)
 
 /* Doubles only, so that a checkpoint can copy it. */
 struct tail {
-    double weight; /* of the next value */
-    double total;  /* sum of all masses */
-    double top;    /* highest bin with mass */
+    struct histogram sums;
     double mass[TAIL_BINS];
 };
 
@@ -43,6 +41,12 @@ bool tail_knows(const struct tail *tail);
 double tail_unlikeliness(const struct tail *tail, double feature);
 
 void tail_learn(struct tail *tail, double feature);
+
+/* The same, with a mass of `share` (0 to 1) and another growth (histogram.h). */
+void tail_learn_share(struct tail *tail, double feature, double share, double growth);
+
+/* The middle of the bin that contains the median; 0 without values. */
+double tail_median(const struct tail *tail);
 
 /* Whether a state from a checkpoint is valid. */
 bool tail_valid(const struct tail *tail);

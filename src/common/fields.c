@@ -288,6 +288,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_COLUMNS] = "`model.input.columns`",
         [NEED_LABELS] = "`target: later`",
         [NEED_TIMES] = "`model.input.time`",
+        [NEED_RATE] = "`anomaly.rate`",
         [NEED_DISTRIBUTION] = "`distribution.enabled`",
         [NEED_WORDS] = "`vocabulary`",
     };

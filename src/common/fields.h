@@ -103,6 +103,7 @@ enum field_need {
     NEED_LABELS,       /* targets that arrive later */
     NEED_TIMES,        /* inputs computed from times */
     NEED_DISTRIBUTION, /* distributions of forecasts */
+    NEED_RATE,         /* alarms by a rate */
     NEED_WORDS,        /* symbols or classes that are words */
     FIELD_NEEDS,
 };

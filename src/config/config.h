@@ -52,6 +52,14 @@ enum journal_sync { JOURNAL_FULL, JOURNAL_NORMAL, JOURNAL_OFF };
 
 enum { LEVELS_MAX = 32 }; /* distribution.levels */
 
+/* A rate of alarms, as in anomaly.rate: `alarms` in `every` examples, or seconds of data time. */
+enum { CONFIG_RATE_SIZE = 64 };
+struct alarm_rate {
+    double alarms, every;
+    bool time;
+};
+bool config_alarm_rate(const char *text, struct alarm_rate *rate); /* false: not a rate */
+
 #define JOURNAL_KEEP_CHECKPOINT 0   /* a checkpoint removes the entries that it contains */
 #define JOURNAL_KEEP_ALL UINT64_MAX /* no entry is ever removed */
 
@@ -205,6 +213,10 @@ struct config {
         struct alarm_rule rule;
         bool surprise; /* enable alarms of surprise, without fatigue */
         double surprise_threshold, surprise_rest;
+        bool level;
+        double accept;
+        char rate[CONFIG_RATE_SIZE]; /* "1 per month"; "": thresholds */
+        bool thresholds;             /* one of them was given */
         struct share_config share;
     } anomaly;
 

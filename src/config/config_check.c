@@ -723,6 +723,11 @@ static int check_forecast(struct reading *reading) {
         reading->draft.config.learning.max_streams = forecast ? FORECAST_STREAMS : STREAMS;
     if (!forecast && has_preset(reading))
         return config_fail(reading, "model.input.scale", "expected forecast with preset: forecast");
+    reading->draft.config.anomaly.thresholds = config_given(reading, "anomaly.threshold") ||
+                                               config_given(reading, "anomaly.surprise_threshold");
+    if (check_one(reading, "anomaly.rate", "anomaly.threshold") ||
+        check_one(reading, "anomaly.rate", "anomaly.surprise_threshold"))
+        return -1;
     if (!config_given(reading, "distribution.levels"))
         reading->draft.config.distribution.levels = default_levels;
     if (!forecast)

@@ -430,6 +430,23 @@ static struct config_key rows[] = {
      .flags = KEY_DECIDES,
      .what = "number of steps without another surprise alarm after one", .unit = "steps",
      .example = "20"},
+    {"anomaly.level", &value_boolean, AT(anomaly.level), .fallback = "true", WHEN(ANOMALY, "true"),
+     .flags = KEY_DECIDES | KEY_CHANGED, .what = "also alarm when columns are unusual together",
+     .example = "true",
+     .more = "Applies to streams of 2 to 64 real columns with a memory of their own. "
+             "`anomaly.threshold`, `rest`, `fatigue` and `recovery` apply as to novelty."},
+    {"anomaly.accept", &value_real, AT(anomaly.accept), RANGE(10, 1e9), .fallback = "4000",
+     WHEN(ANOMALY, "true"), .flags = KEY_DECIDES | KEY_CHANGED,
+     .what = "number of steps in which level forgets half of the earlier normal",
+     .unit = "steps", .example = "4000",
+     .more = "The larger, the longer it takes until a lasting change is normal. Level starts from "
+             "scratch with another value."},
+    {"anomaly.rate", &value_alarm_rate, AT(anomaly.rate), .left_out = "alarms by thresholds",
+     WHEN(ANOMALY, "true"),
+     .what = "number of alarms that a stream may raise on average", .example = "1 per month",
+     .more = "Replaces `anomaly.threshold` and `surprise_threshold`, fatigue and recovery: for all "
+             "reasons together. A time is that of the data; without it, as long as a stream has no "
+             "times, the rate is 1 per 5,000 examples."},
     {"anomaly.share", &value_prefixes, AT(anomaly.share),
      .left_out = "[], one memory for each stream",
      WHEN(ANOMALY, "true"), .flags = KEY_DECIDES,

@@ -217,6 +217,13 @@ static int fail(const char *name, const struct meant *meant, struct error *error
                      CONFIG_KEY_SIZE, name, config_path_meant(name, near));
 }
 
+static bool is_in_flight(const char *path) {
+    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++)
+        if (!strcmp(key->path, path))
+            return key->flags & KEY_IN_FLIGHT;
+    return false;
+}
+
 int config_key_meant(const char *name, char path[CONFIG_KEY_NAME_SIZE], struct error *error) {
     static const struct {
         bool sections, layered;
@@ -225,8 +232,9 @@ int config_key_meant(const char *name, char path[CONFIG_KEY_NAME_SIZE], struct e
     for (size_t n = 0; n < sizeof orders / sizeof *orders && meant.count == 0 && *name; n++)
         find(&meant, name, orders[n].sections, orders[n].layered);
     for (size_t n = 0; n < meant.count; n++)
-        if (!strcmp(meant.paths[n], name)) { /* the name was a full path */
-            strcpy(meant.paths[0], name);
+        /* the name was a full path, or its key can be set in flight */
+        if (!strcmp(meant.paths[n], name) || is_in_flight(meant.paths[n])) {
+            memmove(meant.paths[0], meant.paths[n], sizeof meant.paths[0]);
             meant.count = 1;
         }
     if (meant.count != 1)

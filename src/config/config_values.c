@@ -423,6 +423,54 @@ const struct value_type value_zone = {"time zone",
                                       "a time zone of tzdata such as Europe/Berlin, or UTC",
                                       TIME_ZONE_NAME_SIZE, .good = time_zone_good, TEXT};
 
+/* A number with commas between digits allowed, from 1e-9 to 1e12. */
+static bool next_number(const char **text, double *value) {
+    char digits[CONFIG_RATE_SIZE], *end;
+    size_t size = 0;
+    while (**text == ' ')
+        (*text)++;
+    for (; strchr("0123456789.,", **text) && **text && size < sizeof digits - 1; (*text)++)
+        if (**text != ',')
+            digits[size++] = **text;
+    digits[size] = 0;
+    *value = strtod(digits, &end);
+    return size > 0 && *end == 0 && *value >= 1e-9 && *value <= 1e12;
+}
+
+bool config_alarm_rate(const char *text, struct alarm_rate *rate) {
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"example", 0}, {"second", 1},    {"minute", 60},     {"hour", 3600},
+                 {"day", 86400}, {"week", 604800}, {"month", 2592000}, {NULL, 0}};
+    double count = 1;
+    if (!next_number(&text, &rate->alarms) || strncmp(text, " per ", 5) != 0)
+        return false;
+    text += 5;
+    if (isdigit((unsigned char)*text) && (!next_number(&text, &count) || *text++ != ' '))
+        return false;
+    for (size_t n = 0; units[n].name; n++) {
+        size_t size = strlen(units[n].name);
+        if (strncmp(text, units[n].name, size) != 0)
+            continue;
+        rate->time = n > 0;
+        rate->every = count * (rate->time ? units[n].seconds : 1);
+        return !strcmp(text + size, "") || !strcmp(text + size, "s");
+    }
+    return false;
+}
+
+static bool is_alarm_rate(const char *text) {
+    struct alarm_rate rate;
+    return config_alarm_rate(text, &rate);
+}
+
+const struct value_type value_alarm_rate = {
+    "rate",
+    "a rate such as 1 per month, 1 per 2 weeks or 3 per 10,000 examples; the units are example, "
+    "second, minute, hour, day, week and month (30 days)",
+    CONFIG_RATE_SIZE, .good = is_alarm_rate, TEXT};
+
 static bool is_device(const char *text) {
     double number;
     if (config_words_contain("auto|cpu|cuda", text, NULL))

@@ -73,8 +73,7 @@ static json_t *number(double value) {
 }
 
 static double score_of(const struct learner_alarm *alarm, size_t column) {
-    return alarm->kind == ALARM_SURPRISE ? alarm->result.surprises[column]
-                                         : alarm->result.scores[column];
+    return anomalies_alarm_scores(alarm)[column];
 }
 
 static double truth_of(const struct learner_alarm *alarm, size_t column) {
@@ -85,8 +84,8 @@ static double forecast_of(const struct learner_alarm *alarm, size_t column) {
     return alarm->forecast ? alarm->forecast[column] : NAN;
 }
 
-/* Chooses up to COLUMNS_MOST columns by score, from the largest down to the threshold, at least
-   one. Returns the count. */
+/* Chooses up to COLUMNS_MOST columns by score, from the largest down to the threshold, or to an
+   average share; at least one. Returns the count. */
 static size_t choose(const struct learner_alarm *alarm, size_t chosen[COLUMNS_MOST]) {
     size_t count = 0;
     if (is_habit(alarm)) {
@@ -107,7 +106,8 @@ static size_t choose(const struct learner_alarm *alarm, size_t chosen[COLUMNS_MO
             chosen[i] = chosen[i - 1];
         chosen[at] = k;
     }
-    while (count > 1 && score_of(alarm, chosen[count - 1]) < alarm->threshold)
+    double least = alarm->kind == ALARM_LEVEL ? 1 / (double)alarm->columns : alarm->threshold;
+    while (count > 1 && score_of(alarm, chosen[count - 1]) < least)
         count--;
     return count;
 }
@@ -124,12 +124,12 @@ static const struct input *input_of(const struct daemon *daemon) {
 static json_t *columns_of(const struct input *input, const struct learner_alarm *alarm,
                           const size_t *chosen, size_t count) {
     json_t *columns = json_array();
+    const char *score = alarm->kind == ALARM_LEVEL ? "share" : "score";
     for (size_t i = 0; i < count; i++) {
         size_t k = chosen[i], place = place_of(alarm, k);
-        json_t *column =
-            json_pack("{s:I, s:o, s:o, s:o}", "column", (json_int_t)place, "score",
-                      number(score_of(alarm, k)), "forecast", number(forecast_of(alarm, k)),
-                      "truth", number(truth_of(alarm, k)));
+        json_t *column = json_pack(
+            "{s:I, s:o, s:o, s:o}", "column", (json_int_t)place, score, number(score_of(alarm, k)),
+            "forecast", number(forecast_of(alarm, k)), "truth", number(truth_of(alarm, k)));
         if (input->column_count)
             json_object_set_new(column, "name", json_string(input->columns[place].name));
         json_array_append_new(columns, column);
@@ -153,7 +153,8 @@ static void explain_habit(char text[WHY_SIZE], const struct input *input,
                  truth_of(alarm, alarm->column));
 }
 
-/* Describes the most abnormal column: "novelty 2.43, threshold 1.5; x[3] is 25, forecast 10.5". */
+/* Describes the most abnormal column: "novelty 2.43, threshold 1.5; x[3] is 25, forecast 10.5", or
+   "level 2.43, threshold 1.5; x[3] is 25, share 0.81". */
 static void explain_score(char text[WHY_SIZE], const struct input *input,
                           const struct learner_alarm *alarm, const size_t *chosen, size_t count) {
     char name[COLUMN_NAME_SIZE];
@@ -163,7 +164,9 @@ static void explain_score(char text[WHY_SIZE], const struct input *input,
         return;
     used += snprintf(text + used, WHY_SIZE - (size_t)used, "; %s is %g",
                      input_label(input, place_of(alarm, *chosen), name), truth_of(alarm, *chosen));
-    if (isfinite(forecast_of(alarm, *chosen)))
+    if (alarm->kind == ALARM_LEVEL)
+        snprintf(text + used, WHY_SIZE - (size_t)used, ", share %.2g", score_of(alarm, *chosen));
+    else if (isfinite(forecast_of(alarm, *chosen)))
         snprintf(text + used, WHY_SIZE - (size_t)used, ", forecast %g",
                  forecast_of(alarm, *chosen));
 }

@@ -22,6 +22,7 @@
 #include "moving.h"
 #include "observe.h"
 #include "parts.h"
+#include "parts/anomalies.h"
 #include "parts/times.h"
 #include "parts/words.h"
 #include "report.h"
@@ -105,6 +106,13 @@ void commands_status(struct daemon *daemon, struct json_text *text) {
     if (security_has_keys(daemon->security))
         has |= FIELD_HAS(NEED_KEYS);
     observe_report(daemon, &status);
+    status.alarms_rate = anomalies_rate(learner_host(daemon->learner));
+    if (*status.alarms_rate) {
+        const struct anomalies_rates rates = anomalies_rates(learner_host(daemon->learner));
+        status.alarms_nominal = rates.nominal;
+        status.alarms_observed = rates.observed;
+        has |= FIELD_HAS(NEED_RATE);
+    }
     if (targets_are_labels(&daemon->model))
         has |= FIELD_HAS(NEED_LABELS);
     if (count_words(daemon->learner, &status, words, capacities))

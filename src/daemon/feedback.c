@@ -1,6 +1,7 @@
 #include "feedback.h"
 
 #include <math.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "announce.h"
@@ -13,42 +14,54 @@
 #include "parts.h"
 #include "run.h"
 
-/* Reads `stream` and the optional `at`. */
-static int read_request(const json_t *request, double *at, struct error *error) {
+/* Reads `stream` and the optional `at` and `reason`. */
+static int read_request(const json_t *request, double *at, enum anomaly_reason *reason,
+                        struct error *error) {
     const json_t *stream = json_object_get(request, "stream"),
-                 *time = json_object_get(request, "at");
+                 *time = json_object_get(request, "at"), *of = json_object_get(request, "reason");
+    const char *name = json_string_value(of);
+    bool level = name && !strcmp(name, "level");
+    if (of)
+        *reason = level ? ANOMALY_LEVEL : ANOMALY_NOVELTY;
     *at = json_is_number(time) ? json_number_value(time) : (double)NAN;
     if (json_is_string(stream) && json_string_length(stream) <= WIRE_KEY_MAX &&
-        (!time || json_is_number(time)))
+        (!time || json_is_number(time)) && (!of || level || (name && !strcmp(name, "novelty"))))
         return 0;
     return error_set(error, EX_USAGE,
                      "normal: expected a stream of at most %d bytes and optionally the time of its "
-                     "alarm in seconds since 1970, for example {\"command\": \"normal\", "
+                     "alarm in seconds since 1970, and its reason, novelty or level, for example "
+                     "{\"command\": \"normal\", "
                      "\"stream\": \"host-3\", \"at\": 1769860800}",
                      WIRE_KEY_MAX);
 }
 
-static int mark(struct daemon *daemon, const json_t *request, struct anomaly_kept *found,
-                struct error *error) {
+/* `reason`: if the request has none. */
+static int mark(struct daemon *daemon, const json_t *request, enum anomaly_reason reason,
+                struct anomaly_kept *found, struct error *error) {
     const json_t *stream = json_object_get(request, "stream");
     double at;
-    if (read_request(request, &at, error))
+    if (read_request(request, &at, &reason, error))
         return 1;
     return learner_mark_normal(daemon->learner, json_string_value(stream),
-                               json_string_length(stream), at, found, error);
+                               json_string_length(stream), reason, at, found, error);
 }
 
+static const char *reason_of(const struct anomaly_kept *alarm) {
+    return alarm->reason == ANOMALY_LEVEL ? "level" : "novelty";
+}
+
+/* Entries of earlier versions have no reason. */
 int feedback_replay(struct daemon *daemon, const json_t *request, struct error *error) {
     struct anomaly_kept found;
-    return mark(daemon, request, &found, error) < 0 ? -1 : 0;
+    return mark(daemon, request, ANOMALY_NOVELTY, &found, error) < 0 ? -1 : 0;
 }
 
 /* Waits until the entry is durable, so that the reply holds after a crash. The alarm's own time
    keeps a replay from marking another alarm. */
 static int journal(struct daemon *daemon, const json_t *request, const struct anomaly_kept *found,
                    struct error *error) {
-    json_t *command =
-        json_pack("{s:s, s:O}", "command", "normal", "stream", json_object_get(request, "stream"));
+    json_t *command = json_pack("{s:s, s:O, s:s}", "command", "normal", "stream",
+                                json_object_get(request, "stream"), "reason", reason_of(found));
     if (found->time > 0)
         json_object_set_new(command, "at", json_real(found->time));
     journalling_append_command(daemon, JOURNAL_FEEDBACK, command);
@@ -56,8 +69,9 @@ static int journal(struct daemon *daemon, const json_t *request, const struct an
 }
 
 static json_t *describe(const json_t *request, const struct anomaly_kept *found) {
-    return json_pack("{s:O, s:o, s:f}", "stream", json_object_get(request, "stream"), "data_time",
-                     found->time > 0 ? json_real(found->time) : json_null(), "score", found->score);
+    return json_pack("{s:O, s:o, s:s, s:f}", "stream", json_object_get(request, "stream"),
+                     "data_time", found->time > 0 ? json_real(found->time) : json_null(), "reason",
+                     reason_of(found), "score", found->score);
 }
 
 int feedback_normal(void *context, const json_t *request, struct control_answer *answer,
@@ -65,7 +79,7 @@ int feedback_normal(void *context, const json_t *request, struct control_answer 
     struct daemon *daemon = context;
     struct anomaly_kept found;
     char quoted[TEXT_QUOTE_SIZE];
-    int result = mark(daemon, request, &found, error);
+    int result = mark(daemon, request, ANOMALY_ANY, &found, error);
     if (result < 0)
         return run_abort(daemon, error);
     if (result || journal(daemon, request, &found, error))
@@ -74,7 +88,8 @@ int feedback_normal(void *context, const json_t *request, struct control_answer 
     text_quote(quoted, json_string_value(stream), json_string_length(stream));
     checkpoints_changed(daemon);
     announce_logged(daemon, log_info, "normal", describe(request, &found),
-                    "marked an alarm of stream %s as normal, score %.3g", quoted, found.score);
+                    "marked an alarm of stream %s as normal, %s %.3g", quoted, reason_of(&found),
+                    found.score);
     json_object_update_new(answer->fields, describe(request, &found));
     return 0;
 }

@@ -446,13 +446,17 @@ static void put_anomaly(struct json_text *text, const struct anomaly_result *res
     json_text_open_object(text, "anomaly");
     json_text_number(text, "score", result->score);
     json_text_number(text, "surprise", result->surprise);
-    if (columns > 1)
-        json_text_number(text, "joint", result->joint);
+    if (result->shares)
+        json_text_number(text, "level", result->level);
+    if (result->by_rate)
+        json_text_number(text, "p", result->p);
     json_text_open_list(text, "columns");
     for (size_t k = 0; k < columns; k++) {
         json_text_open_object(text, NULL);
         json_text_number(text, "score", result->scores[k]);
         json_text_number(text, "surprise", result->surprises[k]);
+        if (result->shares)
+            json_text_number(text, "share", result->shares[k]);
         json_text_close_object(text);
     }
     json_text_close_list(text);

@@ -219,6 +219,9 @@ static int apply(struct daemon *daemon, const char *key, size_t member, const st
         return error_set(
             error, EX_CONFIG,
             "set: %s: anomaly detection is off; start the daemon with anomaly.enabled: true", key);
+    if (!strcmp(key, THRESHOLD_KEY) && *wanted->anomaly.rate)
+        return error_set(error, EX_CONFIG,
+                         "set: %s: cannot be combined with anomaly.rate; remove one of them", key);
     if (!strcmp(key, THRESHOLD_KEY) &&
         learner_set_threshold(daemon->learner, wanted->anomaly.rule.threshold, error))
         return -1;
@@ -249,7 +252,8 @@ int settings_replay(struct daemon *daemon, const char *key, const char *value, b
                     struct error *error) {
     if (!settings_is_learned_with(key))
         return 0;
-    if (!strcmp(key, THRESHOLD_KEY) && !learner_watches(daemon->learner))
+    if (!strcmp(key, THRESHOLD_KEY) &&
+        (!learner_watches(daemon->learner) || *daemon->config->anomaly.rate))
         return 0; /* it applied then */
     if (settings_set(daemon, key, value, error))
         return -1;

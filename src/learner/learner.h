@@ -115,14 +115,15 @@ const char *learner_watches_not(const struct learner *learner);
 int learner_set_threshold(struct learner *learner, double threshold, struct error *error);
 int learner_configure_threshold(struct learner *learner, double threshold, struct error *error);
 
-/* Finds a kept alarm of novelty of the stream: anomaly_find_alarm. Returns 1 with an error
+/* Finds a kept alarm of the stream: anomaly_find_alarm. Returns 1 with an error
    (EX_USAGE) if no such alarm is kept; -1: the device has failed. */
 int learner_find_alarm(struct learner *learner, const char *key, size_t key_size, double at,
                        struct anomaly_kept *found, struct error *error);
 
 /* Marks an alarm as normal: anomaly_mark_normal. Returns the same; 1: unchanged. */
-int learner_mark_normal(struct learner *learner, const char *key, size_t key_size, double at,
-                        struct anomaly_kept *found, struct error *error);
+int learner_mark_normal(struct learner *learner, const char *key, size_t key_size,
+                        enum anomaly_reason reason, double at, struct anomaly_kept *found,
+                        struct error *error);
 
 /* Fills in the figures of parts, (PART_FIGURES,) of parts.def; NaN without the part. */
 void learner_figures(const struct learner *learner, double *figures);

@@ -222,11 +222,13 @@ int learner_find_alarm(struct learner *learner, const char *key, size_t key_size
                : anomalies_find(learner_host(learner), key, key_size, at, found, error);
 }
 
-int learner_mark_normal(struct learner *learner, const char *key, size_t key_size, double at,
-                        struct anomaly_kept *found, struct error *error) {
+int learner_mark_normal(struct learner *learner, const char *key, size_t key_size,
+                        enum anomaly_reason reason, double at, struct anomaly_kept *found,
+                        struct error *error) {
     return learner_flush(learner, error)
                ? -1
-               : anomalies_mark_normal(learner_host(learner), key, key_size, at, found, error);
+               : anomalies_mark_normal(learner_host(learner), key, key_size, reason, at, found,
+                                       error);
 }
 
 uint32_t learner_shared_slot(const struct learner *learner, size_t n) {

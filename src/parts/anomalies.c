@@ -12,6 +12,7 @@
 #include "anomaly/kept.h"
 #include "common/text.h"
 #include "common/unaligned.h"
+#include "distributions.h"
 #include "part.h"
 #include "rows.h"
 
@@ -21,8 +22,13 @@ struct anomalies {
     struct alarm_rule rule, surprise_rule;
     struct share_config share; /* none with symbols */
     bool alarms_of_surprise;
-    size_t columns; /* real ones; 0 with symbols */
-    uint16_t *at;   /* (columns,) their numbers in x; NULL: all of x */
+    const char *rate_text; /* "": alarms by thresholds */
+    struct alarm_rate rate;
+    struct anomalies_rates rates; /* numbers of alarms, by rate */
+    bool capped;                  /* thresholds need a rare P, too */
+    struct anomaly_rarity rarity; /* of the newest step */
+    size_t columns;               /* real ones; 0 with symbols */
+    uint16_t *at;                 /* (columns,) their numbers in x; NULL: all of x */
     /* (target_size,) the column of number k of a target, SIZE_MAX: none; NULL: all of x. */
     size_t *of_target;
     bool symbols;     /* each has a forecast and one loss */
@@ -79,6 +85,9 @@ static void clear_errors(struct anomalies *a) {
 static void describe_alarms(struct anomalies *a, const struct config *config) {
     a->rule = config->anomaly.rule;
     a->configured_threshold = a->rule.threshold;
+    a->rate_text = config->anomaly.rate;
+    config_alarm_rate(a->rate_text, &a->rate);
+    a->capped = !config->anomaly.thresholds;
     a->alarms_of_surprise = config->anomaly.surprise;
     a->surprise_rule = (struct alarm_rule){.threshold = config->anomaly.surprise_threshold,
                                            .rest = config->anomaly.surprise_rest,
@@ -111,6 +120,8 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
         .symbols = !numbers && next,
         .has_errors = numbers && next && loss_kind(architecture->output.loss)->squares,
         .seed = config->seed,
+        .surprise = config->anomaly.surprise,
+        .accept = config->anomaly.level ? config->anomaly.accept : 0,
         .half = config->anomaly.by_preset,
     };
     describe_alarms(a, config);
@@ -154,6 +165,7 @@ static size_t anomalies_step_bytes(const void *self) {
 static void anomalies_reset(void *self) {
     struct anomalies *a = self;
     a->rule.threshold = a->configured_threshold;
+    a->rates = (struct anomalies_rates){0};
     anomaly_reset(a->anomaly);
 }
 
@@ -234,8 +246,15 @@ static void anomalies_resumed(void *self, struct planned *example) {
 }
 
 const char *anomalies_alarm_name(enum learner_alarm_kind kind) {
-    static const char *const names[] = {"novelty", "surprise", "stuck", "silent"};
+    static const char *const names[] = {"novelty", "surprise", "level", "stuck", "silent"};
     return names[kind];
+}
+
+const double *anomalies_alarm_scores(const struct learner_alarm *alarm) {
+    const struct anomaly_result *result = &alarm->result;
+    return alarm->kind == ALARM_LEVEL      ? result->shares
+           : alarm->kind == ALARM_SURPRISE ? result->surprises
+                                           : result->scores;
 }
 
 /* Returns the column with the largest score; SIZE_MAX: no score. */
@@ -269,7 +288,7 @@ static struct learner_alarm describe(const struct anomalies *a, const struct pla
 
 /* Returns the margin for the largest of several columns, which is large that much more often. */
 static double of_columns(const struct anomalies *a, enum learner_alarm_kind kind) {
-    bool many = kind == ALARM_NOVELTY || a->has_errors;
+    bool many = kind == ALARM_NOVELTY || (kind == ALARM_SURPRISE && a->has_errors);
     return many && a->columns > 1 ? log10((double)a->columns) : 0;
 }
 
@@ -279,10 +298,29 @@ static struct alarm_rule rule_of(const struct anomalies *a, enum learner_alarm_k
     return rule;
 }
 
+/* Keeps the alarm, and announces it. */
+static void raise_alarm(struct anomalies *a, const struct planned *example,
+                        struct learner_alarm *event) {
+    const struct learner_observer *observer = &a->host->observer;
+    if (event->kind != ALARM_SURPRISE && event->x && a->columns)
+        anomaly_keep(a->anomaly, example->slot, event->x,
+                     &(struct anomaly_kept){.reason = (enum anomaly_reason)event->kind,
+                                            .time = example->time > 0 ? example->time : 0,
+                                            .score = event->score});
+    event->column = largest(anomalies_alarm_scores(event), a->columns);
+    if (observer->alarmed)
+        observer->alarmed(observer->context, event);
+}
+
+/* From this number of steps on thresholds need a P of this rate, too. */
+#define CAP_STEPS 20000
+#define CAP_EVERY 5000.0
+
 static void check_alarm(struct anomalies *a, const struct planned *example, const float *x,
                         double score, enum learner_alarm_kind kind) {
-    const struct learner_observer *observer = &a->host->observer;
-    struct alarm *alarm = anomaly_alarm(a->anomaly, example->slot, kind == ALARM_SURPRISE);
+    struct alarm *alarm = anomaly_alarm(a->anomaly, example->slot, (enum anomaly_reason)kind);
+    if (*a->rate_text)
+        return;
     struct learner_alarm event = describe(a, example, kind, x);
     struct alarm_rule rule = rule_of(a, kind);
     /* Scores of symbols precede the steps of their example. */
@@ -292,19 +330,35 @@ static void check_alarm(struct anomalies *a, const struct planned *example, cons
     if (kind == ALARM_NOVELTY && !of_losses && a->alarms_of_surprise &&
         anomaly_is_echo(a->anomaly, example->slot))
         return;
-    if (!alarm_raised(alarm, &rule, score, event.stream_step))
+    if (a->capped && !of_losses && a->rule.threshold == a->configured_threshold &&
+        a->rarity.steps >= CAP_STEPS && !(a->rarity.p >= a->rarity.base + log10(CAP_EVERY)))
         return;
-    if (kind == ALARM_NOVELTY && !of_losses)
-        anomaly_keep(
-            a->anomaly, example->slot, x,
-            &(struct anomaly_kept){.time = example->time > 0 ? example->time : 0, .score = score});
-    if (!observer->alarmed)
+    if (!alarm_raised(alarm, &rule, score, event.stream_step))
         return;
     event.score = score;
     event.threshold = rule.threshold;
-    event.column =
-        largest(kind == ALARM_SURPRISE ? event.result.surprises : event.result.scores, a->columns);
-    observer->alarmed(observer->context, &event);
+    raise_alarm(a, example, &event);
+}
+
+/* The alarm of a step by its rate. */
+static void check_rate(struct anomalies *a, const struct planned *example, const float *x) {
+    double interval = anomaly_interval(a->anomaly, example->slot, example->time);
+    double rate =
+        a->rate.time ? interval / a->rate.every * a->rate.alarms : a->rate.alarms / a->rate.every;
+    struct alarm_rule rule = {.rest = a->rule.rest, .recovery = 1};
+    if (isnan(a->rarity.p))
+        return;
+    rate = fmin(rate > 0 ? rate : 1 / CAP_EVERY, 1);
+    a->rates.nominal += rate;
+    rule.threshold = a->rarity.base - log10(rate);
+    struct learner_alarm event = describe(a, example, (enum learner_alarm_kind)a->rarity.reason, x);
+    if (!alarm_raised(anomaly_alarm(a->anomaly, example->slot, ANOMALY_NOVELTY), &rule, a->rarity.p,
+                      event.stream_step))
+        return;
+    a->rates.observed++;
+    event.score = a->rarity.p;
+    event.threshold = rule.threshold;
+    raise_alarm(a, example, &event);
 }
 
 /* Uses the nearest of several horizons. */
@@ -320,8 +374,11 @@ static void anomalies_scored(void *self, struct planned *example, struct scored 
     if (!a->has_errors)
         a->errors[0] = exp(score->loss);
     const struct alarm_rule rule = rule_of(a, ALARM_SURPRISE);
-    double surprise =
-        anomaly_wrong(a->anomaly, example->slot, a->errors, a->alarms_of_surprise ? &rule : NULL);
+    double surprise = anomaly_wrong(a->anomaly, example->slot, a->errors,
+                                    a->alarms_of_surprise && !*a->rate_text ? &rule : NULL);
+    const double *z = distributions_z(a->host);
+    if (z)
+        anomaly_set_surprise(a->anomaly, -log10(erfc(*z * M_SQRT1_2)));
     a->surprise = fmax(a->surprise, surprise);
     if (a->symbols)
         check_alarm(a, example, NULL, anomaly_lost(a->anomaly, example->slot, score->loss),
@@ -347,9 +404,14 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
     for (size_t k = 0; k < a->columns; k++)
         a->forecast[k] = (double)x[k] + a->errors[k];
     double score = anomaly_take(a->anomaly, example->slot, x, example->time);
+    a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
+    if (*a->rate_text)
+        check_rate(a, example, x);
     check_alarm(a, example, x, score, ALARM_NOVELTY); /* not of symbols */
     if (a->alarms_of_surprise)
         check_alarm(a, example, x, a->surprise, ALARM_SURPRISE);
+    if (!isnan(anomaly_level(a->anomaly)))
+        check_alarm(a, example, x, anomaly_level(a->anomaly), ALARM_LEVEL);
     check_habits(a, example, x);
     anomaly_end_step(a->anomaly, example->slot, x);
     clear_errors(a);
@@ -359,7 +421,12 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
 static void anomalies_given(void *self, struct planned *example, const struct given *given) {
     struct anomalies *a = self;
     (void)given;
-    if (example->finished && a->alarms_of_surprise && !example->steps && example->scored)
+    if (!example->finished || example->steps || !example->scored)
+        return;
+    a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
+    if (*a->rate_text)
+        check_rate(a, example, NULL);
+    if (a->alarms_of_surprise)
         check_alarm(a, example, NULL, a->surprise, ALARM_SURPRISE);
 }
 
@@ -367,6 +434,7 @@ static void anomalies_report(void *self, const struct planned *example, const st
     struct anomalies *a = self;
     (void)example;
     a->result = anomaly_result(a->anomaly);
+    a->result.by_rate = *a->rate_text != 0;
     given->learned->anomaly = &a->result;
 }
 
@@ -392,6 +460,16 @@ double anomalies_limit(const struct part_host *host) {
     return a ? a->rule.threshold + of_columns(a, ALARM_NOVELTY) : 0;
 }
 
+const char *anomalies_rate(const struct part_host *host) {
+    const struct anomalies *a = part_find(host, &anomalies_part);
+    return a ? a->rate_text : "";
+}
+
+struct anomalies_rates anomalies_rates(const struct part_host *host) {
+    const struct anomalies *a = part_find(host, &anomalies_part);
+    return a ? a->rates : (struct anomalies_rates){0};
+}
+
 size_t anomalies_shared(const struct part_host *host) {
     const struct anomalies *a = part_find(host, &anomalies_part);
     return a ? a->share.count : 0;
@@ -401,20 +479,22 @@ size_t anomalies_shared(const struct part_host *host) {
 
 #define ALARMS_HINT "runnel-watch -t anomaly displays alarms"
 
-static int no_alarm(const char *stream, double at, const struct anomaly_kept *newest,
-                    struct error *error) {
+static int no_alarm(const char *stream, enum anomaly_reason reason, double at,
+                    const struct anomaly_kept *newest, struct error *error) {
+    const char *of = reason == ANOMALY_LEVEL     ? "level"
+                     : reason == ANOMALY_NOVELTY ? "novelty"
+                                                 : "novelty or level";
     if (isnan(newest->score))
-        return error_set(error, EX_USAGE, "stream %s has no alarm of novelty; " ALARMS_HINT,
-                         stream);
+        return error_set(error, EX_USAGE, "stream %s has no alarm of %s; " ALARMS_HINT, stream, of);
     if (newest->time == 0)
         return error_set(error, EX_USAGE,
-                         "stream %s has no alarm of novelty at @%.3f: its data have no time; omit "
+                         "stream %s has no alarm of %s at @%.3f: its data have no time; omit "
                          "the time to use the newest alarm",
-                         stream, at);
+                         stream, of, at);
     return error_set(error, EX_USAGE,
-                     "stream %s has no alarm of novelty at @%.3f among its last %d; the newest is "
+                     "stream %s has no alarm of %s at @%.3f among its last %d; the newest is "
                      "at @%.3f (seconds since 1970); " ALARMS_HINT,
-                     stream, at, (int)KEPT_ALARMS, newest->time);
+                     stream, of, at, (int)KEPT_ALARMS, newest->time);
 }
 
 /* Returns the slot of a stream with kept alarms; STREAMS_NONE with an error. */
@@ -445,24 +525,25 @@ int anomalies_find(const struct part_host *host, const char *key, size_t key_siz
     uint32_t slot = find_watched(a, host, key, key_size, error);
     if (slot == STREAMS_NONE)
         return 1;
-    if (anomaly_find_alarm(a->anomaly, slot, at, found))
+    if (anomaly_find_alarm(a->anomaly, slot, ANOMALY_ANY, at, found))
         return 0;
-    no_alarm(text_quote(quoted, key, key_size), at, found, error);
+    no_alarm(text_quote(quoted, key, key_size), ANOMALY_ANY, at, found, error);
     return 1;
 }
 
-int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_size, double at,
-                          struct anomaly_kept *found, struct error *error) {
+int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_size,
+                          enum anomaly_reason reason, double at, struct anomaly_kept *found,
+                          struct error *error) {
     struct anomalies *a = part_find(host, &anomalies_part);
     char quoted[TEXT_QUOTE_SIZE];
     uint32_t slot = find_watched(a, host, key, key_size, error);
     if (slot == STREAMS_NONE)
         return 1;
-    if (anomaly_mark_normal(a->anomaly, slot, at, found)) {
+    if (anomaly_mark_normal(a->anomaly, slot, reason, at, found)) {
         host->mark(host, slot);
         return 0;
     }
-    no_alarm(text_quote(quoted, key, key_size), at, found, error);
+    no_alarm(text_quote(quoted, key, key_size), reason, at, found, error);
     return 1;
 }
 
@@ -531,17 +612,38 @@ static void *alarms_at(const struct state_place *p, size_t n) {
     return (void)n, state_at(p).alarms;
 }
 
-static size_t held_size(const struct state_place *p) {
-    return state_at(p).held_size;
+static size_t none(const struct state_place *p) {
+    return (void)p, 0;
 }
 
-static void *held_at(const struct state_place *p, size_t n) {
-    const struct anomaly_state s = state_at(p);
-    return n == 0 && s.holds ? s.held : NULL;
+static void *rates_at(const struct state_place *p, size_t n) {
+    return (void)n, state_at(p).rates;
 }
 
-static size_t one_used(const struct state_place *p, size_t n) {
-    return (void)p, (void)n, 1;
+static size_t rates_size(const struct state_place *p) {
+    return state_at(p).rates_size;
+}
+
+static int read_rates(const struct state_place *p, void *numbers, struct error *error) {
+    memcpy(numbers, &((struct anomalies *)p->self)->rates, sizeof(struct anomalies_rates));
+    return (void)error, 0;
+}
+
+static int write_rates(const struct state_place *p, const void *numbers, struct error *error) {
+    struct anomalies_rates rates;
+    memcpy(&rates, numbers, sizeof rates);
+    if (!(rates.nominal >= 0 && rates.observed >= 0 && isfinite(rates.nominal + rates.observed)))
+        return 1;
+    ((struct anomalies *)p->self)->rates = rates;
+    return (void)error, 0;
+}
+
+static size_t level_numbers(const struct state_place *p) {
+    return state_at(p).level_size;
+}
+
+static void *level_at(const struct state_place *p, size_t n) {
+    return (void)n, state_at(p).level;
 }
 
 static struct anomaly_contexts contexts_of(const struct state_place *p, size_t n) {
@@ -584,10 +686,13 @@ static const struct state_row rows[] = {
     STATE_ROW("streams.anomaly", F64, KEPT | STATE_MEMORY, .size = numbers_size, .at = numbers_at),
     STATE_ROW("shared.anomaly", F64, KEPT | STATE_SHARED | STATE_ALONE, .size = shared_size,
               .at = numbers_at),
-    STATE_ROW("streams.anomaly_held", F64, KEPT, .size = held_size, .at = held_at, .used = one_used,
-              .most = one),
+    STATE_ROW(ANOMALY_HELD, F64, KEPT, .size = none),
     STATE_ROW("streams.contexts", F32, KEPT | STATE_SHARED | STATE_MEMORY, .size = contexts_size,
               .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
+    STATE_ROW("learner.alarm_rates", F64, STATE_ONCE | KEPT, .width = 2, .size = one,
+              STATE_COPIED(rates)),
+    STATE_ROW("streams.rates", F64, KEPT, .size = rates_size, .at = rates_at),
+    STATE_ROW("streams.level", F64, KEPT, .size = level_numbers, .at = level_at),
     STATE_ROW("streams.alarms", F64, KEPT, .size = alarms_size, .at = alarms_at),
 };
 

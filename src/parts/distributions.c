@@ -30,6 +30,7 @@ struct distributions {
     size_t level_count;
     double keep; /* decay of a number in `recent` */
     struct distributions_recent recent;
+    double z; /* the largest of the newest scored step, one step ahead; NaN = none */
 
     double *x;      /* (plan_steps, columns) NaN = missing */
     double *others; /* (forecasts,) of one column */
@@ -192,11 +193,14 @@ static void distributions_scored(void *self, struct planned *example, struct sco
     const double *changes = experts_changes(d->host, scored->step, scored->horizon);
     struct distribution_score *notes =
         example->outputs ? (void *)truth_next_notes(truths_of(d->host)) : NULL;
+    if (scored->horizon == 0)
+        d->z = NAN;
     for (size_t k = 0; k < d->columns; k++, issued++) {
         double value = d->x[scored->step * d->columns + k];
         struct distribution_score score = {{NAN, NAN}, NAN, NAN, NAN};
         if (issued->issued > 0 && !isnan(value) && !isnan(scored->errors[k])) {
             score = distribution_score(issued, value);
+            d->z = scored->horizon == 0 ? fmax(d->z, fabs(score.z)) : d->z;
             count_recent(d, score.pit);
             count_error(d, k, &score, scored->of_baseline[k], changes[k]);
             if (step.learn)
@@ -261,6 +265,11 @@ const double *distributions_levels(const struct part_host *host, size_t *count) 
     const struct distributions *d = part_of(host);
     *count = d ? d->level_count : 0;
     return d ? d->levels : NULL;
+}
+
+const double *distributions_z(const struct part_host *host) {
+    const struct distributions *d = part_of(host);
+    return d ? &d->z : NULL;
 }
 
 size_t distributions_pair_notes(const struct part_host *host) {

@@ -24,6 +24,10 @@ struct distributions_recent {
 /* Returns the published levels (count,); NULL without distributions. */
 const double *distributions_levels(const struct part_host *host, size_t *count);
 
+/* The largest |z| of the columns of the step scored last, at the nearest horizon; NaN: none. NULL:
+   no distributions. */
+const double *distributions_z(const struct part_host *host);
+
 /* Returns the numbers beside a pair: (columns,) scores, NaN where nothing was issued, then the
    quantiles (columns, levels) that were published; and beside a step: quantiles (horizons, columns,
    levels). */

@@ -121,9 +121,10 @@ static inline bool learned_has_outputs(const struct learned *learned) {
     return learned->outputs || learned->forecasts;
 }
 
-/* The kind of an alarm: novel input, a large forecast error, a column that repeats one value, a
-   column or stream without data. Their names: novelty, surprise, stuck, silent. */
-enum learner_alarm_kind { ALARM_NOVELTY, ALARM_SURPRISE, ALARM_STUCK, ALARM_SILENT };
+/* The kind of an alarm: novel input, a large forecast error, columns that are not as usual
+   together, a column that repeats one value, a column or stream without data. Their names:
+   novelty, surprise, level, stuck, silent. */
+enum learner_alarm_kind { ALARM_NOVELTY, ALARM_SURPRISE, ALARM_LEVEL, ALARM_STUCK, ALARM_SILENT };
 
 /* An alarm at a step. Pointers are valid until the observer returns. */
 struct learner_alarm {

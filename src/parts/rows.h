@@ -19,7 +19,7 @@ enum state_flags {
     STATE_ALWAYS = 4,  /* STATE_MEMBERS even without a member */
     STATE_LATER = 8,   /* missing in files of earlier versions: starts from scratch */
     STATE_TRUTH = 16,  /* only if predictions or distributions are kept */
-    /* Only with anomaly detection; if one does not fit, all of a stream start from scratch. */
+    /* Only with anomaly detection. */
     STATE_WATCH = 32,
     STATE_SHARED = 64,   /* also in shared slots, after those of streams */
     STATE_ALONE = 128,   /* only shared slots have it, with STATE_SHARED */

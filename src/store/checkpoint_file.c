@@ -873,7 +873,8 @@ static void mark_resized(struct checkpoint_layout *layout, const struct safetens
     const char *found_share = safetensors_metadata(file, SHARE);
     char share[CHECKPOINT_SHARE_SIZE];
     checkpoint_share(config, share);
-    bool shares = anomalies_shared(learner_host(layout->learner)), fit = true;
+    const struct safetensors_entry *held = safetensors_find(file, ANOMALY_HELD);
+    bool shares = anomalies_shared(learner_host(layout->learner)), fit = !held || !held->shape[0];
     bool alike = memory && strtoull(memory, NULL, 10) == config->anomaly.memory &&
                  (shares ? found_share && !strcmp(found_share, share) : !found_share);
     for (size_t n = 0; n < layout->count; n++) {

@@ -278,7 +278,8 @@ static bool is_needless(const char *name, size_t size) {
 }
 
 /* Enters the place of the next row's bytes into the layout. */
-static int find_row(struct checkpoint_layout *layout, struct blob *blob, struct error *error) {
+static int find_row(struct checkpoint_layout *layout, struct blob *blob, struct origin *origin,
+                    struct error *error) {
     const char *name;
     size_t name_size;
     uint64_t size;
@@ -287,6 +288,8 @@ static int find_row(struct checkpoint_layout *layout, struct blob *blob, struct 
     size_t begin = blob->at, n = entry_named(layout, name, name_size);
     if (!next(blob, size))
         return refuse(error, "it is truncated");
+    if (size && name_size == strlen(ANOMALY_HELD) && !memcmp(name, ANOMALY_HELD, name_size))
+        origin->memory = 0; /* its contexts are of no use */
     if (n == SIZE_MAX)
         return is_needless(name, name_size) ? 0 : refuse(error, "unknown row");
     struct safetensors_entry *entry = &layout->entries[n];
@@ -306,7 +309,7 @@ static int check_rows(const struct stream_state *state, struct checkpoint_layout
     bool fits = origin->memory == state->config->anomaly.memory &&
                 memcmp(origin->share, state->share, sizeof state->share) == 0;
     for (size_t n = 0; n < layout->count; n++)
-        fits &= !checkpoint_is_row(&layout->of[n]) || !checkpoint_is_watched(&layout->of[n]) ||
+        fits &= !checkpoint_is_row(&layout->of[n]) || !(layout->of[n].row->flags & STATE_MEMORY) ||
                 !layout->of[n].lacked;
     for (size_t n = 0; n < layout->count; n++) {
         struct checkpoint_entry *of = &layout->of[n];
@@ -319,7 +322,7 @@ static int check_rows(const struct stream_state *state, struct checkpoint_layout
     return 0;
 }
 
-static int find_rows(struct stream_state *state, struct blob *blob, const struct origin *origin,
+static int find_rows(struct stream_state *state, struct blob *blob, struct origin *origin,
                      struct error *error) {
     struct checkpoint_layout *layout = &state->layout;
     uint16_t rows;
@@ -328,7 +331,7 @@ static int find_rows(struct stream_state *state, struct blob *blob, const struct
     for (size_t n = 0; n < layout->count; n++)
         layout->of[n].lacked = true;
     for (uint16_t n = 0; n < rows; n++)
-        if (find_row(layout, blob, error))
+        if (find_row(layout, blob, origin, error))
             return 1;
     if (blob->at != blob->size)
         return refuse(error, "data after its end");

@@ -17,33 +17,13 @@ import zlib
 import cases
 import running
 import zmq
-from running import Daemon, predictions, subscribe, wait_learned
+from anomalies import BEGIN, KNOWS, configuration, entry, fed, kill, play_marked, played, step
+from running import Daemon, wait_learned
 
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 TOP = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 NOVELTY = TOP / "tests/support/novelty"
 NEAR = 1e-5  # stored scores have six decimals
-BEGIN = 1577836800.0  # midnight, UTC
-KNOWS = 171  # values before the first score
-
-
-def configuration(directory, more, size=1, model="", every=1000):
-    model = model or f"""
-model:
-  input: {{kind: real, size: {size}, missing: hold}}
-  layers: [{{cell: rnn, size: 4}}]
-  output: {{loss: squared, size: {size}, target: next}}
-learning: {{window: 4, stride: 4, clip: 1}}"""
-    return f"""
-name: anomalies
-device: cpu
-{model}
-{more}
-examples: {{bind: "ipc://{directory}/examples"}}
-statistics: {{bind: "ipc://{directory}/statistics", every: {every}, predictions: true}}
-control: {{bind: "ipc://{directory}/control"}}
-state: {{directory: {directory}/state, checkpoint: {{examples: 300, seconds: 0}}}}
-"""
 
 
 def stored(name):
@@ -52,41 +32,6 @@ def stored(name):
     lines = (NOVELTY / name).read_text(encoding="utf-8").split("\n")
     rows = [line.split() for line in lines[1:] if line]
     return int(lines[0].split()[1]), [(float(x), int(m), float(s), a == "1") for x, m, s, a in rows]
-
-
-def step(number, x, minute=0, stream=b"s", flags=0):
-    header = struct.pack("<BBHIQd", 1, flags, 0, 0, number, BEGIN + 60 * minute + 59)
-    return [stream, struct.pack(f"<{len(x)}f", *x), b"", header]
-
-
-def fed(daemon, rows):
-    """Feeds these steps, and returns the predictions."""
-    with subscribe(daemon) as subscriber, daemon.socket(zmq.PUSH, "examples") as feeder:
-        for frames in rows:
-            feeder.send_multipart(frames)
-        return predictions(daemon, subscriber, len(rows))
-
-
-def kill(daemon, count):
-    daemon.ask("set", key="learning.clip", value=1)  # answered once the examples are on disk
-    daemon.process.send_signal(signal.SIGKILL)
-    daemon.process.wait()
-    daemon.start()
-    wait_learned(daemon, count)
-
-
-def played(directory, config, rows, kills=()):
-    found, begin = [], 0
-    with Daemon(directory, config) as daemon:
-        daemon.ask("status")
-        for end in [*kills, len(rows)]:
-            found += fed(daemon, rows[begin:end])
-            begin = end
-            if end < len(rows):
-                kill(daemon, end)
-        exported = daemon.export()
-        assert daemon.end() == 0
-    return found, exported
 
 
 def are_stored(messages, rows):
@@ -207,10 +152,8 @@ def test_checkpoints_hold_what_is_in_use(directory):
             if stops:
                 assert daemon.end() == 0
                 # Used: at most 150 open steps and at most 100 remembered ones, in blocks of 8, of
-                # all values and of the second column. Held: the same for both columns where both
-                # were observed.
-                held = 2 * (150 + 104) + 2 * 99 + 2 * (150 + 24)
-                expected = (150 + 104) + 1 + 100 + (150 + 24) + (150 + 104) + 80 + 136 + held
+                # all values and of the second column.
+                expected = (150 + 104) + 1 + 100 + (150 + 24) + (150 + 104) + 80 + 136
                 assert len(entry(place, "streams.contexts")) == expected * 36, expected
                 daemon.start()
                 assert daemon.ask("status")["examples"] == len(first)
@@ -218,15 +161,6 @@ def test_checkpoints_hold_what_is_in_use(directory):
             assert daemon.end() == 0
     assert [m["anomaly"] for m in found[True]] == [m["anomaly"] for m in found[False]]
     assert sum(m["anomaly"]["score"] is not None for m in found[True][len(first):]) > 500
-    assert sum(m["anomaly"]["joint"] is not None for m in found[True][len(first):]) > 500
-
-
-def entry(directory, name):
-    """An entry of the newest checkpoint."""
-    blob = (directory / "state/checkpoint.safetensors").read_bytes()
-    size, = struct.unpack_from("<Q", blob)
-    begin, end = json.loads(blob[8:8 + size])[name]["data_offsets"]
-    return blob[8 + size + begin:8 + size + end]
 
 
 def with_contexts(blob, more):
@@ -244,6 +178,38 @@ def with_contexts(blob, more):
     tensors = tensors[:end + 36 * min(more, 0)] + bytes(36 * max(more, 0)) + tensors[end:-8]
     blob = struct.pack("<Q", len(text)) + text + tensors
     return blob + struct.pack("<q", zlib.crc32(blob))
+
+
+def with_held(blob, rows):
+    """A valid checkpoint with held memories, as earlier versions wrote them for some streams."""
+    size, = struct.unpack_from("<Q", blob)
+    header, tensors = json.loads(blob[8:8 + size]), blob[8 + size:-8]
+    end = len(tensors)
+    last, = (one for one in header.values() if one.get("data_offsets") == [end, end + 8])
+    last["data_offsets"] = [end + 16 * rows, end + 16 * rows + 8]
+    header["streams.anomaly_held"] = {"dtype": "F64", "shape": [rows, 2],
+                                      "data_offsets": [end, end + 16 * rows]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    blob = struct.pack("<Q", len(text)) + text + tensors + bytes(16 * rows)
+    return blob + struct.pack("<q", zlib.crc32(blob))
+
+
+def test_memories_of_earlier_versions_begin_anew_if_some_were_held(directory):
+    checkpoint = directory / "state/checkpoint.safetensors"
+    with Daemon(directory, configuration(directory, "anomaly: {enabled: true}", size=2)) as daemon:
+        daemon.ask("status")
+        fed(daemon, [step(n + 1, [n % 7, n % 3]) for n in range(200)])
+        assert daemon.end() == 0
+        whole = checkpoint.read_bytes()
+        for rows in (0, 1):
+            for other in checkpoint.parent.iterdir():
+                other.unlink()
+            checkpoint.write_bytes(with_held(whole, rows))
+            daemon.start()
+            found, = fed(daemon, [step(201, [3, 1])])
+            assert (found["anomaly"]["score"] is None) == bool(rows)
+            assert daemon.end() == 0
 
 
 def test_contexts_that_are_missing_or_too_many_are_refused(directory):
@@ -489,40 +455,25 @@ def with_pattern(again=AGAIN, count=800, ignored=range(0)):
     return rows
 
 
-def play_marked(directory, stops, marks):
-    """Scores of all rows, and the answers to marks. The daemon is killed at each stop, except at
-    those in `marks`, where an alarm is marked as normal instead."""
-    directory.mkdir()
-    config = configuration(directory, "anomaly: {enabled: true, memory: 400}", every=100)
-    rows, scores, begin, answers = with_pattern(), [], 0, []
-    with Daemon(directory, config) as daemon:
-        daemon.ask("status")
-        for end in [*stops, len(rows)]:
-            scores += [m["anomaly"]["score"] for m in fed(daemon, rows[begin:end])]
-            begin = end
-            if end in marks:
-                answers.append(daemon.ask("normal", stream="s", **marks[end]))
-            elif end < len(rows):
-                kill(daemon, end)
-        assert daemon.end() == 0
-    return scores, answers
+def play_pattern(directory, stops, marks):
+    return play_marked(directory, stops, marks, with_pattern())
 
 
 def test_an_alarm_is_marked_as_normal(directory):
     """The repeated pattern causes no alarm after the mark, and an alarm without it. Kills and
     replays, from journal or checkpoint, before and after the mark, do not change a bit."""
-    silent, _ = play_marked(directory / "silent", [], {})
+    silent, _ = play_pattern(directory / "silent", [], {})
     alarmed = FIRST + next(n for n, score in enumerate(silent[FIRST:]) if score >= 1.5)
     time_of = BEGIN + 60 * 7 * alarmed + 59
     assert alarmed < FIRST + len(PATTERN) and max(silent[171:FIRST]) < 1.5, alarmed
     assert max(silent[AGAIN:AGAIN + 30]) >= 1.7, silent[AGAIN:AGAIN + 30]
-    normal, answers = play_marked(directory / "normal", [TOLD], {TOLD: {}})
+    normal, answers = play_pattern(directory / "normal", [TOLD], {TOLD: {}})
     assert answers[0]["stream"] == "s" and answers[0]["data_time"] == time_of, answers
     assert answers[0]["score"] == silent[alarmed], (answers, silent[alarmed])
     assert normal[:TOLD] == silent[:TOLD] and max(normal[AGAIN:AGAIN + 30]) < 1.5, normal[AGAIN:AGAIN + 30]
     # Between two checkpoints of 300 examples; and by the rounded time that people see.
     for name, stops in ("before", [595, 630, TOLD]), ("after", [TOLD, 645, 720]), ("early", [601, TOLD, 750]):
-        torn, answers = play_marked(directory / name, stops, {TOLD: {"at": time_of + 0.4}})
+        torn, answers = play_pattern(directory / name, stops, {TOLD: {"at": time_of + 0.4}})
         assert torn == normal and answers[0]["data_time"] == time_of, (name, answers)
 
 
@@ -531,12 +482,13 @@ def test_normal_wants_an_alarm(directory):
     with Daemon(directory, config) as daemon:
         daemon.ask("status")
         for request, why in [({}, "normal: expected a stream"), ({"stream": "s", "at": "noon"}, "normal: expected a stream"),
+                             ({"stream": "s", "reason": "stuck"}, "its reason, novelty or level"),
                              ({"stream": "t"}, "stream 't' not found in memory; runnel-watch -t anomaly")]:
             reply, = daemon.request("normal", **request)
             assert not reply["ok"] and why in reply["error"], reply
         fed(daemon, with_pattern()[:FIRST])
         reply, = daemon.request("normal", stream="s")
-        assert not reply["ok"] and "stream 's' has no alarm of novelty; runnel-watch" in reply["error"], reply
+        assert not reply["ok"] and "stream 's' has no alarm of novelty or level; runnel-watch" in reply["error"], reply
         fed(daemon, with_pattern()[FIRST:TOLD])
         reply, = daemon.request("normal", stream="s", at=BEGIN)
         assert not reply["ok"] and "among its last 8; the newest is at @" in reply["error"], reply

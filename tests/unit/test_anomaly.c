@@ -1,4 +1,4 @@
-/* Scores of streams: joint scores of columns, surprise, and broken habits. */
+/* Scores of streams: surprise, and broken habits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,71 +67,6 @@ static void the_largest_column_is_the_streams(void **state) {
     anomaly_clear(anomaly);
     assert_true(isnan(take(anomaly, NAN, NAN)));
     anomaly_close(&anomaly);
-}
-
-/* Two columns that move together, then against each other: each alone is as usual. */
-static void columns_are_novel_together(void **state) {
-    struct anomaly *anomaly = opened(true);
-    double usual = 0, most = 0, alone = 0;
-    for (unsigned n = 0; n < 1000; n++) {
-        anomaly_clear(anomaly);
-        float x = (float)sin(n * 0.1) + noise(n) / 10;
-        take(anomaly, x, n < 980 ? x : -x);
-        struct anomaly_result result = anomaly_result(anomaly);
-        if (n >= 900 && n < 980)
-            usual = fmax(usual, result.joint);
-        if (n >= 980) {
-            most = fmax(most, result.joint);
-            alone = fmax(alone, result.score);
-        }
-    }
-    if (!(usual < 1.5 && most > 2 && most > alone))
-        fail_msg("%g, then %g, alone %g", usual, most, alone);
-    take(anomaly, NAN, NAN); /* does not change their common history */
-    anomaly_clear(anomaly);
-    take(anomaly, 0, 0);
-    assert_false(isnan(anomaly_result(anomaly).joint));
-    anomaly_clear(anomaly);
-    take(anomaly, 0, NAN); /* has no score; the next one has */
-    assert_true(isnan(anomaly_result(anomaly).joint));
-    take(anomaly, 0, 0);
-    assert_false(isnan(anomaly_result(anomaly).joint));
-    assert_true(anomaly_written(anomaly, SLOT));
-    anomaly_close(&anomaly);
-}
-
-/* A column that is sometimes missing separately does not hide values that are usual in each
-   column and unusual together. A column that begins later is waited for. */
-static void what_is_missing_alone_is_held(void **state) {
-    enum { LATE = 300 };
-    for (unsigned late = 0; late <= LATE; late += LATE) {
-        struct anomaly *anomaly = opened_with(true, 400);
-        double usual = 0, most = 0;
-        for (unsigned n = 0; n < 1300; n++) {
-            anomaly_clear(anomaly);
-            float x = (float)sin(n * 0.1) + noise(n) / 10;
-            bool missing = n < late || n % 7 == 3;
-            take(anomaly, x, missing ? NAN : n < 1240 ? x : -x);
-            double joint = anomaly_result(anomaly).joint;
-            assert_true(isnan(joint) ? missing || n < late + HABIT : !missing);
-            if (n >= 1100 && n < 1240)
-                usual = fmax(usual, joint);
-            if (n >= 1240)
-                most = fmax(most, joint);
-        }
-        if (!(usual < 1 && most > 1.5))
-            fail_msg("%g, then %g", usual, most);
-        assert_true(anomaly_written(anomaly, SLOT));
-        struct anomaly_state now = anomaly_state(anomaly, SLOT);
-        now.held[0] = 0.5;
-        assert_false(anomaly_written(anomaly, SLOT));
-        anomaly_begin(anomaly, SLOT); /* clears all of it */
-        for (size_t i = 0; i < now.held_size; i++)
-            assert_true(now.held[i] == 0);
-        for (size_t i = 0; i < now.contexts_size; i++)
-            assert_true(now.contexts[i] == 0);
-        anomaly_close(&anomaly);
-    }
 }
 
 /* A step with that forecast error, and whether it raises an alarm of surprise. */
@@ -406,29 +341,29 @@ static void a_state_goes_on_elsewhere(void **state) {
     anomaly_close(&other);
 }
 
-/* Joint columns stay so: their memories have the same steps in the same places. */
 static void what_is_normal_is_not_novel(void **state) {
     struct anomaly *normal = lively_with(1000), *other = lively_with(1000);
     struct anomaly *both[] = {normal, other};
     const float odd[COLUMNS] = {3, -4};
     struct anomaly_kept found, alarm = {.time = BEGIN, .score = 2};
-    assert_false(anomaly_mark_normal(normal, SLOT, NAN, &found));
+    assert_false(anomaly_mark_normal(normal, SLOT, ANOMALY_ANY, NAN, &found));
     assert_true(isnan(found.score));
     for (int i = 0; i < 2; i++) {
         anomaly_take(both[i], SLOT, odd, BEGIN);
         anomaly_keep(both[i], SLOT, odd, &alarm);
         take(both[i], noise(1), -noise(1));
     }
-    assert_false(anomaly_mark_normal(normal, SLOT, BEGIN + 1, &found));
+    assert_false(anomaly_mark_normal(normal, SLOT, ANOMALY_ANY, BEGIN + 1, &found));
     assert_true(found.time == BEGIN && found.score == 2);
-    assert_true(anomaly_mark_normal(normal, SLOT, BEGIN + 0.9, &found));
+    assert_true(anomaly_mark_normal(normal, SLOT, ANOMALY_ANY, BEGIN + 0.9, &found));
     assert_true(anomaly_written(normal, SLOT));
     /* Marking it again has no effect. */
     struct anomaly_state now = anomaly_state(normal, SLOT);
     float before[4];
     memcpy(before, now.contexts + now.contexts_size - 4, sizeof before);
     double count = now.numbers[0];
-    assert_true(anomaly_mark_normal(normal, SLOT, NAN, &found) && count == now.numbers[0]);
+    assert_true(anomaly_mark_normal(normal, SLOT, ANOMALY_ANY, NAN, &found) &&
+                count == now.numbers[0]);
     assert_memory_equal(before, now.contexts + now.contexts_size - 4, sizeof before);
     for (int i = 0; i < 2; i++) {
         for (unsigned n = 2; n < 60; n++)
@@ -437,7 +372,6 @@ static void what_is_normal_is_not_novel(void **state) {
         anomaly_take(both[i], SLOT, odd, BEGIN);
     }
     assert_true(anomaly_result(normal).score < anomaly_result(other).score);
-    assert_true(anomaly_result(normal).joint < anomaly_result(other).joint);
     now.alarms[0] = 0.5;
     assert_false(anomaly_written(normal, SLOT));
     anomaly_close(&normal);
@@ -480,7 +414,6 @@ static void streams_share_what_they_remember(void **state) {
             double score = take_of(anomaly, SLOT, n, 0);
             assert_true(isnan(score) == (n < (begun ? WHOLE : FIRST)));
             assert_true(begun || !(score > 1.5));
-            assert_true(isnan(anomaly_result(anomaly).joint));
         }
         assert_true(anomaly_written(anomaly, SLOT) && anomaly_written(anomaly, SLOTS));
         anomaly_begin(anomaly, SLOT);
@@ -501,7 +434,7 @@ static void what_is_normal_in_one_is_normal_in_all(void **state) {
         take_of(anomaly, SLOT, 400, 9);
         anomaly_keep(anomaly, SLOT, (const float[COLUMNS]){0}, &alarm);
         if (normal)
-            assert_true(anomaly_mark_normal(anomaly, SLOT, NAN, &found));
+            assert_true(anomaly_mark_normal(anomaly, SLOT, ANOMALY_ANY, NAN, &found));
         scores[normal] = take_of(anomaly, SLOT + 1, 400, 9);
         anomaly_close(&anomaly);
     }
@@ -581,7 +514,6 @@ static void what_is_not_learned_from_is_forgotten(void **state) {
         anomaly_end_step(anomaly, SLOT, x);
     }
     assert_true(anomaly_written(anomaly, SLOT));
-    assert_true(isnan(anomaly_result(anomaly).joint));
     anomaly_learn(anomaly, true);
     for (unsigned end = n + NOVELTY_DELAY + KNOWN; n < end; n++) {
         const float x[COLUMNS] = {noise(n), -noise(n)};
@@ -590,7 +522,7 @@ static void what_is_not_learned_from_is_forgotten(void **state) {
     }
     for (unsigned end = n + KNOWN; n < end; n++)
         take(anomaly, noise(n), -noise(n));
-    assert_true(anomaly_result(anomaly).score >= 0 && anomaly_result(anomaly).joint >= 0);
+    assert_true(anomaly_result(anomaly).score >= 0);
     assert_int_equal(anomaly_steps(anomaly, SLOT), n);
     anomaly_close(&anomaly);
 }
@@ -610,8 +542,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_column_is_the_streams),
         cmocka_unit_test(what_is_not_learned_from_is_forgotten),
-        cmocka_unit_test(columns_are_novel_together),
-        cmocka_unit_test(what_is_missing_alone_is_held),
         cmocka_unit_test(large_errors_surprise),
         cmocka_unit_test(a_repeated_spike_remains_one),
         cmocka_unit_test(what_lasts_is_learned),

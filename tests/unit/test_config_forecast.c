@@ -78,6 +78,32 @@ static void test_prefixes_of_keys_that_share(void **state) {
     }
 }
 
+static void rates_of_alarms(void **state) {
+    static const struct {
+        const char *text;
+        struct alarm_rate rate;
+    } RATES[] = {{"1 per month", {1, 2592000, true}},
+                 {"2 per 2 weeks", {2, 1209600, true}},
+                 {"0.5 per day", {0.5, 86400, true}},
+                 {"3 per 10,000 examples", {3, 10000, false}}};
+    static const char *const WRONG[] = {
+        "1",           "per month",    "1 per year",   "1 per months old",
+        "0 per month", "1 per 0 days", "1 per 2weeks", "-1 per day"};
+    for (size_t n = 0; n < sizeof RATES / sizeof *RATES; n++) {
+        char override[64];
+        struct alarm_rate rate;
+        snprintf(override, sizeof override, "anomaly.rate=%s", RATES[n].text);
+        assert_true(config_alarm_rate(good(WHOLE, override).anomaly.rate, &rate));
+        assert_true(rate.alarms == RATES[n].rate.alarms && rate.every == RATES[n].rate.every &&
+                    rate.time == RATES[n].rate.time);
+    }
+    for (size_t n = 0; n < sizeof WRONG / sizeof *WRONG; n++) {
+        char override[64];
+        snprintf(override, sizeof override, "anomaly.rate=%s", WRONG[n]);
+        check_error(WHOLE, override, "anomaly.rate: expected a rate such as 1 per month");
+    }
+}
+
 static void test_preset_is_overridden(void **state) {
     struct config c =
         good(WHOLE "learning: {stride: 8}\nmembers: []\nexperts: [ar3, last]\n", NULL);
@@ -357,6 +383,7 @@ static void test_digests_differ(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rates_of_alarms),
         cmocka_unit_test(test_preset_is_whole),
         cmocka_unit_test(test_anomalies_are_not_in_the_digest),
         cmocka_unit_test(test_prefixes_of_keys_that_share),

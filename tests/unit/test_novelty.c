@@ -34,7 +34,7 @@ static void open_memory(struct memory *memory, size_t size, uint64_t seed) {
 }
 
 static double take(struct memory *memory, double x, unsigned minute) {
-    return novelty_take(&memory->novelty, memory->floats, memory->size, x, minute);
+    return novelty_take(&memory->novelty, memory->floats, memory->size, x, minute, true).score;
 }
 
 static bool is_valid(const struct memory *memory) {
@@ -93,7 +93,7 @@ static void long_streams_go_on(void **state) {
         double score = take(&memory, noise(n), 0);
         most = n > STEPS - 100 ? fmax(most, score) : most;
     }
-    assert_true(memory.novelty.novel.weight < 1e6);
+    assert_true(memory.novelty.novel.sums.weight < 1e6);
     assert_true(is_valid(&memory) && most < RULE.threshold);
     for (unsigned n = 0; n < 10; n++)
         most = fmax(most, take(&memory, 30, 0));
@@ -158,7 +158,7 @@ static void what_was_not_written_here_is_not_valid(void **state) {
     memory.novelty.used = 11;
     assert_false(is_valid(&memory));
     memory.novelty = good;
-    memory.novelty.level.top = TAIL_BINS;
+    memory.novelty.level.sums.top = TAIL_BINS;
     assert_false(is_valid(&memory));
     memory.novelty = good;
     memory.floats[3] = NAN;

@@ -44,10 +44,11 @@ struct options {
     const char *to; /* rollback, abnormal */
     struct option_list without, spans;
     bool dry_run;
-    const char *at;    /* normal, abnormal */
-    const char *from;  /* abnormal */
-    uint64_t span;     /* 0 = not given */
-    const char *state; /* backup, restore */
+    const char *at;     /* normal, abnormal */
+    const char *reason; /* normal */
+    const char *from;   /* abnormal */
+    uint64_t span;      /* 0 = not given */
+    const char *state;  /* backup, restore */
 };
 
 static const struct option_row rollback_rows[] = {
@@ -162,6 +163,8 @@ static const struct option_row alarms_rows[] = {
      "data time of the alarm (default: the stream's newest alarm): @SECONDS since 1970, or "
      "2026-01-31T12:00[:00][Z|+09:00]",
      OPTION_TEXT(struct options, at)},
+    {"reason", 0, "NAME", "normal: novelty or level (default: that of the newest alarm)",
+     OPTION_TEXT(struct options, reason)},
     {"from", 0, "TIME", "abnormal: begin at this data time instead of at an alarm",
      OPTION_TEXT(struct options, from)},
     {"span", 0, "N", "abnormal: number of examples of the stream (default 32); not with --to",
@@ -199,6 +202,8 @@ static void put_time(json_t *request, const char *name, const char *text) {
 static json_t *normal_build(const struct options *o, const char *name, char **arguments) {
     json_t *request = json_pack("{s:s, s:s}", "command", name, "stream", arguments[0]);
     put_time(request, "at", o->at);
+    if (request && o->reason)
+        json_object_set_new(request, "reason", json_string(o->reason));
     return request;
 }
 
@@ -826,7 +831,7 @@ static const struct command commands[] = {
      .build = build_forget},
     {{"normal", "STREAM",
       .summary = "mark an alarm of the stream (--at, or the newest) as normal: it no longer counts "
-                 "as novel"},
+                 "as novel, or as unusual together"},
      .print = normal_print,
      .build = normal_build,
      .check = alarms_check},
@@ -864,6 +869,8 @@ static int run(const struct options *o, const struct command *command, char **ar
         return complain_usage("--to, --without, --without-span and --dry-run require rollback");
     if (o->at && !abnormal && command->build != normal_build)
         return complain_usage("--at requires normal or abnormal");
+    if (o->reason && command->build != normal_build)
+        return complain_usage("--reason requires normal");
     if ((o->from || o->span) && !abnormal)
         return complain_usage("--from and --span require abnormal");
     if (o->state && command->act != backup && command->act != restore)

@@ -35,7 +35,8 @@ bool anomaly_of(const json_t *body, struct anomaly *a) {
 
 struct anomaly_column anomaly_column(const struct anomaly *a, size_t i) {
     const json_t *column = json_array_get(a->columns, i);
+    const char *score = json_object_get(column, "share") ? "share" : "score"; /* of level */
     return (struct anomaly_column){number(column, "column"), string(column, "name"),
-                                   number(column, "score"), number(column, "forecast"),
+                                   number(column, score), number(column, "forecast"),
                                    number(column, "truth")};
 }

@@ -20,7 +20,7 @@ struct anomaly {
 struct anomaly_column {
     double column;          /* from 0; NaN = no single column */
     const char *name;       /* of the message; "" = no name */
-    double score;           /* of this column */
+    double score;           /* of this column; of level its share */
     double forecast, truth; /* in original units; NaN = none */
 };
 

@@ -4,7 +4,7 @@ import { $, make } from "./dom.js";
 import { eventColor } from "./draw.js";
 import { clock, grouped, number } from "./format.js";
 import { store } from "./state.js";
-import { showVerdict } from "./verdict.js";
+import { isKept, showVerdict } from "./verdict.js";
 
 const LISTED = 200;       // events in the list
 const FETCH_AFTER = 300;  // ms, since more events may follow
@@ -80,7 +80,7 @@ function showList() {
   $("anomalies").replaceChildren(...first.reverse().slice(0, LISTED).map(entry));
   $("no-anomalies").hidden = first.length > 0;
   const chosen = first.find(({ event }) => event === picked) ?? null;
-  showVerdict(chosen, run, chosen === first.find(({ stream, reason }) => stream === chosen?.stream && reason === "novelty"));
+  showVerdict(chosen, run, chosen === first.find((row) => row.stream === chosen?.stream && isKept(row)));
 }
 
 // Clears the selection.

@@ -15,13 +15,16 @@ function connection(run) {
   return control && control !== CONTROL ? ` -c ${quote(control)}` : "";
 }
 
+// Whether the daemon keeps such an alarm, to mark it as normal.
+export const isKept = ({ reason }) => reason === "novelty" || reason === "level";
+
 // Commands for an alarm that has a time or is the newest of its stream.
 function commands(row, run, newest) {
-  const timed = row.data_time !== null, kept = row.reason === "novelty" && row.column !== null;
+  const timed = row.data_time !== null, kept = isKept(row) && row.column !== null;
   if (!(timed || (kept && newest)) || /[\u0000-\u001f\u007f]/.test(row.stream)) return [];
   const begin = `runnel-ctl${connection(run)}`, stream = (row.stream.startsWith("-") ? "-- " : "") + quote(row.stream);
   const at = timed ? ` ${kept ? "--at" : "--from"} @${row.data_time}` : "";
-  return [...(kept ? [["Mark as normal", `${begin} normal${at} ${stream}`]] : []),
+  return [...(kept ? [["Mark as normal", `${begin} normal${row.reason === "level" ? " --reason level" : ""}${at} ${stream}`]] : []),
     [kept ? "Unlearn it" : "Unlearn from this time on", `${begin} abnormal${at} ${stream}`]];
 }
 
@@ -37,7 +40,7 @@ function entry([title, command]) {
   return make("p", {}, make("span", { textContent: `${title}:` }), code, copy);
 }
 
-// `row`: the selected alarm, null = none; `newest`: whether it is the newest novelty alarm of its
+// `row`: the selected alarm, null = none; `newest`: whether it is the newest kept alarm of its
 // stream.
 export function showVerdict(row, run, newest) {
   const found = row ? commands(row, run, newest) : [];
