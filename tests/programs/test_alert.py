@@ -439,14 +439,17 @@ def test_incidents(directory):
     """An incident holds from its begin to its end: its alarms are not reported, and one whose begin was not seen
     does not end."""
     path, begin = pathlib.Path(directory, "incidents"), 1420068600
+    columns = [{"column": 0, "name": "oil", "share": 0.5}, {"column": 1, "share": 0.25},
+               {"column": 2, "name": "temp", "share": 0.125}]
     write_events(path, incident(50, "host-9", ended=60), incident(100), abnormal("host-3"), abnormal("host-4"),
-                 abnormal("host-3"), incident(100), incident(100, ended=900))
+                 abnormal("host-3"), incident(100), incident(100, ended=900, columns=columns))
     alerts = replay(path)
     assert seen(alerts) == [("anomaly", state, stream) for state, stream in [
         ("began", "host-3"), ("began", "host-4"), ("over", "host-3")]], alerts
     began, over = alerts[0], alerts[2]
     assert (began["text"], began["value"], over["value"]) == ("incident 100 of 'host-3'", 2.5, 3.5), alerts
-    assert over["text"] == "incident 100 of 'host-3' ended" and over["since"] == began["since"], over
+    assert over["text"] == "incident 100 of 'host-3' ended, x[1] 0.25, temp 0.12; it lasted 15 min", over
+    assert over["since"] == began["since"], over
     assert (began["data_since"], over["data_since"], over["data_time"]) == (begin, begin, begin + 900), alerts
     # --again repeats it, and a second one within the interval waits.
     write_events(path, incident(100), incident(100, ended=1), incident(300, begin=begin + 20),
@@ -456,6 +459,14 @@ def test_incidents(directory):
         ("began", 0), ("over", 1), ("began", 60), ("over", 83)], alerts
     alerts = replay(path, "--again=10", "--only=anomaly")
     assert [one["state"] for one in alerts] == ["began", "over", "began", "still", "still", "over"], alerts
+    # Commands unlearn incidents.
+    write_events(path, incident(100), incident(200, "host-4"), incident(300, "host-5"),
+                 {"kind": "abnormal", "stream": "host-4", "text": "marked as abnormal"},
+                 {"kind": "reset", "member": "gru", "text": "reset of a member"}, {"kind": "reset", "text": "reset"})
+    alerts = replay(path, "--only=anomaly")
+    assert [one["stream"] for one in alerts] == ["host-3", "host-4", "host-5", "host-4", "host-3", "host-5"], alerts
+    assert {(one["text"], one["state"]) for one in alerts[3:]} == {
+        ("marked as abnormal", "over"), ("reset", "over")}, alerts
     # The end of the first was lost.
     write_events(path, incident(100), incident(300, begin=begin + 1000), incident(300, ended=1, begin=begin + 1000))
     assert seen(replay(path)) == [("anomaly", state, "host-3") for state in ("began", "began", "over")]

@@ -124,12 +124,14 @@ static void book_happened(struct book *book, enum alert_kind kind, double now, d
         book->conditions[kind].holds = book->conditions[kind].reported = false;
 }
 
-/* The open incident with this number, or NAN: of this stream, alone or in a group; NULL = none. */
+/* The open incident with this number; with NAN that of this stream, alone or in a group, or (NULL)
+   the first. Returns NULL if there is none. */
 static struct condition *find_incident(struct book *book, double number, const char *stream) {
     struct condition *c = book->conditions + ALERT_KINDS, *end = book->conditions + book->count;
     for (; c < end; c++)
-        if (c->holds && (isnan(number) ? strncmp(c->alert.stream, stream, c->alert.prefix) == 0
-                                       : c->alert.incident == number))
+        if (c->holds &&
+            (isnan(number) ? !stream || strncmp(c->alert.stream, stream, c->alert.prefix) == 0
+                           : c->alert.incident == number))
             return c;
     return NULL;
 }
@@ -451,7 +453,7 @@ static void layers_add(struct layers *layers, const json_t *body, double limit, 
 #define QUEUED_HELD 10.0  /* minimum seconds over the limit */
 #define EVERY_MOST 20.0   /* examples a message: more delay the detection of a drift */
 
-enum { REASONS_SIZE = 160 };
+enum { REASONS_SIZE = 160, COLUMNS_MOST = 3 };
 
 static void forget(struct watcher *w) {
     drift_open(&w->drift, &w->limits->drift);
@@ -698,6 +700,29 @@ static void handle_anomaly(struct watcher *w, const json_t *body, const struct a
         book_event(&w->book, &event);
 }
 
+/* Appends the other columns and the duration to the text of an end. */
+static void explain_end(char text[ALERT_TEXT_SIZE], const json_t *body) {
+    const json_t *begin = json_object_get(body, "begin"), *end = json_object_get(body, "end");
+    const json_t *columns = json_object_get(body, "columns");
+    double seconds = number(end, "data_time") - number(begin, "data_time");
+    char all[2 * ALERT_TEXT_SIZE], name[FORMAT_SIZE];
+    int used = snprintf(all, sizeof all, "%s", text);
+    for (size_t i = 1; i < json_array_size(columns) && i < COLUMNS_MOST; i++) {
+        const json_t *column = json_array_get(columns, i);
+        snprintf(name, sizeof name, "x[%.0f]", number(column, "column"));
+        used += snprintf(all + used, sizeof all - (size_t)used, ", %.64s %.2g",
+                         member_string(column, "name") ? member_string(column, "name") : name,
+                         number(column, "share"));
+    }
+    if (isnan(seconds))
+        snprintf(all + used, sizeof all - (size_t)used, "; it lasted %.0f examples",
+                 number(end, "example") - number(begin, "example"));
+    else
+        snprintf(all + used, sizeof all - (size_t)used, "; it lasted %s",
+                 format_duration(name, seconds));
+    text_copy(text, ALERT_TEXT_SIZE, all);
+}
+
 static void handle_incident(struct watcher *w, const json_t *body, const char *text, double now) {
     const char *stream = member_string(body, "stream"), *group = member_string(body, "group");
     struct alert event = {.kind = ALERT_ANOMALY,
@@ -714,12 +739,20 @@ static void handle_incident(struct watcher *w, const json_t *body, const char *t
     text_copy(event.text, sizeof event.text, text);
     text_copy(event.stream, sizeof event.stream, stream ? stream : "");
     if (json_is_object(end) && c) {
+        explain_end(event.text, body);
         c->alert.value = event.value;
         c->data_time = number(end, "data_time");
         end_condition(&w->book, c, now, event.text);
     } else if (!json_is_object(end) && !json_is_true(json_object_get(body, "silenced"))) {
         book_event(&w->book, &event);
     }
+}
+
+/* The daemon has unlearned the incidents of a stream, or (NULL) of all, and publishes no end. */
+static void end_incidents(struct book *book, const char *stream, const char *text, double now) {
+    struct condition *c;
+    while ((c = find_incident(book, NAN, stream)))
+        end_condition(book, c, now, text);
 }
 
 static void handle_kind(struct watcher *w, const json_t *body, double now) {
@@ -744,6 +777,10 @@ static void handle_kind(struct watcher *w, const json_t *body, double now) {
         handle_anomaly(w, body, &anomaly, clean, now);
     else if (strcmp(kind, "incident") == 0)
         handle_incident(w, body, clean, now);
+    else if (strcmp(kind, "abnormal") == 0)
+        end_incidents(&w->book, member_string(body, "stream"), clean, now);
+    else if (strcmp(kind, "reset") == 0 && !json_object_get(body, "member"))
+        end_incidents(&w->book, NULL, clean, now);
     else if (strcmp(kind, "disk") == 0)
         book_begin(&w->book, ALERT_DISK, now, NAN, w->limits->disk, "%s", clean);
 }

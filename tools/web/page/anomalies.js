@@ -80,10 +80,10 @@ function rowOf(incident) {
   const from = { data_time: begin.data_time, examples: begin.example };
   const seconds = end && end.data_time !== null && end.data_time - begin.data_time;
   const lasted = !end ? "" : `, ${typeof seconds === "number" ? duration(seconds) : `${grouped(end.example - begin.example)} examples`}`;
-  const shares = columns.slice(0, BLAMED).map(({ column, name, share }) => `, ${name ?? nameOf(column)} ${percent(share)}`);
+  const shares = columns.slice(0, BLAMED).map(({ column, name, share }) => `, ${name ?? `column ${nameOf(column)}`} ${percent(share)}`);
   return { ...from, event: id, incident, isIncident: true, stream: streams[0], column: columns[0]?.column ?? null,
     title: streams.join(", "), when: `${end ? "" : "since "}${when(from)}`,
-    what: `${peak.reason} ${number(peak.score)}${lasted}${shares.join("")}${silenced ? ", silenced" : ""}` };
+    what: `${peak.reason}${peak.score === null ? "" : ` ${number(peak.score)}`}${lasted}${shares.join("")}${silenced ? ", silenced" : ""}` };
 }
 
 function entry(row) {
