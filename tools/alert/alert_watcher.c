@@ -125,7 +125,7 @@ static void book_happened(struct book *book, enum alert_kind kind, double now, d
 }
 
 /* The open incident with this number; with NAN that of this stream, alone or in a group, or (NULL)
-   the first. Returns NULL if there is none. */
+   the first; NULL if it does not exist. */
 static struct condition *find_incident(struct book *book, double number, const char *stream) {
     struct condition *c = book->conditions + ALERT_KINDS, *end = book->conditions + book->count;
     for (; c < end; c++)
