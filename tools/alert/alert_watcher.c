@@ -700,26 +700,30 @@ static void handle_anomaly(struct watcher *w, const json_t *body, const struct a
         book_event(&w->book, &event);
 }
 
-/* Appends the other columns and the duration to the text of an end. */
-static void explain_end(char text[ALERT_TEXT_SIZE], const json_t *body) {
+/* The event's text with shares of columns, peak and duration. */
+static void explain(char text[ALERT_TEXT_SIZE], const char *event, const json_t *body) {
     const json_t *begin = json_object_get(body, "begin"), *end = json_object_get(body, "end");
     const json_t *columns = json_object_get(body, "columns");
+    double peak = number(json_object_get(body, "peak"), "score");
     double seconds = number(end, "data_time") - number(begin, "data_time");
-    char all[2 * ALERT_TEXT_SIZE], name[FORMAT_SIZE];
-    int used = snprintf(all, sizeof all, "%s", text);
-    for (size_t i = 1; i < json_array_size(columns) && i < COLUMNS_MOST; i++) {
+    char all[2 * ALERT_TEXT_SIZE], part[FORMAT_SIZE];
+    int used = snprintf(all, sizeof all, "%s", event);
+    for (size_t i = 0; i < json_array_size(columns) && i < COLUMNS_MOST; i++) {
         const json_t *column = json_array_get(columns, i);
-        snprintf(name, sizeof name, "x[%.0f]", number(column, "column"));
-        used += snprintf(all + used, sizeof all - (size_t)used, ", %.64s %.2g",
-                         member_string(column, "name") ? member_string(column, "name") : name,
-                         number(column, "share"));
+        const char *name = member_string(column, "name");
+        snprintf(part, sizeof part, "x[%.0f]", number(column, "column"));
+        used += snprintf(all + used, sizeof all - (size_t)used, "%s %.64s %.2g", i ? "," : ";",
+                         name ? name : part, number(column, "share"));
     }
-    if (isnan(seconds))
+    if (!isnan(peak))
+        used +=
+            snprintf(all + used, sizeof all - (size_t)used, "; peak %s", format_number(part, peak));
+    if (!isnan(seconds))
+        snprintf(all + used, sizeof all - (size_t)used, "; it lasted %s",
+                 format_duration(part, seconds));
+    else if (json_is_object(end))
         snprintf(all + used, sizeof all - (size_t)used, "; it lasted %.0f examples",
                  number(end, "example") - number(begin, "example"));
-    else
-        snprintf(all + used, sizeof all - (size_t)used, "; it lasted %s",
-                 format_duration(name, seconds));
     text_copy(text, ALERT_TEXT_SIZE, all);
 }
 
@@ -736,10 +740,9 @@ static void handle_incident(struct watcher *w, const json_t *body, const char *t
     struct condition *c = find_incident(&w->book, event.incident, "");
     if (isnan(event.incident))
         return;
-    text_copy(event.text, sizeof event.text, text);
+    explain(event.text, text, body);
     text_copy(event.stream, sizeof event.stream, stream ? stream : "");
     if (json_is_object(end) && c) {
-        explain_end(event.text, body);
         c->alert.value = event.value;
         c->data_time = number(end, "data_time");
         end_condition(&w->book, c, now, event.text);
