@@ -358,10 +358,16 @@ def test_history_survives(directory):
         for i in range(30):
             daemon.learn(1.0 + i)
         web.series(30)
+        daemon.event("checkpoint", "saved")
+        daemon.incident([START] * 50, 40)
+        web.until("api/events?run=1", lambda answer: len(answer["events"]) == 2)
         assert run("--history", f"{directory}/history", "--listen", "127.0.0.1:0").returncode == IO
         assert web.end() == 0
     with Web(directory, daemon.endpoint) as web:
         assert web.get("api/series?run=1")["columns"]["mean"]["mean"] == [1.0 + i for i in range(30)]
+        assert [one["incident"] for one in web.get("api/events?run=1&kind=checkpoint")["events"]] == [None]
+        event, = web.get("api/events?run=1&kind=incident")["events"]
+        assert event["incident"]["columns"][0]["share"] == 0.75 and event["text"] == "an incident", event
         assert web.get("api/daemons")["daemons"][0]["presence"] == "expected"
         assert web.end() == 0
 
