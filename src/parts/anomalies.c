@@ -330,8 +330,10 @@ static void check_alarm(struct anomalies *a, const struct planned *example, cons
     if (kind == ALARM_NOVELTY && !of_losses && a->alarms_of_surprise &&
         anomaly_is_echo(a->anomaly, example->slot))
         return;
-    if (a->capped && !of_losses && a->rule.threshold == a->configured_threshold &&
-        a->rarity.steps >= CAP_STEPS && !(a->rarity.p >= a->rarity.base + log10(CAP_EVERY)))
+    /* Not surprise: a repeated fault is a fault each time, but is no longer rare. */
+    if (a->capped && !of_losses && kind != ALARM_SURPRISE &&
+        a->rule.threshold == a->configured_threshold && a->rarity.steps >= CAP_STEPS &&
+        !(a->rarity.p >= a->rarity.base + log10(CAP_EVERY)))
         return;
     if (!alarm_raised(alarm, &rule, score, event.stream_step))
         return;
