@@ -53,23 +53,33 @@ static void remember(struct shape *shape, size_t n, float *contexts, size_t memo
     while (++at % VECTOR_LANES && !full);
 }
 
+enum { PART = 8 };
+
+/* Adds the squares of PART differences of each context of a block. */
+VECTOR_BODY void add_part(const float *restrict context, const float *restrict block,
+                          float *restrict sums) {
+#pragma omp simd
+    for (size_t i = 0; i < VECTOR_LANES; i++) {
+        float squares[PART];
+        for (size_t j = 0; j < PART; j++) {
+            float d = context[j] - block[j * VECTOR_LANES + i];
+            squares[j] = d * d;
+        }
+        sums[i] += ((squares[0] + squares[1]) + (squares[2] + squares[3])) +
+                   ((squares[4] + squares[5]) + (squares[6] + squares[7]));
+    }
+}
+
 /* Finds the least square of a distance. A block ends early where all its sums exceed it. */
 VECTOR_BODY void search_body(const float *restrict context, const float *restrict contexts,
                              size_t count, float *restrict found) {
-    enum { PART = 8 };
     float least = INFINITY;
     for (size_t n = 0; n < count; n += VECTOR_LANES) {
         const float *block = contexts + n * SHAPE_CONTEXT;
         float sums[VECTOR_LANES] = {0};
         int nearer = 1;
-        for (size_t part = 0; part < SHAPE_CONTEXT && nearer; part += PART) {
-            for (size_t j = part; j < part + PART; j++) {
-#pragma omp simd
-                for (size_t i = 0; i < VECTOR_LANES; i++) {
-                    float d = context[j] - block[j * VECTOR_LANES + i];
-                    sums[i] += d * d;
-                }
-            }
+        for (size_t j = 0; j < SHAPE_CONTEXT && nearer; j += PART) {
+            add_part(context + j, block + j * VECTOR_LANES, sums);
             nearer = 0;
 #pragma omp simd reduction(| : nearer)
             for (size_t i = 0; i < VECTOR_LANES; i++)
