@@ -114,7 +114,7 @@ static void shares_of_shape(void **state) {
         assert_true(good(WHOLE, override).anomaly.shape == shares[n]);
     }
     check_error(WHOLE, "anomaly.shape=11",
-                "anomaly.shape: expected false, true (0.5) or a number from 0 to 10, got");
+                "anomaly.shape: expected false, true (0.5) or a number from 0 to 10 (");
     check_error(WHOLE, "anomaly.shape=often", "anomaly.shape: expected false, true (0.5) or");
 }
 
