@@ -441,6 +441,11 @@ static struct config_key rows[] = {
      .unit = "steps", .example = "4000",
      .more = "The larger, the longer it takes until a lasting change is normal. Level starts from "
              "scratch with another value."},
+    {"anomaly.shape", &value_share, AT(anomaly.shape), RANGE(0, 10), .fallback = "false",
+     WHEN(ANOMALY, "true"), .flags = KEY_DECIDES | KEY_CHANGED,
+     .what = "share of new shapes in novelty", .example = "true",
+     .more = "Also compares the form of the last 32 to 224 values with up to 1,000 earlier ones, "
+             "whatever their level and size. A column takes 0.4 MB more."},
     {"anomaly.rate", &value_alarm_rate, AT(anomaly.rate), .left_out = "alarms by thresholds",
      WHEN(ANOMALY, "true"),
      .what = "number of alarms that a stream may raise on average", .example = "1 per month",

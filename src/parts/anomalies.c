@@ -10,6 +10,7 @@
 
 #include "anomaly/anomaly.h"
 #include "anomaly/kept.h"
+#include "anomaly/shape.h"
 #include "common/text.h"
 #include "common/unaligned.h"
 #include "distributions.h"
@@ -122,6 +123,7 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
         .seed = config->seed,
         .surprise = config->anomaly.surprise,
         .accept = config->anomaly.level ? config->anomaly.accept : 0,
+        .shape = config->anomaly.shape,
         .half = config->anomaly.by_preset,
     };
     describe_alarms(a, config);
@@ -668,6 +670,31 @@ static size_t contexts_at_most(const struct state_place *p) {
     return state_at(p).contexts_size / ANOMALY_CONTEXT;
 }
 
+static size_t shapes_size(const struct state_place *p) {
+    return state_at(p).shapes_size;
+}
+
+static void *shapes_at(const struct state_place *p, size_t n) {
+    return (void)n, state_at(p).shapes;
+}
+
+static size_t shape_floats_size(const struct state_place *p) {
+    return state_at(p).shape_memories ? SHAPE_CONTEXT : 0;
+}
+
+static void *shape_floats_at(const struct state_place *p, size_t n) {
+    const struct anomalies *a = p->self;
+    return n < state_at(p).shape_memories ? anomaly_shapes(a->anomaly, p->slot, n).floats : NULL;
+}
+
+static size_t shape_floats_used(const struct state_place *p, size_t n) {
+    return anomaly_shapes(((struct anomalies *)p->self)->anomaly, p->slot, n).count;
+}
+
+static size_t shape_floats_most(const struct state_place *p) {
+    return state_at(p).shape_memories * state_at(p).shape_memory;
+}
+
 static const char *anomalies_valid(void *self, uint32_t slot) {
     const struct anomalies *a = self;
     return anomaly_valid(a->anomaly, slot) ? NULL : "streams.anomaly";
@@ -695,6 +722,9 @@ static const struct state_row rows[] = {
               STATE_COPIED(rates)),
     STATE_ROW("streams.rates", F64, KEPT, .size = rates_size, .at = rates_at),
     STATE_ROW("streams.level", F64, KEPT, .size = level_numbers, .at = level_at),
+    STATE_ROW("streams.shape", F64, KEPT, .size = shapes_size, .at = shapes_at),
+    STATE_ROW("streams.shape_contexts", F32, KEPT, .size = shape_floats_size, .at = shape_floats_at,
+              .used = shape_floats_used, .most = shape_floats_most),
     STATE_ROW("streams.alarms", F64, KEPT, .size = alarms_size, .at = alarms_at),
 };
 
