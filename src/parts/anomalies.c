@@ -13,12 +13,14 @@
 #include "common/text.h"
 #include "common/unaligned.h"
 #include "distributions.h"
+#include "incidents.h"
 #include "part.h"
 #include "rows.h"
 
 struct anomalies {
     struct part_host *host;
     struct anomaly *anomaly;
+    struct incidents *incidents;
     struct alarm_rule rule, surprise_rule;
     struct share_config share; /* none with symbols */
     bool alarms_of_surprise;
@@ -133,8 +135,10 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
     a->forecast = calloc(options.columns + 1, sizeof *a->forecast);
     if (!a->errors || !a->forecast)
         return error_no_memory(error);
-    if (anomaly_open(&a->anomaly, &options, error) == 0)
-        return 0;
+    if (anomaly_open(&a->anomaly, &options, error) == 0) {
+        a->incidents = incidents_open(host, config, a->anomaly, a->columns, a->at);
+        return a->incidents ? 0 : error_no_memory(error);
+    }
     /* If only the preset requests anomalies, the learner works without them. */
     return config->anomaly.by_preset ? 1 : -1;
 }
@@ -142,6 +146,7 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
 static void anomalies_close(void *self) {
     struct anomalies *a = self;
     anomaly_close(&a->anomaly);
+    incidents_close(a->incidents);
     free(a->at);
     free(a->of_target);
     free(a->errors);
@@ -167,6 +172,7 @@ static void anomalies_reset(void *self) {
     a->rule.threshold = a->configured_threshold;
     a->rates = (struct anomalies_rates){0};
     anomaly_reset(a->anomaly);
+    incidents_reset(a->incidents);
 }
 
 /* ---- Planning ---- */
@@ -197,7 +203,8 @@ static void find_silent(struct anomalies *a, double time) {
                                       .time = time,
                                       .score = NAN,
                                       .threshold = NAN,
-                                      .column = SIZE_MAX};
+                                      .column = SIZE_MAX,
+                                      .silenced = incidents_are_silenced(a->incidents, slot)};
         event.key = streams_key(streams, slot, &event.key_size);
         observer->alarmed(observer->context, &event);
     }
@@ -217,17 +224,8 @@ static void anomalies_example(void *self, const struct example *example) {
 
 /* Joins the memory of the longest matching prefix. */
 static void join(struct anomalies *a, uint32_t slot, const char *key, size_t key_size) {
-    const struct share_config *share = &a->share;
-    uint32_t group = ANOMALY_ALONE;
-    size_t longest = 0;
-    for (uint32_t n = 0; n < share->count; n++) {
-        size_t size = strlen(share->prefixes[n]);
-        if (size < longest || size > key_size || memcmp(share->prefixes[n], key, size) != 0)
-            continue;
-        group = n;
-        longest = size;
-    }
-    anomaly_join(a->anomaly, slot, group);
+    size_t group = config_prefix(&a->share, key, key_size);
+    anomaly_join(a->anomaly, slot, group == SIZE_MAX ? ANOMALY_ALONE : (uint32_t)group);
 }
 
 /* An example that continues from an earlier plan has already begun. */
@@ -240,8 +238,10 @@ static void anomalies_resumed(void *self, struct planned *example) {
         anomaly_clear(a->anomaly);
         clear_errors(a);
     }
-    if (example->steps && example->begins)
+    if (example->steps && example->begins) {
+        incidents_drop(a->incidents, example->slot);
         anomaly_begin(a->anomaly, example->slot);
+    }
     example->begins = false;
 }
 
@@ -298,10 +298,17 @@ static struct alarm_rule rule_of(const struct anomalies *a, enum learner_alarm_k
     return rule;
 }
 
-/* Keeps the alarm, and announces it. */
-static void raise_alarm(struct anomalies *a, const struct planned *example,
-                        struct learner_alarm *event) {
+/* An abnormal step with that score. Keeps an alarm, and announces it. */
+static void take_score(struct anomalies *a, const struct planned *example,
+                       struct learner_alarm *event, double score, double threshold, bool alarm) {
     const struct learner_observer *observer = &a->host->observer;
+    if (!(score >= threshold))
+        return;
+    event->score = score;
+    event->threshold = threshold;
+    event->silenced = incidents_take(a->incidents, example, event, alarm);
+    if (!alarm)
+        return;
     if (event->kind != ALARM_SURPRISE && event->x && a->columns)
         anomaly_keep(a->anomaly, example->slot, event->x,
                      &(struct anomaly_kept){.reason = (enum anomaly_reason)event->kind,
@@ -333,11 +340,8 @@ static void check_alarm(struct anomalies *a, const struct planned *example, cons
     if (a->capped && !of_losses && a->rule.threshold == a->configured_threshold &&
         a->rarity.steps >= CAP_STEPS && !(a->rarity.p >= a->rarity.base + log10(CAP_EVERY)))
         return;
-    if (!alarm_raised(alarm, &rule, score, event.stream_step))
-        return;
-    event.score = score;
-    event.threshold = rule.threshold;
-    raise_alarm(a, example, &event);
+    bool raised = alarm_raised(alarm, &rule, score, event.stream_step);
+    take_score(a, example, &event, score, rule.threshold, raised);
 }
 
 /* The alarm of a step by its rate. */
@@ -352,13 +356,10 @@ static void check_rate(struct anomalies *a, const struct planned *example, const
     a->rates.nominal += rate;
     rule.threshold = a->rarity.base - log10(rate);
     struct learner_alarm event = describe(a, example, (enum learner_alarm_kind)a->rarity.reason, x);
-    if (!alarm_raised(anomaly_alarm(a->anomaly, example->slot, ANOMALY_NOVELTY), &rule, a->rarity.p,
-                      event.stream_step))
-        return;
-    a->rates.observed++;
-    event.score = a->rarity.p;
-    event.threshold = rule.threshold;
-    raise_alarm(a, example, &event);
+    bool raised = alarm_raised(anomaly_alarm(a->anomaly, example->slot, ANOMALY_NOVELTY), &rule,
+                               a->rarity.p, event.stream_step);
+    a->rates.observed += raised;
+    take_score(a, example, &event, a->rarity.p, rule.threshold, raised);
 }
 
 /* Uses the nearest of several horizons. */
@@ -387,14 +388,16 @@ static void anomalies_scored(void *self, struct planned *example, struct scored 
 
 static void check_habits(const struct anomalies *a, const struct planned *example, const float *x) {
     const struct learner_observer *observer = &a->host->observer;
-    for (size_t k = 0; observer->alarmed && k < a->columns; k++) {
+    for (size_t k = 0; k < a->columns; k++) {
         enum anomaly_habit habit = anomaly_habit(a->anomaly, k);
         if (habit == HABIT_KEPT)
             continue;
         struct learner_alarm event =
             describe(a, example, habit == HABIT_STUCK ? ALARM_STUCK : ALARM_SILENT, x);
         event.column = k;
-        observer->alarmed(observer->context, &event);
+        event.silenced = incidents_take(a->incidents, example, &event, true);
+        if (observer->alarmed)
+            observer->alarmed(observer->context, &event);
     }
 }
 
@@ -407,12 +410,13 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
     a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
     if (*a->rate_text)
         check_rate(a, example, x);
+    if (!isnan(anomaly_level(a->anomaly))) /* first: its shares count */
+        check_alarm(a, example, x, anomaly_level(a->anomaly), ALARM_LEVEL);
     check_alarm(a, example, x, score, ALARM_NOVELTY); /* not of symbols */
     if (a->alarms_of_surprise)
         check_alarm(a, example, x, a->surprise, ALARM_SURPRISE);
-    if (!isnan(anomaly_level(a->anomaly)))
-        check_alarm(a, example, x, anomaly_level(a->anomaly), ALARM_LEVEL);
     check_habits(a, example, x);
+    incidents_played(a->incidents, example);
     anomaly_end_step(a->anomaly, example->slot, x);
     clear_errors(a);
 }
@@ -468,6 +472,11 @@ const char *anomalies_rate(const struct part_host *host) {
 struct anomalies_rates anomalies_rates(const struct part_host *host) {
     const struct anomalies *a = part_find(host, &anomalies_part);
     return a ? a->rates : (struct anomalies_rates){0};
+}
+
+size_t anomalies_open_incidents(const struct part_host *host) {
+    const struct anomalies *a = part_find(host, &anomalies_part);
+    return a ? incidents_count(a->incidents) : 0;
 }
 
 size_t anomalies_shared(const struct part_host *host) {
@@ -562,6 +571,7 @@ static void anomalies_adopt(void *self, uint32_t slot, enum part_adopt what) {
         anomaly_settle(a->anomaly, slot, what == ADOPT_ARRIVED);
         return;
     }
+    incidents_clear(a->incidents, slot);
     join_slot(a, slot);
     anomaly_expect(a->anomaly, slot);
 }
@@ -638,6 +648,14 @@ static int write_rates(const struct state_place *p, const void *numbers, struct 
     return (void)error, 0;
 }
 
+static void *incident_at(const struct state_place *p, size_t n) {
+    return (void)n, incidents_state(((struct anomalies *)p->self)->incidents, p->slot);
+}
+
+static size_t incident_size(const struct state_place *p) {
+    return incidents_size(((struct anomalies *)p->self)->incidents);
+}
+
 static size_t level_numbers(const struct state_place *p) {
     return state_at(p).level_size;
 }
@@ -668,14 +686,22 @@ static size_t contexts_at_most(const struct state_place *p) {
 
 static const char *anomalies_valid(void *self, uint32_t slot) {
     const struct anomalies *a = self;
-    return anomaly_valid(a->anomaly, slot) ? NULL : "streams.anomaly";
+    if (!anomaly_valid(a->anomaly, slot))
+        return "streams.anomaly";
+    return slot < a->host->slots && !incidents_valid(a->incidents, slot) ? "streams.incidents"
+                                                                         : NULL;
 }
 
 static const char *anomalies_filled(void *self, uint32_t slot) {
     struct anomalies *a = self;
     if (slot < a->host->slots)
         join_slot(a, slot);
-    return anomaly_written(a->anomaly, slot) ? NULL : "streams.anomaly";
+    if (!anomaly_written(a->anomaly, slot))
+        return "streams.anomaly";
+    const char *invalid = anomalies_valid(self, slot);
+    if (!invalid && slot < a->host->slots)
+        incidents_filled(a->incidents, slot);
+    return invalid;
 }
 
 enum { KEPT = STATE_LATER | STATE_WATCH };
@@ -694,6 +720,7 @@ static const struct state_row rows[] = {
     STATE_ROW("streams.rates", F64, KEPT, .size = rates_size, .at = rates_at),
     STATE_ROW("streams.level", F64, KEPT, .size = level_numbers, .at = level_at),
     STATE_ROW("streams.alarms", F64, KEPT, .size = alarms_size, .at = alarms_at),
+    STATE_ROW("streams.incidents", F64, KEPT, .size = incident_size, .at = incident_at),
 };
 
 const struct part_kind anomalies_part = {

@@ -32,6 +32,9 @@ struct anomalies_rates {
 const char *anomalies_rate(const struct part_host *host);
 struct anomalies_rates anomalies_rates(const struct part_host *host);
 
+/* The number of open incidents that are not silenced. */
+size_t anomalies_open_incidents(const struct part_host *host);
+
 /* The number of memories that streams share: their slots follow those of streams. */
 size_t anomalies_shared(const struct part_host *host);
 
