@@ -204,7 +204,7 @@ static void find_silent(struct anomalies *a, double time) {
                                       .score = NAN,
                                       .threshold = NAN,
                                       .column = SIZE_MAX,
-                                      .silenced = incidents_are_silenced(a->incidents, slot)};
+                                      .silenced = incidents_are_silenced(a->incidents, slot, time)};
         event.key = streams_key(streams, slot, &event.key_size);
         observer->alarmed(observer->context, &event);
     }
@@ -506,7 +506,7 @@ static int no_alarm(const char *stream, enum anomaly_reason reason, double at,
                      stream, of, at, (int)KEPT_ALARMS, newest->time);
 }
 
-/* Returns the slot of a stream with kept alarms; STREAMS_NONE with an error. */
+/* Returns the slot of a stream; STREAMS_NONE with an error. The second: with kept alarms. */
 static uint32_t find_watched(const struct anomalies *a, const struct part_host *host,
                              const char *key, size_t key_size, struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
@@ -514,11 +514,6 @@ static uint32_t find_watched(const struct anomalies *a, const struct part_host *
     if (!a)
         error_set(error, EX_USAGE,
                   "anomaly detection is off; start the daemon with anomaly.enabled: true");
-    else if (!a->columns)
-        error_set(
-            error, EX_USAGE,
-            "alarms of symbols cannot be marked, since they have no memory: the network learns "
-            "repeated symbols; to get fewer alarms, use runnel-ctl set anomaly.threshold");
     else if (slot == STREAMS_NONE)
         error_set(error, EX_USAGE, "stream %s not found in memory; " ALARMS_HINT,
                   text_quote(quoted, key, key_size));
@@ -527,11 +522,32 @@ static uint32_t find_watched(const struct anomalies *a, const struct part_host *
     return STREAMS_NONE;
 }
 
+static uint32_t find_kept(const struct anomalies *a, const struct part_host *host, const char *key,
+                          size_t key_size, struct error *error) {
+    if (!a || a->columns)
+        return find_watched(a, host, key, key_size, error);
+    error_set(error, EX_USAGE,
+              "alarms of symbols cannot be marked, since they have no memory: the network learns "
+              "repeated symbols; to get fewer alarms, use runnel-ctl set anomaly.threshold");
+    return STREAMS_NONE;
+}
+
+int anomalies_silence(struct part_host *host, const char *key, size_t key_size, double seconds,
+                      double now, double *until, struct error *error) {
+    struct anomalies *a = part_find(host, &anomalies_part);
+    uint32_t slot = find_watched(a, host, key, key_size, error);
+    if (slot == STREAMS_NONE)
+        return 1;
+    *until = incidents_silence(a->incidents, slot, seconds, now);
+    host->mark(host, slot);
+    return 0;
+}
+
 int anomalies_find(const struct part_host *host, const char *key, size_t key_size, double at,
                    struct anomaly_kept *found, struct error *error) {
     const struct anomalies *a = part_find(host, &anomalies_part);
     char quoted[TEXT_QUOTE_SIZE];
-    uint32_t slot = find_watched(a, host, key, key_size, error);
+    uint32_t slot = find_kept(a, host, key, key_size, error);
     if (slot == STREAMS_NONE)
         return 1;
     if (anomaly_find_alarm(a->anomaly, slot, ANOMALY_ANY, at, found))
@@ -545,7 +561,7 @@ int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_si
                           struct error *error) {
     struct anomalies *a = part_find(host, &anomalies_part);
     char quoted[TEXT_QUOTE_SIZE];
-    uint32_t slot = find_watched(a, host, key, key_size, error);
+    uint32_t slot = find_kept(a, host, key, key_size, error);
     if (slot == STREAMS_NONE)
         return 1;
     if (anomaly_mark_normal(a->anomaly, slot, reason, at, found)) {

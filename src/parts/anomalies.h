@@ -47,6 +47,11 @@ int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_si
                           enum anomaly_reason reason, double at, struct anomaly_kept *found,
                           struct error *error);
 
+/* Silences the incidents of the stream for so long, or ends a silence with 0: incidents_silence.
+   The plan must be empty. Returns 1 with an error (EX_USAGE) if the stream is unknown. */
+int anomalies_silence(struct part_host *host, const char *key, size_t key_size, double seconds,
+                      double now, double *until, struct error *error);
+
 const char *anomalies_alarm_name(enum learner_alarm_kind kind);
 
 /* (columns,) of an alarm with a score: the scores of its kind by column; shares with level. */

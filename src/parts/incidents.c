@@ -296,9 +296,9 @@ double incidents_silence(struct incidents *i, uint32_t slot, double seconds, dou
     return part->silence = seconds > 0 ? from + seconds : fmin(part->silence, from);
 }
 
-bool incidents_are_silenced(const struct incidents *i, uint32_t slot) {
+bool incidents_are_silenced(const struct incidents *i, uint32_t slot, double time) {
     const struct incident *part = part_at(i, slot);
-    return part->silence > 0 && (part->newest > 0 ? part->newest : clock_unix()) <= part->silence;
+    return part->silence > 0 && (part->newest > 0 ? time : clock_unix()) <= part->silence;
 }
 
 size_t incidents_count(const struct incidents *i) {

@@ -32,7 +32,7 @@ void incidents_drop(struct incidents *incidents, uint32_t slot);
 
 /* Starts or ends a silence, and returns its end. Without data times it begins `now`. */
 double incidents_silence(struct incidents *incidents, uint32_t slot, double seconds, double now);
-bool incidents_are_silenced(const struct incidents *incidents, uint32_t slot);
+bool incidents_are_silenced(const struct incidents *incidents, uint32_t slot, double time);
 
 /* The number of open incidents that are not silenced. */
 size_t incidents_count(const struct incidents *incidents);
