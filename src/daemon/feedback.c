@@ -112,12 +112,13 @@ static int silence(struct daemon *daemon, const json_t *request, double now, dou
     double seconds = json_number_value(json_object_get(request, "seconds"));
     if (!json_is_string(stream) || json_string_length(stream) > WIRE_KEY_MAX ||
         !json_is_number(json_object_get(request, "seconds")) || !(seconds >= 0) ||
-        seconds > SILENCE_MOST || (time && !json_is_number(time)))
-        return error_set(error, EX_USAGE,
-                         "silence: expected a stream of at most %d bytes and 0 to %.0f seconds, "
-                         "for example {\"command\": \"silence\", \"stream\": \"host-3\", "
-                         "\"seconds\": 7200}",
-                         WIRE_KEY_MAX, SILENCE_MOST);
+        seconds > SILENCE_MOST || (time && !json_is_number(time))) {
+        error_set(error, EX_USAGE,
+                  "silence: expected a stream of at most %d bytes and 0 to %.0f seconds, for "
+                  "example {\"command\": \"silence\", \"stream\": \"host-3\", \"seconds\": 7200}",
+                  WIRE_KEY_MAX, SILENCE_MOST);
+        return 1;
+    }
     return learner_silence(daemon->learner, json_string_value(stream), json_string_length(stream),
                            seconds, time ? json_number_value(time) : now, until, error);
 }
