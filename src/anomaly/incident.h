@@ -33,8 +33,8 @@ struct incident {
 
 /* One column of it. */
 struct incident_column {
-    double share; /* sum over the abnormal steps */
-    double count, before[INCIDENT_VALUES];
+    double share;                          /* sum over the abnormal steps */
+    double count, values[INCIDENT_VALUES]; /* before it, oldest first */
 };
 
 /* An alarm begins the part, or continues it if it has that number; then incident_add. */

@@ -204,85 +204,66 @@ void alarms_announce(struct daemon *daemon, const struct learner_alarm *alarm) {
 
 /* ---- Incidents ---- */
 
-static json_t *time_of(double time) {
-    return time > 0 ? json_real(time) : json_null();
-}
-
 static json_t *pack_at(const struct incident_at *at) {
     return json_pack("{s:I, s:o}", "example", (json_int_t)at->example, "data_time",
-                     time_of(at->time));
+                     at->time > 0 ? json_real(at->time) : json_null());
 }
 
-static const char *reason_of(const struct learner_incident *incident) {
-    return anomalies_alarm_name((enum learner_alarm_kind)incident->whole.peak.reason);
-}
-
-static json_t *pack_peak(const struct learner_incident *incident) {
-    const struct incident_peak *peak = &incident->whole.peak;
-    json_t *packed = pack_at(&peak->at);
-    json_object_set_new(packed, "score", peak->score < 0 ? json_null() : number(peak->score));
-    json_object_set_new(packed, "reason", json_string(reason_of(incident)));
-    return packed;
-}
-
-static json_t *pack_values(const double *values, size_t count) {
+static json_t *pack_values(const struct incident_column *column) {
     json_t *list = json_array();
-    for (size_t n = 0; n < count; n++)
-        json_array_append_new(list, number(values[n]));
+    for (size_t n = 0; n < (size_t)column->count; n++)
+        json_array_append_new(list, number(column->values[n]));
     return list;
 }
 
-static json_t *pack_columns(const struct input *input, const struct learner_incident *incident) {
+static json_t *pack_columns(const struct input *input, const struct learner_incident *incident,
+                            const size_t *chosen, size_t count) {
     json_t *columns = json_array();
-    for (size_t n = 0; n < incident->column_count; n++) {
-        const struct learner_incident_column *one = &incident->columns[n];
+    for (size_t n = 0; n < count; n++) {
+        size_t k = chosen[n], place = place_of(&incident->blame, k);
         json_t *column =
-            json_pack("{s:I, s:f, s:o}", "column", (json_int_t)one->column, "share", one->share,
-                      "before", pack_values(one->before, one->before_count));
-        json_object_set_new(column, "after",
-                            incident->ended ? pack_values(one->after, one->after_count)
-                                            : json_null());
+            json_pack("{s:I, s:f, s:o, s:o}", "column", (json_int_t)place, "share",
+                      score_of(&incident->blame, k), "before", pack_values(&incident->before[k]),
+                      "after", incident->ended ? pack_values(&incident->newest[k]) : json_null());
         if (input->column_count)
-            json_object_set_new(column, "name", json_string(input->columns[one->column].name));
+            json_object_set_new(column, "name", json_string(input->columns[place].name));
         json_array_append_new(columns, column);
     }
     return columns;
 }
 
-/* "level 2.43 at its peak; most in x[3], share 0.81" */
-static void explain_incident(char text[WHY_SIZE], const struct input *input,
-                             const struct learner_incident *incident) {
-    const struct learner_incident_column *first = incident->columns;
-    double score = incident->whole.peak.score;
-    char name[COLUMN_NAME_SIZE];
-    int used = snprintf(text, WHY_SIZE, "%s", reason_of(incident));
-    if (score >= 0)
-        used += snprintf(text + used, WHY_SIZE - (size_t)used, " %.3g at its peak", score);
-    if (incident->column_count)
-        snprintf(text + used, WHY_SIZE - (size_t)used, "; most in %s, share %.2g",
-                 input_label(input, first->column, name), first->share);
-}
-
-void alarms_announce_incident(struct daemon *daemon, const struct learner_incident *incident) {
-    const struct incident *whole = &incident->whole;
-    char stream[TEXT_QUOTE_SIZE], why[WHY_SIZE];
-    if (!publish_wanted(daemon->publish, TOPIC_EVENT))
-        return;
-    json_t *streams = json_array();
+static json_t *pack_incident(const struct daemon *daemon, const struct learner_incident *incident,
+                             const char *reason, const size_t *chosen, size_t count) {
+    const struct incident *sum = &incident->sum;
+    json_t *streams = json_array(), *peak = pack_at(&sum->peak.at);
     for (size_t n = 0; n < incident->stream_count; n++)
         json_array_append_new(streams,
                               json_of_text(incident->streams[n].key, incident->streams[n].size));
-    json_t *details =
-        json_pack("{s:I, s:s, s:I, s:O, s:o, s:s?, s:o, s:o, s:o, s:I, s:o, s:b}", "examples",
-                  (json_int_t)incident->example, "state", incident->ended ? "ended" : "began",
-                  "incident", (json_int_t)whole->number, "stream", json_array_get(streams, 0),
-                  "streams", streams, "group", incident->group, "begin", pack_at(&whole->begin),
-                  "end", incident->ended ? pack_at(&whole->end) : json_null(), "peak",
-                  pack_peak(incident), "alarms", (json_int_t)whole->alarms, "columns",
-                  pack_columns(input_of(daemon), incident), "silenced", incident->silenced);
-    text_quote(stream, incident->streams[0].key, incident->streams[0].size);
-    explain_incident(why, input_of(daemon), incident);
-    announce_event(daemon, "incident", details, "incident of stream %s%s %s: %s", stream,
+    json_object_set_new(peak, "score", sum->peak.score < 0 ? json_null() : number(sum->peak.score));
+    json_object_set_new(peak, "reason", json_string(reason));
+    return json_pack(
+        "{s:I, s:s, s:I, s:O, s:o, s:s?, s:o, s:o, s:o, s:I, s:o, s:b}", "examples",
+        (json_int_t)incident->blame.example, "state", incident->ended ? "ended" : "began",
+        "incident", (json_int_t)sum->number, "stream", json_array_get(streams, 0), "streams",
+        streams, "group", incident->group, "begin", pack_at(&sum->begin), "end",
+        incident->ended ? pack_at(&sum->end) : json_null(), "peak", peak, "alarms",
+        (json_int_t)sum->alarms, "columns", pack_columns(input_of(daemon), incident, chosen, count),
+        "silenced", incident->silenced);
+}
+
+void alarms_announce_incident(struct daemon *daemon, const struct learner_incident *incident) {
+    enum { MOST = 8 };
+    size_t chosen[COLUMNS_MOST], count = choose(&incident->blame, chosen);
+    const char *reason = anomalies_alarm_name((enum learner_alarm_kind)incident->sum.peak.reason);
+    char stream[TEXT_QUOTE_SIZE], name[COLUMN_NAME_SIZE] = "";
+    if (!publish_wanted(daemon->publish, TOPIC_EVENT))
+        return;
+    if (count)
+        input_label(input_of(daemon), place_of(&incident->blame, *chosen), name);
+    announce_event(daemon, "incident",
+                   pack_incident(daemon, incident, reason, chosen, count < MOST ? count : MOST),
+                   "%s of stream %s%s %s%s%s", reason,
+                   text_quote(stream, incident->streams[0].key, incident->streams[0].size),
                    incident->stream_count > 1 ? " and others" : "",
-                   incident->ended ? "has ended" : "began", why);
+                   incident->ended ? "has ended" : "began", count ? ": most of it in " : "", name);
 }

@@ -28,10 +28,11 @@ struct incidents {
     double rest;
     size_t columns, size;
     const uint16_t *at;
-    uint32_t end;        /* of the list: a slot after all streams */
-    double *state;       /* (slots, size) */
-    double *shares;      /* (columns,) */
-    struct listed *list; /* (slots + 1,) */
+    uint32_t end;                   /* of the list: a slot after all streams */
+    double *state;                  /* (slots, size) */
+    double *shares;                 /* (columns,) */
+    struct incident_column *newest; /* (columns,) */
+    struct listed *list;            /* (slots + 1,) */
 };
 
 static struct incident *part_at(const struct incidents *i, uint32_t slot) {
@@ -57,8 +58,9 @@ struct incidents *incidents_open(struct part_host *host, const struct config *co
     i->end = (uint32_t)host->slots;
     i->state = calloc(host->slots, i->size * sizeof *i->state);
     i->shares = calloc(columns + 1, sizeof *i->shares);
+    i->newest = calloc(columns + 1, sizeof *i->newest);
     i->list = calloc(host->slots + 1, sizeof *i->list);
-    if (!i->state || !i->shares || !i->list) {
+    if (!i->state || !i->shares || !i->newest || !i->list) {
         incidents_close(i);
         return NULL;
     }
@@ -71,6 +73,7 @@ void incidents_close(struct incidents *i) {
         return;
     free(i->state);
     free(i->shares);
+    free(i->newest);
     free(i->list);
     free(i);
 }
@@ -110,96 +113,72 @@ static uint32_t next_part(const struct incidents *i, uint32_t of, uint32_t slot)
     return slot;
 }
 
-#define EACH_PART(i, of, slot)                                                                     \
-    for (uint32_t slot = next_part(i, of, (i)->end); slot != (i)->end;                             \
-         slot = next_part(i, of, slot))
-
-static bool is_open(const struct incidents *i, uint32_t of) {
-    EACH_PART(i, of, slot)
-    if (part_at(i, slot)->open == 1)
-        return true;
-    return false;
-}
-
 /* Data without times are silenced by the clock. It decides only what is published, and enters no
-   state: a stream that has such data, and is abnormal since before a kill, may be announced
-   again. */
-static bool is_silenced(const struct incidents *i, uint32_t of) {
-    EACH_PART(i, of, slot) {
-        const struct incident *part = part_at(i, slot);
-        if (!(part->silence > 0 &&
-              (part->end.time > 0 ? part->end.time : clock_unix()) <= part->silence))
-            return false;
-    }
-    return true;
+   state: a stream of such data that is abnormal since before a kill may be announced again. */
+static bool is_silenced(const struct incident *part, double time) {
+    return part->silence > 0 && (time > 0 ? time : clock_unix()) <= part->silence;
 }
 
-/* ---- Publishing ---- */
-
-static size_t largest(const double *scores, size_t columns) {
-    size_t at = 0;
-    for (size_t k = 1; k < columns; k++)
-        if (scores[k] > scores[at])
-            at = k;
-    return at;
-}
-
-static void describe_column(const struct incidents *i, uint32_t slot, size_t k, bool ended,
-                            struct learner_incident_column *column) {
-    const struct incident_column *kept = columns_at(i, slot) + k;
-    column->column = i->at ? i->at[k] : k;
-    column->before_count = (size_t)kept->count;
-    memcpy(column->before, kept->before, sizeof column->before);
-    if (ended)
-        column->after_count =
-            anomaly_recent(i->anomaly, slot, k, 0, INCIDENT_VALUES, column->after);
-}
-
-/* Columns of an average share, or more. Values are those of the first stream. */
-static void describe_columns(const struct incidents *i, uint32_t first,
-                             struct learner_incident *event) {
-    double least = (1 - 1e-9) / (double)i->columns;
-    for (; event->column_count < LEARNER_INCIDENT_COLUMNS && i->columns; event->column_count++) {
-        size_t k = largest(i->shares, i->columns);
-        struct learner_incident_column *column = &event->columns[event->column_count];
-        column->share = i->shares[k] / event->whole.steps;
-        if (!(column->share > 0 && (event->column_count == 0 || column->share >= least)))
-            return;
-        i->shares[k] = 0;
-        describe_column(i, first, k, event->ended, column);
-    }
-}
-
-/* Returns false while the journal is replayed. */
-static bool publish(const struct incidents *i, uint32_t of, bool ended) {
-    const struct learner_observer *observer = &i->host->observer;
-    struct learner_incident event = {
-        .example = i->host->counters.examples + 1, .ended = ended, .silenced = is_silenced(i, of)};
+/* The whole incident, without columns. */
+static struct learner_incident gather(const struct incidents *i, uint32_t of) {
     size_t group = i->list[of].group;
-    uint32_t first = next_part(i, of, i->end);
-    if (!observer->incident)
-        return false;
-    event.group = group == SIZE_MAX ? NULL : i->groups.prefixes[group];
-    event.whole = *part_at(i, first);
-    memset(i->shares, 0, i->columns * sizeof *i->shares);
-    EACH_PART(i, of, slot) {
-        if (slot != first)
-            incident_join(&event.whole, part_at(i, slot));
-        for (size_t k = 0; k < i->columns; k++)
-            i->shares[k] += columns_at(i, slot)[k].share;
-        if (event.stream_count < LEARNER_INCIDENT_STREAMS)
-            event.streams[event.stream_count++] =
-                (struct learner_key){i->list[slot].key, i->list[slot].key_size};
+    struct learner_incident whole = {
+        .ended = true,
+        .silenced = true,
+        .group = group == SIZE_MAX ? NULL : i->groups.prefixes[group],
+    };
+    for (uint32_t slot = i->end; (slot = next_part(i, of, slot)) != i->end;) {
+        const struct incident *part = part_at(i, slot);
+        const struct listed *one = &i->list[slot];
+        if (whole.stream_count == 0)
+            whole.sum = *part;
+        else
+            incident_join(&whole.sum, part);
+        whole.ended &= part->open == 0;
+        whole.silenced &= is_silenced(part, part->end.time);
+        if (whole.stream_count < LEARNER_INCIDENT_STREAMS)
+            whole.streams[whole.stream_count++] = (struct learner_key){one->key, one->key_size};
     }
-    describe_columns(i, first, &event);
-    return observer->incident(observer->context, &event);
+    return whole;
+}
+
+/* The newest values of each column, without those of x. */
+static void keep_values(const struct incidents *i, uint32_t slot, const float *x,
+                        struct incident_column *columns) {
+    for (size_t k = 0; k < i->columns; k++) {
+        columns[k].share = 0;
+        columns[k].count = (double)anomaly_recent(i->anomaly, slot, k, x && !isnan(x[k]),
+                                                  INCIDENT_VALUES, columns[k].values);
+    }
+}
+
+/* Values are those of the first stream. Returns false while the journal is replayed. */
+static bool publish(const struct incidents *i, uint32_t of, struct learner_incident *whole) {
+    const struct learner_observer *observer = &i->host->observer;
+    uint32_t first = next_part(i, of, i->end);
+    memset(i->shares, 0, i->columns * sizeof *i->shares);
+    for (uint32_t slot = i->end; (slot = next_part(i, of, slot)) != i->end;)
+        for (size_t k = 0; k < i->columns; k++)
+            i->shares[k] += columns_at(i, slot)[k].share / whole->sum.steps;
+    for (size_t k = 0; k < i->columns; k++)
+        i->shares[k] = i->shares[k] > 0 ? i->shares[k] : (double)NAN;
+    keep_values(i, first, NULL, i->newest);
+    whole->blame = (struct learner_alarm){.kind = ALARM_LEVEL,
+                                          .example = i->host->counters.examples + 1,
+                                          .columns = i->columns,
+                                          .at = i->at,
+                                          .result = {.shares = i->shares}};
+    whole->before = columns_at(i, first);
+    whole->newest = i->newest;
+    return observer->incident && observer->incident(observer->context, whole);
 }
 
 /* Unlists the incident if no part is open. */
 static void end_whole(struct incidents *i, uint32_t of) {
-    if (is_open(i, of))
+    struct learner_incident whole = gather(i, of);
+    if (!whole.ended)
         return;
-    publish(i, of, true);
+    publish(i, of, &whole);
     for (uint32_t next, slot = next_part(i, of, i->end); slot != i->end; slot = next) {
         next = next_part(i, of, slot);
         unlist(i, slot);
@@ -216,15 +195,6 @@ static double number_of(const struct incidents *i, const struct planned *example
         if (i->list[slot].group == group && part_at(i, slot)->open == 1)
             return part_at(i, slot)->number;
     return own;
-}
-
-static void keep_values(const struct incidents *i, uint32_t slot, const float *x) {
-    struct incident_column *columns = columns_at(i, slot);
-    for (size_t k = 0; k < i->columns; k++) {
-        columns[k] = (struct incident_column){0};
-        columns[k].count = (double)anomaly_recent(i->anomaly, slot, k, x && !isnan(x[k]),
-                                                  INCIDENT_VALUES, columns[k].before);
-    }
 }
 
 /* Shares of scores sum up to 1; those of level are shares already. */
@@ -259,7 +229,7 @@ bool incidents_take(struct incidents *i, const struct planned *example,
             return false;
         incident_begin(part, number_of(i, example, peak.at.example));
         if (part->number != before)
-            keep_values(i, slot, step->x);
+            keep_values(i, slot, step->x, columns_at(i, slot));
     }
     if (incident_add(part, (double)anomaly_steps(i->anomaly, slot), &peak, alarm))
         add_shares(i, slot, step);
@@ -267,11 +237,12 @@ bool incidents_take(struct incidents *i, const struct planned *example,
         list(i, slot, example->key, example->key_size);
     bool begins = part->number != before && part->number == peak.at.example;
     struct listed *first = &i->list[next_part(i, slot, i->end)];
-    bool silenced = is_silenced(i, slot), published = true;
-    if (begins || (first->silenced && !silenced))
-        published = publish(i, slot, false);
-    first->silenced = silenced || (!published && !begins && peak.at.time == 0);
-    return silenced;
+    struct learner_incident whole = gather(i, slot);
+    bool published = true;
+    if (begins || (first->silenced && !whole.silenced))
+        published = publish(i, slot, &whole);
+    first->silenced = whole.silenced || (!published && !begins && peak.at.time == 0);
+    return whole.silenced;
 }
 
 void incidents_played(struct incidents *i, const struct planned *example) {
@@ -298,13 +269,15 @@ double incidents_silence(struct incidents *i, uint32_t slot, double seconds, dou
 
 bool incidents_are_silenced(const struct incidents *i, uint32_t slot, double time) {
     const struct incident *part = part_at(i, slot);
-    return part->silence > 0 && (part->newest > 0 ? time : clock_unix()) <= part->silence;
+    return is_silenced(part, part->newest > 0 ? time : 0);
 }
 
 size_t incidents_count(const struct incidents *i) {
     size_t count = 0;
-    for (uint32_t slot = i->list[i->end].after; slot != i->end; slot = i->list[slot].after)
-        count += next_part(i, slot, i->end) == slot && is_open(i, slot) && !is_silenced(i, slot);
+    for (uint32_t slot = i->list[i->end].after; slot != i->end; slot = i->list[slot].after) {
+        const struct learner_incident whole = gather(i, slot);
+        count += next_part(i, slot, i->end) == slot && !whole.ended && !whole.silenced;
+    }
     return count;
 }
 

@@ -151,27 +151,20 @@ struct learner_alarm {
     bool silenced; /* its incident, or a whole silent stream */
 };
 
-enum { LEARNER_INCIDENT_STREAMS = 32, LEARNER_INCIDENT_COLUMNS = 8 };
+enum { LEARNER_INCIDENT_STREAMS = 32 };
 
 /* An incident begins, goes on after a silence, or has ended. */
 struct learner_incident {
     bool ended, silenced;
-    uint64_t example;      /* at which it is known */
-    const char *group;     /* prefix of its streams; NULL: one stream */
-    struct incident whole; /* of all streams */
+    const char *group;   /* prefix of its streams; NULL: one stream */
+    struct incident sum; /* of all streams */
     struct learner_key {
         const char *key;
         size_t size;
     } streams[LEARNER_INCIDENT_STREAMS]; /* the first ones, in the order of their begins */
     size_t stream_count;
-    /* The largest shares, from the largest on; values of the first stream, oldest first. */
-    struct learner_incident_column {
-        size_t column; /* its number in x */
-        double share;
-        double before[INCIDENT_VALUES], after[INCIDENT_VALUES];
-        size_t before_count, after_count;
-    } columns[LEARNER_INCIDENT_COLUMNS];
-    size_t column_count;
+    struct learner_alarm blame; /* the example that reports it, and shares as of a level */
+    const struct incident_column *before, *newest; /* (columns,) values of the first stream */
 };
 
 /* Why a label has no effect. Their names: unknown, labelled, closed, size. */
