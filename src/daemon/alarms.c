@@ -262,8 +262,9 @@ void alarms_announce_incident(struct daemon *daemon, const struct learner_incide
         input_label(input_of(daemon), place_of(&incident->blame, *chosen), name);
     announce_event(daemon, "incident",
                    pack_incident(daemon, incident, reason, chosen, count < MOST ? count : MOST),
-                   "%s of stream %s%s %s%s%s", reason,
+                   "incident of stream %s%s %s: %s%s%s",
                    text_quote(stream, incident->streams[0].key, incident->streams[0].size),
                    incident->stream_count > 1 ? " and others" : "",
-                   incident->ended ? "has ended" : "began", count ? ": most of it in " : "", name);
+                   incident->ended ? "has ended" : "began", reason, count ? ", most of it in " : "",
+                   name);
 }

@@ -14,6 +14,7 @@
 #include "common/wire.h"
 #include "journalling.h"
 #include "parts.h"
+#include "parts/anomalies.h"
 #include "run.h"
 
 /* Reads `stream` and the optional `at` and `reason`. */
@@ -104,23 +105,25 @@ int feedback_normal(void *context, const json_t *request, struct control_answer 
 
 #define SILENCE_MOST 1e9 /* seconds */
 
-/* `now`: the begin of a silence in data without times, if the request has no `time`. */
+/* `now`: the begin of a silence of data without times, if the request has no `time`. */
 static int silence(struct daemon *daemon, const json_t *request, double now, double *until,
                    struct error *error) {
     const json_t *stream = json_object_get(request, "stream"),
-                 *time = json_object_get(request, "time");
-    double seconds = json_number_value(json_object_get(request, "seconds"));
-    if (!json_is_string(stream) || json_string_length(stream) > WIRE_KEY_MAX ||
-        !json_is_number(json_object_get(request, "seconds")) || !(seconds >= 0) ||
-        seconds > SILENCE_MOST || (time && !json_is_number(time))) {
-        error_set(error, EX_USAGE,
-                  "silence: expected a stream of at most %d bytes and 0 to %.0f seconds, for "
-                  "example {\"command\": \"silence\", \"stream\": \"host-3\", \"seconds\": 7200}",
-                  WIRE_KEY_MAX, SILENCE_MOST);
-        return 1;
-    }
-    return learner_silence(daemon->learner, json_string_value(stream), json_string_length(stream),
-                           seconds, time ? json_number_value(time) : now, until, error);
+                 *time = json_object_get(request, "time"),
+                 *seconds = json_object_get(request, "seconds");
+    double length = json_is_number(seconds) ? json_number_value(seconds) : (double)NAN;
+    if (json_is_string(stream) && json_string_length(stream) <= WIRE_KEY_MAX && length >= 0 &&
+        length <= SILENCE_MOST && (!time || json_is_number(time)))
+        return learner_flush(daemon->learner, error)
+                   ? -1
+                   : anomalies_silence(learner_host(daemon->learner), json_string_value(stream),
+                                       json_string_length(stream), length,
+                                       time ? json_number_value(time) : now, until, error);
+    error_set(error, EX_USAGE,
+              "silence: expected a stream of at most %d bytes and 0 to %.0f seconds, for example "
+              "{\"command\": \"silence\", \"stream\": \"host-3\", \"seconds\": 7200}",
+              WIRE_KEY_MAX, SILENCE_MOST);
+    return 1;
 }
 
 int feedback_replay_silence(struct daemon *daemon, const json_t *request, struct error *error) {
@@ -128,27 +131,27 @@ int feedback_replay_silence(struct daemon *daemon, const json_t *request, struct
     return silence(daemon, request, 0, &until, error) < 0 ? -1 : 0;
 }
 
-/* The journal has the clock's time, so that a replay gives the same end. */
+/* The journal has the time of the clock, so that a replay gives the same end. */
 int feedback_silence(void *context, const json_t *request, struct control_answer *answer,
                      struct error *error) {
     struct daemon *daemon = context;
-    double now = clock_unix(), until;
+    json_t *stream = json_object_get(request, "stream"),
+           *seconds = json_object_get(request, "seconds"), *time = json_object_get(request, "time");
+    double now = time ? json_number_value(time) : clock_unix(), until;
+    char quoted[TEXT_QUOTE_SIZE], when[FORMAT_SIZE];
     int result = silence(daemon, request, now, &until, error);
     if (result < 0)
         return run_abort(daemon, error);
-    json_t *stream = json_object_get(request, "stream"),
-           *seconds = json_object_get(request, "seconds"), *time = json_object_get(request, "time");
-    if (result ||
-        journal(daemon, JOURNAL_SILENCE,
-                json_pack("{s:s, s:O, s:O, s:o}", "command", "silence", "stream", stream, "seconds",
-                          seconds, "time", time ? json_incref(time) : json_real(now)),
-                error))
+    if (result || journal(daemon, JOURNAL_SILENCE,
+                          json_pack("{s:s, s:O, s:O, s:f}", "command", "silence", "stream", stream,
+                                    "seconds", seconds, "time", now),
+                          error))
         return -1;
     bool ends = json_number_value(seconds) == 0;
-    char quoted[TEXT_QUOTE_SIZE], when[FORMAT_SIZE];
-    json_object_update_new(answer->fields, json_pack("{s:O, s:o}", "stream", stream, "until",
-                                                     ends ? json_null() : json_real(until)));
-    announce_logged(daemon, log_info, "silence", json_copy(answer->fields), "%s stream %s%s%s",
+    json_t *details =
+        json_pack("{s:O, s:o}", "stream", stream, "until", ends ? json_null() : json_real(until));
+    json_object_update(answer->fields, details);
+    announce_logged(daemon, log_info, "silence", details, "%s stream %s%s%s",
                     ends ? "ended the silence of" : "silenced",
                     text_quote(quoted, json_string_value(stream), json_string_length(stream)),
                     ends ? "" : " until ", ends ? "" : format_date(when, until));

@@ -125,10 +125,6 @@ int learner_mark_normal(struct learner *learner, const char *key, size_t key_siz
                         enum anomaly_reason reason, double at, struct anomaly_kept *found,
                         struct error *error);
 
-/* Silences incidents: anomalies_silence. Returns the same; -1: the device has failed. */
-int learner_silence(struct learner *learner, const char *key, size_t key_size, double seconds,
-                    double now, double *until, struct error *error);
-
 /* Fills in the figures of parts, (PART_FIGURES,) of parts.def; NaN without the part. */
 void learner_figures(const struct learner *learner, double *figures);
 

@@ -231,13 +231,6 @@ int learner_mark_normal(struct learner *learner, const char *key, size_t key_siz
                                        error);
 }
 
-int learner_silence(struct learner *learner, const char *key, size_t key_size, double seconds,
-                    double now, double *until, struct error *error) {
-    return learner_flush(learner, error) ? -1
-                                         : anomalies_silence(learner_host(learner), key, key_size,
-                                                             seconds, now, until, error);
-}
-
 uint32_t learner_shared_slot(const struct learner *learner, size_t n) {
     return (uint32_t)(learner_host(learner)->slots + n);
 }

@@ -506,14 +506,19 @@ static int no_alarm(const char *stream, enum anomaly_reason reason, double at,
                      stream, of, at, (int)KEPT_ALARMS, newest->time);
 }
 
-/* Returns the slot of a stream; STREAMS_NONE with an error. The second: with kept alarms. */
+/* Returns the slot of a stream; STREAMS_NONE with an error. `marks`: it needs kept alarms. */
 static uint32_t find_watched(const struct anomalies *a, const struct part_host *host,
-                             const char *key, size_t key_size, struct error *error) {
+                             const char *key, size_t key_size, bool marks, struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
     uint32_t slot = streams_find(host->streams, key, key_size);
     if (!a)
         error_set(error, EX_USAGE,
                   "anomaly detection is off; start the daemon with anomaly.enabled: true");
+    else if (marks && !a->columns)
+        error_set(
+            error, EX_USAGE,
+            "alarms of symbols cannot be marked, since they have no memory: the network learns "
+            "repeated symbols; to get fewer alarms, use runnel-ctl set anomaly.threshold");
     else if (slot == STREAMS_NONE)
         error_set(error, EX_USAGE, "stream %s not found in memory; " ALARMS_HINT,
                   text_quote(quoted, key, key_size));
@@ -522,20 +527,10 @@ static uint32_t find_watched(const struct anomalies *a, const struct part_host *
     return STREAMS_NONE;
 }
 
-static uint32_t find_kept(const struct anomalies *a, const struct part_host *host, const char *key,
-                          size_t key_size, struct error *error) {
-    if (!a || a->columns)
-        return find_watched(a, host, key, key_size, error);
-    error_set(error, EX_USAGE,
-              "alarms of symbols cannot be marked, since they have no memory: the network learns "
-              "repeated symbols; to get fewer alarms, use runnel-ctl set anomaly.threshold");
-    return STREAMS_NONE;
-}
-
 int anomalies_silence(struct part_host *host, const char *key, size_t key_size, double seconds,
                       double now, double *until, struct error *error) {
     struct anomalies *a = part_find(host, &anomalies_part);
-    uint32_t slot = find_watched(a, host, key, key_size, error);
+    uint32_t slot = find_watched(a, host, key, key_size, false, error);
     if (slot == STREAMS_NONE)
         return 1;
     *until = incidents_silence(a->incidents, slot, seconds, now);
@@ -547,7 +542,7 @@ int anomalies_find(const struct part_host *host, const char *key, size_t key_siz
                    struct anomaly_kept *found, struct error *error) {
     const struct anomalies *a = part_find(host, &anomalies_part);
     char quoted[TEXT_QUOTE_SIZE];
-    uint32_t slot = find_kept(a, host, key, key_size, error);
+    uint32_t slot = find_watched(a, host, key, key_size, true, error);
     if (slot == STREAMS_NONE)
         return 1;
     if (anomaly_find_alarm(a->anomaly, slot, ANOMALY_ANY, at, found))
@@ -561,7 +556,7 @@ int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_si
                           struct error *error) {
     struct anomalies *a = part_find(host, &anomalies_part);
     char quoted[TEXT_QUOTE_SIZE];
-    uint32_t slot = find_kept(a, host, key, key_size, error);
+    uint32_t slot = find_watched(a, host, key, key_size, true, error);
     if (slot == STREAMS_NONE)
         return 1;
     if (anomaly_mark_normal(a->anomaly, slot, reason, at, found)) {
@@ -590,6 +585,10 @@ static void anomalies_adopt(void *self, uint32_t slot, enum part_adopt what) {
     incidents_clear(a->incidents, slot);
     join_slot(a, slot);
     anomaly_expect(a->anomaly, slot);
+}
+
+static void anomalies_forget(void *self, uint32_t slot) {
+    incidents_drop(((struct anomalies *)self)->incidents, slot);
 }
 
 enum { THRESHOLDS = 2 };
@@ -748,6 +747,7 @@ const struct part_kind anomalies_part = {
     .plan_open = anomalies_plan_open,
     .reset = anomalies_reset,
     .adopt = anomalies_adopt,
+    .forget = anomalies_forget,
     .example = anomalies_example,
     .input = anomalies_input,
     .resumed = anomalies_resumed,

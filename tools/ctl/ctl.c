@@ -241,12 +241,11 @@ static int silence_print(const struct options *o, char **arguments,
                          const struct runnel_reply *reply) {
     (void)o;
     char clean[TEXT_SIZE], when[FORMAT_SIZE];
-    double until = 0;
-    text_copy(clean, sizeof clean, arguments[0]);
-    if (member_number(reply->json, "until", &until))
-        printf("silenced stream '%s' until %s\n", clean, format_date(when, until));
-    else
-        printf("ended the silence of stream '%s'\n", clean);
+    double until;
+    bool silenced = member_number(reply->json, "until", &until);
+    printf("%s stream '%s'%s%s\n", silenced ? "silenced" : "ended the silence of",
+           text_copy(clean, sizeof clean, arguments[0]), silenced ? " until " : "",
+           silenced ? format_date(when, until) : "");
     return EX_OK;
 }
 
