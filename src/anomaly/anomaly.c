@@ -757,6 +757,17 @@ uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot) {
     return (uint64_t)stream_of(anomaly, slot)->steps;
 }
 
+size_t anomaly_recent(const struct anomaly *anomaly, uint32_t slot, size_t k, size_t skip,
+                      size_t most, double *values) {
+    const struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
+    size_t end = (size_t)novelty->count - (novelty->count > 0 ? skip : 0);
+    size_t count = end < most ? end : most;
+    for (size_t n = 0; n < count; n++)
+        values[n] =
+            (double)(float)(novelty->first + novelty->ring[(end - count + n) % NOVELTY_RING]);
+    return count;
+}
+
 void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
                   const struct anomaly_kept *alarm) {
     const struct kept_alarm kept = {

@@ -177,6 +177,11 @@ bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, enum anoma
 bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
                          double at, struct anomaly_kept *found);
 
+/* The newest values of a column, at most `most`, without the last `skip` ones. Returns their
+   count. */
+size_t anomaly_recent(const struct anomaly *anomaly, uint32_t slot, size_t k, size_t skip,
+                      size_t most, double *values);
+
 /* The state of the stream's alarms, and its number of steps. */
 struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason);
 uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);

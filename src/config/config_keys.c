@@ -460,6 +460,12 @@ static struct config_key rows[] = {
              "each in its own scale. The longest matching prefix counts. `[\"\"]` means all "
              "streams. A checkpoint with another `anomaly.share` is accepted: memories are then "
              "empty."},
+    {"anomaly.group", &value_prefixes, AT(anomaly.group),
+     .left_out = "[], one incident for each stream",
+     WHEN(ANOMALY, "true"),
+     .what = "key prefixes whose streams form one incident together", .example = "[web-, db-]",
+     .more = "An incident of such streams lasts from the begin of the first to the end of the "
+             "last. The longest matching prefix counts. `[\"\"]` means all streams."},
 
     /* Keys that do not affect learning: sockets, access, and files on disk. */
     {"examples.bind", &value_bind, AT(examples.endpoint), .fallback = WIRE_EXAMPLES,
