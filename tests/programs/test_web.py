@@ -507,7 +507,7 @@ def test_metrics(directory):
                        security={"key": "k", "refused": 6, "refused_by": {"no_key": 6}})
             one.event("checkpoint", "x")
             one.learn(0.5, layers=2, baseline=0.75, skill=0.25, skill_recent=None,
-                      anomaly={"score": 2.5, "alarms": 3}, data_time=1420068600, crps={"mean": 0.5, "skill": 0.375},
+                      anomaly={"score": 2.5, "alarms": 3, "open": 1}, data_time=1420068600, crps={"mean": 0.5, "skill": 0.375},
                       columns=[{"rmse": 1.5, "mae": 1, "skill": None, "crps": 0.75, "log_score": -2.5},
                                {"rmse": 30.5, "mae": 20, "skill": 0.125, "crps": None, "log_score": None}],
                       experts={"last": {"mean": 1, "weight": 0.375},
@@ -543,7 +543,7 @@ def test_metrics(directory):
                      f"runnel_duplicate_examples_total{labels}}} 3",
                      f"runnel_missing_examples_total{labels}}} 4",
                      f"runnel_baseline_loss_mean{labels}}} 0.75",
-                     f"runnel_anomaly_score{labels}}} 2.5", f"runnel_anomalies_total{labels}}} 3",
+                     f"runnel_anomaly_score{labels}}} 2.5", f"runnel_anomalies_total{labels}}} 3", f"runnel_open_incidents{labels}}} 1",
                      f"runnel_data_timestamp_seconds{labels}}} 1420068600",
                      f"runnel_skill{labels}}} 0.25", f"runnel_skill_recent{labels}}} NaN",
                      f'runnel_column_rmse{labels},column="oil"}} 30.5',
