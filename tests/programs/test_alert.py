@@ -447,7 +447,8 @@ def test_incidents(directory):
     assert seen(alerts) == [("anomaly", state, stream) for state, stream in [
         ("began", "host-3"), ("began", "host-4"), ("over", "host-3")]], alerts
     began, over = alerts[0], alerts[2]
-    assert (began["value"], over["value"]) == (2.5, 3.5) and began["text"] == "incident 100 of 'host-3'; peak 2.5", alerts
+    assert (began["value"], over["value"]) == (2.5, 3.5), alerts
+    assert began["text"] == "incident 100 of 'host-3'; peak 2.5", began
     assert over["text"] == ("incident 100 of 'host-3' ended; oil 0.5, x[1] 0.25, temp 0.12; peak 3.5; "
                             "it lasted 15 min"), over
     assert over["since"] == began["since"], over

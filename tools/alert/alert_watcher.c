@@ -716,8 +716,7 @@ static void explain(char text[ALERT_TEXT_SIZE], const char *event, const json_t 
                          name ? name : part, number(column, "share"));
     }
     if (!isnan(peak))
-        used +=
-            snprintf(all + used, sizeof all - (size_t)used, "; peak %s", format_number(part, peak));
+        used += snprintf(all + used, sizeof all - (size_t)used, "; peak %.3g", peak);
     if (!isnan(seconds))
         snprintf(all + used, sizeof all - (size_t)used, "; it lasted %s",
                  format_duration(part, seconds));
