@@ -190,8 +190,8 @@ struct anomaly_state {
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
 
-/* The used contexts of memory n, of novelty or shape, counted by its numbers; those of novelty
-   that are not used are zero. All zero: there is no memory n. */
+/* The used contexts of memory n, of novelty or shape, counted by its numbers; the others of novelty
+   are zero. All zero: memory n does not exist. */
 struct anomaly_contexts {
     float *floats; /* (count, size) */
     size_t count, size;
