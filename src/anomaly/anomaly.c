@@ -237,10 +237,9 @@ struct anomaly {
     size_t numbers_size, alarms_size, level_size, rates_size, shapes_size;
     /* per column: contexts, floats, and floats in a shared memory */
     size_t own_memory, floats, shared_floats;
-    size_t shape_memory, shape_floats; /* contexts of a scale, and floats of a column */
-    uint32_t *groups;                  /* (slots,) group of each stream */
-    /* (slots + groups,) pointers to doubles of all these sizes, (columns, floats), and (columns,
-       shape_floats) */
+    size_t shape_memory; /* contexts of a scale; the last of `floats` */
+    uint32_t *groups;    /* (slots,) group of each stream */
+    /* (slots + groups,) pointers to doubles of all these sizes, and (columns, floats) */
     double **numbers;
     double *scores, *surprises, *shares; /* (columns,) */
     double score, surprise, level;
@@ -310,7 +309,7 @@ static inline float *floats_of(const struct anomaly *anomaly, uint32_t slot, siz
 }
 
 static inline float *shape_floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    return floats_of(anomaly, slot, anomaly->options.columns) + k * anomaly->shape_floats;
+    return floats_of(anomaly, slot, k) + novelty_floats(anomaly->own_memory);
 }
 
 /* Slot of the memory that a stream shares with others; ANOMALY_ALONE: none. */
@@ -323,7 +322,6 @@ static inline uint32_t shared_slot(const struct anomaly *anomaly, uint32_t slot)
 #define DAY (MINUTE * NOVELTY_MINUTES)
 #define GIGABYTE 1e9
 #define HALF 0.5
-#define DEVIATION_LEAST 1e-9
 
 /* ---- Memory ---- */
 
@@ -331,7 +329,7 @@ static size_t bytes_of(const struct anomaly *anomaly, size_t floats) {
     return (anomaly->numbers_size + anomaly->alarms_size + anomaly->level_size +
             anomaly->rates_size + anomaly->shapes_size) *
                sizeof(double) +
-           anomaly->options.columns * (floats + anomaly->shape_floats) * sizeof(float);
+           anomaly->options.columns * floats * sizeof(float);
 }
 
 static int check_machine(const struct anomaly *anomaly, struct error *error) {
@@ -393,10 +391,10 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
                                kept_size(1, options->columns);
         made->rates_size =
             NUMBERS(struct pace) + (ANOMALY_REASONS + 1) * NUMBERS(struct calibration);
-        if (options->shape > 0) {
+        if (options->shape > 0 && options->columns > 0) {
             size_t most = options->memory < SHAPE_MEMORY ? options->memory : SHAPE_MEMORY;
             made->shape_memory = vector_pad(most);
-            made->shape_floats = shape_floats(made->shape_memory);
+            made->floats += SHAPE_SCALES * made->shape_memory * SHAPE_CONTEXT;
             made->shapes_size = options->columns * NUMBERS(struct shape);
         }
         status = check_machine(made, error);
@@ -435,8 +433,8 @@ void anomaly_close(struct anomaly **anomaly) {
 static void clear(struct anomaly *anomaly, uint32_t slot) {
     struct anomaly_state state = anomaly_state(anomaly, slot);
     for (size_t m = 0; m < anomaly->options.columns; m++) {
-        const struct anomaly_contexts contexts = anomaly_contexts(anomaly, slot, m);
-        memset(contexts.floats, 0, contexts.count * ANOMALY_CONTEXT * sizeof(float));
+        const struct anomaly_contexts contexts = anomaly_contexts(anomaly, slot, false, m);
+        memset(contexts.floats, 0, contexts.count * contexts.size * sizeof(float));
     }
     memset(state.numbers + NUMBERS(struct arrival), 0,
            (state.numbers_size - NUMBERS(struct arrival)) * sizeof(double));
@@ -570,10 +568,8 @@ static struct novelty_score take_value(struct anomaly *anomaly, uint32_t slot, s
             ? novelty_take(novelty, floats, memory.size, (double)x, minute, anomaly->learns)
             : novelty_take_shared(novelty, floats, &memory, (double)x, minute, anomaly->learns);
     if (anomaly->shapes_size) {
-        double s = novelty_deviation(novelty) + DEVIATION_LEAST;
-        double shape =
-            shape_take(shapes_of(anomaly, slot) + k, shape_floats_of(anomaly, slot, k),
-                       anomaly->shape_memory, anomaly->options.seed, (double)x, s, anomaly->learns);
+        double shape = shape_take(shapes_of(anomaly, slot) + k, shape_floats_of(anomaly, slot, k),
+                                  anomaly->shape_memory, novelty, (double)x, anomaly->learns);
         double more = anomaly->options.shape * fmax(shape - SHAPE_FROM, 0);
         score = (struct novelty_score){score.score + more, score.raw + more};
     }
@@ -894,26 +890,24 @@ struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
         .shapes_size = anomaly->shapes_size,
         .contexts_size = anomaly->options.columns *
                          (slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats),
-        .memories = anomaly->options.columns,
-        .shape_memories = anomaly->shapes_size ? anomaly->options.columns * SHAPE_SCALES : 0,
-        .shape_memory = anomaly->shape_memory,
     };
 }
 
-struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k) {
-    const struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
+struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, bool of_shape,
+                                         size_t n) {
+    size_t columns = anomaly->options.columns, k = of_shape ? n / SHAPE_SCALES : n;
+    size_t memory = of_shape ? anomaly->shape_memory : memory_size(anomaly, slot);
+    if (k >= columns || (of_shape && memory == 0))
+        return (struct anomaly_contexts){0};
+    if (of_shape)
+        return (struct anomaly_contexts){
+            shape_floats_of(anomaly, slot, k) + n % SHAPE_SCALES * memory * SHAPE_CONTEXT,
+            shape_contexts(shapes_of(anomaly, slot) + k, n % SHAPE_SCALES, memory), SHAPE_CONTEXT,
+            columns * SHAPE_SCALES * memory};
     return (struct anomaly_contexts){
-        .floats = floats_of(anomaly, slot, k),
-        .count = novelty_contexts(novelty, memory_size(anomaly, slot)),
-    };
-}
-
-struct anomaly_contexts anomaly_shapes(struct anomaly *anomaly, uint32_t slot, size_t n) {
-    size_t k = n / SHAPE_SCALES, scale = n % SHAPE_SCALES, memory = anomaly->shape_memory;
-    return (struct anomaly_contexts){
-        .floats = shape_floats_of(anomaly, slot, k) + scale * memory * SHAPE_CONTEXT,
-        .count = shape_contexts(shapes_of(anomaly, slot) + k, scale, memory),
-    };
+        floats_of(anomaly, slot, k),
+        novelty_contexts(&column_of(anomaly, slot, k)->novelty, memory), NOVELTY_CONTEXT,
+        columns * novelty_floats(memory) / NOVELTY_CONTEXT};
 }
 
 static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {

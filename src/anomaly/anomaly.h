@@ -192,21 +192,18 @@ struct anomaly_state {
     double *level, *rates, *shapes;
     float *contexts;
     size_t numbers_size, alarms_size, level_size, rates_size, shapes_size, contexts_size;
-    size_t memories, shape_memories; /* number of memories */
-    size_t shape_memory;             /* contexts of a memory of shape */
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
 
-/* The used contexts of a memory, counted by its numbers; the others are zero. */
+/* The used contexts of memory n, of novelty or shape, counted by its numbers; the others of novelty
+   are zero. All zero: memory n does not exist. */
 struct anomaly_contexts {
-    float *floats; /* (count, ANOMALY_CONTEXT) */
-    size_t count;
+    float *floats; /* (count, size) */
+    size_t count, size;
+    size_t most; /* contexts in all memories */
 };
-enum { ANOMALY_CONTEXT = NOVELTY_CONTEXT };
-struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k);
-
-/* Does the same for a memory of shape, of SHAPE_CONTEXT floats each. */
-struct anomaly_contexts anomaly_shapes(struct anomaly *anomaly, uint32_t slot, size_t n);
+struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, bool of_shape,
+                                         size_t n);
 
 /* Whether the state is valid; call it again after writing the state. */
 bool anomaly_valid(struct anomaly *anomaly, uint32_t slot);

@@ -45,19 +45,15 @@ static uint64_t random_of(const double random[2]) {
     return (uint64_t)random[0] << 32 | (uint64_t)random[1];
 }
 
-static void keep_random(double random[2], uint64_t state) {
-    random[0] = (double)(state >> 32);
-    random[1] = (double)(state & UINT32_MAX);
-}
-
-void novelty_seed(double random[2], uint64_t seed) {
-    uint64_t state = SEED + (seed - 1) * SEED_STEP;
-    keep_random(random, state ? state : SEED);
+static void keep_random(double kept[2], uint64_t random) {
+    kept[0] = (double)(random >> 32);
+    kept[1] = (double)(random & UINT32_MAX);
 }
 
 void novelty_begin(struct novelty *novelty, uint64_t seed) {
     memset(novelty, 0, sizeof *novelty);
-    novelty_seed(novelty->random, seed);
+    uint64_t random = SEED + (seed - 1) * SEED_STEP;
+    keep_random(novelty->random, random ? random : SEED);
     tail_begin(&novelty->novel);
     tail_begin(&novelty->quiet);
     tail_begin(&novelty->level);
@@ -352,15 +348,12 @@ static bool is_count(double value, double most) {
     return habit_is_count(value) && value <= most;
 }
 
-bool novelty_random_valid(const double random[2]) {
-    return is_count(random[0], UINT32_MAX) && is_count(random[1], UINT32_MAX) && random_of(random);
-}
-
 bool novelty_valid(const struct novelty *novelty, const float *floats, size_t memory) {
     static const double most = 2 * (double)FLT_MAX; /* a difference of two floats */
     bool valid = habit_is_count(novelty->count) && is_count(novelty->used, (double)memory) &&
-                 novelty_random_valid(novelty->random) && fabs(novelty->first) <= (double)FLT_MAX &&
-                 fabs(novelty->mean) <= most &&
+                 is_count(novelty->random[0], UINT32_MAX) &&
+                 is_count(novelty->random[1], UINT32_MAX) && random_of(novelty->random) &&
+                 fabs(novelty->first) <= (double)FLT_MAX && fabs(novelty->mean) <= most &&
                  (novelty->used == 0 || novelty->count > 0 || novelty->first > 0) &&
                  novelty->squares >= 0 && novelty->squares <= FINITE_MOST &&
                  tail_valid(&novelty->novel) && tail_valid(&novelty->quiet) &&

@@ -215,7 +215,7 @@ struct config {
         double surprise_threshold, surprise_rest;
         bool level;
         double accept;
-        double shape; /* share of shape in novelty; 0: no shape */
+        double shape;                /* share of shape in novelty; 0: no shape */
         char rate[CONFIG_RATE_SIZE]; /* "1 per month"; "": thresholds */
         bool thresholds;             /* one of them was given */
         struct share_config share, group;

@@ -10,7 +10,6 @@
 
 #include "anomaly/anomaly.h"
 #include "anomaly/kept.h"
-#include "anomaly/shape.h"
 #include "common/text.h"
 #include "common/unaligned.h"
 #include "distributions.h"
@@ -683,25 +682,7 @@ static void *level_at(const struct state_place *p, size_t n) {
     return (void)n, state_at(p).level;
 }
 
-static struct anomaly_contexts contexts_of(const struct state_place *p, size_t n) {
-    return anomaly_contexts(((struct anomalies *)p->self)->anomaly, p->slot, n);
-}
-
-static size_t contexts_size(const struct state_place *p) {
-    return state_at(p).memories ? ANOMALY_CONTEXT : 0;
-}
-
-static void *contexts_at(const struct state_place *p, size_t n) {
-    return n < state_at(p).memories ? contexts_of(p, n).floats : NULL;
-}
-
-static size_t contexts_used(const struct state_place *p, size_t n) {
-    return contexts_of(p, n).count;
-}
-
-static size_t contexts_at_most(const struct state_place *p) {
-    return state_at(p).contexts_size / ANOMALY_CONTEXT;
-}
+enum { OF_SHAPE = 1 }; /* state_row.which */
 
 static size_t shapes_size(const struct state_place *p) {
     return state_at(p).shapes_size;
@@ -711,21 +692,25 @@ static void *shapes_at(const struct state_place *p, size_t n) {
     return (void)n, state_at(p).shapes;
 }
 
-static size_t shape_floats_size(const struct state_place *p) {
-    return state_at(p).shape_memories ? SHAPE_CONTEXT : 0;
-}
-
-static void *shape_floats_at(const struct state_place *p, size_t n) {
+static struct anomaly_contexts contexts_of(const struct state_place *p, size_t n) {
     const struct anomalies *a = p->self;
-    return n < state_at(p).shape_memories ? anomaly_shapes(a->anomaly, p->slot, n).floats : NULL;
+    return anomaly_contexts(a->anomaly, p->slot, p->row->which == OF_SHAPE, n);
 }
 
-static size_t shape_floats_used(const struct state_place *p, size_t n) {
-    return anomaly_shapes(((struct anomalies *)p->self)->anomaly, p->slot, n).count;
+static size_t contexts_size(const struct state_place *p) {
+    return contexts_of(p, 0).size;
 }
 
-static size_t shape_floats_most(const struct state_place *p) {
-    return state_at(p).shape_memories * state_at(p).shape_memory;
+static void *contexts_at(const struct state_place *p, size_t n) {
+    return contexts_of(p, n).floats;
+}
+
+static size_t contexts_used(const struct state_place *p, size_t n) {
+    return contexts_of(p, n).count;
+}
+
+static size_t contexts_at_most(const struct state_place *p) {
+    return contexts_of(p, 0).most;
 }
 
 static const char *anomalies_valid(void *self, uint32_t slot) {
@@ -764,8 +749,8 @@ static const struct state_row rows[] = {
     STATE_ROW("streams.rates", F64, KEPT, .size = rates_size, .at = rates_at),
     STATE_ROW("streams.level", F64, KEPT, .size = level_numbers, .at = level_at),
     STATE_ROW("streams.shape", F64, KEPT, .size = shapes_size, .at = shapes_at),
-    STATE_ROW("streams.shape_contexts", F32, KEPT, .size = shape_floats_size, .at = shape_floats_at,
-              .used = shape_floats_used, .most = shape_floats_most),
+    STATE_ROW("streams.shape_contexts", F32, KEPT, .which = OF_SHAPE, .size = contexts_size,
+              .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
     STATE_ROW("streams.alarms", F64, KEPT, .size = alarms_size, .at = alarms_at),
     STATE_ROW("streams.incidents", F64, KEPT, .size = incident_size, .at = incident_at),
 };

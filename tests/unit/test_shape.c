@@ -26,7 +26,7 @@ static void open_column(struct column *column, size_t memory) {
     memset(column, 0, sizeof *column);
     novelty_begin(&column->novelty, 1);
     column->floats = calloc(novelty_floats(MEMORY), sizeof(float));
-    column->contexts = calloc(shape_floats(memory), sizeof(float));
+    column->contexts = calloc(SHAPE_SCALES * memory * SHAPE_CONTEXT, sizeof(float));
     assert_true(column->floats && column->contexts);
     assert_true(shape_valid(&column->shape, column->contexts, memory));
 }
@@ -38,8 +38,8 @@ static void close_column(struct column *column) {
 
 static void take(struct column *column, size_t memory, double x, bool learn) {
     novelty_take(&column->novelty, column->floats, MEMORY, x, 0, true);
-    column->score = shape_take(&column->shape, column->contexts, memory, 1, x,
-                               novelty_deviation(&column->novelty) + 1e-9, learn);
+    column->score =
+        shape_take(&column->shape, column->contexts, memory, &column->novelty, x, learn);
 }
 
 static double noise(size_t t) {
