@@ -446,6 +446,7 @@ static int end_sequence(struct learner *learner, struct error *error) {
     for (size_t m = 0; m < host->member_count; m++)
         plan_end(&host->members[m], slot, &host->planned->planned_updates[m]);
     forget(learner, slot);
+    host->planned->ends = true;
     return 0;
 }
 

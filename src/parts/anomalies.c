@@ -428,13 +428,17 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
 static void anomalies_given(void *self, struct planned *example, const struct given *given) {
     struct anomalies *a = self;
     (void)given;
-    if (!example->finished || example->steps || !example->scored)
+    if (!example->finished)
         return;
-    a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
-    if (*a->rate_text)
-        check_rate(a, example, NULL);
-    if (a->alarms_of_surprise)
-        check_alarm(a, example, NULL, a->surprise, ALARM_SURPRISE);
+    if (!example->steps && example->scored) {
+        a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
+        if (*a->rate_text)
+            check_rate(a, example, NULL);
+        if (a->alarms_of_surprise)
+            check_alarm(a, example, NULL, a->surprise, ALARM_SURPRISE);
+    }
+    if (example->ends)
+        incidents_drop(a->incidents, example->slot);
 }
 
 static void anomalies_report(void *self, const struct planned *example, const struct given *given) {

@@ -8,7 +8,7 @@ import struct
 import cases
 import zmq
 from anomalies import configuration, entry, kill, step
-from running import Daemon, subscribe, wait_learned
+from running import Daemon, messages, subscribe, wait_learned
 
 ON = "anomaly: {enabled: true, threshold: 3.2, rest: 20%s}"
 BEGIN, END = 700, 720  # rows of the fault; the alarm is at example BEGIN + 1
@@ -193,18 +193,28 @@ def test_a_silence_can_be_ended_and_needs_no_data_times(directory):
 
 
 def test_a_forgotten_stream_ends_its_incident(directory):
+    """To make room, with the end of its sequence, or by command."""
     rows = faulty()
     more = "learning: {max_streams: 1, window: 4, stride: 4, clip: 1}"
-    config = configuration(directory, ON % "", size=4).replace("learning: {window: 4, stride: 4, clip: 1}", more)
-    with Daemon(directory, config) as daemon:
-        daemon.ask("status")
-        events = play(daemon, steps_of(rows[:BEGIN + 5]), BEGIN + 5)
-        events += play(daemon, [step(1, rows[0], BEGIN + 5, b"t")], BEGIN + 6)
-        assert daemon.ask("status")["anomaly"]["open"] == 0
-        assert daemon.end() == 0
-    began, ended = of_kind(events)
-    assert ended["state"] == "ended" and ended["stream"] == "s" and ended["end"] == at(BEGIN + 5), ended
-    assert ended["incident"] == began["incident"] and ended["columns"][0]["column"] == 2
+    for how in "room", "sequence", "command":
+        place = directory / how
+        place.mkdir()
+        config = configuration(place, ON % "", size=4).replace("learning: {window: 4, stride: 4, clip: 1}", more)
+        with Daemon(place, config) as daemon:
+            daemon.ask("status")
+            events = play(daemon, steps_of(rows[:BEGIN + 4]), BEGIN + 4)
+            events += play(daemon, [step(BEGIN + 5, rows[BEGIN + 4], BEGIN + 4, flags=how == "sequence")], BEGIN + 5)
+            with subscribe(daemon, (b"event",)) as subscriber:
+                if how == "command":
+                    daemon.ask("forget", stream="s")
+                    events += messages(daemon, subscriber, b"event", 1)
+            if how == "room":
+                events += play(daemon, [step(1, rows[0], BEGIN + 5, b"t")], BEGIN + 6)
+            assert daemon.ask("status")["anomaly"]["open"] == 0
+            assert daemon.end() == 0
+        began, ended = of_kind(events)
+        assert ended["state"] == "ended" and ended["stream"] == "s" and ended["end"] == at(BEGIN + 5), (how, ended)
+        assert ended["incident"] == began["incident"] and ended["columns"][0]["column"] == 2, (how, ended)
 
 
 def test_refused(directory):

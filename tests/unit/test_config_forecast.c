@@ -78,6 +78,15 @@ static void test_prefixes_of_keys_that_share(void **state) {
     }
 }
 
+static void the_longest_prefix_counts(void **state) {
+    const struct config c = good(WHOLE, "anomaly.group=[web-, db-, web-eu-]");
+    assert_int_equal(config_prefix(&c.anomaly.group, "web-eu-1", 8), 2);
+    assert_int_equal(config_prefix(&c.anomaly.group, "web-1", 5), 0);
+    assert_true(config_prefix(&c.anomaly.group, "web", 3) == SIZE_MAX);
+    assert_string_equal(c.digest, good(WHOLE, NULL).digest); /* it only regroups */
+    (void)state;
+}
+
 static void rates_of_alarms(void **state) {
     static const struct {
         const char *text;
@@ -402,6 +411,7 @@ int main(void) {
         cmocka_unit_test(test_preset_is_whole),
         cmocka_unit_test(test_anomalies_are_not_in_the_digest),
         cmocka_unit_test(test_prefixes_of_keys_that_share),
+        cmocka_unit_test(the_longest_prefix_counts),
         cmocka_unit_test(test_preset_is_overridden),
         cmocka_unit_test(test_looks_ahead),
         cmocka_unit_test(test_members_set),
