@@ -3,6 +3,7 @@
 
    - Novelty (novelty.h): the recent values of a column differ from everything in its memory. The
      score of a stream is the largest of its columns.
+     With a share of shape it is higher where the form of the values is new (shape.h).
    - Level (level.h): several columns stand, together, not as usual.
    - Surprise: the forecast error is among the largest of the stream, L - 0.4 log10(max(1, t /
      1000)) >= 0 with L its tail (tail.h). The error is that of a column, with a score of at most
@@ -53,6 +54,7 @@ struct anomaly_options {
     bool surprise;   /* surprise counts for P */
     uint64_t seed;   /* seed of the choice of replaced contexts */
     double accept;   /* half of a normal is forgotten in so many steps (level.h); 0: no level */
+    double shape;    /* share of shape in novelty (shape.h); 0: no shape */
     bool half;       /* limits memories to half of the machine's memory; else to all of it */
 };
 
@@ -175,6 +177,11 @@ bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, enum anoma
 bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
                          double at, struct anomaly_kept *found);
 
+/* The newest values of a column, at most `most`, without the last `skip` ones. Returns their
+   count. */
+size_t anomaly_recent(const struct anomaly *anomaly, uint32_t slot, size_t k, size_t skip,
+                      size_t most, double *values);
+
 /* The state of the stream's alarms, and its number of steps. */
 struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason);
 uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
@@ -182,10 +189,11 @@ uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
 /* State of a slot, for checkpoints. */
 struct anomaly_state {
     double *numbers, *alarms; /* `alarms`: the kept ones */
-    double *level, *rates;    /* of level, and of rates */
+    double *level, *rates, *shapes;
     float *contexts;
-    size_t numbers_size, alarms_size, level_size, rates_size, contexts_size;
-    size_t memories; /* number of memories */
+    size_t numbers_size, alarms_size, level_size, rates_size, shapes_size, contexts_size;
+    size_t memories, shape_memories; /* number of memories */
+    size_t shape_memory;             /* contexts of a memory of shape */
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
 
@@ -196,6 +204,9 @@ struct anomaly_contexts {
 };
 enum { ANOMALY_CONTEXT = NOVELTY_CONTEXT };
 struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k);
+
+/* Does the same for a memory of shape, of SHAPE_CONTEXT floats each. */
+struct anomaly_contexts anomaly_shapes(struct anomaly *anomaly, uint32_t slot, size_t n);
 
 /* Whether the state is valid; call it again after writing the state. */
 bool anomaly_valid(struct anomaly *anomaly, uint32_t slot);

@@ -106,4 +106,11 @@ double novelty_patient(double score, double t);
 /* Whether a state from a checkpoint is valid. */
 bool novelty_valid(const struct novelty *novelty, const float *floats, size_t memory);
 
+/* A memory of contexts: the state of its generator, the context that a new one replaces, and
+   where context `at` of so many floats is. Blocks of VECTOR_LANES contexts are transposed. */
+void novelty_seed(double random[2], uint64_t seed);
+bool novelty_random_valid(const double random[2]);
+size_t novelty_choose(double random[2], size_t memory);
+void novelty_place(float *contexts, size_t floats, size_t at, const float *context);
+
 #endif

@@ -593,6 +593,8 @@ int learner_forget(struct learner *learner, const char *key, size_t key_size, st
     uint32_t slot = streams_find(learner->host.streams, key, key_size);
     if (slot == STREAMS_NONE)
         return 1;
+    EACH(learner, part, forget)
+    part->kind->forget(part->self, slot);
     forget(learner, slot);
     return play(learner, error);
 }

@@ -154,6 +154,7 @@ struct part_kind {
     /* ---- Streams ---- */
     void (*begin)(void *self, uint32_t slot, enum part_begin when);
     void (*adopt)(void *self, uint32_t slot, enum part_adopt what);
+    void (*forget)(void *self, uint32_t slot); /* by command; the plan is empty */
     void (*restored)(void *self); /* all rows without a stream have been written */
 
     /* ---- Planning ---- */

@@ -104,6 +104,20 @@ static void rates_of_alarms(void **state) {
     }
 }
 
+static void shares_of_shape(void **state) {
+    static const char *const texts[] = {"false", "true", "0.2", "10"};
+    static const double shares[] = {0, 0.5, 0.2, 10};
+    char override[64];
+    assert_true(good(WHOLE, NULL).anomaly.shape == 0);
+    for (size_t n = 0; n < sizeof shares / sizeof *shares; n++) {
+        snprintf(override, sizeof override, "anomaly.shape=%s", texts[n]);
+        assert_true(good(WHOLE, override).anomaly.shape == shares[n]);
+    }
+    check_error(WHOLE, "anomaly.shape=11",
+                "anomaly.shape: expected false, true (0.5) or a number from 0 to 10 (");
+    check_error(WHOLE, "anomaly.shape=often", "anomaly.shape: expected false, true (0.5) or");
+}
+
 static void test_preset_is_overridden(void **state) {
     struct config c =
         good(WHOLE "learning: {stride: 8}\nmembers: []\nexperts: [ar3, last]\n", NULL);
@@ -384,6 +398,7 @@ static void test_digests_differ(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_of_alarms),
+        cmocka_unit_test(shares_of_shape),
         cmocka_unit_test(test_preset_is_whole),
         cmocka_unit_test(test_anomalies_are_not_in_the_digest),
         cmocka_unit_test(test_prefixes_of_keys_that_share),
