@@ -6,14 +6,12 @@ import json
 import pathlib
 import subprocess
 import tempfile
-import time
 
 import shared
 
 import zmq
-from running import Daemon
+from running import Daemon, wait_learned
 
-LIMIT = 600  # seconds without an example learned
 SILENT_MS = 500  # time for the last messages of a daemon that has ended
 REASONS = "novelty", "surprise", "level"
 CONFIG = """
@@ -34,35 +32,42 @@ def halves(names):
     return {"all": set(names), "A": even, "B": set(names) - even}
 
 
-def play(build, rows, sets=(), timed=True, predictions=False):
-    """Learns the streams of {name: rows of (time, value...)} one after the other. Returns the
-    alarms by reason: by name, {row: score}; and with `predictions` by name a list of the member
-    `anomaly` of each row."""
-    first, begin, columns = {}, 1, len(next(iter(rows.values()))[0]) - 1
-    values, scores = [f"x{k}" for k in range(columns)], {}
-    found = {reason: {} for reason in REASONS}
+class Received:
+    """What a daemon published: `found`, its alarms by reason: by name, {row: score}; and `scores`,
+    by name the member `anomaly` of the prediction of each row. Streams are learned one after the
+    other: the number of an example gives its row."""
 
-    def receive(subscriber, timeout):
-        while subscriber.poll(timeout):
+    def __init__(self, rows):
+        self.found, self.scores = {reason: {} for reason in REASONS}, {name: [] for name in rows}
+        self.first, self.count = {}, 0
+        for name, lines in rows.items():
+            self.first[name] = self.count + 1
+            self.count += len(lines)
+
+    def receive(self, subscriber):
+        while subscriber.poll(SILENT_MS):
             topic, message = subscriber.recv_multipart()
             message = json.loads(message)
             if topic == b"prediction":
-                scores.setdefault(message["stream"], []).append(message["anomaly"])
+                self.scores[message["stream"]].append(message["anomaly"])
             elif message.get("kind") == "anomaly":
-                alarms = found.setdefault(message["reason"], {}).setdefault(message["stream"], {})
-                alarms[message["example"] - first[message["stream"]]] = message["score"]
+                name = message["stream"]
+                alarms = self.found.setdefault(message["reason"], {}).setdefault(name, {})
+                alarms[message["example"] - self.first[name]] = message["score"]
 
+
+def play(build, rows, sets=(), timed=True, predictions=False):
+    """Learns the streams of {name: rows of (time, value...)}; returns alarms and scores."""
+    received, columns = Received(rows), len(next(iter(rows.values()))[0]) - 1
+    names = [f"x{k}" for k in range(columns)]
     with tempfile.TemporaryDirectory(prefix="labelled-") as directory:
         table = pathlib.Path(directory, "table.csv")
         with open(table, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(("stream", "timestamp", *values))
-            for name, lines in rows.items():
-                first[name] = begin
-                begin += len(lines)
-                writer.writerows((name, *line) for line in lines)
+            writer.writerow(("stream", "timestamp", *names))
+            writer.writerows((name, *row) for name, lines in rows.items() for row in lines)
         config = CONFIG.format(directory=directory, streams=len(rows), columns=columns,
-                               predictions="true" if predictions else "false")
+                               predictions=str(predictions).lower())
         Daemon.program = shared.program(build, "runneld")
         with Daemon(directory, config, *(word for each in sets for word in ("--set", each))) as daemon:
             with daemon.socket(zmq.SUB, "statistics") as subscriber:
@@ -72,28 +77,16 @@ def play(build, rows, sets=(), timed=True, predictions=False):
                 while daemon.next_message(subscriber)[0] != b"status":  # a new subscriber gets it
                     continue
                 subscriber.unsubscribe(b"status")
-                with subprocess.Popen(
-                        [shared.program(build, "runnel-feed"), "csv", "--stream-column=stream",
-                         f"--columns={','.join(values)}", *(["--time=timestamp"] if timed else []),
-                         "--quiet", "--connect", daemon.endpoint("examples"), table]):
-                    wait_for(daemon, begin - 1, lambda: receive(subscriber, 0))
+                subprocess.run(
+                    [shared.program(build, "runnel-feed"), "csv", "--stream-column=stream",
+                     f"--columns={','.join(names)}", *(["--time=timestamp"] if timed else []),
+                     "--quiet", "--connect", daemon.endpoint("examples"), table], check=True)
+                wait_learned(daemon, received.count)
                 daemon.end()
-                receive(subscriber, SILENT_MS)
-    if predictions and any(len(scores.get(name, ())) != len(rows[name]) for name in rows):
+                received.receive(subscriber)
+    if predictions and any(len(received.scores[name]) != len(rows[name]) for name in rows):
         shared.fail("predictions were lost; try again on a machine with less load")
-    return found, scores
-
-
-def wait_for(daemon, count, act):
-    learned, changed = 0, time.monotonic()
-    while learned < count:
-        now = daemon.ask("status")["examples"]
-        act()
-        if now > learned:
-            learned, changed = now, time.monotonic()
-        elif time.monotonic() > changed + LIMIT:
-            shared.fail(f"{learned} of {count} examples were learned, none in the last {LIMIT} s")
-        time.sleep(0.05)
+    return received.found, received.scores
 
 
 def together(found, reasons=REASONS):

@@ -1,7 +1,6 @@
 /* Rates of p and of alarms on streams without events, over nominal, and alarms by threshold: the
    tables of docs/measurements/anomalies.md. Uses the daemon's novelty, level and p without a
    daemon, on streams without times. Results depend only on the seed. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +22,8 @@ enum {
     DEGREES = 3,
     SEASON = 288,
     BEGIN = 5000,
+    MEMORY = 4000,
+    REST = 100,
     CAP_STEPS = 20000,
     CAP_EVERY = 5000,
     STEPS_MAX = 1 << 30
@@ -31,13 +32,11 @@ enum {
 #define AUTOREGRESSION 0.9
 #define SWING 3.0
 #define NOISE 0.5
-#define ACCEPT 4000.0
 
 static const double thresholds[THRESHOLDS + 1] = {1.5, 2, 2.5, 4, 1.5};
-static const struct alarm_rule rule = {.rest = 100, .fatigue = 0.2, .recovery = 700};
 
 struct options {
-    uint64_t seed, steps, memory;
+    uint64_t seed, steps;
 };
 
 /* ---- Streams ---- */
@@ -66,10 +65,9 @@ static const struct kind {
 /* Several columns are mixtures of common factors, and noise. */
 static void next(const struct kind *kind, struct noise *noise, double *factors, uint64_t t,
                  float *x) {
-    double season = kind->swing * sin(2 * M_PI * (double)(t % SEASON) / SEASON);
     for (size_t k = 0; k < (kind->columns > 1 ? FACTORS : 1); k++)
         factors[k] = kind->autoregression * factors[k] + kind->scale * kind->noise(noise);
-    *x = (float)(season + *factors);
+    *x = (float)(kind->swing * sin(2 * M_PI * (double)(t % SEASON) / SEASON) + *factors);
     for (size_t k = 0; kind->columns > 1 && k < kind->columns; k++)
         x[k] =
             (float)(factors[k % FACTORS] + NOISE * factors[(k + 1) % FACTORS] + kind->noise(noise));
@@ -78,86 +76,81 @@ static void next(const struct kind *kind, struct noise *noise, double *factors, 
 /* ---- Alarms ---- */
 
 struct counts {
-    uint64_t p[RATES], alarms[RATES], by_threshold[THRESHOLDS + 1], first;
+    double rates[2 * RATES] /* of p, of alarms */, by_threshold[THRESHOLDS + 1], first;
 };
 
-static void count_rates(struct counts *counts, struct alarm *states,
-                        const struct anomaly_rarity *rarity, uint64_t t) {
-    for (int n = 0; n < RATES; n++) {
-        struct alarm_rule by_rate = {.threshold = rarity->base + 3 + n, .rest = 100, .recovery = 1};
-        bool raised = alarm_raised(&states[n], &by_rate, rarity->p, t);
-        counts->p[n] += t >= BEGIN && rarity->p >= 3 + n;
-        counts->alarms[n] += t >= BEGIN && raised;
-    }
-}
+struct alarms {
+    struct alarm by_rate[RATES], by_threshold[2 * (THRESHOLDS + 1)];
+};
 
-/* As the daemon does: novelty and level each have their alarms. */
-static void count_by_threshold(struct counts *counts, struct alarm (*states)[2],
-                               const double *scores, const struct anomaly_rarity *rarity,
-                               uint64_t t) {
+/* As the daemon does; by threshold novelty and level each have their alarms. */
+static void count_step(struct counts *counts, struct alarms *alarms,
+                       const struct anomaly_rarity *rarity, const double *scores, uint64_t t) {
     bool rare = rarity->steps < CAP_STEPS || rarity->p >= rarity->base + log10(CAP_EVERY);
-    for (int n = 0; n <= THRESHOLDS; n++)
-        for (int reason = 0; reason < 2; reason++) {
-            struct alarm_rule by = rule;
-            by.threshold = thresholds[n];
-            if ((n == THRESHOLDS && !rare) ||
-                !alarm_raised(&states[n][reason], &by, scores[reason], t))
-                continue;
-            counts->by_threshold[n] += t >= (n == THRESHOLDS ? CAP_STEPS : BEGIN);
-            counts->first += n == THRESHOLDS && t < CAP_STEPS;
-        }
+    for (int n = 0; n < RATES; n++) {
+        struct alarm_rule by = {.threshold = rarity->base + 3 + n, .rest = REST, .recovery = 1};
+        bool raised = alarm_raised(&alarms->by_rate[n], &by, rarity->p, t);
+        counts->rates[n] += t >= BEGIN && rarity->p >= 3 + n;
+        counts->rates[RATES + n] += t >= BEGIN && raised;
+    }
+    for (int n = 0; n < 2 * (THRESHOLDS + rare); n++) {
+        struct alarm_rule by = {thresholds[n / 2], REST, .fatigue = 0.2, .recovery = 700};
+        bool capped = n / 2 == THRESHOLDS;
+        if (!alarm_raised(&alarms->by_threshold[n], &by, scores[n % 2], t))
+            continue;
+        counts->by_threshold[n / 2] += t >= (capped ? CAP_STEPS : BEGIN);
+        counts->first += capped && t < CAP_STEPS;
+    }
 }
 
 static int count(const struct options *o, const struct kind *kind, struct counts *counts) {
     const struct anomaly_options options = {.slots = 1,
                                             .columns = kind->columns,
-                                            .memory = o->memory,
+                                            .memory = MEMORY,
                                             .has_errors = true,
                                             .seed = o->seed,
-                                            .accept = ACCEPT};
-    struct alarm rates[RATES] = {0}, by_threshold[THRESHOLDS + 1][2] = {0};
+                                            .accept = MEMORY};
+    struct alarms alarms = {0};
     struct noise noise = {.state = o->seed};
-    double factors[FACTORS] = {0};
+    double factors[FACTORS] = {0}, scores[2];
     struct anomaly *anomaly;
     struct error error;
     float x[COLUMNS];
     if (anomaly_open(&anomaly, &options, &error))
-        return complain(error.status, "%s", error.text);
+        return complain(EX_OSERR, "%s", error.text);
     anomaly_join(anomaly, 0, ANOMALY_ALONE);
     anomaly_begin(anomaly, 0);
     for (uint64_t t = 0; t < o->steps; t++) {
         next(kind, &noise, factors, t, x);
         anomaly_clear(anomaly);
-        double novelty = anomaly_take(anomaly, 0, x, 0) - log10((double)kind->columns);
-        double scores[2] = {novelty, kind->columns > 1 ? anomaly_level(anomaly) : NAN};
-        const struct anomaly_rarity rarity = anomaly_rarity(anomaly, 0, rule.rest);
-        count_rates(counts, rates, &rarity, t);
-        count_by_threshold(counts, by_threshold, scores, &rarity, t);
+        scores[0] = anomaly_take(anomaly, 0, x, 0) - log10((double)kind->columns);
+        scores[1] = kind->columns > 1 ? anomaly_level(anomaly) : NAN;
+        const struct anomaly_rarity rarity = anomaly_rarity(anomaly, 0, REST);
+        count_step(counts, &alarms, &rarity, scores, t);
     }
     anomaly_close(&anomaly);
     return EX_OK;
 }
 
 static int run(const struct options *o) {
-    int status = EX_OK;
-    printf("| stream | p 3 | 4 | 5 | 1 in 1,000 | 10,000 | 100,000 "
-           "| 1.5 | 2.0 | 2.5 | 4.0 | first 20,000 | then |\n"
-           "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
-    for (size_t n = 0; status == EX_OK && n < sizeof streams / sizeof *streams; n++) {
+    double steps = (double)(o->steps - BEGIN), later = (double)(o->steps - CAP_STEPS);
+    puts("| stream | p 3 | 4 | 5 | 1 in 1,000 | 10,000 | 100,000 "
+         "| 1.5 | 2.0 | 2.5 | 4.0 | first 20,000 | then |\n"
+         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    for (size_t n = 0; n < sizeof streams / sizeof *streams; n++) {
         struct counts counts = {0};
-        double steps = (double)(o->steps - BEGIN), later = (double)(o->steps - CAP_STEPS);
-        status = count(o, &streams[n], &counts);
+        if (count(o, &streams[n], &counts))
+            return EX_OSERR;
         printf("| %s |", streams[n].name);
         for (int r = 0; r < 2 * RATES; r++)
-            printf(" %.2f |", (double)(r < RATES ? counts.p : counts.alarms)[r % RATES] / steps *
-                                  pow(10, 3 + r % RATES));
+            printf(" %.2f |", counts.rates[r] / steps * pow(10, 3 + r % RATES));
         for (int r = 0; r < THRESHOLDS; r++)
-            printf(" %.0f |", (double)counts.by_threshold[r] / steps * 1e6);
-        printf(" %" PRIu64 " | %.2f |\n", counts.first,
-               (double)counts.by_threshold[THRESHOLDS] / later * CAP_EVERY);
+            printf(" %.0f |", counts.by_threshold[r] / steps * 1e6);
+        printf(" %.0f | %.2f |\n", counts.first,
+               counts.by_threshold[THRESHOLDS] / later * CAP_EVERY);
         fflush(stdout);
     }
-    return status;
+    return EX_OK;
 }
 
 static const struct option_row rows[] = {
@@ -165,13 +158,11 @@ static const struct option_row rows[] = {
      OPTION_COUNT(struct options, seed, 1, UINT32_MAX)},
     {"steps", 0, "N", "steps of each stream (default 1000000)",
      OPTION_COUNT(struct options, steps, CAP_STEPS + 1, STEPS_MAX)},
-    {"memory", 0, "N", "contexts of the memory (default 4000)",
-     OPTION_COUNT(struct options, memory, 1, UINT16_MAX)},
     OPTIONS_LAST,
 };
 
 int main(int argc, char **argv) {
-    struct options o = {.seed = 1, .steps = 1000000, .memory = 4000};
+    struct options o = {.seed = 1, .steps = 1000000};
     const struct command_line line = {
         .name = "nominal",
         .operands = "",
