@@ -275,8 +275,10 @@ bool incidents_are_silenced(const struct incidents *i, uint32_t slot, double tim
 size_t incidents_count(const struct incidents *i) {
     size_t count = 0;
     for (uint32_t slot = i->list[i->end].after; slot != i->end; slot = i->list[slot].after) {
+        if (next_part(i, slot, i->end) != slot)
+            continue;
         const struct learner_incident whole = gather(i, slot);
-        count += next_part(i, slot, i->end) == slot && !whole.ended && !whole.silenced;
+        count += !whole.ended && !whole.silenced;
     }
     return count;
 }
