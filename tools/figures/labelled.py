@@ -2,6 +2,7 @@
 tools/figures/nab and tools/figures/skab."""
 import csv
 import hashlib
+import itertools
 import json
 import pathlib
 import subprocess
@@ -9,8 +10,7 @@ import tempfile
 
 import shared
 
-import zmq
-from running import Daemon, wait_learned
+from running import Daemon, subscribe, wait_learned
 
 SILENT_MS = 500  # time for the last messages of a daemon that has ended
 REASONS = "novelty", "surprise", "level"
@@ -32,61 +32,40 @@ def halves(names):
     return {"all": set(names), "A": even, "B": set(names) - even}
 
 
-class Received:
-    """What a daemon published: `found`, its alarms by reason: by name, {row: score}; and `scores`,
-    by name the member `anomaly` of the prediction of each row. Streams are learned one after the
-    other: the number of an example gives its row."""
-
-    def __init__(self, rows):
-        self.found, self.scores = {reason: {} for reason in REASONS}, {name: [] for name in rows}
-        self.first, self.count = {}, 0
-        for name, lines in rows.items():
-            self.first[name] = self.count + 1
-            self.count += len(lines)
-
-    def receive(self, subscriber):
-        while subscriber.poll(SILENT_MS):
-            topic, message = subscriber.recv_multipart()
-            message = json.loads(message)
-            if topic == b"prediction":
-                self.scores[message["stream"]].append(message["anomaly"])
-            elif message.get("kind") == "anomaly":
-                name = message["stream"]
-                alarms = self.found.setdefault(message["reason"], {}).setdefault(name, {})
-                alarms[message["example"] - self.first[name]] = message["score"]
-
-
 def play(build, rows, sets=(), timed=True, predictions=False):
-    """Learns the streams of {name: rows of (time, value...)}; returns alarms and scores."""
-    received, columns = Received(rows), len(next(iter(rows.values()))[0]) - 1
-    names = [f"x{k}" for k in range(columns)]
+    """Learns the streams of {name: rows of (time, value...)} one after the other. Returns the
+    alarms by reason: by name, {row: score}; and with `predictions` the member `anomaly` by name of
+    each row."""
+    names = [f"x{k}" for k in range(len(next(iter(rows.values()))[0]) - 1)]
+    first = dict(zip(rows, itertools.accumulate(map(len, rows.values()), initial=1)))
+    found, scores = {reason: {} for reason in REASONS}, {name: [] for name in rows}
     with tempfile.TemporaryDirectory(prefix="labelled-") as directory:
         table = pathlib.Path(directory, "table.csv")
         with open(table, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(("stream", "timestamp", *names))
-            writer.writerows((name, *row) for name, lines in rows.items() for row in lines)
-        config = CONFIG.format(directory=directory, streams=len(rows), columns=columns,
+            csv.writer(file).writerow(("stream", "timestamp", *names))
+            csv.writer(file).writerows((name, *row) for name, lines in rows.items() for row in lines)
+        config = CONFIG.format(directory=directory, streams=len(rows), columns=len(names),
                                predictions=str(predictions).lower())
         Daemon.program = shared.program(build, "runneld")
+        feed = [shared.program(build, "runnel-feed"), "csv", "--stream-column=stream", "--quiet",
+                f"--columns={','.join(names)}", *(["--time=timestamp"] if timed else [])]
         with Daemon(directory, config, *(word for each in sets for word in ("--set", each))) as daemon:
-            with daemon.socket(zmq.SUB, "statistics") as subscriber:
-                subscriber.setsockopt(zmq.RCVHWM, 0)
-                for topic in ("event", "prediction", "status"):
-                    subscriber.subscribe(topic)
-                while daemon.next_message(subscriber)[0] != b"status":  # a new subscriber gets it
-                    continue
-                subscriber.unsubscribe(b"status")
-                subprocess.run(
-                    [shared.program(build, "runnel-feed"), "csv", "--stream-column=stream",
-                     f"--columns={','.join(names)}", *(["--time=timestamp"] if timed else []),
-                     "--quiet", "--connect", daemon.endpoint("examples"), table], check=True)
-                wait_learned(daemon, received.count)
+            with subscribe(daemon, (b"event", b"prediction")) as subscriber:
+                subprocess.run([*feed, "--connect", daemon.endpoint("examples"), table], check=True)
+                wait_learned(daemon, sum(map(len, rows.values())))
                 daemon.end()
-                received.receive(subscriber)
-    if predictions and any(len(received.scores[name]) != len(rows[name]) for name in rows):
+                while subscriber.poll(SILENT_MS):
+                    topic, message = subscriber.recv_multipart()
+                    message = json.loads(message)
+                    if topic == b"prediction":
+                        scores[message["stream"]].append(message["anomaly"])
+                    elif message.get("kind") == "anomaly":
+                        alarms = found.setdefault(message["reason"], {})
+                        alarms.setdefault(message["stream"], {})[
+                            message["example"] - first[message["stream"]]] = message["score"]
+    if predictions and any(len(scores[name]) != len(rows[name]) for name in rows):
         shared.fail("predictions were lost; try again on a machine with less load")
-    return received.found, received.scores
+    return found, scores
 
 
 def together(found, reasons=REASONS):
