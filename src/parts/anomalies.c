@@ -240,7 +240,7 @@ static void anomalies_resumed(void *self, struct planned *example) {
         clear_errors(a);
     }
     if (example->steps && example->begins) {
-        incidents_drop(a->incidents, example->slot);
+        incidents_drop(a->incidents, example->slot, a->host->counters.examples + 1);
         anomaly_begin(a->anomaly, example->slot);
     }
     example->begins = false;
@@ -438,7 +438,7 @@ static void anomalies_given(void *self, struct planned *example, const struct gi
             check_alarm(a, example, NULL, a->surprise, ALARM_SURPRISE);
     }
     if (example->ends)
-        incidents_drop(a->incidents, example->slot);
+        incidents_drop(a->incidents, example->slot, a->host->counters.examples + 1);
 }
 
 static void anomalies_report(void *self, const struct planned *example, const struct given *given) {
@@ -585,17 +585,20 @@ static void join_slot(struct anomalies *a, uint32_t slot) {
 /* A slot is about to be written, or has been written, with a stream from another daemon. */
 static void anomalies_adopt(void *self, uint32_t slot, enum part_adopt what) {
     struct anomalies *a = self;
+    if (what == ADOPT_ARRIVED)
+        incidents_arrived(a->incidents, slot);
     if (what != ADOPT_EXPECTED) {
         anomaly_settle(a->anomaly, slot, what == ADOPT_ARRIVED);
         return;
     }
-    incidents_clear(a->incidents, slot);
+    incidents_expect(a->incidents, slot);
     join_slot(a, slot);
     anomaly_expect(a->anomaly, slot);
 }
 
 static void anomalies_forget(void *self, uint32_t slot) {
-    incidents_drop(((struct anomalies *)self)->incidents, slot);
+    const struct anomalies *a = self;
+    incidents_drop(a->incidents, slot, a->host->counters.examples);
 }
 
 enum { THRESHOLDS = 2 };
