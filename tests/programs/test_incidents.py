@@ -4,12 +4,13 @@ what a kill in the middle leaves of them."""
 import json
 import random
 import struct
+import subprocess
 import zlib
 
 import cases
 import zmq
 from anomalies import configuration, entry, kill, step
-from running import Daemon, messages, subscribe, wait_learned
+from running import PROGRAM, Daemon, messages, subscribe, wait_learned
 
 ON = "anomaly: {enabled: true, threshold: 3.2, rest: 20%s}"
 BEGIN, END = 700, 720  # rows of the fault; the alarm is at example BEGIN + 1
@@ -251,15 +252,16 @@ def test_an_incident_moves_with_its_stream(directory):
         play(daemon, steps[:BEGIN + 10], BEGIN + 10)
         blob = bytearray(daemon.request("export", stream="s")[1])
         daemon.ask("reset")
-        adopt = json.dumps({"command": "adopt", "stream": "s"}).encode()
+        path = directory / "s"
+        ctl = [PROGRAM.with_name("runnel-ctl"), "-c", daemon.endpoint("control"), "adopt", str(path)]
         begin = blob.index(b"streams.incidents") + len("streams.incidents") + 8
         damaged = blob[:begin] + bytes(8) + blob[begin + 8:]  # open, but without a number
         struct.pack_into("<I", damaged, 12, zlib.crc32(damaged[16:]))
-        reply = daemon.frames(adopt, bytes(damaged))[0]
-        assert not reply["ok"] and "streams.incidents" in reply["error"], reply
+        path.write_bytes(damaged)
+        assert "streams.incidents" in subprocess.run(ctl, check=False, capture_output=True, text=True).stderr
         assert of_kind(play(daemon, [step(1, rows[0], 0, b"t")], 1)) == []
-        reply = daemon.frames(adopt, bytes(blob))[0]
-        assert reply["ok"], reply
+        path.write_bytes(blob)
+        subprocess.run(ctl, check=True)
         assert daemon.ask("status")["anomaly"]["open"] == 1
         began, ended = of_kind(play(daemon, steps[BEGIN + 10:], len(rows) - BEGIN - 9))
         assert daemon.end() == 0
