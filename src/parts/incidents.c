@@ -134,28 +134,6 @@ static bool was_silenced(const struct incident *part) {
     return part->silence > 0 && part->end.time <= part->silence;
 }
 
-/* Orders groups with parts from a checkpoint or another daemon, and unlists those of incidents that
-   have ended. */
-static void order(struct incidents *i) {
-    bool wanted = i->unordered;
-    i->unordered = false;
-    for (uint32_t head = i->heads; wanted && head < i->heads + i->groups.count; head++) {
-        uint32_t first = i->list[head].after, next;
-        double number = 0;
-        for (uint32_t slot = first; slot != head; slot = i->list[slot].after)
-            number = part_at(i, slot)->open == 1 ? part_at(i, slot)->number : number;
-        i->list[head] = (struct listed){.before = head, .after = head, .silenced = true};
-        for (uint32_t slot = first; slot != head; slot = next) {
-            next = i->list[slot].after;
-            i->list[slot].is_listed = false;
-            if (part_at(i, slot)->number != number && part_at(i, slot)->open == 0)
-                continue;
-            insert(i, slot);
-            i->list[head].silenced &= was_silenced(part_at(i, slot));
-        }
-    }
-}
-
 /* The part of the same incident as `of` after the one in `slot`; the first after the head, and the
    head after the last. A group has several incidents only after a hand-over or another grouping. */
 static uint32_t next_part(const struct incidents *i, uint32_t of, uint32_t slot) {
@@ -177,6 +155,33 @@ static bool is_open(const struct incidents *i, uint32_t of) {
            (part_at(i, slot)->open == 0 || part_at(i, slot)->number != part_at(i, of)->number))
         slot = i->list[slot].before;
     return slot != head;
+}
+
+/* Orders groups with parts from a checkpoint or another daemon, and unlists those of incidents that
+   have ended. */
+static void order(struct incidents *i) {
+    bool wanted = i->unordered;
+    i->unordered = false;
+    for (uint32_t head = i->heads; wanted && head < i->heads + i->groups.count; head++) {
+        uint32_t first = i->list[head].after, next;
+        bool several = false;
+        double number = 0; /* of an open part */
+        for (uint32_t slot = first; slot != head; slot = i->list[slot].after)
+            if (part_at(i, slot)->open == 1) {
+                several |= number > 0 && number != part_at(i, slot)->number;
+                number = part_at(i, slot)->number;
+            }
+        for (uint32_t slot = first; slot != head; slot = i->list[slot].after)
+            if (part_at(i, slot)->number != number && !(several && is_open(i, slot)))
+                unlist(i, slot);
+        first = i->list[head].after;
+        i->list[head] = (struct listed){.before = head, .after = head, .silenced = true};
+        for (uint32_t slot = first; slot != head; slot = next) {
+            next = i->list[slot].after;
+            insert(i, slot);
+            i->list[head].silenced &= was_silenced(part_at(i, slot));
+        }
+    }
 }
 
 /* Data without times are silenced by the clock. It decides only what is published, and enters no

@@ -261,7 +261,7 @@ def test_an_incident_moves_with_its_stream(directory):
         assert "streams.incidents" in subprocess.run(ctl, check=False, capture_output=True, text=True).stderr
         assert of_kind(play(daemon, [step(1, rows[0], 0, b"t")], 1)) == []
         path.write_bytes(blob)
-        subprocess.run(ctl, check=True)
+        subprocess.run(ctl, check=True, stdout=subprocess.DEVNULL)
         assert daemon.ask("status")["anomaly"]["open"] == 1
         began, ended = of_kind(play(daemon, steps[BEGIN + 10:], len(rows) - BEGIN - 9))
         assert daemon.end() == 0
