@@ -431,17 +431,11 @@ void anomaly_close(struct anomaly **anomaly) {
 
 /* Clears the used part, except struct arrival. */
 static void clear(struct anomaly *anomaly, uint32_t slot) {
-    struct anomaly_state state = anomaly_state(anomaly, slot);
     for (size_t m = 0; m < anomaly->options.columns; m++) {
         const struct anomaly_contexts contexts = anomaly_contexts(anomaly, slot, false, m);
         memset(contexts.floats, 0, contexts.count * contexts.size * sizeof(float));
     }
-    memset(state.numbers + NUMBERS(struct arrival), 0,
-           (state.numbers_size - NUMBERS(struct arrival)) * sizeof(double));
-    memset(state.alarms, 0, state.alarms_size * sizeof(double));
-    memset(state.level, 0, state.level_size * sizeof(double));
-    memset(state.rates, 0, state.rates_size * sizeof(double));
-    memset(state.shapes, 0, state.shapes_size * sizeof(double));
+    memset(stream_of(anomaly, slot), 0, bytes_of(anomaly, 0) - sizeof(struct arrival));
 }
 
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
