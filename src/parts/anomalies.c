@@ -240,7 +240,7 @@ static void anomalies_resumed(void *self, struct planned *example) {
         clear_errors(a);
     }
     if (example->steps && example->begins) {
-        incidents_drop(a->incidents, example->slot);
+        incidents_drop(a->incidents, example->slot, a->host->counters.examples + 1);
         anomaly_begin(a->anomaly, example->slot);
     }
     example->begins = false;
@@ -438,7 +438,7 @@ static void anomalies_given(void *self, struct planned *example, const struct gi
             check_alarm(a, example, NULL, a->surprise, ALARM_SURPRISE);
     }
     if (example->ends)
-        incidents_drop(a->incidents, example->slot);
+        incidents_drop(a->incidents, example->slot, a->host->counters.examples + 1);
 }
 
 static void anomalies_report(void *self, const struct planned *example, const struct given *given) {
@@ -585,17 +585,20 @@ static void join_slot(struct anomalies *a, uint32_t slot) {
 /* A slot is about to be written, or has been written, with a stream from another daemon. */
 static void anomalies_adopt(void *self, uint32_t slot, enum part_adopt what) {
     struct anomalies *a = self;
+    if (what == ADOPT_ARRIVED)
+        incidents_arrived(a->incidents, slot);
     if (what != ADOPT_EXPECTED) {
         anomaly_settle(a->anomaly, slot, what == ADOPT_ARRIVED);
         return;
     }
-    incidents_clear(a->incidents, slot);
+    incidents_expect(a->incidents, slot);
     join_slot(a, slot);
     anomaly_expect(a->anomaly, slot);
 }
 
 static void anomalies_forget(void *self, uint32_t slot) {
-    incidents_drop(((struct anomalies *)self)->incidents, slot);
+    const struct anomalies *a = self;
+    incidents_drop(a->incidents, slot, a->host->counters.examples);
 }
 
 enum { THRESHOLDS = 2 };
@@ -620,40 +623,30 @@ static int write_thresholds(const struct state_place *p, const void *numbers, st
     return (void)error, 0;
 }
 
-static struct anomaly_state state_at(const struct state_place *p) {
-    return anomaly_state(((struct anomalies *)p->self)->anomaly, p->slot);
-}
+/* state_row.which */
+enum { OF_STREAM, OF_ALARMS, OF_RATES, OF_LEVEL, OF_SHAPE };
 
 static size_t numbers_size(const struct state_place *p) {
-    return state_at(p).numbers_size;
+    const struct anomalies *a = p->self;
+    const struct anomaly_state s = anomaly_state(a->anomaly, p->slot);
+    const size_t sizes[] = {s.numbers_size, s.alarms_size, s.rates_size, s.level_size,
+                            s.shapes_size};
+    return sizes[p->row->which];
 }
 
 static size_t shared_size(const struct state_place *p) {
-    return ((struct anomalies *)p->self)->share.count ? state_at(p).numbers_size : 0;
+    return ((struct anomalies *)p->self)->share.count ? numbers_size(p) : 0;
 }
 
 static void *numbers_at(const struct state_place *p, size_t n) {
-    return (void)n, state_at(p).numbers;
-}
-
-static size_t alarms_size(const struct state_place *p) {
-    return state_at(p).alarms_size;
-}
-
-static void *alarms_at(const struct state_place *p, size_t n) {
-    return (void)n, state_at(p).alarms;
+    const struct anomalies *a = p->self;
+    const struct anomaly_state s = anomaly_state(a->anomaly, p->slot);
+    double *const all[] = {s.numbers, s.alarms, s.rates, s.level, s.shapes};
+    return (void)n, all[p->row->which];
 }
 
 static size_t none(const struct state_place *p) {
     return (void)p, 0;
-}
-
-static void *rates_at(const struct state_place *p, size_t n) {
-    return (void)n, state_at(p).rates;
-}
-
-static size_t rates_size(const struct state_place *p) {
-    return state_at(p).rates_size;
 }
 
 static int read_rates(const struct state_place *p, void *numbers, struct error *error) {
@@ -676,24 +669,6 @@ static void *incident_at(const struct state_place *p, size_t n) {
 
 static size_t incident_size(const struct state_place *p) {
     return incidents_size(((struct anomalies *)p->self)->incidents);
-}
-
-static size_t level_numbers(const struct state_place *p) {
-    return state_at(p).level_size;
-}
-
-static void *level_at(const struct state_place *p, size_t n) {
-    return (void)n, state_at(p).level;
-}
-
-enum { OF_SHAPE = 1 }; /* state_row.which */
-
-static size_t shapes_size(const struct state_place *p) {
-    return state_at(p).shapes_size;
-}
-
-static void *shapes_at(const struct state_place *p, size_t n) {
-    return (void)n, state_at(p).shapes;
 }
 
 static struct anomaly_contexts contexts_of(const struct state_place *p, size_t n) {
@@ -750,12 +725,16 @@ static const struct state_row rows[] = {
               .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
     STATE_ROW("learner.alarm_rates", F64, STATE_ONCE | KEPT, .width = 2, .size = one,
               STATE_COPIED(rates)),
-    STATE_ROW("streams.rates", F64, KEPT, .size = rates_size, .at = rates_at),
-    STATE_ROW("streams.level", F64, KEPT, .size = level_numbers, .at = level_at),
-    STATE_ROW("streams.shape", F64, KEPT, .size = shapes_size, .at = shapes_at),
+    STATE_ROW("streams.rates", F64, KEPT, .which = OF_RATES, .size = numbers_size,
+              .at = numbers_at),
+    STATE_ROW("streams.level", F64, KEPT, .which = OF_LEVEL, .size = numbers_size,
+              .at = numbers_at),
+    STATE_ROW("streams.shape", F64, KEPT, .which = OF_SHAPE, .size = numbers_size,
+              .at = numbers_at),
     STATE_ROW("streams.shape_contexts", F32, KEPT, .which = OF_SHAPE, .size = contexts_size,
               .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
-    STATE_ROW("streams.alarms", F64, KEPT, .size = alarms_size, .at = alarms_at),
+    STATE_ROW("streams.alarms", F64, KEPT, .which = OF_ALARMS, .size = numbers_size,
+              .at = numbers_at),
     STATE_ROW("streams.incidents", F64, KEPT, .size = incident_size, .at = incident_at),
 };
 
