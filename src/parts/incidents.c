@@ -208,35 +208,46 @@ static void keep_values(const struct incidents *i, uint32_t slot, const float *x
     }
 }
 
-/* Values are those of the first stream. Returns false while the journal is replayed. */
+/* Streams that are not silenced come first, and alone have shares. Values are those of the first
+   stream. Returns false while the journal is replayed. */
 static bool publish(const struct incidents *i, uint32_t of, uint64_t example, bool ended) {
     const struct learner_observer *observer = &i->host->observer;
-    uint32_t head = head_of(i, of), first = next_part(i, of, head);
+    uint32_t head = head_of(i, of), first = head;
+    double steps = 0;
     struct learner_incident whole = {
         .ended = ended,
         .silenced = is_whole_silenced(i, of),
         .group = is_alone(i, of) ? NULL : i->groups.prefixes[i->list[of].group],
-        .sum = *part_at(i, first),
         .blame = {.kind = ALARM_LEVEL,
                   .example = example,
                   .columns = i->columns,
                   .at = i->at,
                   .result = {.shares = i->shares}},
-        .before = columns_at(i, first),
         .newest = i->newest,
     };
     memset(i->shares, 0, i->columns * sizeof *i->shares);
-    for (uint32_t slot = first; slot != head; slot = next_part(i, of, slot)) {
-        const struct listed *one = &i->list[slot];
-        if (slot != first)
-            incident_join(&whole.sum, part_at(i, slot));
-        if (whole.stream_count < LEARNER_INCIDENT_STREAMS)
-            whole.streams[whole.stream_count++] = (struct learner_key){one->key, one->key_size};
-        for (size_t k = 0; k < i->columns; k++)
-            i->shares[k] += columns_at(i, slot)[k].share;
-    }
+    for (int silenced = 0; silenced < 2; silenced++)
+        for (uint32_t slot = next_part(i, of, head); slot != head; slot = next_part(i, of, slot)) {
+            const struct listed *one = &i->list[slot];
+            const struct incident *part = part_at(i, slot);
+            if (is_silenced(part, part->end.time) != (silenced == 1))
+                continue;
+            if (first == head) {
+                first = slot;
+                whole.sum = *part;
+            } else
+                incident_join(&whole.sum, part);
+            if (whole.stream_count < LEARNER_INCIDENT_STREAMS)
+                whole.streams[whole.stream_count++] = (struct learner_key){one->key, one->key_size};
+            if (silenced && !whole.silenced)
+                continue;
+            steps += part->steps;
+            for (size_t k = 0; k < i->columns; k++)
+                i->shares[k] += columns_at(i, slot)[k].share;
+        }
     for (size_t k = 0; k < i->columns; k++)
-        i->shares[k] = i->shares[k] > 0 ? i->shares[k] / whole.sum.steps : (double)NAN;
+        i->shares[k] = i->shares[k] > 0 ? i->shares[k] / steps : (double)NAN;
+    whole.before = columns_at(i, first);
     keep_values(i, first, NULL, i->newest);
     return observer->incident && observer->incident(observer->context, &whole);
 }
