@@ -334,8 +334,8 @@ static bool is_capped(const struct anomalies *a, enum learner_alarm_kind kind) {
            !(a->rarity.p >= a->rarity.base + log10(CAP_EVERY));
 }
 
-/* With a rate, a score above its threshold is no alarm, but its incident goes on: P gets used to a
-   long fault. */
+/* With a rate, a score above its threshold does not raise an alarm, but prolongs an incident: P
+   gets used to a long fault. */
 static void check_alarm(struct anomalies *a, const struct planned *example, const float *x,
                         double score, enum learner_alarm_kind kind) {
     struct alarm *alarm = anomaly_alarm(a->anomaly, example->slot, (enum anomaly_reason)kind);
