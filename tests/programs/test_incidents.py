@@ -100,6 +100,18 @@ def test_an_incident_has_a_begin_and_an_end(directory):
     assert not any("silenced" in event for event in of_kind(events, "anomaly"))
 
 
+def test_with_a_rate_it_lasts_as_long_as_the_fault(directory):
+    rows = faulty(end=END + 120)
+    text = configuration(directory, "anomaly: {enabled: true, rate: 1 per 1000 examples, rest: 20}", size=4)
+    with Daemon(directory, text) as daemon:
+        daemon.ask("status")
+        events = play(daemon, list(steps_of(rows)), len(rows))
+        assert daemon.end() == 0
+    spans = [(event["begin"]["example"], event["end"]["example"]) for event in of_kind(events)
+             if event["state"] == "ended"]
+    assert any(begin <= BEGIN + 5 and END + 120 <= end < END + 160 for begin, end in spans), spans
+
+
 def test_a_kill_in_the_middle_changes_nothing(directory):
     rows = faulty()
     steps, found = list(steps_of(rows)), []
