@@ -22,8 +22,8 @@ export function makeAnomalies(onPick) {
   showList();
 }
 
-// Selects a run (null = none); fetches if it has changed or `again`. `naming` returns a column's
-// name for its number.
+// Selects a run (null = none, 0 = not recorded yet); fetches if it has changed or `again`. `naming`
+// returns a column's name for its number.
 export function wantAnomalies(wanted, again = false, naming = nameOf) {
   nameOf = naming;
   const before = chain;
@@ -31,7 +31,7 @@ export function wantAnomalies(wanted, again = false, naming = nameOf) {
   if (wanted === run && chain === before && !again) return;
   if (wanted !== run) take([], []);
   run = wanted;
-  if (run !== null) timer ??= setTimeout(fetchNow, FETCH_AFTER);
+  if (run) timer ??= setTimeout(fetchNow, FETCH_AFTER);
 }
 
 async function fetchNow() {
