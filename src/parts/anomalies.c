@@ -327,7 +327,7 @@ static void raise_alarm(struct anomalies *a, const struct planned *example,
 #define CAP_STEPS 20000
 #define CAP_EVERY 5000.0
 
-/* Not surprise: a repeated fault is a fault each time, but is no longer rare. */
+/* Not surprise: a repeated fault is a fault each time, although it becomes common. */
 static bool is_capped(const struct anomalies *a, enum learner_alarm_kind kind) {
     return a->capped && !a->symbols && kind != ALARM_SURPRISE &&
            a->rule.threshold == a->configured_threshold && a->rarity.steps >= CAP_STEPS &&

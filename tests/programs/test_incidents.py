@@ -255,8 +255,7 @@ def test_two_incidents_in_one_example(directory):
 
 
 def test_an_incident_moves_with_its_stream(directory):
-    """It goes on elsewhere: its next abnormal step is announced there. A damaged one is refused, and leaves nothing
-    behind."""
+    """It goes on elsewhere: its next abnormal step is announced there. A damaged one is refused without a trace."""
     rows = faulty(900, BEGIN + 60)
     steps = list(steps_of(rows))
     with Daemon(directory, configuration(directory, ON % ', group: [""]', size=4)) as daemon:
