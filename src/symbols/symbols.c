@@ -7,199 +7,173 @@
 #include <tgmath.h>
 
 #include "common/vectors.h"
-#include "place.h"
 
 typedef symbols_real real;
 
+enum { ORDERS = 6, CONTEXTS_MAX = 12, REPEATS = 2, FEW = 16, INPUTS_MAX = 32, MIXERS = 2 };
+enum { NEWEST = 64, FIELDS = 32, LETTERS = 15, RIGHT_MOST = 1000 };
+enum { SLOTS = SYMBOLS_SLOTS, AGING = 16, COUNT_MOST = 255, MAP_MOST = 1000, RUN_MOST = 255 };
+enum { MAPS = 384, EXACT = 7, LEVELS = 128, RUNS = 32, SURE = 4, BITS = 4096, ONE = 65536 };
 enum {
-    SLOTS = 10,
-    MAPS = 384,     /* of a context */
-    RUNS = 32,      /* lengths of repeats that are distinguished */
-    RUN_MOST = 255, /* how often a repeat was right */
-    RIGHT_MOST = 1 << 16,
-    SURE = 4,        /* counts of that which are distinguished */
-    NODES = 1 << 16, /* with a frequency */
-    SETS = 4,        /* of weights */
-    ROWS = 4096,     /* of a set */
-    INPUTS_MAX = 32, /* 2 a context, repeats, frequency, constant, network; padded */
-    POINTS = 33,     /* of a correction */
-    CELLS = 1 << 14, /* with a correction */
-    MIXERS = 2,
-    GROUP = 4,  /* decisions whose counters share a bucket */
-    AGING = 16, /* replaced slots after which the others' counts fall */
-    MAP_STEPS = 1000,
-    SHORT_STEPS = 255,
-    TABLE_SHIFT = 20,
-    BITS = 4096, /* probabilities of the table of logits */
-    OPEN_MAX = 64 * SYMBOLS_TOP_MAX + 1,
+    SETS = 4,
+    ROWS = 4096,
+    CELLS = 1 << 14,
+    POINTS = 33,
+    GROUP = 4,
+    OPEN_MAX = 6401,
+    HUGE_PAGE = 1 << 21
 };
 
-_Static_assert(2 * CONTEXTS_MAX + REPEATS + 3 < INPUTS_MAX, "room for all inputs");
+_Static_assert(2 * CONTEXTS_MAX + REPEATS + 3 <= INPUTS_MAX, "room for all inputs");
+_Static_assert(64 * SYMBOLS_TOP_MAX < OPEN_MAX, "room for all nodes");
 
-#define LOGIT_MOST 12
-#define CORRECTED_MOST 7.999 /* the last point is not reached */
-#define RATE 0.002
+#define RATE 0.002 /* of weights; at the beginning RATE_FIRST more, after 256 symbols half of it   \
+                    */
 #define RATE_FIRST 0.03
-#define RATE_HALF 256 /* symbols after which the additional rate is halved */
 #define RATE_LAST 0.001
 #define RATE_CORRECTION 0.02
-#define CONSTANT 0.3
-#define CELL_LEAST 1e-10 /* distance from 1 */
+#define LOGIT_MOST 12
 #define NETWORK_LEAST 1e-6
-#define PROBABILITY_LEAST (1.0 / 65536)
-#define WEIGHT_MOST 1e7 /* larger weights do not change in float */
+#define CELL_LEAST 1e-10
+#define WEIGHT_MOST 1e7 /* float weights of that size do not change */
+#define GOLDEN 0x9E3779B97F4A7C15u
 
-/* A cache line: the counters of up to ten nodes of a context and a group of decisions. */
+/* A cache line: counters of a context, of up to ten nodes of a group of four decisions. */
 struct bucket {
     uint16_t check[SLOTS], p[SLOTS];
-    uint8_t count[SLOTS], history[SLOTS]; /* count 0: the slot is free */
+    uint8_t count[SLOTS], history[SLOTS];
     uint32_t replaced;
 };
 
-_Static_assert(sizeof(struct bucket) == 64, "a cache line");
+_Static_assert(sizeof(struct bucket) == sizeof(uint64_t[8]), "a cache line");
 
-/* A probability with the number of its steps, which is an integer. */
+struct repeat {
+    uint16_t check, symbol;
+    uint32_t run; /* how often in a row that symbol followed */
+};
+
+/* The steps are an integer. */
 struct estimate {
     double p, steps;
 };
 
-/* What followed the same symbols the last time; run 0: nothing yet. */
-struct repeat {
-    uint16_t check, symbol;
-    uint32_t run;
-};
-
-/* All that is learned besides the table and the repeats. */
-struct maps {
-    struct estimate contexts[CONTEXTS_MAX][MAPS], repeats[REPEATS][RUNS][SURE], frequencies[NODES];
-};
-
-struct mixer {
-    real weights[SETS][ROWS][INPUTS_MAX], last[ROWS][SETS];
-};
-
-typedef real corrections[2 * CELLS * POINTS]; /* of nodes; of nodes and the newest symbol */
-
-struct header {
-    uint64_t bytes, symbols, memory, experts, mixers, network; /* options */
-    uint64_t seen, learned, used, replaced;
-};
-
-/* A decision between the lower and the upper half of the ids low..high - 1. */
+/* Between the lower and the upper half of the symbols low..high - 1. */
 struct node {
-    uint32_t path; /* the decisions so far, after a leading 1 */
-    uint32_t depth, low, high;
-};
-
-struct open_node {
-    struct node node;
-    double probability;
+    uint32_t path, depth, low, high; /* the decisions so far follow a leading 1 */
 };
 
 struct symbols {
     struct symbols_options options;
-    struct contexts contexts;
-    struct header header;
-    bool flat;       /* code; otherwise classes of ids come first */
-    uint32_t levels; /* decisions of a flat code */
-    size_t inputs, lanes, mixers;
+    struct symbols_header header;
+    struct symbols_array arrays[SYMBOLS_ARRAYS];
     struct bucket *table;
-    struct repeat *repeats; /* (REPEATS, entries) */
-    size_t entries;
-    unsigned repeat_shift; /* of a hash to an entry */
-    struct maps *maps;
-    struct mixer *mixer;      /* (mixers,): all inputs; experts alone */
-    corrections *corrections; /* (mixers,) */
-
-    struct open_node *open; /* (OPEN_MAX,) */
-
+    struct repeat *repeats;        /* (REPEATS, 1 << repeat_bits) */
+    struct estimate *maps;         /* (contexts, MAPS), (REPEATS, RUNS, SURE), (nodes,) */
+    real *weights, *last, *points; /* (mixers, SETS, ROWS, lanes), (mixers, ROWS, SETS), (mixers,
+                                      2, CELLS, POINTS) */
+    size_t contexts, orders, nodes, inputs, lanes, mixers;
+    unsigned chosen; /* rows of CONTEXT */
+    bool flat, few, extends[CONTEXTS_MAX];
+    uint8_t kinds[INPUTS_MAX]; /* of inputs */
+    unsigned levels, repeat_bits;
+    uint32_t length[REPEATS]; /* symbols that a repeat compares */
+    uint64_t power[REPEATS];
     real logits[BITS];
-    uint8_t level[BITS];            /* of a logit, for the maps */
-    int32_t rates[SHORT_STEPS + 1]; /* of counters, in 1/65536 */
+    uint8_t level[BITS];
+    int32_t rates[COUNT_MOST + 1];
 
-    /* Of the symbol in work */
+    /* Of the symbol in work. */
     const struct symbols_place *place;
     uint64_t hash[CONTEXTS_MAX], group_hash[CONTEXTS_MAX];
-    uint32_t group; /* the group of the latter */
-    uint32_t expected[REPEATS], sure[REPEATS];
-    bool with_network;
-    double *sums; /* (symbols + 1,) of the network's distribution before each symbol */
+    uint32_t group, expected[REPEATS], sure[REPEATS];
+    uint16_t check[REPEATS];
+    struct repeat *repeat[REPEATS];
+    const float *network;
+    double *sums; /* (symbols + 1,) of the network's probabilities before each symbol */
     real rate;
+    struct open_node {
+        struct node node;
+        double p;
+    } open[OPEN_MAX];
 };
 
-/* All that a decision consists of, for learning. */
+/* A decision with all that learning needs. NULL and -1: unknown. */
 struct decision {
     struct bucket *bucket[CONTEXTS_MAX];
-    struct estimate *map[CONTEXTS_MAX]; /* NULL: the node is unknown in this context */
-    int slot[CONTEXTS_MAX];             /* -1 then */
+    struct estimate *map[CONTEXTS_MAX], *repeat[REPEATS], *frequency;
+    int slot[CONTEXTS_MAX];
     uint16_t check[CONTEXTS_MAX];
-    struct estimate *repeat[REPEATS], *frequency; /* NULL: this repeat expects another node */
     bool upper[REPEATS];
-    size_t mixers;
     struct mixed {
-        real x[INPUTS_MAX], *weights[SETS], *last, *cell[2];
-        real z[SETS];
-        double mean, probability; /* of the upper half, before and after the correction */
+        real x[INPUTS_MAX], z[SETS], *weights[SETS], *last, *point[2];
+        double before, p; /* probability of the upper half before and after the correction */
     } mixed[MIXERS];
 };
 
-/* ---- Numbers ---- */
+/* ---- Arithmetic ---- */
 
-static real squash(real z) {
+/* Places in the table and in checkpoints depend on every bit. */
+static uint64_t hash(uint64_t a, uint64_t b) {
+    uint64_t h =
+        (a + GOLDEN) * 0xBF58476D1CE4E5B9u ^ (b + 0x7F4A7C15F39CC060u) * 0x94D049BB133111EBu;
+    h = (h ^ h >> 31) * 0xD6E8FEB86659FD93u;
+    return h ^ h >> 29;
+}
+
+static double squash(double z) {
     return 1 / (1 + exp(-z));
 }
 
-static real within(real x, real least, real most) {
+static double within(double x, double least, double most) {
     return x < least ? least : x > most ? most : x;
 }
 
-static real logit(const struct symbols *s, double p) {
-    return s->logits[(int)(p * BITS)];
-}
-
 static void estimate_learn(struct estimate *e, bool y, double most) {
-    double p = e->p + (y - e->p) * (1 / (e->steps + 1.5));
-    e->p = fmin(fmax(p, 1.0 / BITS), 1 - 1.0 / BITS);
-    if (e->steps < most)
-        e->steps++;
+    e->p = within(e->p + (y - e->p) * (1 / (e->steps + 1.5)), 1.0 / BITS, 1 - 1.0 / BITS);
+    e->steps += e->steps < most;
 }
 
-/* z (SETS,) of weights and inputs. */
+/* A point above 1/2 is stored less 1: a loss needs small probabilities of both halves. */
+static double point_open(real point) {
+    return point < 0 ? 1 + (double)point : (double)point;
+}
+
+static real point_close(double p) {
+    return (real)(p > 0.5 ? fmin(p - 1, -CELL_LEAST) : p);
+}
+
 VECTOR_BODY void multiply_body(real *const *weights, const real *x, size_t lanes, real *z) {
     for (size_t k = 0; k < SETS; k++) {
-        const real *w = weights[k];
-        real sum[VECTOR_LANES] = {0};
+        real a[VECTOR_LANES] = {0};
         for (size_t i = 0; i < lanes; i += VECTOR_LANES)
 #pragma omp simd
             for (size_t n = 0; n < VECTOR_LANES; n++)
-                sum[n] += w[i + n] * x[i + n];
-        z[k] = ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+                a[n] += weights[k][i + n] * x[i + n];
+        z[k] = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
     }
 }
 VECTOR_CLONES(multiply, (real *const *weights, const real *x, size_t lanes, real *z),
               (weights, x, lanes, z))
 
-/* Adds errors (SETS,) times inputs to the weights. */
-VECTOR_BODY void adjust_body(real *const *weights, const real *x, size_t lanes,
-                             const real *errors) {
+VECTOR_BODY void adjust_body(real *const *weights, const real *x, size_t lanes, const real *e) {
     for (size_t k = 0; k < SETS; k++) {
-        real *restrict w = weights[k], e = errors[k];
+        real *restrict w = weights[k], error = e[k];
 #pragma omp simd
         for (size_t i = 0; i < lanes; i++)
-            w[i] += e * x[i];
+            w[i] += error * x[i];
     }
 }
-VECTOR_CLONES(adjust, (real *const *weights, const real *x, size_t lanes, const real *errors),
-              (weights, x, lanes, errors))
+VECTOR_CLONES(adjust, (real *const *weights, const real *x, size_t lanes, const real *e),
+              (weights, x, lanes, e))
 
-/* ---- The tree of decisions ---- */
+/* ---- The tree ---- */
 
 static struct node root(const struct symbols *s) {
     return (struct node){1, 0, 0, s->flat ? 1u << s->levels : SYMBOLS_MAX};
 }
 
-/* Four decisions select e = floor(log2(id + 1)), and e decisions one of its 2^e ids: small ids have
-   short paths, and more symbols do not change the tree. */
+/* Unless the code is flat, four decisions select e = floor(log2(symbol + 1)), and e more the
+   symbol: the first symbols have short paths, and a vocabulary grows without changing them. */
 static uint32_t middle(const struct symbols *s, const struct node *n) {
     if (s->flat || n->depth >= GROUP)
         return (n->low + n->high) / 2;
@@ -216,72 +190,128 @@ static struct node child(const struct node *n, bool upper, uint32_t half) {
                          upper ? n->high : half};
 }
 
-/* ---- Inputs ---- */
+/* ---- The place ---- */
 
-static struct repeat *repeat_at(const struct symbols *s, size_t r, uint16_t *check) {
-    uint64_t hash = place_hash(s->place->rolling[r], r);
-    *check = (uint16_t)hash;
-    return &s->repeats[r * s->entries + (hash >> s->repeat_shift)];
+static uint32_t back(const struct symbols_place *p, uint32_t n) {
+    return p->steps >= n ? p->newest[(p->steps - n) % NEWEST] : UINT32_MAX;
 }
 
-/* Prepares the decisions on the next symbol. */
-static void begin(struct symbols *s, const struct symbols_place *place, const float *network) {
-    s->place = place;
-    s->group = 0;
-    s->rate = (real)(RATE + RATE_FIRST / (1 + (double)s->header.learned / RATE_HALF));
-    contexts_hash(&s->contexts, place, s->hash);
+/* The letter in lower case; 0 for other bytes. */
+static uint32_t letter_of(uint32_t c) {
+    return c >= 'A' && c <= 'Z' ? c | 32 : (c >= 'a' && c <= 'z') || c > 127 ? c : 0;
+}
+
+/* Letter, space, digit, other. */
+static uint32_t kind_of(uint32_t c) {
+    return (c | 32) >= 'a' && (c | 32) <= 'z' ? 0 : c <= ' ' ? 1 : c >= '0' && c <= '9' ? 2 : 3;
+}
+
+static void move_text(struct symbols_place *p, uint32_t byte) {
+    uint32_t letter = letter_of(byte);
+    p->letters = !letter ? 0 : p->letters < LETTERS ? p->letters + 1 : LETTERS;
+    if (letter) {
+        p->word = hash(p->word, letter);
+    } else if (p->word) {
+        p->word_before = p->word;
+        p->word = 0;
+    }
+    if (byte && strchr("\n \t,:/", (int)byte)) {
+        p->line[p->fields] = p->field;
+        p->fields = byte == '\n' ? 0 : p->fields < FIELDS - 1 ? p->fields + 1 : p->fields;
+        p->field = 0;
+    } else {
+        p->field = hash(p->field, byte);
+    }
+}
+
+/* The symbol follows; with `learn`, repeats expect it. */
+static void move(struct symbols *s, struct symbols_place *p, uint32_t symbol, bool learn) {
     for (size_t r = 0; r < REPEATS; r++) {
-        uint16_t check;
-        const struct repeat *e = repeat_at(s, r, &check);
-        bool known = e->check == check && e->run && place->steps >= s->contexts.repeats[r].length &&
-                     s->options.experts & 1u << SYMBOLS_repeat;
-        s->expected[r] = known ? e->symbol : SYMBOL_NONE;
+        bool right = s->expected[r] == symbol, full = p->steps >= s->length[r];
+        p->right[r] = !right ? 0 : p->right[r] < RIGHT_MOST ? p->right[r] + 1 : RIGHT_MOST;
+        if (learn && full && right)
+            s->repeat[r]->run += s->repeat[r]->run < RUN_MOST;
+        else if (learn && full)
+            *s->repeat[r] = (struct repeat){s->check[r], (uint16_t)symbol, 1};
+        uint64_t leaves = full ? (uint64_t)back(p, s->length[r]) + 1 : 0;
+        p->rolling[r] = p->rolling[r] * GOLDEN + symbol + 1 - leaves * s->power[r];
+    }
+    if (s->options.bytes)
+        move_text(p, symbol);
+    p->newest[p->steps++ % NEWEST] = symbol;
+}
+
+/* Computes the contexts of the next symbol, and what repeats expect. */
+static void begin(struct symbols *s, const struct symbols_place *p, const float *network) {
+    uint64_t h = 0, *next = s->hash;
+    for (uint32_t n = 1, at = 0; n <= s->orders; n++) {
+        for (int i = 0; i <= s->few; i++)
+            h = hash(h, back(p, ++at));
+        *next++ = hash(h, n);
+    }
+    unsigned row = 0;
+#define CONTEXT(expert, bytes, extends, value)                                                     \
+    if (s->chosen & 1u << row++)                                                                   \
+        *next++ = value;
+#include "experts.def"
+    for (size_t r = 0; r < REPEATS; r++) {
+        uint64_t key = hash(p->rolling[r], r);
+        const struct repeat *e = s->repeat[r] =
+            &s->repeats[r << s->repeat_bits | key >> (64 - s->repeat_bits)];
+        s->check[r] = (uint16_t)key;
+        s->expected[r] = e->check == s->check[r] && e->run && p->steps >= s->length[r] &&
+                                 s->options.experts & 1u << SYMBOLS_repeat
+                             ? e->symbol
+                             : UINT32_MAX;
         s->sure[r] = e->run < SURE ? e->run : SURE - 1;
     }
-    s->with_network = s->options.network && network;
-    for (size_t n = 0; s->with_network && n < s->options.symbols; n++)
+    s->network = s->options.network ? network : NULL;
+    for (size_t n = 0; s->network && n < s->options.symbols; n++)
         s->sums[n + 1] = s->sums[n] + (double)network[n];
+    s->rate = (real)(RATE + RATE_FIRST / (1 + (double)s->header.learned / 256));
+    s->place = p;
+    s->group = 0;
 }
 
-/* Finds the node's counters. Returns the highest order that has one. */
-static uint32_t find_counters(struct symbols *s, const struct node *n, struct decision *d,
-                              real *x) {
+/* ---- Inputs ---- */
+
+/* Finds the counters of the node. Returns the highest order with one. */
+static uint32_t find_counters(struct symbols *s, const struct node *n, struct decision *d) {
     uint32_t rest = n->depth % GROUP, group = n->path >> rest, found = 0;
-    uint32_t number = n->path - (group << rest) + (1u << rest); /* 1..15 in its group */
-    size_t mask = s->options.memory / sizeof(struct bucket) - 1;
-    if (group != s->group)
-        for (size_t c = 0; c < s->contexts.count; c++) {
-            s->group_hash[c] = place_hash(s->hash[c], group);
-            d->bucket[c] = &s->table[s->group_hash[c] >> TABLE_SHIFT & mask];
-            __builtin_prefetch(d->bucket[c]);
-        }
+    uint32_t number = n->path - (group << rest) + (1u << rest); /* 1..15 in the group */
+    for (size_t c = 0; c < s->contexts && group != s->group; c++) {
+        s->group_hash[c] = hash(s->hash[c], group);
+        d->bucket[c] = &s->table[s->group_hash[c] >> 20 & (s->options.memory / 64 - 1)];
+        __builtin_prefetch(d->bucket[c]);
+    }
     s->group = group;
-    for (size_t c = 0; c < s->contexts.count; c++) {
+    for (size_t c = 0; c < s->contexts; c++) {
         const struct bucket *b = d->bucket[c];
-        uint16_t check = d->check[c] = (uint16_t)(s->group_hash[c] ^ number << 12);
-        uint32_t equal = 0;
+        uint32_t equal = 0, map;
+        d->check[c] = (uint16_t)(s->group_hash[c] ^ number << 12);
         for (size_t i = 0; i < SLOTS; i++)
-            equal |= (uint32_t)(b->check[i] == check && b->count[i]) << i;
+            equal |= (uint32_t)(b->check[i] == d->check[c] && b->count[i]) << i;
+        d->slot[c] = equal ? __builtin_ctz(equal) : -1;
         d->map[c] = NULL;
-        d->slot[c] = -1;
-        x[2 * c] = x[2 * c + 1] = 0;
+        d->mixed->x[2 * c] = d->mixed->x[2 * c + 1] = 0;
         if (!equal)
             continue;
-        int slot = d->slot[c] = __builtin_ctz(equal);
-        uint32_t count = b->count[slot], p = b->p[slot] / (65536 / BITS),
-                 history = b->history[slot];
-        uint32_t map = count < 7 ? 1u << count | (history & ((1u << count) - 1))
-                                 : 128u + s->level[p] * 8u + (count >= 30) * 4u + history % 4;
-        d->map[c] = &s->maps->contexts[c][map];
-        x[2 * c] = logit(s, d->map[c]->p);
-        x[2 * c + 1] = s->logits[p];
-        if (c < s->contexts.orders)
+        uint32_t count = b->count[d->slot[c]], p = b->p[d->slot[c]] / (ONE / BITS);
+        uint32_t history = b->history[d->slot[c]];
+        if (count < EXACT)
+            map = 1u << count | (history & ((1u << count) - 1));
+        else
+            map = LEVELS + s->level[p] * 8u + (count >= 30) * 4u + history % 4;
+        d->map[c] = &s->maps[c * MAPS + map];
+        d->mixed->x[2 * c] = s->logits[(int)(d->map[c]->p * BITS)];
+        d->mixed->x[2 * c + 1] = s->logits[p];
+        if (c < s->orders)
             found = (uint32_t)c + 1;
     }
     return found;
 }
 
-/* Adds the repeats that expect a symbol of the node. Returns a class of the last one's length. */
+/* Finds the repeats that expect a symbol of the node. Returns a class of their length. */
 static uint32_t find_repeats(struct symbols *s, const struct node *n, uint32_t half,
                              struct decision *d, real *x) {
     uint32_t longest = 0;
@@ -293,489 +323,377 @@ static uint32_t find_repeats(struct symbols *s, const struct node *n, uint32_t h
             continue;
         longest = 1 + (run > 3) + (run > 15);
         run = run < 16 ? run : run < 32 ? 16 + (run - 16) / 4 : 20 + run / 32;
-        d->repeat[r] = &s->maps->repeats[r][run < RUNS ? run : RUNS - 1][s->sure[r]];
+        run = (uint32_t)r * RUNS + (run < RUNS ? run : RUNS - 1);
+        d->repeat[r] = &s->maps[s->contexts * MAPS + run * SURE + s->sure[r]];
         d->upper[r] = symbol >= half;
-        real z = logit(s, d->repeat[r]->p);
-        x[r] = d->upper[r] ? z : -z;
+        x[r] = s->logits[(int)(d->repeat[r]->p * BITS)] * (real)(d->upper[r] ? 1 : -1);
     }
     return longest;
 }
 
 /* ln of the odds of the halves. */
 static real network_input(const struct symbols *s, const struct node *n, uint32_t half) {
-    size_t symbols = s->options.symbols;
-    double first = s->sums[n->low < symbols ? n->low : symbols];
-    double second = s->sums[half < symbols ? half : symbols];
-    double third = s->sums[n->high < symbols ? n->high : symbols];
-    double z = log((third - second + NETWORK_LEAST) / (second - first + NETWORK_LEAST));
+    const uint32_t edges[] = {n->low, half, n->high};
+    double sum[3];
+    for (size_t i = 0; i < 3; i++)
+        sum[i] = s->sums[edges[i] < s->options.symbols ? edges[i] : s->options.symbols];
+    double z = log((sum[2] - sum[1] + NETWORK_LEAST) / (sum[1] - sum[0] + NETWORK_LEAST));
     return isfinite(z) ? (real)z : 0;
 }
 
 /* ---- Mixing ---- */
 
-/* A cell above 1/2 is kept as its difference from 1, since the loss needs small probabilities of
-   both halves. */
-static double open_cell(real cell) {
-    return cell < 0 ? 1 + (double)cell : (double)cell;
-}
-
-static real close_cell(double p) {
-    return (real)(p > 0.5 ? fmin(p - 1, -CELL_LEAST) : p);
-}
-
-/* The rows of weights and corrections that a decision uses. */
-struct gates {
-    uint32_t rows[SETS], cells[2];
-};
-
-static struct gates choose(const struct symbols *s, const struct node *n, uint32_t found,
-                           uint32_t longest) {
-    uint32_t newest = place_back(s->place, 1), path = n->path;
-    uint32_t deep = n->depth < 15 ? n->depth : 15, letters = s->place->letters;
-    struct gates g = {.rows[1] = (longest * 8 + found) * 16 + deep,
-                      .cells = {path % CELLS, (uint32_t)(place_hash(path, newest) % CELLS)}};
-    if (s->options.bytes) {
-        uint32_t kinds = place_kind(newest) * 4 + place_kind(place_back(s->place, 2));
-        g.rows[0] = path * 16 + (letters < 15 ? letters : 15);
-        g.rows[2] = newest % 256 * 8 + n->depth;
-        g.rows[3] = path * 16 + kinds;
-    } else {
-        uint32_t node = path < 256 ? path : 1;
-        g.rows[0] = path < ROWS ? path : (uint32_t)(place_hash(path, 7) % ROWS);
-        g.rows[2] = (uint32_t)(place_hash(newest, n->depth) % ROWS);
-        g.rows[3] = (uint32_t)(place_hash(found * 4 + longest, node) % ROWS);
-    }
-    return g;
-}
-
-static void mix(struct symbols *s, size_t number, const struct gates *gates, struct mixed *m) {
-    struct mixer *mixer = &s->mixer[number];
-    real z = 0;
+static void mix(struct symbols *s, size_t mixer, const uint32_t *rows, const uint32_t *cells,
+                struct mixed *m) {
+    double z = 0;
     for (size_t k = 0; k < SETS; k++)
-        m->weights[k] = mixer->weights[k][gates->rows[k]];
-    m->last = mixer->last[gates->rows[1]];
+        m->weights[k] = s->weights + ((mixer * SETS + k) * ROWS + rows[k]) * s->lanes;
+    m->last = s->last + (mixer * ROWS + rows[1]) * SETS;
     multiply(m->weights, m->x, s->lanes, m->z);
     for (size_t k = 0; k < SETS; k++) {
-        m->z[k] = within(m->z[k], -LOGIT_MOST, LOGIT_MOST);
-        z += m->last[k] * m->z[k];
+        m->z[k] = (real)within((double)m->z[k], -LOGIT_MOST, LOGIT_MOST);
+        z += (double)m->last[k] * (double)m->z[k];
     }
-    m->mean = 1 / (1 + exp(-(double)within(z, -LOGIT_MOST, LOGIT_MOST)));
-    double at = (fmin(fmax((double)z, -CORRECTED_MOST), CORRECTED_MOST) + 8) * 2;
-    size_t point = (size_t)at;
-    double part = at - (double)point, sum = 2 * m->mean;
+    m->before = squash(within(z, -LOGIT_MOST, LOGIT_MOST));
+    double at = within((z + 8) * 2, 2 * (8 - 7.999), 2 * (8 + 7.999)), sum = 2 * m->before;
+    double part = at - floor(at);
     for (size_t a = 0; a < 2; a++) {
-        real *cell = s->corrections[number] + (a * CELLS + gates->cells[a]) * POINTS + point;
-        sum += open_cell(cell[0]) * (1 - part) + open_cell(cell[1]) * part;
-        m->cell[a] = cell + (part > 0.5);
+        real *point = s->points + ((mixer * 2 + a) * CELLS + cells[a]) * POINTS + (size_t)at;
+        sum += point_open(point[0]) * (1 - part) + point_open(point[1]) * part;
+        m->point[a] = point + (part > 0.5);
     }
-    m->probability = fmin(fmax(sum / 4, PROBABILITY_LEAST), 1 - PROBABILITY_LEAST);
+    m->p = within(sum / 4, 1.0 / ONE, 1 - 1.0 / ONE);
 }
 
-/* Computes the probability of the node's upper half, and all that learning needs. */
+/* Computes the probability of the node's upper half. */
 static void decide(struct symbols *s, const struct node *n, uint32_t half, struct decision *d) {
-    real *x = d->mixed->x, *next = x + 2 * s->contexts.count;
-    uint32_t found = find_counters(s, n, d, x);
-    uint32_t longest = find_repeats(s, n, half, d, next);
-    d->frequency = &s->maps->frequencies[n->path % NODES];
-    next[REPEATS] = logit(s, d->frequency->p);
-    next[REPEATS + 1] = (real)CONSTANT;
-    if (s->with_network)
-        next[REPEATS + 2] = network_input(s, n, half);
-    struct gates gates = choose(s, n, found, longest);
-    mix(s, 0, &gates, d->mixed);
-    if (s->mixers == 1)
-        return;
-    memcpy(d->mixed[1].x, x, sizeof d->mixed->x);
-    d->mixed[1].x[s->inputs - 1] = 0;
-    mix(s, 1, &gates, d->mixed + 1);
+    real *x = d->mixed->x + 2 * s->contexts;
+    uint32_t found = find_counters(s, n, d), longest = find_repeats(s, n, half, d, x);
+    d->frequency = &s->maps[s->contexts * MAPS + REPEATS * RUNS * SURE + n->path % s->nodes];
+    x[REPEATS] = s->logits[(int)(d->frequency->p * BITS)];
+    x[REPEATS + 1] = (real)0.3;
+    if (s->network)
+        x[REPEATS + 2] = network_input(s, n, half);
+    uint32_t newest = back(s->place, 1), path = n->path, depth = n->depth;
+    uint32_t cells[2] = {path % CELLS, (uint32_t)(hash(path, newest) % CELLS)};
+    uint32_t rows[SETS] = {path, (longest * 8 + found) * 16 + (depth < 15 ? depth : 15)};
+    if (s->options.bytes) {
+        rows[0] = path * 16 + s->place->letters;
+        rows[2] = newest % 256 * 8 + depth;
+        rows[3] = path * 16 + kind_of(newest) * 4 + kind_of(back(s->place, 2));
+    } else {
+        rows[0] = path < ROWS ? path : (uint32_t)(hash(path, 7) % ROWS);
+        rows[2] = (uint32_t)(hash(newest, depth) % ROWS);
+        rows[3] = (uint32_t)(hash(found * 4 + longest, path < 256 ? path : 1) % ROWS);
+    }
+    for (size_t m = 0; m < s->mixers; m++) {
+        if (m > 0) {
+            memcpy(d->mixed[m].x, d->mixed->x, sizeof d->mixed->x);
+            d->mixed[m].x[s->inputs - 1] = 0;
+        }
+        mix(s, m, rows, cells, &d->mixed[m]);
+    }
 }
 
 /* ---- Learning ---- */
 
-/* Returns the slot for another node: that with the least count. */
+/* Returns the slot for an unknown node. The counts of those that stay fall slowly. */
 static int replace(struct symbols *s, struct bucket *b) {
     int least = 0;
     for (int i = 1; i < SLOTS; i++)
         if (b->count[i] < b->count[least])
             least = i;
-    if (b->count[least] == 0) {
-        s->header.used++;
-        return least;
-    }
-    s->header.replaced++;
-    if (++b->replaced % AGING == 0)
+    s->header.used += b->count[least] == 0;
+    s->header.replaced += b->count[least] > 0;
+    if (b->count[least] && ++b->replaced % AGING == 0)
         for (int i = 0; i < SLOTS; i++)
-            b->count[i] = (uint8_t)(b->count[i] - (b->count[i] > 1));
+            b->count[i] = b->count[i] > 1 ? b->count[i] - 1 : b->count[i];
     return least;
 }
 
 static void learn_counters(struct symbols *s, const struct decision *d, bool y) {
-    for (size_t c = 0; c < s->contexts.count; c++) {
+    for (size_t c = 0; c < s->contexts; c++) {
         struct bucket *b = d->bucket[c];
-        int slot = d->slot[c];
+        int i = d->slot[c];
         if (d->map[c])
-            estimate_learn(d->map[c], y, MAP_STEPS);
-        if (slot < 0 && s->contexts.extends[c] && d->slot[c - 1] < 0)
+            estimate_learn(d->map[c], y, MAP_MOST);
+        if (i < 0 && s->extends[c] && d->slot[c - 1] < 0)
             continue;
-        if (slot < 0) {
-            slot = replace(s, b);
-            b->check[slot] = d->check[c];
-            b->p[slot] = 32768;
-            b->count[slot] = b->history[slot] = 0;
+        if (i < 0) {
+            i = replace(s, b);
+            b->check[i] = d->check[c];
+            b->p[i] = ONE / 2;
+            b->count[i] = b->history[i] = 0;
         }
-        int32_t p = b->p[slot], error = (y ? 65535 : 0) - p;
-        b->p[slot] = (uint16_t)(p + ((error * s->rates[b->count[slot]] + 32768) >> 16));
-        b->history[slot] = (uint8_t)(b->history[slot] << 1 | y);
-        if (b->count[slot] < SHORT_STEPS)
-            b->count[slot]++;
+        int32_t error = (y ? ONE - 1 : 0) - b->p[i];
+        b->p[i] = (uint16_t)(b->p[i] + ((error * s->rates[b->count[i]] + ONE / 2) >> 16));
+        b->history[i] = (uint8_t)(b->history[i] << 1 | y);
+        if (b->count[i] < COUNT_MOST)
+            b->count[i]++;
     }
-}
-
-static void learn_mixed(const struct symbols *s, const struct mixed *m, bool y) {
-    real errors[SETS], step = (real)((y - m->mean) * RATE_LAST);
-    for (size_t k = 0; k < SETS; k++) {
-        errors[k] = (y - squash(m->z[k])) * s->rate;
-        m->last[k] += step * m->z[k];
-    }
-    adjust(m->weights, m->x, s->lanes, errors);
-    for (size_t a = 0; a < 2; a++)
-        *m->cell[a] =
-            close_cell(open_cell(*m->cell[a]) * (1 - RATE_CORRECTION) + y * RATE_CORRECTION);
 }
 
 static void learn_decision(struct symbols *s, const struct decision *d, bool y) {
-    for (size_t n = 0; n < s->mixers; n++)
-        learn_mixed(s, &d->mixed[n], y);
+    for (const struct mixed *m = d->mixed; m < d->mixed + s->mixers; m++) {
+        real errors[SETS], step = (real)((y - m->before) * RATE_LAST);
+        for (size_t k = 0; k < SETS; k++) {
+            errors[k] = (real)(y - squash((double)m->z[k])) * s->rate;
+            m->last[k] += step * m->z[k];
+        }
+        adjust(m->weights, m->x, s->lanes, errors);
+        for (size_t a = 0; a < 2; a++) {
+            double p = point_open(*m->point[a]);
+            *m->point[a] = point_close(p + (y - p) * RATE_CORRECTION);
+        }
+    }
     learn_counters(s, d, y);
     for (size_t r = 0; r < REPEATS; r++)
         if (d->repeat[r])
-            estimate_learn(d->repeat[r], d->upper[r] == y, SHORT_STEPS);
-    estimate_learn(d->frequency, y, SHORT_STEPS);
+            estimate_learn(d->repeat[r], d->upper[r] == y, RUN_MOST);
+    estimate_learn(d->frequency, y, COUNT_MOST);
 }
 
-static void learn_repeats(struct symbols *s, struct symbols_place *place, uint32_t symbol,
-                          bool learn) {
-    for (size_t r = 0; r < REPEATS; r++) {
-        uint16_t check;
-        struct repeat *e = repeat_at(s, r, &check);
-        bool right = s->expected[r] == symbol;
-        place->right[r] = !right                         ? 0
-                          : place->right[r] < RIGHT_MOST ? place->right[r] + 1
-                                                         : RIGHT_MOST;
-        if (!learn || place->steps < s->contexts.repeats[r].length)
-            continue;
-        if (!right)
-            *e = (struct repeat){check, (uint16_t)symbol, 1};
-        else if (e->run < RUN_MOST)
-            e->run++;
-    }
-}
-
-/* ---- A symbol ---- */
-
-/* Adds what each kind of input contributed to a decision. */
-static void add_weights(const struct symbols *s, const struct mixed *m,
-                        struct symbols_weight *weights) {
-    size_t contexts = s->contexts.count;
-    for (size_t i = 0; i < s->inputs; i++) {
-        size_t after = i - 2 * contexts; /* of the contexts' inputs */
-        size_t kind = i < 2 * contexts      ? s->contexts.experts[i / 2]
-                      : after < REPEATS     ? SYMBOLS_repeat
-                      : after == REPEATS    ? SYMBOLS_FREQUENCIES
-                      : after > REPEATS + 1 ? SYMBOLS_NETWORK
-                                            : SYMBOLS_KINDS;
-        for (size_t k = 0; kind < SYMBOLS_KINDS && k < SETS; k++) {
-            double w = fabs((double)m->weights[k][i]);
-            weights[kind].weight += w;
-            weights[kind].share += w * fabs((double)m->x[i]);
-        }
-    }
-}
-
-/* Converts sums over decisions to means. */
-static void average_weights(const struct symbols *s, size_t decisions,
-                            struct symbols_weight *weights) {
-    size_t inputs[SYMBOLS_KINDS] = {
-        [SYMBOLS_repeat] = REPEATS, [SYMBOLS_FREQUENCIES] = 1, [SYMBOLS_NETWORK] = 1};
-    double sum = 0;
-    for (size_t c = 0; c < s->contexts.count; c++)
-        inputs[s->contexts.experts[c]] += 2;
-    for (size_t k = 0; k < SYMBOLS_KINDS; k++)
-        sum += weights[k].share;
-    for (size_t k = 0; k < SYMBOLS_KINDS; k++) {
-        weights[k].weight /= (double)(inputs[k] * decisions * SETS) + 1e-300;
-        weights[k].share /= sum + 1e-300;
-    }
-}
+/* ---- Symbols ---- */
 
 struct symbols_loss symbols_take(struct symbols *s, struct symbols_place *place, uint32_t symbol,
-                                 const float *network, bool learn, struct symbols_weight *weights) {
+                                 const float *network, bool learn, double *shares) {
     assert(symbol < s->options.symbols);
-    double likelihood[MIXERS] = {1, 1};
     struct decision d = {.mixed[0].x = {0}};
-    size_t decisions = 0;
+    double likelihood[MIXERS] = {1, 1}, sum = 0;
     begin(s, place, network);
-    if (learn && symbol >= s->header.seen)
-        s->header.seen = symbol + 1;
-    if (weights)
-        memset(weights, 0, SYMBOLS_KINDS * sizeof *weights);
+    if (shares)
+        memset(shares, 0, SYMBOLS_INPUTS * sizeof *shares);
+    if (learn)
+        symbols_appeared(s, symbol + 1);
     for (struct node n = root(s); !is_leaf(s, &n);) {
         uint32_t half = middle(s, &n);
         bool upper = symbol >= half;
-        if (half < s->header.seen || upper) { /* else the upper half has no symbol */
+        if (half < s->header.seen || upper) { /* else no symbol of the upper half has appeared */
             decide(s, &n, half, &d);
-            decisions++;
-            for (size_t k = 0; k < s->mixers; k++) {
-                double p = d.mixed[k].probability;
-                likelihood[k] *= upper ? p : 1 - p;
-            }
-            if (weights)
-                add_weights(s, d.mixed, weights);
+            for (size_t m = 0; m < s->mixers; m++)
+                likelihood[m] *= upper ? d.mixed[m].p : 1 - d.mixed[m].p;
+            for (size_t k = 0; shares && k < SETS; k++)
+                for (size_t i = 0; i < s->inputs; i++) {
+                    double a = fabs((double)d.mixed->weights[k][i] * (double)d.mixed->x[i]);
+                    shares[s->kinds[i]] += a;
+                    sum += a;
+                }
             if (learn)
                 learn_decision(s, &d, upper);
         }
         n = child(&n, upper, half);
     }
-    if (weights)
-        average_weights(s, decisions, weights);
-    learn_repeats(s, place, symbol, learn);
-    place_next(place, &s->contexts, symbol);
+    for (size_t n = 0; shares && sum > 0 && n < SYMBOLS_INPUTS; n++)
+        shares[n] /= sum;
+    move(s, place, symbol, learn);
     s->header.learned += learn;
     return (struct symbols_loss){-log(likelihood[0]), -log(likelihood[s->mixers - 1])};
 }
 
-/* The most probable open node is decided next. A leaf that is the most probable of all is more
-   probable than all leaves below the others. */
+void symbols_appeared(struct symbols *s, size_t seen) {
+    if (seen > s->header.seen && seen <= s->options.symbols)
+        s->header.seen = seen;
+}
+
+/* Decides the most probable open node next: a leaf that is the most probable of all is more
+   probable than all that is below the others. */
 size_t symbols_top(struct symbols *s, const struct symbols_place *place, const float *network,
                    bool apart, struct symbols_guess *top, size_t most) {
     assert(most <= SYMBOLS_TOP_MAX);
     struct decision d = {.mixed[0].x = {0}};
     size_t found = 0, count = 1, left = 64 * most;
-    struct open_node *open = s->open;
     begin(s, place, network);
-    *open = (struct open_node){root(s), 1};
-    while (count && found < most) {
-        struct open_node *best = open;
-        for (struct open_node *at = open + 1; at < open + count; at++)
-            if (at->probability > best->probability)
+    s->open[0] = (struct open_node){root(s), 1};
+    while (found < most && count) {
+        struct open_node *best = s->open;
+        for (struct open_node *at = s->open + 1; at < s->open + count; at++)
+            if (at->p > best->p)
                 best = at;
-        const struct node n = best->node;
-        uint32_t half = middle(s, &n);
-        if (is_leaf(s, &n)) {
-            top[found++] = (struct symbols_guess){n.low, best->probability};
-            *best = open[--count];
+        const struct open_node from = *best;
+        uint32_t half = middle(s, &from.node);
+        if (is_leaf(s, &from.node)) {
+            top[found++] = (struct symbols_guess){from.node.low, from.p};
+            *best = s->open[--count];
         } else if (half >= s->header.seen) {
-            best->node = child(&n, false, half);
+            best->node = child(&from.node, false, half);
         } else if (left-- == 0) {
             break;
         } else {
-            decide(s, &n, half, &d);
-            double p = d.mixed[apart ? s->mixers - 1 : 0].probability;
-            open[count++] = (struct open_node){child(&n, true, half), best->probability * p};
-            *best = (struct open_node){child(&n, false, half), best->probability * (1 - p)};
+            decide(s, &from.node, half, &d);
+            double p = d.mixed[apart ? s->mixers - 1 : 0].p;
+            *best = (struct open_node){child(&from.node, false, half), from.p * (1 - p)};
+            s->open[count++] = (struct open_node){child(&from.node, true, half), from.p * p};
         }
     }
     return found;
 }
 
-void symbols_appeared(struct symbols *s, size_t seen) {
-    if (seen > s->header.seen)
-        s->header.seen = seen < s->options.symbols ? seen : s->options.symbols;
-}
+/* ---- Opening ---- */
 
-/* ---- Memory ---- */
-
-const char *symbols_expert_name(enum symbols_expert expert) {
-    static const char *const names[] = {
+const char *const symbols_names[SYMBOLS_EXPERTS] = {
 #define EXPERT(name, ...) #name,
 #include "experts.def"
-    };
-    return names[expert];
-}
+};
 
-unsigned symbols_experts(bool bytes) {
+size_t symbols_experts(bool bytes) {
     return bytes ? (1u << SYMBOLS_EXPERTS) - 1
                  : 1u << SYMBOLS_orders | 1u << SYMBOLS_skip | 1u << SYMBOLS_repeat;
 }
 
-/* The probability of a history alone. */
-static double map_begins(uint32_t map) {
-    if (map >= 128)
-        return 1 / (1 + exp(8 - (map / 8 - 16 + 0.5) / 2));
-    int count = map ? 31 - __builtin_clz(map) : 0;
-    return count ? (__builtin_popcount(map) - 1 + 0.4) / (count + 0.8) : 0.5;
+static void open_contexts(struct symbols *s) {
+    static const struct {
+        uint8_t expert;
+        bool bytes, extends;
+    } rows[] = {
+#define CONTEXT(expert, bytes, extends, ...) {SYMBOLS_##expert, bytes, extends},
+#include "experts.def"
+    };
+    size_t experts = s->options.experts;
+    s->contexts = s->orders = experts & 1u << SYMBOLS_orders ? ORDERS : 0;
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++)
+        if (rows[n].bytes == s->options.bytes && experts & 1u << rows[n].expert) {
+            s->chosen |= 1u << n;
+            s->extends[s->contexts] = rows[n].extends && s->chosen & (1u << n) >> 1;
+            s->kinds[2 * s->contexts] = s->kinds[2 * s->contexts + 1] = rows[n].expert;
+            s->contexts++;
+        }
+    static const uint8_t others[] = {SYMBOLS_repeat, SYMBOLS_repeat, SYMBOLS_FREQUENCIES,
+                                     SYMBOLS_CONSTANT, SYMBOLS_NETWORK};
+    memcpy(s->kinds + 2 * s->contexts, others, sizeof others);
+    s->inputs = 2 * s->contexts + REPEATS + 2 + s->options.network;
+    s->lanes = vector_pad(s->inputs);
 }
 
-static void mixer_reset(const struct symbols *s, struct mixer *mixer) {
-    for (size_t k = 0; k < SETS; k++)
-        for (size_t row = 0; row < ROWS; row++)
-            for (size_t i = 0; i < s->inputs; i++)
-                mixer->weights[k][row][i] =
-                    i < 2 * s->contexts.count && i % 2 ? (real)0.05 : (real)0.2;
-    for (size_t row = 0; row < ROWS; row++)
-        for (size_t k = 0; k < SETS; k++)
-            mixer->last[row][k] = (real)1 / SETS;
-}
-
-void symbols_reset(struct symbols *s) {
-    const struct symbols_options *o = &s->options;
-    s->header = (struct header){.bytes = o->bytes,
-                                .symbols = o->symbols,
-                                .memory = o->memory,
-                                .experts = o->experts,
-                                .mixers = s->mixers,
-                                .network = o->network,
-                                .seen = o->seen ? o->seen : o->symbols};
-    memset(s->table, 0, o->memory);
-    memset(s->repeats, 0, REPEATS * s->entries * sizeof *s->repeats);
-    for (size_t c = 0; c < CONTEXTS_MAX; c++)
-        for (uint32_t n = 0; n < MAPS; n++)
-            s->maps->contexts[c][n] = (struct estimate){map_begins(n), 0};
-    for (size_t r = 0; r < REPEATS; r++)
-        for (size_t n = 0; n < RUNS * SURE; n++)
-            s->maps->repeats[r][n / SURE][n % SURE] =
-                (struct estimate){((double)(n / SURE) + 1) / ((double)(n / SURE) + 2), 0};
-    for (size_t n = 0; n < NODES; n++)
-        s->maps->frequencies[n] = (struct estimate){0.5, 0};
-    memset(s->mixer, 0, s->mixers * sizeof *s->mixer);
-    for (size_t m = 0; m < s->mixers; m++) {
-        mixer_reset(s, &s->mixer[m]);
-        for (size_t n = 0; n < 2 * CELLS * POINTS; n++)
-            s->corrections[m][n] = close_cell(1 / (1 + exp((16.0 - (double)(n % POINTS)) / 2)));
+static void open_tables(struct symbols *s) {
+    static const uint32_t lengths[][REPEATS] = {{4, 12}, {16, 24}, {8, 24}};
+    for (size_t r = 0; r < REPEATS; r++) {
+        s->length[r] = lengths[s->options.bytes ? 2 : s->few][r];
+        s->power[r] = 1;
+        for (uint32_t n = 0; n < s->length[r]; n++)
+            s->power[r] *= GOLDEN;
     }
-}
-
-/* Zeroed, at an address for huge pages, without which most look-ups miss the TLB. */
-static void *table_open(size_t size) {
-    enum { HUGE = 1 << 21 };
-    void *table = aligned_alloc(size < HUGE ? sizeof(struct bucket) : HUGE, size);
-    if (table && size >= HUGE)
-        madvise(table, size, MADV_HUGEPAGE);
-    return table;
-}
-
-static bool is_power(size_t n) {
-    return n && !(n & (n - 1));
+    for (int n = 0; n < BITS; n++) {
+        double p = (n + 0.5) / BITS, z = log(p / (1 - p));
+        s->logits[n] = (real)z;
+        s->level[n] = (uint8_t)within((z + 8) * 2, 0, 31);
+    }
+    for (int n = 0; n <= COUNT_MOST; n++)
+        s->rates[n] = (int32_t)(ONE / (n + 1.5));
 }
 
 int symbols_open(struct symbols **symbols, const struct symbols_options *options,
                  struct error *error) {
-    assert(options->symbols >= 2 && options->symbols <= SYMBOLS_MAX);
-    assert(options->bytes ? options->symbols == 256 : true);
-    assert(is_power(options->memory) && options->memory >= SYMBOLS_MEMORY_LEAST);
     struct symbols *s = *symbols = calloc(1, sizeof *s);
     if (!s)
         return error_no_memory(error);
     s->options = *options;
-    s->options.experts &= symbols_experts(options->bytes);
-    contexts_open(&s->contexts, &s->options);
-    s->flat = options->bytes || options->symbols <= SYMBOLS_FEW;
+    s->few = options->symbols <= FEW;
+    s->flat = options->bytes || s->few;
     for (s->levels = 1; 1u << s->levels < options->symbols;)
         s->levels++;
-    s->inputs = 2 * s->contexts.count + REPEATS + 2 + options->network;
-    s->lanes = vector_pad(s->inputs);
-    s->mixers = options->network && options->apart ? 2 : 1;
-    s->entries = options->memory / 256;
-    s->repeat_shift = 64 - (unsigned)__builtin_ctzl(s->entries);
-    s->table = table_open(options->memory);
-    s->repeats = malloc(REPEATS * s->entries * sizeof *s->repeats);
-    s->maps = malloc(sizeof *s->maps);
-    s->mixer = aligned_alloc(sizeof(struct bucket), s->mixers * sizeof *s->mixer);
-    s->corrections = malloc(s->mixers * sizeof *s->corrections);
-    s->sums = calloc(options->symbols + 1, sizeof *s->sums);
-    s->open = malloc(OPEN_MAX * sizeof *s->open);
-    if (!s->table || !s->repeats || !s->maps || !s->mixer || !s->corrections || !s->sums ||
-        !s->open)
-        return error_no_memory(error);
-    for (size_t n = 0; n < BITS; n++) {
-        double p = ((double)n + 0.5) / BITS, z = log(p / (1 - p));
-        s->logits[n] = (real)z;
-        s->level[n] = (uint8_t)fmin(fmax((z + 8) * 2, 0), 31);
+    s->repeat_bits = (unsigned)__builtin_ctzl(options->memory / 256);
+    s->mixers = options->network && options->apart ? MIXERS : 1;
+    s->nodes = (size_t)1 << (s->flat ? s->levels : s->levels < 11 ? s->levels + 5 : 16);
+    open_contexts(s);
+    open_tables(s);
+    const struct symbols_array arrays[SYMBOLS_ARRAYS] = {
+        {"seen", 'u', sizeof s->header / sizeof(uint64_t), &s->header},
+        {"table", 'u', options->memory / sizeof(uint64_t), NULL},
+        {"repeats", 'u', (size_t)REPEATS << s->repeat_bits, NULL},
+        {"maps", 'd', 2 * (s->contexts * MAPS + REPEATS * RUNS * SURE + s->nodes), NULL},
+        {"weights", 'f', s->mixers * SETS * ROWS * s->lanes, NULL},
+        {"last", 'f', s->mixers * ROWS * SETS, NULL},
+        {"correction", 'f', s->mixers * 2 * CELLS * POINTS, NULL},
+    };
+    memcpy(s->arrays, arrays, sizeof arrays);
+    for (struct symbols_array *a = s->arrays + 1; a < s->arrays + SYMBOLS_ARRAYS; a++) {
+        size_t size = a->count * (a->type == 'f' ? sizeof(real) : sizeof(uint64_t));
+        size_t page = size >= HUGE_PAGE ? HUGE_PAGE : sizeof(struct bucket);
+        if (!(a->numbers = aligned_alloc(page, (size + page - 1) / page * page)))
+            return error_no_memory(error);
+        if (page == HUGE_PAGE) /* most look-ups would need a walk through small pages */
+            madvise(a->numbers, size, MADV_HUGEPAGE);
     }
-    for (int n = 0; n <= SHORT_STEPS; n++)
-        s->rates[n] = (int32_t)(65536 / (n + 1.5));
+    s->table = s->arrays[1].numbers;
+    s->repeats = s->arrays[2].numbers;
+    s->maps = s->arrays[3].numbers;
+    s->weights = s->arrays[4].numbers;
+    s->last = s->arrays[5].numbers;
+    s->points = s->arrays[6].numbers;
+    if (!(s->sums = calloc(options->symbols + 1, sizeof *s->sums)))
+        return error_no_memory(error);
     symbols_reset(s);
     return 0;
 }
 
 void symbols_close(struct symbols **symbols) {
-    struct symbols *s = *symbols;
-    if (!s)
+    if (!*symbols)
         return;
-    free(s->table);
-    free(s->repeats);
-    free(s->maps);
-    free(s->mixer);
-    free(s->corrections);
-    free(s->sums);
-    free(s->open);
-    free(s);
+    for (size_t n = 1; n < SYMBOLS_ARRAYS; n++)
+        free((*symbols)->arrays[n].numbers);
+    free((*symbols)->sums);
+    free(*symbols);
     *symbols = NULL;
 }
 
-struct symbols_usage symbols_usage(const struct symbols *s) {
-    return (struct symbols_usage){
-        .used =
-            (double)s->header.used / (double)(s->options.memory / sizeof(struct bucket) * SLOTS),
-        .replaced = s->header.replaced,
-        .learned = s->header.learned,
-        .seen = s->header.seen,
-    };
+/* The probability that a history suggests by itself. */
+static double map_begins(unsigned map) {
+    if (map >= LEVELS)
+        return squash((map / 8 - LEVELS / 8 + 0.5) / 2 - 8);
+    int count = map ? 31 - __builtin_clz(map) : 0;
+    return count ? (__builtin_popcount(map) - 1 + 0.4) / (count + 0.8) : 0.5;
+}
+
+void symbols_reset(struct symbols *s) {
+    s->header = (struct symbols_header){.options = s->options, .seen = s->options.seen};
+    memset(s->table, 0, s->options.memory);
+    memset(s->repeats, 0, s->arrays[2].count * sizeof *s->repeats);
+    struct estimate *e = s->maps;
+    for (size_t n = 0; n < s->contexts * MAPS; n++)
+        *e++ = (struct estimate){map_begins((unsigned)(n % MAPS)), 0};
+    for (size_t n = 0; n < REPEATS * RUNS * SURE; n++)
+        *e++ = (struct estimate){1 - 1 / (double)(n / SURE % RUNS + 2), 0};
+    for (size_t n = 0; n < s->nodes; n++)
+        *e++ = (struct estimate){0.5, 0};
+    for (size_t n = 0; n < s->arrays[4].count; n++) {
+        size_t i = n % s->lanes;
+        s->weights[n] = (real)(i >= s->inputs ? 0 : i < 2 * s->contexts && i % 2 ? 0.05 : 0.2);
+    }
+    for (size_t n = 0; n < s->arrays[5].count; n++)
+        s->last[n] = (real)1 / SETS;
+    for (size_t n = 0; n < s->arrays[6].count; n++)
+        s->points[n] = point_close(squash(((double)(n % POINTS) - 16) / 2));
 }
 
 /* ---- Checkpoints ---- */
 
-struct symbols_array symbols_array(struct symbols *s, enum symbols_part part) {
-    switch (part) {
-    case SYMBOLS_SEEN:
-        return (struct symbols_array){"seen", false, &s->header,
-                                      sizeof s->header / sizeof(uint64_t)};
-    case SYMBOLS_TABLE:
-        return (struct symbols_array){"table", false, s->table,
-                                      s->options.memory / sizeof(uint64_t)};
-    case SYMBOLS_REPEATS:
-        return (struct symbols_array){"repeats", false, s->repeats, REPEATS * s->entries};
-    case SYMBOLS_MAPS:
-        return (struct symbols_array){"maps", true, s->maps, sizeof *s->maps / sizeof(real)};
-    case SYMBOLS_MIXERS:
-        return (struct symbols_array){"mixers", true, s->mixer,
-                                      s->mixers * sizeof *s->mixer / sizeof(real)};
-    default:
-        return (struct symbols_array){"correction", true, s->corrections,
-                                      s->mixers * sizeof *s->corrections / sizeof(real)};
-    }
+const struct symbols_header *symbols_header(const struct symbols *s) {
+    return &s->header;
 }
 
-static bool estimates_valid(const struct estimate *e, size_t count, double most) {
-    bool valid = true;
-    for (size_t n = 0; n < count; n++)
-        valid &= e[n].p >= 1.0 / BITS && e[n].p <= 1 - 1.0 / BITS && e[n].steps >= 0 &&
-                 e[n].steps <= most && e[n].steps == floor(e[n].steps);
-    return valid;
+const struct symbols_array *symbols_arrays(const struct symbols *s) {
+    return s->arrays;
 }
 
-static bool reals_valid(const real *numbers, size_t count, real least, real most) {
-    bool valid = true;
-    for (size_t n = 0; n < count; n++)
-        valid &= numbers[n] >= least && numbers[n] <= most;
-    return valid;
-}
-
-/* Any numbers of the table and of repeats are valid. */
+/* All numbers of the table and of repeats are valid. */
 bool symbols_valid(const struct symbols *s) {
-    const struct header *h = &s->header;
-    const struct symbols_options *o = &s->options;
-    return h->bytes == o->bytes && h->symbols == o->symbols && h->memory == o->memory &&
-           h->experts == o->experts && h->mixers == s->mixers && h->network == o->network &&
-           h->seen >= 1 && h->seen <= o->symbols &&
-           h->used <= o->memory / sizeof(struct bucket) * SLOTS &&
-           estimates_valid(*s->maps->contexts, CONTEXTS_MAX * MAPS, MAP_STEPS) &&
-           estimates_valid(**s->maps->repeats, REPEATS * RUNS * SURE + NODES, SHORT_STEPS) &&
-           reals_valid(**s->mixer->weights, s->mixers * sizeof *s->mixer / sizeof(real),
-                       -WEIGHT_MOST, WEIGHT_MOST) &&
-           reals_valid(*s->corrections, s->mixers * sizeof *s->corrections / sizeof(real), -1, 1);
+    const struct symbols_header *h = &s->header;
+    bool valid = !memcmp(&h->options, &s->options, sizeof h->options) && h->seen >= 1 &&
+                 h->seen <= s->options.symbols && h->used <= s->options.memory / 64 * SLOTS;
+    size_t estimates = s->arrays[3].count / 2, short_ones = s->contexts * MAPS;
+    for (size_t n = 0; n < estimates; n++) {
+        const struct estimate *e = &s->maps[n];
+        valid &= e->p >= 1.0 / BITS && e->p <= 1 - 1.0 / BITS && e->steps == floor(e->steps) &&
+                 e->steps >= 0 && e->steps <= (n < short_ones ? MAP_MOST : COUNT_MOST);
+    }
+    for (size_t a = 4; a < SYMBOLS_ARRAYS; a++) {
+        const real *numbers = s->arrays[a].numbers;
+        for (size_t n = 0; n < s->arrays[a].count; n++)
+            valid &= fabs((double)numbers[n]) <= (numbers == s->points ? 1 : WEIGHT_MOST);
+    }
+    return valid;
 }
 
-bool symbols_place_valid(const struct symbols_place *place) {
-    return place->fields < SYMBOLS_FIELDS;
+bool symbols_place_valid(const struct symbols_place *p) {
+    return p->fields < FIELDS && p->letters <= LETTERS;
 }

@@ -48,7 +48,7 @@ static struct symbols *symbols_of(struct play *play, size_t stream) {
     struct symbols_options options = {
         .bytes = option(play, "bytes", 1),
         .symbols = option(play, "symbols", 256),
-        .seen = option(play, "seen", 0),
+        .seen = option(play, "seen", option(play, "symbols", 256)),
         .memory = (size_t)1 << option(play, "memory", 26),
         .experts = symbols_experts(option(play, "bytes", 1)),
         .network = option(play, "net", 0),
