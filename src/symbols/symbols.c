@@ -6,30 +6,19 @@
 #include <sys/mman.h>
 #include <tgmath.h>
 
-#include "common/vectors.h"
-
 typedef symbols_real real;
 
 enum { ORDERS = 6, CONTEXTS_MAX = 12, REPEATS = 2, FEW = 16, INPUTS_MAX = 32, MIXERS = 2 };
 enum { NEWEST = 64, FIELDS = 32, LETTERS = 15, RIGHT_MOST = 1000 };
 enum { SLOTS = SYMBOLS_SLOTS, AGING = 16, COUNT_MOST = 255, MAP_MOST = 1000, RUN_MOST = 255 };
 enum { MAPS = 384, EXACT = 7, LEVELS = 128, RUNS = 32, SURE = 4, BITS = 4096, ONE = 65536 };
-enum {
-    SETS = 4,
-    ROWS = 4096,
-    CELLS = 1 << 14,
-    POINTS = 33,
-    GROUP = 4,
-    OPEN_MAX = 6401,
-    HUGE_PAGE = 1 << 21
-};
+enum { SETS = 4, ROWS = 4096, CELLS = 1 << 14, POINTS = 33, LANES = 4, GROUP = 4, LINE = 64 };
+enum { OPEN_MAX = 64 * SYMBOLS_TOP_MAX + 1, HUGE_PAGE = 1 << 21 };
 
 _Static_assert(2 * CONTEXTS_MAX + REPEATS + 3 <= INPUTS_MAX, "room for all inputs");
-_Static_assert(64 * SYMBOLS_TOP_MAX < OPEN_MAX, "room for all nodes");
 
-#define RATE 0.002 /* of weights; at the beginning RATE_FIRST more, after 256 symbols half of it   \
-                    */
-#define RATE_FIRST 0.03
+#define RATE 0.002
+#define RATE_FIRST 0.03 /* in addition; half of it after 256 symbols */
 #define RATE_LAST 0.001
 #define RATE_CORRECTION 0.02
 #define LOGIT_MOST 12
@@ -38,6 +27,8 @@ _Static_assert(64 * SYMBOLS_TOP_MAX < OPEN_MAX, "room for all nodes");
 #define WEIGHT_MOST 1e7 /* float weights of that size do not change */
 #define GOLDEN 0x9E3779B97F4A7C15u
 
+typedef real vector __attribute__((vector_size(LANES * sizeof(real)), may_alias));
+
 /* A cache line: counters of a context, of up to ten nodes of a group of four decisions. */
 struct bucket {
     uint16_t check[SLOTS], p[SLOTS];
@@ -45,7 +36,7 @@ struct bucket {
     uint32_t replaced;
 };
 
-_Static_assert(sizeof(struct bucket) == sizeof(uint64_t[8]), "a cache line");
+_Static_assert(sizeof(struct bucket) == LINE, "a cache line");
 
 struct repeat {
     uint16_t check, symbol;
@@ -67,11 +58,11 @@ struct symbols {
     struct symbols_header header;
     struct symbols_array arrays[SYMBOLS_ARRAYS];
     struct bucket *table;
-    struct repeat *repeats;        /* (REPEATS, 1 << repeat_bits) */
-    struct estimate *maps;         /* (contexts, MAPS), (REPEATS, RUNS, SURE), (nodes,) */
-    real *weights, *last, *points; /* (mixers, SETS, ROWS, lanes), (mixers, ROWS, SETS), (mixers,
-                                      2, CELLS, POINTS) */
-    size_t contexts, orders, nodes, inputs, lanes, mixers;
+    struct repeat *repeats; /* (REPEATS, 1 << repeat_bits) */
+    struct estimate *maps;  /* (contexts, MAPS), (REPEATS, RUNS, SURE), (nodes,) */
+    vector *weights;        /* (mixers, SETS, ROWS, vectors) */
+    real *last, *points;    /* (mixers, ROWS, SETS), (mixers, 2, CELLS, POINTS) */
+    size_t contexts, orders, nodes, inputs, vectors, mixers;
     unsigned chosen; /* rows of CONTEXT */
     bool flat, few, extends[CONTEXTS_MAX];
     uint8_t kinds[INPUTS_MAX]; /* of inputs */
@@ -105,7 +96,8 @@ struct decision {
     uint16_t check[CONTEXTS_MAX];
     bool upper[REPEATS];
     struct mixed {
-        real x[INPUTS_MAX], z[SETS], *weights[SETS], *last, *point[2];
+        vector x[INPUTS_MAX / LANES], *weights[SETS];
+        real z[SETS], *last, *point[2];
         double before, p; /* probability of the upper half before and after the correction */
     } mixed[MIXERS];
 };
@@ -142,47 +134,20 @@ static real point_close(double p) {
     return (real)(p > 0.5 ? fmin(p - 1, -CELL_LEAST) : p);
 }
 
-VECTOR_BODY void multiply_body(real *const *weights, const real *x, size_t lanes, real *z) {
-    for (size_t k = 0; k < SETS; k++) {
-        real a[VECTOR_LANES] = {0};
-        for (size_t i = 0; i < lanes; i += VECTOR_LANES)
-#pragma omp simd
-            for (size_t n = 0; n < VECTOR_LANES; n++)
-                a[n] += weights[k][i + n] * x[i + n];
-        z[k] = ((a[0] + a[1]) + (a[2] + a[3])) + ((a[4] + a[5]) + (a[6] + a[7]));
-    }
-}
-VECTOR_CLONES(multiply, (real *const *weights, const real *x, size_t lanes, real *z),
-              (weights, x, lanes, z))
-
-VECTOR_BODY void adjust_body(real *const *weights, const real *x, size_t lanes, const real *e) {
-    for (size_t k = 0; k < SETS; k++) {
-        real *restrict w = weights[k], error = e[k];
-#pragma omp simd
-        for (size_t i = 0; i < lanes; i++)
-            w[i] += error * x[i];
-    }
-}
-VECTOR_CLONES(adjust, (real *const *weights, const real *x, size_t lanes, const real *e),
-              (weights, x, lanes, e))
-
 /* ---- The tree ---- */
 
 static struct node root(const struct symbols *s) {
     return (struct node){1, 0, 0, s->flat ? 1u << s->levels : SYMBOLS_MAX};
 }
 
-/* Unless the code is flat, four decisions select e = floor(log2(symbol + 1)), and e more the
-   symbol: the first symbols have short paths, and a vocabulary grows without changing them. */
+/* Returns the first symbol of the upper half; 0 at a leaf. Unless the code is flat, four decisions
+   select e = floor(log2(symbol + 1)), and e more the symbol: the first symbols have short paths,
+   and a vocabulary grows without changing them. */
 static uint32_t middle(const struct symbols *s, const struct node *n) {
     if (s->flat || n->depth >= GROUP)
-        return (n->low + n->high) / 2;
+        return n->high - n->low == 1 ? 0 : (n->low + n->high) / 2;
     uint32_t e = (n->path << (GROUP - n->depth)) - (1u << GROUP) + (1u << (GROUP - 1 - n->depth));
     return (1u << e) - 1;
-}
-
-static bool is_leaf(const struct symbols *s, const struct node *n) {
-    return n->high - n->low == 1 && (s->flat || n->depth >= GROUP);
 }
 
 static struct node child(const struct node *n, bool upper, uint32_t half) {
@@ -196,18 +161,14 @@ static uint32_t back(const struct symbols_place *p, uint32_t n) {
     return p->steps >= n ? p->newest[(p->steps - n) % NEWEST] : UINT32_MAX;
 }
 
-/* The letter in lower case; 0 for other bytes. */
-static uint32_t letter_of(uint32_t c) {
-    return c >= 'A' && c <= 'Z' ? c | 32 : (c >= 'a' && c <= 'z') || c > 127 ? c : 0;
-}
-
 /* Letter, space, digit, other. */
 static uint32_t kind_of(uint32_t c) {
     return (c | 32) >= 'a' && (c | 32) <= 'z' ? 0 : c <= ' ' ? 1 : c >= '0' && c <= '9' ? 2 : 3;
 }
 
 static void move_text(struct symbols_place *p, uint32_t byte) {
-    uint32_t letter = letter_of(byte);
+    bool capital = byte >= 'A' && byte <= 'Z', small = byte >= 'a' && byte <= 'z';
+    uint32_t letter = capital ? byte | 32 : small || byte > 127 ? byte : 0;
     p->letters = !letter ? 0 : p->letters < LETTERS ? p->letters + 1 : LETTERS;
     if (letter) {
         p->word = hash(p->word, letter);
@@ -276,12 +237,13 @@ static void begin(struct symbols *s, const struct symbols_place *p, const float 
 /* ---- Inputs ---- */
 
 /* Finds the counters of the node. Returns the highest order with one. */
-static uint32_t find_counters(struct symbols *s, const struct node *n, struct decision *d) {
+static uint32_t find_counters(struct symbols *s, const struct node *n, struct decision *d,
+                              real *x) {
     uint32_t rest = n->depth % GROUP, group = n->path >> rest, found = 0;
     uint32_t number = n->path - (group << rest) + (1u << rest); /* 1..15 in the group */
     for (size_t c = 0; c < s->contexts && group != s->group; c++) {
         s->group_hash[c] = hash(s->hash[c], group);
-        d->bucket[c] = &s->table[s->group_hash[c] >> 20 & (s->options.memory / 64 - 1)];
+        d->bucket[c] = &s->table[s->group_hash[c] >> 20 & (s->options.memory / LINE - 1)];
         __builtin_prefetch(d->bucket[c]);
     }
     s->group = group;
@@ -290,10 +252,11 @@ static uint32_t find_counters(struct symbols *s, const struct node *n, struct de
         uint32_t equal = 0, map;
         d->check[c] = (uint16_t)(s->group_hash[c] ^ number << 12);
         for (size_t i = 0; i < SLOTS; i++)
-            equal |= (uint32_t)(b->check[i] == d->check[c] && b->count[i]) << i;
+            equal |= (uint32_t)(b->check[i] == d->check[c]) << i;
+        equal &= equal && b->count[__builtin_ctz(equal)] ? equal : 0; /* a free slot has no check */
         d->slot[c] = equal ? __builtin_ctz(equal) : -1;
         d->map[c] = NULL;
-        d->mixed->x[2 * c] = d->mixed->x[2 * c + 1] = 0;
+        x[2 * c] = x[2 * c + 1] = 0;
         if (!equal)
             continue;
         uint32_t count = b->count[d->slot[c]], p = b->p[d->slot[c]] / (ONE / BITS);
@@ -303,8 +266,8 @@ static uint32_t find_counters(struct symbols *s, const struct node *n, struct de
         else
             map = LEVELS + s->level[p] * 8u + (count >= 30) * 4u + history % 4;
         d->map[c] = &s->maps[c * MAPS + map];
-        d->mixed->x[2 * c] = s->logits[(int)(d->map[c]->p * BITS)];
-        d->mixed->x[2 * c + 1] = s->logits[p];
+        x[2 * c] = s->logits[(int)(d->map[c]->p * BITS)];
+        x[2 * c + 1] = s->logits[p];
         if (c < s->orders)
             found = (uint32_t)c + 1;
     }
@@ -346,12 +309,16 @@ static real network_input(const struct symbols *s, const struct node *n, uint32_
 static void mix(struct symbols *s, size_t mixer, const uint32_t *rows, const uint32_t *cells,
                 struct mixed *m) {
     double z = 0;
-    for (size_t k = 0; k < SETS; k++)
-        m->weights[k] = s->weights + ((mixer * SETS + k) * ROWS + rows[k]) * s->lanes;
     m->last = s->last + (mixer * ROWS + rows[1]) * SETS;
-    multiply(m->weights, m->x, s->lanes, m->z);
     for (size_t k = 0; k < SETS; k++) {
-        m->z[k] = (real)within((double)m->z[k], -LOGIT_MOST, LOGIT_MOST);
+        vector a = {0}, b = {0};
+        m->weights[k] = s->weights + ((mixer * SETS + k) * ROWS + rows[k]) * s->vectors;
+        for (size_t i = 0; i < s->vectors; i += 2) {
+            a += m->weights[k][i] * m->x[i];
+            b += m->weights[k][i + 1] * m->x[i + 1];
+        }
+        real sum = ((a[0] + a[1]) + (a[2] + a[3])) + ((b[0] + b[1]) + (b[2] + b[3]));
+        m->z[k] = (real)within((double)sum, -LOGIT_MOST, LOGIT_MOST);
         z += (double)m->last[k] * (double)m->z[k];
     }
     m->before = squash(within(z, -LOGIT_MOST, LOGIT_MOST));
@@ -367,8 +334,8 @@ static void mix(struct symbols *s, size_t mixer, const uint32_t *rows, const uin
 
 /* Computes the probability of the node's upper half. */
 static void decide(struct symbols *s, const struct node *n, uint32_t half, struct decision *d) {
-    real *x = d->mixed->x + 2 * s->contexts;
-    uint32_t found = find_counters(s, n, d), longest = find_repeats(s, n, half, d, x);
+    real *inputs = (real *)d->mixed->x, *x = inputs + 2 * s->contexts;
+    uint32_t found = find_counters(s, n, d, inputs), longest = find_repeats(s, n, half, d, x);
     d->frequency = &s->maps[s->contexts * MAPS + REPEATS * RUNS * SURE + n->path % s->nodes];
     x[REPEATS] = s->logits[(int)(d->frequency->p * BITS)];
     x[REPEATS + 1] = (real)0.3;
@@ -386,13 +353,12 @@ static void decide(struct symbols *s, const struct node *n, uint32_t half, struc
         rows[2] = (uint32_t)(hash(newest, depth) % ROWS);
         rows[3] = (uint32_t)(hash(found * 4 + longest, path < 256 ? path : 1) % ROWS);
     }
-    for (size_t m = 0; m < s->mixers; m++) {
-        if (m > 0) {
-            memcpy(d->mixed[m].x, d->mixed->x, sizeof d->mixed->x);
-            d->mixed[m].x[s->inputs - 1] = 0;
-        }
-        mix(s, m, rows, cells, &d->mixed[m]);
-    }
+    mix(s, 0, rows, cells, d->mixed);
+    if (s->mixers == 1)
+        return;
+    memcpy(d->mixed[1].x, inputs, sizeof d->mixed->x);
+    ((real *)d->mixed[1].x)[s->inputs - 1] = 0;
+    mix(s, 1, rows, cells, d->mixed + 1);
 }
 
 /* ---- Learning ---- */
@@ -435,12 +401,13 @@ static void learn_counters(struct symbols *s, const struct decision *d, bool y) 
 
 static void learn_decision(struct symbols *s, const struct decision *d, bool y) {
     for (const struct mixed *m = d->mixed; m < d->mixed + s->mixers; m++) {
-        real errors[SETS], step = (real)((y - m->before) * RATE_LAST);
+        real step = (real)((y - m->before) * RATE_LAST);
         for (size_t k = 0; k < SETS; k++) {
-            errors[k] = (real)(y - squash((double)m->z[k])) * s->rate;
+            real error = (y - 1 / (1 + exp(-m->z[k]))) * s->rate;
+            for (size_t i = 0; i < s->vectors; i++)
+                m->weights[k][i] += error * m->x[i];
             m->last[k] += step * m->z[k];
         }
-        adjust(m->weights, m->x, s->lanes, errors);
         for (size_t a = 0; a < 2; a++) {
             double p = point_open(*m->point[a]);
             *m->point[a] = point_close(p + (y - p) * RATE_CORRECTION);
@@ -458,15 +425,15 @@ static void learn_decision(struct symbols *s, const struct decision *d, bool y) 
 struct symbols_loss symbols_take(struct symbols *s, struct symbols_place *place, uint32_t symbol,
                                  const float *network, bool learn, double *shares) {
     assert(symbol < s->options.symbols);
-    struct decision d = {.mixed[0].x = {0}};
+    struct decision d = {0};
     double likelihood[MIXERS] = {1, 1}, sum = 0;
+    uint32_t half;
     begin(s, place, network);
     if (shares)
         memset(shares, 0, SYMBOLS_INPUTS * sizeof *shares);
     if (learn)
         symbols_appeared(s, symbol + 1);
-    for (struct node n = root(s); !is_leaf(s, &n);) {
-        uint32_t half = middle(s, &n);
+    for (struct node n = root(s); (half = middle(s, &n));) {
         bool upper = symbol >= half;
         if (half < s->header.seen || upper) { /* else no symbol of the upper half has appeared */
             decide(s, &n, half, &d);
@@ -474,7 +441,8 @@ struct symbols_loss symbols_take(struct symbols *s, struct symbols_place *place,
                 likelihood[m] *= upper ? d.mixed[m].p : 1 - d.mixed[m].p;
             for (size_t k = 0; shares && k < SETS; k++)
                 for (size_t i = 0; i < s->inputs; i++) {
-                    double a = fabs((double)d.mixed->weights[k][i] * (double)d.mixed->x[i]);
+                    const real *w = (real *)d.mixed->weights[k], *x = (real *)d.mixed->x;
+                    double a = fabs((double)w[i] * (double)x[i]);
                     shares[s->kinds[i]] += a;
                     sum += a;
                 }
@@ -500,7 +468,7 @@ void symbols_appeared(struct symbols *s, size_t seen) {
 size_t symbols_top(struct symbols *s, const struct symbols_place *place, const float *network,
                    bool apart, struct symbols_guess *top, size_t most) {
     assert(most <= SYMBOLS_TOP_MAX);
-    struct decision d = {.mixed[0].x = {0}};
+    struct decision d = {0};
     size_t found = 0, count = 1, left = 64 * most;
     begin(s, place, network);
     s->open[0] = (struct open_node){root(s), 1};
@@ -511,7 +479,7 @@ size_t symbols_top(struct symbols *s, const struct symbols_place *place, const f
                 best = at;
         const struct open_node from = *best;
         uint32_t half = middle(s, &from.node);
-        if (is_leaf(s, &from.node)) {
+        if (half == 0) {
             top[found++] = (struct symbols_guess){from.node.low, from.p};
             *best = s->open[--count];
         } else if (half >= s->header.seen) {
@@ -561,7 +529,7 @@ static void open_contexts(struct symbols *s) {
                                      SYMBOLS_CONSTANT, SYMBOLS_NETWORK};
     memcpy(s->kinds + 2 * s->contexts, others, sizeof others);
     s->inputs = 2 * s->contexts + REPEATS + 2 + s->options.network;
-    s->lanes = vector_pad(s->inputs);
+    s->vectors = (s->inputs + 2 * LANES - 1) / (2 * LANES) * 2;
 }
 
 static void open_tables(struct symbols *s) {
@@ -601,18 +569,18 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
         {"table", 'u', options->memory / sizeof(uint64_t), NULL},
         {"repeats", 'u', (size_t)REPEATS << s->repeat_bits, NULL},
         {"maps", 'd', 2 * (s->contexts * MAPS + REPEATS * RUNS * SURE + s->nodes), NULL},
-        {"weights", 'f', s->mixers * SETS * ROWS * s->lanes, NULL},
+        {"weights", 'f', s->mixers * SETS * ROWS * s->vectors * LANES, NULL},
         {"last", 'f', s->mixers * ROWS * SETS, NULL},
         {"correction", 'f', s->mixers * 2 * CELLS * POINTS, NULL},
     };
     memcpy(s->arrays, arrays, sizeof arrays);
     for (struct symbols_array *a = s->arrays + 1; a < s->arrays + SYMBOLS_ARRAYS; a++) {
         size_t size = a->count * (a->type == 'f' ? sizeof(real) : sizeof(uint64_t));
-        size_t page = size >= HUGE_PAGE ? HUGE_PAGE : sizeof(struct bucket);
+        size_t page = size % HUGE_PAGE ? LINE : HUGE_PAGE;
         if (!(a->numbers = aligned_alloc(page, (size + page - 1) / page * page)))
             return error_no_memory(error);
-        if (page == HUGE_PAGE) /* most look-ups would need a walk through small pages */
-            madvise(a->numbers, size, MADV_HUGEPAGE);
+        if (page == HUGE_PAGE)
+            madvise(a->numbers, size, MADV_HUGEPAGE); /* each look-up needs another page */
     }
     s->table = s->arrays[1].numbers;
     s->repeats = s->arrays[2].numbers;
@@ -656,8 +624,10 @@ void symbols_reset(struct symbols *s) {
     for (size_t n = 0; n < s->nodes; n++)
         *e++ = (struct estimate){0.5, 0};
     for (size_t n = 0; n < s->arrays[4].count; n++) {
-        size_t i = n % s->lanes;
-        s->weights[n] = (real)(i >= s->inputs ? 0 : i < 2 * s->contexts && i % 2 ? 0.05 : 0.2);
+        size_t i = n % (s->vectors * LANES);
+        ((real *)s->weights)[n] = (real)(i >= s->inputs                 ? 0
+                                         : i < 2 * s->contexts && i % 2 ? 0.05
+                                                                        : 0.2);
     }
     for (size_t n = 0; n < s->arrays[5].count; n++)
         s->last[n] = (real)1 / SETS;
@@ -667,10 +637,6 @@ void symbols_reset(struct symbols *s) {
 
 /* ---- Checkpoints ---- */
 
-const struct symbols_header *symbols_header(const struct symbols *s) {
-    return &s->header;
-}
-
 const struct symbols_array *symbols_arrays(const struct symbols *s) {
     return s->arrays;
 }
@@ -679,7 +645,7 @@ const struct symbols_array *symbols_arrays(const struct symbols *s) {
 bool symbols_valid(const struct symbols *s) {
     const struct symbols_header *h = &s->header;
     bool valid = !memcmp(&h->options, &s->options, sizeof h->options) && h->seen >= 1 &&
-                 h->seen <= s->options.symbols && h->used <= s->options.memory / 64 * SLOTS;
+                 h->seen <= s->options.symbols && h->used <= s->options.memory / LINE * SLOTS;
     size_t estimates = s->arrays[3].count / 2, short_ones = s->contexts * MAPS;
     for (size_t n = 0; n < estimates; n++) {
         const struct estimate *e = &s->maps[n];

@@ -89,14 +89,12 @@ size_t symbols_top(struct symbols *symbols, const struct symbols_place *place, c
 
 /* ---- State in checkpoints ---- */
 
-/* The first array. */
+/* The numbers of the first array. */
 struct symbols_header {
     struct symbols_options options;
     uint64_t seen, learned;  /* symbols that have appeared, and all so far */
     uint64_t used, replaced; /* slots of the table with a count, and those that had another */
 };
-
-const struct symbols_header *symbols_header(const struct symbols *symbols);
 
 enum { SYMBOLS_SLOTS = 10, SYMBOLS_ARRAYS = 7 }; /* slots in 64 bytes of the table */
 
