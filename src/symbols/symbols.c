@@ -236,6 +236,10 @@ static void begin(struct symbols *s, const struct symbols_place *p, const float 
 
 /* ---- Inputs ---- */
 
+static struct bucket *bucket_at(const struct symbols *s, uint64_t key) {
+    return &s->table[key >> 20 & (s->options.memory / LINE - 1)];
+}
+
 /* Finds the counters of the node. Returns the highest order with one. */
 static uint32_t find_counters(struct symbols *s, const struct node *n, struct decision *d,
                               real *x) {
@@ -243,7 +247,7 @@ static uint32_t find_counters(struct symbols *s, const struct node *n, struct de
     uint32_t number = n->path - (group << rest) + (1u << rest); /* 1..15 in the group */
     for (size_t c = 0; c < s->contexts && group != s->group; c++) {
         s->group_hash[c] = hash(s->hash[c], group);
-        d->bucket[c] = &s->table[s->group_hash[c] >> 20 & (s->options.memory / LINE - 1)];
+        d->bucket[c] = bucket_at(s, s->group_hash[c]);
         __builtin_prefetch(d->bucket[c]);
     }
     s->group = group;
@@ -306,13 +310,50 @@ static real network_input(const struct symbols *s, const struct node *n, uint32_
 
 /* ---- Mixing ---- */
 
+/* Chooses the rows of weights. */
+static void choose_rows(const struct symbols *s, const struct node *n, uint32_t found,
+                        uint32_t longest, uint32_t *rows) {
+    uint32_t newest = back(s->place, 1), path = n->path, depth = n->depth;
+    rows[1] = (longest * 8 + found) * 16 + (depth < 15 ? depth : 15);
+    if (s->options.bytes) {
+        rows[0] = path * 16 + s->place->letters;
+        rows[2] = newest % 256 * 8 + depth;
+        rows[3] = path * 16 + kind_of(newest) * 4 + kind_of(back(s->place, 2));
+    } else {
+        rows[0] = path < ROWS ? path : (uint32_t)(hash(path, 7) % ROWS);
+        rows[2] = (uint32_t)(hash(newest, depth) % ROWS);
+        rows[3] = (uint32_t)(hash(found * 4 + longest, path < 256 ? path : 1) % ROWS);
+    }
+}
+
+static vector *weights_at(const struct symbols *s, size_t mixer, size_t set, uint32_t row) {
+    return s->weights + ((mixer * SETS + set) * ROWS + row) * s->vectors;
+}
+
+/* Fetches most of the memory that the decisions on the symbol need: after a network's step the
+   caches do not have it. */
+static void fetch(const struct symbols *s, uint32_t symbol) {
+    uint32_t half, rows[SETS];
+    for (struct node n = root(s); (half = middle(s, &n)); n = child(&n, symbol >= half, half)) {
+        for (size_t c = 0; c < s->contexts && n.depth % GROUP == 0; c++)
+            __builtin_prefetch(bucket_at(s, hash(s->hash[c], n.path)));
+        choose_rows(s, &n, 0, 0, rows);
+        for (size_t m = 0; m < s->mixers; m++)
+            for (size_t k = 0; k < SETS; k += k ? 1 : 2) {
+                const vector *w = weights_at(s, m, k, rows[k]);
+                __builtin_prefetch(w);
+                __builtin_prefetch(w + s->vectors / 2);
+            }
+    }
+}
+
 static void mix(struct symbols *s, size_t mixer, const uint32_t *rows, const uint32_t *cells,
                 struct mixed *m) {
     double z = 0;
     m->last = s->last + (mixer * ROWS + rows[1]) * SETS;
     for (size_t k = 0; k < SETS; k++) {
         vector a = {0}, b = {0};
-        m->weights[k] = s->weights + ((mixer * SETS + k) * ROWS + rows[k]) * s->vectors;
+        m->weights[k] = weights_at(s, mixer, k, rows[k]);
         for (size_t i = 0; i < s->vectors; i += 2) {
             a += m->weights[k][i] * m->x[i];
             b += m->weights[k][i + 1] * m->x[i + 1];
@@ -336,23 +377,14 @@ static void mix(struct symbols *s, size_t mixer, const uint32_t *rows, const uin
 static void decide(struct symbols *s, const struct node *n, uint32_t half, struct decision *d) {
     real *inputs = (real *)d->mixed->x, *x = inputs + 2 * s->contexts;
     uint32_t found = find_counters(s, n, d, inputs), longest = find_repeats(s, n, half, d, x);
+    uint32_t rows[SETS];
     d->frequency = &s->maps[s->contexts * MAPS + REPEATS * RUNS * SURE + n->path % s->nodes];
     x[REPEATS] = s->logits[(int)(d->frequency->p * BITS)];
     x[REPEATS + 1] = (real)0.3;
     if (s->network)
         x[REPEATS + 2] = network_input(s, n, half);
-    uint32_t newest = back(s->place, 1), path = n->path, depth = n->depth;
-    uint32_t cells[2] = {path % CELLS, (uint32_t)(hash(path, newest) % CELLS)};
-    uint32_t rows[SETS] = {path, (longest * 8 + found) * 16 + (depth < 15 ? depth : 15)};
-    if (s->options.bytes) {
-        rows[0] = path * 16 + s->place->letters;
-        rows[2] = newest % 256 * 8 + depth;
-        rows[3] = path * 16 + kind_of(newest) * 4 + kind_of(back(s->place, 2));
-    } else {
-        rows[0] = path < ROWS ? path : (uint32_t)(hash(path, 7) % ROWS);
-        rows[2] = (uint32_t)(hash(newest, depth) % ROWS);
-        rows[3] = (uint32_t)(hash(found * 4 + longest, path < 256 ? path : 1) % ROWS);
-    }
+    choose_rows(s, n, found, longest, rows);
+    uint32_t cells[] = {n->path % CELLS, (uint32_t)(hash(n->path, back(s->place, 1)) % CELLS)};
     mix(s, 0, rows, cells, d->mixed);
     if (s->mixers == 1)
         return;
@@ -429,6 +461,7 @@ struct symbols_loss symbols_take(struct symbols *s, struct symbols_place *place,
     double likelihood[MIXERS] = {1, 1}, sum = 0;
     uint32_t half;
     begin(s, place, network);
+    fetch(s, symbol);
     if (shares)
         memset(shares, 0, SYMBOLS_INPUTS * sizeof *shares);
     if (learn)
