@@ -310,20 +310,30 @@ static real network_input(const struct symbols *s, const struct node *n, uint32_
 
 /* ---- Mixing ---- */
 
-/* Chooses the rows of weights. */
-static void choose_rows(const struct symbols *s, const struct node *n, uint32_t found,
-                        uint32_t longest, uint32_t *rows) {
+/* The rows of weights and correction that a decision uses. */
+struct gates {
+    uint32_t rows[SETS], cells[2];
+};
+
+static struct gates choose(const struct symbols *s, const struct node *n, uint32_t found,
+                           uint32_t longest) {
     uint32_t newest = back(s->place, 1), path = n->path, depth = n->depth;
-    rows[1] = (longest * 8 + found) * 16 + (depth < 15 ? depth : 15);
+    struct gates g = {.cells = {path % CELLS, (uint32_t)(hash(path, newest) % CELLS)}};
+    g.rows[1] = (longest * 8 + found) * 16 + (depth < 15 ? depth : 15);
     if (s->options.bytes) {
-        rows[0] = path * 16 + s->place->letters;
-        rows[2] = newest % 256 * 8 + depth;
-        rows[3] = path * 16 + kind_of(newest) * 4 + kind_of(back(s->place, 2));
+        g.rows[0] = path * 16 + s->place->letters;
+        g.rows[2] = newest % 256 * 8 + depth;
+        g.rows[3] = path * 16 + kind_of(newest) * 4 + kind_of(back(s->place, 2));
     } else {
-        rows[0] = path < ROWS ? path : (uint32_t)(hash(path, 7) % ROWS);
-        rows[2] = (uint32_t)(hash(newest, depth) % ROWS);
-        rows[3] = (uint32_t)(hash(found * 4 + longest, path < 256 ? path : 1) % ROWS);
+        g.rows[0] = path < ROWS ? path : (uint32_t)(hash(path, 7) % ROWS);
+        g.rows[2] = (uint32_t)(hash(newest, depth) % ROWS);
+        g.rows[3] = (uint32_t)(hash(found * 4 + longest, path < 256 ? path : 1) % ROWS);
     }
+    return g;
+}
+
+static real *points_at(const struct symbols *s, size_t mixer, size_t a, const struct gates *g) {
+    return s->points + ((mixer * 2 + a) * CELLS + g->cells[a]) * POINTS;
 }
 
 static vector *weights_at(const struct symbols *s, size_t mixer, size_t set, uint32_t row) {
@@ -333,27 +343,27 @@ static vector *weights_at(const struct symbols *s, size_t mixer, size_t set, uin
 /* Fetches most of the memory that the decisions on the symbol need: after a network's step the
    caches do not have it. */
 static void fetch(const struct symbols *s, uint32_t symbol) {
-    uint32_t half, rows[SETS];
+    uint32_t half;
     for (struct node n = root(s); (half = middle(s, &n)); n = child(&n, symbol >= half, half)) {
+        const struct gates g = choose(s, &n, 0, 0);
         for (size_t c = 0; c < s->contexts && n.depth % GROUP == 0; c++)
             __builtin_prefetch(bucket_at(s, hash(s->hash[c], n.path)));
-        choose_rows(s, &n, 0, 0, rows);
-        for (size_t m = 0; m < s->mixers; m++)
-            for (size_t k = 0; k < SETS; k += k ? 1 : 2) {
-                const vector *w = weights_at(s, m, k, rows[k]);
-                __builtin_prefetch(w);
-                __builtin_prefetch(w + s->vectors / 2);
-            }
+        for (size_t m = 0; m < s->mixers; m++) {
+            for (size_t k = 0; k < SETS; k += k ? 1 : 2)
+                for (size_t i = 0; i < s->vectors; i += 4)
+                    __builtin_prefetch(weights_at(s, m, k, g.rows[k]) + i);
+            for (size_t i = 0; i < POINTS; i += 16)
+                __builtin_prefetch(points_at(s, m, 1, &g) + i);
+        }
     }
 }
 
-static void mix(struct symbols *s, size_t mixer, const uint32_t *rows, const uint32_t *cells,
-                struct mixed *m) {
+static void mix(struct symbols *s, size_t mixer, const struct gates *g, struct mixed *m) {
     double z = 0;
-    m->last = s->last + (mixer * ROWS + rows[1]) * SETS;
+    m->last = s->last + (mixer * ROWS + g->rows[1]) * SETS;
     for (size_t k = 0; k < SETS; k++) {
         vector a = {0}, b = {0};
-        m->weights[k] = weights_at(s, mixer, k, rows[k]);
+        m->weights[k] = weights_at(s, mixer, k, g->rows[k]);
         for (size_t i = 0; i < s->vectors; i += 2) {
             a += m->weights[k][i] * m->x[i];
             b += m->weights[k][i + 1] * m->x[i + 1];
@@ -366,7 +376,7 @@ static void mix(struct symbols *s, size_t mixer, const uint32_t *rows, const uin
     double at = within((z + 8) * 2, 2 * (8 - 7.999), 2 * (8 + 7.999)), sum = 2 * m->before;
     double part = at - floor(at);
     for (size_t a = 0; a < 2; a++) {
-        real *point = s->points + ((mixer * 2 + a) * CELLS + cells[a]) * POINTS + (size_t)at;
+        real *point = points_at(s, mixer, a, g) + (size_t)at;
         sum += point_open(point[0]) * (1 - part) + point_open(point[1]) * part;
         m->point[a] = point + (part > 0.5);
     }
@@ -377,20 +387,18 @@ static void mix(struct symbols *s, size_t mixer, const uint32_t *rows, const uin
 static void decide(struct symbols *s, const struct node *n, uint32_t half, struct decision *d) {
     real *inputs = (real *)d->mixed->x, *x = inputs + 2 * s->contexts;
     uint32_t found = find_counters(s, n, d, inputs), longest = find_repeats(s, n, half, d, x);
-    uint32_t rows[SETS];
     d->frequency = &s->maps[s->contexts * MAPS + REPEATS * RUNS * SURE + n->path % s->nodes];
     x[REPEATS] = s->logits[(int)(d->frequency->p * BITS)];
     x[REPEATS + 1] = (real)0.3;
     if (s->network)
         x[REPEATS + 2] = network_input(s, n, half);
-    choose_rows(s, n, found, longest, rows);
-    uint32_t cells[] = {n->path % CELLS, (uint32_t)(hash(n->path, back(s->place, 1)) % CELLS)};
-    mix(s, 0, rows, cells, d->mixed);
+    const struct gates g = choose(s, n, found, longest);
+    mix(s, 0, &g, d->mixed);
     if (s->mixers == 1)
         return;
     memcpy(d->mixed[1].x, inputs, sizeof d->mixed->x);
     ((real *)d->mixed[1].x)[s->inputs - 1] = 0;
-    mix(s, 1, rows, cells, d->mixed + 1);
+    mix(s, 1, &g, d->mixed + 1);
 }
 
 /* ---- Learning ---- */
