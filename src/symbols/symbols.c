@@ -592,6 +592,8 @@ static void open_tables(struct symbols *s) {
 
 int symbols_open(struct symbols **symbols, const struct symbols_options *options,
                  struct error *error) {
+    assert(options->symbols >= 2 && options->symbols <= SYMBOLS_MAX);
+    assert(options->memory >= SYMBOLS_MEMORY_LEAST && !(options->memory & (options->memory - 1)));
     struct symbols *s = *symbols = calloc(1, sizeof *s);
     if (!s)
         return error_no_memory(error);
@@ -619,7 +621,7 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
         size_t size = a->count * (a->type == 'f' ? sizeof(real) : sizeof(uint64_t));
         size_t page = size % HUGE_PAGE ? LINE : HUGE_PAGE;
         if (!(a->numbers = aligned_alloc(page, (size + page - 1) / page * page)))
-            return error_no_memory(error);
+            return symbols_close(symbols), error_no_memory(error);
         if (page == HUGE_PAGE)
             madvise(a->numbers, size, MADV_HUGEPAGE); /* each look-up needs another page */
     }
@@ -630,7 +632,7 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
     s->last = s->arrays[5].numbers;
     s->points = s->arrays[6].numbers;
     if (!(s->sums = calloc(options->symbols + 1, sizeof *s->sums)))
-        return error_no_memory(error);
+        return symbols_close(symbols), error_no_memory(error);
     symbols_reset(s);
     return 0;
 }

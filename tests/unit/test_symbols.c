@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/random.h"
+#include "symbols/orders.h"
 #include "symbols/symbols.h"
 
 enum { MEMORY = 1 << 16, BYTES = 256 };
@@ -210,6 +211,65 @@ static void a_network_is_one_more_input(void **state) {
     (void)state;
 }
 
+/* ---- Baselines ---- */
+
+enum { CLASSES = 5, CONTEXTS = (CLASSES + 1) * (CLASSES + 1) * (CLASSES + 1) };
+
+/* The number of the place's newest symbols, so many. */
+static size_t context_of(const struct symbols_place *place, size_t order) {
+    size_t context = 0;
+    for (size_t n = 1; n <= order; n++)
+        context = context * (CLASSES + 1) +
+                  (place->steps >= n ? place->newest[(place->steps - n) % 64] + 1 : 0);
+    return context;
+}
+
+static void baselines_count_what_followed(void **state) {
+    struct orders *orders = calloc(1, sizeof *orders);
+    double(*counts)[CONTEXTS][CLASSES] = calloc(ORDERS_BASELINES + 1, sizeof *counts);
+    struct symbols_place place = {0};
+    double losses[ORDERS_BASELINES];
+    uint64_t seed = 3;
+    assert_true(orders && counts);
+    for (size_t n = 0; n < 3000; n++) {
+        uint32_t symbol = (uint32_t)(random_below(&seed, CLASSES) * random_below(&seed, 2));
+        bool learn = random_below(&seed, 10) > 0;
+        orders_take(orders, &place, symbol, CLASSES, learn, losses);
+        for (size_t k = 1; k <= ORDERS_BASELINES; k++) {
+            double *row = counts[k][context_of(&place, k)], sum = 0;
+            for (size_t c = 0; c < CLASSES; c++)
+                sum += row[c];
+            double p = (row[symbol] + 0.5) / (sum + CLASSES / 2.0);
+            assert_float_equal(losses[k - 1], -log(p), 1e-9);
+            row[symbol] += learn;
+        }
+        place.newest[place.steps++ % 64] = symbol;
+    }
+    free(orders);
+    free(counts);
+    (void)state;
+}
+
+/* More contexts than the table has room for, or random counts: losses stay finite. */
+static void any_counts_are_harmless(void **state) {
+    struct orders *orders = calloc(1, sizeof *orders);
+    struct symbols_place place = {0};
+    double losses[ORDERS_BASELINES];
+    uint64_t seed = 5;
+    assert_non_null(orders);
+    for (size_t n = 0; n < ORDERS_ENTRIES; n++)
+        orders->counts[n] = (uint32_t)random_bits(&seed);
+    for (size_t n = 0; n < 200000; n++) {
+        uint32_t symbol = (uint32_t)random_below(&seed, 1000);
+        orders_take(orders, &place, symbol, 1000, true, losses);
+        for (size_t k = 0; k < ORDERS_BASELINES; k++)
+            assert_true(isfinite(losses[k]) && losses[k] >= 0);
+        place.newest[place.steps++ % 64] = symbol;
+    }
+    free(orders);
+    (void)state;
+}
+
 /* ---- Damaged checkpoints ---- */
 
 static void any_table_is_harmless(void **state) {
@@ -286,6 +346,8 @@ int main(void) {
         cmocka_unit_test(the_top_is_exact),
         cmocka_unit_test(a_vocabulary_grows),
         cmocka_unit_test(a_network_is_one_more_input),
+        cmocka_unit_test(baselines_count_what_followed),
+        cmocka_unit_test(any_counts_are_harmless),
         cmocka_unit_test(any_table_is_harmless),
         cmocka_unit_test(other_damage_is_found),
     };
