@@ -7,8 +7,8 @@
 
 enum { ORDERS_BASELINES = 3, ORDERS_ENTRIES = 1 << 17 };
 
-/* The counts, for checkpoints: any numbers are valid, all zero is nothing learned. When the table
-   is full, small counts are lost. */
+/* Counts as in a checkpoint: any numbers are valid, and a new table is zero. A full table loses
+   small counts. */
 struct orders {
     uint32_t counts[ORDERS_ENTRIES];
 };
