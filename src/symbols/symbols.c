@@ -462,6 +462,19 @@ static void learn_decision(struct symbols *s, const struct decision *d, bool y) 
 
 /* ---- Symbols ---- */
 
+/* Adds |w x| of each input to its kind; returns the sum. */
+static double add_shares(const struct symbols *s, const struct mixed *m, double *shares) {
+    const real *x = (const real *)m->x;
+    double sum = 0;
+    for (size_t k = 0; k < SETS; k++)
+        for (size_t i = 0; i < s->inputs; i++) {
+            double share = fabs((double)((const real *)m->weights[k])[i] * (double)x[i]);
+            shares[s->kinds[i]] += share;
+            sum += share;
+        }
+    return sum;
+}
+
 struct symbols_loss symbols_take(struct symbols *s, struct symbols_place *place, uint32_t symbol,
                                  const float *network, bool learn, double *shares) {
     assert(symbol < s->options.symbols);
@@ -480,13 +493,8 @@ struct symbols_loss symbols_take(struct symbols *s, struct symbols_place *place,
             decide(s, &n, half, &d);
             for (size_t m = 0; m < s->mixers; m++)
                 likelihood[m] *= upper ? d.mixed[m].p : 1 - d.mixed[m].p;
-            for (size_t k = 0; shares && k < SETS; k++)
-                for (size_t i = 0; i < s->inputs; i++) {
-                    const real *w = (real *)d.mixed->weights[k], *x = (real *)d.mixed->x;
-                    double a = fabs((double)w[i] * (double)x[i]);
-                    shares[s->kinds[i]] += a;
-                    sum += a;
-                }
+            if (shares)
+                sum += add_shares(s, d.mixed, shares);
             if (learn)
                 learn_decision(s, &d, upper);
         }
@@ -496,7 +504,7 @@ struct symbols_loss symbols_take(struct symbols *s, struct symbols_place *place,
         shares[n] /= sum;
     move(s, place, symbol, learn);
     s->header.learned += learn;
-    return (struct symbols_loss){-log(likelihood[0]), -log(likelihood[s->mixers - 1])};
+    return (struct symbols_loss){log(1 / likelihood[0]), log(1 / likelihood[s->mixers - 1])};
 }
 
 void symbols_appeared(struct symbols *s, size_t seen) {
