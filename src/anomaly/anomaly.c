@@ -19,6 +19,7 @@
 #include "kept.h"
 #include "level.h"
 #include "novelty.h"
+#include "shape.h"
 #include "tail.h"
 
 /* ---- Recent ----
@@ -232,12 +233,13 @@ struct pace {
 
 struct anomaly {
     struct anomaly_options options;
-    size_t numbers_size, alarms_size, level_size, rates_size; /* sizes per stream */
+    /* sizes per stream */
+    size_t numbers_size, alarms_size, level_size, rates_size, shapes_size;
     /* per column: contexts, floats, and floats in a shared memory */
     size_t own_memory, floats, shared_floats;
-    uint32_t *groups; /* (slots,) group of each stream */
-    /* (slots + groups,) pointers to (numbers_size + alarms_size + level_size + rates_size,)
-       doubles and (columns, floats) */
+    size_t shape_memory; /* contexts of a scale; the last of `floats` */
+    uint32_t *groups;    /* (slots,) group of each stream */
+    /* (slots + groups,) pointers to doubles of all these sizes, and (columns, floats) */
     double **numbers;
     double *scores, *surprises, *shares; /* (columns,) */
     double score, surprise, level;
@@ -295,10 +297,19 @@ static inline double *rates_of(const struct anomaly *anomaly, uint32_t slot) {
            anomaly->level_size;
 }
 
+/* Exist with shapes_size > 0. */
+static inline struct shape *shapes_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct shape *)(void *)(rates_of(anomaly, slot) + anomaly->rates_size);
+}
+
 static inline float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    double *after = rates_of(anomaly, slot) + anomaly->rates_size;
+    double *after = rates_of(anomaly, slot) + anomaly->rates_size + anomaly->shapes_size;
     size_t floats = slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats;
     return (float *)(void *)after + k * floats;
+}
+
+static inline float *shape_floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
+    return floats_of(anomaly, slot, k) + novelty_floats(anomaly->own_memory);
 }
 
 /* Slot of the memory that a stream shares with others; ANOMALY_ALONE: none. */
@@ -316,7 +327,7 @@ static inline uint32_t shared_slot(const struct anomaly *anomaly, uint32_t slot)
 
 static size_t bytes_of(const struct anomaly *anomaly, size_t floats) {
     return (anomaly->numbers_size + anomaly->alarms_size + anomaly->level_size +
-            anomaly->rates_size) *
+            anomaly->rates_size + anomaly->shapes_size) *
                sizeof(double) +
            anomaly->options.columns * floats * sizeof(float);
 }
@@ -380,6 +391,12 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
                                kept_size(1, options->columns);
         made->rates_size =
             NUMBERS(struct pace) + (ANOMALY_REASONS + 1) * NUMBERS(struct calibration);
+        if (options->shape > 0 && options->columns > 0) {
+            size_t most = options->memory < SHAPE_MEMORY ? options->memory : SHAPE_MEMORY;
+            made->shape_memory = vector_pad(most);
+            made->floats += SHAPE_SCALES * made->shape_memory * SHAPE_CONTEXT;
+            made->shapes_size = options->columns * NUMBERS(struct shape);
+        }
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
             anomaly_clear(made);
@@ -416,14 +433,15 @@ void anomaly_close(struct anomaly **anomaly) {
 static void clear(struct anomaly *anomaly, uint32_t slot) {
     struct anomaly_state state = anomaly_state(anomaly, slot);
     for (size_t m = 0; m < anomaly->options.columns; m++) {
-        const struct anomaly_contexts contexts = anomaly_contexts(anomaly, slot, m);
-        memset(contexts.floats, 0, contexts.count * ANOMALY_CONTEXT * sizeof(float));
+        const struct anomaly_contexts contexts = anomaly_contexts(anomaly, slot, false, m);
+        memset(contexts.floats, 0, contexts.count * contexts.size * sizeof(float));
     }
     memset(state.numbers + NUMBERS(struct arrival), 0,
            (state.numbers_size - NUMBERS(struct arrival)) * sizeof(double));
     memset(state.alarms, 0, state.alarms_size * sizeof(double));
     memset(state.level, 0, state.level_size * sizeof(double));
     memset(state.rates, 0, state.rates_size * sizeof(double));
+    memset(state.shapes, 0, state.shapes_size * sizeof(double));
 }
 
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
@@ -545,9 +563,17 @@ static struct novelty_score take_value(struct anomaly *anomaly, uint32_t slot, s
     struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
     float *floats = floats_of(anomaly, slot, k);
     const struct novelty_memory memory = memory_in(anomaly, slot, k);
-    if (memory.novelty == novelty)
-        return novelty_take(novelty, floats, memory.size, (double)x, minute, anomaly->learns);
-    return novelty_take_shared(novelty, floats, &memory, (double)x, minute, anomaly->learns);
+    struct novelty_score score =
+        memory.novelty == novelty
+            ? novelty_take(novelty, floats, memory.size, (double)x, minute, anomaly->learns)
+            : novelty_take_shared(novelty, floats, &memory, (double)x, minute, anomaly->learns);
+    if (anomaly->shapes_size) {
+        double shape = shape_take(shapes_of(anomaly, slot) + k, shape_floats_of(anomaly, slot, k),
+                                  anomaly->shape_memory, novelty, (double)x, anomaly->learns);
+        double more = anomaly->options.shape * fmax(shape - SHAPE_FROM, 0);
+        score = (struct novelty_score){score.score + more, score.raw + more};
+    }
+    return score;
 }
 
 static void take_level(struct anomaly *anomaly, uint32_t slot, const float *x) {
@@ -727,6 +753,17 @@ uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot) {
     return (uint64_t)stream_of(anomaly, slot)->steps;
 }
 
+size_t anomaly_recent(const struct anomaly *anomaly, uint32_t slot, size_t k, size_t skip,
+                      size_t most, double *values) {
+    const struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
+    size_t end = (size_t)novelty->count - (novelty->count > 0 ? skip : 0);
+    size_t count = end < most ? end : most;
+    for (size_t n = 0; n < count; n++)
+        values[n] =
+            (double)(float)(novelty->first + novelty->ring[(end - count + n) % NOVELTY_RING]);
+    return count;
+}
+
 void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
                   const struct anomaly_kept *alarm) {
     const struct kept_alarm kept = {
@@ -844,30 +881,44 @@ struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
         .alarms = anomaly->numbers[slot] + anomaly->numbers_size,
         .level = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size,
         .rates = rates_of(anomaly, slot),
+        .shapes = (double *)(void *)shapes_of(anomaly, slot),
         .contexts = floats_of(anomaly, slot, 0),
         .numbers_size = anomaly->numbers_size,
         .alarms_size = anomaly->alarms_size,
         .level_size = anomaly->level_size,
         .rates_size = anomaly->rates_size,
+        .shapes_size = anomaly->shapes_size,
         .contexts_size = anomaly->options.columns *
                          (slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats),
-        .memories = anomaly->options.columns,
     };
 }
 
-struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k) {
-    const struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
+struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, bool of_shape,
+                                         size_t n) {
+    size_t columns = anomaly->options.columns, k = of_shape ? n / SHAPE_SCALES : n;
+    size_t memory = of_shape ? anomaly->shape_memory : memory_size(anomaly, slot);
+    if (k >= columns || (of_shape && memory == 0))
+        return (struct anomaly_contexts){0};
+    if (of_shape)
+        return (struct anomaly_contexts){
+            shape_floats_of(anomaly, slot, k) + n % SHAPE_SCALES * memory * SHAPE_CONTEXT,
+            shape_contexts(shapes_of(anomaly, slot) + k, n % SHAPE_SCALES, memory), SHAPE_CONTEXT,
+            columns * SHAPE_SCALES * memory};
     return (struct anomaly_contexts){
-        .floats = floats_of(anomaly, slot, k),
-        .count = novelty_contexts(novelty, memory_size(anomaly, slot)),
-    };
+        floats_of(anomaly, slot, k),
+        novelty_contexts(&column_of(anomaly, slot, k)->novelty, memory), NOVELTY_CONTEXT,
+        columns * novelty_floats(memory) / NOVELTY_CONTEXT};
 }
 
 static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
     const struct column *column = column_of(anomaly, slot, k);
     return tail_valid(&column->wrong) && fabs(column->last) <= (double)FLT_MAX &&
            habit_valid(&column->repeated) && habit_valid(&column->missing) &&
-           novelty_valid(&column->novelty, floats_of(anomaly, slot, k), memory_size(anomaly, slot));
+           novelty_valid(&column->novelty, floats_of(anomaly, slot, k),
+                         memory_size(anomaly, slot)) &&
+           (!anomaly->shapes_size ||
+            shape_valid(shapes_of(anomaly, slot) + k, shape_floats_of(anomaly, slot, k),
+                        anomaly->shape_memory));
 }
 
 static bool rates_valid(const struct anomaly *anomaly, uint32_t slot) {

@@ -3,6 +3,7 @@
 
    - Novelty (novelty.h): the recent values of a column differ from everything in its memory. The
      score of a stream is the largest of its columns.
+     With a share of shape it is higher where the form of the values is new (shape.h).
    - Level (level.h): several columns stand, together, not as usual.
    - Surprise: the forecast error is among the largest of the stream, L - 0.4 log10(max(1, t /
      1000)) >= 0 with L its tail (tail.h). The error is that of a column, with a score of at most
@@ -53,6 +54,7 @@ struct anomaly_options {
     bool surprise;   /* surprise counts for P */
     uint64_t seed;   /* seed of the choice of replaced contexts */
     double accept;   /* half of a normal is forgotten in so many steps (level.h); 0: no level */
+    double shape;    /* share of shape in novelty (shape.h); 0: no shape */
     bool half;       /* limits memories to half of the machine's memory; else to all of it */
 };
 
@@ -175,6 +177,11 @@ bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, enum anoma
 bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason,
                          double at, struct anomaly_kept *found);
 
+/* The newest values of a column, at most `most`, without the last `skip` ones. Returns their
+   count. */
+size_t anomaly_recent(const struct anomaly *anomaly, uint32_t slot, size_t k, size_t skip,
+                      size_t most, double *values);
+
 /* The state of the stream's alarms, and its number of steps. */
 struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, enum anomaly_reason reason);
 uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
@@ -182,20 +189,21 @@ uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
 /* State of a slot, for checkpoints. */
 struct anomaly_state {
     double *numbers, *alarms; /* `alarms`: the kept ones */
-    double *level, *rates;    /* of level, and of rates */
+    double *level, *rates, *shapes;
     float *contexts;
-    size_t numbers_size, alarms_size, level_size, rates_size, contexts_size;
-    size_t memories; /* number of memories */
+    size_t numbers_size, alarms_size, level_size, rates_size, shapes_size, contexts_size;
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
 
-/* The used contexts of a memory, counted by its numbers; the others are zero. */
+/* The used contexts of memory n, of novelty or shape, counted by its numbers; the others of novelty
+   are zero. All zero: memory n does not exist. */
 struct anomaly_contexts {
-    float *floats; /* (count, ANOMALY_CONTEXT) */
-    size_t count;
+    float *floats; /* (count, size) */
+    size_t count, size;
+    size_t most; /* contexts in all memories */
 };
-enum { ANOMALY_CONTEXT = NOVELTY_CONTEXT };
-struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k);
+struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, bool of_shape,
+                                         size_t n);
 
 /* Whether the state is valid; call it again after writing the state. */
 bool anomaly_valid(struct anomaly *anomaly, uint32_t slot);

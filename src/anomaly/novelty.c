@@ -15,8 +15,6 @@ enum {
     RECENT = 30,
     PAST = NOVELTY_RING - 1, /* values of a context */
     SHARED_FROM = 20,        /* values until a column is compared with a shared memory */
-    /* the memory is blocks of VECTOR_LANES contexts, transposed */
-    BLOCK_FLOATS = NOVELTY_CONTEXT * VECTOR_LANES,
 };
 
 #define SEED UINT64_C(88172645463325252)
@@ -43,19 +41,19 @@ size_t novelty_contexts(const struct novelty *novelty, size_t memory) {
     return (size_t)fmin(fmax(novelty->count, 0), NOVELTY_DELAY);
 }
 
-static uint64_t random_of(const struct novelty *novelty) {
-    return (uint64_t)novelty->random[0] << 32 | (uint64_t)novelty->random[1];
+static uint64_t random_of(const double random[2]) {
+    return (uint64_t)random[0] << 32 | (uint64_t)random[1];
 }
 
-static void keep_random(struct novelty *novelty, uint64_t random) {
-    novelty->random[0] = (double)(random >> 32);
-    novelty->random[1] = (double)(random & UINT32_MAX);
+static void keep_random(double kept[2], uint64_t random) {
+    kept[0] = (double)(random >> 32);
+    kept[1] = (double)(random & UINT32_MAX);
 }
 
 void novelty_begin(struct novelty *novelty, uint64_t seed) {
     memset(novelty, 0, sizeof *novelty);
     uint64_t random = SEED + (seed - 1) * SEED_STEP;
-    keep_random(novelty, random ? random : SEED);
+    keep_random(novelty->random, random ? random : SEED);
     tail_begin(&novelty->novel);
     tail_begin(&novelty->quiet);
     tail_begin(&novelty->level);
@@ -155,23 +153,27 @@ static bool is_dropped(const float *context) {
     return context[CLOCK] == 0 && context[CLOCK + 1] == 0;
 }
 
-/* The context of the memory that a new one replaces: xorshift64 (Marsaglia 2003). */
-static size_t choose(struct novelty *novelty, size_t memory) {
-    uint64_t r = random_of(novelty);
+/* xorshift64 (Marsaglia 2003) */
+size_t novelty_choose(double random[2], size_t memory) {
+    uint64_t r = random_of(random);
     r ^= r << 13;
     r ^= r >> 7;
     r ^= r << 17;
-    keep_random(novelty, r);
+    keep_random(random, r);
     return (size_t)(r % memory);
+}
+
+void novelty_place(float *contexts, size_t floats, size_t at, const float *context) {
+    float *lane = contexts + at / VECTOR_LANES * VECTOR_LANES * floats + at % VECTOR_LANES;
+    for (size_t k = 0; k < floats; k++)
+        lane[k * VECTOR_LANES] = context[k];
 }
 
 static void remember(struct novelty *novelty, float *contexts, size_t memory,
                      const float *context) {
     bool full = novelty->used >= (double)memory;
-    size_t at = full ? choose(novelty, memory) : (size_t)novelty->used++;
-    float *lane = contexts + at / VECTOR_LANES * BLOCK_FLOATS + at % VECTOR_LANES;
-    for (size_t k = 0; k < NOVELTY_CONTEXT; k++)
-        lane[k * VECTOR_LANES] = context[k];
+    size_t at = full ? novelty_choose(novelty->random, memory) : (size_t)novelty->used++;
+    novelty_place(contexts, NOVELTY_CONTEXT, at, context);
 }
 
 /* Squares of the least distances from a context, of the whole and of the level; `square` is that
@@ -288,16 +290,16 @@ struct novelty_score novelty_take(struct novelty *novelty, float *floats, size_t
 static void offer(struct novelty *novelty, const struct novelty_memory *memory,
                   const float *context) {
     struct novelty *shared = memory->novelty;
-    double since = ++shared->first - (double)random_of(novelty);
-    bool counts = choose(shared, (size_t)fmax(since, 1)) == 0;
-    keep_random(novelty, (uint64_t)shared->first);
+    double since = ++shared->first - (double)random_of(novelty->random);
+    bool counts = novelty_choose(shared->random, (size_t)fmax(since, 1)) == 0;
+    keep_random(novelty->random, (uint64_t)shared->first);
     shared->count += counts;
     if (counts || shared->used < (double)memory->size)
         novelty_remember(memory, context);
 }
 
 void novelty_join(struct novelty *novelty, const struct novelty *shared) {
-    keep_random(novelty, (uint64_t)fmax(shared->first, 1));
+    keep_random(novelty->random, (uint64_t)fmax(shared->first, 1));
 }
 
 struct novelty_score novelty_take_shared(struct novelty *novelty, float *floats,
@@ -350,7 +352,7 @@ bool novelty_valid(const struct novelty *novelty, const float *floats, size_t me
     static const double most = 2 * (double)FLT_MAX; /* a difference of two floats */
     bool valid = habit_is_count(novelty->count) && is_count(novelty->used, (double)memory) &&
                  is_count(novelty->random[0], UINT32_MAX) &&
-                 is_count(novelty->random[1], UINT32_MAX) && random_of(novelty) &&
+                 is_count(novelty->random[1], UINT32_MAX) && random_of(novelty->random) &&
                  fabs(novelty->first) <= (double)FLT_MAX && fabs(novelty->mean) <= most &&
                  (novelty->used == 0 || novelty->count > 0 || novelty->first > 0) &&
                  novelty->squares >= 0 && novelty->squares <= FINITE_MOST &&

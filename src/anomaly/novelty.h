@@ -106,4 +106,9 @@ double novelty_patient(double score, double t);
 /* Whether a state from a checkpoint is valid. */
 bool novelty_valid(const struct novelty *novelty, const float *floats, size_t memory);
 
+/* The context of a full memory that a new one replaces, and the place of context `at` of so many
+   floats: a memory is blocks of VECTOR_LANES contexts, transposed. */
+size_t novelty_choose(double random[2], size_t memory);
+void novelty_place(float *contexts, size_t floats, size_t at, const float *context);
+
 #endif

@@ -241,10 +241,6 @@ format_function *field_format(const struct field *field) {
     return field->format ? field->format : field->type == FIELD_NUMBER ? format_number : NULL;
 }
 
-const char *field_unit_text(const struct field *field) {
-    return strcmp(field->unit, "nats") == 0 ? "nats or squared error" : field->unit;
-}
-
 /* Units of counts, rates and shares are clear from their format, and some metrics have the unit
    in their names. */
 static bool wants_unit(const struct field *field) {
@@ -260,9 +256,10 @@ char *field_sentence(const struct field *field, char *text, size_t size) {
             text[used++] = *c;
     }
     text[0] = (char)toupper((unsigned char)text[0]);
-    bool unit = wants_unit(field);
-    snprintf(text + used, size - used, "%s%s%s.", unit ? " (" : "",
-             unit ? field_unit_text(field) : "", unit ? ")" : "");
+    const char *unit = strcmp(field->unit, "nats") ? field->unit : "nats or squared error";
+    bool wanted = wants_unit(field);
+    snprintf(text + used, size - used, "%s%s%s.", wanted ? " (" : "", wanted ? unit : "",
+             wanted ? ")" : "");
     return text;
 }
 

@@ -270,9 +270,6 @@ double field_fold(const struct field *field, double older, double older_weight, 
 /* The format for people; NULL: a count, as exact as the width allows (format_count). */
 format_function *field_format(const struct field *field);
 
-/* The unit for people: "nats or squared error". */
-const char *field_unit_text(const struct field *field);
-
 /* The meaning as a sentence without Markdown, with the unit; cut to `size`. Returns `text`. */
 char *field_sentence(const struct field *field, char *text, size_t size);
 

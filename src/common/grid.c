@@ -78,7 +78,8 @@ static size_t place_of(const char *text, int character) {
     return place;
 }
 
-void grid_shorten(char *text, int width) {
+/* Replace the middle of a text longer than `width` characters with "..". */
+static void shorten(char *text, int width) {
     static const char DOTS[] = "..";
     int length = grid_length(text), dots = (int)strlen(DOTS);
     if (length <= width || width <= dots)
@@ -148,7 +149,7 @@ static void fit(struct grid *grid, int margin, int width) {
 static void print_text(const struct grid_column *column, const char *text, bool last, FILE *to) {
     char shown[GRID_TEXT_SIZE];
     snprintf(shown, sizeof shown, "%s", text);
-    grid_shorten(shown, column->width);
+    shorten(shown, column->width);
     int blanks = column->width - grid_length(shown);
     if (column->left)
         fprintf(to, "%s%*s", shown, last ? 0 : blanks, "");

@@ -45,9 +45,6 @@ void grid_print(struct grid *grid, FILE *to, int margin, int width);
 /* Number of characters of a UTF-8 text. */
 int grid_length(const char *text);
 
-/* Replace the middle of a text longer than `width` characters with "..". */
-void grid_shorten(char *text, int width);
-
 /* Width of standard output if it is a terminal, else 80. */
 int grid_width(void);
 

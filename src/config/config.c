@@ -12,6 +12,18 @@
 
 enum { FILE_SIZE_MAX = 1 << 20 };
 
+size_t config_prefix(const struct share_config *prefixes, const char *key, size_t key_size) {
+    size_t found = SIZE_MAX, longest = 0;
+    for (size_t n = 0; n < prefixes->count; n++) {
+        size_t size = strlen(prefixes->prefixes[n]);
+        if (size < longest || size > key_size || memcmp(prefixes->prefixes[n], key, size) != 0)
+            continue;
+        found = n;
+        longest = size;
+    }
+    return found;
+}
+
 /* The text of the file, which the caller frees; NULL on error. */
 static char *read_file(const char *path, size_t *size, struct error *error) {
     FILE *file = fopen(path, "rb");

@@ -107,7 +107,7 @@ struct member_config {
     struct learning learning;
 };
 
-/* Streams whose keys begin with the same prefix share a memory. */
+/* Prefixes of the keys of streams, or other texts. */
 struct share_config {
     size_t count;
     char prefixes[CONFIG_SHARES_MAX][CONFIG_SHARE_SIZE]; /* zero-padded */
@@ -215,9 +215,10 @@ struct config {
         double surprise_threshold, surprise_rest;
         bool level;
         double accept;
+        double shape;                /* share of shape in novelty; 0: no shape */
         char rate[CONFIG_RATE_SIZE]; /* "1 per month"; "": thresholds */
         bool thresholds;             /* one of them was given */
-        struct share_config share;
+        struct share_config share, group;
     } anomaly;
 
     struct socket_config examples, statistics, control;
@@ -273,6 +274,9 @@ struct config {
        `optimizer` is the digest of the optimizers without their rates. */
     char lasting[CONFIG_DIGEST_SIZE], optimizer[CONFIG_DIGEST_SIZE];
 };
+
+/* The longest prefix of the key; SIZE_MAX: none. */
+size_t config_prefix(const struct share_config *prefixes, const char *key, size_t key_size);
 
 /* Whether the configuration has a broker to read from. */
 static inline bool config_consumes(const struct config *config) {

@@ -441,6 +441,11 @@ static struct config_key rows[] = {
      .unit = "steps", .example = "4000",
      .more = "The larger, the longer it takes until a lasting change is normal. Level starts from "
              "scratch with another value."},
+    {"anomaly.shape", &value_share, AT(anomaly.shape), RANGE(0, 10), .fallback = "false",
+     WHEN(ANOMALY, "true"), .flags = KEY_DECIDES | KEY_CHANGED,
+     .what = "share of new shapes in novelty", .example = "true",
+     .more = "Also compares the form of the last 32 to 224 values with up to 1,000 earlier ones, "
+             "whatever their level and size. A column takes 0.4 MB more."},
     {"anomaly.rate", &value_alarm_rate, AT(anomaly.rate), .left_out = "alarms by thresholds",
      WHEN(ANOMALY, "true"),
      .what = "number of alarms that a stream may raise on average", .example = "1 per month",
@@ -455,6 +460,12 @@ static struct config_key rows[] = {
              "each in its own scale. The longest matching prefix counts. `[\"\"]` means all "
              "streams. A checkpoint with another `anomaly.share` is accepted: memories are then "
              "empty."},
+    {"anomaly.group", &value_prefixes, AT(anomaly.group),
+     .left_out = "[], one incident for each stream",
+     WHEN(ANOMALY, "true"),
+     .what = "key prefixes whose streams form one incident together", .example = "[web-, db-]",
+     .more = "An incident of such streams lasts from the begin of the first to the end of the "
+             "last. The longest matching prefix counts. `[\"\"]` means all streams."},
 
     /* Keys that do not affect learning: sockets, access, and files on disk. */
     {"examples.bind", &value_bind, AT(examples.endpoint), .fallback = WIRE_EXAMPLES,

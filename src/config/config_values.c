@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "anomaly/shape.h"
 #include "common/format.h"
 #include "common/threads.h"
 #include "common/wire.h"
@@ -335,6 +336,18 @@ static const double rate_auto = RATE_AUTO;
 
 const struct value_type value_rate = {"number or word", "a number from $low to $high, or auto",
                                       sizeof(double), .automatic = &rate_auto, NUMBER};
+
+static int share_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    bool on = !strcmp(text, "true");
+    if (quoted || (!on && strcmp(text, "false") != 0))
+        return number_store(key, text, quoted, where);
+    *(double *)where = on ? SHAPE_SHARE : 0;
+    return 0;
+}
+
+const struct value_type value_share = {"number or truth value",
+                                       "false, true (0.5) or a number from $low to $high",
+                                       sizeof(double), .store = share_store, .print = number_print};
 
 /* "checkpoint", "all", or bytes: "10G". */
 static int keep_store(const struct config_key *key, const char *text, bool quoted, void *where) {

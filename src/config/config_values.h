@@ -127,6 +127,7 @@ extern const struct value_type value_word, /* one of `words`, an enum by its ind
     value_rate,                            /* number or `auto` (RATE_AUTO), in a double */
     value_threads,                         /* whole number or `auto` (0), in a size_t */
     value_truth,        /* false, true or one of `words`, an enum in this order */
+    value_share,        /* false (0), true (0.5) or a number, in a double */
     value_alarm_rate,   /* texts: number of alarms in a time or number of examples */
     value_levels,       /* rising list of numbers, in a struct levels */
     value_ahead,        /* whole number or ascending list, in a struct ahead */

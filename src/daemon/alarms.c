@@ -191,6 +191,8 @@ void alarms_announce(struct daemon *daemon, const struct learner_alarm *alarm) {
     json_t *note = note_of(daemon, alarm);
     if (note)
         json_object_set_new(details, "note", note);
+    if (alarm->silenced)
+        json_object_set_new(details, "silenced", json_true());
     text_quote(stream, alarm->key, alarm->key_size);
     if (is_habit(alarm))
         explain_habit(why, input_of(daemon), alarm);
@@ -198,4 +200,71 @@ void alarms_announce(struct daemon *daemon, const struct learner_alarm *alarm) {
         explain_score(why, input_of(daemon), alarm, chosen, count);
     announce_event(daemon, "anomaly", details, "stream %s is %s: %s", stream,
                    is_habit(alarm) ? anomalies_alarm_name(alarm->kind) : "abnormal", why);
+}
+
+/* ---- Incidents ---- */
+
+static json_t *pack_at(const struct incident_at *at) {
+    return json_pack("{s:I, s:o}", "example", (json_int_t)at->example, "data_time",
+                     at->time > 0 ? json_real(at->time) : json_null());
+}
+
+static json_t *pack_values(const struct incident_column *column) {
+    json_t *list = json_array();
+    for (size_t n = 0; n < (size_t)column->count; n++)
+        json_array_append_new(list, number(column->values[n]));
+    return list;
+}
+
+static json_t *pack_columns(const struct input *input, const struct learner_incident *incident,
+                            const size_t *chosen, size_t count) {
+    json_t *columns = json_array();
+    for (size_t n = 0; n < count; n++) {
+        size_t k = chosen[n], place = place_of(&incident->blame, k);
+        json_t *column =
+            json_pack("{s:I, s:f, s:o, s:o}", "column", (json_int_t)place, "share",
+                      score_of(&incident->blame, k), "before", pack_values(&incident->before[k]),
+                      "after", incident->ended ? pack_values(&incident->newest[k]) : json_null());
+        if (input->column_count)
+            json_object_set_new(column, "name", json_string(input->columns[place].name));
+        json_array_append_new(columns, column);
+    }
+    return columns;
+}
+
+static json_t *pack_incident(const struct daemon *daemon, const struct learner_incident *incident,
+                             const char *reason, const size_t *chosen, size_t count) {
+    const struct incident *sum = &incident->sum;
+    json_t *streams = json_array(), *peak = pack_at(&sum->peak.at);
+    for (size_t n = 0; n < incident->stream_count; n++)
+        json_array_append_new(streams,
+                              json_of_text(incident->streams[n].key, incident->streams[n].size));
+    json_object_set_new(peak, "score", sum->peak.score < 0 ? json_null() : number(sum->peak.score));
+    json_object_set_new(peak, "reason", json_string(reason));
+    return json_pack(
+        "{s:I, s:s, s:I, s:O, s:o, s:s?, s:o, s:o, s:o, s:I, s:o, s:b}", "examples",
+        (json_int_t)incident->blame.example, "state", incident->ended ? "ended" : "began",
+        "incident", (json_int_t)sum->number, "stream", json_array_get(streams, 0), "streams",
+        streams, "group", incident->group, "begin", pack_at(&sum->begin), "end",
+        incident->ended ? pack_at(&sum->end) : json_null(), "peak", peak, "alarms",
+        (json_int_t)sum->alarms, "columns", pack_columns(input_of(daemon), incident, chosen, count),
+        "silenced", incident->silenced);
+}
+
+void alarms_announce_incident(struct daemon *daemon, const struct learner_incident *incident) {
+    enum { MOST = 8 };
+    size_t chosen[COLUMNS_MOST], count = choose(&incident->blame, chosen);
+    const char *reason = anomalies_alarm_name((enum learner_alarm_kind)incident->sum.peak.reason);
+    char stream[TEXT_QUOTE_SIZE], name[COLUMN_NAME_SIZE] = "";
+    if (!publish_wanted(daemon->publish, TOPIC_EVENT))
+        return;
+    if (count)
+        input_label(input_of(daemon), place_of(&incident->blame, *chosen), name);
+    announce_event(daemon, "incident",
+                   pack_incident(daemon, incident, reason, chosen, count < MOST ? count : MOST),
+                   "incident of stream %s%s %s: %s%s%s",
+                   text_quote(stream, incident->streams[0].key, incident->streams[0].size),
+                   incident->stream_count > 1 ? " and others" : "",
+                   incident->ended ? "has ended" : "began", reason, count ? ", most of it in " : "",
+                   name);
 }

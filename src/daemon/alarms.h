@@ -1,4 +1,4 @@
-/* The event `anomaly`, for each alarm of the learner (docs/reference/protocol.md). */
+/* The events `anomaly` and `incident` (docs/reference/protocol.md). */
 #ifndef RUNNEL_ALARMS_H
 #define RUNNEL_ALARMS_H
 
@@ -6,6 +6,7 @@ struct daemon;
 struct error;
 struct example;
 struct learner_alarm;
+struct learner_incident;
 
 int alarms_open(struct daemon *daemon, struct error *error);
 void alarms_close(struct daemon *daemon);
@@ -14,7 +15,8 @@ void alarms_close(struct daemon *daemon);
    are kept. */
 void alarms_keep_note(struct daemon *daemon, const struct example *example);
 
-/* Publishes the alarm if events have a subscriber. */
+/* Publish it if events have a subscriber. */
 void alarms_announce(struct daemon *daemon, const struct learner_alarm *alarm);
+void alarms_announce_incident(struct daemon *daemon, const struct learner_incident *incident);
 
 #endif

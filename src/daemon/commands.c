@@ -453,6 +453,7 @@ const struct control_command commands[] = {
     {"forget", forget},
     {"normal", feedback_normal},
     {"abnormal", abnormal_command},
+    {"silence", feedback_silence},
     {"rollback", rollback},
     {"shutdown", stop},
     {NULL, NULL},

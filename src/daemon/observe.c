@@ -221,6 +221,14 @@ static void on_alarmed(void *context, const struct learner_alarm *alarm) {
     alarms_announce(daemon, alarm);
 }
 
+static bool on_incident(void *context, const struct learner_incident *incident) {
+    struct daemon *daemon = context;
+    if (run_is_replaying(daemon))
+        return false;
+    alarms_announce_incident(daemon, incident);
+    return true;
+}
+
 static void count(struct field_count *counts, const struct bin *bins, double value) {
     size_t n = 0;
     while (!(value < bins[n].end) && isfinite(bins[n].end))
@@ -272,6 +280,7 @@ struct learner_observer observe_learner(struct daemon *daemon) {
     return (struct learner_observer){
         .context = daemon,
         .alarmed = on_alarmed,
+        .incident = on_incident,
         .learned = on_learned,
         .forgotten = on_forgotten,
         .out_of_scale = on_out_of_scale,

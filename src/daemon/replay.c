@@ -103,6 +103,8 @@ static int replay_request(struct replay *replay, const struct journal_entry *ent
         return 0;
     case JOURNAL_FEEDBACK:
         return feedback_replay(daemon, request, error);
+    case JOURNAL_SILENCE:
+        return feedback_replay_silence(daemon, request, error);
     case JOURNAL_ROLLBACK:
         return note_rollback(replay, request, entry->position, error);
     case JOURNAL_EXAMPLE:

@@ -71,6 +71,7 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
         names[n] = experts_name(learner_host(learner), n);
     loss.experts.names = names;
     unsigned experts = learner_host(learner)->forecasts ? FIELD_HAS(NEED_EXPERTS) : 0;
+    loss.anomaly_open = anomalies_open_incidents(learner_host(learner));
     loss.anomaly_threshold = anomalies_limit(learner_host(learner));
     unsigned anomaly = learner_watches(learner) ? FIELD_HAS(NEED_ANOMALY) : 0;
     unsigned words = words_lexicons(learner_host(learner)) ? FIELD_HAS(NEED_WORDS) : 0;

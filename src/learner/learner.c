@@ -446,6 +446,7 @@ static int end_sequence(struct learner *learner, struct error *error) {
     for (size_t m = 0; m < host->member_count; m++)
         plan_end(&host->members[m], slot, &host->planned->planned_updates[m]);
     forget(learner, slot);
+    host->planned->ends = true;
     return 0;
 }
 
@@ -593,6 +594,8 @@ int learner_forget(struct learner *learner, const char *key, size_t key_size, st
     uint32_t slot = streams_find(learner->host.streams, key, key_size);
     if (slot == STREAMS_NONE)
         return 1;
+    EACH(learner, part, forget)
+    part->kind->forget(part->self, slot);
     forget(learner, slot);
     return play(learner, error);
 }

@@ -13,12 +13,14 @@
 #include "common/text.h"
 #include "common/unaligned.h"
 #include "distributions.h"
+#include "incidents.h"
 #include "part.h"
 #include "rows.h"
 
 struct anomalies {
     struct part_host *host;
     struct anomaly *anomaly;
+    struct incidents *incidents;
     struct alarm_rule rule, surprise_rule;
     struct share_config share; /* none with symbols */
     bool alarms_of_surprise;
@@ -122,6 +124,7 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
         .seed = config->seed,
         .surprise = config->anomaly.surprise,
         .accept = config->anomaly.level ? config->anomaly.accept : 0,
+        .shape = config->anomaly.shape,
         .half = config->anomaly.by_preset,
     };
     describe_alarms(a, config);
@@ -133,8 +136,10 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
     a->forecast = calloc(options.columns + 1, sizeof *a->forecast);
     if (!a->errors || !a->forecast)
         return error_no_memory(error);
-    if (anomaly_open(&a->anomaly, &options, error) == 0)
-        return 0;
+    if (anomaly_open(&a->anomaly, &options, error) == 0) {
+        a->incidents = incidents_open(host, config, a->anomaly, a->columns, a->at);
+        return a->incidents ? 0 : error_no_memory(error);
+    }
     /* If only the preset requests anomalies, the learner works without them. */
     return config->anomaly.by_preset ? 1 : -1;
 }
@@ -142,6 +147,7 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
 static void anomalies_close(void *self) {
     struct anomalies *a = self;
     anomaly_close(&a->anomaly);
+    incidents_close(a->incidents);
     free(a->at);
     free(a->of_target);
     free(a->errors);
@@ -167,6 +173,7 @@ static void anomalies_reset(void *self) {
     a->rule.threshold = a->configured_threshold;
     a->rates = (struct anomalies_rates){0};
     anomaly_reset(a->anomaly);
+    incidents_reset(a->incidents);
 }
 
 /* ---- Planning ---- */
@@ -197,7 +204,8 @@ static void find_silent(struct anomalies *a, double time) {
                                       .time = time,
                                       .score = NAN,
                                       .threshold = NAN,
-                                      .column = SIZE_MAX};
+                                      .column = SIZE_MAX,
+                                      .silenced = incidents_are_silenced(a->incidents, slot, time)};
         event.key = streams_key(streams, slot, &event.key_size);
         observer->alarmed(observer->context, &event);
     }
@@ -217,17 +225,8 @@ static void anomalies_example(void *self, const struct example *example) {
 
 /* Joins the memory of the longest matching prefix. */
 static void join(struct anomalies *a, uint32_t slot, const char *key, size_t key_size) {
-    const struct share_config *share = &a->share;
-    uint32_t group = ANOMALY_ALONE;
-    size_t longest = 0;
-    for (uint32_t n = 0; n < share->count; n++) {
-        size_t size = strlen(share->prefixes[n]);
-        if (size < longest || size > key_size || memcmp(share->prefixes[n], key, size) != 0)
-            continue;
-        group = n;
-        longest = size;
-    }
-    anomaly_join(a->anomaly, slot, group);
+    size_t group = config_prefix(&a->share, key, key_size);
+    anomaly_join(a->anomaly, slot, group == SIZE_MAX ? ANOMALY_ALONE : (uint32_t)group);
 }
 
 /* An example that continues from an earlier plan has already begun. */
@@ -240,8 +239,10 @@ static void anomalies_resumed(void *self, struct planned *example) {
         anomaly_clear(a->anomaly);
         clear_errors(a);
     }
-    if (example->steps && example->begins)
+    if (example->steps && example->begins) {
+        incidents_drop(a->incidents, example->slot);
         anomaly_begin(a->anomaly, example->slot);
+    }
     example->begins = false;
 }
 
@@ -298,10 +299,17 @@ static struct alarm_rule rule_of(const struct anomalies *a, enum learner_alarm_k
     return rule;
 }
 
-/* Keeps the alarm, and announces it. */
-static void raise_alarm(struct anomalies *a, const struct planned *example,
-                        struct learner_alarm *event) {
+/* An abnormal step with that score. Keeps an alarm, and announces it. */
+static void take_score(struct anomalies *a, const struct planned *example,
+                       struct learner_alarm *event, double score, double threshold, bool alarm) {
     const struct learner_observer *observer = &a->host->observer;
+    if (!(score >= threshold))
+        return;
+    event->score = score;
+    event->threshold = threshold;
+    event->silenced = incidents_take(a->incidents, example, event, alarm);
+    if (!alarm)
+        return;
     if (event->kind != ALARM_SURPRISE && event->x && a->columns)
         anomaly_keep(a->anomaly, example->slot, event->x,
                      &(struct anomaly_kept){.reason = (enum anomaly_reason)event->kind,
@@ -330,14 +338,13 @@ static void check_alarm(struct anomalies *a, const struct planned *example, cons
     if (kind == ALARM_NOVELTY && !of_losses && a->alarms_of_surprise &&
         anomaly_is_echo(a->anomaly, example->slot))
         return;
-    if (a->capped && !of_losses && a->rule.threshold == a->configured_threshold &&
-        a->rarity.steps >= CAP_STEPS && !(a->rarity.p >= a->rarity.base + log10(CAP_EVERY)))
+    /* Not surprise: a repeated fault is a fault each time, but is no longer rare. */
+    if (a->capped && !of_losses && kind != ALARM_SURPRISE &&
+        a->rule.threshold == a->configured_threshold && a->rarity.steps >= CAP_STEPS &&
+        !(a->rarity.p >= a->rarity.base + log10(CAP_EVERY)))
         return;
-    if (!alarm_raised(alarm, &rule, score, event.stream_step))
-        return;
-    event.score = score;
-    event.threshold = rule.threshold;
-    raise_alarm(a, example, &event);
+    bool raised = alarm_raised(alarm, &rule, score, event.stream_step);
+    take_score(a, example, &event, score, rule.threshold, raised);
 }
 
 /* The alarm of a step by its rate. */
@@ -352,13 +359,10 @@ static void check_rate(struct anomalies *a, const struct planned *example, const
     a->rates.nominal += rate;
     rule.threshold = a->rarity.base - log10(rate);
     struct learner_alarm event = describe(a, example, (enum learner_alarm_kind)a->rarity.reason, x);
-    if (!alarm_raised(anomaly_alarm(a->anomaly, example->slot, ANOMALY_NOVELTY), &rule, a->rarity.p,
-                      event.stream_step))
-        return;
-    a->rates.observed++;
-    event.score = a->rarity.p;
-    event.threshold = rule.threshold;
-    raise_alarm(a, example, &event);
+    bool raised = alarm_raised(anomaly_alarm(a->anomaly, example->slot, ANOMALY_NOVELTY), &rule,
+                               a->rarity.p, event.stream_step);
+    a->rates.observed += raised;
+    take_score(a, example, &event, a->rarity.p, rule.threshold, raised);
 }
 
 /* Uses the nearest of several horizons. */
@@ -387,14 +391,16 @@ static void anomalies_scored(void *self, struct planned *example, struct scored 
 
 static void check_habits(const struct anomalies *a, const struct planned *example, const float *x) {
     const struct learner_observer *observer = &a->host->observer;
-    for (size_t k = 0; observer->alarmed && k < a->columns; k++) {
+    for (size_t k = 0; k < a->columns; k++) {
         enum anomaly_habit habit = anomaly_habit(a->anomaly, k);
         if (habit == HABIT_KEPT)
             continue;
         struct learner_alarm event =
             describe(a, example, habit == HABIT_STUCK ? ALARM_STUCK : ALARM_SILENT, x);
         event.column = k;
-        observer->alarmed(observer->context, &event);
+        event.silenced = incidents_take(a->incidents, example, &event, true);
+        if (observer->alarmed)
+            observer->alarmed(observer->context, &event);
     }
 }
 
@@ -407,12 +413,13 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
     a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
     if (*a->rate_text)
         check_rate(a, example, x);
+    if (!isnan(anomaly_level(a->anomaly))) /* first: its shares count */
+        check_alarm(a, example, x, anomaly_level(a->anomaly), ALARM_LEVEL);
     check_alarm(a, example, x, score, ALARM_NOVELTY); /* not of symbols */
     if (a->alarms_of_surprise)
         check_alarm(a, example, x, a->surprise, ALARM_SURPRISE);
-    if (!isnan(anomaly_level(a->anomaly)))
-        check_alarm(a, example, x, anomaly_level(a->anomaly), ALARM_LEVEL);
     check_habits(a, example, x);
+    incidents_played(a->incidents, example);
     anomaly_end_step(a->anomaly, example->slot, x);
     clear_errors(a);
 }
@@ -421,13 +428,17 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
 static void anomalies_given(void *self, struct planned *example, const struct given *given) {
     struct anomalies *a = self;
     (void)given;
-    if (!example->finished || example->steps || !example->scored)
+    if (!example->finished)
         return;
-    a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
-    if (*a->rate_text)
-        check_rate(a, example, NULL);
-    if (a->alarms_of_surprise)
-        check_alarm(a, example, NULL, a->surprise, ALARM_SURPRISE);
+    if (!example->steps && example->scored) {
+        a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
+        if (*a->rate_text)
+            check_rate(a, example, NULL);
+        if (a->alarms_of_surprise)
+            check_alarm(a, example, NULL, a->surprise, ALARM_SURPRISE);
+    }
+    if (example->ends)
+        incidents_drop(a->incidents, example->slot);
 }
 
 static void anomalies_report(void *self, const struct planned *example, const struct given *given) {
@@ -470,6 +481,11 @@ struct anomalies_rates anomalies_rates(const struct part_host *host) {
     return a ? a->rates : (struct anomalies_rates){0};
 }
 
+size_t anomalies_open_incidents(const struct part_host *host) {
+    const struct anomalies *a = part_find(host, &anomalies_part);
+    return a ? incidents_count(a->incidents) : 0;
+}
+
 size_t anomalies_shared(const struct part_host *host) {
     const struct anomalies *a = part_find(host, &anomalies_part);
     return a ? a->share.count : 0;
@@ -497,15 +513,15 @@ static int no_alarm(const char *stream, enum anomaly_reason reason, double at,
                      stream, of, at, (int)KEPT_ALARMS, newest->time);
 }
 
-/* Returns the slot of a stream with kept alarms; STREAMS_NONE with an error. */
+/* Returns the slot of a stream; STREAMS_NONE with an error. `marks`: it needs kept alarms. */
 static uint32_t find_watched(const struct anomalies *a, const struct part_host *host,
-                             const char *key, size_t key_size, struct error *error) {
+                             const char *key, size_t key_size, bool marks, struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
     uint32_t slot = streams_find(host->streams, key, key_size);
     if (!a)
         error_set(error, EX_USAGE,
                   "anomaly detection is off; start the daemon with anomaly.enabled: true");
-    else if (!a->columns)
+    else if (marks && !a->columns)
         error_set(
             error, EX_USAGE,
             "alarms of symbols cannot be marked, since they have no memory: the network learns "
@@ -518,11 +534,22 @@ static uint32_t find_watched(const struct anomalies *a, const struct part_host *
     return STREAMS_NONE;
 }
 
+int anomalies_silence(struct part_host *host, const char *key, size_t key_size, double seconds,
+                      double now, double *until, struct error *error) {
+    struct anomalies *a = part_find(host, &anomalies_part);
+    uint32_t slot = find_watched(a, host, key, key_size, false, error);
+    if (slot == STREAMS_NONE)
+        return 1;
+    *until = incidents_silence(a->incidents, slot, seconds, now);
+    host->mark(host, slot);
+    return 0;
+}
+
 int anomalies_find(const struct part_host *host, const char *key, size_t key_size, double at,
                    struct anomaly_kept *found, struct error *error) {
     const struct anomalies *a = part_find(host, &anomalies_part);
     char quoted[TEXT_QUOTE_SIZE];
-    uint32_t slot = find_watched(a, host, key, key_size, error);
+    uint32_t slot = find_watched(a, host, key, key_size, true, error);
     if (slot == STREAMS_NONE)
         return 1;
     if (anomaly_find_alarm(a->anomaly, slot, ANOMALY_ANY, at, found))
@@ -536,7 +563,7 @@ int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_si
                           struct error *error) {
     struct anomalies *a = part_find(host, &anomalies_part);
     char quoted[TEXT_QUOTE_SIZE];
-    uint32_t slot = find_watched(a, host, key, key_size, error);
+    uint32_t slot = find_watched(a, host, key, key_size, true, error);
     if (slot == STREAMS_NONE)
         return 1;
     if (anomaly_mark_normal(a->anomaly, slot, reason, at, found)) {
@@ -562,8 +589,13 @@ static void anomalies_adopt(void *self, uint32_t slot, enum part_adopt what) {
         anomaly_settle(a->anomaly, slot, what == ADOPT_ARRIVED);
         return;
     }
+    incidents_clear(a->incidents, slot);
     join_slot(a, slot);
     anomaly_expect(a->anomaly, slot);
+}
+
+static void anomalies_forget(void *self, uint32_t slot) {
+    incidents_drop(((struct anomalies *)self)->incidents, slot);
 }
 
 enum { THRESHOLDS = 2 };
@@ -638,6 +670,14 @@ static int write_rates(const struct state_place *p, const void *numbers, struct 
     return (void)error, 0;
 }
 
+static void *incident_at(const struct state_place *p, size_t n) {
+    return (void)n, incidents_state(((struct anomalies *)p->self)->incidents, p->slot);
+}
+
+static size_t incident_size(const struct state_place *p) {
+    return incidents_size(((struct anomalies *)p->self)->incidents);
+}
+
 static size_t level_numbers(const struct state_place *p) {
     return state_at(p).level_size;
 }
@@ -646,16 +686,27 @@ static void *level_at(const struct state_place *p, size_t n) {
     return (void)n, state_at(p).level;
 }
 
+enum { OF_SHAPE = 1 }; /* state_row.which */
+
+static size_t shapes_size(const struct state_place *p) {
+    return state_at(p).shapes_size;
+}
+
+static void *shapes_at(const struct state_place *p, size_t n) {
+    return (void)n, state_at(p).shapes;
+}
+
 static struct anomaly_contexts contexts_of(const struct state_place *p, size_t n) {
-    return anomaly_contexts(((struct anomalies *)p->self)->anomaly, p->slot, n);
+    const struct anomalies *a = p->self;
+    return anomaly_contexts(a->anomaly, p->slot, p->row->which == OF_SHAPE, n);
 }
 
 static size_t contexts_size(const struct state_place *p) {
-    return state_at(p).memories ? ANOMALY_CONTEXT : 0;
+    return contexts_of(p, 0).size;
 }
 
 static void *contexts_at(const struct state_place *p, size_t n) {
-    return n < state_at(p).memories ? contexts_of(p, n).floats : NULL;
+    return contexts_of(p, n).floats;
 }
 
 static size_t contexts_used(const struct state_place *p, size_t n) {
@@ -663,19 +714,27 @@ static size_t contexts_used(const struct state_place *p, size_t n) {
 }
 
 static size_t contexts_at_most(const struct state_place *p) {
-    return state_at(p).contexts_size / ANOMALY_CONTEXT;
+    return contexts_of(p, 0).most;
 }
 
 static const char *anomalies_valid(void *self, uint32_t slot) {
     const struct anomalies *a = self;
-    return anomaly_valid(a->anomaly, slot) ? NULL : "streams.anomaly";
+    if (!anomaly_valid(a->anomaly, slot))
+        return "streams.anomaly";
+    return slot < a->host->slots && !incidents_valid(a->incidents, slot) ? "streams.incidents"
+                                                                         : NULL;
 }
 
 static const char *anomalies_filled(void *self, uint32_t slot) {
     struct anomalies *a = self;
     if (slot < a->host->slots)
         join_slot(a, slot);
-    return anomaly_written(a->anomaly, slot) ? NULL : "streams.anomaly";
+    if (!anomaly_written(a->anomaly, slot))
+        return "streams.anomaly";
+    const char *invalid = anomalies_valid(self, slot);
+    if (!invalid && slot < a->host->slots)
+        incidents_filled(a->incidents, slot);
+    return invalid;
 }
 
 enum { KEPT = STATE_LATER | STATE_WATCH };
@@ -693,7 +752,11 @@ static const struct state_row rows[] = {
               STATE_COPIED(rates)),
     STATE_ROW("streams.rates", F64, KEPT, .size = rates_size, .at = rates_at),
     STATE_ROW("streams.level", F64, KEPT, .size = level_numbers, .at = level_at),
+    STATE_ROW("streams.shape", F64, KEPT, .size = shapes_size, .at = shapes_at),
+    STATE_ROW("streams.shape_contexts", F32, KEPT, .which = OF_SHAPE, .size = contexts_size,
+              .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
     STATE_ROW("streams.alarms", F64, KEPT, .size = alarms_size, .at = alarms_at),
+    STATE_ROW("streams.incidents", F64, KEPT, .size = incident_size, .at = incident_at),
 };
 
 const struct part_kind anomalies_part = {
@@ -705,6 +768,7 @@ const struct part_kind anomalies_part = {
     .plan_open = anomalies_plan_open,
     .reset = anomalies_reset,
     .adopt = anomalies_adopt,
+    .forget = anomalies_forget,
     .example = anomalies_example,
     .input = anomalies_input,
     .resumed = anomalies_resumed,

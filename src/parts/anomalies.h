@@ -32,6 +32,9 @@ struct anomalies_rates {
 const char *anomalies_rate(const struct part_host *host);
 struct anomalies_rates anomalies_rates(const struct part_host *host);
 
+/* The number of open incidents that are not silenced. */
+size_t anomalies_open_incidents(const struct part_host *host);
+
 /* The number of memories that streams share: their slots follow those of streams. */
 size_t anomalies_shared(const struct part_host *host);
 
@@ -43,6 +46,11 @@ int anomalies_find(const struct part_host *host, const char *key, size_t key_siz
 int anomalies_mark_normal(struct part_host *host, const char *key, size_t key_size,
                           enum anomaly_reason reason, double at, struct anomaly_kept *found,
                           struct error *error);
+
+/* Silences the incidents of the stream for so long, or ends a silence with 0: incidents_silence.
+   The plan must be empty. Returns 1 with an error (EX_USAGE) if the stream is unknown. */
+int anomalies_silence(struct part_host *host, const char *key, size_t key_size, double seconds,
+                      double now, double *until, struct error *error);
 
 const char *anomalies_alarm_name(enum learner_alarm_kind kind);
 

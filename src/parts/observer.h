@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "anomaly/anomaly.h"
+#include "anomaly/incident.h"
 #include "engine/engine.h"
 
 struct example;
@@ -147,6 +148,23 @@ struct learner_alarm {
     const float *x; /* (columns,) the input, NaN = missing; NULL for a label */
     /* (columns,) its forecast, NaN = none; NULL unless the target is the next x. */
     const double *forecast;
+    bool silenced; /* its incident, or a whole silent stream */
+};
+
+enum { LEARNER_INCIDENT_STREAMS = 32 };
+
+/* An incident begins, goes on after a silence, or has ended. */
+struct learner_incident {
+    bool ended, silenced;
+    const char *group;   /* prefix of its streams; NULL: one stream */
+    struct incident sum; /* of all streams */
+    struct learner_key {
+        const char *key;
+        size_t size;
+    } streams[LEARNER_INCIDENT_STREAMS]; /* the first ones, in the order of their begins */
+    size_t stream_count;
+    struct learner_alarm blame; /* the example that reports it, and shares as of a level */
+    const struct incident_column *before, *newest; /* (columns,) values of the first stream */
 };
 
 /* Why a label has no effect. Their names: unknown, labelled, closed, size. */
@@ -163,6 +181,9 @@ struct learner_observer {
     /* An alarm: called when its step has been played, before its example; for a silent stream, when
        another stream's example is taken. May be NULL. */
     void (*alarmed)(void *context, const struct learner_alarm *alarm);
+    /* Called before the alarm with which the incident begins. Returns whether it was published.
+       May be NULL. */
+    bool (*incident)(void *context, const struct learner_incident *incident);
     /* Called once for each example, in order. */
     void (*learned)(void *context, const struct learned *learned);
     /* A stream was forgotten to make room. In order with the examples. */

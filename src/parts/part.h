@@ -61,6 +61,7 @@ struct planned {
     bool finished; /* completely planned */
     bool begun;    /* some of its results have been delivered */
     bool begins;   /* its stream begins with it */
+    bool ends;     /* its stream is forgotten after it */
     bool learn;    /* the field of struct example */
     uint32_t slot; /* its stream's; STREAMS_NONE: a label without a stream */
     uint64_t received;
@@ -154,7 +155,8 @@ struct part_kind {
     /* ---- Streams ---- */
     void (*begin)(void *self, uint32_t slot, enum part_begin when);
     void (*adopt)(void *self, uint32_t slot, enum part_adopt what);
-    void (*restored)(void *self); /* all rows without a stream have been written */
+    void (*forget)(void *self, uint32_t slot); /* by command; the plan is empty */
+    void (*restored)(void *self);              /* all rows without a stream have been written */
 
     /* ---- Planning ---- */
     int (*take)(void *self, struct example *example, struct error *error);

@@ -18,6 +18,7 @@ static const char *const beginnings[JOURNAL_KINDS] = {
     [JOURNAL_PARTITION] = "{\"command\":\"partition\"",
     [JOURNAL_FEEDBACK] = "{\"command\":\"normal\"",
     [JOURNAL_ROLLBACK] = "{\"command\":\"rollback\"",
+    [JOURNAL_SILENCE] = "{\"command\":\"silence\"",
 };
 
 enum journal_kind journal_command_kind(const char *text, size_t size) {

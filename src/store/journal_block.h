@@ -45,6 +45,7 @@ enum journal_kind {
     JOURNAL_PARTITION, /* the place of an assigned partition */
     JOURNAL_FEEDBACK,  /* the command `normal` */
     JOURNAL_ROLLBACK,
+    JOURNAL_SILENCE,
     JOURNAL_KINDS
 };
 

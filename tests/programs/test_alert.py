@@ -379,8 +379,8 @@ def abnormal(stream="taxi", data_time=1420068600, score=2.5, **fields):
 
 
 def test_anomaly(directory):
-    """Each anomaly is reported with its score. Within the interval of its data time a second one is reported
-    at once, and further ones are not."""
+    """Each anomaly of a daemon without incidents is reported with its score, once within the interval of its
+    data time."""
     daemon = Publisher(directory)
     hour, begin = 3600, 1420068600
     with Alert(directory, "-c", daemon.endpoint, f"--interval={hour}", "--silence=0") as alert:
@@ -391,32 +391,131 @@ def test_anomaly(directory):
         assert (first["stream"], first["value"], first["limit"]) == ("taxi", 2.5, 1.5), first
         assert first["data_time"] == first["data_since"] == begin, first
         assert first["text"] == "stream 'taxi' is abnormal" and first["times"] == 1, first
-        # Reported: another stream with older data, a second anomaly at once, and one after the interval, but
-        # none within it.
+        # Reported: another stream with older data and one after the interval, but none within it.
         daemon.send("event", **abnormal("cpu", begin - 10 * hour))
         daemon.send("event", **abnormal(data_time=begin + hour / 4, score=2))
-        continued = alert.until("anomaly", count=3)
-        assert (continued["value"], continued["state"], continued["times"]) == (2, "began", 1), continued
-        assert continued["note"] is None, continued
-        daemon.send("event", **abnormal(data_time=begin + hour / 2))
         daemon.send("event", **abnormal(data_time=begin + 2 * hour, score=3))
-        later = alert.until("anomaly", count=4)
+        later = alert.until("anomaly", count=3)
         assert (later["value"], later["times"], later["data_since"]) == (3, 2, begin + 2 * hour), later
-        daemon.send("event", **abnormal(data_time=begin + 2.25 * hour))
-        alert.until("anomaly", count=5)
         daemon.send("event", **abnormal(data_time=begin + 2.5 * hour, score=4))
         daemon.send("event", kind="gap", text="1 example is missing, of stream 'cpu'", stream="cpu", count=1)
         assert alert.until("gap")["stream"] == "cpu"
         daemon.send("event", kind="anomaly", text=7, stream=[], columns={}, data_time="now")
-        assert alert.until("anomaly", count=6)["value"] is None
+        assert alert.until("anomaly", count=4)["value"] is None
         for i in range(1000):
             daemon.send("event", **abnormal(f"s{i}", None))
-        alert.until("anomaly", count=1006)
+        alert.until("anomaly", count=1004)
         alert.end()
     assert {one["data_time"] for one in alert.alerts if one["stream"] and one["stream"].startswith("s")} == {None}
     held = [one for one in alert.alerts if one["state"] == "passed"]
     assert [(one["stream"], one["value"], one["data_time"]) for one in held] == [
         ("taxi", 4, begin + 2.5 * hour)], held
+    daemon.close()
+
+
+def incident(number, stream="host-3", ended=None, begin=1420068600, **fields):
+    """An event `incident`."""
+    end = None if ended is None else {"example": number + 56, "data_time": begin + ended}
+    return {"kind": "incident", "state": "began" if end is None else "ended", "incident": number, "stream": stream,
+            "text": f"incident {number} of '{stream}'{' ended' if end else ''}", "streams": [stream], "group": None,
+            "begin": {"example": number, "data_time": begin}, "end": end, "alarms": 1, "columns": [],
+            "peak": {"example": number + 6, "data_time": begin, "score": 3.5 if end else 2.5, "reason": "level"},
+            "silenced": False, **fields}
+
+
+def write_events(path, *events):
+    """Writes a recording of events, one a second. An event may name its run."""
+    with open(path, "w", encoding="utf-8") as file:
+        for i, event in enumerate(events):
+            file.write(json.dumps({"topic": "event", "run": "00000000000000aa", "sequence": i + 1, "examples": i,
+                                   "steps": i, "time": 1767225600 + i, **event}) + "\n")
+
+
+def seen(alerts):
+    return [(one["kind"], one["state"], one["stream"]) for one in alerts]
+
+
+def test_incidents(directory):
+    """An incident holds from its begin to its end: its alarms are not reported, and one whose begin was not seen
+    does not end."""
+    path, begin = pathlib.Path(directory, "incidents"), 1420068600
+    columns = [{"column": 0, "name": "oil", "share": 0.5}, {"column": 1, "share": 0.25},
+               {"column": 2, "name": "temp", "share": 0.125}]
+    write_events(path, incident(50, "host-9", ended=60), incident(100), abnormal("host-3"), abnormal("host-4"),
+                 abnormal("host-3"), incident(100), incident(100, ended=900, columns=columns))
+    alerts = replay(path)
+    assert seen(alerts) == [("anomaly", state, stream) for state, stream in [
+        ("began", "host-3"), ("began", "host-4"), ("over", "host-3")]], alerts
+    began, over = alerts[0], alerts[2]
+    assert (began["value"], over["value"]) == (2.5, 3.5), alerts
+    assert began["text"] == "incident 100 of 'host-3'; peak 2.5", began
+    assert over["text"] == ("incident 100 of 'host-3' ended; oil 0.5, x[1] 0.25, temp 0.12; peak 3.5; "
+                            "it lasted 15 min"), over
+    assert over["since"] == began["since"], over
+    assert (began["data_since"], over["data_since"], over["data_time"]) == (begin, begin, begin + 900), alerts
+    # --again repeats it, and a second one within the interval waits.
+    write_events(path, incident(100), incident(100, ended=1), incident(300, begin=begin + 20),
+                 *[{"kind": "set", "text": "a key was set"}] * 80, incident(300, ended=500))
+    alerts = replay(path, "--again=30", "--only=anomaly")
+    assert [(one["state"], one["time"] - 1767225600) for one in alerts] == [
+        ("began", 0), ("over", 1), ("began", 60), ("over", 83)], alerts
+    alerts = replay(path, "--again=10", "--only=anomaly")
+    assert [one["state"] for one in alerts] == ["began", "over", "began", "still", "still", "over"], alerts
+    # Commands unlearn incidents.
+    write_events(path, incident(100), incident(200, "host-4"), incident(300, "host-5"),
+                 {"kind": "abnormal", "stream": "host-4", "text": "marked as abnormal"},
+                 {"kind": "reset", "member": "gru", "text": "reset of a member"}, {"kind": "reset", "text": "reset"})
+    alerts = replay(path, "--only=anomaly")
+    assert [one["stream"] for one in alerts] == ["host-3", "host-4", "host-5", "host-4", "host-3", "host-5"], alerts
+    assert {(one["text"], one["state"]) for one in alerts[3:]} == {
+        ("marked as abnormal", "over"), ("reset", "over")}, alerts
+    # The end of the first was lost.
+    write_events(path, incident(100), incident(300, begin=begin + 1000), incident(300, ended=1, begin=begin + 1000))
+    assert seen(replay(path)) == [("anomaly", state, "host-3") for state in ("began", "began", "over")]
+
+
+def test_grouped_incidents(directory):
+    """The streams of a group have one incident. A stream without data is reported anyway."""
+    path = pathlib.Path(directory, "incidents")
+    silent = abnormal("web-1", reason="silent", score=None, threshold=None, columns=[])
+    write_events(path, incident(100, "web-1", group="web-"), abnormal("web-1"), abnormal("web-2"), abnormal("db-1"),
+                 incident(200, "db-2"), abnormal("db-22"), silent, incident(100, "web-1", ended=7, group="web-"),
+                 abnormal("web-2"))
+    assert seen(replay(path)) == [("anomaly", state, stream) for state, stream in [
+        ("began", "web-1"), ("began", "db-1"), ("began", "db-2"), ("began", "db-22"), ("began", "web-1"),
+        ("over", "web-1"), ("began", "web-2")]], replay(path)
+
+
+def test_silenced_incidents(directory):
+    """A silenced incident is not reported, unless it lasts longer than the silence. One that was reported before
+    the silence ends."""
+    path = pathlib.Path(directory, "incidents")
+    write_events(path, incident(100, silenced=True), abnormal("host-3", silenced=True),
+                 incident(100, ended=5, silenced=True))
+    assert not replay(path), replay(path)
+    write_events(path, incident(100, silenced=True), incident(100), incident(100, ended=5, silenced=True))
+    assert [one["state"] for one in replay(path)] == ["began", "over"], replay(path)
+
+
+def test_an_incident_survives_a_restart(directory):
+    """A restart of the daemon does not end an incident, whose end has the same time of its beginning."""
+    daemon = Publisher(directory)
+    with Alert(directory, "-c", daemon.endpoint, "--silence=0") as alert:
+        daemon.wait()
+        for number in 100, 101:
+            daemon.send("event", **incident(number, f"host-{number}"))
+        began = alert.until("anomaly", count=2) and alert.until("anomaly")
+        daemon.run = "00000000000000bb"
+        daemon.send("event", kind="resumed", text="resumed from a checkpoint")
+        alert.until("restart")
+        daemon.send("event", **incident(100, "host-100"))
+        daemon.send("event", **abnormal("host-100"))
+        daemon.send("event", **incident(100, "host-100", ended=60))
+        over = alert.until("anomaly", "over")
+        assert over["since"] == began["since"] and over["run"] == daemon.run, (began, over)
+        alert.end()
+        assert seen(alert.alerts) == [("anomaly", "began", "host-100"), ("anomaly", "began", "host-101"),
+                                      ("restart", "began", None), ("anomaly", "over", "host-100")], alert.alerts
     daemon.close()
 
 

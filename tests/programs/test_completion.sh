@@ -46,7 +46,7 @@ offers() {
 }
 
 # Commands and their arguments: words, files or nothing, also after options.
-offers 'abnormal|adopt|backup|checkpoint|config|export|forget|import|normal|pause|reset|restore|resume|rollback|set|shutdown|status|' runnel-ctl ''
+offers 'abnormal|adopt|backup|checkpoint|config|export|forget|import|normal|pause|reset|restore|resume|rollback|set|shutdown|silence|status|' runnel-ctl ''
 offers 'reset|restore|resume|' runnel-ctl re
 offers 'reset|restore|resume|' runnel-ctl -j --timeout 3 --connect = tcp://localhost re
 offers 'learning.clip|learning.optimizer.rate|' runnel-ctl set learning.

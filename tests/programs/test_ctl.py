@@ -279,6 +279,20 @@ def test_normal(directory):
         assert (status, out) == (USAGE, b"") and "--help" in err, (arguments, err)
 
 
+def test_silence(directory):
+    for duration, seconds in [("90s", 90), ("10m", 600), ("1.5h", 5400), ("2d", 172800), ("0", 0)]:
+        reply = {"ok": True, "stream": "東京 1", "until": 1769860800 if seconds else None}
+        (status, out, err), requests = ask(directory, [reply], "silence", "東京 1", duration)
+        assert (status, err) == (OK, ""), err
+        assert requests == [{"command": "silence", "stream": "東京 1", "seconds": seconds}], requests
+        assert out.decode() == ("silenced stream '東京 1' until 2026-01-31 12:00:00\n" if seconds
+                                else "ended the silence of stream '東京 1'\n"), out
+    for duration in "2", "h", "2hours", "soon", "":
+        status, out, err = ctl("silence", "s", duration)
+        assert (status, out) == (USAGE, b"") and "expected a duration" in err, (duration, err)
+    assert ctl("silence", "s")[0] == USAGE
+
+
 def test_abnormal(directory):
     reply = {"ok": True, "stream": "東京 1", "data_time": 1769860800, "score": 2.5, "from": 1769860800,
              "to": 1769860810.5, "position": 131, "after": 0, "first": 121, "restored": 1120, "replayed": 80,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Level of several columns, and rates of alarms (docs/explanation/anomalies.md). Kills do not change
+"""Level of several columns, shape, and rates of alarms (docs/explanation/anomalies.md). Kills do not change
 a bit, `normal` teaches level, and `status` compares rates."""
 import json
 import math
@@ -106,6 +106,42 @@ def test_normal_teaches_level(directory):
     early, _ = play_marked(directory / "time", [610, 620], {610: {"reason": "level", "at": answers[0]["data_time"]}},
                            **play)
     assert lower(early, silent, 610, 640), (early, silent)
+
+
+def forms(count, odd=()):
+    """A sine of one column; in rows of `odd` its values have another order."""
+    r = random.Random(4)
+    return [step(n + 1, [math.sin(2 * math.pi * n * (3 if n in odd else 1) / 40) + r.gauss(0, 0.05)], n)
+            for n in range(count)]
+
+
+SHAPE = "anomaly: {enabled: true, memory: 100, shape: true}"
+
+
+def test_shape_adds_to_novelty_with_the_same_bits_after_kills(directory):
+    steps, found, kept = forms(1000, range(900, 980)), {}, {}
+    for name, config, kills in (("off", SHAPE.replace("true}", "false}"), ()), ("whole", SHAPE, ()),
+                                ("torn", SHAPE, (100, 460, 930))):
+        place = directory / name
+        place.mkdir()
+        messages, _ = played(place, configuration(place, config), steps, kills=kills)
+        found[name] = [m["anomaly"] for m in messages]
+        kept[name] = name == "off" or [entry(place, f"streams.shape{end}") for end in ("", "_contexts")]
+    assert found["whole"] == found["torn"] and kept["whole"] == kept["torn"]
+    assert len(kept["whole"][1]) == 3 * 104 * 32 * 4  # scales, contexts of full blocks, floats
+    more = [with_shape["score"] - without["score"]
+            for with_shape, without in zip(found["whole"][KNOWS:], found["off"][KNOWS:])]
+    assert min(more) == 0 and max(more) == max(more[900 - KNOWS:]) > 0.5, (min(more), max(more))
+
+
+def test_shape_can_be_off_and_begins_where_a_checkpoint_lacks_it(directory):
+    steps = forms(1800)
+    for more in "false", "0.5", "false":
+        with Daemon(directory, configuration(directory, SHAPE.replace("shape: true", f"shape: {more}"))) as daemon:
+            begun = daemon.ask("status")["examples"]
+            found = fed(daemon, steps[begun:begun + 600])
+            assert daemon.end() == 0
+        assert all(m["anomaly"]["score"] is not None for m in found[0 if begun else KNOWS:])
 
 
 RATE = "anomaly: {enabled: true, memory: 100, rate: 1 per 5 hours}"  # with one example a minute

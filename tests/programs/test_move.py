@@ -48,7 +48,7 @@ preset: forecast
 device: cpu
 model: {{input: {{size: 2}}}}
 learning: {{max_streams: 3}}
-anomaly: {{memory: 600}}
+anomaly: {{memory: 600, shape: true}}
 examples: {{bind: "ipc://{0}/examples", socket: router}}
 statistics: {{bind: "ipc://{0}/statistics", predictions: true}}
 control: {{bind: "ipc://{0}/control"}}

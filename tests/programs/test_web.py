@@ -358,10 +358,16 @@ def test_history_survives(directory):
         for i in range(30):
             daemon.learn(1.0 + i)
         web.series(30)
+        daemon.event("checkpoint", "saved")
+        daemon.incident([START] * 50, 40)
+        web.until("api/events?run=1", lambda answer: len(answer["events"]) == 2)
         assert run("--history", f"{directory}/history", "--listen", "127.0.0.1:0").returncode == IO
         assert web.end() == 0
     with Web(directory, daemon.endpoint) as web:
         assert web.get("api/series?run=1")["columns"]["mean"]["mean"] == [1.0 + i for i in range(30)]
+        assert [one["incident"] for one in web.get("api/events?run=1&kind=checkpoint")["events"]] == [None]
+        event, = web.get("api/events?run=1&kind=incident")["events"]
+        assert event["incident"]["columns"][0]["share"] == 0.75 and event["text"] == "an incident", event
         assert web.get("api/daemons")["daemons"][0]["presence"] == "expected"
         assert web.end() == 0
 
@@ -501,7 +507,7 @@ def test_metrics(directory):
                        security={"key": "k", "refused": 6, "refused_by": {"no_key": 6}})
             one.event("checkpoint", "x")
             one.learn(0.5, layers=2, baseline=0.75, skill=0.25, skill_recent=None,
-                      anomaly={"score": 2.5, "alarms": 3}, data_time=1420068600, crps={"mean": 0.5, "skill": 0.375},
+                      anomaly={"score": 2.5, "alarms": 3, "open": 1}, data_time=1420068600, crps={"mean": 0.5, "skill": 0.375},
                       columns=[{"rmse": 1.5, "mae": 1, "skill": None, "crps": 0.75, "log_score": -2.5},
                                {"rmse": 30.5, "mae": 20, "skill": 0.125, "crps": None, "log_score": None}],
                       experts={"last": {"mean": 1, "weight": 0.375},
@@ -538,6 +544,7 @@ def test_metrics(directory):
                      f"runnel_missing_examples_total{labels}}} 4",
                      f"runnel_baseline_loss_mean{labels}}} 0.75",
                      f"runnel_anomaly_score{labels}}} 2.5", f"runnel_anomalies_total{labels}}} 3",
+                     f"runnel_open_incidents{labels}}} 1",
                      f"runnel_data_timestamp_seconds{labels}}} 1420068600",
                      f"runnel_skill{labels}}} 0.25", f"runnel_skill_recent{labels}}} NaN",
                      f'runnel_column_rmse{labels},column="oil"}} 30.5',

@@ -816,6 +816,48 @@ def test_anomalies(directory):
             recorder.wait(LIMIT)
 
 
+def test_incidents(directory):
+    """The chart shades the incidents of its stream and the list hides their alarms, also after a reload of the
+    page and a restart of the daemon."""
+    daemon, minute = Daemon(directory), [START + 60 * i for i in range(120)]
+
+    def look(page, ends):
+        page.until("document.querySelector('#panel-anomalies')")
+        page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
+        page.until(f"{PANEL}.plot?.chart.spans.map(({{ from, to, silenced }}) => [from, to, silenced])",
+                   lambda spans: spans == [[minute[40], minute[60], False], [minute[70], minute[80], True],
+                                           [minute[90], ends and minute[ends], False]])
+
+    with Web(directory, daemon.endpoint) as web, Page(directory) as page:
+        daemon.status(predictions=True)
+        daemon.await_predictions()
+        page.driver.get(web.url)
+        daemon.status(predictions=True)
+        for i in range(100):
+            daemon.predict([5.0, 1.0], [5.5, 1.5], stream="pump", data_time=minute[i])
+        for of in [(40,), (40, 60), (70,), (70, 80), (90,)]:
+            daemon.incident(minute, *of, silenced=70 in of)
+        for i in 40, 45, 65:
+            daemon.anomaly(i + 1, "pump", minute[i], [(1, 2.5, 1.0, 9.0)])
+        look(page, None)
+        page.driver.refresh()
+        look(page, None)
+        alarm, known = ["pump", "novelty 2.5, column 1: 9, forecast 1"], ["pump", "level 2.5, 20 min, oil 75.0%"]
+        newer = [alarm, ["pump", "level 2.5, oil 75.0%"], ["pump", "level 2.5, 10 min, oil 75.0%, silenced"]]
+        page.until(ABNORMAL, lambda rows: rows == [*newer, known])
+        click_anomaly(page, 3)
+        page.until(ABNORMAL, lambda rows: rows == [*newer, known, alarm, alarm])
+        daemon.learn(0.5)
+        daemon.close()
+        daemon.open("00000000000000bb")
+        daemon.await_subscriber()
+        daemon.status(predictions=True, resumed="/state/checkpoint")
+        daemon.learn(0.5)
+        daemon.incident(minute, 90, 110)
+        look(page, 110)
+        check_console(page, web)
+
+
 def test_recorded_forecasts(directory):
     """Shows the predictions of a recording like those of a daemon."""
     daemon = Daemon(directory)
@@ -952,4 +994,4 @@ run_tests([test_figures] if "test_figures" in sys.argv else [
     test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_card_without_a_loss,
     test_old_counts_are_grey, test_cards, test_recording_alone,
     test_many_runs, test_settings, test_fleet, test_fleets, test_members, test_forecasts,
-    test_distributions, test_anomalies, test_recorded_forecasts])
+    test_distributions, test_anomalies, test_incidents, test_recorded_forecasts])

@@ -123,6 +123,15 @@ class Daemon:
             "data_time": data_time, "reason": "novelty", "score": columns[0][1] if columns else 2.0,
             "threshold": 1.5, "columns": [dict(zip(names, column)) for column in columns], **fields})
 
+    def incident(self, times, begin, end=None, **fields):
+        """Publishes the begin or the end of an incident of the stream pump, whose steps have these times."""
+        first, last = ({"example": i + 1, "data_time": times[i]} for i in (begin, end or 0))
+        self.send("event", {
+            "kind": "incident", "state": "ended" if end else "began", "text": "an incident", "incident": begin + 1,
+            "stream": "pump", "streams": ["pump"], "group": None, "begin": first, "end": last if end else None,
+            "peak": {**first, "score": 2.5, "reason": "level"}, "alarms": 2, "silenced": False,
+            "columns": [{"column": 1, "name": "oil", "share": 0.75, "before": [1.0], "after": None}], **fields})
+
 
 class Web:
     """A running runnel-web of daemons, a recording or an experiment. As a context manager it ends with the

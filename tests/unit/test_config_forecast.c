@@ -78,6 +78,15 @@ static void test_prefixes_of_keys_that_share(void **state) {
     }
 }
 
+static void the_longest_prefix_counts(void **state) {
+    const struct config c = good(WHOLE, "anomaly.group=[web-, db-, web-eu-]");
+    assert_int_equal(config_prefix(&c.anomaly.group, "web-eu-1", 8), 2);
+    assert_int_equal(config_prefix(&c.anomaly.group, "web-1", 5), 0);
+    assert_true(config_prefix(&c.anomaly.group, "web", 3) == SIZE_MAX);
+    assert_string_equal(c.digest, good(WHOLE, NULL).digest); /* it only regroups */
+    (void)state;
+}
+
 static void rates_of_alarms(void **state) {
     static const struct {
         const char *text;
@@ -102,6 +111,20 @@ static void rates_of_alarms(void **state) {
         snprintf(override, sizeof override, "anomaly.rate=%s", WRONG[n]);
         check_error(WHOLE, override, "anomaly.rate: expected a rate such as 1 per month");
     }
+}
+
+static void shares_of_shape(void **state) {
+    static const char *const texts[] = {"false", "true", "0.2", "10"};
+    static const double shares[] = {0, 0.5, 0.2, 10};
+    char override[64];
+    assert_true(good(WHOLE, NULL).anomaly.shape == 0);
+    for (size_t n = 0; n < sizeof shares / sizeof *shares; n++) {
+        snprintf(override, sizeof override, "anomaly.shape=%s", texts[n]);
+        assert_true(good(WHOLE, override).anomaly.shape == shares[n]);
+    }
+    check_error(WHOLE, "anomaly.shape=11",
+                "anomaly.shape: expected false, true (0.5) or a number from 0 to 10 (");
+    check_error(WHOLE, "anomaly.shape=often", "anomaly.shape: expected false, true (0.5) or");
 }
 
 static void test_preset_is_overridden(void **state) {
@@ -384,9 +407,11 @@ static void test_digests_differ(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_of_alarms),
+        cmocka_unit_test(shares_of_shape),
         cmocka_unit_test(test_preset_is_whole),
         cmocka_unit_test(test_anomalies_are_not_in_the_digest),
         cmocka_unit_test(test_prefixes_of_keys_that_share),
+        cmocka_unit_test(the_longest_prefix_counts),
         cmocka_unit_test(test_preset_is_overridden),
         cmocka_unit_test(test_looks_ahead),
         cmocka_unit_test(test_members_set),

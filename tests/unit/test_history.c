@@ -382,7 +382,7 @@ static void events_are_read_back(void **unused) {
     struct history_range range = ALL;
     range.points = 10;
     int64_t run = history_current(history, ENDPOINT);
-    assert_int_equal(history_events(history, run, &range, &events), 0);
+    assert_int_equal(history_events(history, run, NULL, &range, &events), 0);
     assert_int_equal(events.count, 10);
     assert_string_equal(events.events[9].kind, "silence");
     assert_string_equal(events.events[9].text, "since when");
@@ -390,7 +390,7 @@ static void events_are_read_back(void **unused) {
     assert_true(events.events[0].position[HISTORY_EXAMPLES] == 92 * EXAMPLES);
     history_events_clear(&events);
     range = (struct history_range){HISTORY_TIME, BEGINNING + 10, BEGINNING + 12, 100};
-    assert_int_equal(history_events(history, run, &range, &events), 0);
+    assert_int_equal(history_events(history, run, NULL, &range, &events), 0);
     assert_int_equal(events.count, 3);
     history_events_clear(&events);
     history_close(&history);
@@ -778,7 +778,7 @@ static void long_texts_are_cut(void **unused) {
     struct history_layer layers[HISTORY_LAYERS];
     int count;
     assert_int_equal(history_runs(history, &runs), 0);
-    assert_int_equal(history_events(history, 1, &ALL, &events), 0);
+    assert_int_equal(history_events(history, 1, NULL, &ALL, &events), 0);
     assert_int_equal(history_layers(history, 1, layers, &count), 0);
     assert_in_range(strlen(runs.runs[0].model), 1000, 5000);
     assert_in_range(strlen(events.events[0].text), 1000, 5000);

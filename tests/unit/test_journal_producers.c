@@ -344,6 +344,7 @@ static const char *const texts[JOURNAL_KINDS] = {
     [JOURNAL_PARTITION] = "{\"command\":\"partition\",\"name\":\"redis:a\"}",
     [JOURNAL_FEEDBACK] = "{\"command\":\"normal\",\"stream\":\"a\"}",
     [JOURNAL_ROLLBACK] = "{\"command\":\"rollback\",\"to\":3}",
+    [JOURNAL_SILENCE] = "{\"command\":\"silence\",\"stream\":\"a\",\"seconds\":60}",
 };
 
 /* Writes rounds of one example and one command of each kind in format 3. */

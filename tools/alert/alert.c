@@ -707,13 +707,12 @@ static const char *name_of(const struct watcher *w) {
 
 /* The alert as JSON (docs/how-to/alerts.md). `unix_offset` converts its times to Unix
    times. NULL when out of memory. */
-static json_t *format_json(const struct watcher *w, const struct alert *alert, double unix_offset,
-                           double since) {
+static json_t *format_json(const struct watcher *w, const struct alert *alert, double unix_offset) {
     return json_pack(
         "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "kind",
         alert_names[alert->kind], "state", alert_states[alert->state], "daemon", string(name_of(w)),
         "endpoint", string(w->endpoint), "text", string(alert->text), "time",
-        number(alert->now + unix_offset), "since", number(since), "data_time",
+        number(alert->now + unix_offset), "since", number(alert->unix_since), "data_time",
         number(alert->data_time), "data_since", number(alert->data_since), "stream",
         *alert->stream ? string(alert->stream) : json_null(), "note",
         *alert->note ? string(alert->note) : json_null(), "run", string(w->run), "examples",
@@ -763,9 +762,6 @@ struct daemon {
     struct link *link;
     struct health health;
     struct watcher watcher;
-    struct beginning {
-        double since, unix_time;
-    } beginnings[ALERT_KINDS]; /* of the last reports */
     bool hindrance_reported, refused;
 };
 
@@ -792,20 +788,14 @@ static void print(struct alerts *a, const struct watcher *watcher, const struct 
     a->broken |= fflush(stdout) != 0;
 }
 
-/* The same number in all reports of an alert, although the two clocks may drift apart: it
-   identifies the alert. */
-static double unix_since(struct daemon *daemon, const struct alert *alert, double offset) {
-    struct beginning *beginning = &daemon->beginnings[alert->kind];
-    if (beginning->since != alert->since)
-        *beginning = (struct beginning){alert->since, alert->since + offset};
-    return beginning->unix_time;
-}
-
-static void report(void *context, const struct alert *alert) {
+static void report(void *context, struct alert *alert) {
     struct daemon *daemon = context;
     struct alerts *a = daemon->alerts;
     double offset = unix_offset(a);
-    json_t *json = format_json(&daemon->watcher, alert, offset, unix_since(daemon, alert, offset));
+    /* The same number in all reports, although the two clocks may drift apart. */
+    if (alert->unix_since == 0)
+        alert->unix_since = alert->since + offset;
+    json_t *json = format_json(&daemon->watcher, alert, offset);
     if (!a->options.quiet && (json || !a->options.json))
         print(a, &daemon->watcher, alert, json, offset);
     if (a->deliver && json)

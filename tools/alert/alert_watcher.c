@@ -36,28 +36,35 @@ enum alert_kind alert_find(const char *name, size_t size) {
 }
 
 void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
-               void (*report)(void *context, const struct alert *alert), void *context) {
+               void (*report)(void *context, struct alert *alert), void *context) {
     memset(book, 0, sizeof *book);
     book->data_time = NAN;
     book->interval = interval;
     book->again = again;
     book->report = report;
     book->context = context;
+    book->count = ALERT_KINDS;
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         book->watched[kind] = watched[kind];
         book->conditions[kind].last_report = (struct moment){-INFINITY, NAN};
     }
 }
 
+/* The data time of others does not apply to a stream. */
+static double data_time(const struct book *book, const struct condition *c) {
+    return c < book->conditions + ALERT_KINDS ? book->data_time : c->data_time;
+}
+
 /* Seconds on the clock that has advanced further. */
-static double elapsed(const struct book *book, struct moment since, double now) {
-    return fmax(now - since.now, book->data_time - since.data);
+static double elapsed(const struct book *book, const struct condition *c, struct moment since,
+                      double now) {
+    return fmax(now - since.now, data_time(book, c) - since.data);
 }
 
 static void report(struct book *book, struct condition *c, enum alert_state state, double now) {
     c->alert.state = state;
     c->alert.now = now;
-    c->alert.data_time = book->data_time;
+    c->alert.data_time = data_time(book, c);
     book->report(book->context, &c->alert);
 }
 
@@ -67,37 +74,19 @@ static bool is_held_back(const struct condition *c) {
 
 static void report_beginning(struct book *book, struct condition *c, double now) {
     c->reported = c->holds;
-    c->continued = false;
-    c->last_report = (struct moment){now, book->data_time};
+    c->last_report = (struct moment){now, data_time(book, c)};
     c->reminded = now;
     report(book, c, c->holds ? ALERT_BEGAN : ALERT_PASSED, now);
     c->alert.times = 0;
 }
 
-/* Reports a stream's pending problem, with the stream's own data time. */
-static void report_held_back(struct book *book, struct condition *c, double now) {
-    double newest = book->data_time;
-    book->data_time = c->alert.data_since;
-    report_beginning(book, c, now);
-    book->data_time = newest;
-}
-
 static bool may_report(const struct book *book, const struct condition *c, double now) {
-    return elapsed(book, c->last_report, now) >= book->interval;
+    return elapsed(book, c, c->last_report, now) >= book->interval;
 }
 
-/* Keeps the time of the last report. */
-static void report_continued(struct book *book, struct condition *c, double now) {
-    const struct moment last = c->last_report;
-    report_beginning(book, c, now);
-    c->last_report = last;
-    c->continued = true;
-}
-
-static void begin(struct book *book, struct condition *c, const struct alert *alert, double calm,
-                  const char *format, va_list arguments) {
+static void begin(struct book *book, struct condition *c, const struct alert *alert, double calm) {
     c->calm = calm;
-    c->renewed = (struct moment){alert->now, book->data_time};
+    c->renewed = (struct moment){alert->now, data_time(book, c)};
     if (c->holds || !book->watched[alert->kind])
         return;
     uint64_t times = c->alert.times + 1;
@@ -106,8 +95,7 @@ static void begin(struct book *book, struct condition *c, const struct alert *al
     c->alert.times = times;
     if (book->stream)
         text_copy(c->alert.stream, sizeof c->alert.stream, book->stream);
-    c->alert.data_since = book->data_time;
-    vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
+    c->alert.data_since = data_time(book, c);
     if (may_report(book, c, alert->now))
         report_beginning(book, c, alert->now);
 }
@@ -117,8 +105,9 @@ static void book_begin(struct book *book, enum alert_kind kind, double now, doub
     struct alert alert = {.kind = kind, .value = value, .limit = limit, .now = now, .since = now};
     va_list arguments;
     va_start(arguments, format);
-    begin(book, &book->conditions[kind], &alert, INFINITY, format, arguments);
+    vsnprintf(alert.text, sizeof alert.text, format, arguments);
     va_end(arguments);
+    begin(book, &book->conditions[kind], &alert, INFINITY);
 }
 
 /* An event: the condition ends when the event has not recurred for `calm` seconds. With 0 it is an
@@ -128,75 +117,94 @@ static void book_happened(struct book *book, enum alert_kind kind, double now, d
     struct alert alert = {.kind = kind, .value = value, .limit = NAN, .now = now, .since = now};
     va_list arguments;
     va_start(arguments, format);
-    begin(book, &book->conditions[kind], &alert, calm, format, arguments);
+    vsnprintf(alert.text, sizeof alert.text, format, arguments);
     va_end(arguments);
+    begin(book, &book->conditions[kind], &alert, calm);
     if (calm <= 0)
         book->conditions[kind].holds = book->conditions[kind].reported = false;
 }
 
+/* The open incident with this number; with NAN that of this stream, alone or in a group, or (NULL)
+   the first; NULL if it does not exist. */
+static struct condition *find_incident(struct book *book, double number, const char *stream) {
+    struct condition *c = book->conditions + ALERT_KINDS, *end = book->conditions + book->count;
+    for (; c < end; c++)
+        if (c->holds &&
+            (isnan(number) ? !stream || strncmp(c->alert.stream, stream, c->alert.prefix) == 0
+                           : c->alert.incident == number))
+            return c;
+    return NULL;
+}
+
+/* Drops the stream that was reported the longest ago, one without an incident if there is one. */
 static struct condition *find_stream(struct book *book, const char *stream, double now) {
-    struct condition *c = book->streams, *end = c + book->stream_count, *oldest = c;
+    struct condition *c = book->conditions + ALERT_KINDS, *end = book->conditions + book->count;
+    struct condition *oldest = c;
     for (; c < end; c++) {
         if (strcmp(c->alert.stream, stream) == 0)
             return c;
-        oldest = c->last_report.now < oldest->last_report.now ? c : oldest;
+        if (c->holds != oldest->holds ? oldest->holds
+                                      : c->last_report.now < oldest->last_report.now)
+            oldest = c;
     }
-    if (book->stream_count < ALERT_STREAMS)
-        oldest = &book->streams[book->stream_count++];
+    if (book->count < sizeof book->conditions / sizeof *book->conditions)
+        oldest = &book->conditions[book->count++];
     else if (is_held_back(oldest))
-        report_held_back(book, oldest, now);
+        report_beginning(book, oldest, now);
     *oldest = (struct condition){.last_report = {-INFINITY, NAN}};
     return oldest;
 }
 
-static void begin_text(struct book *book, struct condition *c, const struct alert *alert,
-                       const char *format, ...) __attribute__((format(printf, 4, 5)));
-static void begin_text(struct book *book, struct condition *c, const struct alert *alert,
-                       const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    begin(book, c, alert, 0, format, arguments);
-    va_end(arguments);
-    if (is_held_back(c) && !c->continued)
-        report_continued(book, c, alert->now);
-    c->holds = c->reported = false;
-}
-
-/* An event in a stream, without an end. Each stream has its own minimum time between reports. All
-   events must have the same kind. Reads kind, texts, value, limit and `now` of the event. */
+/* A problem of a stream, which has its own minimum time between reports: an incident, or an instant
+   without an end. All must have the same kind. Reads kind, texts, incident, value, limit, `now` and
+   `data_time` of the event. */
 static void book_event(struct book *book, const struct alert *event) {
     struct alert alert = *event;
     alert.since = alert.now;
-    if (book->watched[alert.kind])
-        begin_text(book, find_stream(book, alert.stream, alert.now), &alert, "%s", event->text);
+    if (!book->watched[alert.kind])
+        return;
+    struct condition *c = find_stream(book, alert.stream, alert.now);
+    bool instant = isnan(alert.incident);
+    if (instant && c->holds)
+        c = &book->conditions[alert.kind];
+    c->holds = c->holds && c->alert.incident == alert.incident; /* the end of another was lost */
+    c->data_time = alert.data_time;
+    begin(book, c, &alert, INFINITY);
+    if (instant)
+        c->holds = c->reported = false;
+}
+
+static void end_condition(struct book *book, struct condition *c, double now, const char *text) {
+    bool reported = c->reported;
+    c->holds = c->reported = false;
+    if (!reported)
+        return;
+    text_copy(c->alert.text, sizeof c->alert.text, text);
+    report(book, c, ALERT_OVER, now);
 }
 
 /* Ends a condition with a text of its own. Does nothing if the condition does not hold. */
 static void book_over(struct book *book, enum alert_kind kind, double now, const char *format,
                       ...) {
-    struct condition *c = &book->conditions[kind];
-    if (!c->holds)
-        return;
-    c->holds = false;
-    if (!c->reported)
-        return;
-    c->reported = false;
+    char text[ALERT_TEXT_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    report(book, c, ALERT_OVER, now);
+    if (book->conditions[kind].holds)
+        end_condition(book, &book->conditions[kind], now, text);
 }
 
 void book_tick(struct book *book, double now) {
     book->ticked = now;
-    for (int kind = 0; kind < ALERT_KINDS; kind++) {
-        struct condition *c = &book->conditions[kind];
-        char calm[FORMAT_SIZE];
+    for (struct condition *c = book->conditions; c < book->conditions + book->count; c++) {
+        char calm[FORMAT_SIZE], text[ALERT_TEXT_SIZE];
         const struct moment since = {c->alert.since, c->alert.data_since};
-        if (c->holds && elapsed(book, c->renewed, now) >= c->calm)
-            book_over(book, (enum alert_kind)kind, now, "not repeated; over after %s",
-                      format_duration(calm, elapsed(book, since, now)));
+        if (c->holds && elapsed(book, c, c->renewed, now) >= c->calm) {
+            snprintf(text, sizeof text, "not repeated; over after %s",
+                     format_duration(calm, elapsed(book, c, since, now)));
+            end_condition(book, c, now, text);
+        }
         if (is_held_back(c) && may_report(book, c, now))
             report_beginning(book, c, now);
         if (c->holds && c->reported && book->again > 0 && now - c->reminded >= book->again) {
@@ -204,27 +212,18 @@ void book_tick(struct book *book, double now) {
             report(book, c, ALERT_STILL, now);
         }
     }
-    /* A stream does not advance its own data time, and the data time of others does not apply to
-       it. */
-    for (size_t i = 0; i < book->stream_count; i++)
-        if (is_held_back(&book->streams[i]) &&
-            now - book->streams[i].last_report.now >= book->interval)
-            report_held_back(book, &book->streams[i], now);
 }
 
 void book_end(struct book *book) {
-    for (int kind = 0; kind < ALERT_KINDS; kind++)
-        if (is_held_back(&book->conditions[kind]))
-            report_beginning(book, &book->conditions[kind], book->ticked);
-    for (size_t i = 0; i < book->stream_count; i++)
-        if (is_held_back(&book->streams[i]))
-            report_held_back(book, &book->streams[i], book->ticked);
+    for (struct condition *c = book->conditions; c < book->conditions + book->count; c++)
+        if (is_held_back(c))
+            report_beginning(book, c, book->ticked);
 }
 
 double book_next(const struct book *book, double now) {
     double next = FAR_AWAY;
-    for (int kind = 0; kind < ALERT_KINDS; kind++) {
-        const struct condition *c = &book->conditions[kind];
+    for (size_t i = 0; i < book->count; i++) {
+        const struct condition *c = &book->conditions[i];
         if (is_held_back(c))
             next = fmin(next, c->last_report.now + book->interval - now);
         if (!c->holds)
@@ -233,9 +232,6 @@ double book_next(const struct book *book, double now) {
         if (c->reported && book->again > 0)
             next = fmin(next, c->reminded + book->again - now);
     }
-    for (size_t i = 0; i < book->stream_count; i++)
-        if (is_held_back(&book->streams[i]))
-            next = fmin(next, book->streams[i].last_report.now + book->interval - now);
     return fmax(next, 0);
 }
 
@@ -457,7 +453,7 @@ static void layers_add(struct layers *layers, const json_t *body, double limit, 
 #define QUEUED_HELD 10.0  /* minimum seconds over the limit */
 #define EVERY_MOST 20.0   /* examples a message: more delay the detection of a drift */
 
-enum { REASONS_SIZE = 160 };
+enum { REASONS_SIZE = 160, COLUMNS_MOST = 3 };
 
 static void forget(struct watcher *w) {
     drift_open(&w->drift, &w->limits->drift);
@@ -680,25 +676,85 @@ static void check_idle(struct watcher *w, double now) {
     }
 }
 
-static double member_count(const json_t *body) {
-    double count = NAN;
-    member_number(body, "count", &count);
-    return count;
+static double number(const json_t *object, const char *key) {
+    double value = NAN;
+    member_number(object, key, &value);
+    return value;
 }
 
-/* Uses the data time of the event's own stream. */
-static void handle_anomaly(struct watcher *w, const struct anomaly *anomaly, const char *text,
-                           double now) {
-    double newest = w->book.data_time;
-    struct alert event = {
-        .kind = ALERT_ANOMALY, .value = anomaly->score, .limit = anomaly->threshold, .now = now};
+/* An incident reports the alarms of its stream, except that the stream is silent. */
+static void handle_anomaly(struct watcher *w, const json_t *body, const struct anomaly *anomaly,
+                           const char *text, double now) {
+    struct alert event = {.kind = ALERT_ANOMALY,
+                          .value = anomaly->score,
+                          .limit = anomaly->threshold,
+                          .now = now,
+                          .data_time = anomaly->data_time,
+                          .incident = NAN};
+    bool alone = strcmp(anomaly->reason, "silent") == 0 && !json_array_size(anomaly->columns);
     text_copy(event.text, sizeof event.text, text);
     text_copy(event.stream, sizeof event.stream, anomaly->stream);
     text_copy(event.note, sizeof event.note, anomaly->note);
-    w->book.data_time = anomaly->data_time;
-    book_event(&w->book, &event);
-    if (!isnan(newest))
-        w->book.data_time = newest;
+    if (!json_is_true(json_object_get(body, "silenced")) &&
+        (alone || !find_incident(&w->book, NAN, event.stream)))
+        book_event(&w->book, &event);
+}
+
+/* The event's text with shares of columns, peak and duration. */
+static void explain(char text[ALERT_TEXT_SIZE], const char *event, const json_t *body) {
+    const json_t *begin = json_object_get(body, "begin"), *end = json_object_get(body, "end");
+    const json_t *columns = json_object_get(body, "columns");
+    double peak = number(json_object_get(body, "peak"), "score");
+    double seconds = number(end, "data_time") - number(begin, "data_time");
+    char all[2 * ALERT_TEXT_SIZE], part[FORMAT_SIZE];
+    int used = snprintf(all, sizeof all, "%s", event);
+    for (size_t i = 0; i < json_array_size(columns) && i < COLUMNS_MOST; i++) {
+        const json_t *column = json_array_get(columns, i);
+        const char *name = member_string(column, "name");
+        snprintf(part, sizeof part, "x[%.0f]", number(column, "column"));
+        used += snprintf(all + used, sizeof all - (size_t)used, "%s %.64s %.2g", i ? "," : ";",
+                         name ? name : part, number(column, "share"));
+    }
+    if (!isnan(peak))
+        used += snprintf(all + used, sizeof all - (size_t)used, "; peak %.3g", peak);
+    if (!isnan(seconds))
+        snprintf(all + used, sizeof all - (size_t)used, "; it lasted %s",
+                 format_duration(part, seconds));
+    else if (json_is_object(end))
+        snprintf(all + used, sizeof all - (size_t)used, "; it lasted %.0f examples",
+                 number(end, "example") - number(begin, "example"));
+    text_copy(text, ALERT_TEXT_SIZE, all);
+}
+
+static void handle_incident(struct watcher *w, const json_t *body, const char *text, double now) {
+    const char *stream = member_string(body, "stream"), *group = member_string(body, "group");
+    struct alert event = {.kind = ALERT_ANOMALY,
+                          .value = number(json_object_get(body, "peak"), "score"),
+                          .limit = NAN,
+                          .now = now,
+                          .data_time = number(json_object_get(body, "begin"), "data_time"),
+                          .incident = number(body, "incident"),
+                          .prefix = group ? strlen(group) : SIZE_MAX};
+    const json_t *end = json_object_get(body, "end");
+    struct condition *c = find_incident(&w->book, event.incident, "");
+    if (isnan(event.incident))
+        return;
+    explain(event.text, text, body);
+    text_copy(event.stream, sizeof event.stream, stream ? stream : "");
+    if (json_is_object(end) && c) {
+        c->alert.value = event.value;
+        c->data_time = number(end, "data_time");
+        end_condition(&w->book, c, now, event.text);
+    } else if (!json_is_object(end) && !json_is_true(json_object_get(body, "silenced"))) {
+        book_event(&w->book, &event);
+    }
+}
+
+/* The daemon has unlearned the incidents of a stream, or (NULL) of all, and publishes no end. */
+static void end_incidents(struct book *book, const char *stream, const char *text, double now) {
+    struct condition *c;
+    while ((c = find_incident(book, NAN, stream)))
+        end_condition(book, c, now, text);
 }
 
 static void handle_kind(struct watcher *w, const json_t *body, double now) {
@@ -717,10 +773,16 @@ static void handle_kind(struct watcher *w, const json_t *body, double now) {
     else if (strcmp(kind, "gap") == 0)
         book_happened(&w->book, ALERT_GAP, now, w->limits->calm, NAN, "%s", clean);
     else if (strcmp(kind, "input_scale") == 0)
-        book_happened(&w->book, ALERT_INPUT_SCALE, now, w->limits->calm, member_count(body), "%s",
-                      clean);
+        book_happened(&w->book, ALERT_INPUT_SCALE, now, w->limits->calm, number(body, "count"),
+                      "%s", clean);
     else if (anomaly_of(body, &anomaly))
-        handle_anomaly(w, &anomaly, clean, now);
+        handle_anomaly(w, body, &anomaly, clean, now);
+    else if (strcmp(kind, "incident") == 0)
+        handle_incident(w, body, clean, now);
+    else if (strcmp(kind, "abnormal") == 0)
+        end_incidents(&w->book, member_string(body, "stream"), clean, now);
+    else if (strcmp(kind, "reset") == 0 && !json_object_get(body, "member"))
+        end_incidents(&w->book, NULL, clean, now);
     else if (strcmp(kind, "disk") == 0)
         book_begin(&w->book, ALERT_DISK, now, NAN, w->limits->disk, "%s", clean);
 }

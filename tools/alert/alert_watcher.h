@@ -21,8 +21,7 @@
    The problems of one daemon, so that nothing is reported twice. A condition is reported when it
    begins and when it ends, and two beginnings of one kind have a minimum time between them. A
    condition that begins sooner is reported after that time: as a beginning if it still holds, else
-   as passed, with a count. The second event of a stream is reported at once and only later ones
-   wait, so that an alarm is never late.
+   as passed, with a count.
 
    Times are on two clocks: the caller's and the data's, if known. A waiting report is due when
    either clock has advanced far enough. So a replayed year has the same alerts as the year had,
@@ -81,7 +80,10 @@ struct alert {
     char note[ALERT_NOTE_SIZE];   /* note of the example; "" = none */
     double value, limit;          /* measured value and its limit; NAN = none */
     double now, since;            /* time of the report, and when the condition began */
+    double unix_since;            /* of `since`, set by the first report; 0 = not set */
     double data_time, data_since; /* the same in data time; NAN = unknown */
+    double incident;              /* its number; NAN = an event without an end */
+    size_t prefix;                /* bytes of `stream` that all its streams begin with */
     uint64_t times;               /* beginnings since the last report, this one included */
 };
 
@@ -92,23 +94,23 @@ struct book {
     double interval;    /* minimum seconds between two beginnings of a kind */
     double again;       /* seconds until a condition that holds is reported again; 0 = never */
     double ticked;      /* time of the last tick */
-    void (*report)(void *context, const struct alert *alert);
+    void (*report)(void *context, struct alert *alert);
     void *context;
     struct condition {
         bool holds, reported;
-        bool continued; /* reported a second time within the interval */
-        double calm;    /* seconds until the condition ends; INFINITY = until book_over */
+        double calm; /* seconds until the condition ends; INFINITY = until book_over */
         struct moment {
             double now, data;
         } renewed, last_report; /* last and last reported beginning; -INFINITY = never */
         double reminded;
-        struct alert alert;                            /* newest beginning */
-    } conditions[ALERT_KINDS], streams[ALERT_STREAMS]; /* one a stream, for book_event */
-    size_t stream_count;
+        double data_time;                      /* of the newest event of a stream */
+        struct alert alert;                    /* newest beginning */
+    } conditions[ALERT_KINDS + ALERT_STREAMS]; /* those of streams follow, see book_event */
+    size_t count;
 };
 
 void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
-               void (*report)(void *context, const struct alert *alert), void *context);
+               void (*report)(void *context, struct alert *alert), void *context);
 
 /* Reports pending problems, reminders and ends. book_next: seconds until the next tick is due. */
 void book_tick(struct book *book, double now);

@@ -220,6 +220,35 @@ static int normal_print(const struct options *o, char **arguments,
     return EX_OK;
 }
 
+static int silence_check(const struct options *o, char **arguments) {
+    (void)o;
+    double seconds;
+    if (ctl_time_read_duration(arguments[1], &seconds))
+        return OPTIONS_GO_ON;
+    return complain_usage("silence: expected a duration such as 10m, 2h or 1d, or 0, got '%s'",
+                          arguments[1]);
+}
+
+static json_t *silence_build(const struct options *o, const char *name, char **arguments) {
+    (void)o;
+    double seconds = 0;
+    ctl_time_read_duration(arguments[1], &seconds);
+    return json_pack("{s:s, s:s, s:f}", "command", name, "stream", arguments[0], "seconds",
+                     seconds);
+}
+
+static int silence_print(const struct options *o, char **arguments,
+                         const struct runnel_reply *reply) {
+    (void)o;
+    char clean[TEXT_SIZE], when[FORMAT_SIZE];
+    double until;
+    bool silenced = member_number(reply->json, "until", &until);
+    printf("%s stream '%s'%s%s\n", silenced ? "silenced" : "ended the silence of",
+           text_copy(clean, sizeof clean, arguments[0]), silenced ? " until " : "",
+           silenced ? format_date(when, until) : "");
+    return EX_OK;
+}
+
 static json_t *abnormal_build(const struct options *o, const char *name, char **arguments) {
     json_t *request = normal_build(o, name, arguments);
     put_time(request, "from", o->from);
@@ -842,6 +871,11 @@ static const struct command commands[] = {
      .build = abnormal_build,
      .check = alarms_check,
      .timeout = ROLLBACK_TIMEOUT},
+    {{"silence", "STREAM DURATION",
+      .summary = "silence the incidents of the stream for 10m, 2h or 1d of its data; 0 ends it"},
+     .print = silence_print,
+     .build = silence_build,
+     .check = silence_check},
     {{"rollback", "",
       .summary = "unlearn: return to a checkpoint and relearn the journal since then, without the "
                  "entries to leave out"},

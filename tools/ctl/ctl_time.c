@@ -76,3 +76,19 @@ bool ctl_time_read(const char *text, double *time) {
     *time = (double)(zone ? timegm(&tm) - offset : mktime(&tm)) + seconds;
     return true;
 }
+
+bool ctl_time_read_duration(const char *text, double *seconds) {
+    static const struct {
+        char unit;
+        double seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    const char *end = "";
+    if (!read_seconds(text, &end, seconds))
+        return false;
+    for (size_t n = 0; n < sizeof units / sizeof *units; n++)
+        if (*end == units[n].unit && !end[1]) {
+            *seconds *= units[n].seconds;
+            return true;
+        }
+    return !*end && *seconds == 0;
+}

@@ -13,4 +13,7 @@ bool ctl_time_read_position(const char *text, uint64_t *position);
    an offset it is local time. */
 bool ctl_time_read(const char *text, double *time);
 
+/* Seconds of "90s", "10m", "2h", "1d" or "0". */
+bool ctl_time_read_duration(const char *text, double *seconds);
+
 #endif

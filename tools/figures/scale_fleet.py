@@ -35,7 +35,7 @@ class Fleet:
         self.member = numpy.arange(everyone) < plan.daemons  # of the fleet, as seen by the others
         self.alive = self.member.copy()
         self.draining = numpy.zeros(everyone, dtype=bool)
-        self.owner = scale_model.share_out(self.rate, plan.daemons, plan.assign)
+        self.owner = numpy.arange(len(load)) % plan.daemons
         self.target = self.owner.copy()          # the intended owner
         self.state = numpy.full(len(load), OWNED)
         self.stopped = numpy.zeros(everyone)     # microseconds that the learning thread owes
@@ -58,8 +58,7 @@ class Fleet:
         self.published, self.snapshot = zeros.copy(), zeros.copy()  # of `learned`
         self.to_load, self.to_adopt, self.to_replay = zeros.copy(), zeros.copy(), zeros.copy()
         self.to_release = zeros.copy()           # bytes
-        self.totals = dict.fromkeys(("moved", "taken_over", "false_deaths", "loaded", "up", "down",
-                                     "postponed", "takes", "refused"), 0.0)
+        self.totals = dict.fromkeys(("moved", "taken_over", "false_deaths", "loaded", "down"), 0.0)
         rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
         ages = numpy.geomspace(STEP, 1e5, 200)
         some = [scale_model.changed(rates, number, age) / plan.keys for age in ages]
@@ -69,7 +68,7 @@ class Fleet:
         self.age = behind.copy()                 # seconds since the last publication
         self.come[:] = self.learned[:] = self.rate * behind
         self.snapshot[:] = self.published[:]
-        self.writing = scale_model.writing(plan, cost, self.changed_share(plan.publish))
+        self.writing = scale_model.writing(cost, self.changed_share(plan.publish))
         self.used = {}
 
     # ---- External events ----
@@ -84,7 +83,7 @@ class Fleet:
         self.stale = True
         for daemon in daemons:
             self.change()
-            self.seen[daemon] = 0 if self.plan.read == "all" else self.version - len(self.rate)
+            self.seen[daemon] = self.version - len(self.rate)
             self.ask(self.time, RENEW, daemon)
 
     def drain(self, daemons):
@@ -105,30 +104,23 @@ class Fleet:
         can = numpy.flatnonzero(self.member & ~self.draining)
         if not len(can):
             return
-        weight = self.rate if self.plan.assign == "load" else numpy.ones(len(self.rate))
         able = numpy.zeros(len(self.member), dtype=bool)
         able[can] = True
         kept = (self.state != FREE) & (self.state != RELEASING) & able[self.owner]
         self.target[kept] = self.owner[kept]
         homeless = ~able[self.target]
-        has = numpy.bincount(self.target[~homeless], weight[~homeless], len(self.member))
-        limit = weight.sum() / len(can)
-        # Lightest first: surplus at the end of each daemon's list moves.
-        order = numpy.flatnonzero(~homeless)
-        order = order[numpy.lexsort((weight[order], self.target[order]))]
-        most = numpy.ceil(limit) if self.plan.assign == "count" else limit * 1.05
-        for partition in order if (has > most + LITTLE).any() else ():
+        has = numpy.bincount(self.target[~homeless], minlength=len(self.member))
+        most = -(-len(self.rate) // len(can))
+        for partition in numpy.flatnonzero(~homeless) if (has > most).any() else ():
             daemon = self.target[partition]
-            if has[daemon] > most + LITTLE:
-                has[daemon] -= weight[partition]
+            if has[daemon] > most:
+                has[daemon] -= 1
                 homeless[partition] = True
-        moving = numpy.flatnonzero(homeless)
-        moving = moving[numpy.argsort(-weight[moving], kind="stable")]
         heap = [(has[daemon], daemon) for daemon in can]
         heapq.heapify(heap)
-        for partition in moving:
+        for partition in numpy.flatnonzero(homeless):
             least, daemon = heap[0]
-            heapq.heapreplace(heap, (least + weight[partition], daemon))
+            heapq.heapreplace(heap, (least + 1, daemon))
             self.target[partition] = daemon
 
     def expire(self, now):
@@ -155,25 +147,23 @@ class Fleet:
         requests the free partitions intended for it."""
         end = self.time
         while self.asked and max(self.asked[0][0], self.answers_at) < end:
-            at, _, kind, daemon, version = heapq.heappop(self.asked)
+            at, _, kind, daemon, requested = heapq.heappop(self.asked)
             if not self.alive[daemon]:
                 continue
-            began = max(at, self.answers_at)
-            self.answers_at = began + self.COSTS[kind](self, daemon) / US
-            self.asking += self.answers_at - began
+            used = self.COSTS[kind](self, daemon) / US
+            self.answers_at = max(at, self.answers_at) + used
+            self.asking += used
             self.expire(self.answers_at)
-            self.ANSWERS[kind](self, daemon, at, version)
+            self.ANSWERS[kind](self, daemon, at, requested)
         self.used["leases"] = self.asking / STEP
         self.asking = 0.0
         self.expire(end)
 
-    def ask(self, at, kind, daemon, version=0):
+    def ask(self, at, kind, daemon, began=0.0):
         self.count += 1
-        heapq.heappush(self.asked, (at, self.count, kind, daemon, version))
+        heapq.heappush(self.asked, (at, self.count, kind, daemon, began))
 
     def cost_of_look(self, daemon):
-        if self.plan.read == "all":
-            return self.cost.look * len(self.rate)
         changes = min(self.version - self.seen[daemon], len(self.rate))
         return self.cost.look_nothing + self.cost.look_change * changes
 
@@ -198,16 +188,13 @@ class Fleet:
         if len(released):
             self.release(released)
         if len(self.takeable(daemon)):
-            self.ask(self.answers_at + TRIP, TAKE, daemon, self.version)
+            self.ask(self.answers_at + TRIP, TAKE, daemon)
         else:
             self.ask(max(began + self.turn, self.answers_at + TRIP), RENEW, daemon)
 
-    def took(self, daemon, _, version):
-        """A take of another daemon since the last look makes it fail with `all`; then it tries
-        again at once."""
-        self.totals["takes"] += 1
+    def took(self, daemon, *_):
         take = self.takeable(daemon)
-        if (version == self.version or self.plan.read == "changes") and self.member[daemon]:
+        if self.member[daemon]:
             self.totals["taken_over"] += int((self.state[take] != FREE).sum())
             self.owner[take] = daemon
             self.state[take] = LOADING
@@ -217,14 +204,11 @@ class Fleet:
             self.to_replay[take] = self.learned[take] - self.published[take]
             self.totals["moved"] += len(take)
             self.change(len(take))
-        else:
-            self.totals["refused"] += 1
         self.ask(self.answers_at + TRIP, RENEW, daemon)
 
     def change(self, places=1):
-        """There is one version for any change with `all`, and a number for each partition with
-        `changes`."""
-        self.version += places if self.plan.read == "changes" else 1
+        """Each changed partition has a number."""
+        self.version += places
 
     COSTS = (lambda self, _: self.cost.renew, cost_of_look, lambda self, _: self.cost.take)
     ANSWERS = renewed, looked, took
@@ -239,7 +223,7 @@ class Fleet:
     def states_of(self, which):
         """Number of published streams of partitions."""
         share = self.changed_share(self.age[which])
-        return self.keys[which] * numpy.where(scale_model.publishes_all(self.plan, share), 1.0, share)
+        return self.keys[which] * numpy.where(share > scale_model.MUCH, 1.0, share)
 
     def publish(self):
         """A checkpoint: the learning thread copies all states, and publishes changed ones. A
@@ -248,7 +232,6 @@ class Fleet:
         if not len(due):
             return
         late = due[self.uploading[due] > LITTLE]
-        self.totals["postponed"] += len(late)
         self.next_publication[due] += self.plan.publish
         due = numpy.setdiff1d(due, late)
         begins = numpy.zeros(len(self.member), dtype=bool)
@@ -309,7 +292,6 @@ class Fleet:
         self.to_release -= release
         self.uploading -= up
         self.totals["down"] += down.sum()
-        self.totals["up"] += up.sum() + release.sum()
         self.advance()
         worked = paid.sum() + adopted.sum() + (replay.sum() + learning.sum()) * cost.learn
         self.used["learning"] = float(worked / max(living.sum() * STEP * US, 1))

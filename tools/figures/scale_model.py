@@ -4,9 +4,7 @@ memory, traffic of the broker and the disks, costs of averaging.
 Rates are examples per second, sizes bytes, costs microseconds of one thread. tools/figures/scale
 makes the tables; scale_fleet.py simulates daemons that join and leave."""
 import dataclasses
-import heapq
 import json
-import math
 import pathlib
 
 import numpy
@@ -22,7 +20,7 @@ ENTRY_WORDS = 50  # bytes of XADD and XREAD for a message: id, names, lengths
 SERVER_MEMORY = 64e9  # of a Redis server
 RENEWALS_A_LEASE = 4  # at least: src/cluster/fleet_link.h
 DISK = 100e6  # bytes a second, a daemon's share
-MUCH = 0.25  # of a partition's states: src/cluster/shares.c
+MUCH = 0.25  # of a partition's states have changed: all are published, src/cluster/shares.c
 STOPPED = 0.05  # of the time: the limit for checkpoints that stop learning
 
 
@@ -48,8 +46,7 @@ class Cost:
     checkpoint: float    # bytes per second: the copy stops learning
     parameters: float    # bytes
     renew: float         # of Redis, for a lease
-    look: float          # of the whole fleet, per partition
-    look_nothing: float  # of changes, without any
+    look_nothing: float  # of reading the fleet's changes, without any
     look_change: float   # per changed partition
     take: float
     commit: float        # of a daemon's offsets
@@ -71,10 +68,9 @@ def cost_of(costs, network):
     made, redis = costs["networks"][network], costs["redis"]
     entry, fleet = redis["messages"][str(made["inputs"])], redis["fleet"]
     blob = made["checkpoint_bytes_a_stream"]
-    adopt = made.get("adopt_us_a_stream", US * blob / made["resume_bytes_a_second"])
-    export = made.get("export_us_a_stream", US * blob / made["checkpoint_thread_bytes_a_second"])
     learn = max(made["learning_thread_us"], made["other_thread_us"])
-    return Cost(learn=learn, adopt=adopt, export=export,
+    return Cost(learn=learn, adopt=US * blob / made["resume_bytes_a_second"],
+                export=US * blob / made["checkpoint_thread_bytes_a_second"],
                 blob=blob, memory=made["memory_bytes_a_stream"],
                 blob_memory=interpolate(redis, "blob_memory_bytes", blob),
                 hset=interpolate(redis, "hset_us", blob),
@@ -83,8 +79,7 @@ def cost_of(costs, network):
                 entry_memory=entry["entry_memory_bytes"], wire=entry["message_bytes"] + ENTRY_WORDS,
                 log=entry["entry_log_bytes"], journal=made["journal_bytes"], disk=made["disk_bytes"],
                 checkpoint=made["checkpoint_thread_bytes_a_second"], parameters=4 * made["parameters"],
-                renew=fleet["renew_us"], look=fleet["look_us"] / fleet["partitions"],
-                look_nothing=fleet["look_nothing_us"], look_change=fleet["look_change_us"],
+                renew=fleet["renew_us"], look_nothing=fleet["look_nothing_us"], look_change=fleet["look_change_us"],
                 take=fleet["take_us"], commit=fleet["commit_us"] / fleet["commit_partitions"],
                 round=fleet["round_us"])
 
@@ -146,18 +141,9 @@ def key_rates(keys, exponent, rate):
     return rate * weight / (weight * number).sum(), number
 
 
-def share_out(load, daemons, how):
-    """Owner of each partition, (partitions,): in turn (count), or the heaviest first to the
-    daemon with the least load (load)."""
-    if how == "count":
-        return numpy.arange(len(load)) % daemons
-    owner = numpy.empty(len(load), dtype=numpy.int64)
-    heap = [(0.0, daemon) for daemon in range(daemons)]
-    for partition in numpy.argsort(-load, kind="stable"):
-        has, daemon = heap[0]
-        heapq.heapreplace(heap, (has + load[partition], daemon))
-        owner[partition] = daemon
-    return owner
+def loads(load, daemons):
+    """The load of each daemon when the partitions are given out in turn."""
+    return numpy.bincount(numpy.arange(len(load)) % daemons, load, daemons)
 
 
 # ---- States ----
@@ -168,21 +154,6 @@ def changed(rates, number, seconds):
     return float((number * -numpy.expm1(-rates * seconds)).sum())
 
 
-def misses(rates, number, slots):
-    """Examples per second whose stream is not among the `slots` most recent ones (LRU), by Che's
-    approximation: a stream is in memory if it had an example in the last T seconds, T such that
-    sum (1 - exp(-rate T)) = slots. -> misses per second, T"""
-    if slots >= number.sum():
-        return 0.0, math.inf
-    low, high = 0.0, 1.0
-    while changed(rates, number, high) < slots:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if changed(rates, number, middle) < slots else (low, middle)
-    return float((number * rates * numpy.exp(-rates * high)).sum()), high
-
-
 # ---- Traffic ----
 
 
@@ -191,20 +162,15 @@ def renewal(plan):
     return min(plan.lease / RENEWALS_A_LEASE, plan.renewal)
 
 
-def publishes_all(plan, share):
-    """Whether all states of a partition are published when this share of them has changed."""
-    return (plan.states == "all") | (share > MUCH)
-
-
 def published(plan, rates, number):
     """Streams published per second."""
     streams = changed(rates, number, plan.publish)
-    return (plan.keys if publishes_all(plan, streams / plan.keys) else streams) / plan.publish
+    return (plan.keys if streams > MUCH * plan.keys else streams) / plan.publish
 
 
-def writing(plan, cost, share):
+def writing(cost, share):
     """Redis's cost of one of them."""
-    return cost.hset if publishes_all(plan, share) else cost.hset + cost.merge
+    return cost.hset if share > MUCH else cost.hset + cost.merge
 
 
 def demands(plan, cost, busiest=1.0):
@@ -218,11 +184,10 @@ def demands(plan, cost, busiest=1.0):
     leases = plan.daemons * cost.renew / renewal(plan) + plan.partitions * cost.commit / plan.publish
     examples = plan.rate * (cost.xadd + cost.xread) / US / plan.shards
     share = changed(rates, number, plan.publish) / plan.keys
-    states = fresh * writing(plan, cost, share) / US / plan.shards
+    states = fresh * writing(cost, share) / US / plan.shards
     # The previous states stay until the new ones are complete.
-    copies = 2 if publishes_all(plan, share) else 1
-    look = cost.look * plan.partitions if plan.read == "all" else (
-        cost.look_nothing + cost.look_change * plan.partitions / plan.daemons)
+    copies = 2 if share > MUCH else 1
+    look = cost.look_nothing + cost.look_change * plan.partitions / plan.daemons
     return {
         "one thread: the hottest key": (rates[0] * cost.learn / US, 1, "cores"),
         "one thread: the busiest daemon": (mean * busiest * cost.learn / US, 1, "cores"),

@@ -11,13 +11,10 @@ class Plan:
     rate: float = 1e7
     exponent: float = 0.8        # the k-th most frequent key sends in proportion to 1 / k^exponent
     network: str = "gru64"
-    publish: float = 60.0        # seconds between two checkpoints, and publications of states
+    publish: float = 600.0       # seconds between two checkpoints, and publications of states
     shards: int = 64             # Redis servers with the partitions
     lease: float = 10.0          # seconds
     renewal: float = 0.2         # of it, and at least this many seconds: src/cluster/fleet_link.h
-    assign: str = "count"        # count | load: the evenly distributed quantity
-    read: str = "changes"        # all | changes: what a daemon reads after a change of the fleet
-    states: str = "changed"      # all | changed: streams whose states are published
     seed: int = 1
     shard_bytes: float = 1.25e9 * 0.8   # per second, each way: 10 Gbit/s, 80% of it
     daemon_bytes: float = 1.25e8        # per second, each way: a share of its machine's network

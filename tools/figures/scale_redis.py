@@ -143,7 +143,6 @@ def leases(server, daemons=DAEMONS, partitions=PARTITIONS):
     made = {"daemons": daemons, "partitions": partitions, "commit_partitions": owned}
     made["renew_us"] = server.cost([call("RENEW", *names(n), LEASE_MS, INFO % n)
                                     for n in range(daemons)], daemons, lambda reply: int(reply) == newest)
-    made["look_us"] = server.cost([call("LOOK", 0)] * 20, 20, lambda reply: len(reply[7]) == 2 * partitions)
     # Looks without a change, and per partition after the last takes of that many daemons.
     made["look_nothing_us"] = server.cost([call("LOOK", newest)] * 200, 200, lambda reply: not reply[7])
     made["look_change_us"] = server.cost([call("LOOK", newest - 20)] * 50, 50 * 20 * owned,

@@ -6,23 +6,20 @@ import numpy
 
 import scale_fleet
 import scale_model
-import scale_plan
 import shared
 
 US = scale_model.US
 EXPONENTS = (0.0, 0.8, 1.0, 1.2)
 PARTITIONS = (1024, 16384)
 INTERVALS = (10, 60, 300, 600, 1800)        # seconds between publications
-SLOTS = (0.01, 0.25, 0.5, 0.9, 1.0)         # of the streams, in memory
 SHOWN = ("gru64", "lstm128")                # networks of most tables
 AVERAGES = (10**4, 10**5, 10**6)            # examples between two averages
 FLEETS = (10, 100, 300, 500, 1000)          # daemons
 PARTITIONS_EACH = 16
-APART = {"publish": 600.0, "states": "changed", "shards": 1000}  # so that only leases can fail
+APART = 1000                                # servers, so that only leases can fail
 REST, PATIENCE = 5.0, 300.0                 # seconds before daemons die, and after it
 EVENT = 60.0                                # seconds of rest before an event
 LATE = 1.0                                  # a second of lag: late
-REPAIRED = {"publish": 600.0, "assign": "load"}
 DATA_CENTRE = 3                             # number of parts of the fleet
 
 
@@ -37,12 +34,6 @@ def short(number, digits=2):
 
 def percent(share):
     return f"{share:.0%}" if share >= 0.0995 else f"{share:.2g}" if share == 0 else f"{100 * share:.2g}%"
-
-
-def steps(plan):
-    """The plan and its repairs, one after the other: {name: plan}"""
-    return {"1 server": dataclasses.replace(plan, shards=1), f"{plan.shards} servers": plan,
-            "repaired": dataclasses.replace(plan, **REPAIRED)}
 
 
 class Keys:
@@ -61,10 +52,9 @@ class Keys:
         return self.count.reshape(fold).sum(0), self.share[exponent].reshape(fold).sum(0)
 
 
-def busiest(load, daemons, how):
+def busiest(load, daemons):
     """Load of the busiest daemon as a multiple of the mean."""
-    owner = scale_model.share_out(load, daemons, how)
-    return float(numpy.bincount(owner, load, daemons).max() * daemons)
+    return float(scale_model.loads(load, daemons).max() * daemons)
 
 
 # ---- Tables ----
@@ -104,7 +94,6 @@ def table_redis(costs):
                      f"{redis[f'hset_us_{size}']:.1f}, {redis[f'hmget_us_{size}']:.1f}; "
                      f"{redis[f'blob_memory_bytes_{size}']:,.0f}"])
     rows += [["renew a lease, µs", f"{fleet['renew_us']:.1f}"],
-             ["read the whole fleet, µs", f"{fleet['look_us']:,.0f}"],
              ["read changes: none, and each partition, µs",
               f"{fleet['look_nothing_us']:.1f}, {fleet['look_change_us']:.1f}"],
              [f"refuse {fleet['commit_partitions']} partitions of another daemon, µs", f"{fleet['take_us']:.1f}"],
@@ -115,31 +104,15 @@ def table_redis(costs):
 def table_keys(plan, keys, costs):
     """How uneven partitions and daemons are."""
     rows = [["exponent", "hottest key, a second", *(f"hottest of {p:,} partitions" for p in PARTITIONS),
-             "busiest daemon: in turn", "by load", *(f"cores for the hottest key: {name}" for name in SHOWN)]]
+             "busiest daemon", *(f"cores for the hottest key: {name}" for name in SHOWN)]]
     for exponent in sorted(keys.share):
         top = scale_model.key_rates(plan.keys, exponent, plan.rate)[0][0]
         load = keys.of(exponent, plan.partitions)[1]
         rows.append([f"{exponent:g}", short(top),
                      *(f"{keys.of(exponent, p)[1].max() * p:.2f} x" for p in PARTITIONS),
-                     *(f"{busiest(load, plan.daemons, how):.2f} x" for how in ("count", "load")),
+                     f"{busiest(load, plan.daemons):.2f} x",
                      *(f"{top * scale_model.cost_of(costs, name).learn / US:.2f}"
                        for name in SHOWN)])
-    return shared.table(rows)
-
-
-def table_states(plan, costs):
-    """Streams in memory, and the cost of a miss."""
-    rates, number = scale_model.key_rates(plan.keys, plan.exponent, plan.rate)
-    costed = [scale_model.cost_of(costs, name) for name in SHOWN]
-    rows = [["streams in a daemon's memory", *(f"GB: {name}" for name in SHOWN), "misses",
-             *(f"states, GB/s: {name}" for name in SHOWN), *(f"processors of Redis: {name}" for name in SHOWN)]]
-    for part in SLOTS:
-        missed = scale_model.misses(rates, number, part * plan.keys)[0]
-        rows.append([f"{part * plan.keys / plan.daemons:,.0f}",
-                     *(f"{part * plan.keys / plan.daemons * c.memory / 1e9:.2f}" for c in costed),
-                     percent(missed / plan.rate),
-                     *(f"{2 * missed * c.blob / 1e9:.1f}" for c in costed),
-                     *(f"{missed * (c.hset + c.hmget) / US:.0f}" for c in costed)])
     return shared.table(rows)
 
 
@@ -160,30 +133,24 @@ def table_intervals(plan, cost):
 
 def table_leases(plan, cost, processes):
     """How large a fleet may be."""
-    rows = [["daemons", "all read: one dies", "a third dies", "leases lost by the living", "changes read: one dies",
-             "a third dies"]]
-    jobs = [(daemons, dead, read) for daemons in FLEETS for read in ("all", "changes")
-            for dead in (1, max(1, daemons // DATA_CENTRE))]
+    rows = [["daemons", "one dies", "a third dies", "leases lost by the living"]]
+    dead = [(daemons, number) for daemons in FLEETS for number in (1, max(1, daemons // DATA_CENTRE))]
     with concurrent.futures.ProcessPoolExecutor(processes) as pool:
-        done = [pool.submit(deaths, plan, cost, *job) for job in jobs]
-        done = {job: one.result() for job, one in zip(jobs, done, strict=True)}
+        done = list(pool.map(deaths, *zip(*((plan, cost, *one) for one in dead), strict=True)))
 
-    def after(job):
-        return "never" if done[job][0] is None else f"{done[job][0]:.0f} s"
-    for daemons in FLEETS:
-        third = max(1, daemons // DATA_CENTRE)
-        rows.append([f"{daemons:,}", after((daemons, 1, "all")), after((daemons, third, "all")),
-                     f"{done[(daemons, third, 'all')][1]['false_deaths']:,.0f}",
-                     after((daemons, 1, "changes")), after((daemons, third, "changes"))])
+    def after(seconds):
+        return "never" if seconds is None else f"{seconds:.0f} s"
+    for daemons, (one, _), (third, totals) in zip(FLEETS, done[::2], done[1::2], strict=True):
+        rows.append([f"{daemons:,}", after(one), after(third), f"{totals['false_deaths']:,.0f}"])
     return shared.table(rows)
 
 
-def deaths(plan, cost, daemons, dead, read):
+def deaths(plan, cost, daemons, dead):
     """A fleet of `daemons`, of which `dead` die. -> seconds until all partitions have an owner,
     totals"""
     share = daemons / plan.daemons
     made = dataclasses.replace(plan, daemons=daemons, partitions=daemons * PARTITIONS_EACH,
-                               keys=round(plan.keys * share), rate=plan.rate * share, read=read, **APART)
+                               keys=round(plan.keys * share), rate=plan.rate * share, shards=APART)
     load = numpy.full(made.partitions, 1 / made.partitions)
     fleet = scale_fleet.Fleet(made, cost, load, load * made.keys, noise=False)
     fleet.run(REST)
@@ -200,13 +167,13 @@ def over(times):
 
 
 def table_broken(plan, costs, load):
-    """Use / limit of each resource, for the plan and its repairs."""
+    """Use / limit of each resource, with one server and with those of the plan."""
     rows, columns, names = [[""]], [], []
-    for which, one in steps(plan).items():
+    for servers in (1, plan.shards):
         for network in SHOWN:
-            used = scale_model.demands(one, scale_model.cost_of(costs, network),
-                                       busiest(load, plan.daemons, one.assign))
-            rows[0].append(f"{which}: {network}")
+            used = scale_model.demands(dataclasses.replace(plan, shards=servers),
+                                       scale_model.cost_of(costs, network), busiest(load, plan.daemons))
+            rows[0].append(f"{servers} server{'s' * (servers > 1)}: {network}")
             columns.append([use / limit for use, limit, _ in used.values()])
             names = list(used)
     for n, name in enumerate(names):
@@ -216,8 +183,7 @@ def table_broken(plan, costs, load):
 
 def table_averages(plan, cost, load):
     rows = [["every", "a round", "daemons in it", "examples learned", "parameters read, GB/s", "through one sum, GB/s"]]
-    owner = scale_model.share_out(load, plan.daemons, plan.assign)
-    rates = numpy.bincount(owner, load, plan.daemons) * plan.rate
+    rates = scale_model.loads(load, plan.daemons) * plan.rate
     for every in AVERAGES:
         seconds, learned, inside, given = scale_model.averaging(plan, cost, rates, every)
         rows.append([f"{every:,}", f"{seconds:.1f} s", f"{inside:,}", percent(learned), short(given / 1e9),
@@ -229,26 +195,22 @@ def table_averages(plan, cost, load):
 
 
 def scenarios(plan):
-    """name -> (plan, daemons that may join, events)"""
+    """name -> (daemons that may join, event)"""
     tenth, third = plan.daemons // 10, plan.daemons // DATA_CENTRE
-    events = {"rest": (0, lambda fleet: None),
-              "one dies": (0, lambda fleet: fleet.kill([plan.daemons // 2])),
-              f"{tenth} join": (tenth, lambda fleet: fleet.join(
-                  numpy.arange(plan.daemons, plan.daemons + tenth))),
-              f"{tenth} are drained": (0, lambda fleet: fleet.drain(numpy.arange(tenth))),
-              f"{third} die at once": (0, lambda fleet: fleet.kill(numpy.arange(third)))}
-    return {(which, name): (one, spare, act)
-            for which, one in (("designed", plan), ("repaired", steps(plan)["repaired"]))
-            for name, (spare, act) in events.items()}
+    return {"rest": (0, lambda fleet: None),
+            "one dies": (0, lambda fleet: fleet.kill([plan.daemons // 2])),
+            f"{tenth} join": (tenth, lambda fleet: fleet.join(
+                numpy.arange(plan.daemons, plan.daemons + tenth))),
+            f"{tenth} are drained": (0, lambda fleet: fleet.drain(numpy.arange(tenth))),
+            f"{third} die at once": (0, lambda fleet: fleet.kill(numpy.arange(third)))}
 
 
 def play(plan, cost, load, keys, name, seconds):
     """One of the scenarios. -> (its name, observations, its totals)"""
-    made, spare, act = scenarios(plan)[name]
-    fleet = scale_fleet.Fleet(made, cost, load, keys, spare)
+    spare, act = scenarios(plan)[name]
+    fleet = scale_fleet.Fleet(plan, cost, load, keys, spare)
     looks = fleet.run(EVENT + seconds, [(EVENT, act)])
-    return name, looks, {**fleet.totals, "replayed": float(fleet.replayed.sum()),
-                         "come": float(fleet.come.sum()), "learned": float(fleet.learned.sum())}
+    return name, looks, {**fleet.totals, "replayed": float(fleet.replayed.sum())}
 
 
 def play_all(plan, cost, load, keys, processes, seconds):
@@ -267,49 +229,14 @@ def recovered(looks, key, limit):
 
 
 def table_events(played):
-    rows = [["fleet", "event", "partitions moved", "states read, GB", "replayed", "mean lag", "longest lag",
+    rows = [["event", "partitions moved", "states read, GB", "replayed", "mean lag", "longest lag",
              "all owned and replayed after", "99 of 100 within 1 s after", "leases lost by the living"]]
-    for (which, name), (looks, totals) in played.items():
+    for name, (looks, totals) in played.items():
         after = [look for look in looks if look["time"] > EVENT]
         owned, late = recovered(looks, "unowned", 0), recovered(looks, "lag_99", LATE)
-        rows.append([which, name, f"{totals['moved']:,.0f}", f"{totals['down'] / 1e9:,.1f}",
+        rows.append([name, f"{totals['moved']:,.0f}", f"{totals['down'] / 1e9:,.1f}",
                      short(totals["replayed"]),
                      *(f"{max(look[key] for look in after):.1f} s" for key in ("lag_mean", "lag_max")),
                      *("never" if when is None else f"{when:.0f} s" for when in (owned, late)),
                      f"{totals['false_deaths']:,.0f}"])
-    return shared.table(rows, "llrrrrrrrr")
-
-
-def pause_curve(costs):
-    """The measured run, and the simulated one: (measured, simulated), lists of [s, examples]."""
-    real = costs["pause"]
-    plan = scale_plan.Plan(daemons=1, partitions=1, keys=1, rate=real["rate"], shards=1, publish=1e9,
-                            network="gru64")
-    cost = dataclasses.replace(scale_model.cost_of(costs, "gru64"), learn=US / real["highest_rate"])
-    fleet = scale_fleet.Fleet(plan, cost, numpy.ones(1), numpy.ones(1), noise=False)
-    begin, seen = fleet.learned.sum(), []
-    fleet.time = 0.0
-    length = real["resumed"] - real["paused"]
-    frozen = False
-    while fleet.time < real["lag"][-1][0]:
-        if not frozen and fleet.time + scale_fleet.STEP > real["paused"]:
-            fleet.freeze([0], length)
-            frozen = True
-        fleet.step()
-        seen.append([fleet.time, float((fleet.come - fleet.learned).sum())])
-    assert fleet.learned.sum() > begin
-    return real["lag"], seen
-
-
-def table_pause(costs):
-    real = costs["pause"]
-    rows = [["", "measured", "simulated"]]
-    measured, simulated = pause_curve(costs)
-
-    def drained(curve):
-        most = max(curve, key=lambda point: point[1])
-        return most[1], next(t for t, n in curve if t > real["resumed"] and n < 0.1 * most[1]) - real["resumed"]
-    (most, after), (most_simulated, after_simulated) = drained(measured), drained(simulated)
-    rows += [["longest queue, examples", f"{most:,.0f}", f"{most_simulated:,.0f}"],
-             ["nine tenths of it learned after, s", f"{after:.2f}", f"{after_simulated:.2f}"]]
     return shared.table(rows)

@@ -380,11 +380,12 @@ static int add_status(struct history *h, struct history_feed *feed, const json_t
     return history_done_once(h, update);
 }
 
+/* `incident`: an event of this kind, kept as a whole; else NULL. */
 static int add_event(struct history *h, int64_t run, const double position[HISTORY_AXES],
-                     const char *kind, const char *text) {
+                     const char *kind, const char *text, const json_t *incident) {
     sqlite3_stmt *insert =
-        history_prepare(h, "INSERT INTO events (run, examples, steps, time, kind, text)"
-                           " VALUES (?, ?, ?, ?, ?, ?)");
+        history_prepare(h, "INSERT INTO events (run, examples, steps, time, kind, text, incident)"
+                           " VALUES (?, ?, ?, ?, ?, ?, ?)");
     if (!insert)
         return -1;
     sqlite3_bind_int64(insert, 1, run);
@@ -392,12 +393,15 @@ static int add_event(struct history *h, int64_t run, const double position[HISTO
         sqlite3_bind_double(insert, 2 + axis, position[axis]);
     bind_text(insert, 5, kind ? kind : "", HISTORY_TEXT_SIZE);
     bind_text(insert, 6, text ? text : "", HISTORY_TEXT_SIZE);
+    bind_json(insert, 7, incident);
     return history_done_once(h, insert);
 }
 
 static int handle_event(struct history *h, int64_t run, const double position[HISTORY_AXES],
                         const json_t *body) {
-    return add_event(h, run, position, member_string(body, "kind"), member_string(body, "text")) ||
+    const char *kind = member_string(body, "kind");
+    return add_event(h, run, position, kind, member_string(body, "text"),
+                     kind && strcmp(kind, "incident") == 0 ? body : NULL) ||
                    add_anomalies(h, run, sqlite3_last_insert_rowid(h->file), position, body)
                ? -1
                : 0;
@@ -409,7 +413,7 @@ static int add_loss(struct history *h, struct history_feed *feed, struct history
     double unheard[2];
     if (runnel_gap_loss(&feed->gap, row->at.position[HISTORY_EXAMPLES], unheard) &&
         gap_report(&feed->gap_reported, unheard, text) &&
-        add_event(h, feed->run, row->at.position, "gap", text))
+        add_event(h, feed->run, row->at.position, "gap", text, NULL))
         return -1;
     history_row_fill(row, &history_tables[KIND_LOSS], body);
     return history_row_insert(h, (struct history_place){.kind = KIND_LOSS, .run = feed->run},
@@ -544,7 +548,7 @@ int history_note(struct history *h, const char *endpoint, const char *kind, cons
     double position[HISTORY_AXES];
     memcpy(position, feed->newest_position, sizeof position);
     position[HISTORY_TIME] = clock_unix();
-    return begin(h) ? -1 : add_event(h, feed->run, position, kind, text);
+    return begin(h) ? -1 : add_event(h, feed->run, position, kind, text, NULL);
 }
 
 /* ---- Retention ---- */

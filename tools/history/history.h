@@ -190,6 +190,7 @@ struct history_event {
     int64_t id; /* ascending */
     double position[HISTORY_AXES];
     const char *kind, *text;
+    const char *incident; /* the event as JSON, if it is of this kind; else "" */
 };
 struct history_events {
     struct history_event *events; /* (count), oldest first */
@@ -197,9 +198,9 @@ struct history_events {
     char *text; /* memory of the strings */
 };
 
-/* The newest `range->points` events of the run within the range. */
-int history_events(struct history *history, int64_t run, const struct history_range *range,
-                   struct history_events *events);
+/* The newest `range->points` events of the run within the range, of one kind or (NULL) of all. */
+int history_events(struct history *history, int64_t run, const char *kind,
+                   const struct history_range *range, struct history_events *events);
 void history_events_clear(struct history_events *events);
 
 /* The columns of streams that have predictions with their truths; the caller frees the list. Older

@@ -362,16 +362,16 @@ void history_series_clear(struct history_series *series) {
 
 /* ---- Events ---- */
 
-int history_events(struct history *h, int64_t run, const struct history_range *range,
-                   struct history_events *events) {
-    char sql[256];
+int history_events(struct history *h, int64_t run, const char *kind,
+                   const struct history_range *range, struct history_events *events) {
+    char sql[320];
     *events = (struct history_events){0};
     struct strings texts = {0};
     sqlite3_snprintf(sizeof sql, sql,
-                     "SELECT id, examples, steps, time, kind, text FROM (SELECT * FROM events"
-                     " WHERE run = ?1 AND %s BETWEEN ?2 AND ?3 ORDER BY id DESC LIMIT ?4)"
-                     " ORDER BY id",
-                     history_axes[range->axis]->name);
+                     "SELECT id, examples, steps, time, kind, text, %s FROM (SELECT * FROM events"
+                     " WHERE run = ?1 AND (?5 IS NULL OR kind = ?5) AND %s BETWEEN ?2 AND ?3"
+                     " ORDER BY id DESC LIMIT ?4) ORDER BY id",
+                     h->lacks_incidents ? "NULL" : "incident", history_axes[range->axis]->name);
     sqlite3_stmt *select = history_prepare(h, sql);
     if (!select)
         return -1;
@@ -379,6 +379,7 @@ int history_events(struct history *h, int64_t run, const struct history_range *r
     sqlite3_bind_double(select, 2, range->from);
     sqlite3_bind_double(select, 3, range->to);
     sqlite3_bind_int64(select, 4, (sqlite3_int64)range->points);
+    sqlite3_bind_text(select, 5, kind, -1, SQLITE_STATIC);
     int code, status = 0;
     while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
         void *list = events->events;
@@ -391,7 +392,8 @@ int history_events(struct history *h, int64_t run, const struct history_range *r
         for (int axis = 0; axis < HISTORY_AXES; axis++)
             event->position[axis] = history_column_number(select, 1 + axis);
         status = keep_string(&texts, select, 4, &event->kind) ||
-                 keep_string(&texts, select, 5, &event->text);
+                 keep_string(&texts, select, 5, &event->text) ||
+                 keep_string(&texts, select, 6, &event->incident);
     }
     status = status ? history_memory(h) : code == SQLITE_DONE ? 0 : history_fail(h);
     sqlite3_finalize(select);
@@ -399,6 +401,7 @@ int history_events(struct history *h, int64_t run, const struct history_range *r
     for (size_t i = 0; !status && i < events->count; i++) {
         place_string(&texts, &events->events[i].kind);
         place_string(&texts, &events->events[i].text);
+        place_string(&texts, &events->events[i].incident);
     }
     if (status)
         history_events_clear(events);

@@ -205,7 +205,7 @@ static const char SCHEMA[] =
     "CREATE TABLE IF NOT EXISTS experts (run INTEGER, expert INTEGER, name TEXT,"
     " PRIMARY KEY (run, expert)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, run INTEGER NOT NULL,"
-    " examples REAL, steps REAL, time REAL, kind TEXT, text TEXT);"
+    " examples REAL, steps REAL, time REAL, kind TEXT, text TEXT, incident TEXT);"
     "CREATE INDEX IF NOT EXISTS events_of_run ON events (run);"
     "CREATE TABLE IF NOT EXISTS columns (of TEXT, name TEXT, unit TEXT,"
     " PRIMARY KEY (of, name)) WITHOUT ROWID;";
@@ -328,6 +328,8 @@ static int find_lacking(struct history *h) {
         status = look_for(h, select, "predictions", "quantiles", &h->lacks_quantiles);
     if (!status)
         status = look_for(h, select, "anomalies", "note", &h->lacks_notes);
+    if (!status)
+        status = look_for(h, select, "events", "incident", &h->lacks_incidents);
     for (int i = 0; !status && i < HISTORY_RUN_COLUMNS; i++)
         status = look_for(h, select, "runs", history_run_columns[i].name, &h->lacks_of_runs[i]);
     for (int kind = 0; kind < KINDS; kind++)
@@ -373,6 +375,9 @@ static int add_lacking(struct history *h) {
     if (h->lacks_notes && history_run_sql(h, "ALTER TABLE anomalies ADD COLUMN note TEXT"))
         return -1;
     h->lacks_notes = false;
+    if (h->lacks_incidents && history_run_sql(h, "ALTER TABLE events ADD COLUMN incident TEXT"))
+        return -1;
+    h->lacks_incidents = false;
     for (int kind = 0; kind < KINDS; kind++)
         for (int column = 0; column < history_tables[kind].count; column++)
             if (h->lacks[kind][column] &&

@@ -95,7 +95,8 @@ struct history {
     bool lacks_members; /* the same for layers */
     bool lacks_scores;  /* the same for predictions */
     bool lacks_quantiles;
-    bool lacks_notes; /* the same for anomalies */
+    bool lacks_notes;     /* the same for anomalies */
+    bool lacks_incidents; /* the same for events */
     struct history_statements statements[KINDS];
     sqlite3_stmt *add_prediction; /* prepared when first needed */
     struct history_feed *feeds;

@@ -755,7 +755,8 @@ static struct reply answer_events(const struct feeds *feeds, struct MHD_Connecti
     const char *wrong = parse_query(&query, connection);
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
-    if (history_events(feeds->history, query.run, &query.range, &events))
+    if (history_events(feeds->history, query.run, query_text(connection, "kind"), &query.range,
+                       &events))
         return not_read(feeds);
     bool begun = reply_begin(&text);
     if (begun)
@@ -768,7 +769,7 @@ static struct reply answer_events(const struct feeds *feeds, struct MHD_Connecti
         query_write_text(text.stream, event->kind);
         fputs(",\"text\":", text.stream);
         query_write_text(text.stream, event->text);
-        fputc('}', text.stream);
+        fprintf(text.stream, ",\"incident\":%s}", *event->incident ? event->incident : "null");
     }
     history_events_clear(&events);
     if (!begun)

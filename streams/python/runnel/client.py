@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import atexit
-import math
 import sys
 import time as clock
 import weakref

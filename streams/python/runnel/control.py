@@ -187,6 +187,10 @@ class Control:
         more = {} if at is None else {"at": shapes.seconds(at)}
         return self.request("normal", stream=stream, **more)
 
+    def silence(self, stream: str, seconds: float) -> Reply:
+        """Silence the stream's incidents for so long, in data time; 0 ends it."""
+        return self.request("silence", stream=stream, seconds=seconds)
+
     def abnormal(self, stream: str, at: shapes.Time = None, *, begin: shapes.Time = None, count: Optional[int] = None,
                  end: shapes.Time = None, dry_run: bool = False) -> Reply:
         """Roll back a stream's examples from its newest alarm on, or from the alarm at the data

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 import time
 from types import TracebackType
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union, cast
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Type, cast
 
 import zmq
 

@@ -246,8 +246,12 @@ export class Store {
     }
   }
 
-  async loadEvents(id) {
-    this.events.set(id, (await get(`api/events?run=${id}&points=500`)).events);
+  fetchEvents(query) {
+    return get(`api/events?${new URLSearchParams({ points: 500, ...query })}`);
+  }
+
+  async loadEvents(run) {
+    this.events.set(run, (await this.fetchEvents({ run })).events);
   }
 
   // Takes a live message. Returns the kinds of the series to fetch again. The run ends at its last

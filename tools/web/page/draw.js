@@ -22,7 +22,7 @@ export function eventColor(kind) {
   const { accent, bad, warn, good, faint } = theme.colors;
   return { checkpoint: good, started: accent, resumed: accent, replayed: accent, reset: bad,
     set: warn, paused: warn, skipped_update: bad, rejected: bad, input_scale: bad, gap: bad, disk: bad, drift: bad,
-    anomaly: warn, stopping: bad, watch: warn }[kind] || faint;
+    anomaly: warn, incident: warn, stopping: bad, watch: warn }[kind] || faint;
 }
 
 const fade = (color, share) =>
@@ -65,6 +65,16 @@ function drawBand(context, chart, line) {
     }
     context.fill();
     i = end;
+  }
+}
+
+// Incidents. An open one reaches the right edge.
+function drawSpans(context, chart) {
+  const { top, height, right } = chart.chartArea;
+  for (const { from, to, silenced } of chart.spans ?? []) {
+    const begin = chart.scales.x.getPixelForValue(from), end = Math.min(chart.scales.x.getPixelForValue(to), right);
+    context.fillStyle = fade(theme.colors.warn, silenced ? 0.07 : 0.2);
+    context.fillRect(begin, top, Math.max(end - begin, 1), height);
   }
 }
 
@@ -168,6 +178,7 @@ const plugin = {
   id: "runnel",
   beforeDatasetsDraw(chart) {
     clipped(chart, (context) => {
+      drawSpans(context, chart);
       if (chart.reference !== undefined) drawReference(context, chart);
       for (const line of chart.data.datasets)
         for (const band of line.fan?.length ? line.fan : [line]) if (band.low) drawBand(context, chart, { ...line, ...band });
@@ -234,10 +245,10 @@ export class Plot extends Frame {
   // `lines`: datasets with data, low, high, missing and color. `bounds`: [from, to] of x. `empty`:
   // the text of an empty chart. `robust`: outliers do not extend the range. `reference`: a value
   // that a horizontal line marks, always visible. `logX`: x is logarithmic.
-  draw({ lines, axis, bounds, log, logX, events, range, robust, reference, empty }) {
+  draw({ lines, axis, bounds, log, logX, events, spans, range, robust, reference, empty }) {
     const { chart } = this;
     this.axis = axis;
-    chart.events = events;
+    Object.assign(chart, { events, spans });
     chart.runs = new Set(lines.map((line) => line.run)).size;
     chart.data.datasets = lines;
     this.showEmpty(empty);

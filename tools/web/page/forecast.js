@@ -1,7 +1,7 @@
 // Truth and forecast of one column of a stream, with the 90% band or the fan of its distribution,
 // truths outside the band, and the baseline. The axis is data time if the examples have it.
 
-import { abnormal, abnormalAt, makeAnomalies, unpick, wantAnomalies } from "./anomalies.js";
+import { abnormal, abnormalAt, makeAnomalies, spansOf, unpick, wantAnomalies } from "./anomalies.js";
 import { $, make } from "./dom.js";
 import { Plot, theme } from "./draw.js";
 import { number, percent, position, skill } from "./format.js";
@@ -32,7 +32,7 @@ let panel = null, redraw = () => {}, keep = () => {};
 
 const legend = () => make("p", { className: "legend" },
   ...[["truth", "truth"], ["forecast", "forecast"], ["range", "90% band"], ["miss", "outside 90%"],
-    ["baseline", "baseline"], ["next", "next value"], ["abnormal", "abnormal"]].map(([kind, text]) =>
+    ["baseline", "baseline"], ["next", "next value"], ["abnormal", "abnormal"], ["incident", "incident"]].map(([kind, text]) =>
     make("span", {}, make("i", { className: kind }), text)));
 
 // Creates the panel for charts.js. `soon` draws it, `keepChoice` saves the selection.
@@ -153,7 +153,7 @@ function drawAll() {
     const events = abnormalAt(chosen.stream, column, of.example).map((i) => ({ kind: "anomaly", x: positions[i] }));
     const from = positions[0] ?? 0, to = positions[positions.length - 1] ?? 0;
     return { name: columnName(chosen.daemon, column), lines: both(of, positions), axis: isTimed ? "time" : "examples",
-      log: false, events, bounds: [from, to > from ? to : from + 1], robust: true, range: null,
+      log: false, events, spans: spansOf(chosen.stream, isTimed ? "data_time" : "example"), bounds: [from, to > from ? to : from + 1], robust: true, range: null,
       empty: positions.length ? "" : "no scored forecasts yet" };
   }), chosen.column);
 }
@@ -209,7 +209,7 @@ function paint() {
   const events = empty ? [] : abnormalAt(chosen.stream, chosen.column, steps.example)
     .map((i) => ({ kind: "anomaly", x: positions[i] }));
   const of = { axis: !empty && timed() ? "time" : "examples", log: false, events,
-    bounds: [from, to > from ? to : from + 1], empty };
+    spans: empty ? [] : spansOf(chosen.stream, timed() ? "data_time" : "example"), bounds: [from, to > from ? to : from + 1], empty };
   panel.plot.draw({ ...of, lines: panel.shown, robust: true, range: null });
   score.draw(steps, positions, limit(), of);
   if (chosen.around !== null) point(null);
@@ -313,7 +313,7 @@ export function showChoices() {
 // The run of the anomalies.
 const run = () => (recording() ? chosen.daemon : daemons[chosen.daemon]?.run_id ?? null);
 
-// An event `anomaly` of this run has arrived.
+// An event `anomaly` or `incident` of this run has arrived.
 export function wasAbnormal(id) {
   if (id === run()) wantAnomalies(id, true);
 }

@@ -147,6 +147,6 @@ function take(topic, { daemon: number, run_id: id, merged, message }) {
     showSettings();
     showChoices();
   }
-  if (topic === "event" && message.kind === "anomaly") wasAbnormal(id);
+  if (topic === "event" && ["anomaly", "incident"].includes(message.kind)) wasAbnormal(id);
   if (!view.paused) drawSoon();
 }
