@@ -238,6 +238,26 @@ static void put_prediction(struct json_text *text, const char *key,
         json_text_close_list(text);
 }
 
+/* Adds the most probable symbols or words, and their probabilities. */
+static void put_guesses(struct json_text *text, const char *key, const struct formatter *formatter,
+                        const struct symbols_guess *top, size_t count) {
+    bool words = formatter->lexicon != SIZE_MAX;
+    size_t most = count < formatter->top ? count : formatter->top;
+    json_text_open_object(text, key);
+    json_text_open_list(text, words ? "words" : "symbols");
+    for (size_t n = 0; n < most && top[n].probability > 0; n++)
+        if (words)
+            put_word(text, NULL, formatter, top[n].symbol);
+        else
+            json_text_count(text, NULL, top[n].symbol);
+    json_text_close_list(text);
+    json_text_open_list(text, "probabilities");
+    for (size_t n = 0; n < most && top[n].probability > 0; n++)
+        json_text_number(text, NULL, top[n].probability);
+    json_text_close_list(text);
+    json_text_close_object(text);
+}
+
 /* Adds one prediction, or a list with one of each step. */
 static void put_predictions(struct json_text *text, const char *key,
                             const struct formatter *formatter, const struct learned *learned) {
@@ -246,7 +266,10 @@ static void put_predictions(struct json_text *text, const char *key,
     bool many = learned->output_steps > 1;
     if (many)
         json_text_open_list(text, key);
-    for (size_t t = 0; numbers && t < learned->output_steps; t++) {
+    for (size_t t = 0; learned->guesses && t < learned->output_steps; t++)
+        put_guesses(text, many ? NULL : key, formatter, learned->guesses + t * learned->guess_row,
+                    learned->guess_count);
+    for (size_t t = 0; numbers && !learned->guesses && t < learned->output_steps; t++) {
         prediction_of(model, learned, t, numbers);
         put_prediction(text, many ? NULL : key, formatter, numbers);
     }

@@ -13,6 +13,7 @@
 #include "forecast/mixture.h"
 #include "part.h"
 #include "rows.h"
+#include "symbols.h"
 #include "truths.h"
 
 _Static_assert((int)AHEAD_MAX <= (int)FORECAST_HORIZONS_MAX, "room for all horizons");
@@ -126,6 +127,8 @@ static void experts_begin(void *self, uint32_t slot, enum part_begin when) {
 
 const char *experts_name(const struct part_host *host, size_t n) {
     const struct experts *e = part_find(host, &experts_part);
+    if (!e)
+        return symbols_row_name(host, n);
     size_t experts = experts_count(e->set);
     if (n < experts)
         return expert_name(experts_at(e->set, n));

@@ -71,7 +71,7 @@ static const double *scale_row(const struct targets *targets, size_t row, bool d
 /* ---- Memory ---- */
 
 static bool targets_wanted(const struct part_host *host) {
-    return !inputs_have_experts(host->model);
+    return !inputs_have_experts(host->model) && host->member_count;
 }
 
 static int targets_open(void **self, struct part_host *host, struct error *error) {
@@ -531,9 +531,9 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
     struct targets *t = self;
     if (t->loss->metrics & METRIC_RMSE)
         add_errors(t, example, score);
-    if (t->loss->metrics & METRIC_ACCURACY && t->loss->class_id)
+    if (t->loss->class_id && !part_find(t->host, &symbols_part))
         add_class(t, example, score);
-    else if (t->loss->metrics & METRIC_ACCURACY)
+    else if (!t->loss->class_id && t->loss->metrics & METRIC_ACCURACY)
         add_sides(t, example, score);
 }
 

@@ -60,8 +60,10 @@ struct symbols {
     struct bucket *table;
     struct repeat *repeats; /* (REPEATS, 1 << repeat_bits) */
     struct estimate *maps;  /* (contexts, MAPS), (REPEATS, RUNS, SURE), (nodes,) */
-    vector *weights;        /* (mixers, SETS, ROWS, vectors) */
-    real *last, *points;    /* (mixers, ROWS, SETS), (mixers, 2, CELLS, POINTS) */
+    struct mixer {
+        vector *weights;     /* (SETS, ROWS, vectors) */
+        real *last, *points; /* (ROWS, SETS), (2, CELLS, POINTS) */
+    } mixer[MIXERS];
     size_t contexts, orders, nodes, inputs, vectors, mixers;
     unsigned chosen; /* rows of CONTEXT */
     bool flat, few, extends[CONTEXTS_MAX];
@@ -333,11 +335,11 @@ static struct gates choose(const struct symbols *s, const struct node *n, uint32
 }
 
 static real *points_at(const struct symbols *s, size_t mixer, size_t a, const struct gates *g) {
-    return s->points + ((mixer * 2 + a) * CELLS + g->cells[a]) * POINTS;
+    return s->mixer[mixer].points + (a * CELLS + g->cells[a]) * POINTS;
 }
 
 static vector *weights_at(const struct symbols *s, size_t mixer, size_t set, uint32_t row) {
-    return s->weights + ((mixer * SETS + set) * ROWS + row) * s->vectors;
+    return s->mixer[mixer].weights + (set * ROWS + row) * s->vectors;
 }
 
 /* Fetches most of the memory that the decisions on the symbol need: after a network's step the
@@ -360,7 +362,7 @@ static void fetch(const struct symbols *s, uint32_t symbol) {
 
 static void mix(struct symbols *s, size_t mixer, const struct gates *g, struct mixed *m) {
     double z = 0;
-    m->last = s->last + (mixer * ROWS + g->rows[1]) * SETS;
+    m->last = s->mixer[mixer].last + g->rows[1] * SETS;
     for (size_t k = 0; k < SETS; k++) {
         vector a = {0}, b = {0};
         m->weights[k] = weights_at(s, mixer, k, g->rows[k]);
@@ -620,13 +622,16 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
         {"table", 'u', options->memory / sizeof(uint64_t), NULL},
         {"repeats", 'u', (size_t)REPEATS << s->repeat_bits, NULL},
         {"maps", 'd', 2 * (s->contexts * MAPS + REPEATS * RUNS * SURE + s->nodes), NULL},
-        {"weights", 'f', s->mixers * SETS * ROWS * s->vectors * LANES, NULL},
-        {"last", 'f', s->mixers * ROWS * SETS, NULL},
-        {"correction", 'f', s->mixers * 2 * CELLS * POINTS, NULL},
+        {"weights", 'f', SETS * ROWS * s->vectors * LANES, NULL},
+        {"last", 'f', ROWS * SETS, NULL},
+        {"correction", 'f', 2 * CELLS * POINTS, NULL},
+        {"experts_weights", 'f', (s->mixers - 1) * SETS * ROWS * s->vectors * LANES, NULL},
+        {"experts_last", 'f', (s->mixers - 1) * ROWS * SETS, NULL},
+        {"experts_correction", 'f', (s->mixers - 1) * 2 * CELLS * POINTS, NULL},
     };
     memcpy(s->arrays, arrays, sizeof arrays);
     for (struct symbols_array *a = s->arrays + 1; a < s->arrays + SYMBOLS_ARRAYS; a++) {
-        size_t size = a->count * (a->type == 'f' ? sizeof(real) : sizeof(uint64_t));
+        size_t size = a->count ? a->count * (a->type == 'f' ? sizeof(real) : sizeof(uint64_t)) : 1;
         size_t page = size % HUGE_PAGE ? LINE : HUGE_PAGE;
         if (!(a->numbers = aligned_alloc(page, (size + page - 1) / page * page)))
             return symbols_close(symbols), error_no_memory(error);
@@ -636,9 +641,10 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
     s->table = s->arrays[1].numbers;
     s->repeats = s->arrays[2].numbers;
     s->maps = s->arrays[3].numbers;
-    s->weights = s->arrays[4].numbers;
-    s->last = s->arrays[5].numbers;
-    s->points = s->arrays[6].numbers;
+    for (size_t m = 0; m < MIXERS; m++) {
+        const struct symbols_array *of = &s->arrays[4 + 3 * m];
+        s->mixer[m] = (struct mixer){of[0].numbers, of[1].numbers, of[2].numbers};
+    }
     if (!(s->sums = calloc(options->symbols + 1, sizeof *s->sums)))
         return symbols_close(symbols), error_no_memory(error);
     symbols_reset(s);
@@ -665,6 +671,7 @@ static double map_begins(unsigned map) {
 
 void symbols_reset(struct symbols *s) {
     s->header = (struct symbols_header){.options = s->options, .seen = s->options.seen};
+    s->header.options.apart = 0;
     memset(s->table, 0, s->options.memory);
     memset(s->repeats, 0, s->arrays[2].count * sizeof *s->repeats);
     struct estimate *e = s->maps;
@@ -674,16 +681,18 @@ void symbols_reset(struct symbols *s) {
         *e++ = (struct estimate){1 - 1 / (double)(n / SURE % RUNS + 2), 0};
     for (size_t n = 0; n < s->nodes; n++)
         *e++ = (struct estimate){0.5, 0};
-    for (size_t n = 0; n < s->arrays[4].count; n++) {
-        size_t i = n % (s->vectors * LANES);
-        ((real *)s->weights)[n] = (real)(i >= s->inputs                 ? 0
-                                         : i < 2 * s->contexts && i % 2 ? 0.05
-                                                                        : 0.2);
+    for (const struct mixer *m = s->mixer; m < s->mixer + s->mixers; m++) {
+        for (size_t n = 0; n < s->arrays[4].count; n++) {
+            size_t i = n % (s->vectors * LANES);
+            ((real *)m->weights)[n] = (real)(i >= s->inputs                 ? 0
+                                             : i < 2 * s->contexts && i % 2 ? 0.05
+                                                                            : 0.2);
+        }
+        for (size_t n = 0; n < s->arrays[5].count; n++)
+            m->last[n] = (real)1 / SETS;
+        for (size_t n = 0; n < s->arrays[6].count; n++)
+            m->points[n] = point_close(squash(((double)(n % POINTS) - 16) / 2));
     }
-    for (size_t n = 0; n < s->arrays[5].count; n++)
-        s->last[n] = (real)1 / SETS;
-    for (size_t n = 0; n < s->arrays[6].count; n++)
-        s->points[n] = point_close(squash(((double)(n % POINTS) - 16) / 2));
 }
 
 /* ---- Checkpoints ---- */
@@ -695,7 +704,9 @@ const struct symbols_array *symbols_arrays(const struct symbols *s) {
 /* All numbers of the table and of repeats are valid. */
 bool symbols_valid(const struct symbols *s) {
     const struct symbols_header *h = &s->header;
-    bool valid = !memcmp(&h->options, &s->options, sizeof h->options) && h->seen >= 1 &&
+    struct symbols_options options = s->options;
+    options.apart = 0;
+    bool valid = !memcmp(&h->options, &options, sizeof options) && h->seen >= 1 &&
                  h->seen <= s->options.symbols && h->used <= s->options.memory / LINE * SLOTS;
     size_t estimates = s->arrays[3].count / 2, short_ones = s->contexts * MAPS;
     for (size_t n = 0; n < estimates; n++) {
@@ -706,7 +717,7 @@ bool symbols_valid(const struct symbols *s) {
     for (size_t a = 4; a < SYMBOLS_ARRAYS; a++) {
         const real *numbers = s->arrays[a].numbers;
         for (size_t n = 0; n < s->arrays[a].count; n++)
-            valid &= fabs((double)numbers[n]) <= (numbers == s->points ? 1 : WEIGHT_MOST);
+            valid &= fabs((double)numbers[n]) <= (a % 3 == 0 ? 1 : WEIGHT_MOST); /* points */
     }
     return valid;
 }

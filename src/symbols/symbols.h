@@ -45,7 +45,7 @@ struct symbols_options {
     size_t memory;  /* bytes of the table: a power of two */
     size_t experts; /* a set */
     size_t network; /* 1: the mixture has a network's distribution */
-    size_t apart;   /* 1: a second mixture has only the experts */
+    size_t apart;   /* 1: a second mixture has only the experts; not in the header */
 };
 
 /* Where a stream is. All zero is a new stream. */
@@ -96,7 +96,7 @@ struct symbols_header {
     uint64_t used, replaced; /* slots of the table with a count, and those that had another */
 };
 
-enum { SYMBOLS_SLOTS = 10, SYMBOLS_ARRAYS = 7 }; /* slots in 64 bytes of the table */
+enum { SYMBOLS_SLOTS = 10, SYMBOLS_ARRAYS = 10 }; /* slots in 64 bytes of the table */
 
 struct symbols_array {
     const char *name;
@@ -107,7 +107,8 @@ struct symbols_array {
 
 const struct symbols_array *symbols_arrays(const struct symbols *symbols);
 
-/* Whether arrays from a checkpoint are valid and have the same options; else reset. */
+/* Arrays that are missing in a checkpoint, such as the last three, those of the second mixture,
+   stay as they are after a reset. Whether all are valid and have the same options; else reset. */
 bool symbols_valid(const struct symbols *symbols);
 bool symbols_place_valid(const struct symbols_place *place);
 

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""preset: symbols through a daemon: the cases of the specification, plans, kills, checkpoints, and
+what is published."""
+import json
+import os
+import pathlib
+import random
+import shutil
+
+import cases
+import running
+import zmq
+from running import Daemon, kill_and_start, messages, subscribe, wait_learned
+
+SPECIFICATION = pathlib.Path(os.environ.get("srcdir", "."), "..", "shared", "symbols", "cases")
+MOST = 1e-4
+NETWORK = "layers: [{cell: lstm, size: 8}], "
+
+
+def configuration(directory, size, others="members: []", layers="", memory=1 << 16, streams=8,
+                  predictions="false"):
+    return f"""
+name: symbols
+preset: symbols
+device: cpu
+memory: {memory}
+model: {{{layers}input: {{{size}}}}}
+learning: {{max_streams: {streams}}}
+examples: {{bind: "ipc://{directory}/examples"}}
+statistics: {{bind: "ipc://{directory}/statistics", every: 1, predictions: {predictions}, top: 5}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: {directory}/state, checkpoint: {{examples: 70, seconds: 0}}}}
+{others}
+"""
+
+
+def send(daemon, events, count=None):
+    """Events are (stream, x, learn); x may have several steps."""
+    with daemon.socket(zmq.PUSH, "examples") as socket:
+        for stream, x, learn in events:
+            socket.send(json.dumps({"stream": f"s{stream}", "x": x, "learn": bool(learn)}).encode())
+        return wait_learned(daemon, count or len(events))
+
+
+def text(count, seed=1, streams=2, size=256):
+    """Streams of symbols that repeat themselves."""
+    rng = random.Random(seed)
+    line = [rng.randrange(size) for _ in range(40)]
+    return [(n % streams, line[n * 7 // 10 % 40] if rng.random() < 0.9 else rng.randrange(size),
+             rng.random() < 0.95) for n in range(count)]
+
+
+def losses_of(directory, config, events, **options):
+    with Daemon(directory, config) as daemon:
+        subscriber = subscribe(daemon, [b"loss"])
+        send(daemon, events)
+        found = messages(daemon, subscriber, b"loss", len(events))
+        assert daemon.end() == 0
+    shutil.rmtree(directory / "state")
+    return found
+
+
+# ---- The specification ----
+
+def play(directory, name, others="members: []"):
+    case = json.loads((SPECIFICATION / f"{name}.json").read_text(encoding="utf-8"))
+    keys, own = case["keys"], case.get("tables") == "own"
+    size = (f"vocabulary: {{capacity: {case['capacity']}}}" if "capacity" in case
+            else f"size: {keys.get('symbols', 256)}")
+    memory = (1 << keys["memory"]) * (8 if own else 1)
+    others += "\ntables: own" if own else ""
+    found = losses_of(directory, configuration(directory, size, others, memory=memory),
+                      case["events"])
+    worst = max(abs(a["loss"] - b) for a, b in zip(found, case["loss"], strict=True))
+    assert worst < MOST, (name, worst)
+
+
+def test_cases_of_the_specification(directory):
+    if not SPECIFICATION.is_dir():
+        cases.skip(f"{SPECIFICATION} not found")
+    for name in ("classes", "log-own", "log-streams", "text", "words"):
+        play(directory, name)
+
+
+if __name__ == "__main__":
+    cases.run(globals())
