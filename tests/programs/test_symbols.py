@@ -82,5 +82,77 @@ def test_cases_of_the_specification(directory):
         play(directory, name)
 
 
+# ---- Bits ----
+
+def in_pieces(events, size):
+    """The same symbols of each stream as examples of several steps."""
+    pieces, open_pieces = [], {}
+    for stream, x, learn in events:
+        piece = open_pieces.get(stream)
+        if piece is None or piece[2] != learn or len(piece[1]) == size:
+            piece = open_pieces[stream] = (stream, [], learn)
+            pieces.append(piece)
+        piece[1].append(x)
+    return pieces
+
+
+def state_after(directory, others, layers, events, kills=(), **options):
+    """The numbers of the last checkpoint after the examples."""
+    with Daemon(directory, configuration(directory, "size: 256", others, layers, **options)) as daemon:
+        learned = 0
+        for end in (*kills, len(events)):
+            send(daemon, events[learned:end], end)
+            learned = end
+            if end in kills:
+                kill_and_start(daemon, learned)
+        daemon.ask("checkpoint")
+        assert daemon.end() == 0
+    newest = max((directory / "state").glob("*.safetensors"), key=lambda path: path.stat().st_mtime)
+    found = tensors(newest)
+    shutil.rmtree(directory / "state")
+    return found
+
+
+def tensors(path):
+    blob = path.read_bytes()
+    size = int.from_bytes(blob[:8], "little")
+    header = json.loads(blob[8:8 + size])
+    return {name: blob[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]]
+            for name, entry in header.items() if name not in ("__metadata__", "checksum", "learner.counters")}  # of journal entries
+
+
+def differences(a, b):
+    return [name for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)]
+
+
+def test_plans_and_kills_change_no_bit(directory):
+    for others, layers in (("members: []", ""), ("members: []\ntables: own", ""), ("", NETWORK)):
+        events = text(500)
+        once = state_after(directory, others, layers, events)
+        assert any("symbols" in name for name in once)
+        killed = state_after(directory, others, layers, events, kills=(150, 333))
+        assert not differences(once, killed), (others, differences(once, killed))
+        # one example a plan: the daemon waits for each
+        with Daemon(directory, configuration(directory, "size: 256", others, layers)) as daemon:
+            for n, event in enumerate(events):
+                send(daemon, [event], n + 1)
+            daemon.ask("checkpoint")
+            assert daemon.end() == 0
+        newest = max((directory / "state").glob("*.safetensors"), key=lambda path: path.stat().st_mtime)
+        assert not differences(once, tensors(newest)), (others, differences(once, tensors(newest)))
+        shutil.rmtree(directory / "state")
+
+
+def test_long_examples_are_learned_as_short_ones(directory):
+    """Only counters of examples differ: an example that spans plans, examples of seven steps, and
+    one step each."""
+    events = [(0, x, True) for _, x, _ in text(3000)]
+    found = {size: state_after(directory, "members: []", "", in_pieces(events, size))
+             for size in (1, 7, 3000)}
+    for size in (7, 3000):
+        differ = [name for name in differences(found[1], found[size]) if "symbols" in name]
+        assert not differ, (size, differ)
+
+
 if __name__ == "__main__":
     cases.run(globals())
