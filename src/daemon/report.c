@@ -258,18 +258,33 @@ static void put_guesses(struct json_text *text, const char *key, const struct fo
     json_text_close_object(text);
 }
 
+/* Adds those at all steps that begin at place `first` of a row. */
+static void put_all_guesses(struct json_text *text, const char *key,
+                            const struct formatter *formatter, const struct learned *learned,
+                            size_t first) {
+    bool many = learned->output_steps > 1;
+    if (many)
+        json_text_open_list(text, key);
+    for (size_t t = 0; t < learned->output_steps; t++)
+        put_guesses(text, many ? NULL : key, formatter,
+                    learned->guesses + t * learned->guess_row + first, learned->guess_count);
+    if (many)
+        json_text_close_list(text);
+}
+
 /* Adds one prediction, or a list with one of each step. */
 static void put_predictions(struct json_text *text, const char *key,
                             const struct formatter *formatter, const struct learned *learned) {
     const struct model *model = formatter->model;
+    if (learned->guesses) {
+        put_all_guesses(text, key, formatter, learned, 0);
+        return;
+    }
     double *numbers = malloc(model->outputs * sizeof *numbers);
     bool many = learned->output_steps > 1;
     if (many)
         json_text_open_list(text, key);
-    for (size_t t = 0; learned->guesses && t < learned->output_steps; t++)
-        put_guesses(text, many ? NULL : key, formatter, learned->guesses + t * learned->guess_row,
-                    learned->guess_count);
-    for (size_t t = 0; numbers && !learned->guesses && t < learned->output_steps; t++) {
+    for (size_t t = 0; numbers && t < learned->output_steps; t++) {
         prediction_of(model, learned, t, numbers);
         put_prediction(text, many ? NULL : key, formatter, numbers);
     }
@@ -542,6 +557,12 @@ void report_prediction(struct json_text *text, const struct model *model,
         put_distribution(text, &formatter, learned);
     if (all && learned->forecasts)
         put_experts(text, all, model, learned);
+    if (all && learned->guess_row > learned->guess_count) {
+        json_text_open_object(text, "experts");
+        put_all_guesses(text, "experts", &formatter, learned, learned->guess_count);
+        put_all_guesses(text, CONFIG_NETWORK, &formatter, learned, 2 * learned->guess_count);
+        json_text_close_object(text);
+    }
     if (learned->anomaly)
         put_anomaly(text, learned->anomaly, anomaly_columns(model));
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);

@@ -103,8 +103,9 @@ struct learned {
        requested. */
     const float *outputs;
     size_t output_steps; /* T; 0 for a label */
-    /* preset: symbols: the guess_count most probable classes after each of its steps, the first of
-       a row of guess_row. Fewer end with a probability of 0. NULL: not requested. */
+    /* preset: symbols: the guess_count most probable classes after each of its steps: of the
+       mixture, and in a longer row those of experts and network. Fewer end with a probability of 0.
+       NULL: not requested. */
     const struct symbols_guess *guesses;
     size_t guess_count, guess_row;
     /* (size,) mean and deviation for unscaling predictions, before this example's y. NULL: not

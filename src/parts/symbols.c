@@ -20,8 +20,9 @@
 #include "symbols/symbols.h"
 #include "words.h"
 
-enum { ROWS_MAX = 3 + SYMBOLS_INPUTS + ORDERS_BASELINES, LEAST_OWN = 1 << 16 };
-enum { ROW_NETWORK, ROW_EXPERTS, ROW_MIXTURE, ROW_KINDS };
+/* Kinds of rows of errors, besides those of inputs. */
+enum { KIND_EXPERTS = SYMBOLS_INPUTS, KIND_MIXTURE, KIND_ORDERS, KINDS = KIND_ORDERS + ORDERS_BASELINES };
+enum { LEAST_OWN = 1 << 16, GUESSES = 3 }; /* guesses of mixture, experts and network */
 
 #define MIB 1048576.0
 #define OWN_BYTES (11.5 * MIB) /* besides the table and repeats */
@@ -51,8 +52,8 @@ struct counts {
     size_t gathered_capacity;
     double *probabilities; /* (symbols,) of the network, by classes */
     float *distribution;   /* (symbols,) the same, by symbols */
-    const char *names[ROWS_MAX];
-    size_t kinds[ROWS_MAX], row_count;   /* kinds of inputs of rows from ROW_KINDS on */
+    const char *names[KINDS];
+    size_t kinds[KINDS], row_count;
     double weight, recalled, reciprocal; /* recent sums */
 };
 
@@ -77,15 +78,16 @@ static void add_row(struct counts *c, const char *name, size_t kind) {
 
 static int describe_rows(struct counts *c, size_t experts, struct error *error) {
     static const char *const orders[ORDERS_BASELINES] = {"order1", "order2", "order3"};
-    add_row(c, CONFIG_NETWORK, SYMBOLS_NETWORK);
-    add_row(c, "experts", SIZE_MAX);
-    add_row(c, "mixture", SIZE_MAX);
+    if (c->host->member_count)
+        add_row(c, CONFIG_NETWORK, SYMBOLS_NETWORK);
+    add_row(c, "experts", KIND_EXPERTS);
+    add_row(c, "mixture", KIND_MIXTURE);
     for (size_t n = 0; n < SYMBOLS_EXPERTS; n++)
         if (experts >> n & 1)
             add_row(c, symbols_names[n], n);
     add_row(c, "frequencies", SYMBOLS_FREQUENCIES);
     for (size_t n = 0; n < ORDERS_BASELINES; n++)
-        add_row(c, orders[n], SIZE_MAX);
+        add_row(c, orders[n], KIND_ORDERS + n);
     c->host->forecasts = c->row_count;
     c->host->errors.experts = calloc(c->row_count, sizeof *c->host->errors.experts);
     return c->host->errors.experts ? 0 : error_no_memory(error);
@@ -138,7 +140,7 @@ static int part_open(void **self, struct part_host *host, struct error *error) {
     c->table_count = c->own ? host->slots : 1;
     c->apart = c->network && config->predictions == PREDICTIONS_ALL;
     c->top = config->statistics_top < SYMBOLS_TOP_MAX ? config->statistics_top : SYMBOLS_TOP_MAX;
-    c->guess_row = c->top * (1 + c->apart);
+    c->guess_row = c->top * (c->apart ? GUESSES : 1);
     c->places = calloc(host->slots, sizeof *c->places);
     c->orders = calloc(1, sizeof *c->orders);
     c->probabilities = calloc(c->symbols, sizeof *c->probabilities);
@@ -296,42 +298,35 @@ static void measure(struct counts *c, struct planned *example, const struct plan
     example->correct += found && rank == 0;
 }
 
-static void add_losses(const struct counts *c, const double losses[ROW_KINDS], const double *orders,
-                       const double *shares) {
-    struct expert_loss *rows = c->host->errors.experts;
-    for (size_t n = 0; n < c->row_count; n++) {
-        size_t order = n + ORDERS_BASELINES - c->row_count; /* the last rows */
-        rows[n].loss += n < ROW_KINDS ? losses[n] : order < ORDERS_BASELINES ? orders[order] : NAN;
-        rows[n].weight += c->kinds[n] < SYMBOLS_INPUTS ? shares[c->kinds[n]] : NAN;
-    }
-}
-
 /* Learns the symbol of the step that is delivered. Returns its loss. `alone`: the network's. */
 static double take_symbol(struct counts *c, struct planned *example, const float *output,
                           double alone) {
     const struct planned_symbol *at = &c->planned[c->cursor];
     struct symbols *table = table_of(c, at->slot);
     struct symbols_place *place = &c->places[at->slot];
-    double orders[ORDERS_BASELINES], shares[SYMBOLS_INPUTS];
+    double losses[KINDS], shares[KINDS];
     const float *network = distribute(c, output);
+    for (size_t n = 0; n < KINDS; n++)
+        losses[n] = shares[n] = NAN;
     if (at->first)
         begin_stream(c, at->slot);
     symbols_appeared(table, at->before);
     if (c->measures && c->top)
         measure(c, example, at, network);
-    orders_take(c->orders, place, at->symbol, header_of(table)->seen, at->learn, orders);
+    orders_take(c->orders, place, at->symbol, header_of(table)->seen, at->learn,
+                losses + KIND_ORDERS);
     const struct symbols_loss loss =
         symbols_take(table, place, at->symbol, network, at->learn, shares);
+    losses[SYMBOLS_NETWORK] = isnan(alone) ? loss.mixture : alone;
+    losses[KIND_MIXTURE] = loss.mixture;
+    if (c->apart || !c->network)
+        losses[KIND_EXPERTS] = loss.experts;
+    for (size_t n = 0; n < c->row_count; n++) {
+        c->host->errors.experts[n].loss += losses[c->kinds[n]];
+        c->host->errors.experts[n].weight += shares[c->kinds[n]];
+    }
     c->taken = true;
-    const double losses[ROW_KINDS] = {
-        [ROW_NETWORK] = !c->host->member_count ? NAN
-                        : isnan(alone)         ? loss.mixture
-                                               : alone,
-        [ROW_EXPERTS] = c->network && !c->apart ? NAN : loss.experts,
-        [ROW_MIXTURE] = loss.mixture,
-    };
-    add_losses(c, losses, orders, shares);
-    return c->combined == COMBINE_NETWORK ? losses[ROW_NETWORK] : loss.mixture;
+    return losses[c->combined == COMBINE_NETWORK ? SYMBOLS_NETWORK : KIND_MIXTURE];
 }
 
 static void part_scored(void *self, struct planned *example, struct scored *score) {
@@ -359,10 +354,12 @@ static void predict(struct counts *c, size_t step) {
     const float *network = distribute(c, output_of(c, step));
     struct symbols_guess *top = c->guesses + step * c->guess_row;
     end_guesses(c, top, guess(c, slot, network, top));
-    if (c->apart)
-        end_guesses(
-            c, top + c->top,
-            symbols_top(table_of(c, slot), &c->places[slot], network, true, top + c->top, c->top));
+    if (!c->apart)
+        return;
+    top += c->top;
+    end_guesses(c, top, symbols_top(table_of(c, slot), &c->places[slot], network, true, top, c->top));
+    top += c->top;
+    end_guesses(c, top, top_of(c, network, top));
 }
 
 static void part_played(void *self, struct planned *example, size_t step) {

@@ -2,10 +2,13 @@
 """preset: symbols through a daemon: the cases of the specification, plans, kills, checkpoints, and
 what is published."""
 import json
+import math
 import os
 import pathlib
 import random
 import shutil
+import struct
+import zlib
 
 import cases
 import running
@@ -152,6 +155,147 @@ def test_long_examples_are_learned_as_short_ones(directory):
     for size in (7, 3000):
         differ = [name for name in differences(found[1], found[size]) if "symbols" in name]
         assert not differ, (size, differ)
+
+
+# ---- Checkpoints ----
+
+def checkpoint_of(directory):
+    return max((directory / "state").glob("*.safetensors"), key=lambda path: path.stat().st_mtime)
+
+
+def learned_state(daemon, directory):
+    daemon.ask("checkpoint")
+    assert daemon.end() == 0
+    return tensors(checkpoint_of(directory))
+
+
+def test_another_memory_begins_the_experts_anew(directory):
+    with Daemon(directory, configuration(directory, "size: 256", "", NETWORK)) as daemon:
+        send(daemon, text(300))
+        before = learned_state(daemon, directory)
+    with Daemon(directory, configuration(directory, "size: 256", "", NETWORK,
+                                         memory=1 << 17)) as daemon:
+        assert daemon.ask("status")["examples"] == 300
+        assert "memory has changed: experts start from scratch" in daemon.text()
+        after = learned_state(daemon, directory)
+    assert len(after["symbols.table"]) == 1 << 17 and not any(after["symbols.table"])
+    changed = [name for name in differences(before, after) if not name.startswith("symbols.")]
+    assert not changed, changed
+
+
+def test_the_second_mixture_can_be_switched(directory):
+    """With predictions: all the experts' own mixture begins; what was learned stays."""
+    states = []
+    for predictions in ("true", "all", "true"):
+        with Daemon(directory, configuration(directory, "size: 256", "", NETWORK,
+                                             predictions=predictions)) as daemon:
+            subscriber = subscribe(daemon, [b"loss", b"prediction"])
+            send(daemon, text(100, seed=len(states)), 100 * (len(states) + 1))
+            loss = messages(daemon, subscriber, b"loss", 100)[-1]
+            assert (loss["experts"]["experts"]["mean"] is not None) == (predictions == "all"), loss
+            states.append(learned_state(daemon, directory))
+    assert ["symbols.experts_last" in state for state in states] == [False, True, False]
+    shutil.rmtree(directory / "state")
+    config = configuration(directory, "size: 256", "", NETWORK, predictions="true")
+    with Daemon(directory, config) as daemon:
+        for n in range(3):
+            send(daemon, text(100, seed=n), 100 * (n + 1))
+        assert not differences(learned_state(daemon, directory), states[-1])
+
+
+def test_a_damaged_checkpoint_is_refused(directory):
+    with Daemon(directory, configuration(directory, "size: 256")) as daemon:
+        send(daemon, text(100))
+        daemon.ask("checkpoint")
+        assert daemon.end() == 0
+    for path in (directory / "state").glob("*.safetensors"):
+        blob = bytearray(path.read_bytes())
+        size = int.from_bytes(blob[:8], "little")
+        at = 8 + size + json.loads(blob[8:8 + size])["symbols.weights"]["data_offsets"][0]
+        blob[at:at + 4] = struct.pack("<f", float("nan"))
+        blob[-8:] = zlib.crc32(blob[:-8]).to_bytes(8, "little")
+        path.write_bytes(blob)
+    with Daemon(directory, configuration(directory, "size: 256")) as daemon:
+        assert daemon.process.wait(running.LIMIT) == os.EX_IOERR
+        assert "is damaged: invalid numbers in symbols." in daemon.text(), daemon.text()
+
+
+def test_rollback_returns_to_the_bits(directory):
+    config = configuration(directory, "size: 256").replace("seconds: 0}", "seconds: 0, keep: 9}")
+    with Daemon(directory, config) as daemon:
+        send(daemon, text(200))
+        before = learned_state(daemon, directory)
+    with Daemon(directory, config) as daemon:
+        send(daemon, text(150, seed=2), 350)
+        daemon.ask("rollback", to=200)
+        after = learned_state(daemon, directory)
+    assert not differences(before, after)
+
+
+def test_an_example_that_is_not_learned_moves_only_its_stream(directory):
+    events = text(200)
+    quiet = [(0, x, False) for _, x, _ in text(50, seed=3)]
+    before = state_after(directory, "members: []", "", events)
+    after = state_after(directory, "members: []", "", events + quiet)
+    changed = [name for name in differences(before, after) if "symbols" in name]
+    assert changed == ["streams.symbols"], changed
+
+
+# ---- What is published ----
+
+def test_predictions_of_words(directory):
+    events = [(s, f"w{x}", learn) for s, x, learn in text(600, size=12)]
+    config = configuration(directory, "vocabulary: {capacity: 9}", "", NETWORK, predictions="all")
+    with Daemon(directory, config) as daemon:
+        subscriber = subscribe(daemon, [b"prediction"])
+        send(daemon, events)
+        found = messages(daemon, subscriber, b"prediction", len(events))
+        assert daemon.end() == 0
+    known, hits = set(), 0
+    for n, message in enumerate(found):
+        for said in (message["prediction"], *message["experts"].values()):
+            p = said["probabilities"]
+            assert p == sorted(p, reverse=True) and sum(p) < 1 + 1e-9
+            assert len(said["words"]) == len(p) <= 5
+        known = known | {events[n][1]} if len(known) < 9 else known
+        assert set(message["prediction"]["words"]) <= known | {None}, (n, message)
+        later = [x for s, x, _ in events[n + 1:n + 3] if s == events[n][0]][:1]
+        hits += message["prediction"]["words"][:1] == later
+    assert hits > len(events) / 4, hits
+
+
+def test_recall_and_baselines(directory):
+    events = text(600, streams=1, size=9)
+    found = losses_of(directory, configuration(directory, "size: 9", predictions="true"), events)
+    last = found[-1]
+    assert 0.7 < last["recall"] <= 1 and 0.4 < last["reciprocal_rank"] <= last["recall"]
+    counts, total, mean = {}, {}, 0
+    for n, (_, x, learn) in enumerate(events):
+        before = events[n - 1][1] if n else None
+        loss = math.log((total.get(before, 0) + 4.5) / (counts.get((before, x), 0) + 0.5))
+        assert abs(found[n]["experts"]["order1"]["mean"] - loss) < 1e-9, n
+        counts[before, x] = counts.get((before, x), 0) + learn
+        total[before] = total.get(before, 0) + learn
+    later = found[300:]
+    assert sum(m["loss"] for m in later) < sum(m["baseline"] for m in later)
+    off = losses_of(directory, configuration(directory, "size: 9"), events[:20])[-1]
+    assert off["recall"] is None and off["metric"]["accuracy"] is None, off
+
+
+def test_the_network_is_as_without_the_preset(directory):
+    """It learns the same bits, and its loss is among those of the experts."""
+    events = text(300, size=30)
+    with_experts = configuration(directory, "size: 30", "", NETWORK)
+    alone = with_experts.replace("preset: symbols\n", "").replace(
+        f"memory: {1 << 16}\n", "").replace("input: {", "input: {kind: symbol, ").replace(
+        "layers:", "output: {loss: softmax, size: 30, target: next}, layers:").replace(
+        "learning: {", "learning: {window: 16, stride: 16, clip: 1, optimizer: {rate: 0.002}, ")
+    found = [losses_of(directory, config, events) for config in (with_experts, alone)]
+    for mixed, network in zip(*found):
+        if network["loss"] is not None:  # the first of a stream has none
+            assert abs(mixed["experts"]["network"]["mean"] - network["loss"]) < 1e-9
+            assert abs(mixed["baseline"] - network["baseline"]) < 1e-9
+    assert sum(m["loss"] for m in found[0]) < sum(m["loss"] or 0 for m in found[1])
 
 
 if __name__ == "__main__":
