@@ -810,6 +810,10 @@ static int check_symbols(struct reading *reading) {
     if (config->symbols.memory & (config->symbols.memory - 1))
         return config_fail(reading, "memory", "expected a power of two, got %zu",
                            config->symbols.memory);
+    if (config->symbols.own && config->fleet.lease > 0)
+        return config_fail(reading, "tables",
+                           "expected shared with fleet.lease, got own: a table is too large to "
+                           "move with its stream");
     bool bytes = input->size == 256 && !input->vocabulary.capacity;
     if (!config_given(reading, "alphabet"))
         config->symbols.others = !bytes;

@@ -386,8 +386,8 @@ static struct config_key rows[] = {
     {"memory", &value_size, AT(symbols.memory), RANGE(SYMBOLS_MEMORY_LEAST, 1e12), .fallback = "67108864",
      WHEN("preset", "symbols"), .what = "size of the experts' table, a power of two",
      .unit = "bytes", .example = "67108864",
-     .more = "With another size the experts begin anew; the network continues. They need 11 MiB "
-             "besides."},
+     .more = "With another size the experts start from scratch; the network continues. They need 11 "
+             "MiB besides."},
     {"tables", &value_choice, AT(symbols.own), .words = "shared|own",
      .meanings = "all streams share what is learned|each stream has a table of `memory` / "
                  "`learning.max_streams` bytes, at least 64 KiB, and 7 MiB besides",

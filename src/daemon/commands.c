@@ -23,6 +23,7 @@
 #include "observe.h"
 #include "parts.h"
 #include "parts/anomalies.h"
+#include "parts/symbols.h"
 #include "parts/times.h"
 #include "parts/words.h"
 #include "report.h"

@@ -14,6 +14,7 @@
 #include "parts/experts.h"
 #include "parts/part.h"
 #include "parts/prediction.h"
+#include "parts/symbols.h"
 #include "parts/truth.h"
 #include "parts/truths.h"
 #include "parts/words.h"
@@ -53,6 +54,16 @@ static const char *format_shares(char text[SHARES_SIZE], const double *shares, s
     return weight > 0 ? text : NULL;
 }
 
+/* The last rows of experts are the baselines of orders. */
+static void add_orders(struct loss_fields *loss) {
+    const double *rows = loss->experts.numbers + EXPERT_mean;
+    size_t first = loss->experts.size - SYMBOLS_ORDERS;
+    loss->baseline_order1 = rows[first * EXPERT_FIELDS];
+    loss->baseline_best = loss->baseline;
+    for (size_t n = first; n < loss->experts.size; n++)
+        loss->baseline_best = fmin(loss->baseline_best, rows[n * EXPERT_FIELDS]);
+}
+
 void report_loss(struct json_text *text, const struct loss_fields *metrics,
                  const struct model *model, const struct learner *learner, size_t queued,
                  const struct ingest *ingest) {
@@ -70,6 +81,10 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     for (size_t n = 0; n < learner_host(learner)->forecasts; n++)
         names[n] = experts_name(learner_host(learner), n);
     loss.experts.names = names;
+    struct symbols_usage usage;
+    unsigned symbols = symbols_usage(learner_host(learner), &usage) ? FIELD_HAS(NEED_SYMBOLS) : 0;
+    if (symbols)
+        add_orders(&loss);
     unsigned experts = learner_host(learner)->forecasts ? FIELD_HAS(NEED_EXPERTS) : 0;
     loss.anomaly_open = anomalies_open_incidents(learner_host(learner));
     loss.anomaly_threshold = anomalies_limit(learner_host(learner));
@@ -89,7 +104,7 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
 #include "common/parts.def"
     fields_write(text, FIELDS_OF_LOSS, &loss,
                  loss_has(model->architecture.output.loss) | experts | anomaly | words |
-                     distribution);
+                     distribution | symbols);
 }
 
 static unsigned layer_has(const struct layer *layer) {

@@ -21,7 +21,13 @@
 #include "words.h"
 
 /* Kinds of rows of errors, besides those of inputs. */
-enum { KIND_EXPERTS = SYMBOLS_INPUTS, KIND_MIXTURE, KIND_ORDERS, KINDS = KIND_ORDERS + ORDERS_BASELINES };
+enum {
+    KIND_EXPERTS = SYMBOLS_INPUTS,
+    KIND_MIXTURE,
+    KIND_ORDERS,
+    KINDS = KIND_ORDERS + ORDERS_BASELINES
+};
+_Static_assert((int)SYMBOLS_ORDERS == (int)ORDERS_BASELINES, "the last rows");
 enum { LEAST_OWN = 1 << 16, GUESSES = 3 }; /* guesses of mixture, experts and network */
 
 #define MIB 1048576.0
@@ -210,6 +216,20 @@ bool symbols_measure(const struct part_host *host, bool wanted) {
     return c;
 }
 
+bool symbols_usage(const struct part_host *host, struct symbols_usage *usage) {
+    const struct counts *c = part_find(host, &symbols_part);
+    *usage = (struct symbols_usage){0};
+    for (size_t n = 0; c && n < c->table_count; n++) {
+        const struct symbols_header *header = header_of(c->tables[n]);
+        usage->memory += header->options.memory;
+        usage->used += (double)header->used;
+        usage->replaced += header->replaced;
+        usage->learned += header->learned;
+    }
+    usage->used *= (double)SYMBOLS_LINE / SYMBOLS_SLOTS / (double)usage->memory;
+    return c;
+}
+
 /* ---- Planning ---- */
 
 /* Word k is symbol k + 1. The unknown is symbol 0, as is a word in the example that brings it. */
@@ -357,7 +377,8 @@ static void predict(struct counts *c, size_t step) {
     if (!c->apart)
         return;
     top += c->top;
-    end_guesses(c, top, symbols_top(table_of(c, slot), &c->places[slot], network, true, top, c->top));
+    end_guesses(c, top,
+                symbols_top(table_of(c, slot), &c->places[slot], network, true, top, c->top));
     top += c->top;
     end_guesses(c, top, top_of(c, network, top));
 }

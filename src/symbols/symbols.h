@@ -96,7 +96,7 @@ struct symbols_header {
     uint64_t used, replaced; /* slots of the table with a count, and those that had another */
 };
 
-enum { SYMBOLS_SLOTS = 10, SYMBOLS_ARRAYS = 10 }; /* slots in 64 bytes of the table */
+enum { SYMBOLS_LINE = 64, SYMBOLS_SLOTS = 10, SYMBOLS_ARRAYS = 10 }; /* slots in a line of bytes */
 
 struct symbols_array {
     const char *name;

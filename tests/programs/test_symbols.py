@@ -253,10 +253,10 @@ def test_predictions_of_words(directory):
         assert daemon.end() == 0
     known, hits = set(), 0
     for n, message in enumerate(found):
-        for said in (message["prediction"], *message["experts"].values()):
-            p = said["probabilities"]
+        for guess in (message["prediction"], *message["experts"].values()):
+            p = guess["probabilities"]
             assert p == sorted(p, reverse=True) and sum(p) < 1 + 1e-9
-            assert len(said["words"]) == len(p) <= 5
+            assert len(guess["words"]) == len(p) <= 5
         known = known | {events[n][1]} if len(known) < 9 else known
         assert set(message["prediction"]["words"]) <= known | {None}, (n, message)
         later = [x for s, x, _ in events[n + 1:n + 3] if s == events[n][0]][:1]
@@ -273,7 +273,8 @@ def test_recall_and_baselines(directory):
     for n, (_, x, learn) in enumerate(events):
         before = events[n - 1][1] if n else None
         loss = math.log((total.get(before, 0) + 4.5) / (counts.get((before, x), 0) + 0.5))
-        assert abs(found[n]["experts"]["order1"]["mean"] - loss) < 1e-9, n
+        assert abs(found[n]["baseline_order1"] - loss) < 1e-9, n
+        assert found[n]["baseline_best"] <= min(loss, found[n]["baseline"] or loss) + 1e-9
         counts[before, x] = counts.get((before, x), 0) + learn
         total[before] = total.get(before, 0) + learn
     later = found[300:]
