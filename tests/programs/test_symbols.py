@@ -8,6 +8,7 @@ import pathlib
 import random
 import shutil
 import struct
+import subprocess
 import zlib
 
 import cases
@@ -239,6 +240,26 @@ def test_an_example_that_is_not_learned_moves_only_its_stream(directory):
     after = state_after(directory, "members: []", "", events + quiet)
     changed = [name for name in differences(before, after) if "symbols" in name]
     assert changed == ["streams.symbols"], changed
+
+
+def test_a_stream_moves_with_its_table(directory):
+    """tables: own: a stream that moves to another daemon continues with the same losses."""
+    events = text(300, streams=1)
+    for name in "ab":
+        (directory / name).mkdir()
+    a, b = (configuration(directory / name, "size: 256", "members: []\ntables: own") for name in "ab")
+    stayed = losses_of(directory / "a", a, events)
+    with Daemon(directory / "a", a) as first, Daemon(directory / "b", b) as second:
+        send(first, events[:200])
+        (directory / "s0").write_bytes(first.request("export", stream="s0")[1])
+        adopt = [running.PROGRAM.with_name("runnel-ctl"), "-c", second.endpoint("control"), "adopt",
+                 directory / "s0"]
+        subprocess.run(adopt, check=True, timeout=running.LIMIT, stdout=subprocess.DEVNULL)
+        subscriber = subscribe(second, [b"loss"])
+        send(second, events[200:], 100)
+        moved = messages(second, subscriber, b"loss", 100)
+        assert first.end() == 0 and second.end() == 0
+    assert [m["loss"] for m in moved] == [m["loss"] for m in stayed[200:]]
 
 
 # ---- What is published ----
