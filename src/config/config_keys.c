@@ -618,7 +618,8 @@ static struct config_key rows[] = {
      .flags = KEY_RELOAD,
      .what = "number of most probable words in a prediction of classes that are words, or of "
              "symbols with `preset: symbols`",
-     .unit = "words", .example = "5"},
+     .unit = "words", .example = "5",
+     .more = "With `preset: symbols` at most 100; a larger number requires a restart."},
     {"control.bind", &value_bind, AT(control.endpoint), .fallback = WIRE_CONTROL,
      .what = "endpoint that controllers connect to", .example = WIRE_CONTROL,
      .more = "`runnel-ctl` is a controller."},

@@ -224,9 +224,10 @@ bool symbols_usage(const struct part_host *host, struct symbols_usage *usage) {
         usage->memory += header->options.memory;
         usage->used += (double)header->used;
         usage->replaced += header->replaced;
-        usage->learned += header->learned;
     }
-    usage->used *= (double)SYMBOLS_LINE / SYMBOLS_SLOTS / (double)usage->memory;
+    double slots = (double)usage->memory / SYMBOLS_LINE * SYMBOLS_SLOTS;
+    usage->used /= slots;
+    usage->full = (double)usage->replaced > slots;
     return c;
 }
 

@@ -19,7 +19,8 @@ const char *symbols_row_name(const struct part_host *host, size_t n);
 struct symbols_usage {
     size_t memory;
     double used;
-    uint64_t replaced, learned; /* slots, symbols */
+    uint64_t replaced;
+    bool full; /* more slots were replaced than there are */
 };
 
 /* Returns false without the part. */

@@ -304,6 +304,37 @@ def test_recall_and_baselines(directory):
     assert off["recall"] is None and off["metric"]["accuracy"] is None, off
 
 
+def test_a_full_table_is_announced_once(directory):
+    config = configuration(directory, "size: 256", memory=1 << 14)
+    with Daemon(directory, config) as daemon:
+        subscriber = subscribe(daemon, [b"event"])
+        send(daemon, text(800))
+        assert daemon.end() == 0
+        kinds = [message["kind"] for message in messages(daemon, subscriber, b"event", 3)]
+        assert "the experts' table is too small" in daemon.text()
+    assert kinds.count("table_full") == 1, kinds
+
+
+def test_no_guesses_are_looked_for(directory):
+    """statistics.top: 0, and examples of several steps."""
+    pieces = in_pieces(text(60), 7)
+    for top in (0, 2):
+        config = configuration(directory, "size: 256", predictions="true").replace(
+            "top: 5", f"top: {top}")
+        with Daemon(directory, config) as daemon:
+            subscriber = subscribe(daemon)
+            send(daemon, pieces)
+            found = messages(daemon, subscriber, b"prediction", len(pieces))
+            assert daemon.end() == 0
+        for message, (_, x, _) in zip(found, pieces, strict=True):
+            steps = message["prediction"] if len(x) > 1 else [message["prediction"]]
+            assert len(steps) == len(x), message
+            counts = [len(step["symbols"]) for step in steps]
+            assert max(counts) <= top, message  # fewer if all symbols are alike
+        assert counts[-1] == top, message
+        shutil.rmtree(directory / "state")
+
+
 def test_the_network_is_as_without_the_preset(directory):
     """It learns the same bits, and its loss is among those of the experts."""
     events = text(300, size=30)
