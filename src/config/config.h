@@ -22,6 +22,7 @@ enum {
     CONFIG_ENDPOINT_SIZE = 256,
     CONFIG_DIGEST_SIZE = 17, /* 16 hexadecimal digits */
     CONFIG_MEMBERS_MAX = 64,
+    CONFIG_TOP_MAX = 1000,
     CONFIG_MEMBER_NAME_SIZE = 33,
     CONFIG_SETS_MAX = 48, /* keys set by a member, each a text "KEY=VALUE" */
     CONFIG_SET_SIZE = 192,

@@ -709,15 +709,24 @@ static int check_forecast_output(struct reading *reading) {
     return 0;
 }
 
+/* Experts of scale: forecast and preset: symbols have one key. */
+static int check_set(struct reading *reading, unsigned allowed, const char *with) {
+    unsigned *experts = &reading->draft.config.experts, others = *experts & ~allowed;
+    unsigned other = others ? (unsigned)__builtin_ctz(others) : 0;
+    if (others && config_given(reading, "experts"))
+        return config_fail(reading, "experts", "%s is not supported with %s",
+                           other < EXPERTS ? expert_name(other) : symbols_names[other - EXPERTS],
+                           with);
+    *experts &= allowed;
+    return 0;
+}
+
 /* The expert `known` requires known columns. */
 static int check_experts(struct reading *reading) {
     const struct input *input = input_of(reading);
     unsigned *experts = &reading->draft.config.experts, known = 1U << EXPERT_known;
-    unsigned others = *experts & ~((1U << EXPERTS) - 1);
-    if (others && config_given(reading, "experts"))
-        return config_fail(reading, "experts", "%s requires preset: symbols",
-                           symbols_names[__builtin_ctz(others) - EXPERTS]);
-    *experts &= (1U << EXPERTS) - 1;
+    if (check_set(reading, known * 2 - 1, "scale: forecast") != 0)
+        return -1;
     if (input->column_count && input->columns[input->column_count - 1].known)
         return 0;
     if (config_given(reading, "experts") && *experts & known)
@@ -764,21 +773,6 @@ static int check_forecast(struct reading *reading) {
 }
 
 /* ---- preset: symbols ---- */
-
-/* The experts that the alphabet has. */
-static int check_experts_on_symbols(struct reading *reading) {
-    struct config *config = &reading->draft.config;
-    unsigned allowed = (unsigned)symbols_experts(!config->symbols.others) << EXPERTS;
-    unsigned others = config->experts & ~allowed;
-    if (others && config_given(reading, "experts") && others < 1U << EXPERTS)
-        return config_fail(reading, "experts", "%s requires scale: forecast",
-                           expert_name(__builtin_ctz(others)));
-    if (others && config_given(reading, "experts"))
-        return config_fail(reading, "experts", "%s requires alphabet: bytes, got symbols",
-                           symbols_names[31 - __builtin_clz(others) - EXPERTS]);
-    config->experts &= allowed;
-    return 0;
-}
 
 static int check_symbols(struct reading *reading) {
     static const char combines[] = "logistic|experts|network";
@@ -830,7 +824,8 @@ static int check_symbols(struct reading *reading) {
         return config_fail(reading, "combine", "%s requires a network; remove members: []",
                            config->combine);
     config->combined = (unsigned)combined;
-    return check_experts_on_symbols(reading);
+    return check_set(reading, (unsigned)symbols_experts(!config->symbols.others) << EXPERTS,
+                     config->symbols.others ? "alphabet: symbols" : "preset: symbols");
 }
 
 /* ---- Learning ---- */

@@ -35,7 +35,6 @@
 #define WINDOW_MAX 65536
 #define PATIENCE_MAX 65536
 #define STREAMS_MAX 1048576
-#define TOP_MAX 1000
 #define EVERY_MAX 1e9
 #define SECONDS_MAX 31536000.0 /* one year */
 #define RATE_MAX 100
@@ -614,7 +613,7 @@ static struct config_key rows[] = {
      .fallback = "false",
      .flags = KEY_RELOAD, .what = "publish every prediction", .example = "false",
      .more = "The topic of these messages is `prediction`."},
-    {"statistics.top", &value_count, AT(statistics_top), RANGE(0, TOP_MAX), .fallback = "5",
+    {"statistics.top", &value_count, AT(statistics_top), RANGE(0, CONFIG_TOP_MAX), .fallback = "5",
      .flags = KEY_RELOAD,
      .what = "number of most probable words in a prediction of classes that are words, or of "
              "symbols with `preset: symbols`",

@@ -192,25 +192,36 @@ static size_t next_class(const double *numbers, const struct learner_lexicon *le
     return best;
 }
 
+/* Adds the most probable symbols or words, and their probabilities. */
+static void put_guesses(struct json_text *text, const char *key, const struct formatter *formatter,
+                        const struct symbols_guess *top, size_t count) {
+    bool words = formatter->lexicon != SIZE_MAX;
+    size_t most = count < formatter->top ? count : formatter->top;
+    json_text_open_object(text, key);
+    json_text_open_list(text, words ? "words" : "symbols");
+    for (size_t n = 0; n < most && top[n].probability > 0; n++)
+        if (words)
+            put_word(text, NULL, formatter, top[n].symbol);
+        else
+            json_text_count(text, NULL, top[n].symbol);
+    json_text_close_list(text);
+    json_text_open_list(text, "probabilities");
+    for (size_t n = 0; n < most && top[n].probability > 0; n++)
+        json_text_number(text, NULL, top[n].probability);
+    json_text_close_list(text);
+    json_text_close_object(text);
+}
+
 /* Adds the most probable words and their probabilities. */
 static void put_words(struct json_text *text, const char *key, const struct formatter *formatter,
                       const double *numbers) {
     const struct learner_lexicon classes =
         words_lexicon(learner_host(formatter->learner), formatter->lexicon);
-    size_t last = SIZE_MAX;
-    json_text_open_object(text, key);
-    json_text_open_list(text, "words");
-    for (size_t n = 0;
-         n < formatter->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX; n++)
-        put_word(text, NULL, formatter, (uint32_t)last);
-    json_text_close_list(text);
-    last = SIZE_MAX;
-    json_text_open_list(text, "probabilities");
-    for (size_t n = 0;
-         n < formatter->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX; n++)
-        json_text_number(text, NULL, numbers[last]);
-    json_text_close_list(text);
-    json_text_close_object(text);
+    struct symbols_guess top[CONFIG_TOP_MAX];
+    size_t last = SIZE_MAX, count = 0;
+    while (count < formatter->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX)
+        top[count++] = (struct symbols_guess){(uint32_t)last, numbers[last]};
+    put_guesses(text, key, formatter, top, count);
 }
 
 /* Adds a list, or an object of the loss's parts. */
@@ -251,26 +262,6 @@ static void put_prediction(struct json_text *text, const char *key,
                     numbers + h * (model->outputs / model->horizons));
     if (many)
         json_text_close_list(text);
-}
-
-/* Adds the most probable symbols or words, and their probabilities. */
-static void put_guesses(struct json_text *text, const char *key, const struct formatter *formatter,
-                        const struct symbols_guess *top, size_t count) {
-    bool words = formatter->lexicon != SIZE_MAX;
-    size_t most = count < formatter->top ? count : formatter->top;
-    json_text_open_object(text, key);
-    json_text_open_list(text, words ? "words" : "symbols");
-    for (size_t n = 0; n < most && top[n].probability > 0; n++)
-        if (words)
-            put_word(text, NULL, formatter, top[n].symbol);
-        else
-            json_text_count(text, NULL, top[n].symbol);
-    json_text_close_list(text);
-    json_text_open_list(text, "probabilities");
-    for (size_t n = 0; n < most && top[n].probability > 0; n++)
-        json_text_number(text, NULL, top[n].probability);
-    json_text_close_list(text);
-    json_text_close_object(text);
 }
 
 /* Adds those at all steps that begin at place `first` of a row. */

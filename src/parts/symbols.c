@@ -20,7 +20,7 @@
 #include "symbols/symbols.h"
 #include "words.h"
 
-/* Kinds of rows of errors, besides those of inputs. */
+/* Rows of errors after those of the kinds of inputs. */
 enum {
     KIND_EXPERTS = SYMBOLS_INPUTS,
     KIND_MIXTURE,
@@ -54,12 +54,9 @@ struct counts {
     size_t cursor;                  /* the step that is delivered */
     bool taken;                     /* its symbol has been learned */
     struct symbols_guess *guesses;  /* (plan_steps, guess_row) */
-    struct symbols_guess *gathered; /* of an example that spans plans; grows to the longest */
-    size_t gathered_capacity;
-    double *probabilities; /* (symbols,) of the network, by classes */
-    float *distribution;   /* (symbols,) the same, by symbols */
-    const char *names[KINDS];
-    size_t kinds[KINDS], row_count;
+    struct gathered gathered;
+    double *probabilities;               /* (symbols,) of the network, by classes */
+    float *distribution;                 /* (symbols,) the same, by symbols */
     double weight, recalled, reciprocal; /* recent sums */
 };
 
@@ -75,28 +72,6 @@ static struct symbols *table_of(const struct counts *c, uint32_t slot) {
 
 static const struct symbols_header *header_of(const struct symbols *table) {
     return symbols_arrays(table)->numbers;
-}
-
-static void add_row(struct counts *c, const char *name, size_t kind) {
-    c->kinds[c->row_count] = kind;
-    c->names[c->row_count++] = name;
-}
-
-static int describe_rows(struct counts *c, size_t experts, struct error *error) {
-    static const char *const orders[ORDERS_BASELINES] = {"order1", "order2", "order3"};
-    if (c->host->member_count)
-        add_row(c, CONFIG_NETWORK, SYMBOLS_NETWORK);
-    add_row(c, "experts", KIND_EXPERTS);
-    add_row(c, "mixture", KIND_MIXTURE);
-    for (size_t n = 0; n < SYMBOLS_EXPERTS; n++)
-        if (experts >> n & 1)
-            add_row(c, symbols_names[n], n);
-    add_row(c, "frequencies", SYMBOLS_FREQUENCIES);
-    for (size_t n = 0; n < ORDERS_BASELINES; n++)
-        add_row(c, orders[n], KIND_ORDERS + n);
-    c->host->forecasts = c->row_count;
-    c->host->errors.experts = calloc(c->row_count, sizeof *c->host->errors.experts);
-    return c->host->errors.experts ? 0 : error_no_memory(error);
 }
 
 static int check_memory(const struct counts *c, size_t memory, struct error *error) {
@@ -123,7 +98,7 @@ static int open_tables(struct counts *c, const struct config *config, struct err
     for (size_t left = c->table_count; left > 1 && options.memory > LEAST_OWN;
          left = (left + 1) / 2)
         options.memory /= 2;
-    if (check_memory(c, options.memory, error) || describe_rows(c, options.experts, error))
+    if (check_memory(c, options.memory, error))
         return -1;
     c->tables = calloc(c->table_count, sizeof *c->tables);
     for (size_t n = 0; c->tables && n < c->table_count; n++)
@@ -151,7 +126,9 @@ static int part_open(void **self, struct part_host *host, struct error *error) {
     c->orders = calloc(1, sizeof *c->orders);
     c->probabilities = calloc(c->symbols, sizeof *c->probabilities);
     c->distribution = calloc(c->symbols, sizeof *c->distribution);
-    if (!c->places || !c->orders || !c->probabilities || !c->distribution)
+    host->forecasts = KINDS;
+    host->errors.experts = calloc(KINDS, sizeof *host->errors.experts);
+    if (!c->places || !c->orders || !c->probabilities || !c->distribution || !host->errors.experts)
         return error_no_memory(error);
     return open_tables(c, config, error);
 }
@@ -165,7 +142,7 @@ static void part_close(void *self) {
     free(c->orders);
     free(c->planned);
     free(c->guesses);
-    free(c->gathered);
+    free(c->gathered.rows);
     free(c->probabilities);
     free(c->distribution);
     free(c);
@@ -204,9 +181,10 @@ static void part_begin(void *self, uint32_t slot, enum part_begin when) {
         begin_stream(self, slot);
 }
 
-const char *symbols_row_name(const struct part_host *host, size_t n) {
-    const struct counts *c = part_find(host, &symbols_part);
-    return c->names[n];
+const char *symbols_row_name(size_t n) {
+    static const char *const others[] = {"frequencies", CONFIG_NETWORK, "constant", "experts",
+                                         "mixture",     "order1",       "order2",   "order3"};
+    return n < SYMBOLS_EXPERTS ? symbols_names[n] : others[n - SYMBOLS_EXPERTS];
 }
 
 bool symbols_measure(const struct part_host *host, bool wanted) {
@@ -342,9 +320,9 @@ static double take_symbol(struct counts *c, struct planned *example, const float
     losses[KIND_MIXTURE] = loss.mixture;
     if (c->apart || !c->network)
         losses[KIND_EXPERTS] = loss.experts;
-    for (size_t n = 0; n < c->row_count; n++) {
-        c->host->errors.experts[n].loss += losses[c->kinds[n]];
-        c->host->errors.experts[n].weight += shares[c->kinds[n]];
+    for (size_t n = 0; n < KINDS; n++) {
+        c->host->errors.experts[n].loss += losses[n];
+        c->host->errors.experts[n].weight += shares[n];
     }
     c->taken = true;
     return losses[c->combined == COMBINE_NETWORK ? SYMBOLS_NETWORK : KIND_MIXTURE];
@@ -406,17 +384,8 @@ static void part_played(void *self, struct planned *example, size_t step) {
 static int part_gather(void *self, const struct planned *example, size_t first_step,
                        struct error *error) {
     struct counts *c = self;
-    size_t row = c->guess_row, size = example->steps * row;
-    if (c->gathered_capacity < size) {
-        struct symbols_guess *grown = realloc(c->gathered, size * sizeof *grown);
-        if (!grown)
-            return error_set(error, EX_UNAVAILABLE, PART_NO_MEMORY, example->steps);
-        c->gathered = grown;
-        c->gathered_capacity = size;
-    }
-    memcpy(c->gathered + example->gathered_steps * row, c->guesses + first_step * row,
-           example->planned_steps * row * sizeof *c->guesses);
-    return 0;
+    return parts_gather(&c->gathered, example, c->guesses + first_step * c->guess_row,
+                        c->guess_row * sizeof *c->guesses, error);
 }
 
 static void part_report(void *self, const struct planned *example, const struct given *given) {
@@ -424,8 +393,9 @@ static void part_report(void *self, const struct planned *example, const struct 
     given->learned->guess_row = c->guess_row;
     given->learned->guess_count = c->top;
     if (example->outputs)
-        given->learned->guesses =
-            example->gathered_steps ? c->gathered : c->guesses + given->first_step * c->guess_row;
+        given->learned->guesses = c->gathered.rows && example->gathered_steps
+                                      ? c->gathered.rows
+                                      : c->guesses + given->first_step * c->guess_row;
 }
 
 static int part_next(void *self, const struct planned *unfinished, size_t last,

@@ -308,7 +308,8 @@ def test_a_full_table_is_announced_once(directory):
     config = configuration(directory, "size: 256", memory=1 << 14)
     with Daemon(directory, config) as daemon:
         subscriber = subscribe(daemon, [b"event"])
-        send(daemon, text(800))
+        table = send(daemon, text(800))["table"]
+        assert table["memory"] == 1 << 14 and table["used"] > 0.9 and table["replaced"] > 2560
         assert daemon.end() == 0
         kinds = [message["kind"] for message in messages(daemon, subscriber, b"event", 3)]
         assert "the experts' table is too small" in daemon.text()

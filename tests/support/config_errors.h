@@ -54,9 +54,9 @@ static const struct {
     {SYMBOLS("size: 100", "alphabet: bytes\n"),
      ":4:11: alphabet: bytes requires model.input.size: 256"},
     {SYMBOLS("size: 100", "experts: [orders, word]\n"),
-     ":4:10: experts: word requires alphabet: bytes, got symbols"},
+     ":4:10: experts: word is not supported with alphabet: symbols"},
     {SYMBOLS("size: 100", "experts: [orders, ar12]\n"),
-     ":4:10: experts: ar12 requires scale: forecast"},
+     ":4:10: experts: ar12 is not supported with alphabet: symbols"},
     {SYMBOLS("size: 100", "members: [{name: b}]\n"),
      ":4:10: members: expected [] with preset: symbols, got a list; describe the network with "
      "model.layers and learning"},
@@ -72,7 +72,7 @@ static const struct {
     {BASE "experts: [orders]\n", ":6:10: experts: requires scale: forecast or preset: symbols, got "
                                  "scale: none"},
     {"name: a\npreset: forecast\nmodel: {input: {size: 3}}\nexperts: [last, orders]\n",
-     ":4:10: experts: orders requires preset: symbols"},
+     ":4:10: experts: orders is not supported with scale: forecast"},
     /* The whole file. */
     {"", ":1:1: empty configuration: `name` and `model` are required"},
     {"# nothing but a comment\n", ":1:1: empty configuration: `name` and `model` are required"},
