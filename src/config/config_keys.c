@@ -923,7 +923,8 @@ const char *config_word_at(const void *draft, const char *path, size_t layer,
 
 bool config_key_counts(const struct config_key *key, size_t layer, const void *draft) {
     char word[CONFIG_TEXT_SIZE];
-    return !key->when || (key->symbols && ((const struct config *)draft)->preset == PRESET_SYMBOLS) ||
+    return !key->when ||
+           (key->symbols && ((const struct config *)draft)->preset == PRESET_SYMBOLS) ||
            config_words_contain(key->is, config_word_at(draft, key->when, layer, word), NULL);
 }
 
