@@ -102,17 +102,15 @@ def in_pieces(events, size):
 
 def state_after(directory, others, layers, events, kills=(), **options):
     """The numbers of the last checkpoint after the examples."""
-    with Daemon(directory, configuration(directory, "size: 256", others, layers, **options)) as daemon:
+    config = configuration(directory, "size: 256", others, layers, **options)
+    with Daemon(directory, config) as daemon:
         learned = 0
         for end in (*kills, len(events)):
             send(daemon, events[learned:end], end)
             learned = end
             if end in kills:
                 kill_and_start(daemon, learned)
-        daemon.ask("checkpoint")
-        assert daemon.end() == 0
-    newest = max((directory / "state").glob("*.safetensors"), key=lambda path: path.stat().st_mtime)
-    found = tensors(newest)
+        found = learned_state(daemon, directory)
     shutil.rmtree(directory / "state")
     return found
 
@@ -121,8 +119,9 @@ def tensors(path):
     blob = path.read_bytes()
     size = int.from_bytes(blob[:8], "little")
     header = json.loads(blob[8:8 + size])
+    others = ("__metadata__", "checksum", "learner.counters")  # also of journal entries
     return {name: blob[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]]
-            for name, entry in header.items() if name not in ("__metadata__", "checksum", "learner.counters")}  # of journal entries
+            for name, entry in header.items() if name not in others}
 
 
 def differences(a, b):
@@ -131,19 +130,18 @@ def differences(a, b):
 
 def test_plans_and_kills_change_no_bit(directory):
     for others, layers in (("members: []", ""), ("members: []\ntables: own", ""), ("", NETWORK)):
-        events = text(500)
-        once = state_after(directory, others, layers, events)
+        events = text(500, streams=5)  # three have room
+        once = state_after(directory, others, layers, events, streams=3)
         assert any("symbols" in name for name in once)
-        killed = state_after(directory, others, layers, events, kills=(150, 333))
+        killed = state_after(directory, others, layers, events, kills=(150, 333), streams=3)
         assert not differences(once, killed), (others, differences(once, killed))
         # one example a plan: the daemon waits for each
-        with Daemon(directory, configuration(directory, "size: 256", others, layers)) as daemon:
+        with Daemon(directory, configuration(directory, "size: 256", others, layers,
+                                             streams=3)) as daemon:
             for n, event in enumerate(events):
                 send(daemon, [event], n + 1)
-            daemon.ask("checkpoint")
-            assert daemon.end() == 0
-        newest = max((directory / "state").glob("*.safetensors"), key=lambda path: path.stat().st_mtime)
-        assert not differences(once, tensors(newest)), (others, differences(once, tensors(newest)))
+            single = learned_state(daemon, directory)
+        assert not differences(once, single), (others, differences(once, single))
         shutil.rmtree(directory / "state")
 
 
@@ -247,7 +245,8 @@ def test_a_stream_moves_with_its_table(directory):
     events = text(300, streams=1)
     for name in "ab":
         (directory / name).mkdir()
-    a, b = (configuration(directory / name, "size: 256", "members: []\ntables: own") for name in "ab")
+    a, b = (configuration(directory / name, "size: 256", "members: []\ntables: own")
+            for name in "ab")
     stayed = losses_of(directory / "a", a, events)
     with Daemon(directory / "a", a) as first, Daemon(directory / "b", b) as second:
         send(first, events[:200])
@@ -276,7 +275,7 @@ def test_predictions_of_words(directory):
     for n, message in enumerate(found):
         for guess in (message["prediction"], *message["experts"].values()):
             p = guess["probabilities"]
-            assert p == sorted(p, reverse=True) and sum(p) < 1 + 1e-9
+            assert p == sorted(p, reverse=True) and sum(p) < 1 + 1e-6
             assert len(guess["words"]) == len(p) <= 5
         known = known | {events[n][1]} if len(known) < 9 else known
         assert set(message["prediction"]["words"]) <= known | {None}, (n, message)
@@ -290,7 +289,7 @@ def test_recall_and_baselines(directory):
     found = losses_of(directory, configuration(directory, "size: 9", predictions="true"), events)
     last = found[-1]
     assert 0.7 < last["recall"] <= 1 and 0.4 < last["reciprocal_rank"] <= last["recall"]
-    counts, total, mean = {}, {}, 0
+    counts, total = {}, {}
     for n, (_, x, learn) in enumerate(events):
         before = events[n - 1][1] if n else None
         loss = math.log((total.get(before, 0) + 4.5) / (counts.get((before, x), 0) + 0.5))
