@@ -59,7 +59,6 @@ static const struct {
     {F, "model.output.readout", "rls"},
     {F | S, "learning.window", "16"},
     {F, "learning.stride", "4"},
-    {S, "learning.stride", "16"},
     {F | S, "learning.optimizer.kind", "adam"},
     {F, "learning.optimizer.rate", "0.0003"},
     {S, "learning.optimizer.rate", "0.002"},
@@ -957,7 +956,7 @@ static int check_learning(struct reading *reading) {
     struct config *config = &reading->draft.config;
     struct optimizer *optimizer = &config->learning.optimizer;
     char why[CONFIG_WHY_SIZE];
-    if (!config_given(reading, "learning.stride") && has_preset(reading, PRESET_NONE))
+    if (!config_given(reading, "learning.stride") && !has_preset(reading, PRESET_FORECAST))
         config->learning.stride = config->learning.window;
     bool windowed = rule_kind(config->learning.rule)->keeps == KEEPS_NOTHING;
     if (windowed && config->learning.stride > config->learning.window)

@@ -60,7 +60,7 @@ static struct config_key rows[] = {
      .more = "`forecast` is a GRU of 64 units with layer normalization, `scale: forecast`, "
              "`missing: hold`, members `change` and `level`, all experts, window 16, stride 4, "
              "Adam with rate 0.0003, clip 1, distributions and anomaly scores. `symbols` is an "
-             "LSTM of 128 units, window and stride 16, Adam with rate 0.002, clip 1, all experts "
+             "LSTM of 128 units, window 16, Adam with rate 0.002, clip 1, all experts "
              "on symbols and anomaly scores."},
     {"seed", &value_count, AT(seed), RANGE(0, COUNT_MAX), .fallback = "1", .flags = KEY_DIGEST,
      .what = "seed of the starting weights", .example = "1",
