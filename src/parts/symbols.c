@@ -316,8 +316,9 @@ static double take_symbol(struct counts *c, struct planned *example, const float
                 losses + KIND_ORDERS);
     const struct symbols_loss loss =
         symbols_take(table, place, at->symbol, network, at->learn, shares);
-    losses[SYMBOLS_NETWORK] = isnan(alone) ? loss.mixture : alone;
     losses[KIND_MIXTURE] = loss.mixture;
+    if (c->host->member_count)
+        losses[SYMBOLS_NETWORK] = isnan(alone) ? loss.mixture : alone;
     if (c->apart || !c->network)
         losses[KIND_EXPERTS] = loss.experts;
     for (size_t n = 0; n < KINDS; n++) {

@@ -297,6 +297,9 @@ def test_recall_and_baselines(directory):
         assert found[n]["baseline_best"] <= min(loss, found[n]["baseline"] or loss) + 1e-9
         counts[before, x] = counts.get((before, x), 0) + learn
         total[before] = total.get(before, 0) + learn
+    assert last["experts"]["network"]["mean"] is None
+    assert abs(last["experts"]["experts"]["mean"] - last["loss"]) < 1e-12
+    assert abs(sum(one["weight"] or 0 for one in last["experts"].values()) - 1) < 1e-9
     later = found[300:]
     assert sum(m["loss"] for m in later) < sum(m["baseline"] for m in later)
     off = losses_of(directory, configuration(directory, "size: 9"), events[:20])[-1]
