@@ -28,6 +28,7 @@ enum {
     KINDS = KIND_ORDERS + ORDERS_BASELINES
 };
 _Static_assert((int)SYMBOLS_ORDERS == (int)ORDERS_BASELINES, "the last rows");
+enum { SHARES_EVERY = 8 };                 /* measuring them costs a tenth of a symbol */
 enum { LEAST_OWN = 1 << 16, GUESSES = 3 }; /* guesses of mixture, experts and network */
 
 #define MIB 1048576.0
@@ -58,6 +59,8 @@ struct counts {
     double *probabilities;               /* (symbols,) of the network, by classes */
     float *distribution;                 /* (symbols,) the same, by symbols */
     double weight, recalled, reciprocal; /* recent sums */
+    double shares[SYMBOLS_INPUTS];       /* of the newest of SHARES_EVERY symbols */
+    unsigned symbols_taken;
 };
 
 /* ---- Memory ---- */
@@ -303,10 +306,10 @@ static double take_symbol(struct counts *c, struct planned *example, const float
     const struct planned_symbol *at = &c->planned[c->cursor];
     struct symbols *table = table_of(c, at->slot);
     struct symbols_place *place = &c->places[at->slot];
-    double losses[KINDS], shares[KINDS];
+    double losses[KINDS];
     const float *network = distribute(c, output);
     for (size_t n = 0; n < KINDS; n++)
-        losses[n] = shares[n] = NAN;
+        losses[n] = NAN;
     if (at->first)
         begin_stream(c, at->slot);
     symbols_appeared(table, at->before);
@@ -315,7 +318,8 @@ static double take_symbol(struct counts *c, struct planned *example, const float
     orders_take(c->orders, place, at->symbol, header_of(table)->seen, at->learn,
                 losses + KIND_ORDERS);
     const struct symbols_loss loss =
-        symbols_take(table, place, at->symbol, network, at->learn, shares);
+        symbols_take(table, place, at->symbol, network, at->learn,
+                     c->symbols_taken++ % SHARES_EVERY ? NULL : c->shares);
     losses[KIND_MIXTURE] = loss.mixture;
     if (c->host->member_count)
         losses[SYMBOLS_NETWORK] = isnan(alone) ? loss.mixture : alone;
@@ -323,7 +327,7 @@ static double take_symbol(struct counts *c, struct planned *example, const float
         losses[KIND_EXPERTS] = loss.experts;
     for (size_t n = 0; n < KINDS; n++) {
         c->host->errors.experts[n].loss += losses[n];
-        c->host->errors.experts[n].weight += shares[n];
+        c->host->errors.experts[n].weight += n < SYMBOLS_INPUTS ? c->shares[n] : NAN;
     }
     c->taken = true;
     return losses[c->combined == COMBINE_NETWORK ? SYMBOLS_NETWORK : KIND_MIXTURE];
