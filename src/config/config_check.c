@@ -777,16 +777,17 @@ static int check_symbols(struct reading *reading) {
     static const char combines[] = "logistic|experts|network";
     struct config *config = &reading->draft.config;
     const struct input *input = &config->architecture.input;
+    const struct output *output = &config->architecture.output;
     size_t combined;
     if (!has_preset(reading, PRESET_SYMBOLS))
         return 0;
     if (input->kind != INPUT_SYMBOL || input->column_count > 1)
         return config_fail(reading, "preset", "symbols requires one symbol as input");
-    if (config->architecture.output.target != TARGET_NEXT)
+    if (output->target != TARGET_NEXT)
         return config_fail(reading, "model.output.target",
                            "expected next with preset: symbols, got %s",
-                           target_name(config->architecture.output.target));
-    if (config->architecture.output.ahead.count > 1 || output_ahead(output_of(reading), 0) != 1)
+                           target_name(output->target));
+    if (output->ahead.count > 1 || output_ahead(output, 0) != 1)
         return config_fail(reading, "model.output.ahead", "expected 1 with preset: symbols");
     if (input->vocabulary.lru)
         return config_fail(reading, "model.input.vocabulary.forget",
@@ -819,9 +820,8 @@ static int check_symbols(struct reading *reading) {
     if (!config_words_contain(combines, config->combine, &combined))
         return config_fail(reading, "combine", "expected logistic, experts or network, got \"%s\"",
                            config->combine);
-    if (combined != COMBINE_EXPERTS && config->members_given && config_given(reading, "combine"))
-        return config_fail(reading, "combine", "%s requires a network; remove members: []",
-                           config->combine);
+    if (combined == COMBINE_NETWORK && config->members_given)
+        return config_fail(reading, "combine", "network requires one; remove members: []");
     config->combined = (unsigned)combined;
     return check_set(reading, (unsigned)symbols_experts(!config->symbols.others) << EXPERTS,
                      config->symbols.others ? "alphabet: symbols" : "preset: symbols");

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import zlib
@@ -304,6 +305,23 @@ def test_recall_and_baselines(directory):
     assert sum(m["loss"] for m in later) < sum(m["baseline"] for m in later)
     off = losses_of(directory, configuration(directory, "size: 9"), events[:20])[-1]
     assert off["recall"] is None and off["metric"]["accuracy"] is None, off
+
+
+def test_a_reload_switches_predictions(directory):
+    config = configuration(directory, "size: 9")
+    with Daemon(directory, config) as daemon:
+        send(daemon, text(100, size=9))
+        for n, predictions in enumerate(("true", "false")):
+            daemon.path.write_text(config.replace("predictions: " + ("false", "true")[n],
+                                                  "predictions: " + predictions), encoding="utf-8")
+            config = daemon.path.read_text(encoding="utf-8")
+            subscriber = subscribe(daemon, [b"loss", b"event"])
+            daemon.process.send_signal(signal.SIGHUP)
+            messages(daemon, subscriber, b"event", 1)
+            send(daemon, text(50, size=9, seed=n), 150 + 50 * n)
+            loss = messages(daemon, subscriber, b"loss", 50)[-1]
+            assert (loss["metric"]["accuracy"] is not None) == (predictions == "true"), loss
+        assert daemon.end() == 0
 
 
 def test_a_full_table_is_announced_once(directory):

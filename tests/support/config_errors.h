@@ -63,7 +63,7 @@ static const struct {
     {SYMBOLS("size: 100", "combine: best\n"),
      ":4:10: combine: expected logistic, experts or network, got \"best\""},
     {SYMBOLS("size: 100", "combine: network\nmembers: []\n"),
-     ":4:10: combine: network requires a network; remove members: []"},
+     ":4:10: combine: network requires one; remove members: []"},
     {"name: a\npreset: symbols\nmodel: {input: {size: 9}, output: {target: given}}\n",
      ":3:44: model.output.target: expected next with preset: symbols, got given"},
     {"name: a\npreset: symbols\nmodel: {input: {size: 9}, output: {ahead: 2}}\n",

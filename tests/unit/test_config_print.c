@@ -115,6 +115,7 @@ static const char *const texts[] = {
              "gradient}}]\n"),
     "name: a\npreset: symbols\nmodel: {input: {size: 256}}\n",
     "name: a\npreset: symbols\nmodel: {input: {size: 9}}\nlearning: {window: 8}\n",
+    "name: a\npreset: symbols\nmodel: {input: {size: 9}}\nmembers: []\n",
     "name: a\npreset: symbols\nmodel: {input: {vocabulary: {capacity: 99}}}\ntables: own\nmemory: "
     "65536\nexperts: [orders, repeat]\ncombine: experts\nmembers: []\nstatistics: {top: 0}\n",
     BASE "security: {secret: s, allow: {control: c}, quota: {bytes: 0}}\n",
