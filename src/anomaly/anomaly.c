@@ -225,7 +225,7 @@ struct column {
     struct habit repeated, missing;
 };
 
-/* Time between examples of a stream, a running mean. */
+/* Time between steps and scored labels of a stream, a running mean. */
 struct pace {
     double time, interval, count;
 };
@@ -431,17 +431,11 @@ void anomaly_close(struct anomaly **anomaly) {
 
 /* Clears the used part, except struct arrival. */
 static void clear(struct anomaly *anomaly, uint32_t slot) {
-    struct anomaly_state state = anomaly_state(anomaly, slot);
     for (size_t m = 0; m < anomaly->options.columns; m++) {
         const struct anomaly_contexts contexts = anomaly_contexts(anomaly, slot, false, m);
         memset(contexts.floats, 0, contexts.count * contexts.size * sizeof(float));
     }
-    memset(state.numbers + NUMBERS(struct arrival), 0,
-           (state.numbers_size - NUMBERS(struct arrival)) * sizeof(double));
-    memset(state.alarms, 0, state.alarms_size * sizeof(double));
-    memset(state.level, 0, state.level_size * sizeof(double));
-    memset(state.rates, 0, state.rates_size * sizeof(double));
-    memset(state.shapes, 0, state.shapes_size * sizeof(double));
+    memset(stream_of(anomaly, slot), 0, bytes_of(anomaly, 0) - sizeof(struct arrival));
 }
 
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
@@ -730,7 +724,7 @@ struct anomaly_rarity anomaly_rarity(struct anomaly *anomaly, uint32_t slot, dou
 double anomaly_interval(struct anomaly *anomaly, uint32_t slot, double time) {
     struct pace *pace = (struct pace *)(void *)rates_of(anomaly, slot);
     double passed = time - pace->time;
-    if (time > 0 && pace->time > 0 && passed > 0) {
+    if (time > 0 && pace->time > 0 && passed >= 0) {
         pace->count = fmin(pace->count + 1, PACE_STEPS);
         pace->interval += (passed - pace->interval) / pace->count;
     }
@@ -760,7 +754,7 @@ size_t anomaly_recent(const struct anomaly *anomaly, uint32_t slot, size_t k, si
     size_t count = end < most ? end : most;
     for (size_t n = 0; n < count; n++)
         values[n] =
-            (double)(float)(novelty->first + novelty->ring[(end - count + n) % NOVELTY_RING]);
+            (double)finite_float(novelty->first + novelty->ring[(end - count + n) % NOVELTY_RING]);
     return count;
 }
 
@@ -934,17 +928,21 @@ static bool rates_valid(const struct anomaly *anomaly, uint32_t slot) {
 bool anomaly_valid(struct anomaly *anomaly, uint32_t slot) {
     const struct stream *stream = stream_of(anomaly, slot);
     bool valid = silence_valid(arrival_of(anomaly, slot));
-    if (!valid || stream->begun == 0)
-        return valid;
+    if (!valid || stream->begun == 0) /* anomaly_begin relies on zeros */
+        return valid &&
+               finite_within(&stream->begun,
+                             bytes_of(anomaly, 0) / sizeof(double) - NUMBERS(struct arrival), 0);
     valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&
             alarm_valid(&stream->surprise) && tail_valid(&stream->wrong) &&
-            kept_valid(kept_of(anomaly, slot), anomaly->options.columns, NOVELTY_CONTEXT);
+            kept_valid(kept_of(anomaly, slot), anomaly->options.columns, NOVELTY_CONTEXT,
+                       stream->steps);
     for (size_t k = 0; valid && k < anomaly->options.columns; k++)
         valid = column_valid(anomaly, slot, k);
     if (valid && anomaly->level_size)
-        valid = alarm_valid(level_alarm_of(anomaly, slot)) &&
-                level_valid(&anomaly->levels, level_of(anomaly, slot)) &&
-                kept_valid(level_kept_of(anomaly, slot), 1, anomaly->options.columns);
+        valid =
+            alarm_valid(level_alarm_of(anomaly, slot)) &&
+            level_valid(&anomaly->levels, level_of(anomaly, slot)) &&
+            kept_valid(level_kept_of(anomaly, slot), 1, anomaly->options.columns, stream->steps);
     return valid && rates_valid(anomaly, slot) &&
            (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
 }

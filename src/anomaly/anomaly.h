@@ -142,8 +142,8 @@ struct anomaly_rarity {
 };
 struct anomaly_rarity anomaly_rarity(struct anomaly *anomaly, uint32_t slot, double rest);
 
-/* The mean time between examples of the stream, after one at that Unix time (0 = unknown); 0:
-   unknown. */
+/* The mean time between steps (and scored labels) of the stream, after one at that Unix time (0 =
+   unknown); 0: unknown. */
 double anomaly_interval(struct anomaly *anomaly, uint32_t slot, double time);
 
 /* The loss of the next symbol. Returns the stream's score; NaN: too few losses so far. The

@@ -6,12 +6,11 @@
 #include "habit.h"
 
 enum { REASONS = 5 };
+#define ALARMS_MOST 1e12 /* their sum over all streams is an integer of 64 bits */
 
 void incident_begin(struct incident *incident, double number) {
-    if (incident->number != number)
-        *incident = (struct incident){
-            .number = number, .newest = incident->newest, .silence = incident->silence};
-    incident->open = 1;
+    *incident = (struct incident){
+        .number = number, .open = 1, .newest = incident->newest, .silence = incident->silence};
 }
 
 bool incident_add(struct incident *incident, double step, const struct incident_peak *peak,
@@ -53,10 +52,11 @@ static bool at_valid(const struct incident_at *at) {
 
 bool incident_valid(const struct incident *i, const struct incident_column *columns, size_t count) {
     bool valid = habit_is_count(i->number) && (i->open == 0 || (i->open == 1 && i->number > 0)) &&
-                 habit_is_count(i->step) && at_valid(&i->begin) && at_valid(&i->end) &&
-                 at_valid(&i->peak.at) && finite_within(&i->peak.score, 2, FINITE_MOST) &&
-                 habit_is_count(i->peak.reason) && i->peak.reason < REASONS &&
-                 habit_is_count(i->steps) && habit_is_count(i->alarms) &&
+                 (i->number == 0) == (i->steps == 0) && habit_is_count(i->step) &&
+                 at_valid(&i->begin) && at_valid(&i->end) && at_valid(&i->peak.at) &&
+                 finite_within(&i->peak.score, 2, FINITE_MOST) && habit_is_count(i->peak.reason) &&
+                 i->peak.reason < REASONS && habit_is_count(i->steps) &&
+                 habit_is_count(i->alarms) && i->alarms <= ALARMS_MOST &&
                  finite_within(&i->newest, 2, DBL_MAX);
     for (size_t k = 0; valid && k < count; k++)
         valid = habit_is_count(columns[k].count) && columns[k].count <= INCIDENT_VALUES &&

@@ -37,7 +37,7 @@ struct incident_column {
     double count, values[INCIDENT_VALUES]; /* before it, oldest first */
 };
 
-/* An alarm begins the part, or continues it if it has that number; then incident_add. */
+/* An alarm begins the part; then incident_add. */
 void incident_begin(struct incident *incident, double number);
 
 /* Adds an abnormal step of an open part. Returns false if another reason has added it before. */

@@ -102,12 +102,13 @@ static bool steps_valid(const double *steps, size_t width) {
            finite_within(steps + 1, KEPT_STEPS * width, (double)FLT_MAX);
 }
 
-bool kept_valid(const struct kept *kept, size_t columns, size_t width) {
+bool kept_valid(const struct kept *kept, size_t columns, size_t width, double steps) {
     bool valid = habit_is_count(kept->next) && kept->next < KEPT_ALARMS;
     for (size_t a = 0; valid && a < KEPT_ALARMS; a++) {
         const struct kept_alarm *alarm = &kept->alarms[a];
-        valid = habit_is_count(alarm->steps) && isfinite(alarm->time) && alarm->time >= 0 &&
-                fabs(alarm->score) <= FINITE_MOST && (alarm->normal == 0 || alarm->normal == 1);
+        valid = habit_is_count(alarm->steps) && alarm->steps <= steps && isfinite(alarm->time) &&
+                alarm->time >= 0 && fabs(alarm->score) <= FINITE_MOST &&
+                (alarm->normal == 0 || alarm->normal == 1);
         for (size_t k = 0; valid && k < columns; k++)
             valid = steps_valid(kept_steps(kept, width, k, a), width);
     }

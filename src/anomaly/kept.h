@@ -54,7 +54,7 @@ size_t kept_find(const struct kept *kept, double at);
 void kept_enter(const struct kept *kept, size_t alarm, size_t k,
                 const struct novelty_memory *memory);
 
-/* Whether a state from a checkpoint is valid. */
-bool kept_valid(const struct kept *kept, size_t columns, size_t width);
+/* Whether a state from a checkpoint is valid, in a stream of so many steps. */
+bool kept_valid(const struct kept *kept, size_t columns, size_t width, double steps);
 
 #endif

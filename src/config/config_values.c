@@ -460,7 +460,8 @@ bool config_alarm_rate(const char *text, struct alarm_rate *rate) {
     if (!next_number(&text, &rate->alarms) || strncmp(text, " per ", 5) != 0)
         return false;
     text += 5;
-    if (isdigit((unsigned char)*text) && (!next_number(&text, &count) || *text++ != ' '))
+    if (isdigit((unsigned char)*text) && /* not 10.000, which may be meant as 10,000 */
+        (text[strspn(text, "0123456789,")] != ' ' || !next_number(&text, &count) || *text++ != ' '))
         return false;
     for (size_t n = 0; units[n].name; n++) {
         size_t size = strlen(units[n].name);
@@ -468,7 +469,8 @@ bool config_alarm_rate(const char *text, struct alarm_rate *rate) {
             continue;
         rate->time = n > 0;
         rate->every = count * (rate->time ? units[n].seconds : 1);
-        return !strcmp(text + size, "") || !strcmp(text + size, "s");
+        return (!strcmp(text + size, "") || !strcmp(text + size, "s")) &&
+               (rate->time || rate->alarms <= rate->every);
     }
     return false;
 }

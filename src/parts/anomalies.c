@@ -240,7 +240,7 @@ static void anomalies_resumed(void *self, struct planned *example) {
         clear_errors(a);
     }
     if (example->steps && example->begins) {
-        incidents_drop(a->incidents, example->slot);
+        incidents_drop(a->incidents, example->slot, a->host->counters.examples + 1);
         anomaly_begin(a->anomaly, example->slot);
     }
     example->begins = false;
@@ -299,22 +299,25 @@ static struct alarm_rule rule_of(const struct anomalies *a, enum learner_alarm_k
     return rule;
 }
 
-/* An abnormal step with that score. Keeps an alarm, and announces it. */
-static void take_score(struct anomalies *a, const struct planned *example,
-                       struct learner_alarm *event, double score, double threshold, bool alarm) {
+static void keep_alarm(struct anomalies *a, const struct planned *example,
+                       const struct learner_alarm *event, enum anomaly_reason reason) {
+    anomaly_keep(a->anomaly, example->slot, event->x,
+                 &(struct anomaly_kept){.reason = reason,
+                                        .time = example->time > 0 ? example->time : 0,
+                                        .score = event->score});
+}
+
+/* Keeps and announces an alarm. One of surprise by its rate is kept as what it would be without a
+   forecast, so that it can be normal. */
+static void raise_alarm(struct anomalies *a, const struct planned *example,
+                        struct learner_alarm *event) {
     const struct learner_observer *observer = &a->host->observer;
-    if (!(score >= threshold))
-        return;
-    event->score = score;
-    event->threshold = threshold;
-    event->silenced = incidents_take(a->incidents, example, event, alarm);
-    if (!alarm)
-        return;
-    if (event->kind != ALARM_SURPRISE && event->x && a->columns)
-        anomaly_keep(a->anomaly, example->slot, event->x,
-                     &(struct anomaly_kept){.reason = (enum anomaly_reason)event->kind,
-                                            .time = example->time > 0 ? example->time : 0,
-                                            .score = event->score});
+    bool kept = event->x && a->columns, other = kept && *a->rate_text;
+    if (kept && (event->kind == ALARM_NOVELTY || (other && event->kind == ALARM_SURPRISE)))
+        keep_alarm(a, example, event, ANOMALY_NOVELTY);
+    if (kept && (event->kind == ALARM_LEVEL ||
+                 (other && event->kind == ALARM_SURPRISE && !isnan(anomaly_level(a->anomaly)))))
+        keep_alarm(a, example, event, ANOMALY_LEVEL);
     event->column = largest(anomalies_alarm_scores(event), a->columns);
     if (observer->alarmed)
         observer->alarmed(observer->context, event);
@@ -324,45 +327,62 @@ static void take_score(struct anomalies *a, const struct planned *example,
 #define CAP_STEPS 20000
 #define CAP_EVERY 5000.0
 
+/* Not surprise: a repeated fault is a fault each time, but is no longer rare. */
+static bool is_capped(const struct anomalies *a, enum learner_alarm_kind kind) {
+    return a->capped && !a->symbols && kind != ALARM_SURPRISE &&
+           a->rule.threshold == a->configured_threshold && a->rarity.steps >= CAP_STEPS &&
+           !(a->rarity.p >= a->rarity.base + log10(CAP_EVERY));
+}
+
+/* With a rate, a score above its threshold does not raise an alarm, but prolongs an incident: P
+   gets used to a long fault. */
 static void check_alarm(struct anomalies *a, const struct planned *example, const float *x,
                         double score, enum learner_alarm_kind kind) {
     struct alarm *alarm = anomaly_alarm(a->anomaly, example->slot, (enum anomaly_reason)kind);
-    if (*a->rate_text)
-        return;
-    struct learner_alarm event = describe(a, example, kind, x);
     struct alarm_rule rule = rule_of(a, kind);
     /* Scores of symbols precede the steps of their example. */
     bool of_losses = a->symbols && kind == ALARM_NOVELTY;
+    if (!(score >= rule.threshold) ||
+        (kind == ALARM_NOVELTY && !of_losses && a->alarms_of_surprise &&
+         anomaly_is_echo(a->anomaly, example->slot)))
+        return;
+    struct learner_alarm event = describe(a, example, kind, x);
     if (of_losses)
         event.stream_step = anomaly_losses(a->anomaly, example->slot);
-    if (kind == ALARM_NOVELTY && !of_losses && a->alarms_of_surprise &&
-        anomaly_is_echo(a->anomaly, example->slot))
-        return;
-    /* Not surprise: a repeated fault is a fault each time, but is no longer rare. */
-    if (a->capped && !of_losses && kind != ALARM_SURPRISE &&
-        a->rule.threshold == a->configured_threshold && a->rarity.steps >= CAP_STEPS &&
-        !(a->rarity.p >= a->rarity.base + log10(CAP_EVERY)))
-        return;
-    bool raised = alarm_raised(alarm, &rule, score, event.stream_step);
-    take_score(a, example, &event, score, rule.threshold, raised);
+    event.score = score;
+    event.threshold = rule.threshold;
+    bool raised = !*a->rate_text && !is_capped(a, kind) &&
+                  alarm_raised(alarm, &rule, score, event.stream_step);
+    event.silenced = incidents_take(a->incidents, example, &event, raised);
+    if (raised)
+        raise_alarm(a, example, &event);
 }
 
-/* The alarm of a step by its rate. */
-static void check_rate(struct anomalies *a, const struct planned *example, const float *x) {
+/* The alarm of a step by its rate; `scores` are those of the reasons. Its incident has their
+   scale. */
+static void check_rate(struct anomalies *a, const struct planned *example, const float *x,
+                       const double scores[ANOMALY_REASONS]) {
     double interval = anomaly_interval(a->anomaly, example->slot, example->time);
+    double p = a->rarity.p, own = scores[a->rarity.reason];
     double rate =
         a->rate.time ? interval / a->rate.every * a->rate.alarms : a->rate.alarms / a->rate.every;
     struct alarm_rule rule = {.rest = a->rule.rest, .recovery = 1};
-    if (isnan(a->rarity.p))
+    if (isnan(p))
         return;
     rate = fmin(rate > 0 ? rate : 1 / CAP_EVERY, 1);
     a->rates.nominal += rate;
     rule.threshold = a->rarity.base - log10(rate);
     struct learner_alarm event = describe(a, example, (enum learner_alarm_kind)a->rarity.reason, x);
-    bool raised = alarm_raised(anomaly_alarm(a->anomaly, example->slot, ANOMALY_NOVELTY), &rule,
-                               a->rarity.p, event.stream_step);
-    a->rates.observed += raised;
-    take_score(a, example, &event, a->rarity.p, rule.threshold, raised);
+    if (!alarm_raised(anomaly_alarm(a->anomaly, example->slot, ANOMALY_NOVELTY), &rule, p,
+                      event.stream_step))
+        return;
+    a->rates.observed++;
+    event.score = isnan(own) ? p : own;
+    event.threshold = rule_of(a, event.kind).threshold;
+    event.silenced = incidents_take(a->incidents, example, &event, true);
+    event.score = p;
+    event.threshold = rule.threshold;
+    raise_alarm(a, example, &event);
 }
 
 /* Uses the nearest of several horizons. */
@@ -412,7 +432,7 @@ static void anomalies_played(void *self, struct planned *example, size_t step) {
     double score = anomaly_take(a->anomaly, example->slot, x, example->time);
     a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
     if (*a->rate_text)
-        check_rate(a, example, x);
+        check_rate(a, example, x, (double[]){score, a->surprise, anomaly_level(a->anomaly)});
     if (!isnan(anomaly_level(a->anomaly))) /* first: its shares count */
         check_alarm(a, example, x, anomaly_level(a->anomaly), ALARM_LEVEL);
     check_alarm(a, example, x, score, ALARM_NOVELTY); /* not of symbols */
@@ -433,12 +453,12 @@ static void anomalies_given(void *self, struct planned *example, const struct gi
     if (!example->steps && example->scored) {
         a->rarity = anomaly_rarity(a->anomaly, example->slot, a->rule.rest);
         if (*a->rate_text)
-            check_rate(a, example, NULL);
+            check_rate(a, example, NULL, (double[]){NAN, a->surprise, NAN});
         if (a->alarms_of_surprise)
             check_alarm(a, example, NULL, a->surprise, ALARM_SURPRISE);
     }
     if (example->ends)
-        incidents_drop(a->incidents, example->slot);
+        incidents_drop(a->incidents, example->slot, a->host->counters.examples + 1);
 }
 
 static void anomalies_report(void *self, const struct planned *example, const struct given *given) {
@@ -585,17 +605,20 @@ static void join_slot(struct anomalies *a, uint32_t slot) {
 /* A slot is about to be written, or has been written, with a stream from another daemon. */
 static void anomalies_adopt(void *self, uint32_t slot, enum part_adopt what) {
     struct anomalies *a = self;
+    if (what == ADOPT_ARRIVED)
+        incidents_arrived(a->incidents, slot);
     if (what != ADOPT_EXPECTED) {
         anomaly_settle(a->anomaly, slot, what == ADOPT_ARRIVED);
         return;
     }
-    incidents_clear(a->incidents, slot);
+    incidents_expect(a->incidents, slot);
     join_slot(a, slot);
     anomaly_expect(a->anomaly, slot);
 }
 
 static void anomalies_forget(void *self, uint32_t slot) {
-    incidents_drop(((struct anomalies *)self)->incidents, slot);
+    const struct anomalies *a = self;
+    incidents_drop(a->incidents, slot, a->host->counters.examples);
 }
 
 enum { THRESHOLDS = 2 };
@@ -620,40 +643,30 @@ static int write_thresholds(const struct state_place *p, const void *numbers, st
     return (void)error, 0;
 }
 
-static struct anomaly_state state_at(const struct state_place *p) {
-    return anomaly_state(((struct anomalies *)p->self)->anomaly, p->slot);
-}
+/* state_row.which */
+enum { OF_STREAM, OF_ALARMS, OF_RATES, OF_LEVEL, OF_SHAPE };
 
 static size_t numbers_size(const struct state_place *p) {
-    return state_at(p).numbers_size;
+    const struct anomalies *a = p->self;
+    const struct anomaly_state s = anomaly_state(a->anomaly, p->slot);
+    const size_t sizes[] = {s.numbers_size, s.alarms_size, s.rates_size, s.level_size,
+                            s.shapes_size};
+    return sizes[p->row->which];
 }
 
 static size_t shared_size(const struct state_place *p) {
-    return ((struct anomalies *)p->self)->share.count ? state_at(p).numbers_size : 0;
+    return ((struct anomalies *)p->self)->share.count ? numbers_size(p) : 0;
 }
 
 static void *numbers_at(const struct state_place *p, size_t n) {
-    return (void)n, state_at(p).numbers;
-}
-
-static size_t alarms_size(const struct state_place *p) {
-    return state_at(p).alarms_size;
-}
-
-static void *alarms_at(const struct state_place *p, size_t n) {
-    return (void)n, state_at(p).alarms;
+    const struct anomalies *a = p->self;
+    const struct anomaly_state s = anomaly_state(a->anomaly, p->slot);
+    double *const all[] = {s.numbers, s.alarms, s.rates, s.level, s.shapes};
+    return (void)n, all[p->row->which];
 }
 
 static size_t none(const struct state_place *p) {
     return (void)p, 0;
-}
-
-static void *rates_at(const struct state_place *p, size_t n) {
-    return (void)n, state_at(p).rates;
-}
-
-static size_t rates_size(const struct state_place *p) {
-    return state_at(p).rates_size;
 }
 
 static int read_rates(const struct state_place *p, void *numbers, struct error *error) {
@@ -676,24 +689,6 @@ static void *incident_at(const struct state_place *p, size_t n) {
 
 static size_t incident_size(const struct state_place *p) {
     return incidents_size(((struct anomalies *)p->self)->incidents);
-}
-
-static size_t level_numbers(const struct state_place *p) {
-    return state_at(p).level_size;
-}
-
-static void *level_at(const struct state_place *p, size_t n) {
-    return (void)n, state_at(p).level;
-}
-
-enum { OF_SHAPE = 1 }; /* state_row.which */
-
-static size_t shapes_size(const struct state_place *p) {
-    return state_at(p).shapes_size;
-}
-
-static void *shapes_at(const struct state_place *p, size_t n) {
-    return (void)n, state_at(p).shapes;
 }
 
 static struct anomaly_contexts contexts_of(const struct state_place *p, size_t n) {
@@ -750,12 +745,16 @@ static const struct state_row rows[] = {
               .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
     STATE_ROW("learner.alarm_rates", F64, STATE_ONCE | KEPT, .width = 2, .size = one,
               STATE_COPIED(rates)),
-    STATE_ROW("streams.rates", F64, KEPT, .size = rates_size, .at = rates_at),
-    STATE_ROW("streams.level", F64, KEPT, .size = level_numbers, .at = level_at),
-    STATE_ROW("streams.shape", F64, KEPT, .size = shapes_size, .at = shapes_at),
+    STATE_ROW("streams.rates", F64, KEPT, .which = OF_RATES, .size = numbers_size,
+              .at = numbers_at),
+    STATE_ROW("streams.level", F64, KEPT, .which = OF_LEVEL, .size = numbers_size,
+              .at = numbers_at),
+    STATE_ROW("streams.shape", F64, KEPT, .which = OF_SHAPE, .size = numbers_size,
+              .at = numbers_at),
     STATE_ROW("streams.shape_contexts", F32, KEPT, .which = OF_SHAPE, .size = contexts_size,
               .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
-    STATE_ROW("streams.alarms", F64, KEPT, .size = alarms_size, .at = alarms_at),
+    STATE_ROW("streams.alarms", F64, KEPT, .which = OF_ALARMS, .size = numbers_size,
+              .at = numbers_at),
     STATE_ROW("streams.incidents", F64, KEPT, .size = incident_size, .at = incident_at),
 };
 

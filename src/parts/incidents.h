@@ -27,15 +27,20 @@ bool incidents_take(struct incidents *incidents, const struct planned *example,
 /* The step of the example has no more scores. */
 void incidents_played(struct incidents *incidents, const struct planned *example);
 
-/* The slot's stream ends, or was forgotten: ends its part. */
-void incidents_drop(struct incidents *incidents, uint32_t slot);
+/* The slot's stream ends with that example, or was forgotten after it: ends its part. */
+void incidents_drop(struct incidents *incidents, uint32_t slot, uint64_t example);
+
+/* The slot's state is about to be written with a stream from another daemon; it has arrived: an
+   open incident is announced here, too, with its next abnormal step. */
+void incidents_expect(struct incidents *incidents, uint32_t slot);
+void incidents_arrived(struct incidents *incidents, uint32_t slot);
 
 /* Starts or ends a silence, and returns its end. Without data times it begins `now`. */
 double incidents_silence(struct incidents *incidents, uint32_t slot, double seconds, double now);
 bool incidents_are_silenced(const struct incidents *incidents, uint32_t slot, double time);
 
 /* The number of open incidents that are not silenced. */
-size_t incidents_count(const struct incidents *incidents);
+size_t incidents_count(struct incidents *incidents);
 
 /* State of a slot, doubles; 0 once it is cleared; whether it is valid after it was written. */
 size_t incidents_size(const struct incidents *incidents);

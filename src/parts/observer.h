@@ -167,7 +167,7 @@ struct learner_incident {
     struct learner_key {
         const char *key;
         size_t size;
-    } streams[LEARNER_INCIDENT_STREAMS]; /* the first ones, in the order of their begins */
+    } streams[LEARNER_INCIDENT_STREAMS]; /* in the order of their begins, silenced ones last */
     size_t stream_count;
     struct learner_alarm blame; /* the example that reports it, and shares as of a level */
     const struct incident_column *before, *newest; /* (columns,) values of the first stream */

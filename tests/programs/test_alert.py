@@ -498,7 +498,8 @@ def test_silenced_incidents(directory):
 
 
 def test_an_incident_survives_a_restart(directory):
-    """A restart of the daemon does not end an incident, whose end has the same time of its beginning."""
+    """A restart of the daemon does not end an incident, whose end has the same time of its beginning. One whose end
+    was lost is over when none is open."""
     daemon = Publisher(directory)
     with Alert(directory, "-c", daemon.endpoint, "--silence=0") as alert:
         daemon.wait()
@@ -513,9 +514,13 @@ def test_an_incident_survives_a_restart(directory):
         daemon.send("event", **incident(100, "host-100", ended=60))
         over = alert.until("anomaly", "over")
         assert over["since"] == began["since"] and over["run"] == daemon.run, (began, over)
+        daemon.loss(anomaly={"open": 1})
+        daemon.loss(anomaly={"open": 0})
+        assert alert.until("anomaly", "over", count=2)["stream"] == "host-101"
         alert.end()
         assert seen(alert.alerts) == [("anomaly", "began", "host-100"), ("anomaly", "began", "host-101"),
-                                      ("restart", "began", None), ("anomaly", "over", "host-100")], alert.alerts
+                                      ("restart", "began", None), ("anomaly", "over", "host-100"),
+                                      ("anomaly", "over", "host-101")], alert.alerts
     daemon.close()
 
 

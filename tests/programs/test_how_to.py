@@ -215,8 +215,8 @@ def test_watch(directory):
     need("jq")
     need_web()
     daemon, feed, top, frame, table, skill, ask, calibration, predictions, abnormal, web = commands_of(
-        "watch", "runneld", "runnel-feed", "runnel-top", "COLUMNS=", "runnel-watch --count",
-        "runnel-watch --columns", "runnel-ctl", "runnel-ctl", "runnel-watch --topic prediction",
+        "watch", "runneld", "runnel-feed", "runnel-top", "COLUMNS=", "runnel-watch -t loss --count 3",
+        "runnel-watch -t loss --count 3 --columns", "runnel-ctl", "runnel-ctl", "runnel-watch --topic prediction",
         "runnel-watch --topic anomaly", "runnel-web")
     with Machine(directory) as machine:
         machine.keep(daemon)

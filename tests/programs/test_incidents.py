@@ -4,11 +4,13 @@ what a kill in the middle leaves of them."""
 import json
 import random
 import struct
+import subprocess
+import zlib
 
 import cases
 import zmq
 from anomalies import configuration, entry, kill, step
-from running import Daemon, messages, subscribe, wait_learned
+from running import PROGRAM, Daemon, messages, subscribe, wait_learned
 
 ON = "anomaly: {enabled: true, threshold: 3.2, rest: 20%s}"
 BEGIN, END = 700, 720  # rows of the fault; the alarm is at example BEGIN + 1
@@ -96,6 +98,18 @@ def test_an_incident_has_a_begin_and_an_end(directory):
     assert peak["reason"] == "level" and {**at(peak["example"]), **peak} == peak, peak
     assert ended["alarms"] == len(of_kind(events, "anomaly")) >= 2
     assert not any("silenced" in event for event in of_kind(events, "anomaly"))
+
+
+def test_with_a_rate_it_lasts_as_long_as_the_fault(directory):
+    rows = faulty(end=END + 120)
+    text = configuration(directory, "anomaly: {enabled: true, rate: 1 per 1000 examples, rest: 20}", size=4)
+    with Daemon(directory, text) as daemon:
+        daemon.ask("status")
+        events = play(daemon, list(steps_of(rows)), len(rows))
+        assert daemon.end() == 0
+    spans = [(event["begin"]["example"], event["end"]["example"]) for event in of_kind(events)
+             if event["state"] == "ended"]
+    assert any(begin <= BEGIN + 5 and END + 120 <= end < END + 160 for begin, end in spans), spans
 
 
 def test_a_kill_in_the_middle_changes_nothing(directory):
@@ -215,6 +229,56 @@ def test_a_forgotten_stream_ends_its_incident(directory):
         began, ended = of_kind(events)
         assert ended["state"] == "ended" and ended["stream"] == "s" and ended["end"] == at(BEGIN + 5), (how, ended)
         assert ended["incident"] == began["incident"] and ended["columns"][0]["column"] == 2, (how, ended)
+        assert ended["examples"] == BEGIN + (6 if how == "room" else 5), (how, ended)  # the newest example
+
+
+def test_two_incidents_in_one_example(directory):
+    """Both begin and end, also in a group."""
+    rows = faulty(1100, BEGIN + 4)
+    for n in range(BEGIN + 200, BEGIN + 204):
+        rows[n][2] += 12
+    steps = list(steps_of(rows))
+    long = step(BEGIN + 1, [value for x in rows[BEGIN:BEGIN + 300] for value in x], BEGIN)
+    for group in ("", ', group: [""]'):
+        place = directory / f"group{len(group)}"
+        place.mkdir()
+        with Daemon(place, configuration(place, ON % group, size=4)) as daemon:
+            daemon.ask("status")
+            events = play(daemon, steps[:BEGIN], BEGIN)
+            events += play(daemon, [long], BEGIN + 1)
+            assert daemon.ask("status")["anomaly"]["open"] == 0
+            assert daemon.end() == 0
+        events = [event for event in events if event["examples"] > BEGIN]
+        assert [one["state"] for one in of_kind(events)] == ["began", "ended"] * 2, (group, events)
+        assert all(one["incident"] == BEGIN + 1 and not one["silenced"] for one in of_kind(events)), (group, events)
+        assert not any("silenced" in one for one in of_kind(events, "anomaly")), (group, events)
+
+
+def test_an_incident_moves_with_its_stream(directory):
+    """It goes on elsewhere: its next abnormal step is announced there. A damaged one is refused, and leaves nothing
+    behind."""
+    rows = faulty(900, BEGIN + 60)
+    steps = list(steps_of(rows))
+    with Daemon(directory, configuration(directory, ON % ', group: [""]', size=4)) as daemon:
+        daemon.ask("status")
+        play(daemon, steps[:BEGIN + 10], BEGIN + 10)
+        blob = bytearray(daemon.request("export", stream="s")[1])
+        daemon.ask("reset")
+        path = directory / "s"
+        ctl = [PROGRAM.with_name("runnel-ctl"), "-c", daemon.endpoint("control"), "adopt", str(path)]
+        begin = blob.index(b"streams.incidents") + len("streams.incidents") + 8
+        damaged = blob[:begin] + bytes(8) + blob[begin + 8:]  # open, but without a number
+        struct.pack_into("<I", damaged, 12, zlib.crc32(damaged[16:]))
+        path.write_bytes(damaged)
+        assert "streams.incidents" in subprocess.run(ctl, check=False, capture_output=True, text=True).stderr
+        assert of_kind(play(daemon, [step(1, rows[0], 0, b"t")], 1)) == []
+        path.write_bytes(blob)
+        subprocess.run(ctl, check=True, stdout=subprocess.DEVNULL)
+        assert daemon.ask("status")["anomaly"]["open"] == 1
+        began, ended = of_kind(play(daemon, steps[BEGIN + 10:], len(rows) - BEGIN - 9))
+        assert daemon.end() == 0
+    assert began["state"] == "began" and began["begin"] == ended["begin"] == at(BEGIN + 1), began
+    assert began["incident"] == ended["incident"] == BEGIN + 1 and ended["state"] == "ended", ended
 
 
 def test_refused(directory):

@@ -496,6 +496,36 @@ static void what_cannot_have_been_written_is_refused(void **state) {
         numbers[WRONG[n].place] = right;
     }
     assert_true(anomaly_written(anomaly, SLOT));
+    double *alarms = anomaly_state(anomaly, SLOT).alarms, kept_steps = alarms[1];
+    alarms[1] = 2 * HABIT + 1; /* an alarm after the newest step */
+    assert_false(anomaly_written(anomaly, SLOT));
+    alarms[1] = kept_steps;
+    anomaly_close(&anomaly);
+}
+
+/* The first step of a stream relies on zeros. */
+static void a_stream_without_steps_has_no_state(void **state) {
+    struct anomaly *anomaly = opened(false);
+    const struct anomaly_state numbers = anomaly_state(anomaly, OTHER);
+    double *const places[] = {numbers.numbers + numbers.numbers_size - 1, numbers.alarms,
+                              numbers.rates + numbers.rates_size - 1};
+    assert_true(anomaly_written(anomaly, OTHER));
+    for (size_t n = 0; n < sizeof places / sizeof *places; n++) {
+        *places[n] = 1;
+        assert_false(anomaly_written(anomaly, OTHER));
+        *places[n] = 0;
+    }
+    anomaly_close(&anomaly);
+}
+
+/* Steps of one example have the same time. */
+static void a_pace_is_that_of_steps(void **state) {
+    enum { STEPS = 10 };
+    struct anomaly *anomaly = opened(false);
+    double interval = 0;
+    for (unsigned n = 0; n < 100 * STEPS; n++)
+        interval = anomaly_interval(anomaly, SLOT, BEGIN + MINUTE * (n / STEPS));
+    assert_true(fabs(interval - MINUTE / STEPS) < MINUTE / STEPS / 50);
     anomaly_close(&anomaly);
 }
 
@@ -559,6 +589,8 @@ int main(void) {
         cmocka_unit_test(what_is_normal_in_one_is_normal_in_all),
         cmocka_unit_test(losses_of_symbols_count_together),
         cmocka_unit_test(what_cannot_have_been_written_is_refused),
+        cmocka_unit_test(a_stream_without_steps_has_no_state),
+        cmocka_unit_test(a_pace_is_that_of_steps),
         cmocka_unit_test(too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

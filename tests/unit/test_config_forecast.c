@@ -95,9 +95,16 @@ static void rates_of_alarms(void **state) {
                  {"2 per 2 weeks", {2, 1209600, true}},
                  {"0.5 per day", {0.5, 86400, true}},
                  {"3 per 10,000 examples", {3, 10000, false}}};
-    static const char *const WRONG[] = {
-        "1",           "per month",    "1 per year",   "1 per months old",
-        "0 per month", "1 per 0 days", "1 per 2weeks", "-1 per day"};
+    static const char *const WRONG[] = {"1",
+                                        "per month",
+                                        "1 per year",
+                                        "1 per months old",
+                                        "0 per month",
+                                        "1 per 0 days",
+                                        "1 per 2weeks",
+                                        "-1 per day",
+                                        "3 per 10.000 examples",
+                                        "2 per example"};
     for (size_t n = 0; n < sizeof RATES / sizeof *RATES; n++) {
         char override[64];
         struct alarm_rate rate;

@@ -67,10 +67,10 @@ static void the_peak_is_furthest_above_its_threshold(void **state) {
     (void)state;
 }
 
-static void it_goes_on_with_the_same_number_and_begins_with_another(void **state) {
+static void it_goes_on_or_begins_again(void **state) {
     struct incident incident = begun(100, 3);
     assert_true(incident_ends(&incident, 150, REST));
-    incident_begin(&incident, 100); /* its group is still open */
+    incident.open = 1; /* its group is still open */
     add(&incident, 160, 2.5, true);
     assert_true(incident.begin.example == 100 && incident.steps == 2 && incident.peak.score == 3);
     incident_begin(&incident, 200);
@@ -109,6 +109,9 @@ static void damaged_states_are_rejected(void **state) {
     damaged = valid;
     damaged.incident.number = 0; /* open, but none has begun */
     assert_false(incident_valid(&damaged.incident, damaged.columns, 2));
+    damaged = valid;
+    damaged.incident.steps = 0; /* shares are divided by it */
+    assert_false(incident_valid(&damaged.incident, damaged.columns, 2));
     (void)state;
 }
 
@@ -118,7 +121,7 @@ int main(void) {
         cmocka_unit_test(without_rest_it_ends_with_the_next_normal_step),
         cmocka_unit_test(a_step_with_several_reasons_counts_once),
         cmocka_unit_test(the_peak_is_furthest_above_its_threshold),
-        cmocka_unit_test(it_goes_on_with_the_same_number_and_begins_with_another),
+        cmocka_unit_test(it_goes_on_or_begins_again),
         cmocka_unit_test(parts_join),
         cmocka_unit_test(damaged_states_are_rejected),
     };

@@ -750,7 +750,7 @@ static void handle_incident(struct watcher *w, const json_t *body, const char *t
     }
 }
 
-/* The daemon has unlearned the incidents of a stream, or (NULL) of all, and publishes no end. */
+/* The daemon publishes no end of incidents that it has unlearned: of a stream, or (NULL) of all. */
 static void end_incidents(struct book *book, const char *stream, const char *text, double now) {
     struct condition *c;
     while ((c = find_incident(book, NAN, stream)))
@@ -810,6 +810,8 @@ void watcher_message(struct watcher *w, const struct message *message, double no
         check_skill(w, body, now);
         check_queue(w, body, now);
         check_rejected(w, body, now);
+        if (loss_number(body, FIELD_anomaly_open) == 0) /* an end may be lost */
+            end_incidents(&w->book, NULL, "no incident is open that is not silenced", now);
     } else if (message->topic == TOPIC_STATE) {
         layers_add(&w->layers, body, w->limits->saturated, &w->book, now);
     } else if (message->topic == TOPIC_STATUS) {

@@ -81,7 +81,7 @@ bool ctl_time_read_duration(const char *text, double *seconds) {
     static const struct {
         char unit;
         double seconds;
-    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 604800}};
     const char *end = "";
     if (!read_seconds(text, &end, seconds))
         return false;

@@ -34,7 +34,7 @@ static const struct task tasks[] = {
     {"record", "runnel-record", NULL, "record statistics: SQLite, CSV or TensorBoard",
      "FILE.sqlite"},
     {"plot", "runnel-plot", NULL, "draw a recording or an experiment", "FILE.sqlite"},
-    {"alert", "runnel-alert", NULL, "report problems and abnormal examples", "--command PROGRAM"},
+    {"alert", "runnel-alert", NULL, "report problems and abnormal examples", "-- PROGRAM"},
     {"relay", "runnel-relay", NULL, "send predictions to a message broker",
      "mqtt://127.0.0.1/predictions"},
     {"Operate", NULL, NULL, NULL, NULL},
