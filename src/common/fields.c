@@ -270,7 +270,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_CLASSES] = "`softmax`, `bernoulli`",
         [NEED_BITS] = "`softmax`, `bernoulli`, `mixture`",
         [NEED_BASELINE] = "`squared`, `gaussian`, `softmax`, `bernoulli`",
-        [NEED_EXPERTS] = "`scale: forecast`",
+        [NEED_EXPERTS] = "`scale: forecast`, `preset: symbols`",
         [NEED_ANOMALY] = "`anomaly.enabled`",
         [NEED_RECURRENT] = "`gru`, `lstm`",
         [NEED_CELL] = "`lstm`",
@@ -288,6 +288,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_RATE] = "`anomaly.rate`",
         [NEED_DISTRIBUTION] = "`distribution.enabled`",
         [NEED_WORDS] = "`vocabulary`",
+        [NEED_SYMBOLS] = "`preset: symbols`",
     };
     return texts[need];
 }

@@ -105,6 +105,7 @@ enum field_need {
     NEED_DISTRIBUTION, /* distributions of forecasts */
     NEED_RATE,         /* alarms by a rate */
     NEED_WORDS,        /* symbols or classes that are words */
+    NEED_SYMBOLS,      /* counts of symbols */
     FIELD_NEEDS,
 };
 #define FIELD_HAS(need) (1u << (need)) /* the condition's bit in a set */

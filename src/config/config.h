@@ -22,6 +22,7 @@ enum {
     CONFIG_ENDPOINT_SIZE = 256,
     CONFIG_DIGEST_SIZE = 17, /* 16 hexadecimal digits */
     CONFIG_MEMBERS_MAX = 64,
+    CONFIG_TOP_MAX = 1000,
     CONFIG_MEMBER_NAME_SIZE = 33,
     CONFIG_SETS_MAX = 48, /* keys set by a member, each a text "KEY=VALUE" */
     CONFIG_SET_SIZE = 192,
@@ -160,9 +161,14 @@ struct consume_config {
     } json;
 };
 
+enum preset { PRESET_NONE, PRESET_FORECAST, PRESET_SYMBOLS };
+
+/* How the loss of preset: symbols is chosen. */
+enum symbols_combine { COMBINE_LOGISTIC, COMBINE_EXPERTS, COMBINE_NETWORK };
+
 struct config {
     char name[CONFIG_NAME_SIZE];
-    unsigned preset;
+    unsigned preset; /* enum preset */
     uint64_t seed;
     char device[CONFIG_DEVICE_SIZE]; /* "auto", "cpu", "cuda", "cuda:N" */
     struct tags_config tags;
@@ -195,8 +201,13 @@ struct config {
         char pin[CONFIG_PIN_SIZE]; /* "false", "true", or CPUs as in "0,2-5" */
     } threads;                     /* does not affect any bit */
 
-    /* Settings for scale: forecast. */
-    unsigned experts;    /* a set as in forecast.h */
+    struct {
+        size_t memory;
+        bool own, others; /* a table for each stream; not bytes */
+    } symbols;            /* preset: symbols */
+
+    /* Settings for scale: forecast, and preset: symbols. */
+    unsigned experts;    /* a set as in forecast.h; << EXPERTS as in symbols.h */
     bool members_given;  /* else one network without a name, as above */
     size_t member_count; /* number of given members */
     struct member_config members[CONFIG_MEMBERS_MAX];
@@ -204,7 +215,7 @@ struct config {
     /* The texts "KEY=VALUE", each with a terminating zero; "" after a member's last. */
     char sets[CONFIG_SETS_SIZE + CONFIG_MEMBERS_MAX];
     char combine[CONFIG_MEMBER_NAME_SIZE]; /* the configured name */
-    unsigned combined;                     /* index as in mixture.h: experts, then members */
+    unsigned combined; /* index as in mixture.h: experts, then members; enum symbols_combine */
 
     struct {
         bool enabled;

@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "forecast/forecast.h"
 #include "model/rule.h"
+#include "symbols/symbols.h"
 
 static const char columns_path[] = "model.input.columns", names_path[] = "model.output.columns";
 static const char time_path[] = "model.input.time", zone_path[] = "model.input.time_zone";
@@ -36,38 +37,45 @@ static const char *losses(bool (*fits)(const struct loss_kind *kind), const char
 
 /* ---- Presets ---- */
 
-enum { PRESET_NONE, PRESET_FORECAST };
+enum { F = 1 << PRESET_FORECAST, S = 1 << PRESET_SYMBOLS };
 
-/* preset: forecast. The layer's values apply if no layer is given. */
+/* Values of presets. A layer's values apply if no layer is given. */
 static const struct {
+    unsigned presets; /* a set */
     const char *path, *value;
-} preset[] = {
-    {"model.input.kind", "real"},
-    {"model.input.scale", "forecast"},
-    {"model.input.missing", "hold"},
-    {"model.layers.*.cell", "gru"},
-    {"model.layers.*.size", "64"},
-    {"model.output.loss", "squared"},
-    {"model.output.target", "next"},
-    {"model.output.relative", "ar12"},
-    {"model.output.readout", "rls"},
-    {"learning.window", "16"},
-    {"learning.stride", "4"},
-    {"learning.optimizer.kind", "adam"},
-    {"learning.optimizer.rate", "0.0003"},
-    {"learning.clip", "1"},
-    {"anomaly.enabled", "true"},
-    {"anomaly.surprise", "true"},
-    {"distribution.enabled", "true"},
+} preset_values[] = {
+    {F, "model.input.kind", "real"},
+    {S, "model.input.kind", "symbol"},
+    {F, "model.input.scale", "forecast"},
+    {F, "model.input.missing", "hold"},
+    {F, "model.layers.*.cell", "gru"},
+    {S, "model.layers.*.cell", "lstm"},
+    {F, "model.layers.*.size", "64"},
+    {S, "model.layers.*.size", "128"},
+    {F, "model.output.loss", "squared"},
+    {S, "model.output.loss", "softmax"},
+    {F | S, "model.output.target", "next"},
+    {F, "model.output.relative", "ar12"},
+    {F, "model.output.readout", "rls"},
+    {F | S, "learning.window", "16"},
+    {F, "learning.stride", "4"},
+    {F | S, "learning.optimizer.kind", "adam"},
+    {F, "learning.optimizer.rate", "0.0003"},
+    {S, "learning.optimizer.rate", "0.002"},
+    {F | S, "learning.clip", "1"},
+    {S, "combine", "logistic"},
+    {F | S, "anomaly.enabled", "true"},
+    {F | S, "anomaly.surprise", "true"},
+    {F, "distribution.enabled", "true"},
 };
 
-static bool has_preset(const struct reading *reading) {
-    return reading->draft.config.preset == PRESET_FORECAST;
+static bool has_preset(const struct reading *reading, enum preset preset) {
+    return reading->draft.config.preset == preset;
 }
 
 void config_preset_layers(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
-    if (!has_preset(reading) || architecture->layer_count)
+    if (has_preset(reading, PRESET_NONE) || architecture->layer_count)
         return;
     reading->preset_layer = true;
     architecture->layer_count = 1;
@@ -75,20 +83,23 @@ void config_preset_layers(struct reading *reading) {
 
 /* The preset's value of a missing key; NULL = none. */
 static const char *preset_value(const struct reading *reading, const struct config_key *key) {
-    for (size_t n = 0; has_preset(reading) && n < sizeof preset / sizeof *preset; n++)
-        if (!strcmp(preset[n].path, key->path))
-            return config_key_layered(key) && !reading->preset_layer ? NULL : preset[n].value;
+    for (size_t n = 0; n < sizeof preset_values / sizeof *preset_values; n++)
+        if (preset_values[n].presets >> reading->draft.config.preset & 1 &&
+            !strcmp(preset_values[n].path, key->path))
+            return config_key_layered(key) && !reading->preset_layer ? NULL
+                                                                     : preset_values[n].value;
     return NULL;
 }
 
 /* Whether the reading describes a network: with members, only they are networks. */
 static bool is_network(const struct reading *reading) {
-    return reading->origin.member || !(reading->draft.config.members_given || has_preset(reading));
+    return reading->origin.member ||
+           !(reading->draft.config.members_given || has_preset(reading, PRESET_FORECAST));
 }
 
 static void add_preset_members(struct reading *reading) {
     struct config *config = &reading->draft.config;
-    if (!has_preset(reading) || config->members_given || reading->origin.member)
+    if (!has_preset(reading, PRESET_FORECAST) || config->members_given || reading->origin.member)
         return;
     config->members_given = true;
     config->member_count = 2;
@@ -163,9 +174,10 @@ static int check_presence(struct reading *reading, const struct config_key *key,
         value = word;
     config_key_path(key, layer, path);
     if (given && !counts) {
-        const char *when = strrchr(key->when, '.') + 1;
+        const char *when = config_path_last(key->when);
         config_words_list(key->is, text, sizeof text);
-        return config_fail(reading, path, "requires %s: %s, got %s: %s", when, text, when,
+        return config_fail(reading, path, "requires %s: %s%s, got %s: %s", when, text,
+                           key->symbols ? " or preset: symbols" : "", when,
                            config_word_at(&reading->draft, key->when, layer, word));
     }
     if (!given && !value && counts && key->flags & KEY_REQUIRED) {
@@ -696,10 +708,24 @@ static int check_forecast_output(struct reading *reading) {
     return 0;
 }
 
+/* Experts of scale: forecast and preset: symbols have one key. */
+static int check_set(struct reading *reading, unsigned allowed, const char *with) {
+    unsigned *experts = &reading->draft.config.experts, others = *experts & ~allowed;
+    unsigned other = others ? (unsigned)__builtin_ctz(others) : 0;
+    if (others && config_given(reading, "experts"))
+        return config_fail(reading, "experts", "%s is not supported with %s",
+                           other < EXPERTS ? expert_name(other) : symbols_names[other - EXPERTS],
+                           with);
+    *experts &= allowed;
+    return 0;
+}
+
 /* The expert `known` requires known columns. */
 static int check_experts(struct reading *reading) {
     const struct input *input = input_of(reading);
     unsigned *experts = &reading->draft.config.experts, known = 1U << EXPERT_known;
+    if (check_set(reading, known * 2 - 1, "scale: forecast") != 0)
+        return -1;
     if (input->column_count && input->columns[input->column_count - 1].known)
         return 0;
     if (config_given(reading, "experts") && *experts & known)
@@ -715,13 +741,13 @@ static int check_forecast(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
     enum { STREAMS = 1024, FORECAST_STREAMS = 128 };
     bool forecast = architecture->input.scale == SCALE_FORECAST;
-    if (check_experts(reading) != 0)
+    if (!has_preset(reading, PRESET_SYMBOLS) && check_experts(reading) != 0)
         return -1;
     reading->draft.config.anomaly.by_preset =
-        has_preset(reading) && !config_given(reading, "anomaly.enabled");
+        !has_preset(reading, PRESET_NONE) && !config_given(reading, "anomaly.enabled");
     if (!config_given(reading, "learning.max_streams"))
         reading->draft.config.learning.max_streams = forecast ? FORECAST_STREAMS : STREAMS;
-    if (!forecast && has_preset(reading))
+    if (!forecast && has_preset(reading, PRESET_FORECAST))
         return config_fail(reading, "model.input.scale", "expected forecast with preset: forecast");
     reading->draft.config.anomaly.thresholds = config_given(reading, "anomaly.threshold") ||
                                                config_given(reading, "anomaly.surprise_threshold");
@@ -743,6 +769,62 @@ static int check_forecast(struct reading *reading) {
         architecture->output.relative = RELATIVE_NONE;
     add_preset_members(reading);
     return 0;
+}
+
+/* ---- preset: symbols ---- */
+
+static int check_symbols(struct reading *reading) {
+    static const char combines[] = "logistic|experts|network";
+    struct config *config = &reading->draft.config;
+    const struct input *input = &config->architecture.input;
+    const struct output *output = &config->architecture.output;
+    size_t combined;
+    if (!has_preset(reading, PRESET_SYMBOLS))
+        return 0;
+    if (input->kind != INPUT_SYMBOL || input->column_count > 1)
+        return config_fail(reading, "preset", "symbols requires one symbol as input");
+    if (output->target != TARGET_NEXT)
+        return config_fail(reading, "model.output.target",
+                           "expected next with preset: symbols, got %s",
+                           target_name(output->target));
+    if (output->ahead.count > 1 || output_ahead(output, 0) != 1)
+        return config_fail(reading, "model.output.ahead", "expected 1 with preset: symbols");
+    if (input->vocabulary.lru)
+        return config_fail(reading, "model.input.vocabulary.forget",
+                           "expected none with preset: symbols, got lru: the counts of a forgotten "
+                           "word would be its successor's; raise capacity instead");
+    if (input->hash)
+        return config_fail(reading, "model.input.hash",
+                           "not supported with preset: symbols: different words would share "
+                           "counts; use model.input.vocabulary.capacity");
+    if (input->size < 2 || input->size > SYMBOLS_MAX)
+        return config_fail(reading, "model.input.size",
+                           "expected 2 to %d symbols with preset: symbols, got %zu", SYMBOLS_MAX,
+                           input->size);
+    if (config->symbols.memory & (config->symbols.memory - 1))
+        return config_fail(reading, "memory", "expected a power of two, got %zu",
+                           config->symbols.memory);
+    if (config->symbols.own && config->fleet.lease > 0)
+        return config_fail(reading, "tables",
+                           "expected shared with fleet.lease, got own: a table is too large to "
+                           "move with its stream");
+    bool bytes = input->size == 256 && !input->vocabulary.capacity;
+    if (!config_given(reading, "alphabet"))
+        config->symbols.others = !bytes;
+    if (!config->symbols.others && !bytes)
+        return config_fail(reading, "alphabet", "bytes requires model.input.size: 256");
+    if (config->members_given && config->member_count)
+        return config_fail(reading, "members",
+                           "expected [] with preset: symbols, got a list; describe the network "
+                           "with model.layers and learning");
+    if (!config_words_contain(combines, config->combine, &combined))
+        return config_fail(reading, "combine", "expected logistic, experts or network, got \"%s\"",
+                           config->combine);
+    if (combined == COMBINE_NETWORK && config->members_given)
+        return config_fail(reading, "combine", "network requires one; remove members: []");
+    config->combined = (unsigned)combined;
+    return check_set(reading, (unsigned)symbols_experts(!config->symbols.others) << EXPERTS,
+                     config->symbols.others ? "alphabet: symbols" : "preset: symbols");
 }
 
 /* ---- Learning ---- */
@@ -874,7 +956,7 @@ static int check_learning(struct reading *reading) {
     struct config *config = &reading->draft.config;
     struct optimizer *optimizer = &config->learning.optimizer;
     char why[CONFIG_WHY_SIZE];
-    if (!config_given(reading, "learning.stride") && !has_preset(reading))
+    if (!config_given(reading, "learning.stride") && !has_preset(reading, PRESET_FORECAST))
         config->learning.stride = config->learning.window;
     bool windowed = rule_kind(config->learning.rule)->keeps == KEEPS_NOTHING;
     if (windowed && config->learning.stride > config->learning.window)
@@ -895,8 +977,8 @@ static int check_learning(struct reading *reading) {
 
 int config_check(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {
-        check_keys, check_columns, check_time,     check_output_size, check_words,
-        check_next, check_targets, check_forecast, check_size,        check_learning,
+        check_keys,    check_columns, check_time,     check_output_size, check_words,    check_next,
+        check_targets, check_symbols, check_forecast, check_size,        check_learning,
     };
     for (size_t n = 0; n < sizeof checks / sizeof *checks; n++)
         if (checks[n](reading) != 0)

@@ -12,6 +12,7 @@
 #include "common/threads.h"
 #include "common/wire.h"
 #include "forecast/forecast.h"
+#include "symbols/symbols.h"
 
 #define AT(member) offsetof(struct draft, config.member)
 #define IN_LAYER(member) (AT(architecture.layers) + offsetof(struct layer, member))
@@ -34,7 +35,6 @@
 #define WINDOW_MAX 65536
 #define PATIENCE_MAX 65536
 #define STREAMS_MAX 1048576
-#define TOP_MAX 1000
 #define EVERY_MAX 1e9
 #define SECONDS_MAX 31536000.0 /* one year */
 #define RATE_MAX 100
@@ -52,13 +52,16 @@ static struct config_key rows[] = {
     {"name", &value_name, AT(name), .flags = KEY_REQUIRED,
      .what = "name of this daemon", .example = "reference",
      .more = "Messages contain it, and the default of `state.directory`."},
-    {"preset", &value_word, AT(preset), .words = "none|forecast",
+    {"preset", &value_word, AT(preset), .words = "none|forecast|symbols",
      .meanings = "no preset|good forecasts of streams of numbers without further choices: `name` "
-                 "and `model.input.size` are then a complete configuration",
+                 "and `model.input.size` are then a complete configuration|the same for streams "
+                 "of symbols: bytes, words, templates, events",
      .fallback = "none", .what = "default values for a task", .example = "forecast",
      .more = "`forecast` is a GRU of 64 units with layer normalization, `scale: forecast`, "
              "`missing: hold`, members `change` and `level`, all experts, window 16, stride 4, "
-             "Adam with rate 0.0003, clip 1, distributions and anomaly scores."},
+             "Adam with rate 0.0003, clip 1, distributions and anomaly scores. `symbols` is an "
+             "LSTM of 128 units, window 16, Adam with rate 0.002, clip 1, all experts "
+             "on symbols and anomaly scores."},
     {"seed", &value_count, AT(seed), RANGE(0, COUNT_MAX), .fallback = "1", .flags = KEY_DIGEST,
      .what = "seed of the starting weights", .example = "1",
      .more = "On one machine, the same seed and the same examples in the same order give the same "
@@ -362,20 +365,39 @@ static struct config_key rows[] = {
              "learning thread."},
 
     {"experts", &value_set, AT(experts), .left_out = "all experts",
-     WHEN(INPUT_SCALE, "forecast"), .flags = KEY_DIGEST | KEY_LATER,
+     WHEN(INPUT_SCALE, "forecast"), .symbols = true, .flags = KEY_DIGEST | KEY_LATER,
      .what = "simple forecasts that are mixed with those of the network",
-     .example = "[last, ar12]"},
-    {"members", &value_members, AT(members_given), WHEN(INPUT_SCALE, "forecast"),
+     .example = "[last, ar12]", .more = "From `orders` on they are those of `preset: symbols`."},
+    {"members", &value_members, AT(members_given), WHEN(INPUT_SCALE, "forecast"), .symbols = true,
      .left_out = "one network", .what = "networks that learn the same streams in parallel",
      .example = "[{name: change}, {name: level, set: {model.output.relative: none}}]",
      .more = "Each member has a `name` and may `set` keys of `model.layers`, `model.output` and "
              "`learning`, and `seed`; all other keys are shared. The tensors of a member are named "
-             "`members.NAME.*`. With `[]` only the experts forecast."},
+             "`members.NAME.*`. With `[]` only the experts forecast; "
+             "`preset: symbols` allows no other list."},
     {"combine", &value_label, AT(combine), .fallback = "mlpoly", WHEN(INPUT_SCALE, "forecast"),
+     .symbols = true, .left_out = "mlpoly; logistic with `preset: symbols`",
      .flags = KEY_DIGEST | KEY_LATER, .what = "how the prediction is computed", .example = "mlpoly",
      .more = "`mlpoly` mixes all forecasts by polynomially weighted averages. `average` is their "
              "mean. `best` is the forecast with the lowest smoothed loss. The name of an expert or "
-             "a member selects its forecast."},
+             "a member selects its forecast. With `preset: symbols` it is `logistic`, `experts` "
+             "(without the network) or `network`."},
+    {"memory", &value_size, AT(symbols.memory), RANGE(SYMBOLS_MEMORY_LEAST, 1e12), .fallback = "67108864",
+     WHEN("preset", "symbols"), .what = "size of the experts' table, a power of two",
+     .unit = "bytes", .example = "67108864",
+     .more = "With another size the experts start from scratch; the network continues. They need 11 "
+             "MiB besides."},
+    {"tables", &value_choice, AT(symbols.own), .words = "shared|own",
+     .meanings = "all streams share what is learned|each stream has a table of `memory` / "
+                 "`learning.max_streams` bytes, at least 64 KiB, and 7 MiB besides",
+     .fallback = "shared", WHEN("preset", "symbols"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED, .what = "tables of the experts",
+     .example = "shared"},
+    {"alphabet", &value_choice, AT(symbols.others), .words = "bytes|symbols",
+     .meanings = "bytes of texts, with words, fields and lines|any other symbols",
+     .fallback = "bytes", .left_out = "bytes with `size: 256`, else symbols",
+     WHEN("preset", "symbols"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "kind of the symbols", .example = "bytes"},
 
     {"distribution.enabled", &value_boolean, AT(distribution.enabled), .fallback = "false",
      .left_out = "false; true with `preset: forecast`", .flags = KEY_DECIDES | KEY_CHANGED,
@@ -389,7 +411,7 @@ static struct config_key rows[] = {
      .example = "[0.05, 0.5, 0.95]", .more = "With `[]` only scores are published."},
 
     {ANOMALY, &value_boolean, AT(anomaly.enabled), .fallback = "false",
-     .left_out = "false; true with `preset: forecast`",
+     .left_out = "false; true with a preset",
      .flags = KEY_DECIDES | KEY_CHANGED, .what = "compute an anomaly score for each example",
      .example = "true",
      .more = "Each stream and column has a memory of its history; learning does not depend on it. "
@@ -417,7 +439,7 @@ static struct config_key rows[] = {
      .what = "number of steps in which that increase falls to 1/e",
      .unit = "steps", .example = "700"},
     {"anomaly.surprise", &value_boolean, AT(anomaly.surprise), .fallback = "false",
-     .left_out = "false; true with `preset: forecast`", WHEN(ANOMALY, "true"), .flags = KEY_DECIDES,
+     .left_out = "false; true with a preset", WHEN(ANOMALY, "true"), .flags = KEY_DECIDES,
      .what = "also alarm on large forecast errors", .example = "true",
      .more = "These alarms detect spikes, each time. `anomaly.threshold`, `rest`, `fatigue` and "
              "`recovery` apply to novelty only."},
@@ -591,10 +613,12 @@ static struct config_key rows[] = {
      .fallback = "false",
      .flags = KEY_RELOAD, .what = "publish every prediction", .example = "false",
      .more = "The topic of these messages is `prediction`."},
-    {"statistics.top", &value_count, AT(statistics_top), RANGE(1, TOP_MAX), .fallback = "5",
+    {"statistics.top", &value_count, AT(statistics_top), RANGE(0, CONFIG_TOP_MAX), .fallback = "5",
      .flags = KEY_RELOAD,
-     .what = "number of most probable words in a prediction of classes that are words",
-     .unit = "words", .example = "5"},
+     .what = "number of most probable words in a prediction of classes that are words, or of "
+             "symbols with `preset: symbols`",
+     .unit = "words", .example = "5",
+     .more = "With `preset: symbols` at most 100; a larger number requires a restart."},
     {"control.bind", &value_bind, AT(control.endpoint), .fallback = WIRE_CONTROL,
      .what = "endpoint that controllers connect to", .example = WIRE_CONTROL,
      .more = "`runnel-ctl` is a controller."},
@@ -874,6 +898,8 @@ static void __attribute__((constructor)) describe_kinds(void) {
         add_word("learning", "rule", rule_kind(n)->name, rule_kind(n)->what);
 #define EXPERT(name, what, ...) add(&experts->words, #name), add(&experts->meanings, what);
 #include "forecast/experts.def"
+#define EXPERT(name, what) add(&experts->words, #name), add(&experts->meanings, what);
+#include "symbols/experts.def"
 }
 
 /* ---- Values of keys ---- */
@@ -898,6 +924,7 @@ const char *config_word_at(const void *draft, const char *path, size_t layer,
 bool config_key_counts(const struct config_key *key, size_t layer, const void *draft) {
     char word[CONFIG_TEXT_SIZE];
     return !key->when ||
+           (key->symbols && ((const struct config *)draft)->preset == PRESET_SYMBOLS) ||
            config_words_contain(key->is, config_word_at(draft, key->when, layer, word), NULL);
 }
 

@@ -20,6 +20,9 @@ extern const size_t config_key_count;
 
 enum path_kind { PATH_UNKNOWN, PATH_MAPPING, PATH_LIST, PATH_KEY };
 
+/* The last part of a path. */
+const char *config_path_last(const char *path);
+
 /* The kind of a path. For PATH_KEY, `key` (may be NULL) is its row, else NULL; `layer` (may be
    NULL) is its number, or 0. */
 enum path_kind config_path_kind(const char *path, const struct config_key **key, size_t *layer);

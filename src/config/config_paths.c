@@ -249,9 +249,14 @@ static const char *default_of(const struct config_key *key) {
     return key->left_out ? key->left_out : key->fallback ? key->fallback : "none";
 }
 
+const char *config_path_last(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
 /* "`cell: lstm`", "`kind: adam` or `adamw`". */
 static void add_condition(struct config_text *to, const struct config_key *key) {
-    const char *name = strrchr(key->when, '.') + 1;
+    const char *name = config_path_last(key->when);
     size_t count = config_words_count(key->is), length;
     for (size_t n = 0; n < count; n++) {
         const char *word = config_word(key->is, n, &length);
@@ -260,6 +265,7 @@ static void add_condition(struct config_text *to, const struct config_key *key) 
         else
             config_add(to, "%s`%.*s`", n + 1 < count ? ", " : " or ", (int)length, word);
     }
+    config_add(to, key->symbols ? " or `preset: symbols`" : "");
 }
 
 void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_SIZE]) {

@@ -67,6 +67,7 @@ struct config_key {
     /* Description of a computed default, or of one that depends on a kind; else NULL. */
     const char *left_out;
     const char *when, *is; /* the key applies only if key `when` has one of the words `is` */
+    bool symbols;          /* ... or with preset: symbols */
     unsigned flags;
     const char *what;    /* its meaning, in a few words */
     const char *more;    /* further sentences; NULL = none */

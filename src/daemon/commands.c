@@ -23,6 +23,7 @@
 #include "observe.h"
 #include "parts.h"
 #include "parts/anomalies.h"
+#include "parts/symbols.h"
 #include "parts/times.h"
 #include "parts/words.h"
 #include "report.h"
@@ -112,6 +113,13 @@ void commands_status(struct daemon *daemon, struct json_text *text) {
         status.alarms_nominal = rates.nominal;
         status.alarms_observed = rates.observed;
         has |= FIELD_HAS(NEED_RATE);
+    }
+    struct symbols_usage usage;
+    if (symbols_usage(learner_host(daemon->learner), &usage)) {
+        status.table_memory = usage.memory;
+        status.table_used = usage.used;
+        status.table_replaced = usage.replaced;
+        has |= FIELD_HAS(NEED_SYMBOLS);
     }
     if (targets_are_labels(&daemon->model))
         has |= FIELD_HAS(NEED_LABELS);

@@ -101,8 +101,8 @@ static void log_start(const struct daemon *daemon, const char *why) {
     char summary[CONFIG_NETWORKS_SIZE];
     config_networks(config, summary);
     if (config->members_given && config->member_count == 0)
-        log_info("%s: no network (members: []), only experts: real %zu", config->name,
-                 config->architecture.input.size);
+        log_info("%s: no network (members: []), only experts: %s %zu", config->name,
+                 input_kind_name(config->architecture.input.kind), config->architecture.input.size);
     else
         log_info("%s: %s; %zu parameters", config->name, summary,
                  learner_parameters(daemon->learner));
@@ -116,7 +116,8 @@ static void log_start(const struct daemon *daemon, const char *why) {
     else
         log_info("fresh parameters; checkpoints go to %s", config->state_directory);
     if (*learner_watches_not(daemon->learner))
-        log_warning("preset: forecast: anomaly detection is off: %s",
+        log_warning("preset: %s: anomaly detection is off: %s",
+                    config->preset == PRESET_SYMBOLS ? "symbols" : "forecast",
                     learner_watches_not(daemon->learner));
 }
 

@@ -1,5 +1,6 @@
 #include "observe.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,11 +10,13 @@
 #include "common/error.h"
 #include "common/example.h"
 #include "common/fields.h"
+#include "common/log.h"
 #include "metrics.h"
 #include "notify.h"
 #include "parts.h"
 #include "parts/part.h"
 #include "parts/range.h"
+#include "parts/symbols.h"
 #include "parts/targets.h"
 #include "report.h"
 #include "run.h"
@@ -49,6 +52,7 @@ struct figures {
     uint64_t asked;       /* time when a measurement was last due by time */
     bool is_stale;        /* a new plan is played: the next observed example reads the clock */
     bool start_announced; /* the event `started` has had a subscriber */
+    bool full_announced;
     /* Counts at the start, for that event. */
     uint64_t started_examples, started_steps;
     uint64_t out_of_scale, alarms;
@@ -128,6 +132,21 @@ void observe_report(const struct daemon *daemon, struct status_fields *status) {
 
 /* ---- The observer ---- */
 
+/* Announces once in a run that the experts on symbols have lost more counts than they keep. */
+static void announce_full(struct daemon *daemon) {
+    struct symbols_usage usage;
+    if (daemon->figures->full_announced || !symbols_usage(learner_host(daemon->learner), &usage) ||
+        !usage.full)
+        return;
+    daemon->figures->full_announced = true;
+    announce_logged(daemon, log_warning, "table_full",
+                    json_pack("{s:I, s:I}", "memory", (json_int_t)usage.memory, "replaced",
+                              (json_int_t)usage.replaced),
+                    "the experts' table is too small: %" PRIu64 " of its counts were replaced; set "
+                    "a larger memory than %zu",
+                    usage.replaced, usage.memory);
+}
+
 /* Publishes a `loss` at `now` for everything learned. */
 static void publish_loss(struct daemon *daemon, uint64_t now) {
     struct metrics *metrics = &daemon->figures->metrics;
@@ -135,6 +154,7 @@ static void publish_loss(struct daemon *daemon, uint64_t now) {
         publish_begin(daemon->publish, TOPIC_LOSS, metrics->examples, metrics->steps);
     struct loss_fields loss;
     daemon->figures->last_due = now;
+    announce_full(daemon);
     metrics_close_interval(metrics, now, message ? &loss : NULL);
     skill_close_interval(daemon->figures->skill, daemon->learner, message ? &loss : NULL);
     if (!message)

@@ -14,6 +14,7 @@
 #include "parts/experts.h"
 #include "parts/part.h"
 #include "parts/prediction.h"
+#include "parts/symbols.h"
 #include "parts/truth.h"
 #include "parts/truths.h"
 #include "parts/words.h"
@@ -53,6 +54,16 @@ static const char *format_shares(char text[SHARES_SIZE], const double *shares, s
     return weight > 0 ? text : NULL;
 }
 
+/* The last rows of experts are the baselines of orders. */
+static void add_orders(struct loss_fields *loss) {
+    const double *rows = loss->experts.numbers + EXPERT_mean;
+    size_t first = loss->experts.size - SYMBOLS_ORDERS;
+    loss->baseline_order1 = rows[first * EXPERT_FIELDS];
+    loss->baseline_best = loss->baseline;
+    for (size_t n = first; n < loss->experts.size; n++)
+        loss->baseline_best = fmin(loss->baseline_best, rows[n * EXPERT_FIELDS]);
+}
+
 void report_loss(struct json_text *text, const struct loss_fields *metrics,
                  const struct model *model, const struct learner *learner, size_t queued,
                  const struct ingest *ingest) {
@@ -70,6 +81,10 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     for (size_t n = 0; n < learner_host(learner)->forecasts; n++)
         names[n] = experts_name(learner_host(learner), n);
     loss.experts.names = names;
+    struct symbols_usage usage;
+    unsigned symbols = symbols_usage(learner_host(learner), &usage) ? FIELD_HAS(NEED_SYMBOLS) : 0;
+    if (symbols)
+        add_orders(&loss);
     unsigned experts = learner_host(learner)->forecasts ? FIELD_HAS(NEED_EXPERTS) : 0;
     loss.anomaly_open = anomalies_open_incidents(learner_host(learner));
     loss.anomaly_threshold = anomalies_limit(learner_host(learner));
@@ -89,7 +104,7 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
 #include "common/parts.def"
     fields_write(text, FIELDS_OF_LOSS, &loss,
                  loss_has(model->architecture.output.loss) | experts | anomaly | words |
-                     distribution);
+                     distribution | symbols);
 }
 
 static unsigned layer_has(const struct layer *layer) {
@@ -177,25 +192,36 @@ static size_t next_class(const double *numbers, const struct learner_lexicon *le
     return best;
 }
 
+/* Adds the most probable symbols or words, and their probabilities. */
+static void put_guesses(struct json_text *text, const char *key, const struct formatter *formatter,
+                        const struct symbols_guess *top, size_t count) {
+    bool words = formatter->lexicon != SIZE_MAX;
+    size_t most = count < formatter->top ? count : formatter->top;
+    json_text_open_object(text, key);
+    json_text_open_list(text, words ? "words" : "symbols");
+    for (size_t n = 0; n < most && top[n].probability > 0; n++)
+        if (words)
+            put_word(text, NULL, formatter, top[n].symbol);
+        else
+            json_text_count(text, NULL, top[n].symbol);
+    json_text_close_list(text);
+    json_text_open_list(text, "probabilities");
+    for (size_t n = 0; n < most && top[n].probability > 0; n++)
+        json_text_number(text, NULL, top[n].probability);
+    json_text_close_list(text);
+    json_text_close_object(text);
+}
+
 /* Adds the most probable words and their probabilities. */
 static void put_words(struct json_text *text, const char *key, const struct formatter *formatter,
                       const double *numbers) {
     const struct learner_lexicon classes =
         words_lexicon(learner_host(formatter->learner), formatter->lexicon);
-    size_t last = SIZE_MAX;
-    json_text_open_object(text, key);
-    json_text_open_list(text, "words");
-    for (size_t n = 0;
-         n < formatter->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX; n++)
-        put_word(text, NULL, formatter, (uint32_t)last);
-    json_text_close_list(text);
-    last = SIZE_MAX;
-    json_text_open_list(text, "probabilities");
-    for (size_t n = 0;
-         n < formatter->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX; n++)
-        json_text_number(text, NULL, numbers[last]);
-    json_text_close_list(text);
-    json_text_close_object(text);
+    struct symbols_guess top[CONFIG_TOP_MAX];
+    size_t last = SIZE_MAX, count = 0;
+    while (count < formatter->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX)
+        top[count++] = (struct symbols_guess){(uint32_t)last, numbers[last]};
+    put_guesses(text, key, formatter, top, count);
 }
 
 /* Adds a list, or an object of the loss's parts. */
@@ -238,10 +264,28 @@ static void put_prediction(struct json_text *text, const char *key,
         json_text_close_list(text);
 }
 
+/* Adds those at all steps that begin at place `first` of a row. */
+static void put_all_guesses(struct json_text *text, const char *key,
+                            const struct formatter *formatter, const struct learned *learned,
+                            size_t first) {
+    bool many = learned->output_steps > 1;
+    if (many)
+        json_text_open_list(text, key);
+    for (size_t t = 0; t < learned->output_steps; t++)
+        put_guesses(text, many ? NULL : key, formatter,
+                    learned->guesses + t * learned->guess_row + first, learned->guess_count);
+    if (many)
+        json_text_close_list(text);
+}
+
 /* Adds one prediction, or a list with one of each step. */
 static void put_predictions(struct json_text *text, const char *key,
                             const struct formatter *formatter, const struct learned *learned) {
     const struct model *model = formatter->model;
+    if (learned->guesses) {
+        put_all_guesses(text, key, formatter, learned, 0);
+        return;
+    }
     double *numbers = malloc(model->outputs * sizeof *numbers);
     bool many = learned->output_steps > 1;
     if (many)
@@ -519,6 +563,12 @@ void report_prediction(struct json_text *text, const struct model *model,
         put_distribution(text, &formatter, learned);
     if (all && learned->forecasts)
         put_experts(text, all, model, learned);
+    if (all && learned->guess_row > learned->guess_count) {
+        json_text_open_object(text, "experts");
+        put_all_guesses(text, "experts", &formatter, learned, learned->guess_count);
+        put_all_guesses(text, CONFIG_NETWORK, &formatter, learned, 2 * learned->guess_count);
+        json_text_close_object(text);
+    }
     if (learned->anomaly)
         put_anomaly(text, learned->anomaly, anomaly_columns(model));
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);

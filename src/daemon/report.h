@@ -46,6 +46,9 @@ void report_state(struct json_text *text, const struct learner *learner,
    If classes are words, a prediction is {"words": [..], "probabilities": [..]}, the `top` most
    probable, null for the unknown class, and a target is a word.
 
+   With preset: symbols also {"symbols": [..], "probabilities": [..]}; with `experts` and a network
+   `experts`, the same of the experts and the network.
+
    With `experts`, and scale: forecast, also `experts`, the forecasts of each expert and member, and
    `weights` of each column at the last step. */
 void report_prediction(struct json_text *text, const struct model *model,

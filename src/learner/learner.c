@@ -85,7 +85,8 @@ static bool open_plan(struct learner *learner, size_t most_steps) {
     struct part_host *host = &learner->host;
     const struct model *model = host->model;
     const struct input *input = &model->architecture.input;
-    bool apart = (input->column_count && input_is_real(input)) || input_has_experts(input),
+    bool apart = (input->column_count && input_is_real(input)) || input_has_experts(input) ||
+                 !host->member_count,
          good = true;
     size_t bytes = 0;
     EACH(learner, part, step_bytes)

@@ -10,6 +10,7 @@
 #include "parts/anomalies.h"
 #include "parts/part.h"
 #include "parts/rows.h"
+#include "parts/symbols.h"
 #include "parts/targets.h"
 #include "parts/truths.h"
 
@@ -177,7 +178,8 @@ void learner_clear_errors(struct learner *learner) {
 
 int learner_keep_truths(struct learner *learner, bool wanted, struct error *error) {
     struct part_host *host = learner_host(learner);
-    if ((wanted || inputs_have_experts(host->model)) == truths_kept(host))
+    if (symbols_measure(host, wanted) ||
+        (wanted || inputs_have_experts(host->model)) == truths_kept(host))
         return 0;
     if (learner_flush(learner, error))
         return -1;

@@ -204,6 +204,8 @@ static void baselines_stepped(void *self, const struct step *step) {
 static void baselines_scored(void *self, struct planned *example, struct scored *score) {
     const struct baselines *b = self;
     (void)example;
+    if (score->number == SIZE_MAX)
+        return;
     score->baseline = b->losses[score->number];
     score->of_baseline = b->errors + score->number * b->size;
 }

@@ -13,6 +13,7 @@
 #include "forecast/mixture.h"
 #include "part.h"
 #include "rows.h"
+#include "symbols.h"
 #include "truths.h"
 
 _Static_assert((int)AHEAD_MAX <= (int)FORECAST_HORIZONS_MAX, "room for all horizons");
@@ -43,8 +44,7 @@ struct experts {
     struct planned_step *planned; /* (plan_steps,) */
     double *numbers;              /* (plan_steps, row_size) */
     double *forecasts;            /* (plan_steps, forecast_row) as in struct learned */
-    double *gathered;             /* results of an example that spans plans; grows to the longest */
-    size_t gathered_capacity;
+    struct gathered gathered;
     double *table;   /* (count, columns) and (columns,) */
     double *targets; /* (columns,) */
 };
@@ -97,7 +97,7 @@ static void experts_close(void *self) {
     free(e->planned);
     free(e->numbers);
     free(e->forecasts);
-    free(e->gathered);
+    free(e->gathered.rows);
     free(e->table);
     free(e->targets);
     free(e);
@@ -126,6 +126,8 @@ static void experts_begin(void *self, uint32_t slot, enum part_begin when) {
 
 const char *experts_name(const struct part_host *host, size_t n) {
     const struct experts *e = part_find(host, &experts_part);
+    if (!e)
+        return symbols_row_name(n);
     size_t experts = experts_count(e->set);
     if (n < experts)
         return expert_name(experts_at(e->set, n));
@@ -447,17 +449,8 @@ static bool experts_needs_outputs(const void *self) {
 static int experts_gather(void *self, const struct planned *example, size_t first_step,
                           struct error *error) {
     struct experts *e = self;
-    size_t row = e->forecast_row, size = example->steps * row;
-    if (e->gathered_capacity < size) {
-        double *grown = realloc(e->gathered, size * sizeof *grown);
-        if (!grown)
-            return error_set(error, EX_UNAVAILABLE, PART_NO_MEMORY, example->steps);
-        e->gathered = grown;
-        e->gathered_capacity = size;
-    }
-    memcpy(e->gathered + example->gathered_steps * row, e->forecasts + first_step * row,
-           example->planned_steps * row * sizeof(double));
-    return 0;
+    return parts_gather(&e->gathered, example, e->forecasts + first_step * e->forecast_row,
+                        e->forecast_row * sizeof *e->forecasts, error);
 }
 
 static void experts_report(void *self, const struct planned *example, const struct given *given) {
@@ -465,7 +458,7 @@ static void experts_report(void *self, const struct planned *example, const stru
     given->learned->forecast_row = e->forecast_row;
     if (example->outputs)
         given->learned->forecasts = example->gathered_steps
-                                        ? e->gathered
+                                        ? e->gathered.rows
                                         : e->forecasts + given->first_step * e->forecast_row;
 }
 

@@ -11,6 +11,7 @@
 #include "anomaly/anomaly.h"
 #include "anomaly/incident.h"
 #include "engine/engine.h"
+#include "symbols/symbols.h"
 
 struct example;
 struct out_of_scale;
@@ -102,6 +103,11 @@ struct learned {
        requested. */
     const float *outputs;
     size_t output_steps; /* T; 0 for a label */
+    /* preset: symbols: the guess_count most probable classes after each of its steps: of the
+       mixture, and in a longer row those of experts and network. Fewer end with a probability of 0.
+       NULL: not requested. */
+    const struct symbols_guess *guesses;
+    size_t guess_count, guess_row;
     /* (size,) mean and deviation for unscaling predictions, before this example's y. NULL: not
        scaled. */
     const double *target_mean;
@@ -119,7 +125,7 @@ struct learned {
 
 /* Returns whether its predictions were requested: see prediction.h. */
 static inline bool learned_has_outputs(const struct learned *learned) {
-    return learned->outputs || learned->forecasts;
+    return learned->outputs || learned->forecasts || learned->guesses;
 }
 
 /* The kind of an alarm: novel input, a large forecast error, columns that are not as usual

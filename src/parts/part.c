@@ -1,6 +1,8 @@
 #include "part.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include "rows.h"
 
@@ -21,6 +23,20 @@ void parts_opened(struct part_host *host) {
         }
         host->having[member][count] = NULL;
     }
+}
+
+int parts_gather(struct gathered *gathered, const struct planned *example, const void *rows,
+                 size_t size, struct error *error) {
+    if (gathered->capacity < example->steps * size) {
+        void *grown = realloc(gathered->rows, example->steps * size);
+        if (!grown)
+            return error_set(error, EX_UNAVAILABLE, PART_NO_MEMORY, example->steps);
+        *gathered = (struct gathered){grown, example->steps * size};
+    }
+    if (size)
+        memcpy((char *)gathered->rows + example->gathered_steps * size, rows,
+               example->planned_steps * size);
+    return 0;
 }
 
 const struct state_row *part_row(size_t n) {

@@ -276,6 +276,16 @@ static inline void part_target(struct part_host *host, const struct target_arriv
 #include "common/parts.def"
 extern const struct part_kind *const part_kinds[]; /* NULL ends it */
 
+/* Results of an example that spans plans; grows to the longest. */
+struct gathered {
+    void *rows;
+    size_t capacity; /* bytes */
+};
+
+/* Saves the rows of its steps in this plan, of `size` bytes each. */
+int parts_gather(struct gathered *gathered, const struct planned *example, const void *rows,
+                 size_t size, struct error *error);
+
 /* Returns row n of all kinds; NULL after the last. */
 const struct state_row *part_row(size_t n);
 

@@ -80,6 +80,13 @@ void prediction_of(const struct model *model, const struct learned *learned, siz
                model->outputs * sizeof *numbers);
         return;
     }
+    if (learned->guesses) {
+        const struct symbols_guess *top = learned->guesses + t * learned->guess_row;
+        memset(numbers, 0, model->outputs * sizeof *numbers);
+        for (size_t n = 0; n < learned->guess_count && top[n].probability > 0; n++)
+            numbers[top[n].symbol] = top[n].probability;
+        return;
+    }
     const float *outputs = learned->outputs + t * model->outputs;
     size_t parts = model->outputs / model->horizons;
     for (size_t h = 0; h < model->horizons; h++)

@@ -4,7 +4,7 @@
    It has as many numbers as the network has outputs (model.outputs):
      squared    size: a
      gaussian   size means, then size standard deviations
-     softmax    size probabilities
+     softmax    size probabilities; with preset: symbols those of the most probable, else 0
      bernoulli  size probabilities
      mixture    the end's probability; then by rows of `components`: weights, mean1, mean2, sd1,
    sd2, correlations */

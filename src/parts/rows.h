@@ -26,6 +26,7 @@ enum state_flags {
     STATE_WINDOW = 256,  /* reset by another window, stride, rule or optimizer */
     STATE_MOMENTS = 512, /* reset by another optimizer */
     STATE_MEMORY = 1024, /* if it is missing or has another size, all anomaly rows are reset */
+    STATE_SIZED = 2048,  /* if one has another size, all of them start from scratch */
 };
 
 struct state_place;

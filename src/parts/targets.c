@@ -57,8 +57,7 @@ struct targets {
     double *score_scales;
     float *step_bases; /* (plan_steps, size) of each step with relative targets; or NULL */
     double *errors;    /* (size,) of the newest score, if targets are numbers */
-    float *outputs;    /* outputs of an example that spans plans; grows to the longest */
-    size_t outputs_capacity;
+    struct gathered gathered;
 };
 
 /* Returns mean or deviation (size,) for the predictions of the example in this row of the plan;
@@ -71,7 +70,7 @@ static const double *scale_row(const struct targets *targets, size_t row, bool d
 /* ---- Memory ---- */
 
 static bool targets_wanted(const struct part_host *host) {
-    return !inputs_have_experts(host->model);
+    return !inputs_have_experts(host->model) && host->member_count;
 }
 
 static int targets_open(void **self, struct part_host *host, struct error *error) {
@@ -124,7 +123,7 @@ static void targets_close(void *self) {
     free(t->score_scales);
     free(t->step_bases);
     free(t->errors);
-    free(t->outputs);
+    free(t->gathered.rows);
     free(t);
 }
 
@@ -531,9 +530,9 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
     struct targets *t = self;
     if (t->loss->metrics & METRIC_RMSE)
         add_errors(t, example, score);
-    if (t->loss->metrics & METRIC_ACCURACY && t->loss->class_id)
+    if (t->loss->class_id && !part_find(t->host, &symbols_part))
         add_class(t, example, score);
-    else if (t->loss->metrics & METRIC_ACCURACY)
+    else if (!t->loss->class_id && t->loss->metrics & METRIC_ACCURACY)
         add_sides(t, example, score);
 }
 
@@ -562,18 +561,10 @@ static void targets_given(void *self, struct planned *example, const struct give
 static int targets_gather(void *self, const struct planned *example, size_t first_step,
                           struct error *error) {
     struct targets *t = self;
-    size_t outputs = t->model->outputs, size = example->steps * outputs;
-    if (t->outputs_capacity < size) {
-        float *grown = realloc(t->outputs, size * sizeof *grown);
-        if (!grown)
-            return error_set(error, EX_UNAVAILABLE, PART_NO_MEMORY, example->steps);
-        t->outputs = grown;
-        t->outputs_capacity = size;
-    }
-    memcpy(t->outputs + example->gathered_steps * outputs,
-           network_of(t)->results.outputs + first_step * outputs,
-           example->planned_steps * outputs * sizeof(float));
-    return 0;
+    size_t outputs = t->model->outputs;
+    return parts_gather(&t->gathered, example,
+                        network_of(t)->results.outputs + first_step * outputs,
+                        outputs * sizeof(float), error);
 }
 
 static void targets_report(void *self, const struct planned *example, const struct given *given) {
@@ -581,7 +572,7 @@ static void targets_report(void *self, const struct planned *example, const stru
     if (!example->outputs)
         given->learned->outputs = NULL;
     else if (example->gathered_steps)
-        given->learned->outputs = t->outputs;
+        given->learned->outputs = t->gathered.rows;
 }
 
 /* ---- Checkpoints ---- */

@@ -10,6 +10,7 @@
 #include "part.h"
 #include "prediction.h"
 #include "rows.h"
+#include "symbols.h"
 
 /* An event of a plan for predictions and truths: a step with a prediction, or a truth. */
 struct moment {
@@ -92,6 +93,8 @@ static int open_truths(struct truths *t, struct error *error) {
 
 int truths_keep(const struct part_host *host, bool wanted, struct error *error) {
     struct truths *t = part_find(host, &truths_part);
+    if (symbols_measure(host, wanted))
+        return 0;
     wanted |= !t->noted;
     if (wanted && !t->truth)
         return open_truths(t, error);

@@ -890,6 +890,24 @@ static void mark_resized(struct checkpoint_layout *layout, const struct safetens
         layout->of[n].lacked |= checkpoint_is_watched(&layout->of[n]) && !fit;
 }
 
+/* Experts on symbols with another memory. */
+static void mark_sized(struct checkpoint_layout *layout, const struct safetensors *file,
+                       struct checkpoint_report *report) {
+    bool other = false;
+    for (size_t n = 0; n < layout->count; n++) {
+        const struct safetensors_entry *wanted = &layout->entries[n];
+        const struct safetensors_entry *found = safetensors_find(file, wanted->name);
+        other |= layout->of[n].kind == ENTRY_KEPT && layout->of[n].row->flags & STATE_SIZED &&
+                 found && memcmp(found->shape, wanted->shape, sizeof *wanted->shape * wanted->rank);
+    }
+    for (size_t n = 0; n < layout->count && other; n++)
+        layout->of[n].lacked |=
+            layout->of[n].kind == ENTRY_KEPT && layout->of[n].row->flags & STATE_SIZED;
+    if (other)
+        checkpoint_warn(report, "memory has changed: experts start from scratch, the network and "
+                                "streams continue");
+}
+
 /* Marks windows and moments that start from scratch; of records, the states are read. */
 static void mark_begun(struct checkpoint_layout *layout, const struct safetensors *file) {
     for (size_t n = 0; n < layout->count && layout->begins; n++) {
@@ -907,7 +925,7 @@ static void mark_begun(struct checkpoint_layout *layout, const struct safetensor
 /* Opens the layout for the file's number of streams, and checks each entry against it. */
 static int check_entries(struct checkpoint_layout *layout, const struct checkpoint_source *source,
                          struct learner *learner, const struct config *config,
-                         struct error *error) {
+                         struct checkpoint_report *report, struct error *error) {
     const struct safetensors_entry *keys = safetensors_find(source->file, "streams.keys");
     if (!keys || keys->rank != 2 || keys->shape[0] > config->learning.max_streams)
         return damaged(source, "missing streams, or too many", error);
@@ -922,6 +940,7 @@ static int check_entries(struct checkpoint_layout *layout, const struct checkpoi
         return error_set(error, EX_IOERR, "%s is damaged: expected %zu tensors, got %zu",
                          source->path, count, safetensors_count(source->file));
     mark_resized(layout, source->file, config);
+    mark_sized(layout, source->file, report);
     mark_begun(layout, source->file);
     for (size_t n = 0; n < layout->count; n++) {
         struct safetensors_entry *wanted = &layout->entries[n];
@@ -967,9 +986,10 @@ static int find_position(const struct checkpoint_source *source, uint64_t *posit
 }
 
 static int read_all(struct checkpoint_layout *layout, const struct checkpoint_source *source,
-                    const struct config *config, struct learner *learner, struct error *error) {
+                    const struct config *config, struct learner *learner,
+                    struct checkpoint_report *report, struct error *error) {
     size_t keys = 0;
-    if (check_entries(layout, source, learner, config, error) ||
+    if (check_entries(layout, source, learner, config, report, error) ||
         read_once(layout, source, &keys, error))
         return -1;
     learner_once_filled(learner);
@@ -991,7 +1011,7 @@ int checkpoint_read(const char *path, const struct config *config, struct learne
     else if (check_digest(&layout, &source, config, report, error))
         status = CHECKPOINT_OTHER;
     else
-        status = learner ? read_all(&layout, &source, config, learner, error)
+        status = learner ? read_all(&layout, &source, config, learner, report, error)
                          : find_position(&source, &report->position, error);
     if (status == 0 && learner)
         compare_device(&source, learner, report);

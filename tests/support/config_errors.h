@@ -4,8 +4,9 @@
 #define RUNNEL_CONFIG_ERRORS_H
 
 #define TOP                                                                                        \
-    "name, preset, seed, device, tags, model, learning, experts, members, combine, distribution, " \
-    "anomaly, examples, fleet, statistics, control, publish, security, state"
+    "name, preset, seed, device, tags, model, learning, experts, members, combine, memory, "       \
+    "tables, alphabet, distribution, anomaly, examples, fleet, statistics, control, publish, "     \
+    "security, state"
 #define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay"
 #define NAME "expected 1 to 64 letters, digits, '-', '_' and '.' (name of this daemon), got "
 #define SEED                                                                                       \
@@ -24,6 +25,7 @@
 #define JSON(keys)                                                                                 \
     NEXT("columns: [{name: t}]", "loss: squared")                                                  \
     "examples: {redis: {stream: s}, json: {" keys "}}\n"
+#define SYMBOLS(input, rest) "name: a\npreset: symbols\nmodel: {input: {" input "}}\n" rest
 #define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
 /* A text, and its error after the name of the file: ":LINE:COLUMN: KEY: ...". "..." at the end
@@ -31,6 +33,46 @@
 static const struct {
     const char *text, *sentence;
 } wrong_files[] = {
+    /* preset: symbols. */
+    {SYMBOLS("vocabulary: {capacity: 9, forget: lru}", ""),
+     ":3:51: model.input.vocabulary.forget: expected none with preset: symbols, got lru: the "
+     "counts "
+     "of a forgotten word would be its successor's; raise capacity instead"},
+    {SYMBOLS("hash: 64", ""), ":3:23: model.input.hash: not supported with preset: symbols: "
+                              "different words would share counts; use "
+                              "model.input.vocabulary.capacity"},
+    {SYMBOLS("size: 70000", ""),
+     ":3:23: model.input.size: expected 2 to 65535 symbols with preset: "
+     "symbols, got 70000"},
+    {SYMBOLS("columns: [{name: a, kind: symbol, size: 3}, {name: b}]", ""),
+     ":2:9: preset: symbols requires one symbol as input"},
+    {SYMBOLS("size: 256", "memory: 1000000\n"),
+     ":4:9: memory: expected a power of two, got 1000000"},
+    {SYMBOLS("size: 256", "memory: 100\n"), ":4:9: memory: expected a whole number from 16384 to "
+                                            "1000000000000 (size of the experts' table, "
+                                            "a power of two), got \"100\""},
+    {SYMBOLS("size: 100", "alphabet: bytes\n"),
+     ":4:11: alphabet: bytes requires model.input.size: 256"},
+    {SYMBOLS("size: 100", "experts: [orders, word]\n"),
+     ":4:10: experts: word is not supported with alphabet: symbols"},
+    {SYMBOLS("size: 100", "experts: [orders, ar12]\n"),
+     ":4:10: experts: ar12 is not supported with alphabet: symbols"},
+    {SYMBOLS("size: 100", "members: [{name: b}]\n"),
+     ":4:10: members: expected [] with preset: symbols, got a list; describe the network with "
+     "model.layers and learning"},
+    {SYMBOLS("size: 100", "combine: best\n"),
+     ":4:10: combine: expected logistic, experts or network, got \"best\""},
+    {SYMBOLS("size: 100", "combine: network\nmembers: []\n"),
+     ":4:10: combine: network requires one; remove members: []"},
+    {"name: a\npreset: symbols\nmodel: {input: {size: 9}, output: {target: given}}\n",
+     ":3:44: model.output.target: expected next with preset: symbols, got given"},
+    {"name: a\npreset: symbols\nmodel: {input: {size: 9}, output: {ahead: 2}}\n",
+     ":3:43: model.output.ahead: expected 1 with preset: symbols"},
+    {BASE "memory: 1048576\n", ":6:9: memory: requires preset: symbols, got preset: none"},
+    {BASE "experts: [orders]\n", ":6:10: experts: requires scale: forecast or preset: symbols, got "
+                                 "scale: none"},
+    {"name: a\npreset: forecast\nmodel: {input: {size: 3}}\nexperts: [last, orders]\n",
+     ":4:10: experts: orders is not supported with scale: forecast"},
     /* The whole file. */
     {"", ":1:1: empty configuration: `name` and `model` are required"},
     {"# nothing but a comment\n", ":1:1: empty configuration: `name` and `model` are required"},

@@ -113,6 +113,11 @@ static const char *const texts[] = {
     "  output: {loss: squared, size: 2}\nlearning: {rule: rtrl, stride: 3}\n",
     FORECAST("members: [{name: a}, {name: b, set: {learning.rule: rtrl, model.output.readout: "
              "gradient}}]\n"),
+    "name: a\npreset: symbols\nmodel: {input: {size: 256}}\n",
+    "name: a\npreset: symbols\nmodel: {input: {size: 9}}\nlearning: {window: 8}\n",
+    "name: a\npreset: symbols\nmodel: {input: {size: 9}}\nmembers: []\n",
+    "name: a\npreset: symbols\nmodel: {input: {vocabulary: {capacity: 99}}}\ntables: own\nmemory: "
+    "65536\nexperts: [orders, repeat]\ncombine: experts\nmembers: []\nstatistics: {top: 0}\n",
     BASE "security: {secret: s, allow: {control: c}, quota: {bytes: 0}}\n",
 };
 

@@ -52,7 +52,7 @@ int lines_flush(struct lines *lines);
 int lines_width(const char *text);
 
 enum {
-    TABLE_COLUMNS_MAX = 48,
+    TABLE_COLUMNS_MAX = 64,
     TABLE_STATE_SIZE = 32,
     TABLE_SELF_SIZE = 600,
 };

@@ -78,7 +78,7 @@ export function showSkill() {
     });
   const experts = loss?.experts && typeof loss.experts === "object" ? loss.experts : {};
   showTable("panel-experts", ["name", "mean loss", "weight"], Object.keys(experts),
-    loss ? "no experts: they require scale: forecast" : none, (name, [mean, weight]) => {
+    loss ? "no experts: they require scale: forecast or preset: symbols" : none, (name, [mean, weight]) => {
       const expert = experts[name] || {};
       put(mean, number(expert.mean));
       put(weight, percent(expert.weight), "weight");

@@ -1,0 +1,376 @@
+#!/usr/bin/env python3
+"""preset: symbols through a daemon: the cases of the specification, plans, kills, checkpoints, and
+what is published."""
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import zlib
+
+import cases
+import running
+import zmq
+from running import Daemon, kill_and_start, messages, subscribe, wait_learned
+
+SPECIFICATION = pathlib.Path(os.environ.get("srcdir", "."), "..", "shared", "symbols", "cases")
+MOST = 1e-4
+NETWORK = "layers: [{cell: lstm, size: 8}], "
+
+
+def configuration(directory, size, others="members: []", layers="", memory=1 << 16, streams=8,
+                  predictions="false"):
+    return f"""
+name: symbols
+preset: symbols
+device: cpu
+memory: {memory}
+model: {{{layers}input: {{{size}}}}}
+learning: {{max_streams: {streams}}}
+examples: {{bind: "ipc://{directory}/examples"}}
+statistics: {{bind: "ipc://{directory}/statistics", every: 1, predictions: {predictions}, top: 5}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: {directory}/state, checkpoint: {{examples: 70, seconds: 0}}}}
+{others}
+"""
+
+
+def send(daemon, events, count=None):
+    """Events are (stream, x, learn); x may have several steps."""
+    with daemon.socket(zmq.PUSH, "examples") as socket:
+        for stream, x, learn in events:
+            socket.send(json.dumps({"stream": f"s{stream}", "x": x, "learn": bool(learn)}).encode())
+        return wait_learned(daemon, count or len(events))
+
+
+def text(count, seed=1, streams=2, size=256):
+    """Streams of symbols that repeat themselves."""
+    rng = random.Random(seed)
+    line = [rng.randrange(size) for _ in range(40)]
+    return [(n % streams, line[n * 7 // 10 % 40] if rng.random() < 0.9 else rng.randrange(size),
+             rng.random() < 0.95) for n in range(count)]
+
+
+def losses_of(directory, config, events, **options):
+    with Daemon(directory, config) as daemon:
+        subscriber = subscribe(daemon, [b"loss"])
+        send(daemon, events)
+        found = messages(daemon, subscriber, b"loss", len(events))
+        assert daemon.end() == 0
+    shutil.rmtree(directory / "state")
+    return found
+
+
+# ---- The specification ----
+
+def play(directory, name, others="members: []"):
+    case = json.loads((SPECIFICATION / f"{name}.json").read_text(encoding="utf-8"))
+    keys, own = case["keys"], case.get("tables") == "own"
+    size = (f"vocabulary: {{capacity: {case['capacity']}}}" if "capacity" in case
+            else f"size: {keys.get('symbols', 256)}")
+    memory = (1 << keys["memory"]) * (8 if own else 1)
+    others += "\ntables: own" if own else ""
+    found = losses_of(directory, configuration(directory, size, others, memory=memory),
+                      case["events"])
+    worst = max(abs(a["loss"] - b) for a, b in zip(found, case["loss"], strict=True))
+    assert worst < MOST, (name, worst)
+
+
+def test_cases_of_the_specification(directory):
+    if not SPECIFICATION.is_dir():
+        cases.skip(f"{SPECIFICATION} not found")
+    for name in ("classes", "log-own", "log-streams", "text", "words"):
+        play(directory, name)
+
+
+# ---- Bits ----
+
+def in_pieces(events, size):
+    """The same symbols of each stream as examples of several steps."""
+    pieces, open_pieces = [], {}
+    for stream, x, learn in events:
+        piece = open_pieces.get(stream)
+        if piece is None or piece[2] != learn or len(piece[1]) == size:
+            piece = open_pieces[stream] = (stream, [], learn)
+            pieces.append(piece)
+        piece[1].append(x)
+    return pieces
+
+
+def state_after(directory, others, layers, events, kills=(), **options):
+    """The numbers of the last checkpoint after the examples."""
+    config = configuration(directory, "size: 256", others, layers, **options)
+    with Daemon(directory, config) as daemon:
+        learned = 0
+        for end in (*kills, len(events)):
+            send(daemon, events[learned:end], end)
+            learned = end
+            if end in kills:
+                kill_and_start(daemon, learned)
+        found = learned_state(daemon, directory)
+    shutil.rmtree(directory / "state")
+    return found
+
+
+def tensors(path):
+    blob = path.read_bytes()
+    size = int.from_bytes(blob[:8], "little")
+    header = json.loads(blob[8:8 + size])
+    others = ("__metadata__", "checksum", "learner.counters")  # also of journal entries
+    return {name: blob[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]]
+            for name, entry in header.items() if name not in others}
+
+
+def differences(a, b):
+    return [name for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)]
+
+
+def test_plans_and_kills_change_no_bit(directory):
+    for others, layers in (("members: []", ""), ("members: []\ntables: own", ""), ("", NETWORK)):
+        events = text(500, streams=5)  # three have room
+        once = state_after(directory, others, layers, events, streams=3)
+        assert any("symbols" in name for name in once)
+        killed = state_after(directory, others, layers, events, kills=(150, 333), streams=3)
+        assert not differences(once, killed), (others, differences(once, killed))
+        # one example a plan: the daemon waits for each
+        with Daemon(directory, configuration(directory, "size: 256", others, layers,
+                                             streams=3)) as daemon:
+            for n, event in enumerate(events):
+                send(daemon, [event], n + 1)
+            single = learned_state(daemon, directory)
+        assert not differences(once, single), (others, differences(once, single))
+        shutil.rmtree(directory / "state")
+
+
+def test_long_examples_are_learned_as_short_ones(directory):
+    """Only counters of examples differ: an example that spans plans, examples of seven steps, and
+    one step each."""
+    events = [(0, x, True) for _, x, _ in text(3000)]
+    found = {size: state_after(directory, "members: []", "", in_pieces(events, size))
+             for size in (1, 7, 3000)}
+    for size in (7, 3000):
+        differ = [name for name in differences(found[1], found[size]) if "symbols" in name]
+        assert not differ, (size, differ)
+
+
+# ---- Checkpoints ----
+
+def checkpoint_of(directory):
+    return max((directory / "state").glob("*.safetensors"), key=lambda path: path.stat().st_mtime)
+
+
+def learned_state(daemon, directory):
+    daemon.ask("checkpoint")
+    assert daemon.end() == 0
+    return tensors(checkpoint_of(directory))
+
+
+def test_another_memory_begins_the_experts_anew(directory):
+    with Daemon(directory, configuration(directory, "size: 256", "", NETWORK)) as daemon:
+        send(daemon, text(300))
+        before = learned_state(daemon, directory)
+    with Daemon(directory, configuration(directory, "size: 256", "", NETWORK,
+                                         memory=1 << 17)) as daemon:
+        assert daemon.ask("status")["examples"] == 300
+        assert "memory has changed: experts start from scratch" in daemon.text()
+        after = learned_state(daemon, directory)
+    assert len(after["symbols.table"]) == 1 << 17 and not any(after["symbols.table"])
+    changed = [name for name in differences(before, after) if not name.startswith("symbols.")]
+    assert not changed, changed
+
+
+def test_the_second_mixture_can_be_switched(directory):
+    """With predictions: all the experts' own mixture begins; what was learned stays."""
+    states = []
+    for predictions in ("true", "all", "true"):
+        with Daemon(directory, configuration(directory, "size: 256", "", NETWORK,
+                                             predictions=predictions)) as daemon:
+            subscriber = subscribe(daemon, [b"loss", b"prediction"])
+            send(daemon, text(100, seed=len(states)), 100 * (len(states) + 1))
+            loss = messages(daemon, subscriber, b"loss", 100)[-1]
+            assert (loss["experts"]["experts"]["mean"] is not None) == (predictions == "all"), loss
+            states.append(learned_state(daemon, directory))
+    assert ["symbols.experts_last" in state for state in states] == [False, True, False]
+    shutil.rmtree(directory / "state")
+    config = configuration(directory, "size: 256", "", NETWORK, predictions="true")
+    with Daemon(directory, config) as daemon:
+        for n in range(3):
+            send(daemon, text(100, seed=n), 100 * (n + 1))
+        assert not differences(learned_state(daemon, directory), states[-1])
+
+
+def test_a_damaged_checkpoint_is_refused(directory):
+    with Daemon(directory, configuration(directory, "size: 256")) as daemon:
+        send(daemon, text(100))
+        daemon.ask("checkpoint")
+        assert daemon.end() == 0
+    for path in (directory / "state").glob("*.safetensors"):
+        blob = bytearray(path.read_bytes())
+        size = int.from_bytes(blob[:8], "little")
+        at = 8 + size + json.loads(blob[8:8 + size])["symbols.weights"]["data_offsets"][0]
+        blob[at:at + 4] = struct.pack("<f", float("nan"))
+        blob[-8:] = zlib.crc32(blob[:-8]).to_bytes(8, "little")
+        path.write_bytes(blob)
+    with Daemon(directory, configuration(directory, "size: 256")) as daemon:
+        assert daemon.process.wait(running.LIMIT) == os.EX_IOERR
+        assert "is damaged: invalid numbers in symbols." in daemon.text(), daemon.text()
+
+
+def test_rollback_returns_to_the_bits(directory):
+    config = configuration(directory, "size: 256").replace("seconds: 0}", "seconds: 0, keep: 9}")
+    with Daemon(directory, config) as daemon:
+        send(daemon, text(200))
+        before = learned_state(daemon, directory)
+    with Daemon(directory, config) as daemon:
+        send(daemon, text(150, seed=2), 350)
+        daemon.ask("rollback", to=200)
+        after = learned_state(daemon, directory)
+    assert not differences(before, after)
+
+
+def test_an_example_that_is_not_learned_moves_only_its_stream(directory):
+    events = text(200)
+    quiet = [(0, x, False) for _, x, _ in text(50, seed=3)]
+    before = state_after(directory, "members: []", "", events)
+    after = state_after(directory, "members: []", "", events + quiet)
+    changed = [name for name in differences(before, after) if "symbols" in name]
+    assert changed == ["streams.symbols"], changed
+
+
+def test_a_stream_moves_with_its_table(directory):
+    """tables: own: a stream that moves to another daemon continues with the same losses."""
+    events = text(300, streams=1)
+    for name in "ab":
+        (directory / name).mkdir()
+    a, b = (configuration(directory / name, "size: 256", "members: []\ntables: own")
+            for name in "ab")
+    stayed = losses_of(directory / "a", a, events)
+    with Daemon(directory / "a", a) as first, Daemon(directory / "b", b) as second:
+        send(first, events[:200])
+        (directory / "s0").write_bytes(first.request("export", stream="s0")[1])
+        adopt = [running.PROGRAM.with_name("runnel-ctl"), "-c", second.endpoint("control"), "adopt",
+                 directory / "s0"]
+        subprocess.run(adopt, check=True, timeout=running.LIMIT, stdout=subprocess.DEVNULL)
+        subscriber = subscribe(second, [b"loss"])
+        send(second, events[200:], 100)
+        moved = messages(second, subscriber, b"loss", 100)
+        assert first.end() == 0 and second.end() == 0
+    assert [m["loss"] for m in moved] == [m["loss"] for m in stayed[200:]]
+
+
+# ---- What is published ----
+
+def test_predictions_of_words(directory):
+    events = [(s, f"w{x}", learn) for s, x, learn in text(600, size=12)]
+    config = configuration(directory, "vocabulary: {capacity: 9}", "", NETWORK, predictions="all")
+    with Daemon(directory, config) as daemon:
+        subscriber = subscribe(daemon, [b"prediction"])
+        send(daemon, events)
+        found = messages(daemon, subscriber, b"prediction", len(events))
+        assert daemon.end() == 0
+    known, hits = set(), 0
+    for n, message in enumerate(found):
+        for guess in (message["prediction"], *message["experts"].values()):
+            p = guess["probabilities"]
+            assert p == sorted(p, reverse=True) and sum(p) < 1 + 1e-6
+            assert len(guess["words"]) == len(p) <= 5
+        known = known | {events[n][1]} if len(known) < 9 else known
+        assert set(message["prediction"]["words"]) <= known | {None}, (n, message)
+        later = [x for s, x, _ in events[n + 1:n + 3] if s == events[n][0]][:1]
+        hits += message["prediction"]["words"][:1] == later
+    assert hits > len(events) / 4, hits
+
+
+def test_recall_and_baselines(directory):
+    events = text(600, streams=1, size=9)
+    found = losses_of(directory, configuration(directory, "size: 9", predictions="true"), events)
+    last = found[-1]
+    assert 0.7 < last["recall"] <= 1 and 0.4 < last["reciprocal_rank"] <= last["recall"]
+    counts, total = {}, {}
+    for n, (_, x, learn) in enumerate(events):
+        before = events[n - 1][1] if n else None
+        loss = math.log((total.get(before, 0) + 4.5) / (counts.get((before, x), 0) + 0.5))
+        assert abs(found[n]["baseline_order1"] - loss) < 1e-9, n
+        assert found[n]["baseline_best"] <= min(loss, found[n]["baseline"] or loss) + 1e-9
+        counts[before, x] = counts.get((before, x), 0) + learn
+        total[before] = total.get(before, 0) + learn
+    assert last["experts"]["network"]["mean"] is None
+    assert abs(last["experts"]["experts"]["mean"] - last["loss"]) < 1e-12
+    assert abs(sum(one["weight"] or 0 for one in last["experts"].values()) - 1) < 1e-9
+    later = found[300:]
+    assert sum(m["loss"] for m in later) < sum(m["baseline"] for m in later)
+    off = losses_of(directory, configuration(directory, "size: 9"), events[:20])[-1]
+    assert off["recall"] is None and off["metric"]["accuracy"] is None, off
+
+
+def test_a_reload_switches_predictions(directory):
+    config = configuration(directory, "size: 9")
+    with Daemon(directory, config) as daemon:
+        send(daemon, text(100, size=9))
+        for n, predictions in enumerate(("true", "false")):
+            daemon.path.write_text(config.replace("predictions: " + ("false", "true")[n],
+                                                  "predictions: " + predictions), encoding="utf-8")
+            config = daemon.path.read_text(encoding="utf-8")
+            subscriber = subscribe(daemon, [b"loss", b"event"])
+            daemon.process.send_signal(signal.SIGHUP)
+            messages(daemon, subscriber, b"event", 1)
+            send(daemon, text(50, size=9, seed=n), 150 + 50 * n)
+            loss = messages(daemon, subscriber, b"loss", 50)[-1]
+            assert (loss["metric"]["accuracy"] is not None) == (predictions == "true"), loss
+        assert daemon.end() == 0
+
+
+def test_a_full_table_is_announced_once(directory):
+    config = configuration(directory, "size: 256", memory=1 << 14)
+    with Daemon(directory, config) as daemon:
+        subscriber = subscribe(daemon, [b"event"])
+        table = send(daemon, text(800))["table"]
+        assert table["memory"] == 1 << 14 and table["used"] > 0.9 and table["replaced"] > 2560
+        assert daemon.end() == 0
+        kinds = [message["kind"] for message in messages(daemon, subscriber, b"event", 3)]
+        assert "the experts' table is too small" in daemon.text()
+    assert kinds.count("table_full") == 1, kinds
+
+
+def test_no_guesses_are_looked_for(directory):
+    """statistics.top: 0, and examples of several steps."""
+    pieces = in_pieces(text(60), 7)
+    for top in (0, 2):
+        config = configuration(directory, "size: 256", predictions="true").replace(
+            "top: 5", f"top: {top}")
+        with Daemon(directory, config) as daemon:
+            subscriber = subscribe(daemon)
+            send(daemon, pieces)
+            found = messages(daemon, subscriber, b"prediction", len(pieces))
+            assert daemon.end() == 0
+        for message, (_, x, _) in zip(found, pieces, strict=True):
+            steps = message["prediction"] if len(x) > 1 else [message["prediction"]]
+            assert len(steps) == len(x), message
+            counts = [len(step["symbols"]) for step in steps]
+            assert max(counts) <= top, message  # fewer if all symbols are alike
+        assert counts[-1] == top, message
+        shutil.rmtree(directory / "state")
+
+
+def test_the_network_is_as_without_the_preset(directory):
+    """It learns the same bits, and its loss is among those of the experts."""
+    events = text(300, size=30)
+    with_experts = configuration(directory, "size: 30", "", NETWORK)
+    alone = with_experts.replace("preset: symbols\n", "").replace(
+        f"memory: {1 << 16}\n", "").replace("input: {", "input: {kind: symbol, ").replace(
+        "layers:", "output: {loss: softmax, size: 30, target: next}, layers:").replace(
+        "learning: {", "learning: {window: 16, stride: 16, clip: 1, optimizer: {rate: 0.002}, ")
+    found = [losses_of(directory, config, events) for config in (with_experts, alone)]
+    for mixed, network in zip(*found):
+        if network["loss"] is not None:  # the first of a stream has none
+            assert abs(mixed["experts"]["network"]["mean"] - network["loss"]) < 1e-9
+            assert abs(mixed["baseline"] - network["baseline"]) < 1e-9
+    assert sum(m["loss"] for m in found[0]) < sum(m["loss"] or 0 for m in found[1])
+
+
+if __name__ == "__main__":
+    cases.run(globals())
