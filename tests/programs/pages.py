@@ -1,5 +1,6 @@
 """Runs a page of the documentation as a reader does: saves its files, and runs its commands in the
 order of the page. Sockets and the state directory are the test's own."""
+import contextlib
 import itertools
 import os
 import pathlib
@@ -132,11 +133,15 @@ class Reader:
                                               stdout=self.file(f"{terminal}.out"), stderr=self.file(f"{terminal}.err"))
 
     def interrupt(self, terminal):
-        """Ctrl-C in a terminal."""
+        """Ctrl-C in a terminal, and again while something runs: bash ignores an interrupt that comes
+        just after its command has ended, and its loop goes on."""
         process = self.terminals.pop(terminal)
-        if process.poll() is None:
+        end = time.monotonic() + running.LIMIT
+        while process.poll() is None:
+            assert time.monotonic() < end, f"{terminal}: still running\n{self.log()}"
             os.killpg(process.pid, signal.SIGINT)
-        process.wait(running.LIMIT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
 
     def until(self, condition, wanted):
         """Waits for a condition from the page."""
