@@ -141,7 +141,7 @@ static double point_open(real point) {
 }
 
 static real point_close(double p) {
-    return (real)(p > 0.5 ? fmin(p - 1, -CELL_LEAST) : p);
+    return (real)(p > 0.5 ? fmin(p - 1, -CELL_LEAST) : fmax(p, CELL_LEAST));
 }
 
 /* ---- The tree ---- */
