@@ -715,7 +715,7 @@ bool symbols_valid(const struct symbols *s) {
     struct symbols_options options = s->options;
     options.apart = 0;
     bool valid = !memcmp(&h->options, &options, sizeof options) && h->seen >= 1 &&
-                 h->seen <= s->options.symbols && h->used <= s->options.memory / LINE * SLOTS;
+                 h->seen <= s->options.symbols;
     size_t estimates = s->arrays[3].count / 2, short_ones = s->contexts * MAPS;
     for (size_t n = 0; n < estimates; n++) {
         const struct estimate *e = &s->maps[n];
