@@ -12,16 +12,8 @@ enum { ORDERS = 6, CONTEXTS_MAX = 12, REPEATS = 2, FEW = 16, INPUTS_MAX = 32, MI
 enum { NEWEST = 64, FIELDS = 32, LETTERS = 15, RIGHT_MOST = 1000 };
 enum { SLOTS = SYMBOLS_SLOTS, AGING = 16, COUNT_MOST = 255, MAP_MOST = 1000, RUN_MOST = 255 };
 enum { MAPS = 384, EXACT = 7, LEVELS = 128, RUNS = 32, SURE = 4, BITS = 4096, ONE = 65536 };
-enum {
-    SETS = 4,
-    ROWS = 4096,
-    CELLS = 1 << 14,
-    POINTS = 33,
-    LANES = 4,
-    GROUP = 4,
-    LINE = SYMBOLS_LINE
-};
-enum { OPEN_MAX = 64 * SYMBOLS_TOP_MAX + 1, HUGE_PAGE = 1 << 21 };
+enum { SETS = 4, ROWS = 4096, CELLS = 1 << 14, POINTS = 33, LANES = 4, GROUP = 4 };
+enum { OPEN_MAX = 64 * SYMBOLS_TOP_MAX + 1, HUGE_PAGE = 1 << 21, LINE = SYMBOLS_LINE };
 
 _Static_assert(2 * CONTEXTS_MAX + REPEATS + 3 <= INPUTS_MAX, "room for all inputs");
 
