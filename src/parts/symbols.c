@@ -80,14 +80,13 @@ static const struct symbols_header *header_of(const struct symbols *table) {
 static int check_memory(const struct counts *c, size_t memory, struct error *error) {
     double each = (double)memory * 17 / 16 + OWN_BYTES, all = each * (double)c->table_count;
     double machine = machine_memory("");
-    if (!c->own || machine <= 0 || all <= machine / 2)
+    if (machine <= 0 || all <= (c->own ? machine / 2 : machine))
         return 0;
-    return error_set(
-        error, EX_CONFIG,
-        "tables: own for %zu streams needs %.0f MiB, more than half of the %.0f MiB of "
-        "this machine (or control group); lower learning.max_streams, or use tables: "
-        "shared",
-        c->table_count, all / MIB, machine / MIB);
+    return error_set(error, EX_CONFIG,
+                     "memory: the experts need %.0f MiB, more than %sthe %.0f MiB of this machine "
+                     "(or control group); %s",
+                     all / MIB, c->own ? "half of " : "", machine / MIB,
+                     c->own ? "lower learning.max_streams, or use tables: shared" : "lower it");
 }
 
 static int open_tables(struct counts *c, const struct config *config, struct error *error) {
@@ -375,7 +374,8 @@ static void part_played(void *self, struct planned *example, size_t step) {
         struct scored scored = {.number = at->score,
                                 .step = step,
                                 .loss = take_symbol(c, example, NULL, NAN),
-                                .baseline = NAN,
+                                /* frequencies of a new stream, unless `number` has others */
+                                .baseline = log(at->before ? at->before : (double)c->symbols),
                                 .of_baseline = &nothing};
         c->host->score(c->host, example, &scored);
     }

@@ -57,6 +57,7 @@ struct targets {
     double *score_scales;
     float *step_bases; /* (plan_steps, size) of each step with relative targets; or NULL */
     double *errors;    /* (size,) of the newest score, if targets are numbers */
+    bool ranks;        /* counts correct classes; with preset: symbols that part does it */
     struct gathered gathered;
 };
 
@@ -83,6 +84,7 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     t->model = model;
     t->output = &model->architecture.output;
     t->loss = loss_kind(t->output->loss);
+    t->ranks = t->loss->class_id && host->config->preset != PRESET_SYMBOLS;
     t->scaler = next ? scaling_scaler(host) : scaling_target_scaler(host);
     t->relative = t->output->relative == RELATIVE_TRUE;
     t->size = model->target_size;
@@ -530,7 +532,7 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
     struct targets *t = self;
     if (t->loss->metrics & METRIC_RMSE)
         add_errors(t, example, score);
-    if (t->loss->class_id && !part_find(t->host, &symbols_part))
+    if (t->ranks)
         add_class(t, example, score);
     else if (!t->loss->class_id && t->loss->metrics & METRIC_ACCURACY)
         add_sides(t, example, score);

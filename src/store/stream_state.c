@@ -308,14 +308,19 @@ static int check_rows(const struct stream_state *state, struct checkpoint_layout
                       const struct origin *origin, struct error *error) {
     bool fits = origin->memory == state->config->anomaly.memory &&
                 memcmp(origin->share, state->share, sizeof state->share) == 0;
-    for (size_t n = 0; n < layout->count; n++)
-        fits &= !checkpoint_is_row(&layout->of[n]) || !(layout->of[n].row->flags & STATE_MEMORY) ||
-                !layout->of[n].lacked;
+    bool sized = true;
+    for (size_t n = 0; n < layout->count; n++) {
+        const struct checkpoint_entry *of = &layout->of[n];
+        bool lacks = checkpoint_is_row(of) && of->lacked && !(of->row->flags & STATE_TRUTH);
+        fits &= !lacks || !(of->row->flags & STATE_MEMORY);
+        sized &= !lacks || !(of->row->flags & STATE_SIZED);
+    }
     for (size_t n = 0; n < layout->count; n++) {
         struct checkpoint_entry *of = &layout->of[n];
         if (!checkpoint_is_row(of))
             continue;
-        of->lacked |= checkpoint_is_watched(of) && !fits;
+        of->lacked |=
+            (checkpoint_is_watched(of) && !fits) || (of->row->flags & STATE_SIZED && !sized);
         if (of->lacked && !(of->row->flags & STATE_LATER))
             return refuse(error, "missing row");
     }

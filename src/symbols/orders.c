@@ -39,7 +39,8 @@ void orders_take(struct orders *orders, const struct symbols_place *place, uint3
         uint32_t *total = find(orders, all), *count = find(orders, one);
         double m = fmin(count_of(*count, one), count_of(*total, all));
         losses[n - 1] = log((count_of(*total, all) + (double)seen / 2) / (m + 0.5));
-        if (!learn)
+        /* A total that cannot count on keeps its followers: their sum must not exceed it. */
+        if (!learn || count_of(*total, all) >= COUNT_MASK)
             continue;
         increase(total, all);
         increase(find(orders, one), one);

@@ -12,16 +12,8 @@ enum { ORDERS = 6, CONTEXTS_MAX = 12, REPEATS = 2, FEW = 16, INPUTS_MAX = 32, MI
 enum { NEWEST = 64, FIELDS = 32, LETTERS = 15, RIGHT_MOST = 1000 };
 enum { SLOTS = SYMBOLS_SLOTS, AGING = 16, COUNT_MOST = 255, MAP_MOST = 1000, RUN_MOST = 255 };
 enum { MAPS = 384, EXACT = 7, LEVELS = 128, RUNS = 32, SURE = 4, BITS = 4096, ONE = 65536 };
-enum {
-    SETS = 4,
-    ROWS = 4096,
-    CELLS = 1 << 14,
-    POINTS = 33,
-    LANES = 4,
-    GROUP = 4,
-    LINE = SYMBOLS_LINE
-};
-enum { OPEN_MAX = 64 * SYMBOLS_TOP_MAX + 1, HUGE_PAGE = 1 << 21 };
+enum { SETS = 4, ROWS = 4096, CELLS = 1 << 14, POINTS = 33, LANES = 4, GROUP = 4 };
+enum { OPEN_MAX = 64 * SYMBOLS_TOP_MAX + 1, HUGE_PAGE = 1 << 21, LINE = SYMBOLS_LINE };
 
 _Static_assert(2 * CONTEXTS_MAX + REPEATS + 3 <= INPUTS_MAX, "room for all inputs");
 
@@ -141,7 +133,7 @@ static double point_open(real point) {
 }
 
 static real point_close(double p) {
-    return (real)(p > 0.5 ? fmin(p - 1, -CELL_LEAST) : p);
+    return (real)(p > 0.5 ? fmin(p - 1, -CELL_LEAST) : fmax(p, CELL_LEAST));
 }
 
 /* ---- The tree ---- */
@@ -715,7 +707,7 @@ bool symbols_valid(const struct symbols *s) {
     struct symbols_options options = s->options;
     options.apart = 0;
     bool valid = !memcmp(&h->options, &options, sizeof options) && h->seen >= 1 &&
-                 h->seen <= s->options.symbols && h->used <= s->options.memory / LINE * SLOTS;
+                 h->seen <= s->options.symbols;
     size_t estimates = s->arrays[3].count / 2, short_ones = s->contexts * MAPS;
     for (size_t n = 0; n < estimates; n++) {
         const struct estimate *e = &s->maps[n];

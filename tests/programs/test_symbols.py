@@ -262,7 +262,34 @@ def test_a_stream_moves_with_its_table(directory):
     assert [m["loss"] for m in moved] == [m["loss"] for m in stayed[200:]]
 
 
+def test_a_stream_moves_to_another_memory(directory):
+    """tables: own: its experts start from scratch; the position in the stream is kept."""
+    own = "members: []\ntables: own"
+    with Daemon(directory, configuration(directory, "size: 256", own)) as daemon:
+        send(daemon, text(200, streams=1))
+        state = directory / "s0"
+        state.write_bytes(daemon.request("export", stream="s0")[1])
+        assert daemon.end() == 0
+    shutil.rmtree(directory / "state")
+    with Daemon(directory, configuration(directory, "size: 256", own, memory=1 << 20)) as daemon:
+        adopt = [running.PROGRAM.with_name("runnel-ctl"), "-c", daemon.endpoint("control"), "adopt",
+                 state]
+        subprocess.run(adopt, check=True, timeout=running.LIMIT, stdout=subprocess.DEVNULL)
+        found = learned_state(daemon, directory)
+    assert any(found["streams.symbols"]) and not any(found["streams.symbols_table"])
+
+
 # ---- What is published ----
+
+def test_examples_that_are_whole_streams_have_a_baseline(directory):
+    """The first symbol of a stream has the frequencies of a new one."""
+    events = [(n, [1, 2, 3, 1], True) for n in range(4)]
+    for others, layers in (("members: []", ""), ("", NETWORK)):
+        for message in losses_of(directory, configuration(directory, "size: 9", others, layers),
+                                 events):
+            assert abs(message["baseline"] - math.log(9 * 9 * 10 * 11) / 4) < 1e-9, message
+            assert message["skill"] is not None
+
 
 def test_predictions_of_words(directory):
     events = [(s, f"w{x}", learn) for s, x, learn in text(600, size=12)]

@@ -250,6 +250,24 @@ static void baselines_count_what_followed(void **state) {
     (void)state;
 }
 
+/* After 2^20 symbols in a context its frequencies stay: they do not exceed the entropy. */
+static void baselines_of_long_streams_are_frequencies(void **state) {
+    struct orders *orders = calloc(1, sizeof *orders);
+    struct symbols_place place = {0};
+    double losses[ORDERS_BASELINES], sum = 0;
+    uint64_t seed = 4;
+    assert_non_null(orders);
+    for (size_t n = 0; n < 3400000; n++) {
+        uint32_t symbol = (uint32_t)random_below(&seed, 2);
+        orders_take(orders, &place, symbol, 2, true, losses);
+        sum += n < 3300000 ? 0 : losses[0] / 100000;
+        place.newest[place.steps++ % 64] = symbol;
+    }
+    assert_float_equal(sum, log(2), 1e-4);
+    free(orders);
+    (void)state;
+}
+
 /* More contexts than the table has room for, or random counts: losses stay finite. */
 static void any_counts_are_harmless(void **state) {
     struct orders *orders = calloc(1, sizeof *orders);
@@ -347,6 +365,7 @@ int main(void) {
         cmocka_unit_test(a_vocabulary_grows),
         cmocka_unit_test(a_network_is_one_more_input),
         cmocka_unit_test(baselines_count_what_followed),
+        cmocka_unit_test(baselines_of_long_streams_are_frequencies),
         cmocka_unit_test(any_counts_are_harmless),
         cmocka_unit_test(any_table_is_harmless),
         cmocka_unit_test(other_damage_is_found),
