@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/fields.h"
 #include "common/json_text.h"
@@ -162,6 +163,7 @@ struct formatter {
     const struct learner *learner;
     size_t lexicon; /* vocabulary of classes that are words, else SIZE_MAX */
     size_t top;     /* number of words in a prediction */
+    bool bytes;     /* symbols are bytes */
 };
 
 static void put_word(struct json_text *text, const char *key, const struct formatter *formatter,
@@ -209,6 +211,8 @@ static void put_guesses(struct json_text *text, const char *key, const struct fo
     for (size_t n = 0; n < most && top[n].probability > 0; n++)
         json_text_number(text, NULL, top[n].probability);
     json_text_close_list(text);
+    if (formatter->bytes)
+        json_text_string(text, "alphabet", "bytes", strlen("bytes"));
     json_text_close_object(text);
 }
 
@@ -478,6 +482,26 @@ static void put_scored(struct json_text *text, const struct formatter *formatter
         json_text_close_list(text);
 }
 
+/* preset: symbols: adds the class that came at each step, with what was predicted before it. */
+static void put_scored_symbols(struct json_text *text, const struct formatter *formatter,
+                               const struct learned *learned) {
+    bool many = learned->output_steps > 1;
+    if (many)
+        json_text_open_list(text, "scored");
+    for (size_t t = 0; t < learned->output_steps; t++) {
+        const struct symbols_guess *came =
+            learned->guesses + t * learned->guess_row + learned->guess_count;
+        json_text_open_object(text, many ? NULL : "scored");
+        put_guesses(text, "prediction", formatter, came + 1, learned->guess_count);
+        put_target(text, formatter, &(double){came->symbol});
+        json_text_number(text, "probability", came->probability);
+        json_text_number(text, "loss", -log(came->probability));
+        json_text_close_object(text);
+    }
+    if (many)
+        json_text_close_list(text);
+}
+
 static size_t anomaly_columns(const struct model *model) {
     const struct input *input = &model->architecture.input;
     if (input->column_count)
@@ -552,7 +576,8 @@ void report_prediction(struct json_text *text, const struct model *model,
                        const struct learned *learned) {
     const struct learner *all = experts ? learner : NULL;
     const struct formatter formatter = {
-        model, learner, learner ? words_lexicon_of_classes(learner_host(learner)) : SIZE_MAX, top};
+        model, learner, learner ? words_lexicon_of_classes(learner_host(learner)) : SIZE_MAX, top,
+        learned->guess_bytes};
     json_text_string(text, "stream", learned->key, learned->key_size);
     json_text_count(text, "example", learned->examples);
     json_text_number(text, "data_time", learned->time > 0 ? learned->time : NAN);
@@ -563,10 +588,11 @@ void report_prediction(struct json_text *text, const struct model *model,
         put_distribution(text, &formatter, learned);
     if (all && learned->forecasts)
         put_experts(text, all, model, learned);
-    if (all && learned->guess_row > learned->guess_count) {
+    size_t first = SYMBOLS_GUESSES(learned->guess_count, false);
+    if (all && learned->guess_row > first) {
         json_text_open_object(text, "experts");
-        put_all_guesses(text, "experts", &formatter, learned, learned->guess_count);
-        put_all_guesses(text, CONFIG_NETWORK, &formatter, learned, 2 * learned->guess_count);
+        put_all_guesses(text, "experts", &formatter, learned, first);
+        put_all_guesses(text, CONFIG_NETWORK, &formatter, learned, first + learned->guess_count);
         json_text_close_object(text);
     }
     if (learned->anomaly)
@@ -574,4 +600,6 @@ void report_prediction(struct json_text *text, const struct model *model,
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);
     if (learned->truth)
         put_scored(text, &formatter, all, learned);
+    if (learned->guesses)
+        put_scored_symbols(text, &formatter, learned);
 }

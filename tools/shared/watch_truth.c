@@ -44,6 +44,38 @@ static double first_probability(const json_t *prediction) {
     return number_of(json_array_get(json_object_get(prediction, "probabilities"), 0));
 }
 
+/* ---- Symbols ---- */
+
+static json_t *symbol_word(const json_t *symbol, bool bytes) {
+    double number = number_of(symbol);
+    return bytes && number >= ' ' && number <= '~' ? json_sprintf("'%c'", (int)number)
+           : bytes && number == '\n'               ? json_string("'\\n'")
+           : bytes                                 ? json_sprintf("0x%02X", (unsigned)number)
+                                                   : json_sprintf("%.0f", number);
+}
+
+static void name_symbols(json_t *prediction, json_t *scored) {
+    const json_t *symbols = json_object_get(prediction, "symbols");
+    bool bytes = json_object_get(prediction, "alphabet");
+    json_t *words = json_is_array(symbols) ? json_array() : NULL;
+    for (size_t n = 0; n < json_array_size(symbols); n++)
+        json_array_append_new(words, symbol_word(json_array_get(symbols, n), bytes));
+    if (!words || json_object_set_new(prediction, "words", words))
+        return;
+    if (scored)
+        json_object_set_new(scored, "target",
+                            symbol_word(json_object_get(scored, "target"), bytes));
+}
+
+void truth_name_symbols(json_t *body) {
+    json_t *scored = json_object_get(body, "scored");
+    name_symbols(json_object_get(body, "prediction"), NULL);
+    name_symbols(json_object_get(scored, "prediction"), scored);
+    for (size_t n = 0; n < json_array_size(scored); n++)
+        name_symbols(json_object_get(json_array_get(scored, n), "prediction"),
+                     json_array_get(scored, n));
+}
+
 struct taking {
     truth_take *take;
     void *context;
@@ -88,6 +120,7 @@ static bool take_word(const struct taking *taking, const json_t *scored, struct 
     row.words[TRUTH_ACTUAL] = json_is_string(target) ? json_string_value(target) : "";
     row.words[TRUTH_BASELINE] = first_word(json_object_get(scored, "baseline"));
     row.probability = first_probability(prediction);
+    row.chance = member(scored, "probability", NAN);
     row.target = row.prediction = row.baseline = row.low = row.high = NAN;
     taking->take(taking->context, &row);
     return true;

@@ -195,7 +195,8 @@ static struct reply no_memory(void) {
 /* Writes the newest class and its forecast if classes are words, which have no chart. */
 static void write_words(FILE *stream, const json_t *message) {
     const json_t *prediction = json_object_get(message, "prediction");
-    const json_t *came = json_object_get(json_object_get(message, "scored"), "target");
+    const json_t *scored = json_object_get(message, "scored");
+    const json_t *came = json_object_get(scored, "target"), *chance;
     if (!json_is_array(json_object_get(prediction, "words")))
         return;
     fputs("\"said\":{\"stream\":", stream);
@@ -203,6 +204,10 @@ static void write_words(FILE *stream, const json_t *message) {
     if (came) {
         fputs(",\"came\":", stream);
         json_dumpf(came, stream, JSON_ENCODE_ANY | JSON_COMPACT);
+    }
+    if ((chance = json_object_get(scored, "probability"))) {
+        fputs(",\"chance\":", stream);
+        query_write_number(stream, json_number_value(chance), QUERY_VALUE_DIGITS);
     }
     fputs(",\"prediction\":", stream);
     json_dumpf(prediction, stream, JSON_COMPACT);
