@@ -166,10 +166,16 @@ struct formatter {
     bool bytes;     /* symbols are bytes */
 };
 
+/* A symbol that is not a word is its number, and a byte its character. */
 static void put_word(struct json_text *text, const char *key, const struct formatter *formatter,
                      uint32_t id) {
-    size_t size;
-    const char *word = words_word(learner_host(formatter->learner), formatter->lexicon, id, &size);
+    char symbol[16];
+    bool printable = id >= ' ' && id <= '~', bytes = formatter->bytes;
+    snprintf(symbol, sizeof symbol, !bytes ? "%u" : printable ? "'%c'" : "0x%02X", id);
+    size_t size = strlen(symbol);
+    const char *word = symbol;
+    if (formatter->lexicon != SIZE_MAX)
+        word = words_word(learner_host(formatter->learner), formatter->lexicon, id, &size);
     if (word)
         json_text_string(text, key, word, size);
     else
@@ -194,25 +200,28 @@ static size_t next_class(const double *numbers, const struct learner_lexicon *le
     return best;
 }
 
-/* Adds the most probable symbols or words, and their probabilities. */
+/* Adds the most probable symbols, their words and probabilities. */
 static void put_guesses(struct json_text *text, const char *key, const struct formatter *formatter,
                         const struct symbols_guess *top, size_t count) {
     bool words = formatter->lexicon != SIZE_MAX;
-    size_t most = count < formatter->top ? count : formatter->top;
+    size_t most = 0;
+    while (most < count && most < formatter->top && top[most].probability > 0)
+        most++;
     json_text_open_object(text, key);
-    json_text_open_list(text, words ? "words" : "symbols");
-    for (size_t n = 0; n < most && top[n].probability > 0; n++)
-        if (words)
-            put_word(text, NULL, formatter, top[n].symbol);
-        else
+    if (!words) {
+        json_text_open_list(text, "symbols");
+        for (size_t n = 0; n < most; n++)
             json_text_count(text, NULL, top[n].symbol);
+        json_text_close_list(text);
+    }
+    json_text_open_list(text, "words");
+    for (size_t n = 0; n < most; n++)
+        put_word(text, NULL, formatter, top[n].symbol);
     json_text_close_list(text);
     json_text_open_list(text, "probabilities");
-    for (size_t n = 0; n < most && top[n].probability > 0; n++)
+    for (size_t n = 0; n < most; n++)
         json_text_number(text, NULL, top[n].probability);
     json_text_close_list(text);
-    if (formatter->bytes)
-        json_text_string(text, "alphabet", "bytes", strlen("bytes"));
     json_text_close_object(text);
 }
 
@@ -268,6 +277,19 @@ static void put_prediction(struct json_text *text, const char *key,
         json_text_close_list(text);
 }
 
+/* Adds the class that came, with what was predicted before it. */
+static void put_came(struct json_text *text, const char *key, const struct formatter *formatter,
+                     const struct symbols_guess *came, size_t count) {
+    json_text_open_object(text, key);
+    put_guesses(text, "prediction", formatter, came + 1, count);
+    if (formatter->lexicon == SIZE_MAX)
+        json_text_count(text, "target", came->symbol);
+    put_word(text, formatter->lexicon == SIZE_MAX ? "word" : "target", formatter, came->symbol);
+    json_text_number(text, "probability", came->probability);
+    json_text_number(text, "loss", -log(came->probability));
+    json_text_close_object(text);
+}
+
 /* Adds those at all steps that begin at place `first` of a row. */
 static void put_all_guesses(struct json_text *text, const char *key,
                             const struct formatter *formatter, const struct learned *learned,
@@ -276,8 +298,9 @@ static void put_all_guesses(struct json_text *text, const char *key,
     if (many)
         json_text_open_list(text, key);
     for (size_t t = 0; t < learned->output_steps; t++)
-        put_guesses(text, many ? NULL : key, formatter,
-                    learned->guesses + t * learned->guess_row + first, learned->guess_count);
+        (first ? put_guesses : put_came)(text, many ? NULL : key, formatter,
+                                         learned->guesses + t * learned->guess_row + first,
+                                         learned->guess_count);
     if (many)
         json_text_close_list(text);
 }
@@ -287,7 +310,7 @@ static void put_predictions(struct json_text *text, const char *key,
                             const struct formatter *formatter, const struct learned *learned) {
     const struct model *model = formatter->model;
     if (learned->guesses) {
-        put_all_guesses(text, key, formatter, learned, 0);
+        put_all_guesses(text, key, formatter, learned, 1 + learned->guess_count);
         return;
     }
     double *numbers = malloc(model->outputs * sizeof *numbers);
@@ -482,26 +505,6 @@ static void put_scored(struct json_text *text, const struct formatter *formatter
         json_text_close_list(text);
 }
 
-/* preset: symbols: adds the class that came at each step, with what was predicted before it. */
-static void put_scored_symbols(struct json_text *text, const struct formatter *formatter,
-                               const struct learned *learned) {
-    bool many = learned->output_steps > 1;
-    if (many)
-        json_text_open_list(text, "scored");
-    for (size_t t = 0; t < learned->output_steps; t++) {
-        const struct symbols_guess *came =
-            learned->guesses + t * learned->guess_row + learned->guess_count;
-        json_text_open_object(text, many ? NULL : "scored");
-        put_guesses(text, "prediction", formatter, came + 1, learned->guess_count);
-        put_target(text, formatter, &(double){came->symbol});
-        json_text_number(text, "probability", came->probability);
-        json_text_number(text, "loss", -log(came->probability));
-        json_text_close_object(text);
-    }
-    if (many)
-        json_text_close_list(text);
-}
-
 static size_t anomaly_columns(const struct model *model) {
     const struct input *input = &model->architecture.input;
     if (input->column_count)
@@ -601,5 +604,5 @@ void report_prediction(struct json_text *text, const struct model *model,
     if (learned->truth)
         put_scored(text, &formatter, all, learned);
     if (learned->guesses)
-        put_scored_symbols(text, &formatter, learned);
+        put_all_guesses(text, "scored", &formatter, learned, 0);
 }

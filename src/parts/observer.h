@@ -103,9 +103,9 @@ struct learned {
        requested. */
     const float *outputs;
     size_t output_steps; /* T; 0 for a label */
-    /* preset: symbols: a row for each of its steps: the guess_count most probable classes after it,
-       the class that came and its probability, those most probable before it, and with `all` those
-       of experts and network. Fewer end with a probability of 0. NULL: not requested. */
+    /* preset: symbols: a row for each of its steps: the class that came and its probability, and
+       the guess_count most probable classes before it, after it, and with `all` those of experts
+       and network. Fewer end with a probability of 0. NULL: not requested. */
     const struct symbols_guess *guesses;
     size_t guess_count, guess_row;
     bool guess_bytes; /* they are bytes */

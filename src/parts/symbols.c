@@ -300,7 +300,7 @@ static void end_guesses(const struct counts *c, struct symbols_guess *top, size_
 /* Looks for the symbol among those that are most probable before it, and keeps these. */
 static void measure(struct counts *c, struct planned *example, const float *network) {
     const struct planned_symbol *at = &c->planned[c->cursor];
-    struct symbols_guess *top = c->guesses + c->cursor * c->guess_row + c->top + 1;
+    struct symbols_guess *top = c->guesses + c->cursor * c->guess_row + 1;
     size_t count = guess(c, at->slot, network, top), rank = 0;
     while (rank < count && top[rank].symbol != at->symbol)
         rank++;
@@ -344,7 +344,7 @@ static double take_symbol(struct counts *c, struct planned *example, const float
     }
     c->taken = true;
     double of = losses[c->combined == COMBINE_NETWORK ? SYMBOLS_NETWORK : KIND_MIXTURE];
-    c->guesses[c->cursor * c->guess_row + c->top] =
+    c->guesses[c->cursor * c->guess_row] =
         (struct symbols_guess){class_of(c, at->symbol), exp(-of)};
     return of;
 }
@@ -364,11 +364,11 @@ static const float *output_of(const struct counts *c, size_t step) {
 static void predict(struct counts *c, size_t step) {
     uint32_t slot = c->planned[step].slot;
     const float *network = distribute(c, output_of(c, step));
-    struct symbols_guess *top = c->guesses + step * c->guess_row;
+    struct symbols_guess *top = c->guesses + step * c->guess_row + 1 + c->top;
     end_guesses(c, top, guess(c, slot, network, top));
     if (!c->apart)
         return;
-    top += SYMBOLS_GUESSES(c->top, false);
+    top += c->top;
     end_guesses(c, top,
                 symbols_top(table_of(c, slot), &c->places[slot], network, true, top, c->top));
     top += c->top;

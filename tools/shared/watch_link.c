@@ -11,7 +11,6 @@
 
 #include "common/clock.h"
 #include "common/complain.h"
-#include "watch_truth.h"
 
 enum { REFUSAL_SIZE = 512 };
 
@@ -86,8 +85,6 @@ static void read_message(struct message *message) {
     if (news->problem)
         return;
     message->body = json_incref(news->json);
-    if (message->topic == TOPIC_PREDICTION)
-        truth_name_symbols(message->body);
     message->text = on_one_line(news->text, news->size);
     if (!message->text)
         message->problem = "out of memory";

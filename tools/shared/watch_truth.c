@@ -44,38 +44,6 @@ static double first_probability(const json_t *prediction) {
     return number_of(json_array_get(json_object_get(prediction, "probabilities"), 0));
 }
 
-/* ---- Symbols ---- */
-
-static json_t *symbol_word(const json_t *symbol, bool bytes) {
-    double number = number_of(symbol);
-    return bytes && number >= ' ' && number <= '~' ? json_sprintf("'%c'", (int)number)
-           : bytes && number == '\n'               ? json_string("'\\n'")
-           : bytes                                 ? json_sprintf("0x%02X", (unsigned)number)
-                                                   : json_sprintf("%.0f", number);
-}
-
-static void name_symbols(json_t *prediction, json_t *scored) {
-    const json_t *symbols = json_object_get(prediction, "symbols");
-    bool bytes = json_object_get(prediction, "alphabet");
-    json_t *words = json_is_array(symbols) ? json_array() : NULL;
-    for (size_t n = 0; n < json_array_size(symbols); n++)
-        json_array_append_new(words, symbol_word(json_array_get(symbols, n), bytes));
-    if (!words || json_object_set_new(prediction, "words", words))
-        return;
-    if (scored)
-        json_object_set_new(scored, "target",
-                            symbol_word(json_object_get(scored, "target"), bytes));
-}
-
-void truth_name_symbols(json_t *body) {
-    json_t *scored = json_object_get(body, "scored");
-    name_symbols(json_object_get(body, "prediction"), NULL);
-    name_symbols(json_object_get(scored, "prediction"), scored);
-    for (size_t n = 0; n < json_array_size(scored); n++)
-        name_symbols(json_object_get(json_array_get(scored, n), "prediction"),
-                     json_array_get(scored, n));
-}
-
 struct taking {
     truth_take *take;
     void *context;
@@ -110,9 +78,14 @@ static void take_column(const struct taking *taking, const json_t *scored, struc
         taking->take(taking->context, row);
 }
 
+const json_t *truth_class(const json_t *scored) {
+    const json_t *word = json_object_get(scored, "word");
+    return word ? word : json_object_get(scored, "target");
+}
+
 /* Takes a target that is a word. */
 static bool take_word(const struct taking *taking, const json_t *scored, struct truth_row row) {
-    const json_t *target = json_object_get(scored, "target");
+    const json_t *target = truth_class(scored);
     const json_t *prediction = json_object_get(scored, "prediction");
     row.words[TRUTH_FORECAST] = first_word(prediction);
     if (!row.words[TRUTH_FORECAST] || !target)
@@ -134,7 +107,7 @@ static bool take_scored(const struct taking *taking, const json_t *scored, struc
     row.experts = json_object_get(scored, "experts");
     row.low = row.high = NAN;
     put_distribution(NULL, &row);
-    if (json_is_number(target)) {
+    if (json_is_number(target) && !first_word(prediction)) {
         row.target = json_number_value(target);
         row.prediction = most_probable(prediction);
         row.baseline = most_probable(json_object_get(scored, "baseline"));
@@ -204,6 +177,7 @@ static bool begin_next(const json_t *body, struct truth_row *row) {
                               .place = NAN,
                               .data_time = NAN,
                               .target = NAN,
+                              .chance = NAN,
                               .baseline = NAN};
     return member(json_object_get(body, "scored"), "example", NAN) != row->example;
 }

@@ -44,9 +44,6 @@ struct truth_row {
     bool distributed;            /* whether the message has scores */
 };
 
-/* Adds the words of a prediction of symbols: the characters of bytes, else the numbers. */
-void truth_name_symbols(json_t *body);
-
 /* Whether the truth lies outside its interval. */
 static inline bool truth_missed(const struct truth_row *row) {
     return row->target < row->low || row->target > row->high;
@@ -64,6 +61,9 @@ size_t truth_rows_all(const json_t *body, truth_take *take, void *context);
 /* Calls `take` for classes that are words, which the other functions leave out: one row a
    target. */
 void truth_words(const json_t *body, truth_take *take, void *context);
+
+/* The word of a scored class, null for the unknown word; or NULL. */
+const json_t *truth_class(const json_t *scored);
 
 /* The forecast of a future value, a row for each column: `target`, `baseline`, `place` and
    `data_time` are unknown. Returns no rows for classes, several steps, several horizons, messages

@@ -69,12 +69,8 @@ static void format_word(char text[TEXT_SIZE], const struct truth_row *row) {
     const char *words[] = {row->words[TRUTH_ACTUAL], row->words[TRUTH_FORECAST]};
     for (size_t n = 0; n < 2; n++)
         text_copy(n ? forecast : came, STREAM_SIZE, *words[n] ? words[n] : "unknown");
-    int used =
-        snprintf(text, TEXT_SIZE, "%s: %s", text_copy(stream, sizeof stream, row->stream), came);
-    if (!isnan(row->chance))
-        used += snprintf(text + used, TEXT_SIZE - (size_t)used, " (%s%%)",
-                         format_number(share, 100 * row->chance));
-    snprintf(text + used, TEXT_SIZE - (size_t)used, ", forecast %s (%s)", forecast,
+    snprintf(text, TEXT_SIZE, "%s: %s, forecast %s (%s)",
+             text_copy(stream, sizeof stream, row->stream), came, forecast,
              format_percent(share, row->probability));
 }
 

@@ -576,9 +576,10 @@ static const char *word_text(char text[WORD_SIZE], const char *word) {
 }
 
 static void print_word(void *context, const struct truth_row *row) {
-    bool chance = !isnan(row->chance); /* in place of the baseline */
-    const char *const titles[] = {"time",     "stream", "truth",
-                                  "forecast", "share",  chance ? "of truth" : "baseline"};
+    bool chance = !row->words[TRUTH_BASELINE]; /* in its place */
+    const char *const titles[] = {"time",  "stream",
+                                  "truth", "forecast",
+                                  "share", isnan(row->chance) ? "baseline" : "of truth"};
     const int widths[] = {-TIME_COLUMNS, -STREAM_COLUMNS, WORD_COLUMNS,
                           WORD_COLUMNS,  NUMBER_COLUMNS,  chance ? NUMBER_COLUMNS : WORD_COLUMNS};
     const struct lines_table table = {titles, widths, sizeof widths / sizeof *widths};

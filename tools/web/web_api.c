@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/json_member.h"
+#include "tools/shared/watch_truth.h"
 #include "web_experiment_api.h"
 #include "web_feed.h"
 #include "web_reply.h"
@@ -195,8 +196,8 @@ static struct reply no_memory(void) {
 /* Writes the newest class and its forecast if classes are words, which have no chart. */
 static void write_words(FILE *stream, const json_t *message) {
     const json_t *prediction = json_object_get(message, "prediction");
-    const json_t *scored = json_object_get(message, "scored");
-    const json_t *came = json_object_get(scored, "target"), *chance;
+    const json_t *scored = json_object_get(message, "scored"), *came = truth_class(scored);
+    double chance;
     if (!json_is_array(json_object_get(prediction, "words")))
         return;
     fputs("\"said\":{\"stream\":", stream);
@@ -205,10 +206,8 @@ static void write_words(FILE *stream, const json_t *message) {
         fputs(",\"came\":", stream);
         json_dumpf(came, stream, JSON_ENCODE_ANY | JSON_COMPACT);
     }
-    if ((chance = json_object_get(scored, "probability"))) {
-        fputs(",\"chance\":", stream);
-        query_write_number(stream, json_number_value(chance), QUERY_VALUE_DIGITS);
-    }
+    if (member_number(scored, "probability", &chance))
+        fprintf(stream, ",\"chance\":%.6g", chance);
     fputs(",\"prediction\":", stream);
     json_dumpf(prediction, stream, JSON_COMPACT);
     fputs("},", stream);

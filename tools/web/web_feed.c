@@ -339,7 +339,6 @@ static json_t *backlog_next(struct backlog *b, double now) {
         b->spent += (double)b->sizes[b->first];
         char *text = pop_oldest(b);
         body = json_loads(text, 0, NULL);
-        truth_name_symbols(body);
         free(text);
     }
     return body;
