@@ -7,6 +7,7 @@
 
 #include "config/config.h"
 #include "model/rule.h"
+#include "parts/symbols.h"
 
 static const size_t OVERHEAD = 48000000; /* program, libraries, and their queued messages */
 
@@ -90,5 +91,5 @@ size_t bench_memory_bound(const struct config *config, const struct model *model
     size_t windows = streams * (slot_record_size(model, config->learning.window) +
                                 rule_record_size(model, config->learning.rule));
     size_t network = sizeof(float) * (model->parameters * blocks + windows);
-    return (members ? members : 1) * network + OVERHEAD;
+    return (members ? members : 1) * network + (size_t)symbols_bytes(config) + OVERHEAD;
 }
