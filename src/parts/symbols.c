@@ -77,23 +77,8 @@ static const struct symbols_header *header_of(const struct symbols *table) {
     return symbols_arrays(table)->numbers;
 }
 
-static size_t table_count(const struct config *config) {
-    return config->symbols.own ? config->learning.max_streams : 1;
-}
-
-static size_t table_memory(const struct config *config) {
-    size_t memory = config->symbols.memory;
-    for (size_t left = table_count(config); left > 1 && memory > LEAST_OWN; left = (left + 1) / 2)
-        memory /= 2;
-    return memory;
-}
-
-double symbols_bytes(const struct config *config) {
-    double each = (double)table_memory(config) * 17 / 16 + OWN_BYTES;
-    return config->preset == PRESET_SYMBOLS ? each * (double)table_count(config) : 0;
-}
-
-static int check_memory(const struct counts *c, double all, struct error *error) {
+static int check_memory(const struct counts *c, size_t memory, struct error *error) {
+    double each = (double)memory * 17 / 16 + OWN_BYTES, all = each * (double)c->table_count;
     double machine = machine_memory("");
     if (!c->own || machine <= 0 || all <= machine / 2)
         return 0;
@@ -109,11 +94,14 @@ static int open_tables(struct counts *c, const struct config *config, struct err
     struct symbols_options options = {.bytes = !config->symbols.others,
                                       .symbols = c->symbols,
                                       .seen = c->lexicon == SIZE_MAX ? c->symbols : 1,
-                                      .memory = table_memory(config),
+                                      .memory = config->symbols.memory,
                                       .experts = config->experts >> EXPERTS,
                                       .network = c->network,
                                       .apart = c->apart};
-    if (check_memory(c, symbols_bytes(config), error))
+    for (size_t left = c->table_count; left > 1 && options.memory > LEAST_OWN;
+         left = (left + 1) / 2)
+        options.memory /= 2;
+    if (check_memory(c, options.memory, error))
         return -1;
     c->tables = calloc(c->table_count, sizeof *c->tables);
     for (size_t n = 0; c->tables && n < c->table_count; n++)
@@ -133,7 +121,7 @@ static int part_open(void **self, struct part_host *host, struct error *error) {
     c->combined = config->combined;
     c->network = host->member_count && c->combined != COMBINE_EXPERTS;
     c->own = config->symbols.own;
-    c->table_count = table_count(config);
+    c->table_count = c->own ? host->slots : 1;
     c->apart = c->network && config->predictions == PREDICTIONS_ALL;
     c->top = config->statistics_top < SYMBOLS_TOP_MAX ? config->statistics_top : SYMBOLS_TOP_MAX;
     c->guess_row = SYMBOLS_GUESSES(c->top, c->apart);

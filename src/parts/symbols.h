@@ -23,10 +23,6 @@ struct symbols_usage {
     bool full; /* more slots were replaced than there are */
 };
 
-/* The memory of all tables, in bytes; 0 without the preset. */
-struct config;
-double symbols_bytes(const struct config *config);
-
 /* Returns false without the part. */
 bool symbols_usage(const struct part_host *host, struct symbols_usage *usage);
 

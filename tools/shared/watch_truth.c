@@ -78,14 +78,10 @@ static void take_column(const struct taking *taking, const json_t *scored, struc
         taking->take(taking->context, row);
 }
 
-const json_t *truth_class(const json_t *scored) {
-    const json_t *word = json_object_get(scored, "word");
-    return word ? word : json_object_get(scored, "target");
-}
-
 /* Takes a target that is a word. */
 static bool take_word(const struct taking *taking, const json_t *scored, struct truth_row row) {
-    const json_t *target = truth_class(scored);
+    const json_t *word = json_object_get(scored, "word"); /* of a symbol */
+    const json_t *target = word ? word : json_object_get(scored, "target");
     const json_t *prediction = json_object_get(scored, "prediction");
     row.words[TRUTH_FORECAST] = first_word(prediction);
     if (!row.words[TRUTH_FORECAST] || !target)

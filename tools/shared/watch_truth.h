@@ -62,9 +62,6 @@ size_t truth_rows_all(const json_t *body, truth_take *take, void *context);
    target. */
 void truth_words(const json_t *body, truth_take *take, void *context);
 
-/* The word of a scored class, null for the unknown word; or NULL. */
-const json_t *truth_class(const json_t *scored);
-
 /* The forecast of a future value, a row for each column: `target`, `baseline`, `place` and
    `data_time` are unknown. Returns no rows for classes, several steps, several horizons, messages
    without intervals, and messages that contain the value. */

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "common/json_member.h"
-#include "tools/shared/watch_truth.h"
 #include "web_experiment_api.h"
 #include "web_feed.h"
 #include "web_reply.h"
@@ -196,7 +195,9 @@ static struct reply no_memory(void) {
 /* Writes the newest class and its forecast if classes are words, which have no chart. */
 static void write_words(FILE *stream, const json_t *message) {
     const json_t *prediction = json_object_get(message, "prediction");
-    const json_t *scored = json_object_get(message, "scored"), *came = truth_class(scored);
+    const json_t *scored = json_object_get(message, "scored");
+    const json_t *word = json_object_get(scored, "word");
+    const json_t *came = word ? word : json_object_get(scored, "target");
     double chance;
     if (!json_is_array(json_object_get(prediction, "words")))
         return;
