@@ -395,7 +395,7 @@ and run each command in its own terminal:
         {self.kept()}{stream}--socket router --producer 1
 
 Repeat the last command when the file has grown: each {self.UNIT} is learned once, since the daemon
-recognizes repeated {self.UNIT}s by the producer's numbers. runnel-web(1) shows forecasts and values.""")
+recognizes repeated {self.UNIT}s by the producer's numbers. runnel-web(1) shows predictions and values.""")
 
     def listed(self, indices):
         """Names if they are unambiguous, else numbers from 1."""

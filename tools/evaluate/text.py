@@ -16,7 +16,7 @@ POINTS_OF_BITS = 50
 
 class Text(Table):
     """A file whose bytes (.txt) or lines (.log) are symbols. A line is the number of its template."""
-    FORM, ENDED = "a text", "the newest line"
+    FORM = "a text or a log"
 
     def __init__(self, path, most):
         self.path = pathlib.Path(path)
@@ -92,11 +92,13 @@ class Bits:
         symbols = [str(example["x"]) for example in self.truth[:COMPARED]]
         self.distinct = len(set(symbols))
         contexts = Contexts(self.distinct)
+        known = set() if isinstance(examples[0]["x"], (str, dict)) else set(symbols)
         for n, (example, symbol) in enumerate(zip(examples, symbols)):
             if n % 500 == 0:
                 report(n)
             past = streams.get(example["stream"], ())
-            rows.append(contexts.take(past, symbol))
+            rows.append(contexts.take(past, symbol if symbol in known else None))  # a new word: the unknown
+            known.add(symbol)
             streams[example["stream"]] = () if example.get("end") else (*past, symbol)[-CONTEXT:]
         self.compared = slice(0, len(rows))
         self.bits = dict(zip(BASELINES, np.array(rows).T))
@@ -148,7 +150,7 @@ def draw_bits(path, title, bits, unit):
         values = [bits.mean(name, slice(a, b)) for a, b in zip(edges, edges[1:])]
         panels[0].plot(edges[1:], values, color=colour, linewidth=1.8 if name == bits.main else 1.1, label=name)
     panels[0].set_ylim(bottom=0)
-    panels[0].set_title(f"bits a {unit}: lower is better", loc="left", fontsize=9)
+    panels[0].set_title(f"bits a {unit}, from the first to the last {unit}: lower is better", loc="left", fontsize=9)
     panels[0].legend(**{**LEGEND, "ncols": 6})
     draw_skill(panels[1], bits, BASELINES)
     save_plot(figure, panels, path, title)
