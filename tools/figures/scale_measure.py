@@ -126,17 +126,13 @@ def machine():
             f"{platform.system()} {platform.release()}")
 
 
-def measure(build, path, parts):
-    """Writes the costs to a JSON file; parts that are left out stay unchanged."""
+def measure(build, path):
+    """Writes the costs to a JSON file."""
     running.Daemon.program = shared.program(build, "runneld")
-    if "daemon" in parts:  # before any measurement
-        shared.program(build, "runnel-bench")
-        producers(build)
-    costs = json.loads(path.read_text()) if path.exists() else {}
-    costs |= {"date": datetime.date.today().isoformat(), "machine": machine(),
-              "command": "tools/figures/scale --measure"}
-    if "daemon" in parts:
-        costs["networks"] = {name: one_daemon(build, name) for name in NETWORKS}
-    if "redis" in parts:
-        costs["redis"] = scale_redis.measure()
+    shared.program(build, "runnel-bench")  # before any measurement
+    producers(build)
+    costs = {"date": datetime.date.today().isoformat(), "machine": machine(),
+             "command": "tools/figures/scale --measure",
+             "networks": {name: one_daemon(build, name) for name in NETWORKS},
+             "redis": scale_redis.measure()}
     path.write_text(json.dumps(costs, indent=1) + "\n")
