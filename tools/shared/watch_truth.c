@@ -78,7 +78,6 @@ static void take_column(const struct taking *taking, const json_t *scored, struc
         taking->take(taking->context, row);
 }
 
-/* Takes a target that is a word. */
 static bool take_word(const struct taking *taking, const json_t *scored, struct truth_row row) {
     const json_t *target = json_object_get(scored, "target");
     const json_t *prediction = json_object_get(scored, "prediction");
