@@ -78,7 +78,6 @@ static void take_column(const struct taking *taking, const json_t *scored, struc
         taking->take(taking->context, row);
 }
 
-/* Takes a target that is a word. */
 static bool take_word(const struct taking *taking, const json_t *scored, struct truth_row row) {
     const json_t *word = json_object_get(scored, "word"); /* of a symbol */
     const json_t *target = word ? word : json_object_get(scored, "target");

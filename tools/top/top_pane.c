@@ -881,7 +881,6 @@ static void draw_layers(struct canvas *c, const struct area *area, const json_t 
         layers_table(c, area, layers, first);
 }
 
-/* Cuts the next rows from the area. */
 static struct area cut_rows(struct area *rest, int rows) {
     struct area taken = area_rows(rest, 0, rows);
     *rest = area_rows(rest, rows, rest->rows - rows);
