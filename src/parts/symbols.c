@@ -122,7 +122,7 @@ static int part_open(void **self, struct part_host *host, struct error *error) {
     c->own = config->symbols.own;
     c->table_count = c->own ? host->slots : 1;
     c->apart = c->network && config->predictions == PREDICTIONS_ALL;
-    c->top = config->statistics_top < SYMBOLS_TOP_MAX ? config->statistics_top : SYMBOLS_TOP_MAX;
+    c->top = config->statistics_top;
     c->guess_row = c->top * (c->apart ? GUESSES : 1);
     c->places = calloc(host->slots, sizeof *c->places);
     c->orders = calloc(1, sizeof *c->orders);
