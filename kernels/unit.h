@@ -28,7 +28,6 @@ struct cell_unit {
     enum activation activation; /* the layer's activation, for cells with `function` */
 };
 
-/* Gradients. */
 struct cell_gradient {
     float gate[CELL_GATES_MAX]; /* gradients of the sums after their norms */
     float own;                  /* gradient of the last gate's recurrent sum */

@@ -16,8 +16,7 @@ enum { LINE_SIZE = 512 };
 /* Writes a key in one of the two formats; `before` is the text before the '@'. */
 typedef void write_key(const char *before, const struct config_key *key);
 
-/* --- YAML: a comment, and below it "key: value" -------------------------------------------------
- */
+/* --- YAML: a comment, and below it "key: value" --- */
 
 static void yaml_meanings(const struct config_key *key, const char *indent) {
     char first[2 * LINE_SIZE], next[2 * LINE_SIZE], text[CONFIG_SUMMARY_SIZE];

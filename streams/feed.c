@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "feed_delivery.h"
+#include "sources/feed_input.h"
 
 /* ---- Schema ----
 
@@ -100,10 +101,13 @@ static double done(const void *context) {
     const struct feed_settings *settings = feeder->settings;
     const struct source *source = feeder->source;
     double counted = NAN, passed = NAN;
+    double share = source->type->done ? source->type->done(source)
+                   : source->input    ? input_done(source->input)
+                                      : NAN;
     if (settings->count)
         counted = (double)feeder->delivery.progress.examples / (double)settings->count;
-    if (settings->repeat && source->type->done)
-        passed = ((double)feeder->pass + source->type->done(source)) / (double)settings->repeat;
+    if (settings->repeat)
+        passed = ((double)feeder->pass + share) / (double)settings->repeat;
     return fmax(counted, passed); /* whichever ends first; the other one if one is NAN */
 }
 
@@ -473,11 +477,13 @@ static int parse(struct call *call, struct command_line *line, int count, char *
         fprintf(stderr, "%s: %s\n", line->name, call->type->missing);
         return EX_UNAVAILABLE;
     }
-    call->source = call->type->create();
+    call->source = calloc(1, call->type->size);
     if (!call->source) {
         fprintf(stderr, "%s: out of memory\n", line->name);
         return EX_OSERR;
     }
+    if (call->type->set_defaults)
+        call->type->set_defaults(call->source);
     call->source->type = call->type;
     call->source->label = call->type->command.name;
     call->settings.rate = call->type->rate;
@@ -588,6 +594,7 @@ int main(int count, char **arguments) {
     if (status == OPTIONS_GO_ON)
         status = feed_call_end(&line, feed(&call, operands, &error), &error);
     if (call.source)
-        call.type->close(&call.source);
+        call.type->close(call.source);
+    free(call.source);
     return status;
 }

@@ -80,6 +80,8 @@ struct step {
     bool own_number; /* the input contained the number */
 };
 
+struct input;
+
 /* Fields of an example in JSON, see sources/payload.h. */
 struct field_options {
     struct option_list columns;           /* COLUMN=PATH */
@@ -89,6 +91,7 @@ struct field_options {
 /* The common part of all sources; each source's struct begins with it. */
 struct source {
     const struct source_type *type;
+    struct input *input; /* the file that it reads (sources/feed_input.h), or NULL */
     struct shape x, y;   /* set by open; zeros: each example has its own */
     const char *label;   /* the stream's name unless --stream gives another: the command's name */
     const char *forced;  /* the key of --stream, or NULL; set before open */
@@ -120,8 +123,9 @@ struct source_type {
     bool maps;                  /* --field maps other JSON to examples */
     bool bundles;               /* supports --steps */
 
-    /* Allocates the source with its defaults; NULL: out of memory. */
-    struct source *(*create)(void);
+    size_t size; /* of its struct */
+    /* Sets the defaults that are not 0, or NULL. */
+    void (*set_defaults)(struct source *source);
     /* Takes the operands, terminated by NULL, and prepares the first step. */
     int (*open)(struct source *source, char **operands, struct error *error);
     /* Returns 1 and a step, 0 at the end of the pass, or -1 on an error. */
@@ -130,9 +134,9 @@ struct source_type {
     int (*rewind)(struct source *source, uint64_t pass, struct error *error);
     /* Returns the name of number `k` of x or y for the schema. NULL: they have no names. */
     const char *(*column)(const struct source *source, bool y, size_t k);
-    /* Returns the finished share of the pass, 0..1, or NAN if unknown. May be NULL. */
+    /* Returns the finished share of the pass, 0..1; NULL: that of the input, if any. */
     double (*done)(const struct source *source);
-    void (*close)(struct source **source);
+    void (*close)(struct source *source); /* without the struct itself */
     /* Only of a source that acknowledges messages to a broker: the first `count` steps are safe at
        the daemon, or finally rejected by it. Called in order, also within feed_await, and a last
        time before `close`; it must not wait. Such a source connects in `next`, so that it takes no

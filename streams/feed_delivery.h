@@ -82,7 +82,6 @@ int delivery_schema(struct delivery *delivery, const char *text, struct error *e
 /* After delivery_close: whether the daemon received a schema, but answered no example. */
 bool delivery_refused(const struct delivery *delivery);
 
-/* Sends an example of `steps` steps. */
 int delivery_send(struct delivery *delivery, const struct runnel_example *example, size_t steps,
                   struct error *error);
 

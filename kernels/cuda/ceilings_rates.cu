@@ -16,7 +16,6 @@ enum {
 
 static const double SLICE = 0.004, MILLISECONDS = 1e-3; /* seconds */
 
-/* Enqueues one round or more of a measurement. */
 typedef cudaError_t enqueue_rounds(struct measuring *m, unsigned rounds);
 
 /* ---- Kernels ---- */

@@ -620,7 +620,6 @@ static double surprise_of(const struct tail *tail, double error, double seen) {
     return novelty_patient(raw_surprise(tail, error), seen);
 }
 
-/* The surprise of the error of column k. */
 static double column_surprise(struct anomaly *anomaly, uint32_t slot, size_t k, double error) {
     const struct column *column = column_of(anomaly, slot, k);
     double surprise = surprise_of(&column->wrong, error, stream_of(anomaly, slot)->steps);

@@ -31,7 +31,6 @@ struct incident {
     double silence;       /* Unix time until which the stream is silenced */
 };
 
-/* One column of it. */
 struct incident_column {
     double share;                          /* sum over the abnormal steps */
     double count, values[INCIDENT_VALUES]; /* before it, oldest first */

@@ -170,7 +170,6 @@ static bool same_group(const struct field *a, const struct field *b) {
     return a->group == b->group || strcmp(a->group, b->group) == 0;
 }
 
-/* Write the fields of one group. */
 static void write_group(struct json_text *text, const struct field *field, const struct field *end,
                         const void *values, unsigned has) {
     const char *group = field->group;

@@ -6,7 +6,6 @@
 /* 0, or -1 with errno. */
 int sync_directory(const char *path);
 
-/* Sync the directory of the path. */
 int sync_directory_of(const char *path);
 
 #endif

@@ -11,7 +11,6 @@
 #include "common/hash.h"
 #include "common/threads.h"
 #include "common/wire.h"
-#include "forecast/forecast.h"
 #include "symbols/symbols.h"
 
 #define AT(member) offsetof(struct draft, config.member)

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "common/error.h"
 #include "common/hash.h"
 #include "config_read.h"
 #include "forecast/forecast.h"

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/fields.h"
 #include "common/json_text.h"
@@ -162,12 +163,19 @@ struct formatter {
     const struct learner *learner;
     size_t lexicon; /* vocabulary of classes that are words, else SIZE_MAX */
     size_t top;     /* number of words in a prediction */
+    bool bytes;     /* symbols are bytes */
 };
 
+/* A symbol that is not a word is its number, and a byte its character. */
 static void put_word(struct json_text *text, const char *key, const struct formatter *formatter,
                      uint32_t id) {
-    size_t size;
-    const char *word = words_word(learner_host(formatter->learner), formatter->lexicon, id, &size);
+    char symbol[16];
+    bool printable = id >= ' ' && id <= '~', bytes = formatter->bytes;
+    snprintf(symbol, sizeof symbol, !bytes ? "%u" : printable ? "'%c'" : "0x%02X", id);
+    size_t size = strlen(symbol);
+    const char *word = symbol;
+    if (formatter->lexicon != SIZE_MAX)
+        word = words_word(learner_host(formatter->learner), formatter->lexicon, id, &size);
     if (word)
         json_text_string(text, key, word, size);
     else
@@ -192,21 +200,26 @@ static size_t next_class(const double *numbers, const struct learner_lexicon *le
     return best;
 }
 
-/* Adds the most probable symbols or words, and their probabilities. */
+/* Adds the most probable symbols, their words and probabilities. */
 static void put_guesses(struct json_text *text, const char *key, const struct formatter *formatter,
                         const struct symbols_guess *top, size_t count) {
     bool words = formatter->lexicon != SIZE_MAX;
-    size_t most = count < formatter->top ? count : formatter->top;
+    size_t most = 0;
+    while (most < count && most < formatter->top && top[most].probability > 0)
+        most++;
     json_text_open_object(text, key);
-    json_text_open_list(text, words ? "words" : "symbols");
-    for (size_t n = 0; n < most && top[n].probability > 0; n++)
-        if (words)
-            put_word(text, NULL, formatter, top[n].symbol);
-        else
+    if (!words) {
+        json_text_open_list(text, "symbols");
+        for (size_t n = 0; n < most; n++)
             json_text_count(text, NULL, top[n].symbol);
+        json_text_close_list(text);
+    }
+    json_text_open_list(text, "words");
+    for (size_t n = 0; n < most; n++)
+        put_word(text, NULL, formatter, top[n].symbol);
     json_text_close_list(text);
     json_text_open_list(text, "probabilities");
-    for (size_t n = 0; n < most && top[n].probability > 0; n++)
+    for (size_t n = 0; n < most; n++)
         json_text_number(text, NULL, top[n].probability);
     json_text_close_list(text);
     json_text_close_object(text);
@@ -264,6 +277,19 @@ static void put_prediction(struct json_text *text, const char *key,
         json_text_close_list(text);
 }
 
+/* Adds the class that came, with what was predicted before it. */
+static void put_came(struct json_text *text, const char *key, const struct formatter *formatter,
+                     const struct symbols_guess *came, size_t count) {
+    json_text_open_object(text, key);
+    put_guesses(text, "prediction", formatter, came + 1, count);
+    if (formatter->lexicon == SIZE_MAX)
+        json_text_count(text, "target", came->symbol);
+    put_word(text, formatter->lexicon == SIZE_MAX ? "word" : "target", formatter, came->symbol);
+    json_text_number(text, "probability", came->probability);
+    json_text_number(text, "loss", -log(came->probability));
+    json_text_close_object(text);
+}
+
 /* Adds those at all steps that begin at place `first` of a row. */
 static void put_all_guesses(struct json_text *text, const char *key,
                             const struct formatter *formatter, const struct learned *learned,
@@ -272,8 +298,9 @@ static void put_all_guesses(struct json_text *text, const char *key,
     if (many)
         json_text_open_list(text, key);
     for (size_t t = 0; t < learned->output_steps; t++)
-        put_guesses(text, many ? NULL : key, formatter,
-                    learned->guesses + t * learned->guess_row + first, learned->guess_count);
+        (first ? put_guesses : put_came)(text, many ? NULL : key, formatter,
+                                         learned->guesses + t * learned->guess_row + first,
+                                         learned->guess_count);
     if (many)
         json_text_close_list(text);
 }
@@ -283,7 +310,7 @@ static void put_predictions(struct json_text *text, const char *key,
                             const struct formatter *formatter, const struct learned *learned) {
     const struct model *model = formatter->model;
     if (learned->guesses) {
-        put_all_guesses(text, key, formatter, learned, 0);
+        put_all_guesses(text, key, formatter, learned, 1 + learned->guess_count);
         return;
     }
     double *numbers = malloc(model->outputs * sizeof *numbers);
@@ -552,7 +579,8 @@ void report_prediction(struct json_text *text, const struct model *model,
                        const struct learned *learned) {
     const struct learner *all = experts ? learner : NULL;
     const struct formatter formatter = {
-        model, learner, learner ? words_lexicon_of_classes(learner_host(learner)) : SIZE_MAX, top};
+        model, learner, learner ? words_lexicon_of_classes(learner_host(learner)) : SIZE_MAX, top,
+        learned->guess_bytes};
     json_text_string(text, "stream", learned->key, learned->key_size);
     json_text_count(text, "example", learned->examples);
     json_text_number(text, "data_time", learned->time > 0 ? learned->time : NAN);
@@ -563,10 +591,11 @@ void report_prediction(struct json_text *text, const struct model *model,
         put_distribution(text, &formatter, learned);
     if (all && learned->forecasts)
         put_experts(text, all, model, learned);
-    if (all && learned->guess_row > learned->guess_count) {
+    size_t first = SYMBOLS_GUESSES(learned->guess_count, false);
+    if (all && learned->guess_row > first) {
         json_text_open_object(text, "experts");
-        put_all_guesses(text, "experts", &formatter, learned, learned->guess_count);
-        put_all_guesses(text, CONFIG_NETWORK, &formatter, learned, 2 * learned->guess_count);
+        put_all_guesses(text, "experts", &formatter, learned, first);
+        put_all_guesses(text, CONFIG_NETWORK, &formatter, learned, first + learned->guess_count);
         json_text_close_object(text);
     }
     if (learned->anomaly)
@@ -574,4 +603,6 @@ void report_prediction(struct json_text *text, const struct model *model,
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);
     if (learned->truth)
         put_scored(text, &formatter, all, learned);
+    if (learned->guesses)
+        put_all_guesses(text, "scored", &formatter, learned, 0);
 }

@@ -18,7 +18,6 @@ void settings_close(struct daemon *daemon);
 /* Takes rate and clip from the learner, which has loaded them from a checkpoint. */
 void settings_update_rates(struct daemon *daemon);
 
-/* The source of the configuration. */
 const struct config_source *settings_source(const struct daemon *daemon);
 
 /* The current configuration as text. JSON objects of all values and of the tags, valid until the

@@ -62,7 +62,6 @@ size_t member_step_bytes(const struct model *model);
 /* Whether a plan of that many steps has room for all operations of another one. */
 bool plan_has_room(const struct member *member, size_t steps);
 
-/* Empties the plan. */
 void plan_empty(struct plan *plan);
 
 /* Reads or writes a block of its engine; writing one ends a run. */

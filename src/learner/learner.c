@@ -171,7 +171,6 @@ static double share_of_learned(const struct part_host *host, double squares) {
     return host->hidden_classes && squares > theirs ? sqrt(squares / (squares - theirs)) : 1;
 }
 
-/* Adds the updates of the example's members. */
 static void add_updates(const struct learner *learner, struct planned *example,
                         struct cursor *cursor) {
     const struct part_host *host = &learner->host;

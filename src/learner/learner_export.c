@@ -5,7 +5,6 @@
 
 #include "common/error.h"
 #include "common/json_text.h"
-#include "learner_state.h"
 #include "model/parameters.h"
 #include "model/safetensors.h"
 #include "parts/scaler.h"

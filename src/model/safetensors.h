@@ -79,9 +79,6 @@ uint64_t safetensors_file_size(const struct safetensors_writer *writer);
 int safetensors_put(struct safetensors_writer *writer, const void *bytes, size_t size,
                     struct error *error);
 
-/* Send the collected bytes to the sink. */
-int safetensors_flush(struct safetensors_writer *writer, struct error *error);
-
 /* Send the collected bytes to the sink and free the writer, also on failure. EX_SOFTWARE:
    missing bytes. */
 int safetensors_finish(struct safetensors_writer **writer, struct error *error);

@@ -26,7 +26,8 @@ struct safetensors_writer {
     unsigned char piece[PIECE_SIZE];
 };
 
-int safetensors_flush(struct safetensors_writer *writer, struct error *error) {
+/* Sends the collected bytes to the sink. */
+static int safetensors_flush(struct safetensors_writer *writer, struct error *error) {
     size_t size = writer->gathered;
     writer->gathered = 0;
     return size ? writer->sink(writer->context, writer->piece, size, error) : 0;

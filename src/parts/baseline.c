@@ -73,7 +73,6 @@ static const double *state_of(const struct baseline *b, uint32_t slot) {
     return b->states + slot * b->size;
 }
 
-/* Returns one array of a state. */
 static double *array_of(struct baseline *b, uint32_t slot, size_t array) {
     return baseline_state(b, slot) + array * b->numbers;
 }

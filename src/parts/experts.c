@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
 #include "common/denormals.h"
 #include "forecast/forecast.h"
@@ -24,7 +23,6 @@ enum { SHARED_X, SHARED_UNSEEN, SHARED_MEAN, SHARED_SD, SHARED_ARRAYS };
 /* The arrays of a horizon; those of its experts follow. */
 enum { AHEAD_Y, AHEAD_LAST, AHEAD_DS, AHEAD_AR12, AHEAD_EXPERTS };
 
-/* A planned step. */
 struct planned_step {
     uint32_t slot;
     bool learn;      /* learn from the targets in its x */

@@ -335,6 +335,11 @@ void incidents_played(struct incidents *i, const struct planned *example) {
         end_whole(i, example->slot, i->host->counters.examples + 1);
 }
 
+static void incidents_clear(struct incidents *i, uint32_t slot) {
+    unlist(i, slot);
+    memset(incidents_state(i, slot), 0, i->size * sizeof *i->state);
+}
+
 void incidents_drop(struct incidents *i, uint32_t slot, uint64_t example) {
     if (i->list[slot].is_listed && part_at(i, slot)->open == 1) {
         part_at(i, slot)->open = 0;
@@ -389,11 +394,6 @@ size_t incidents_size(const struct incidents *i) {
 
 double *incidents_state(const struct incidents *i, uint32_t slot) {
     return i->state + (size_t)slot * i->size;
-}
-
-void incidents_clear(struct incidents *i, uint32_t slot) {
-    unlist(i, slot);
-    memset(incidents_state(i, slot), 0, i->size * sizeof *i->state);
 }
 
 void incidents_reset(struct incidents *i) {

@@ -42,10 +42,9 @@ bool incidents_are_silenced(const struct incidents *incidents, uint32_t slot, do
 /* The number of open incidents that are not silenced. */
 size_t incidents_count(struct incidents *incidents);
 
-/* State of a slot, doubles; 0 once it is cleared; whether it is valid after it was written. */
+/* State of a slot, doubles; whether it is valid after it was written. */
 size_t incidents_size(const struct incidents *incidents);
 double *incidents_state(const struct incidents *incidents, uint32_t slot);
-void incidents_clear(struct incidents *incidents, uint32_t slot);
 bool incidents_valid(const struct incidents *incidents, uint32_t slot);
 void incidents_filled(struct incidents *incidents, uint32_t slot);
 

@@ -103,11 +103,12 @@ struct learned {
        requested. */
     const float *outputs;
     size_t output_steps; /* T; 0 for a label */
-    /* preset: symbols: the guess_count most probable classes after each of its steps: of the
-       mixture, and in a longer row those of experts and network. Fewer end with a probability of 0.
-       NULL: not requested. */
+    /* preset: symbols: a row for each of its steps: the class that came and its probability, and
+       the guess_count most probable classes before it, after it, and with `all` those of experts
+       and network. Fewer end with a probability of 0. NULL: not requested. */
     const struct symbols_guess *guesses;
     size_t guess_count, guess_row;
+    bool guess_bytes; /* they are bytes */
     /* (size,) mean and deviation for unscaling predictions, before this example's y. NULL: not
        scaled. */
     const double *target_mean;
@@ -122,6 +123,8 @@ struct learned {
     const struct layer_statistics *const *measured;
     size_t streams; /* streams in memory after the update */
 };
+
+#define SYMBOLS_GUESSES(count, all) (1 + (count) * ((all) ? 4 : 2)) /* in a row */
 
 /* Returns whether its predictions were requested: see prediction.h. */
 static inline bool learned_has_outputs(const struct learned *learned) {

@@ -81,7 +81,8 @@ void prediction_of(const struct model *model, const struct learned *learned, siz
         return;
     }
     if (learned->guesses) {
-        const struct symbols_guess *top = learned->guesses + t * learned->guess_row;
+        const struct symbols_guess *top =
+            learned->guesses + t * learned->guess_row + 1 + learned->guess_count;
         memset(numbers, 0, model->outputs * sizeof *numbers);
         for (size_t n = 0; n < learned->guess_count && top[n].probability > 0; n++)
             numbers[top[n].symbol] = top[n].probability;

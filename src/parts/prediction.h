@@ -15,7 +15,6 @@
 
 struct learned;
 
-/* Computes the prediction of one horizon from its outputs. */
 void prediction_of_horizon(const struct model *model, const struct learned *learned,
                            const float *outputs, double *numbers /* (outputs / horizons,) */);
 

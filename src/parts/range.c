@@ -56,7 +56,8 @@ void input_range_reset(struct input_range *range) {
         range->usual[k] = range->ignored[k] ? INFINITY : -1;
 }
 
-void input_range_ignore(struct input_range *range, size_t column) {
+/* Accepts all values of a column: it has symbols, or values of a cycle. */
+static void input_range_ignore(struct input_range *range, size_t column) {
     range->ignored[column] = true;
     range->usual[column] = INFINITY;
 }

@@ -28,9 +28,6 @@ int input_range_open(struct input_range **range, size_t columns, struct error *e
 void input_range_close(struct input_range **range);
 void input_range_reset(struct input_range *range);
 
-/* Accepts all values of a column: it has symbols, or values of a cycle. */
-void input_range_ignore(struct input_range *range, size_t column);
-
 /* Checks the steps (steps, columns) float32 of an example, perhaps unaligned; NaN is skipped. */
 struct out_of_scale input_range_take(struct input_range *range, const void *x, size_t steps);
 

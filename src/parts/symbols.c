@@ -28,8 +28,8 @@ enum {
     KINDS = KIND_ORDERS + ORDERS_BASELINES
 };
 _Static_assert((int)SYMBOLS_ORDERS == (int)ORDERS_BASELINES, "the last rows");
-enum { SHARES_EVERY = 8 };                 /* measuring them costs a tenth of a symbol */
-enum { LEAST_OWN = 1 << 16, GUESSES = 3 }; /* guesses of mixture, experts and network */
+enum { SHARES_EVERY = 8 }; /* measuring them costs a tenth of a symbol */
+enum { LEAST_OWN = 1 << 16 };
 
 #define MIB 1048576.0
 #define OWN_BYTES (11.5 * MIB) /* besides the table and repeats */
@@ -123,7 +123,7 @@ static int part_open(void **self, struct part_host *host, struct error *error) {
     c->table_count = c->own ? host->slots : 1;
     c->apart = c->network && config->predictions == PREDICTIONS_ALL;
     c->top = config->statistics_top;
-    c->guess_row = c->top * (c->apart ? GUESSES : 1);
+    c->guess_row = SYMBOLS_GUESSES(c->top, c->apart);
     c->places = calloc(host->slots, sizeof *c->places);
     c->orders = calloc(1, sizeof *c->orders);
     c->probabilities = calloc(c->symbols, sizeof *c->probabilities);
@@ -158,7 +158,7 @@ static size_t part_step_bytes(const void *self) {
 static bool part_plan_open(void *self) {
     struct counts *c = self;
     c->planned = calloc(c->host->plan_steps, sizeof *c->planned);
-    c->guesses = calloc(c->host->plan_steps, (c->guess_row + 1) * sizeof *c->guesses);
+    c->guesses = calloc(c->host->plan_steps, c->guess_row * sizeof *c->guesses);
     return c->planned && c->guesses;
 }
 
@@ -284,10 +284,22 @@ static size_t guess(struct counts *c, uint32_t slot, const float *network,
                : symbols_top(table_of(c, slot), &c->places[slot], network, false, top, c->top);
 }
 
-/* Looks for the symbol among those that are most probable before it. */
-static void measure(struct counts *c, struct planned *example, const struct planned_symbol *at,
-                    const float *network) {
-    struct symbols_guess top[SYMBOLS_TOP_MAX];
+static uint32_t class_of(const struct counts *c, uint32_t symbol) {
+    return c->lexicon == SIZE_MAX ? symbol : (uint32_t)((symbol + c->symbols - 1) % c->symbols);
+}
+
+/* Converts symbols to classes, and ends a shorter list. */
+static void end_guesses(const struct counts *c, struct symbols_guess *top, size_t count) {
+    for (size_t n = 0; n < count; n++)
+        top[n].symbol = class_of(c, top[n].symbol);
+    if (count < c->top)
+        top[count].probability = 0;
+}
+
+/* Looks for the symbol among those that are most probable before it, and keeps these. */
+static void measure(struct counts *c, struct planned *example, const float *network) {
+    const struct planned_symbol *at = &c->planned[c->cursor];
+    struct symbols_guess *top = c->guesses + c->cursor * c->guess_row + 1;
     size_t count = guess(c, at->slot, network, top), rank = 0;
     while (rank < count && top[rank].symbol != at->symbol)
         rank++;
@@ -297,6 +309,7 @@ static void measure(struct counts *c, struct planned *example, const struct plan
     c->reciprocal = RECENT * c->reciprocal + (1 - RECENT) * (found ? 1 / (double)(rank + 1) : 0);
     example->observed++;
     example->correct += found && rank == 0;
+    end_guesses(c, top, count);
 }
 
 /* Learns the symbol of the step that is delivered. Returns its loss. `alone`: the network's. */
@@ -313,7 +326,7 @@ static double take_symbol(struct counts *c, struct planned *example, const float
         begin_stream(c, at->slot);
     symbols_appeared(table, at->before);
     if (c->measures && c->top)
-        measure(c, example, at, network);
+        measure(c, example, network);
     orders_take(c->orders, place, at->symbol, header_of(table)->seen, at->learn,
                 losses + KIND_ORDERS);
     const struct symbols_loss loss =
@@ -329,7 +342,10 @@ static double take_symbol(struct counts *c, struct planned *example, const float
         c->host->errors.experts[n].weight += n < SYMBOLS_INPUTS ? c->shares[n] : NAN;
     }
     c->taken = true;
-    return losses[c->combined == COMBINE_NETWORK ? SYMBOLS_NETWORK : KIND_MIXTURE];
+    double of = losses[c->combined == COMBINE_NETWORK ? SYMBOLS_NETWORK : KIND_MIXTURE];
+    c->guesses[c->cursor * c->guess_row] =
+        (struct symbols_guess){class_of(c, at->symbol), exp(-of)};
+    return of;
 }
 
 static void part_scored(void *self, struct planned *example, struct scored *score) {
@@ -344,18 +360,10 @@ static const float *output_of(const struct counts *c, size_t step) {
                               : NULL;
 }
 
-/* Converts symbols to classes, and ends a shorter list. */
-static void end_guesses(const struct counts *c, struct symbols_guess *top, size_t count) {
-    for (size_t n = 0; n < count && c->lexicon != SIZE_MAX; n++)
-        top[n].symbol = (uint32_t)((top[n].symbol + c->symbols - 1) % c->symbols);
-    if (count < c->top)
-        top[count].probability = 0;
-}
-
 static void predict(struct counts *c, size_t step) {
     uint32_t slot = c->planned[step].slot;
     const float *network = distribute(c, output_of(c, step));
-    struct symbols_guess *top = c->guesses + step * c->guess_row;
+    struct symbols_guess *top = c->guesses + step * c->guess_row + 1 + c->top;
     end_guesses(c, top, guess(c, slot, network, top));
     if (!c->apart)
         return;
@@ -397,6 +405,7 @@ static void part_report(void *self, const struct planned *example, const struct 
     const struct counts *c = self;
     given->learned->guess_row = c->guess_row;
     given->learned->guess_count = c->top;
+    given->learned->guess_bytes = header_of(c->tables[0])->options.bytes;
     if (example->outputs)
         given->learned->guesses = c->gathered.rows && example->gathered_steps
                                       ? c->gathered.rows

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
 #include "common/finite.h"
 #include "common/unaligned.h"
@@ -218,7 +217,6 @@ static void targets_stepped(void *self, const struct step *step) {
         memcpy(t->step_bases + step->number * size, base, size * sizeof *base);
 }
 
-/* Closes the oldest open step. */
 static void close_oldest(const struct targets *t, uint32_t slot) {
     plan_close(network_of(t), slot, step_of_age(t, slot, window_of(t, slot)->open)->terms,
                t->host->planned->planned_updates);

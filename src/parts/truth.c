@@ -45,7 +45,6 @@ static struct row row_of(size_t numbers, size_t prediction, size_t columns, size
     return row;
 }
 
-/* Makes room for this number of steps and scores. */
 static int make_room(struct truth *truth, size_t steps, size_t scores) {
     double *rows = realloc(truth->rows, scores * truth->pair.size * sizeof *rows);
     if (!rows)

@@ -56,7 +56,6 @@ bool checkpoint_is_watched(const struct checkpoint_entry *of);
 /* Returns the bytes of one row. */
 size_t checkpoint_row_size(const struct safetensors_entry *entry);
 
-/* Writes the slot's row of the entry. */
 int checkpoint_put_row(const struct checkpoint_layout *layout, size_t entry, uint32_t slot,
                        safetensors_sink *sink, void *context, struct error *error);
 

@@ -554,7 +554,6 @@ static char *replay_left_out_rollback(const struct replay_left_out *left_out, co
    A command that replaces the learned parameters. The journal names their file, which is in the
    same directory. */
 
-/* Opens a file in the journal's directory. */
 static FILE *open_file(const char *journal, const char *name, char path[PATH_SIZE],
                        struct error *error) {
     const char *slash = strrchr(journal, '/');

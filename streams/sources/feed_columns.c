@@ -81,7 +81,6 @@ static bool find_name(const struct columns *columns, const char *name, size_t si
     return false;
 }
 
-/* Finds the columns first..last of an item. */
 static bool find(const struct columns *columns, const char *item, size_t *first, size_t *last) {
     char *end;
     const char *dots = strstr(item, "..");

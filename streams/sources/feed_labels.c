@@ -13,7 +13,6 @@
 
 enum { FIRST_CAPACITY = 256 };
 
-/* A label. */
 struct label_row {
     uint64_t row;       /* the labelled row, from 1 */
     double due;         /* a row number or a time */

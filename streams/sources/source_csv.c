@@ -339,13 +339,10 @@ static int csv_read_row(struct csv *csv, struct error *error) {
     }
 }
 
-static struct source *create(void) {
-    struct csv *csv = calloc(1, sizeof *csv);
-    if (!csv)
-        return NULL;
+static void set_defaults(struct source *source) {
+    struct csv *csv = (struct csv *)source;
     csv->delimiter = ',';
     csv->header = true;
-    return &csv->source;
 }
 
 static int parse_delimiter(void *values, const struct option_row *row, const char *value,
@@ -635,7 +632,7 @@ static int open_known(struct csv *csv, char **operands, struct error *error) {
                          csv_file(csv));
     if (!csv->ahead.count)
         csv->ahead = (struct ahead){1, {1}};
-    csv->table = (struct csv *)create();
+    csv->table = calloc(1, sizeof *csv->table);
     if (!csv->table)
         return error_no_memory(error);
     csv->table->source.skip_bad = csv->source.skip_bad;
@@ -734,7 +731,8 @@ static int open_csv(struct source *source, char **operands, struct error *error)
     if (csv->key_name && source->forced)
         return error_set(error, EX_USAGE, "--stream-column and --stream exclude each other");
     csv->streams.numbers = source->x.count + csv->y.count;
-    source->once = input_is_pipe(rows_input(csv->rows));
+    source->input = rows_input(csv->rows);
+    source->once = input_is_pipe(source->input);
     return values_open(&csv->values, csv->streams.numbers, error);
 }
 
@@ -879,16 +877,11 @@ static int rewind_csv(struct source *source, uint64_t pass, struct error *error)
     return csv_read_first(csv, error);
 }
 
-static double done(const struct source *source) {
-    const struct csv *csv = (const struct csv *)source;
-    return input_done(rows_input(csv->rows));
-}
-
-static void close_csv(struct source **source) {
-    struct csv *csv = (struct csv *)*source;
-    struct source *table = csv->table ? &csv->table->source : NULL;
-    if (table)
-        close_csv(&table);
+static void close_csv(struct source *source) {
+    struct csv *csv = (struct csv *)source;
+    if (csv->table)
+        close_csv(&csv->table->source);
+    free(csv->table);
     named_close(&csv->named);
     labels_close(&csv->labels);
     streams_close(&csv->streams);
@@ -901,8 +894,6 @@ static void close_csv(struct source **source) {
     free(csv->cells);
     columns_close(&csv->columns);
     rows_close(&csv->rows);
-    free(csv);
-    *source = NULL;
 }
 
 static const char *column(const struct source *source, bool y, size_t k) {
@@ -925,11 +916,11 @@ const struct source_type source_csv = {
              "is a word, a missing one is left out, --class names the column of y (a word or a "
              "number), and each row is an example.",
     .bundles = true,
-    .create = create,
+    .size = sizeof(struct csv),
+    .set_defaults = set_defaults,
     .open = open_csv,
     .next = next,
     .rewind = rewind_csv,
     .column = column,
-    .done = done,
     .close = close_csv,
 };

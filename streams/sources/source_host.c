@@ -51,14 +51,11 @@ struct host {
     float x[NUMBERS];
 };
 
-static struct source *create(void) {
-    struct host *host = calloc(1, sizeof *host);
-    if (!host)
-        return NULL;
+static void set_defaults(struct source *source) {
+    struct host *host = (struct host *)source;
     host->proc = "/proc";
     for (int i = 0; i < FILES; i++)
         host->files[i] = -1;
-    return &host->source;
 }
 
 static const struct option_row OPTIONS[] = {
@@ -250,14 +247,12 @@ static int next(struct source *source, struct step *step, struct error *error) {
     return 1;
 }
 
-static void close_host(struct source **source) {
-    struct host *host = (struct host *)*source;
+static void close_host(struct source *source) {
+    struct host *host = (struct host *)source;
     for (int i = 0; i < FILES; i++)
         if (host->files[i] >= 0)
             close(host->files[i]);
     free(host->text);
-    free(host);
-    *source = NULL;
 }
 
 static const char *column(const struct source *source, bool y, size_t k) {
@@ -277,7 +272,8 @@ const struct source_type source_host = {
     .live = true,
     .spans = true,
     .endless = true,
-    .create = create,
+    .size = sizeof(struct host),
+    .set_defaults = set_defaults,
     .open = open_host,
     .next = next,
     .column = column,

@@ -31,13 +31,10 @@ struct http_source {
     double due, time; /* clock_seconds of the next request; Unix time of the newest answer */
 };
 
-static struct source *create(void) {
-    struct http_source *http = calloc(1, sizeof *http);
-    if (!http)
-        return NULL;
+static void set_defaults(struct source *source) {
+    struct http_source *http = (struct http_source *)source;
     http->server.timeout = HTTP_TIMEOUT;
     http->interval = INTERVAL_DEFAULT;
-    return &http->source;
 }
 
 static const struct option_row OPTIONS[] = {
@@ -172,15 +169,13 @@ static int next(struct source *source, struct step *step, struct error *error) {
     return status;
 }
 
-static void close_http(struct source **source) {
-    struct http_source *http = (struct http_source *)*source;
+static void close_http(struct source *source) {
+    struct http_source *http = (struct http_source *)source;
     http_close(&http->http);
     payload_close(&http->payload);
     streams_close(&http->streams);
     json_decref(http->items);
     free(http->bytes);
-    free(http);
-    *source = NULL;
 }
 
 const struct source_type source_http = {
@@ -192,7 +187,8 @@ const struct source_type source_http = {
     .endless = true,
     .ready = true,
     .maps = true,
-    .create = create,
+    .size = sizeof(struct http_source),
+    .set_defaults = set_defaults,
     .open = open_http,
     .next = next,
     .close = close_http,

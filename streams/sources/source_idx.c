@@ -38,11 +38,6 @@ struct idx {
     uint32_t y;
 };
 
-static struct source *create(void) {
-    struct idx *idx = calloc(1, sizeof *idx);
-    return idx ? &idx->source : NULL;
-}
-
 static const struct option_row OPTIONS[] = {
     {"shuffle", 0, "SEED", "random order, different in each pass",
      OPTION_COUNT(struct idx, seed, 0, UINT64_MAX), OPTION_GIVEN(struct idx, shuffle)},
@@ -202,20 +197,18 @@ static double done(const struct source *source) {
     return (double)idx->position / (double)idx->images.count;
 }
 
-static void close_idx(struct source **source) {
-    struct idx *idx = (struct idx *)*source;
+static void close_idx(struct source *source) {
+    struct idx *idx = (struct idx *)source;
     free(idx->images.bytes);
     free(idx->labels.bytes);
     free(idx->order);
     free(idx->x);
-    free(idx);
-    *source = NULL;
 }
 
 const struct source_type source_idx = {
     .command = {"idx", "IMAGES [LABELS]", "images and labels in MNIST's IDX format",
                 .complete = COMPLETE_FILE, .rows = OPTIONS},
-    .create = create,
+    .size = sizeof(struct idx),
     .open = open_idx,
     .next = next,
     .rewind = rewind_idx,

@@ -255,12 +255,9 @@ static int journal_example(struct journal *journal, const char *cursor, struct s
 
 enum { TEMPLATES_DEFAULT = 1000, TEMPLATES_MAX = 1 << 20 };
 
-static struct source *create(void) {
-    struct journal *journal = calloc(1, sizeof *journal);
-    if (!journal)
-        return NULL;
+static void set_defaults(struct source *source) {
+    struct journal *journal = (struct journal *)source;
     journal->templates = TEMPLATES_DEFAULT;
-    return &journal->source;
 }
 
 /* ---- Options ---- */
@@ -491,8 +488,8 @@ static int next(struct source *source, struct step *step, struct error *error) {
     }
 }
 
-static void close_journal(struct source **source) {
-    struct journal *journal = (struct journal *)*source;
+static void close_journal(struct source *source) {
+    struct journal *journal = (struct journal *)source;
     struct pending_id id;
     struct error error;
     if (journal->source.pending) {
@@ -511,8 +508,6 @@ static void close_journal(struct source **source) {
     sd_journal_close(journal->journal);
     free(journal->cursor);
     free(journal->saved);
-    free(journal);
-    *source = NULL;
 }
 
 const struct source_type source_journal = {
@@ -522,7 +517,8 @@ const struct source_type source_journal = {
              "are sent again are not learned again.",
     .endless = true,
     .ready = true,
-    .create = create,
+    .size = sizeof(struct journal),
+    .set_defaults = set_defaults,
     .open = open_journal,
     .next = next,
     .settled = broker_settled,

@@ -19,16 +19,10 @@ static const json_int_t SEQUENCE_MAX = ((json_int_t)1 << 53) - 1; /* exact in al
 
 struct json {
     struct source source;
-    struct input *input;
     struct streams streams;  /* streams that runnel-feed numbers */
     char *written;           /* the newest line with added members, or NULL */
     struct mapping *mapping; /* NULL: lines are examples */
 };
-
-static struct source *create(void) {
-    struct json *json = calloc(1, sizeof *json);
-    return json ? &json->source : NULL;
-}
 
 static const struct option_row OPTIONS[] = {
     FIELD_OPTION(struct json),
@@ -41,12 +35,12 @@ static const struct option_row OPTIONS[] = {
 
 static int open_json(struct source *source, char **operands, struct error *error) {
     struct json *json = (struct json *)source;
-    if (input_open(&json->input, operands[0] ? operands[0] : "-", error) < 0)
+    if (input_open(&source->input, operands[0] ? operands[0] : "-", error) < 0)
         return -1;
     json->streams.numbers = 1; /* rows are not held here */
     if (fields_open(&json->mapping, source, error) < 0)
         return -1;
-    source->once = input_is_pipe(json->input);
+    source->once = input_is_pipe(source->input);
     return 0;
 }
 
@@ -224,7 +218,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
     char *line, why[WHY_SIZE];
     size_t size;
     int status;
-    while ((status = input_line(json->input, false, &line, &size, error)) > 0) {
+    while ((status = input_line(source->input, false, &line, &size, error)) > 0) {
         while (size > 0 && (line[size - 1] == ' ' || line[size - 1] == '\r'))
             size--;
         if (size == 0)
@@ -233,34 +227,26 @@ static int next(struct source *source, struct step *step, struct error *error) {
         if (taken)
             return taken;
         if (!source->skip_bad)
-            return error_set(error, EX_DATAERR, "%s:%llu: %s", input_name(json->input),
-                             (unsigned long long)input_line_number(json->input), why);
+            return error_set(error, EX_DATAERR, "%s:%llu: %s", input_name(source->input),
+                             (unsigned long long)input_line_number(source->input), why);
         source->skipped++;
-        feed_detail("%s:%llu: skipped: %s", input_name(json->input),
-                    (unsigned long long)input_line_number(json->input), why);
+        feed_detail("%s:%llu: skipped: %s", input_name(source->input),
+                    (unsigned long long)input_line_number(source->input), why);
     }
     return status;
 }
 
 static int rewind_json(struct source *source, uint64_t pass, struct error *error) {
-    struct json *json = (struct json *)source;
     (void)pass;
-    return input_rewind(json->input, error);
+    return input_rewind(source->input, error);
 }
 
-static double done(const struct source *source) {
-    const struct json *json = (const struct json *)source;
-    return input_done(json->input);
-}
-
-static void close_json(struct source **source) {
-    struct json *json = (struct json *)*source;
-    input_close(&json->input);
+static void close_json(struct source *source) {
+    struct json *json = (struct json *)source;
+    input_close(&source->input);
     streams_close(&json->streams);
     mapping_close(&json->mapping);
     free(json->written);
-    free(json);
-    *source = NULL;
 }
 
 const struct source_type source_json = {
@@ -271,10 +257,9 @@ const struct source_type source_json = {
              "stream of lines without one. For other JSON, see --field.",
     .ready = true,
     .maps = true,
-    .create = create,
+    .size = sizeof(struct json),
     .open = open_json,
     .next = next,
     .rewind = rewind_json,
-    .done = done,
     .close = close_json,
 };

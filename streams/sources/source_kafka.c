@@ -54,15 +54,12 @@ struct kafka {
     char why[KAFKA_WHY_SIZE];    /* the last reason why no server was reached */
 };
 
-static struct source *create(void) {
-    struct kafka *kafka = calloc(1, sizeof *kafka);
-    if (!kafka)
-        return NULL;
+static void set_defaults(struct source *source) {
+    struct kafka *kafka = (struct kafka *)source;
     kafka->options.servers = KAFKA_SERVERS;
     kafka->group = "runnel";
     kafka->from = "earliest";
     kafka->event = -1;
-    return &kafka->source;
 }
 
 static const struct option_row OPTIONS[] = {
@@ -315,8 +312,8 @@ static void close_client(struct kafka *kafka) {
     kafka_end(&kafka->client);
 }
 
-static void close_kafka(struct source **source) {
-    struct kafka *kafka = (struct kafka *)*source;
+static void close_kafka(struct source *source) {
+    struct kafka *kafka = (struct kafka *)source;
     if (kafka->client)
         close_client(kafka);
     if (kafka->topics)
@@ -330,8 +327,6 @@ static void close_kafka(struct source **source) {
     pending_close(&kafka->source.pending);
     payload_close(&kafka->payload);
     free(kafka->parts);
-    free(kafka);
-    *source = NULL;
 }
 
 const struct source_type source_kafka = {
@@ -340,7 +335,8 @@ const struct source_type source_kafka = {
     .endless = true,
     .ready = true,
     .maps = true,
-    .create = create,
+    .size = sizeof(struct kafka),
+    .set_defaults = set_defaults,
     .open = open_kafka,
     .next = next,
     .settled = broker_settled,

@@ -16,7 +16,6 @@ enum { LINE_SIZE = 640, TEMPLATE_SIZE = 320 }; /* bytes of a note */
 
 struct lines {
     struct source source;
-    struct input *input;
     struct drain *drain;
     uint64_t templates; /* ids are below it */
     uint64_t left_out;  /* words after the time to ignore */
@@ -28,12 +27,9 @@ struct lines {
     uint32_t id; /* the step's x */
 };
 
-static struct source *create(void) {
-    struct lines *lines = calloc(1, sizeof *lines);
-    if (!lines)
-        return NULL;
+static void set_defaults(struct source *source) {
+    struct lines *lines = (struct lines *)source;
     lines->templates = TEMPLATES_DEFAULT;
-    return &lines->source;
 }
 
 static const struct option_row OPTIONS[] = {
@@ -54,10 +50,10 @@ static const struct option_row OPTIONS[] = {
 
 static int open_lines(struct source *source, char **operands, struct error *error) {
     struct lines *lines = (struct lines *)source;
-    if (input_open(&lines->input, operands[0] ? operands[0] : "-", error) < 0)
+    if (input_open(&source->input, operands[0] ? operands[0] : "-", error) < 0)
         return -1;
     source->x = (struct shape){VALUE_CLASS, 1};
-    source->once = input_is_pipe(lines->input);
+    source->once = input_is_pipe(source->input);
     lines->now = clock_unix();
     return drain_open(&lines->drain, (uint32_t)lines->templates, lines->file, error);
 }
@@ -92,7 +88,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
     char *line;
     size_t size;
     do {
-        int status = input_line(lines->input, false, &line, &size, error);
+        int status = input_line(source->input, false, &line, &size, error);
         if (status <= 0)
             return status;
         for (char *zero = line; (zero = memchr(zero, '\0', size - (size_t)(zero - line)));)
@@ -115,7 +111,7 @@ static int rewind_lines(struct source *source, uint64_t pass, struct error *erro
     struct lines *lines = (struct lines *)source;
     (void)pass;
     lines->time = 0;
-    return input_rewind(lines->input, error);
+    return input_rewind(source->input, error);
 }
 
 static const char *column(const struct source *source, bool y, size_t k) {
@@ -125,17 +121,10 @@ static const char *column(const struct source *source, bool y, size_t k) {
     return "template";
 }
 
-static double done(const struct source *source) {
-    const struct lines *lines = (const struct lines *)source;
-    return input_done(lines->input);
-}
-
-static void close_lines(struct source **source) {
-    struct lines *lines = (struct lines *)*source;
-    input_close(&lines->input);
+static void close_lines(struct source *source) {
+    struct lines *lines = (struct lines *)source;
+    input_close(&source->input);
     drain_close(&lines->drain);
-    free(lines);
-    *source = NULL;
 }
 
 const struct source_type source_lines = {
@@ -146,11 +135,11 @@ const struct source_type source_lines = {
              "the beginning (ISO 8601, syslog, Unix seconds) goes into the header. To follow a "
              "growing log: tail -n 0 -F FILE | runnel-feed lines",
     .bundles = true,
-    .create = create,
+    .size = sizeof(struct lines),
+    .set_defaults = set_defaults,
     .open = open_lines,
     .next = next,
     .rewind = rewind_lines,
     .column = column,
-    .done = done,
     .close = close_lines,
 };

@@ -62,11 +62,9 @@ struct mqtt {
     struct payload *payload;
 };
 
-static struct source *create(void) {
-    struct mqtt *mqtt = calloc(1, sizeof *mqtt);
-    if (mqtt)
-        mqtt->url_text = MQTT_URL;
-    return mqtt ? &mqtt->source : NULL;
+static void set_defaults(struct source *source) {
+    struct mqtt *mqtt = (struct mqtt *)source;
+    mqtt->url_text = MQTT_URL;
 }
 
 static const struct option_row OPTIONS[] = {
@@ -344,8 +342,8 @@ static void settled(struct source *source, uint64_t count) {
 }
 
 /* Unsettled messages must not be acknowledged: with any, the connection is cut off. */
-static void close_mqtt(struct source **source) {
-    struct mqtt *mqtt = (struct mqtt *)*source;
+static void close_mqtt(struct source *source) {
+    struct mqtt *mqtt = (struct mqtt *)source;
     struct error error;
     if (mqtt->client && mqtt->connected && !mqtt->has_newest && may_acknowledge(mqtt))
         acknowledge(mqtt, &error);
@@ -364,8 +362,6 @@ static void close_mqtt(struct source **source) {
         mosquitto_message_free_contents(&mqtt->newest);
     payload_close(&mqtt->payload);
     free(mqtt->held);
-    free(mqtt);
-    *source = NULL;
 }
 
 const struct source_type source_mqtt = {
@@ -374,7 +370,8 @@ const struct source_type source_mqtt = {
     .endless = true,
     .ready = true,
     .maps = true,
-    .create = create,
+    .size = sizeof(struct mqtt),
+    .set_defaults = set_defaults,
     .open = open_mqtt,
     .next = next,
     .settled = settled,

@@ -55,14 +55,11 @@ struct nats {
     char id[ID_SIZE];
 };
 
-static struct source *create(void) {
-    struct nats *nats = calloc(1, sizeof *nats);
-    if (!nats)
-        return NULL;
+static void set_defaults(struct source *source) {
+    struct nats *nats = (struct nats *)source;
     nats->options.url = NATS_URL;
     nats->consumer = "runnel";
     nats->after = &nats->first;
-    return &nats->source;
 }
 
 static const struct option_row OPTIONS[] = {
@@ -317,8 +314,8 @@ static int next(struct source *source, struct step *step, struct error *error) {
     }
 }
 
-static void close_nats(struct source **source) {
-    struct nats *nats = (struct nats *)*source;
+static void close_nats(struct source *source) {
+    struct nats *nats = (struct nats *)source;
     size_t left = nats->source.pending ? pending_settled(nats->source.pending) : 0;
     bool good = left == 0 || (nats->connection && acknowledge(nats) == NATS_OK);
     if (nats->connection && natsConnection_FlushTimeout(nats->connection, FLUSH_MS) != NATS_OK)
@@ -332,8 +329,6 @@ static void close_nats(struct source **source) {
     nats_Close();
     pending_close(&nats->source.pending);
     payload_close(&nats->payload);
-    free(nats);
-    *source = NULL;
 }
 
 const struct source_type source_nats = {
@@ -342,7 +337,8 @@ const struct source_type source_nats = {
     .endless = true,
     .ready = true,
     .maps = true,
-    .create = create,
+    .size = sizeof(struct nats),
+    .set_defaults = set_defaults,
     .open = open_nats,
     .next = next,
     .settled = broker_settled,

@@ -34,12 +34,9 @@ struct prometheus {
     struct http *http;
 };
 
-static struct source *create(void) {
-    struct prometheus *prometheus = calloc(1, sizeof *prometheus);
-    if (!prometheus)
-        return NULL;
+static void set_defaults(struct source *source) {
+    struct prometheus *prometheus = (struct prometheus *)source;
     prometheus->server.timeout = HTTP_TIMEOUT;
-    return &prometheus->source;
 }
 
 static int add_column(void *values, const struct option_row *row, const char *text,
@@ -129,14 +126,12 @@ static const char *column(const struct source *source, bool y, size_t k) {
     return ((const struct prometheus *)source)->selectors[k].text;
 }
 
-static void close_prometheus(struct source **source) {
-    struct prometheus *p = (struct prometheus *)*source;
+static void close_prometheus(struct source *source) {
+    struct prometheus *p = (struct prometheus *)source;
     for (size_t k = 0; k < p->count; k++)
         selector_close(&p->selectors[k]);
     http_close(&p->http);
     free(p->selectors);
-    free(p);
-    *source = NULL;
 }
 
 const struct source_type source_prometheus = {
@@ -147,7 +142,8 @@ const struct source_type source_prometheus = {
     .rate = RATE_DEFAULT,
     .live = true,
     .endless = true,
-    .create = create,
+    .size = sizeof(struct prometheus),
+    .set_defaults = set_defaults,
     .open = open_prometheus,
     .next = next,
     .column = column,

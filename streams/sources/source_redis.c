@@ -494,17 +494,14 @@ struct redis {
     char *object;     /* its fields as JSON */
 };
 
-static struct source *create(void) {
-    struct redis *redis = calloc(1, sizeof *redis);
-    if (!redis)
-        return NULL;
+static void set_defaults(struct source *source) {
+    struct redis *redis = (struct redis *)source;
     redis->url = REDIS_URL;
     redis->reader.group = "runnel";
     redis->reader.consumer = "runnel-feed";
     redis->reader.from = "0";
     redis->reader.batch = 500;
     redis->reader.take_over = 60;
-    return &redis->source;
 }
 
 static int set_field(void *values, const struct option_row *row, const char *text,
@@ -611,14 +608,12 @@ static int next(struct source *source, struct step *step, struct error *error) {
     return status;
 }
 
-static void close_redis(struct source **source) {
-    struct redis *redis = (struct redis *)*source;
+static void close_redis(struct source *source) {
+    struct redis *redis = (struct redis *)source;
     reader_close(&redis->reader, redis->source.pending);
     pending_close(&redis->source.pending);
     payload_close(&redis->payload);
     free(redis->object);
-    free(redis);
-    *source = NULL;
 }
 
 const struct source_type source_redis = {
@@ -628,7 +623,8 @@ const struct source_type source_redis = {
     .endless = true,
     .ready = true,
     .maps = true,
-    .create = create,
+    .size = sizeof(struct redis),
+    .set_defaults = set_defaults,
     .open = open_redis,
     .next = next,
     .settled = broker_settled,

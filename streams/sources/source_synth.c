@@ -20,14 +20,11 @@ struct source_synth {
     bool noise_given;
 };
 
-static struct source *create(void) {
-    struct source_synth *own = calloc(1, sizeof *own);
-    if (!own)
-        return NULL;
+static void set_defaults(struct source *source) {
+    struct source_synth *own = (struct source_synth *)source;
     own->synth.seed = 1;
     for (int i = 0; i < SYNTH_SETTINGS; i++)
         own->synth.settings[i] = NOT_GIVEN;
-    return &own->synth.source;
 }
 
 #define SETTING(which) OPTION_COUNT(struct source_synth, synth.settings[which], 0, NOT_GIVEN - 1)
@@ -107,13 +104,11 @@ static int next(struct source *source, struct step *step, struct error *error) {
     return 1;
 }
 
-static void close_synth(struct source **source) {
-    struct synth *synth = (struct synth *)*source;
+static void close_synth(struct source *source) {
+    struct synth *synth = (struct synth *)source;
     free(synth->x);
     free(synth->y);
     free(synth->state);
-    free(synth);
-    *source = NULL;
 }
 
 const struct source_type source_synth = {
@@ -122,7 +117,8 @@ const struct source_type source_synth = {
                 .rows = OPTIONS},
     .endless = true,
     .bundles = true,
-    .create = create,
+    .size = sizeof(struct source_synth),
+    .set_defaults = set_defaults,
     .open = open_synth,
     .next = next,
     .close = close_synth,

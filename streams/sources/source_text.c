@@ -13,7 +13,6 @@ enum { BYTES = 256, NOT_A_SYMBOL = -1 };
 
 struct text {
     struct source source;
-    struct input *input;
     const char *alphabet; /* NULL: every byte is a symbol; "auto"; or a file */
     bool end;             /* the last byte ends the sequence */
     int symbols[BYTES];   /* symbol of each byte, or NOT_A_SYMBOL */
@@ -23,11 +22,6 @@ struct text {
     uint64_t line;
     uint32_t symbol; /* the step's x */
 };
-
-static struct source *create(void) {
-    struct text *text = calloc(1, sizeof *text);
-    return text ? &text->source : NULL;
-}
 
 static const struct option_row OPTIONS[] = {
     {"alphabet", 0, "FILE",
@@ -72,7 +66,9 @@ static int open_alphabet(struct text *text, struct error *error) {
         if (text->source.once)
             return error_set(error, EX_USAGE,
                              "--alphabet auto: cannot read a pipe twice; use a file instead");
-        return learn_alphabet(text, text->input, error) < 0 ? -1 : input_rewind(text->input, error);
+        return learn_alphabet(text, text->source.input, error) < 0
+                   ? -1
+                   : input_rewind(text->source.input, error);
     }
     struct input *input;
     if (input_open(&input, text->alphabet, error) < 0)
@@ -88,21 +84,21 @@ static int rewind_text(struct source *source, uint64_t pass, struct error *error
     text->left = 0;
     text->offset = 0;
     text->line = 1;
-    return input_rewind(text->input, error);
+    return input_rewind(source->input, error);
 }
 
 static int open_text(struct source *source, char **operands, struct error *error) {
     struct text *text = (struct text *)source;
-    if (input_open(&text->input, operands[0], error) < 0)
+    if (input_open(&source->input, operands[0], error) < 0)
         return -1;
     source->x = (struct shape){VALUE_CLASS, 1};
-    source->once = input_is_pipe(text->input);
+    source->once = input_is_pipe(source->input);
     text->line = 1;
     return open_alphabet(text, error);
 }
 
 static int refill(struct text *text, struct error *error) {
-    return text->left > 0 ? 1 : input_chunk(text->input, &text->chunk, &text->left, error);
+    return text->left > 0 ? 1 : input_chunk(text->source.input, &text->chunk, &text->left, error);
 }
 
 static int next(struct source *source, struct step *step, struct error *error) {
@@ -120,7 +116,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
             return error_set(error, EX_DATAERR,
                              "%s:%llu: byte %llu is 0x%02X, which is not in the alphabet of %s; "
                              "use --skip-bad to skip such bytes",
-                             input_name(text->input), (unsigned long long)text->line,
+                             input_name(source->input), (unsigned long long)text->line,
                              (unsigned long long)text->offset, byte, text->alphabet);
         source->skipped += symbol == NOT_A_SYMBOL;
         text->line += byte == '\n';
@@ -134,26 +130,17 @@ static int next(struct source *source, struct step *step, struct error *error) {
     return more < 0 ? -1 : 1;
 }
 
-static double done(const struct source *source) {
-    const struct text *text = (const struct text *)source;
-    return input_done(text->input);
-}
-
-static void close_text(struct source **source) {
-    struct text *text = (struct text *)*source;
-    input_close(&text->input);
-    free(text);
-    *source = NULL;
+static void close_text(struct source *source) {
+    input_close(&source->input);
 }
 
 const struct source_type source_text = {
     .command = {"text", "FILE", "the bytes of a file as symbols", .complete = COMPLETE_FILE,
                 .rows = OPTIONS},
     .bundles = true,
-    .create = create,
+    .size = sizeof(struct text),
     .open = open_text,
     .next = next,
     .rewind = rewind_text,
-    .done = done,
     .close = close_text,
 };

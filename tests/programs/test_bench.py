@@ -98,6 +98,24 @@ def test_memory():
         assert 0 < memory["resident"] <= memory["bound"], memory
 
 
+def test_memory_of_a_table():
+    """preset: symbols: the bound has room for the experts' table, which is larger than all else."""
+    with tempfile.TemporaryDirectory() as directory:
+        config = pathlib.Path(directory, "config.yaml")
+        config.write_text("name: a\npreset: symbols\nmembers: []\nmodel: {input: {size: 256}}\n")
+        bounds = []
+        for memory in (1 << 20, 1 << 27):
+            done = run("--config", config, "--seconds", 0, "--examples", 200, "--json", "--set",
+                       f"memory={memory}")
+            assert done.returncode == 0, done.stderr
+            memory = json.loads(done.stdout)["memory"]
+            assert memory["allocations"] == memory["skipped"] == 0, memory
+            if not SANITIZERS:
+                assert 0 < memory["resident"] <= memory["bound"], memory
+            bounds.append(memory["bound"])
+    assert bounds[1] - bounds[0] >= (1 << 27) - (1 << 20), bounds
+
+
 def test_every_kind_of_model():
     """Generated examples match all inputs and losses: none is skipped, and everything is
     measured."""

@@ -558,6 +558,79 @@ def test_symbols(directory):
     assert "2100 of 2100 examples learned, 0 rejected" in done.stdout
 
 
+def test_ppm_by_hand():
+    """The last b is known after a, but not after ba."""
+    contexts, past, found = tool.Contexts(2), (), []
+    for symbol in "abab":
+        found.append(contexts.take(past, symbol))
+        past = (*past, symbol)
+    expected = ((1 / 2,) * 5, (1 / 4,) + (1 / 2,) * 4, (1 / 2,) * 4 + (1 / 4,), (3 / 8, 3 / 4, 1 / 2, 1 / 2, 1 / 2))
+    # order 0 of the third symbol: a and b once each; of the order-1 context b: nothing yet
+    for bits, probabilities in zip(found, expected, strict=True):
+        for a, b in zip(bits, probabilities, strict=True):
+            near(2 ** -a, b)
+
+
+def test_a_text(directory):
+    path = write(directory, "the same words again, and again the same words. " * 40, "some text.txt")
+    done = run(path, "--set", "memory=1048576", "--set", "members=[]")
+    assert done.returncode == 0, done.stderr
+    rows = {line[:14].strip(): line[14:].split() for line in done.stdout.splitlines()}
+    assert rows["bits a byte"] == ["runnel", "frequencies", "order", "1", "order", "2", "order", "3", "PPM(4)", "skill"]
+    runnel, frequencies, *_, ppm, skill = map(float, rows["whole"])
+    assert runnel < 1 < 3 < frequencies < 4.5 and ppm < 1, rows["whole"]
+    assert abs(skill - (1 - runnel / min(map(float, rows["whole"][1:6])))) < 0.01, rows["whole"]
+    assert float(rows["tenth 10"][0]) < 0.2 < 1 < float(rows["tenth 1"][0]), rows
+    for expected in ("^.*some text.txt: predicts each byte from the earlier ones$", "^    model: {input: {size: 256}}$",
+                     "^    name: some-text$", r"runnel-feed text '.*some text\.txt' \\$",
+                     "^1920 of 1920 examples learned, 0 rejected", r"runneld --config some-text.yaml --set memory=1048576"):
+        assert re.search(expected, done.stdout, re.M), (expected, done.stdout)
+
+
+def test_a_log(directory):
+    """Lines in turn, with a plot."""
+    path = write(directory, "".join(f"2026-01-01 00:{n // 60:02}:{n % 60:02} {('start', 'run all', 'end of it')[n % 3]} {n}\n"
+                                    for n in range(300)), "boot.log")
+    picture = directory / "bits.png"
+    done = run("-j", "--set", "memory=1048576", path, *(["-o", picture] if importlib.util.find_spec("matplotlib") else []))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["examples"], found["compared"]) == (300, 300) and found["skill"] < 1, found
+    assert found["bits"]["runnel"] < 0.3 < 1.5 < found["bits"]["frequencies"] < 1.7, found
+    assert not importlib.util.find_spec("matplotlib") or picture.read_bytes().startswith(b"\x89PNG")
+    done = run("--count", "100", "--set", "memory=1048576", path)
+    for expected in ("^only the first 100 lines are read: --count 0 reads all$", "of the 3 templates has 1.585 bits",
+                     r"^        --templates-file boot.templates --stream boot --socket router --producer 1$"):
+        assert re.search(expected, done.stdout, re.M), (expected, done.stdout, done.stderr)
+
+
+def test_clicks(directory):
+    """conf/clicks.yaml with the command of its comment: sessions are streams, pages are words."""
+    pages = ("/home", "/shoes", "404", "/cart")
+    path = write(directory, "session,page\n" + "".join(
+        f"s{n % 7},{pages[(n // 7 + n % 7) % 4]}\n" for n in range(700)), "clicks.csv")
+    command = re.search("runnel-feed (csv clicks.csv .*)", (SOURCE / "conf/clicks.yaml").read_text(encoding="utf-8"))[1].split()
+    done = run("-j", "--set", "memory=1048576", SOURCE / "conf/clicks.yaml", "csv", path, *command[2:])
+    assert done.returncode == 0, done.stderr
+    bits = json.loads(done.stdout)["bits"]
+    assert bits["runnel"] < 0.3 < 1.9 < bits["frequencies"], bits
+
+
+def test_invalid_texts(directory):
+    for name, text, code, sentence in (
+            ("none.txt", None, 65, "file not found"), ("empty.log", "", 65, "is empty"),
+            ("one.log", "one\n", 65, "expected at least 30 lines, got 1"),
+            ("short.txt", "one\n", 65, "expected at least 30 bytes, got 4"),
+            ("bytes.txt", bytes(range(256)) * 9, 65, "is not a text file"),
+            ("good.log", "one\n" * 99, 64, "--rivals applies to tables only")):
+        if text is not None:
+            write(directory, text, name)
+        done = run(*["--rivals", "ar"] * (code == 64), directory / name)
+        assert done.returncode == code and not done.stdout, done
+        line, = done.stderr.splitlines()
+        assert line.startswith("runnel-evaluate: ") and sentence in line, line
+
+
 def test_numbers(directory):
     """A configuration with a source; the last value equals the manual calculation."""
     values = [round(math.sin(0.3 * t) + 0.1 * (t % 3), 3) for t in range(200)]

@@ -318,6 +318,57 @@ def test_predictions_of_words(directory):
     assert hits > len(events) / 4, hits
 
 
+def test_a_prediction_and_what_came(directory):
+    """Each message has the symbol that came, what was predicted before it, and its loss."""
+    for size, layers, steps in (("size: 256", "", 1), ("size: 256", NETWORK, 4),
+                                ("vocabulary: {capacity: 9}", NETWORK, 1)):
+        words = size.startswith("vocabulary")
+        events = [(0, f"w{x % 8}" if words else x, True) for _, x, _ in text(200, size=100)]
+        if steps > 1:
+            events = in_pieces(events, steps)
+        config = configuration(directory, size, "" if layers else "members: []", layers,
+                               predictions="all")
+        with Daemon(directory, config) as daemon:
+            subscriber = subscribe(daemon, [b"prediction"])
+            send(daemon, events)
+            found = messages(daemon, subscriber, b"prediction", len(events))
+            assert daemon.end() == 0
+        shutil.rmtree(directory / "state")
+        before, known = None, set()
+        for (_, x, _), message in zip(events, found, strict=True):
+            came = message["scored"] if steps > 1 else [message["scored"]]
+            after = message["prediction"] if steps > 1 else [message["prediction"]]
+            symbols = x if steps > 1 else [x]
+            for symbol, one, prediction in zip(symbols, came, after, strict=True):
+                assert one["target"] == (symbol if not words or symbol in known else None), message
+                assert before in (None, one["prediction"]), (before, message)
+                assert abs(math.exp(-one["loss"]) - one["probability"]) < 1e-12, message
+                before, known = prediction, known | {symbol}
+            mean = sum(one["loss"] for one in came) / len(came)
+            assert abs(mean - message["loss"]) < 1e-9, message
+
+
+def test_people_see_symbols(directory):
+    """runnel-watch prints bytes as characters, other symbols as numbers."""
+    for size, count, shown in ("size: 256", 256, {"'a'", "0x0A", "0xC3"}), (
+            "size: 196", 196, {"97", "10", "195"}):
+        config = configuration(directory, size, predictions="true")
+        with Daemon(directory, config) as daemon:
+            watch = subprocess.Popen(
+                [running.PROGRAM.with_name("runnel-watch"), "-c", daemon.endpoint("statistics"),
+                 "-t", "prediction", "--all", "--count", "12"], text=True, stdout=subprocess.PIPE)
+            learned = 0
+            while watch.poll() is None:
+                learned += 3
+                send(daemon, [(0, x, True) for x in (97, 10, 195)], learned)
+            rows = [line.split() for line in watch.stdout if " s0 " in line]
+            watch.stdout.close()
+            assert daemon.end() == 0
+        shutil.rmtree(directory / "state")
+        assert {row[3] for row in rows} == shown, (count, rows)
+        assert all(0 < float(row[6]) <= 1 for row in rows if row[0] != "next"), rows
+
+
 def test_recall_and_baselines(directory):
     events = text(600, streams=1, size=9)
     found = losses_of(directory, configuration(directory, "size: 9", predictions="true"), events)

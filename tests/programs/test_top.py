@@ -265,6 +265,23 @@ def test_truths_with_forecasts(directory):
         screen.until(r"machine 12\[0\]: -1250.5, forecast -1500.0: missed; next -1234.5 *\n")
 
 
+def test_experts_with_the_largest_weights(directory):
+    """In a line of its own below the newest word."""
+    weights = {"orders": 0.25, "word": 0.125, "network": 0.5, "skip": 0.0625, "mixture": None}
+    experts = {name: {"mean": 1, "weight": weight} for name, weight in weights.items()}
+    scored = {"target": 97, "word": "'a'", "prediction": {"words": ["'b'"], "probabilities": [0.75]}}
+    with watched(directory, 80, 24) as (daemon, screen):
+        publish(daemon)
+        screen.until("skipped 2", absent=["experts"])
+        daemon.send("status", dict(STATUS, predictions=True))
+        daemon.wait_for("prediction")
+        daemon.send("prediction", {"stream": "a", "example": 9, "prediction": scored["prediction"],
+                                   "scored": scored})
+        screen.until(r"newest a: 'a', forecast 'b' \(75.00%\); next 'b' *\n"
+                     r" *experts network 50.00%, orders 25.00%, word 12.50% *\n",
+                     before=lambda: publish(daemon, experts=experts))
+
+
 def test_anomalies_are_counted(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         publish(daemon)

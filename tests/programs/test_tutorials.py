@@ -89,6 +89,19 @@ def test_logs(directory):
         reader.until(lambda: "disk error at sector 0" in reader.output(0, "third"), "an alarm")
 
 
+def test_clicks(directory):
+    with pages.Reader(directory, pages.read("docs/how-to/clicks.md")) as reader:
+        keep = reader.keep
+
+        def keep_and_wait(text, terminal):
+            keep(text, terminal)
+            if text.startswith("runnel-watch"):
+                reader.until(lambda: "clicks is running" in reader.log(), "the subscription")
+        reader.keep = keep_and_wait
+        assert reader.read() == 3
+        reader.check("runnel-ctl status | grep recall", "recall 1.0000")
+
+
 def test_plain_zmq(directory):
     """The watcher, which subscribes before the daemon starts, gets all messages; forecasts have bands."""
     with pages.Reader(directory, pages.read("docs/how-to/plain-zmq.md")) as reader:

@@ -618,10 +618,6 @@ static int options_read(struct options *o, int argc, char **argv) {
     return status == OPTIONS_GO_ON ? settle(o, words) : status;
 }
 
-static void options_clear(struct options *o) {
-    free(o->url);
-}
-
 /* ---- Replay ----
 
    Reads messages from a recording: the output of `runnel-watch --json`, one message a line. */
@@ -818,10 +814,6 @@ static void open_daemon(struct alerts *a, struct daemon *daemon, const char *end
     health_open(&daemon->health, endpoint, 0, note, daemon);
 }
 
-static void close_daemon(struct daemon *daemon) {
-    link_close(&daemon->link);
-}
-
 static void handle_message(struct daemon *daemon, const struct message *message) {
     health_message(&daemon->health, message);
     if (message->problem)
@@ -937,7 +929,7 @@ static int run(struct alerts *a) {
         book_end(&a->daemons[i].watcher.book);
     deliver_close(&a->deliver);
     for (size_t i = 0; i < a->count; i++)
-        close_daemon(&a->daemons[i]);
+        link_close(&a->daemons[i].link);
     free(a->daemons);
     if (a->broken)
         return complain(EX_IOERR, "cannot write to standard output");
@@ -950,6 +942,6 @@ int main(int argc, char **argv) {
     signal(SIGCHLD, SIG_DFL); /* if it were ignored, commands would have no status */
     if (status == OPTIONS_GO_ON && (status = ending_catch_signals()) == EX_OK)
         status = run(&alerts);
-    options_clear(&alerts.options);
+    free(alerts.options.url);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "model/rule.h"
 
+static const size_t EXPERTS = 13000000;  /* of symbols, besides their table */
 static const size_t OVERHEAD = 48000000; /* program, libraries, and their queued messages */
 
 static uint64_t allocations;
@@ -90,5 +91,7 @@ size_t bench_memory_bound(const struct config *config, const struct model *model
     size_t windows = streams * (slot_record_size(model, config->learning.window) +
                                 rule_record_size(model, config->learning.rule));
     size_t network = sizeof(float) * (model->parameters * blocks + windows);
-    return (members ? members : 1) * network + OVERHEAD;
+    size_t table =
+        config->preset == PRESET_SYMBOLS ? config->symbols.memory / 16 * 17 + EXPERTS : 0;
+    return (members ? members : 1) * network + table + OVERHEAD;
 }

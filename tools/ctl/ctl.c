@@ -6,7 +6,6 @@
 #include <jansson.h>
 #include <libdeflate.h>
 #include <locale.h>
-#include <math.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@ complete -c runnel-evaluate -s p -l period -x -d 'steps in a season'
 complete -c runnel-evaluate -s e -l experts -d 'also compare with each expert and member of the mixture'
 complete -c runnel-evaluate -s r -l rivals -x -a 'seasonal ar var snarimax holt-winters arf none' \
     -d 'compare with these methods only'
-complete -c runnel-evaluate -s n -l count -x -d 'read at most N rows of a table, 0 for all'
+complete -c runnel-evaluate -s n -l count -x -d 'read at most N rows, bytes or lines, 0 for all'
 complete -c runnel-evaluate -l time-format -x -d 'format of the times in a table'
 complete -c runnel-evaluate -l columns -x -d 'forecast these columns of a table'
 complete -c runnel-evaluate -l known -x -d 'columns of a table whose values are known ahead'

@@ -13,7 +13,7 @@ LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 4, "fontsize"
           "borderaxespad": 0.2}
 # Distinguishable also with colour vision deficiency (Okabe and Ito).
 TRUTH, FORECAST, BAND, MISS = "#000000", "#D55E00", "#56B4E9", "#CC0000"
-RIVAL_COLOURS = ["#0072B2", "#009E73", "#CC79A7", "#E69F00"]
+RIVAL_COLOURS = ["#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
 
 
 def fan_of(levels, quantiles):
@@ -24,20 +24,37 @@ def fan_of(levels, quantiles):
     return [(f"{100 * (1 - 2 * levels[low]):g}%", quantiles[:, :, [low, high]]) for low, high in pairs]
 
 
-def draw(path, title, names, comparison, rivals, fan, times):
-    """Draws the end of the newest stream: forecasts and true values of the first columns, and
-    the skill by tenth below. fan as of fan_of, or one band, which may be None; times (examples,) in
-    Unix seconds or None."""
+def open_plot(heights):
+    """A figure with panels of these heights, and matplotlib.dates."""
     try:
         import matplotlib
         matplotlib.use("Agg")
         from matplotlib import dates, pyplot
     except ImportError:
         give_up("a plot needs matplotlib; on Debian: apt-get install python3-matplotlib")
+    return *pyplot.subplots(len(heights), 1, figsize=(9, sum(heights) + 0.6),
+                            gridspec_kw={"height_ratios": heights}, constrained_layout=True), dates
+
+
+def save_plot(figure, panels, path, title):
+    for panel in panels:
+        panel.grid(True, color="#dddddd", linewidth=0.6)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(labelsize=8)
+    figure.suptitle(title, fontsize=10)
+    try:
+        figure.savefig(path, dpi=120)
+    except (OSError, ValueError) as problem:
+        give_up(f"cannot write the plot: {problem}")
+
+
+def draw(path, title, names, comparison, rivals, fan, times):
+    """Draws the end of the newest stream: forecasts and true values of the first columns, and
+    the skill by tenth below. fan as of fan_of, or one band, which may be None; times (examples,) in
+    Unix seconds or None."""
     shown = [k for k in range(len(names)) if np.isfinite(comparison.skills("last value")[k])][:PANELS] or [0]
-    heights = [2.0] * len(shown) + [1.8]
-    figure, panels = pyplot.subplots(len(heights), 1, figsize=(9, sum(heights) + 0.6),
-                                     gridspec_kw={"height_ratios": heights}, constrained_layout=True)
+    figure, panels, dates = open_plot([2.0] * len(shown) + [1.8])
     rows = comparison.newest[-POINTS:]
     x = rows
     if times is not None:
@@ -50,16 +67,7 @@ def draw(path, title, names, comparison, rivals, fan, times):
             panel.xaxis.set_major_formatter(dates.ConciseDateFormatter(panel.xaxis.get_major_locator()))
     panels[0].legend(**LEGEND)
     draw_skill(panels[-1], comparison, rivals)
-    for panel in panels:
-        panel.grid(True, color="#dddddd", linewidth=0.6)
-        panel.set_axisbelow(True)
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.tick_params(labelsize=8)
-    figure.suptitle(title, fontsize=10)
-    try:
-        figure.savefig(path, dpi=120)
-    except (OSError, ValueError) as problem:
-        give_up(f"cannot write the plot: {problem}")
+    save_plot(figure, panels, path, title)
 
 
 def draw_column(panel, x, rows, k, comparison, fan):
@@ -99,6 +107,6 @@ def draw_skill(panel, comparison, rivals):
               default=0)
     panel.set_ylim(max(-1, min(-0.1, low - 0.1)), 1.05)
     panel.set_xticks(range(1, TENTHS + 1))
-    panel.set_title("skill by tenth: above 0 forecasts are better", loc="left",
+    panel.set_title(f"skill by tenth: above 0 {comparison.main} {'is' if comparison.main == 'runnel' else 'are'} better", loc="left",
                     fontsize=9)
     panel.legend(**LEGEND)

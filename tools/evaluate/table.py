@@ -90,6 +90,7 @@ class Table:
     `time` (or None), `clock` (a separate column for the time of day) and `stream` (the column
     with the streams' names, if any); `bad`: invalid cells in numeric columns. `known` is a list of
     columns that are known `ahead` steps ahead, then indices."""
+    FORM, UNIT = "a CSV file", "row"
 
     def __init__(self, path, most, time_format=None, columns=None, missing=None, known=None, ahead=(1,)):
         self.known, self.ahead = known, ahead
@@ -132,7 +133,7 @@ class Table:
         if not self.path.exists():
             raise Unusable(f"{self.path}: file not found")
         if self.path.is_dir():
-            raise Unusable(f"{self.path} is a directory; pass a CSV file")
+            raise Unusable(f"{self.path} is a directory; pass {self.FORM}")
         try:
             with (gzip.open if self.path.suffix == ".gz" else open)(self.path, "rb") as file:
                 content = file.read()
@@ -146,7 +147,7 @@ class Table:
         if not any(line.strip() for line in lines):
             raise Unusable(f"{self.path} is empty")
         if any("\0" in line for line in lines[:SAMPLE]):
-            raise Unusable(f"{self.path} is not a text file; expected CSV")
+            raise Unusable(f"{self.path} is not a text file; expected {self.FORM}")
         return lines
 
     def read_rows(self, lines, most):
@@ -369,6 +370,13 @@ class Table:
         except BrokenPipeError:
             pass
 
+    def topics(self):
+        return "-t prediction -t loss"
+
+    def kept(self):
+        """Further arguments of the feeder."""
+        return ""
+
     def print_how_to_continue(self, overrides):
         words = shlex.join(self.source())
         sets = "".join(f" --set {shlex.quote(one)}" for one in overrides)
@@ -382,12 +390,12 @@ To continue with a daemon that saves its progress, save this as {self.name()}.ya
 and run each command in its own terminal:
 
     {shown("runneld")} --config {self.name()}.yaml{sets}
-    {shown("runnel-watch")} -t prediction -t loss
+    {shown("runnel-watch")} {self.topics()}
     {before}{shown("runnel-feed")} {words} \\
-        {stream}--socket router --producer 1
+        {self.kept()}{stream}--socket router --producer 1
 
-Repeat the last command when the file has grown: each row is learned once, since the daemon
-recognizes repeated rows by the producer's numbers. runnel-web(1) shows forecasts and values.""")
+Repeat the last command when the file has grown: each {self.UNIT} is learned once, since the daemon
+recognizes repeated {self.UNIT}s by the producer's numbers. runnel-web(1) shows predictions and values.""")
 
     def listed(self, indices):
         """Names if they are unambiguous, else numbers from 1."""

@@ -18,7 +18,6 @@
 #include "common/error.h"
 #include "common/machine.h"
 #include "common/options.h"
-#include "common/sync.h"
 #include "common/threads.h"
 #include "config/config.h"
 #include "experiment_examples.h"
@@ -136,7 +135,6 @@ static int move_all(const char *from, const char *to, struct error *error) {
     return move(from, to, STREAMS, STREAMS, error);
 }
 
-/* Deletes a directory of files. */
 static void delete_directory(const char *path) {
     char file[PATH_SIZE];
     DIR *directory = opendir(path);

@@ -265,7 +265,6 @@ static bool put_number(FILE *file, uint32_t number) {
 
 enum { FRAMES_MAX = 64 /* frames of a stored message: more than a daemon accepts */ };
 
-/* Frames of one message. */
 struct message {
     zmq_msg_t frames[FRAMES_MAX];
     uint32_t count;

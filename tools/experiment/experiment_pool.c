@@ -1,6 +1,5 @@
 #include "experiment_pool.h"
 
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>

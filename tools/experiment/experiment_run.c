@@ -19,7 +19,6 @@
 #include "daemon/metrics.h"
 #include "daemon/skill.h"
 #include "engine/engines.h"
-#include "experiment_memory.h"
 #include "experiment_spec.h"
 #include "experiment_store.h"
 #include "learner/learner.h"
@@ -538,7 +537,6 @@ static int take_message(struct run *run, size_t n, struct error *error) {
     return 0;
 }
 
-/* Takes the messages up to `end`. */
 static int take_messages(struct run *run, size_t *next, size_t end, struct run_watch *watch,
                          struct error *error) {
     for (; *next < end; (*next)++) {

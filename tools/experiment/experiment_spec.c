@@ -1,7 +1,6 @@
 #include "experiment_spec.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

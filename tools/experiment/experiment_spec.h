@@ -102,7 +102,6 @@ int spec_overrides(struct spec_overrides *overrides, const struct experiment_spe
                    size_t extra_count, struct error *error);
 void spec_overrides_clear(struct spec_overrides *overrides);
 
-/* The base of a stream. */
 const struct spec_base *spec_base_of(const struct experiment_spec *spec, size_t stream);
 
 /* The arguments as one line, quoted for a shell if needed. NULL: out of memory. */

@@ -70,7 +70,6 @@ enum experiment_state {
 };
 const char *experiment_state_name(enum experiment_state state); /* as in the file */
 
-/* Figures of one run. */
 struct experiment_figures {
     double mean, recent; /* loss over all scored examples, and over the last share of the run */
     double baseline, baseline_recent;

@@ -1,7 +1,6 @@
 """Plays labelled tables through a separate daemon with `preset: forecast`: common code of
 tools/figures/nab and tools/figures/skab."""
 import csv
-import hashlib
 import itertools
 import json
 import pathlib
@@ -19,17 +18,7 @@ name: labelled
 preset: forecast
 model: {{input: {{size: {columns}}}}}
 learning: {{max_streams: {streams}}}
-examples: {{bind: "ipc://{directory}/examples"}}
-statistics: {{bind: "ipc://{directory}/statistics", predictions: {predictions}}}
-control: {{bind: "ipc://{directory}/control"}}
-state: {{directory: {directory}/state, journal: {{enabled: false}}}}
 """
-
-
-def halves(names):
-    """All names, half A (an even md5), and half B."""
-    even = {name for name in names if int(hashlib.md5(name.encode()).hexdigest(), 16) % 2 == 0}
-    return {"all": set(names), "A": even, "B": set(names) - even}
 
 
 def play(build, rows, sets=(), timed=True, predictions=False):
@@ -44,8 +33,8 @@ def play(build, rows, sets=(), timed=True, predictions=False):
         with open(table, "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerow(("stream", "timestamp", *names))
             csv.writer(file).writerows((name, *row) for name, lines in rows.items() for row in lines)
-        config = CONFIG.format(directory=directory, streams=len(rows), columns=len(names),
-                               predictions=str(predictions).lower())
+        config = CONFIG.format(streams=len(rows), columns=len(names)) + shared.places(
+            directory, statistics=", predictions: true" if predictions else "")
         Daemon.program = shared.program(build, "runneld")
         feed = [shared.program(build, "runnel-feed"), "csv", "--stream-column=stream", "--quiet",
                 f"--columns={','.join(names)}", *(["--time=timestamp"] if timed else [])]

@@ -11,7 +11,6 @@ SPREAD = results_of.spread
 
 
 def bold_least(cells, values):
-    """Cells of a column, with the least value in bold."""
     finite = [value for value in values if math.isfinite(value)]
     return [f"**{cell}**" if finite and value == min(finite) and cell else cell
             for cell, value in zip(cells, values)]

@@ -27,11 +27,8 @@ LEARNED_AGAIN = r"replayed (\d+) entries of the journal in ([0-9.]+) s"
 def configuration(name, directory, streams):
     text = (shared.SOURCE / f"conf/bench/{name}.yaml").read_text(encoding="utf-8")
     text += f"  max_streams: {streams}\n"
-    for socket in "statistics", "control":
-        text += f'{socket}: {{bind: "ipc://{directory}/{socket}"}}\n'
-    text += f'examples: {{bind: "ipc://{directory}/examples", socket: router}}\n'
-    return text + (f"state: {{directory: {directory}/state, checkpoint: {{examples: 0, seconds: 0}}, "
-                   "journal: {sync: full, keep: all}}\n")
+    state = ", checkpoint: {examples: 0, seconds: 0}, journal: {sync: full, keep: all}"
+    return text + shared.places(directory, state, examples=", socket: router")
 
 
 def processor(process):
@@ -43,11 +40,6 @@ def processor(process):
 def written(process):
     text = pathlib.Path(f"/proc/{process.pid}/io").read_text()
     return int(re.search(r"^write_bytes: (\d+)", text, re.M)[1])
-
-
-def resident(process):
-    text = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-    return 1024 * int(re.search(r"VmRSS:\s+(\d+) kB", text)[1])
 
 
 def bench(build, name, directory):
@@ -101,13 +93,13 @@ def one_daemon(build, name):
         made = bench(build, name, directory)
         with running.Daemon(directory, configuration(name, directory, streams)) as daemon:
             daemon.ask("status")
-            empty = resident(daemon.process)
+            empty = shared.resident(daemon.process)
             first = daemon.ask("checkpoint")
             made |= learn(build, daemon, inputs, streams)
             status = daemon.ask("status")
             made |= {"inputs": inputs,
                      "journal_bytes": status["journal"]["bytes"] / status["examples"],
-                     "memory_bytes_a_stream": (resident(daemon.process) - empty) / streams}
+                     "memory_bytes_a_stream": (shared.resident(daemon.process) - empty) / streams}
             daemon.end(signal.SIGKILL)
             daemon.start()
             daemon.ask("status")
@@ -134,17 +126,13 @@ def machine():
             f"{platform.system()} {platform.release()}")
 
 
-def measure(build, path, parts):
-    """Writes the costs to a JSON file; parts that are left out stay unchanged."""
+def measure(build, path):
+    """Writes the costs to a JSON file."""
     running.Daemon.program = shared.program(build, "runneld")
-    if "daemon" in parts:  # before any measurement
-        shared.program(build, "runnel-bench")
-        producers(build)
-    costs = json.loads(path.read_text()) if path.exists() else {}
-    costs |= {"date": datetime.date.today().isoformat(), "machine": machine(),
-              "command": "tools/figures/scale --measure"}
-    if "daemon" in parts:
-        costs["networks"] = {name: one_daemon(build, name) for name in NETWORKS}
-    if "redis" in parts:
-        costs["redis"] = scale_redis.measure()
+    shared.program(build, "runnel-bench")  # before any measurement
+    producers(build)
+    costs = {"date": datetime.date.today().isoformat(), "machine": machine(),
+             "command": "tools/figures/scale --measure",
+             "networks": {name: one_daemon(build, name) for name in NETWORKS},
+             "redis": scale_redis.measure()}
     path.write_text(json.dumps(costs, indent=1) + "\n")

@@ -9,9 +9,11 @@ import argparse
 import atexit
 import contextlib
 import ctypes
+import hashlib
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 
@@ -114,6 +116,49 @@ def program(build, name, how="make"):
         fail(f"{path} not found; build it first ({how}), or pass another tree with --build",
              UNAVAILABLE)
     return path.resolve()
+
+
+def places(directory, state=", journal: {enabled: false}", **more):
+    """The sockets and the state of a daemon, for its configuration; `more`: other keys of sockets."""
+    return "".join(f'{name}: {{bind: "ipc://{directory}/{name}"{more.get(name, "")}}}\n'
+                   for name in ("examples", "statistics", "control")
+                   ) + f"state: {{directory: {directory}/state{state}}}\n"
+
+
+def engine_tests():
+    """The tests that use every engine."""
+    return sorted(path.stem for path in (SOURCE / "tests" / "engines").glob("test_*.c")
+                  if "under_test_run(" in path.read_text())
+
+
+def halves(names):
+    """All names, half A (an even md5), and half B."""
+    even = {name for name in names if int(hashlib.md5(name.encode()).hexdigest(), 16) % 2 == 0}
+    return {"all": set(names), "A": even, "B": set(names) - even}
+
+
+def seconds_used(process):
+    """Its processor time so far: user and system."""
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def learn(bench, configuration, examples, *more):
+    """Wall seconds, and processor seconds, of runnel-bench for so many examples."""
+    command = [bench, "--config", configuration, "--examples", str(examples), "--parameters", os.devnull, *more]
+    begin = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        fail(f"{' '.join(map(str, command))} ended with status {process.returncode}")
+    return time.monotonic() - begin, used.ru_utime + used.ru_stime
+
+
+def resident(process):
+    """Its resident memory in bytes."""
+    pages = pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGESIZE")
 
 
 def table(rows, align=None):

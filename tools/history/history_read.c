@@ -508,13 +508,11 @@ static void read_anomaly(sqlite3_stmt *select, void *one) {
 
 int history_anomalies(struct history *h, int64_t run, const char *stream, size_t most,
                       struct history_anomaly **rows, size_t *count) {
-    bool there;
     *rows = NULL;
     *count = 0;
-    if (history_has_table(h, "anomalies", &there))
-        return -1;
-    if (!there)
-        return 0;
+    int there = history_has_table(h, "anomalies");
+    if (there <= 0)
+        return there;
     sqlite3_stmt *select =
         history_prepare(h, h->lacks_notes ? ANOMALIES("NULL") : ANOMALIES("note"));
     if (!select)
@@ -541,13 +539,11 @@ static void read_predicted(sqlite3_stmt *select, void *one) {
 
 int history_predicted(struct history *h, int64_t run, struct history_predicted **list,
                       size_t *count) {
-    bool there;
     *list = NULL;
     *count = 0;
-    if (history_has_table(h, "predictions", &there))
-        return -1;
-    if (!there)
-        return 0;
+    int there = history_has_table(h, "predictions");
+    if (there <= 0)
+        return there;
     sqlite3_stmt *select =
         history_prepare(h, "SELECT stream, column, ahead, count(*) FROM predictions WHERE run = ?"
                            " GROUP BY stream, column, ahead ORDER BY stream, column, ahead");
@@ -583,13 +579,11 @@ static void read_prediction(sqlite3_stmt *select, void *one) {
 int history_predictions(struct history *h, int64_t run, const struct history_predicted *of,
                         double around, size_t most, struct history_prediction **rows,
                         size_t *count) {
-    bool there;
     *rows = NULL;
     *count = 0;
-    if (history_has_table(h, "predictions", &there))
-        return -1;
-    if (!there)
-        return 0;
+    int there = history_has_table(h, "predictions");
+    if (there <= 0)
+        return there;
     sqlite3_stmt *select =
         history_prepare(h, h->lacks_scores      ? PREDICTIONS(", NULL, NULL")
                            : h->lacks_quantiles ? PREDICTIONS(", score, NULL")

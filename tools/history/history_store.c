@@ -285,15 +285,15 @@ static int create_tables(struct history *h) {
 
 /* ---- Missing columns ---- */
 
-int history_has_table(struct history *h, const char *name, bool *there) {
+int history_has_table(struct history *h, const char *name) {
     sqlite3_stmt *select = history_prepare(h, "SELECT count(*) FROM sqlite_schema WHERE name = ?");
     if (!select)
         return -1;
     sqlite3_bind_text(select, 1, name, -1, SQLITE_STATIC);
-    int status = sqlite3_step(select) == SQLITE_ROW ? 0 : history_fail(h);
-    *there = !status && sqlite3_column_int(select, 0) > 0;
+    int there =
+        sqlite3_step(select) == SQLITE_ROW ? sqlite3_column_int(select, 0) > 0 : history_fail(h);
     sqlite3_finalize(select);
-    return status;
+    return there;
 }
 
 static int add_column(struct history *h, const struct history_table *table,

@@ -129,8 +129,8 @@ int history_grow(struct history *history, void **list, size_t count, size_t size
 int history_store_open(struct history *history, bool writes);
 void history_store_close(struct history *history);
 
-/* Older files may lack a table. */
-int history_has_table(struct history *history, const char *name, bool *there);
+/* Older files may lack a table. Returns whether it is there, or -1. */
+int history_has_table(struct history *history, const char *name);
 
 /* ---- Rows ---- */
 

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/complain.h"
@@ -63,10 +62,6 @@ static int source_open(struct source *s, const struct runnel_peer *peer, double 
     return link_open(&s->link, peer, topics);
 }
 
-static void source_close(struct source *s) {
-    link_close(&s->link);
-}
-
 static void handle_status(struct source *s, const json_t *body) {
     const char *name = member_string(body, "name"), *device = member_string(body, "device");
     const char *model = member_string(body, "model");
@@ -102,11 +97,6 @@ static bool source_receive(struct source *s, struct message *message) {
     if (!message->problem && message->topic == TOPIC_STATUS)
         handle_status(s, message->body);
     return true;
-}
-
-/* Checks the clock; with `last` also makes pending reports. */
-static void source_tick(struct source *s, bool last) {
-    health_tick(&s->health, last);
 }
 
 /* ---- CSV ----
@@ -653,7 +643,7 @@ static int run(struct record *r) {
         wait_for_something(r, wait);
         for (size_t i = 0; i < r->options.endpoints.count; i++) {
             handle_messages(r, &r->sources[i]);
-            source_tick(&r->sources[i], false);
+            health_tick(&r->sources[i].health, false);
         }
         if (clock_seconds() - flushed >= FLUSH_EVERY) {
             flush(r);
@@ -661,7 +651,7 @@ static int run(struct record *r) {
         }
     }
     for (size_t i = 0; i < r->options.endpoints.count; i++)
-        source_tick(&r->sources[i], true);
+        health_tick(&r->sources[i].health, true);
     flush(r);
     if (r->failed == EX_OK && all_refused(r))
         return complain(EX_UNAVAILABLE, "access denied by all daemons (see security.allow)");
@@ -718,7 +708,7 @@ static int record(const struct options *options) {
     if (status == EX_OK)
         status = run(&r);
     for (size_t i = 0; r.sources && i < options->endpoints.count; i++)
-        source_close(&r.sources[i]);
+        link_close(&r.sources[i].link);
     free(r.sources);
     free(r.items);
     return close_files(&r, status);

@@ -5,7 +5,6 @@
 #include "common/keys.h"
 #include "runnel.h"
 
-/* The daemon at an endpoint, with the keys of the options. */
 static inline struct runnel_peer tool_peer(const char *endpoint, const struct key_options *keys) {
     return (struct runnel_peer){endpoint, keys->server, keys->own};
 }

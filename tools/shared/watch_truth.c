@@ -78,9 +78,9 @@ static void take_column(const struct taking *taking, const json_t *scored, struc
         taking->take(taking->context, row);
 }
 
-/* Takes a target that is a word. */
 static bool take_word(const struct taking *taking, const json_t *scored, struct truth_row row) {
-    const json_t *target = json_object_get(scored, "target");
+    const json_t *word = json_object_get(scored, "word"); /* of a symbol */
+    const json_t *target = word ? word : json_object_get(scored, "target");
     const json_t *prediction = json_object_get(scored, "prediction");
     row.words[TRUTH_FORECAST] = first_word(prediction);
     if (!row.words[TRUTH_FORECAST] || !target)
@@ -88,6 +88,7 @@ static bool take_word(const struct taking *taking, const json_t *scored, struct 
     row.words[TRUTH_ACTUAL] = json_is_string(target) ? json_string_value(target) : "";
     row.words[TRUTH_BASELINE] = first_word(json_object_get(scored, "baseline"));
     row.probability = first_probability(prediction);
+    row.chance = member(scored, "probability", NAN);
     row.target = row.prediction = row.baseline = row.low = row.high = NAN;
     taking->take(taking->context, &row);
     return true;
@@ -101,7 +102,7 @@ static bool take_scored(const struct taking *taking, const json_t *scored, struc
     row.experts = json_object_get(scored, "experts");
     row.low = row.high = NAN;
     put_distribution(NULL, &row);
-    if (json_is_number(target)) {
+    if (json_is_number(target) && !first_word(prediction)) {
         row.target = json_number_value(target);
         row.prediction = most_probable(prediction);
         row.baseline = most_probable(json_object_get(scored, "baseline"));
@@ -171,6 +172,7 @@ static bool begin_next(const json_t *body, struct truth_row *row) {
                               .place = NAN,
                               .data_time = NAN,
                               .target = NAN,
+                              .chance = NAN,
                               .baseline = NAN};
     return member(json_object_get(body, "scored"), "example", NAN) != row->example;
 }

@@ -35,6 +35,7 @@ struct truth_row {
     /* only for classes that are words, whose numbers are NaN: "" = the unknown word, NULL = none */
     const char *words[TRUTH_WORDS];
     double probability;    /* of a predicted word; NaN = unknown */
+    double chance;         /* of the word that came; NaN = unknown */
     double score;          /* anomaly score of the stream; NaN = unknown */
     const json_t *experts; /* forecasts of the experts, lists by name; NULL = none */
     /* Lists of the distribution's levels and quantiles; NULL = none. */

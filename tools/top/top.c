@@ -92,16 +92,6 @@ static struct control *control_open(const struct runnel_peer *peer, const char *
     return NULL;
 }
 
-/* The descriptor to poll before the next step. */
-static int control_descriptor(const struct control *c) {
-    return runnel_request_descriptor(c->request);
-}
-
-/* Seconds until the timeout. */
-static double control_left(const struct control *c) {
-    return runnel_request_left(c->request);
-}
-
 static enum control_end begin_act(struct control *c, const json_t *status,
                                   char text[CONTROL_TEXT]) {
     const char *run = member_string(status, "run");
@@ -138,7 +128,7 @@ static enum control_end describe(const json_t *body, char text[CONTROL_TEXT]) {
 
 static enum control_end fail(const struct control *c, const struct runnel_error *error,
                              char text[CONTROL_TEXT]) {
-    if (control_left(c) > 0)
+    if (runnel_request_left(c->request) > 0)
         set_text(text, "%s", error->text);
     else if (c->acts && runnel_request_sent(c->request))
         set_text(text, "%s has not answered yet: it may still execute the command", c->endpoint);
@@ -297,7 +287,6 @@ static void enter(struct session *s, int key) {
         q->input[length] = (char)key;
 }
 
-/* Takes a key as the answer to the question. */
 static void act_answer(struct session *s, int key) {
     struct question *q = &s->question;
     if (key == KEY_ESCAPE) {
@@ -831,8 +820,9 @@ static void wait_for_news(struct top *t, double seconds) {
         items[count++] =
             (struct pollfd){.fd = link_descriptor(s->watched[i]->link), .events = POLLIN};
     if (s->control) {
-        items[count++] = (struct pollfd){.fd = control_descriptor(s->control), .events = POLLIN};
-        seconds = fmin(seconds, fmax(0, control_left(s->control)));
+        items[count++] =
+            (struct pollfd){.fd = runnel_request_descriptor(s->control->request), .events = POLLIN};
+        seconds = fmin(seconds, fmax(0, runnel_request_left(s->control->request)));
     }
     for (size_t i = 0; i < s->count; i++)
         seconds = fmin(seconds, health_next(&s->watched[i]->health));

@@ -129,10 +129,35 @@ static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t c
                  format_skill(number, sample->values[FIELD_crps_skill]));
 }
 
+/* Draws the experts with the largest weights in the last row. */
+static void draw_experts(struct canvas *c, const struct area *area, const struct watched *w) {
+    enum { MOST = 3 };
+    const char *name, *names[MOST];
+    double shares[MOST] = {0};
+    json_t *expert;
+    json_object_foreach(w->experts, name, expert) {
+        double share = field_number(&fields_of_expert[EXPERT_weight], expert);
+        size_t n = MOST;
+        for (; n > 0 && share > shares[n - 1]; n--)
+            if (n < MOST)
+                shares[n] = shares[n - 1], names[n] = names[n - 1];
+        if (n < MOST)
+            shares[n] = share, names[n] = name;
+    }
+    int at = canvas_print(c, area, area->rows - 1, 0, STYLE_DIM, "experts");
+    for (size_t n = 0; n < MOST && shares[n] > 0; n++) {
+        char text[STREAM_SIZE], share[FORMAT_SIZE];
+        at = canvas_print(c, area, area->rows - 1, at, STYLE_PLAIN, "%s%s %s", n ? ", " : " ",
+                          text_copy(text, sizeof text, names[n]), format_percent(share, shares[n]));
+    }
+}
+
 void forecast_draw(struct canvas *c, const struct area *area, struct watched *w) {
     bool worst = w->look.column == FORECAST_WORST;
     struct finding finding = {.column = worst ? worst_column(w) : (size_t)w->look.column};
     char text[TEXT_SIZE], next[TEXT_SIZE], name[NAME_SIZE];
+    if (json_object_size(w->experts))
+        draw_experts(c, area, w);
     truth_rows_all(w->truth, find_row, &finding);
     if (!finding.found) {
         draw_word(c, area, w);

@@ -850,7 +850,7 @@ static struct layout lay_out(const struct area *area, int layers, const struct w
     struct layout l = {.verdicts = wide ? 1 : VERDICTS};
     int height = area->rows >= VERY_TALL ? 3 : area->rows >= TALL ? 2 : 1;
     int rest = area->rows - l.verdicts;
-    l.forecast = w->truth && area->rows >= LOW;
+    l.forecast = area->rows < LOW ? 0 : !!w->truth + !!json_object_size(w->experts);
     l.broker = area->rows >= LOW ? broker_rows(w) : 0;
     rest -= l.forecast + l.broker;
     l.meters = wide ? METERS_SLOTS * height : METERS_ROWS;
@@ -881,7 +881,6 @@ static void draw_layers(struct canvas *c, const struct area *area, const json_t 
         layers_table(c, area, layers, first);
 }
 
-/* Cuts the next rows from the area. */
 static struct area cut_rows(struct area *rest, int rows) {
     struct area taken = area_rows(rest, 0, rows);
     *rest = area_rows(rest, rows, rest->rows - rows);

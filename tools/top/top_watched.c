@@ -164,6 +164,7 @@ void watched_close(struct watched *w) {
     replace(&w->status, NULL);
     replace(&w->truth, NULL);
     replace(&w->columns, NULL);
+    replace(&w->experts, NULL);
 }
 
 static struct happening *new_event(struct watched *w) {
@@ -250,6 +251,7 @@ static void add_loss(struct watched *w, const json_t *body, const double unheard
         w->loss_gap += (now - w->last_loss - w->loss_gap) / WATCHED_GAPS;
     w->last_loss = now;
     replace(&w->columns, json_object_get(body, fields_of_loss[FIELD_columns].key));
+    replace(&w->experts, json_object_get(body, fields_of_loss[FIELD_experts].key));
     past_loss(&w->past, body, add_gap(w, unheard));
 }
 
@@ -270,6 +272,7 @@ static void restart(struct watched *w) {
     w->last_loss = w->loss_gap = 0;
     replace(&w->truth, NULL);
     replace(&w->columns, NULL);
+    replace(&w->experts, NULL);
     w->means.count = 0;
 }
 

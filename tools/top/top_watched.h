@@ -75,8 +75,8 @@ struct watched {
     struct link *link;
     /* a separate link, since predictions may be many; NULL without predictions */
     struct link *predictions;
-    json_t *truth;   /* the newest one with a truth; owned, NULL = none yet */
-    json_t *columns; /* of the newest `loss`; owned, NULL = none */
+    json_t *truth;             /* the newest one with a truth; owned, NULL = none yet */
+    json_t *columns, *experts; /* of the newest `loss`; owned, NULL = none */
     struct health health;
     bool refused, hindered; /* refused permanently, or hindered temporarily: see link_refusal */
 

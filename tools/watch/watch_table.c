@@ -576,19 +576,22 @@ static const char *word_text(char text[WORD_SIZE], const char *word) {
 }
 
 static void print_word(void *context, const struct truth_row *row) {
-    static const char *const titles[] = {"time",     "stream", "truth",
-                                         "forecast", "share",  "baseline"};
-    static const int widths[] = {-TIME_COLUMNS, -STREAM_COLUMNS, WORD_COLUMNS,
-                                 WORD_COLUMNS,  NUMBER_COLUMNS,  WORD_COLUMNS};
-    static const struct lines_table table = {titles, widths, sizeof widths / sizeof *widths};
+    bool chance = !row->words[TRUTH_BASELINE]; /* in its place */
+    const char *const titles[] = {"time",  "stream",
+                                  "truth", "forecast",
+                                  "share", isnan(row->chance) ? "baseline" : "of truth"};
+    const int widths[] = {-TIME_COLUMNS, -STREAM_COLUMNS, WORD_COLUMNS,
+                          WORD_COLUMNS,  NUMBER_COLUMNS,  chance ? NUMBER_COLUMNS : WORD_COLUMNS};
+    const struct lines_table table = {titles, widths, sizeof widths / sizeof *widths};
     const char *came = row->words[TRUTH_ACTUAL], *sentence = row->words[TRUTH_FORECAST];
-    char words[3][WORD_SIZE], share[FORMAT_SIZE];
+    char words[3][WORD_SIZE], share[2][FORMAT_SIZE];
     const char *texts[] = {NULL,
                            NULL,
                            word_text(words[0], came),
                            word_text(words[1], sentence),
-                           format_number(share, row->probability),
-                           word_text(words[2], row->words[TRUTH_BASELINE])};
+                           format_number(share[0], row->probability),
+                           chance ? format_number(share[1], row->chance)
+                                  : word_text(words[2], row->words[TRUTH_BASELINE])};
     print_row(context, row, &table, texts, came && strcmp(came, sentence) != 0);
 }
 

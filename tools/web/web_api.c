@@ -195,7 +195,10 @@ static struct reply no_memory(void) {
 /* Writes the newest class and its forecast if classes are words, which have no chart. */
 static void write_words(FILE *stream, const json_t *message) {
     const json_t *prediction = json_object_get(message, "prediction");
-    const json_t *came = json_object_get(json_object_get(message, "scored"), "target");
+    const json_t *scored = json_object_get(message, "scored");
+    const json_t *word = json_object_get(scored, "word");
+    const json_t *came = word ? word : json_object_get(scored, "target");
+    double chance;
     if (!json_is_array(json_object_get(prediction, "words")))
         return;
     fputs("\"said\":{\"stream\":", stream);
@@ -204,6 +207,8 @@ static void write_words(FILE *stream, const json_t *message) {
         fputs(",\"came\":", stream);
         json_dumpf(came, stream, JSON_ENCODE_ANY | JSON_COMPACT);
     }
+    if (member_number(scored, "probability", &chance))
+        fprintf(stream, ",\"chance\":%.6g", chance);
     fputs(",\"prediction\":", stream);
     json_dumpf(prediction, stream, JSON_COMPACT);
     fputs("},", stream);

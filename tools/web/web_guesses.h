@@ -30,7 +30,6 @@ struct guesses {
    refused. */
 double guesses_wait(struct guesses *guesses, const struct sockaddr *address, double now);
 
-/* Adds a wrong token from the address. */
 void guesses_add(struct guesses *guesses, const struct sockaddr *address, const char *token,
                  double now);
 

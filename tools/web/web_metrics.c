@@ -197,7 +197,6 @@ static void write_rows_of(FILE *stream, const struct feeds *feeds, bool open, en
         write_member(stream, feeds, open, topic, field, &table->fields[m]);
 }
 
-/* Writes the samples of one field for all feeds that have it. */
 static void write_field(FILE *stream, const struct feeds *feeds, bool open, enum topic topic,
                         const struct field *field) {
     bool headed = false;
@@ -231,7 +230,6 @@ static void write_fields(FILE *stream, const struct feeds *feeds, bool open, enu
             write_field(stream, feeds, open, topic, &field_tables[table].fields[i]);
 }
 
-/* Writes the samples of one field for all layers that have it. */
 static void write_layers(FILE *stream, const struct feeds *feeds, bool open,
                          const struct field *field) {
     bool headed = false;

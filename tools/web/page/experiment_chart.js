@@ -7,7 +7,6 @@ import { grouped, number } from "./format.js";
 import { DARK, DASHES, LIGHT } from "./palette.js";
 import { Average } from "./panels.js";
 
-const DRAG_LEAST = 6; // pixels: a shorter drag is a click
 const BAND_LEAST = 0.1; // of the mean: lower end of a band on a logarithmic axis
 const BASELINE_DASH = [6, 4];
 
@@ -43,7 +42,7 @@ export class CurveChart {
   // `moved` is called with [from, to] of a zoom, or null for everything.
   constructor(element, legend, moved) {
     Object.assign(this, { plot: new Plot(element), legend, moved, lines: [], all: [0, 1], shown: [0, 1], cursor: null });
-    this.handle(element);
+    this.plot.followPointer((x) => { this.cursor = x; this.showCursor(); }, moved);
   }
 
   // `groups`: with name, style and curve; `baselines`: curves; `view`: smooth, band, log, logX,
@@ -83,35 +82,6 @@ export class CurveChart {
     $("curves-at").textContent = cursor === null ? "" : `${grouped(cursor)} examples`;
     for (const line of this.lines)
       if (line.readout) line.readout.textContent = cursor === null ? "" : number(valueAt(line.data, cursor));
-  }
-
-  handle(element) {
-    const { plot } = this;
-    let start = null;
-    const at = (event) => {
-      const { left, right } = plot.area();
-      return Math.min(right, Math.max(left, event.clientX - element.getBoundingClientRect().left));
-    };
-    const drop = () => { start = null; plot.showSelection(0, 0); };
-    element.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0) return;
-      start = at(event);
-      element.setPointerCapture(event.pointerId);
-    });
-    element.addEventListener("pointermove", (event) => {
-      this.cursor = plot.toValue(at(event));
-      this.showCursor();
-      if (start !== null) plot.showSelection(start, at(event));
-    });
-    element.addEventListener("pointerup", (event) => {
-      if (start === null) return;
-      const end = at(event), from = Math.min(start, end), to = Math.max(start, end);
-      drop();
-      if (to - from >= DRAG_LEAST) this.moved([plot.toValue(from), plot.toValue(to)]);
-    });
-    element.addEventListener("pointercancel", drop);
-    element.addEventListener("pointerleave", () => { this.cursor = null; this.showCursor(); });
-    element.addEventListener("dblclick", () => this.moved(null));
   }
 }
 

@@ -237,10 +237,11 @@ function whyEmpty() {
 }
 
 // Classes have no chart: the newest truth and the most probable classes as text.
-function whichClass({ stream, came, prediction }) {
+function whichClass({ stream, came, chance, prediction }) {
   const name = (word) => word ?? "unknown", of = stream ? ` of ${stream}` : "";
   const classes = prediction.words.map((word, i) => `${name(word)} ${percent(prediction.probabilities[i])}`);
-  return `${came === undefined ? "" : `newest class${of}: ${name(came)}; `}forecast${came === undefined ? of : ""}: ${classes.join(", ")}`;
+  const likely = chance === undefined ? "" : ` (${number(100 * chance)}%)`;
+  return `${came === undefined ? "" : `newest class${of}: ${name(came)}${likely}; `}forecast${came === undefined ? of : ""}: ${classes.join(", ")}`;
 }
 
 const nextWords = () => {

@@ -3,6 +3,7 @@
 
 import { make } from "./dom.js";
 
+const DRAG_LEAST = 6; // pixels: a shorter drag is a click
 export const LEFT = 56, RIGHT = 10; // pixels beside the plots, equal for all charts
 
 // Pixels of a tick's label.
@@ -34,6 +35,37 @@ export class Frame {
   // Shows the line at a position; null = none.
   showCursor(position) {
     this.place(this.cursor, position !== null && this.empty.hidden, position === null ? 0 : this.toPixel(position));
+  }
+
+  // Calls `hover` with the position of the pointer, or null, and `select` with [from, to] of a drag,
+  // or null for everything. Returns the function for the pixel of an event.
+  followPointer(hover, select) {
+    const { element } = this;
+    let start = null;
+    const at = (event) => {
+      const { left, right } = this.area();
+      return Math.min(right, Math.max(left, event.clientX - element.getBoundingClientRect().left));
+    };
+    const drop = () => { start = null; this.showSelection(0, 0); };
+    element.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
+      start = at(event);
+      element.setPointerCapture(event.pointerId);
+    });
+    element.addEventListener("pointermove", (event) => {
+      hover(this.toValue(at(event)));
+      if (start !== null) this.showSelection(start, at(event));
+    });
+    element.addEventListener("pointerup", (event) => {
+      if (start === null) return;
+      const end = at(event), from = Math.min(start, end), to = Math.max(start, end);
+      drop();
+      if (to - from >= DRAG_LEAST) select([this.toValue(from), this.toValue(to)]);
+    });
+    element.addEventListener("pointercancel", drop);
+    element.addEventListener("pointerleave", () => hover(null));
+    element.addEventListener("dblclick", () => select(null));
+    return at;
   }
 
   place({ style }, visible, left) {

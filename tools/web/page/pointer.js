@@ -6,50 +6,22 @@ import { number, position } from "./format.js";
 import { bounds, eventsInView, shownRuns, view } from "./state.js";
 import { remember, setRange, showAll, zoom } from "./view.js";
 
-const DRAG_LEAST = 6;     // pixels: a shorter drag is a click
 const NEAR_SHARE = 1 / 60; // of the view: maximum distance to an event
 
 let cursor = null; // position of the pointer
 
 // Handles the pointer on a panel's plot; `panels`: all panels.
 export function handle(panel, panels) {
-  const { plot } = panel, { element } = plot;
-  let start = null;
-  const at = (event) => {
-    const { left, right } = plot.area();
-    const pixel = event.clientX - element.getBoundingClientRect().left;
-    return Math.min(right, Math.max(left, pixel));
-  };
-  const drop = () => {
-    start = null;
-    plot.showSelection(0, 0);
-  };
-  element.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
-    start = at(event);
-    element.setPointerCapture(event.pointerId);
-  });
-  element.addEventListener("pointermove", (event) => {
-    cursor = plot.toValue(at(event));
+  const { plot } = panel;
+  const at = plot.followPointer((x) => {
+    cursor = x;
     showCursor(panels);
-    if (start !== null) plot.showSelection(start, at(event));
-  });
-  element.addEventListener("pointerup", (event) => {
-    if (start === null) return;
-    const end = at(event), from = Math.min(start, end), to = Math.max(start, end);
-    drop();
-    if (to - from < DRAG_LEAST) return;
-    const range = [plot.toValue(from), plot.toValue(to)];
+  }, (range) => {
     remember();
-    setRange(...range);
+    if (range) setRange(...range);
+    else showAll();
   });
-  element.addEventListener("pointercancel", drop);
-  element.addEventListener("pointerleave", () => {
-    cursor = null;
-    showCursor(panels);
-  });
-  element.addEventListener("dblclick", () => { remember(); showAll(); });
-  element.addEventListener("wheel", (event) => {
+  plot.element.addEventListener("wheel", (event) => {
     if (!event.ctrlKey) return;
     event.preventDefault();
     zoom(event.deltaY > 0 ? 1.25 : 0.8, plot.toValue(at(event)));
