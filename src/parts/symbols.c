@@ -325,7 +325,7 @@ static double take_symbol(struct counts *c, struct planned *example, const float
     if (at->first)
         begin_stream(c, at->slot);
     symbols_appeared(table, at->before);
-    if (c->measures && c->top)
+    if ((c->measures || example->outputs) && c->top)
         measure(c, example, network);
     orders_take(c->orders, place, at->symbol, header_of(table)->seen, at->learn,
                 losses + KIND_ORDERS);
