@@ -804,6 +804,9 @@ static int check_symbols(struct reading *reading) {
     if (config->symbols.memory & (config->symbols.memory - 1))
         return config_fail(reading, "memory", "expected a power of two, got %zu",
                            config->symbols.memory);
+    if (config->statistics_top > SYMBOLS_TOP_MAX)
+        return config_fail(reading, "statistics.top", "expected at most %d with preset: symbols",
+                           SYMBOLS_TOP_MAX);
     if (config->symbols.own && config->fleet.lease > 0)
         return config_fail(reading, "tables",
                            "expected shared with fleet.lease, got own: a table is too large to "

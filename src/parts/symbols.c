@@ -122,7 +122,7 @@ static int part_open(void **self, struct part_host *host, struct error *error) {
     c->own = config->symbols.own;
     c->table_count = c->own ? host->slots : 1;
     c->apart = c->network && config->predictions == PREDICTIONS_ALL;
-    c->top = config->statistics_top < SYMBOLS_TOP_MAX ? config->statistics_top : SYMBOLS_TOP_MAX;
+    c->top = config->statistics_top;
     c->guess_row = SYMBOLS_GUESSES(c->top, c->apart);
     c->places = calloc(host->slots, sizeof *c->places);
     c->orders = calloc(1, sizeof *c->orders);
@@ -325,7 +325,7 @@ static double take_symbol(struct counts *c, struct planned *example, const float
     if (at->first)
         begin_stream(c, at->slot);
     symbols_appeared(table, at->before);
-    if (c->measures && c->top)
+    if ((c->measures || example->outputs) && c->top)
         measure(c, example, network);
     orders_take(c->orders, place, at->symbol, header_of(table)->seen, at->learn,
                 losses + KIND_ORDERS);

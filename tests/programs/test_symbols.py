@@ -220,6 +220,12 @@ def test_a_damaged_checkpoint_is_refused(directory):
         assert "is damaged: invalid numbers in symbols." in daemon.text(), daemon.text()
 
 
+def test_a_table_larger_than_the_machine_is_refused(directory):
+    with Daemon(directory, configuration(directory, "size: 256", memory=1 << 39)) as daemon:
+        assert daemon.process.wait(running.LIMIT) == os.EX_CONFIG
+        assert "memory: the experts need " in daemon.text(), daemon.text()
+
+
 def test_rollback_returns_to_the_bits(directory):
     config = configuration(directory, "size: 256").replace("seconds: 0}", "seconds: 0, keep: 9}")
     with Daemon(directory, config) as daemon:

@@ -132,7 +132,7 @@ static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t c
 /* Draws the experts with the largest weights in the last row. */
 static void draw_experts(struct canvas *c, const struct area *area, const struct watched *w) {
     enum { MOST = 3 };
-    const char *name, *names[MOST];
+    const char *name, *names[MOST] = {NULL};
     double shares[MOST] = {0};
     json_t *expert;
     json_object_foreach(w->experts, name, expert) {
