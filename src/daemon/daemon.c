@@ -191,7 +191,7 @@ static void daemon_close(struct daemon **opened) {
     if (daemon->zmq)
         zmq_ctx_term(daemon->zmq);
     moving_close(daemon);
-    learner_close(&daemon->learner);
+    learning_close(daemon);
     journalling_close(daemon);
     checkpoints_close(daemon);
     checkpoint_close(&daemon->checkpoint);

@@ -18,6 +18,10 @@ int learning_open(struct daemon *daemon, struct engines_choice *engine, struct e
     return 0;
 }
 
+void learning_close(struct daemon *daemon) {
+    learner_close(&daemon->learner);
+}
+
 static int open_at(struct daemon *daemon, const struct checkpoint_kept *kept,
                    struct learner **learner, struct error *error) {
     const struct learner_observer observer = observe_learner(daemon);

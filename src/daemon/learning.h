@@ -12,6 +12,7 @@ enum { LEARNING_BATCH_MAX = 256 }; /* examples in a batch */
 
 /* Opens the learner without parameters, on the chosen engine or on the second choice of `auto`. */
 int learning_open(struct daemon *daemon, struct engines_choice *engine, struct error *error);
+void learning_close(struct daemon *daemon);
 
 /* Replaces the learner by one with the state of a checkpoint. `*before` returns the earlier
    learner, for learning_keep or learning_undo; with `before` NULL it is closed first. On error the
