@@ -107,6 +107,5 @@ def draw_skill(panel, comparison, rivals):
               default=0)
     panel.set_ylim(max(-1, min(-0.1, low - 0.1)), 1.05)
     panel.set_xticks(range(1, TENTHS + 1))
-    panel.set_title(f"skill by tenth: above 0 {comparison.main} {'is' if comparison.main == 'runnel' else 'are'} better", loc="left",
-                    fontsize=9)
+    panel.set_title("skill by tenth: above 0 runnel is better", loc="left", fontsize=9)
     panel.legend(**LEGEND)

@@ -90,7 +90,7 @@ class Table:
     `time` (or None), `clock` (a separate column for the time of day) and `stream` (the column
     with the streams' names, if any); `bad`: invalid cells in numeric columns. `known` is a list of
     columns that are known `ahead` steps ahead, then indices."""
-    FORM, UNIT = "a CSV file", "row"
+    FORM, UNIT, TOPICS, KEPT = "a CSV file", "row", "-t prediction -t loss", ""  # KEPT: for the feeder
 
     def __init__(self, path, most, time_format=None, columns=None, missing=None, known=None, ahead=(1,)):
         self.known, self.ahead = known, ahead
@@ -370,13 +370,6 @@ class Table:
         except BrokenPipeError:
             pass
 
-    def topics(self):
-        return "-t prediction -t loss"
-
-    def kept(self):
-        """Further arguments of the feeder."""
-        return ""
-
     def print_how_to_continue(self, overrides):
         words = shlex.join(self.source())
         sets = "".join(f" --set {shlex.quote(one)}" for one in overrides)
@@ -390,9 +383,9 @@ To continue with a daemon that saves its progress, save this as {self.name()}.ya
 and run each command in its own terminal:
 
     {shown("runneld")} --config {self.name()}.yaml{sets}
-    {shown("runnel-watch")} {self.topics()}
+    {shown("runnel-watch")} {self.TOPICS}
     {before}{shown("runnel-feed")} {words} \\
-        {self.kept()}{stream}--socket router --producer 1
+        {self.KEPT}{stream}--socket router --producer 1
 
 Repeat the last command when the file has grown: each {self.UNIT} is learned once, since the daemon
 recognizes repeated {self.UNIT}s by the producer's numbers. runnel-web(1) shows predictions and values.""")

@@ -9,26 +9,27 @@ import numpy as np
 
 TEXT_NAME = re.compile(r".*\.(txt|log)(\.\d+)?(\.gz)?", re.DOTALL)
 COMPARED = 200000   # symbols: the baselines of more take minutes
+FIRST = slice(COMPARED)
 CONTEXT = 4         # symbols, of the longest context
 BASELINES = ["frequencies", "order 1", "order 2", "order 3", f"PPM({CONTEXT})"]
 POINTS_OF_BITS = 50
 
 
 class Text(Table):
-    """A file whose bytes (.txt) or lines (.log) are symbols. A line is the number of its template."""
+    """A file whose bytes (.txt) or templates of lines (.log) are symbols."""
     FORM = "a text or a log"
 
     def __init__(self, path, most):
         self.path = pathlib.Path(path)
         self.log = TEXT_NAME.fullmatch(self.path.name)[1] == "log"
-        self.UNIT = "line" if self.log else "byte"
-        lines = self.read_lines()
+        self.UNIT, lines = "line" if self.log else "byte", self.read_lines()
+        self.TOPICS += " -t anomaly" * self.log
+        self.KEPT = f"--templates-file {self.name()}.templates " * self.log
         count = len(lines) if self.log else sum(map(len, lines))
         if count < ROWS_MIN:
             raise Unusable(f"{path}: expected at least {ROWS_MIN} {self.UNIT}s, got {count}")
         self.cut, self.most = 0 < most < count, most
-        self.stream = self.known = None
-        self.rows, self.decimal_comma = 0, False
+        self.stream, self.known, self.rows, self.decimal_comma = None, None, 0, False
 
     def source(self):
         return ["lines" if self.log else "text", str(self.path)]
@@ -42,12 +43,6 @@ class Text(Table):
         yield f"{self.path}: predicts each {self.UNIT}" + " by its template" * self.log + " from the earlier ones"
         if self.cut:
             yield f"only the first {self.most:,} {self.UNIT}s are read: --count 0 reads all"
-
-    def topics(self):
-        return "-t prediction -t loss" + " -t anomaly" * self.log
-
-    def kept(self):
-        return f"--templates-file {self.name()}.templates " * self.log
 
 
 class Contexts:
@@ -67,8 +62,7 @@ class Contexts:
         return [-math.log2(p) for p in (*known, self.escape(contexts, symbol))]
 
     def escape(self, contexts, symbol):
-        """The probability by PPMC: the longest context first, and an escape to the next shorter one. Only the
-        contexts that were needed learn."""
+        """The probability by PPMC, from the longest context on. Only the contexts that were needed learn."""
         p, excluded = 1.0, set()
         for context in reversed(contexts):
             counts = self.kept.setdefault(context, {})
@@ -83,15 +77,14 @@ class Contexts:
 
 
 class Bits:
-    """Bits of each symbol, {method: (symbols,)}, as the comparison of forecasts. The daemon's are means of the
-    intervals `parts`."""
+    """Bits of each symbol by method, as the comparison of forecasts. The daemon's are means of intervals."""
     main = "runnel"
 
     def __init__(self, examples, parts, report):
         streams, rows, self.truth = {}, [], examples[:parts[-1].until]
-        symbols = [str(example["x"]) for example in self.truth[:COMPARED]]
+        symbols = [str(example["x"]) for example in self.truth[FIRST]]
         self.distinct = len(set(symbols))
-        contexts = Contexts(self.distinct)
+        contexts = Contexts(max(2, self.distinct))
         known = set() if isinstance(examples[0]["x"], (str, dict)) else set(symbols)
         for n, (example, symbol) in enumerate(zip(examples, symbols)):
             if n % 500 == 0:
@@ -100,55 +93,50 @@ class Bits:
             rows.append(contexts.take(past, symbol if symbol in known else None))  # a new word: the unknown
             known.add(symbol)
             streams[example["stream"]] = () if example.get("end") else (*past, symbol)[-CONTEXT:]
-        self.compared = slice(0, len(rows))
         self.bits = dict(zip(BASELINES, np.array(rows).T))
-        own = [np.full(i.until - i.first, math.nan if i.loss is None else i.loss / math.log(2)) for i in parts]
-        self.bits[self.main] = np.concatenate(own)
-        self.best = min(BASELINES, key=lambda name: self.mean(name, self.compared))
+        self.bits[self.main] = np.concatenate([np.full(i.until - i.first, i.loss, float) for i in parts]) / math.log(2)
+        self.best = min(BASELINES, key=lambda name: self.mean(name, FIRST))
 
-    def mean(self, name, part):
-        values = self.bits[name][part]
-        values = values[np.isfinite(values)]
+    def mean(self, name, part, most=None):
+        values = self.bits[name][part][:most]
         return float(values.mean()) if len(values) else math.nan
 
     def skill(self, against, part=slice(None)):
-        first, until, _ = part.indices(len(self.bits[against]))
-        return 1 - self.mean(self.main, slice(first, until)) / self.mean(against, part) if until > first else math.nan
+        """Over the symbols that the baselines cover."""
+        return 1 - self.mean(self.main, part, len(self.bits[against][part])) / self.mean(against, part)
 
 
 def report_bits(evaluation, final, parts, examples):
     progress = Progress(min(COMPARED, len(examples)))
     bits = Bits(examples, parts, lambda n: progress("baselines", n))
     progress.end()
-    unit, arguments = evaluation.table.UNIT if evaluation.table else "symbol", evaluation.arguments
-    if arguments.json:
+    unit = evaluation.table.UNIT if evaluation.table else "symbol"
+    kinds = "templates" if unit == "line" else f"distinct {unit}s"
+    names, more, picture = [bits.main, *BASELINES], len(bits.truth) > COMPARED, evaluation.arguments.plot
+    if picture:
+        draw_bits(picture, f"{final['name']}: {final['model']}", bits, unit)
+    if evaluation.arguments.json:
         print(json.dumps({"name": final["name"], "model": final["model"], "examples": len(examples),
-                          "compared": bits.compared.stop, "skill": bits.skill(bits.best, bits.compared),
-                          "bits": {name: bits.mean(name, bits.compared) for name in bits.bits}}))
-    else:
-        names = [bits.main, *BASELINES]
-        print(f"bits a {unit}".ljust(14) + "".join(f"{name:>12}" for name in [*names, "skill"]))
-        spans = [(label, slice(own[0].first, own[-1].until)) for label, own in cut(parts)]
-        for label, span in [(f"first {COMPARED:,}", bits.compared)] * (len(bits.truth) > COMPARED) + spans:
-            values = [*(bits.mean(name, span) for name in names), bits.skill(bits.best, span)]
-            print(f"{label:<14}" + "".join(f"{'-' if math.isnan(v) else format(v, '.3f'):>12}" for v in values))
-        kinds = "templates" if evaluation.table and evaluation.table.log else f"distinct {unit}s"
-        print(f"Lower is better. A {unit} at random of the {bits.distinct} {kinds} has {math.log2(bits.distinct):.3f} bits.\n"
-              f"Skill is 1 - bits of runnel / bits of {bits.best}, the best baseline: above 0 runnel is better.")
-        if len(bits.truth) > COMPARED:
-            print(f"The baselines cover the first {COMPARED:,} {unit}s.")
-    if arguments.plot:
-        draw_bits(arguments.plot, f"{final['name']}: {final['model']}", bits, unit)
-        if not arguments.json:
-            print(f"Plot of bits and of skill by tenth: {arguments.plot}")
+                          "compared": len(bits.truth[FIRST]), "skill": bits.skill(bits.best, FIRST),
+                          "bits": {name: bits.mean(name, FIRST) for name in names}}))
+        return
+    print(f"bits a {unit}".ljust(14) + "".join(f"{name:>12}" for name in [*names, "skill"]))
+    spans = [(label, slice(own[0].first, own[-1].until)) for label, own in cut(parts)]
+    for label, span in [(f"first {COMPARED:,}", FIRST)] * more + spans:
+        values = [*(bits.mean(name, span) for name in names), bits.skill(bits.best, span)]
+        print(f"{label:<14}" + "".join(f"{'-' if math.isnan(v) else format(v, '.3f'):>12}" for v in values))
+    print(f"Lower is better. A {unit} at random of the {bits.distinct} {kinds} has {math.log2(bits.distinct):.3f} bits.\n"
+          f"Skill is 1 - bits of runnel / bits of {bits.best}, the best baseline: above 0 runnel is better."
+          + f"\nThe baselines cover the first {COMPARED:,} {unit}s." * more
+          + f"\nPlot of bits and of skill by tenth: {picture}" * bool(picture))
 
 
 def draw_bits(path, title, bits, unit):
     figure, panels, _ = open_plot([3.2, 1.8])
     edges = [len(bits.truth) * n // POINTS_OF_BITS for n in range(POINTS_OF_BITS + 1)]
     for name, colour in zip([*BASELINES, bits.main], [*RIVAL_COLOURS, FORECAST]):
-        values = [bits.mean(name, slice(a, b)) for a, b in zip(edges, edges[1:])]
-        panels[0].plot(edges[1:], values, color=colour, linewidth=1.8 if name == bits.main else 1.1, label=name)
+        panels[0].plot(edges[1:], [bits.mean(name, slice(a, b)) for a, b in zip(edges, edges[1:])], color=colour,
+                       linewidth=1.8 if name == bits.main else 1.1, label=name)
     panels[0].set_ylim(bottom=0)
     panels[0].set_title(f"bits a {unit}, from the first to the last {unit}: lower is better", loc="left", fontsize=9)
     panels[0].legend(**{**LEGEND, "ncols": 6})
