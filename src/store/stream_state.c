@@ -44,7 +44,7 @@ int stream_state_open(struct stream_state **state, const struct config *config,
     if (words_lexicons(learner_host(learner)))
         return error_set(error, EX_CONFIG,
                          "cannot move streams of a model with a vocabulary, because word ids "
-                         "differ between daemons; use hash instead of words");
+                         "differ between daemons; send ids, or use hash, instead of words");
     struct stream_state *opened = *state = calloc(1, sizeof *opened);
     if (!opened)
         return error_no_memory(error);
