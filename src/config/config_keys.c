@@ -611,13 +611,14 @@ static struct config_key rows[] = {
      .meanings = "with the forecasts of all experts and members, and their weights",
      .fallback = "false",
      .flags = KEY_RELOAD, .what = "publish every prediction", .example = "false",
-     .more = "The topic of these messages is `prediction`."},
+     .more = "The topic of these messages is `prediction`. With `preset: symbols`, `all` publishes "
+             "those of experts and network only after a restart."},
     {"statistics.top", &value_count, AT(statistics_top), RANGE(0, CONFIG_TOP_MAX), .fallback = "5",
      .flags = KEY_RELOAD,
      .what = "number of most probable words in a prediction of classes that are words, or of "
              "symbols with `preset: symbols`",
      .unit = "words", .example = "5",
-     .more = "With `preset: symbols` at most 100; a larger number requires a restart."},
+     .more = "With `preset: symbols` at most 100; a change requires a restart."},
     {"control.bind", &value_bind, AT(control.endpoint), .fallback = WIRE_CONTROL,
      .what = "endpoint that controllers connect to", .example = WIRE_CONTROL,
      .more = "`runnel-ctl` is a controller."},

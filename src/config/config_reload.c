@@ -6,6 +6,7 @@
 
 #define RATE "learning.optimizer.rate"
 #define CLIP "learning.clip"
+#define TOP "statistics.top"
 
 /* Two configurations, and the keys that wait because of others. */
 struct comparison {
@@ -93,7 +94,8 @@ static enum config_way way_of(const struct comparison *c, const struct config_ke
     bool rate = is(key, RATE) || is(key, CLIP) || key->type == &value_members;
     if (rate && !c->rates)
         return CONFIG_APPLIED;
-    if (of_security(key) && c->security)
+    bool symbols = c->before->preset == PRESET_SYMBOLS && is(key, TOP);
+    if (symbols || (of_security(key) && c->security))
         return CONFIG_RESTART;
     if (!rate && key->flags & (KEY_IN_FLIGHT | KEY_RELOAD))
         return CONFIG_APPLIED;

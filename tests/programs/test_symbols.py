@@ -391,20 +391,28 @@ def test_recall_and_baselines(directory):
     assert off["recall"] is None and off["metric"]["accuracy"] is None, off
 
 
+def reloaded(daemon, subscriber, config):
+    """The event of a reload."""
+    daemon.path.write_text(config, encoding="utf-8")
+    daemon.process.send_signal(signal.SIGHUP)
+    while "restart" not in (event := messages(daemon, subscriber, b"event", 1)[0]):
+        pass
+    return event
+
+
 def test_a_reload_switches_predictions(directory):
     config = configuration(directory, "size: 9")
     with Daemon(directory, config) as daemon:
         send(daemon, text(100, size=9))
         for n, predictions in enumerate(("true", "false")):
-            daemon.path.write_text(config.replace("predictions: " + ("false", "true")[n],
-                                                  "predictions: " + predictions), encoding="utf-8")
-            config = daemon.path.read_text(encoding="utf-8")
+            config = config.replace("predictions: " + ("false", "true")[n], "predictions: " + predictions)
             subscriber = subscribe(daemon, [b"loss", b"event"])
-            daemon.process.send_signal(signal.SIGHUP)
-            messages(daemon, subscriber, b"event", 1)
+            reloaded(daemon, subscriber, config)
             send(daemon, text(50, size=9, seed=n), 150 + 50 * n)
             loss = messages(daemon, subscriber, b"loss", 50)[-1]
             assert (loss["metric"]["accuracy"] is not None) == (predictions == "true"), loss
+        event = reloaded(daemon, subscriber, config.replace("top: 5", "top: 2"))
+        assert event["restart"] == {"statistics.top": "2"} and not event["changed"], event
         assert daemon.end() == 0
 
 
