@@ -271,8 +271,8 @@ def test_forecasts(directory):
         assert full["said"] == {"stream": "words", "came": "busy", "prediction": forecast}, full["said"]
         daemon.send("prediction", {"stream": "symbols", "example": 1, "prediction": forecast, "scored": {
             "target": 99, "word": "'c'", "probability": 0.25, "prediction": forecast}})
-        newest = web.until("api/forecasts", lambda answer: answer["said"]["stream"] == "symbols")["said"]
-        assert newest["came"] == "'c'" and newest["chance"] == 0.25, newest
+        shown = web.until("api/forecasts", lambda answer: answer["said"]["stream"] == "symbols")["said"]
+        assert shown["came"] == "'c'" and shown["chance"] == 0.25, shown
         assert 50 < len(full["series"]) < 400 and full["left_out"] > 0, len(full["series"])
         assert web.end() == 0
 
