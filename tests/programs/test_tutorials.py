@@ -99,6 +99,7 @@ def test_clicks(directory):
                 reader.until(lambda: "clicks is running" in reader.log(), "the subscription")
         reader.keep = keep_and_wait
         assert reader.read() == 3
+        reader.until(lambda: re.search(r"/cart\b.*\b0\.51", reader.output(0, "third")), "/cart with 0.51")
         reader.check("runnel-ctl status | grep recall", "recall 1.0000")
 
 
