@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/text.h"
 #include "feed.h"
 #include "runnel.h"
@@ -110,20 +111,6 @@ static bool progress_due(void) {
            clock_seconds() - console.shown >= PROGRESS_INTERVAL;
 }
 
-/* Prints "45 s", "3:07" or "2:05:00". */
-static const char *duration(char text[DURATION_SIZE], double seconds) {
-    enum { MINUTE = 60, HOUR = 3600 };
-    unsigned long long s = seconds < 1e15 ? (unsigned long long)(seconds + 0.5) : 0;
-    if (s < MINUTE)
-        snprintf(text, DURATION_SIZE, "%llu s", s);
-    else if (s < HOUR)
-        snprintf(text, DURATION_SIZE, "%llu:%02llu", s / MINUTE, s % MINUTE);
-    else
-        snprintf(text, DURATION_SIZE, "%llu:%02llu:%02llu", s / HOUR, s % HOUR / MINUTE,
-                 s % MINUTE);
-    return text;
-}
-
 static void update_rate(const struct progress *progress, double now) {
     bool first = console.rated < console.begun;
     double since = now - (first ? console.begun : console.rated);
@@ -147,7 +134,7 @@ void progress_show(const struct progress *progress) {
         return;
     double now = clock_seconds();
     update_rate(progress, now);
-    char line[LINE_SIZE], left[DURATION_SIZE];
+    char line[LINE_SIZE], left[FORMAT_SIZE];
     int used = 0;
     if (progress->waiting && progress->examples == 0)
         used = snprintf(line, sizeof line, "waiting for %s", progress->waiting);
@@ -161,7 +148,7 @@ void progress_show(const struct progress *progress) {
     else if (progress->done > 0 && used < LINE_SIZE)
         snprintf(line + used, LINE_SIZE - (size_t)used, "  %.0f%%  ETA %s",
                  100 * fmin(progress->done, 1),
-                 duration(left, (now - console.begun) * (1 / fmin(progress->done, 1) - 1)));
+                 format_left(left, (now - console.begun) * (1 / fmin(progress->done, 1) - 1)));
     fprintf(stderr, "\r%.*s\033[K", terminal_width() - 1, line);
     console.drawn = true;
     console.shown = now;

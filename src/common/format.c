@@ -106,6 +106,20 @@ char *format_grouped(char text[FORMAT_SIZE], double value) {
     return text;
 }
 
+char *format_left(char text[FORMAT_SIZE], double seconds) {
+    enum { MINUTE = 60, HOUR = 3600 };
+    if (!(seconds < 1e15))
+        return strcpy(text, "?");
+    unsigned long long s = (unsigned long long)(seconds + 0.5);
+    if (s < MINUTE)
+        snprintf(text, FORMAT_SIZE, "%llu s", s);
+    else if (s < HOUR)
+        snprintf(text, FORMAT_SIZE, "%llu:%02llu", s / MINUTE, s % MINUTE);
+    else
+        snprintf(text, FORMAT_SIZE, "%llu:%02llu:%02llu", s / HOUR, s % HOUR / MINUTE, s % MINUTE);
+    return text;
+}
+
 char *format_percent(char text[FORMAT_SIZE], double value) {
     snprintf(text, FORMAT_SIZE, "%.2f%%", 100 * value);
     return text;

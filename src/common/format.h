@@ -27,6 +27,8 @@ format_function format_skill;
 format_function format_microseconds;
 /* A time in seconds: 0.3 s, 45 s, 3 min 20 s, 5 h 12 min, 3 d 4 h. */
 format_function format_duration;
+/* The seconds left of a run: 45 s, 3:07, 2:05:00; "?" if unknown. */
+format_function format_left;
 /* 512 B, 1.23 MB */
 format_function format_bytes;
 /* Local time of a Unix time: 14:03:59, and with the date 2026-01-31 14:03:59. */

@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/format.h"
 #include "common/text.h"
 #include "config/config.h"
 #include "engine/engines.h"
@@ -24,7 +25,7 @@
 
 /* ---- Progress: a line that is redrawn, or one line per run ---- */
 
-enum { LINE_SIZE = 512, WIDTH = 80, TEXT_SIZE = 32 };
+enum { LINE_SIZE = 512, WIDTH = 80 };
 static const double INTERVAL = 0.25;
 static const char PROGRAM[] = "runnel-experiment";
 
@@ -133,20 +134,6 @@ static double time_left(const struct progress *p) {
     return fmax(sum / (double)(p->options.jobs < p->left ? p->options.jobs : p->left), 0);
 }
 
-static const char *duration(char text[TEXT_SIZE], double seconds) {
-    enum { MINUTE = 60, HOUR = 3600 };
-    if (!isfinite(seconds))
-        return "?";
-    unsigned long s = (unsigned long)(seconds + 0.5);
-    if (s < MINUTE)
-        snprintf(text, TEXT_SIZE, "%lu s", s);
-    else if (s < HOUR)
-        snprintf(text, TEXT_SIZE, "%lu:%02lu", s / MINUTE, s % MINUTE);
-    else
-        snprintf(text, TEXT_SIZE, "%lu:%02lu:%02lu", s / HOUR, s % HOUR / MINUTE, s % MINUTE);
-    return text;
-}
-
 /* ---- Output ---- */
 
 /* "etth1, rate 1e-3, seed 2": with one stream without its name. */
@@ -235,7 +222,7 @@ static const struct work *next_work(struct progress *p) {
 static void progress_show(struct progress *p) {
     enum { SLOWLY = 8 }; /* redraws until another active run is shown */
     static size_t drawn;
-    char line[2 * LINE_SIZE], name[LINE_SIZE], left[TEXT_SIZE];
+    char line[2 * LINE_SIZE], name[LINE_SIZE], left[FORMAT_SIZE];
     double now = clock_seconds();
     if (!p->terminal || now < p->shown + INTERVAL)
         return;
@@ -245,7 +232,7 @@ static void progress_show(struct progress *p) {
     if (++drawn % SLOWLY)
         p->turn = turn;
     size_t used = (size_t)snprintf(line, sizeof line, "%zu of %zu runs, %s left", p->over, p->total,
-                                   duration(left, time_left(p)));
+                                   format_left(left, time_left(p)));
     if (work) {
         double mean = atomic_load(&work->watch->mean);
         double share =
