@@ -419,9 +419,10 @@ def test_a_reload_switches_predictions(directory):
 def test_a_full_table_is_announced_once(directory):
     config = configuration(directory, "size: 256", memory=1 << 14)
     with Daemon(directory, config) as daemon:
-        subscriber = subscribe(daemon, [b"event"])
+        subscriber, losses = subscribe(daemon, [b"event"]), subscribe(daemon, [b"loss"])
         table = send(daemon, text(800))["table"]
         assert table["memory"] == 1 << 14 and table["used"] > 0.9 and table["replaced"] > 2560
+        assert messages(daemon, losses, b"loss", 800)[-1]["examples"] == 800
         assert daemon.end() == 0
         kinds = [message["kind"] for message in messages(daemon, subscriber, b"event", 3)]
         assert "the experts' table is too small" in daemon.text()
