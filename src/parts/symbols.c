@@ -296,19 +296,24 @@ static void end_guesses(const struct counts *c, struct symbols_guess *top, size_
         top[count].probability = 0;
 }
 
-/* Looks for the symbol among those that are most probable before it, and keeps these. */
+/* Looks for the symbol among those that are most probable before it, and keeps these. The unknown
+   word is never found and has no rank. The first symbol of a stream does not count: nothing was
+   published before it. */
 static void measure(struct counts *c, struct planned *example, const float *network) {
     const struct planned_symbol *at = &c->planned[c->cursor];
     struct symbols_guess *top = c->guesses + c->cursor * c->guess_row + 1;
-    size_t count = guess(c, at->slot, network, top), rank = 0;
-    while (rank < count && top[rank].symbol != at->symbol)
-        rank++;
-    bool found = rank < count;
-    c->weight = RECENT * c->weight + (1 - RECENT);
-    c->recalled = RECENT * c->recalled + (1 - RECENT) * found;
-    c->reciprocal = RECENT * c->reciprocal + (1 - RECENT) * (found ? 1 / (double)(rank + 1) : 0);
+    size_t count = guess(c, at->slot, network, top), n = 0, rank = 1;
+    bool words = c->lexicon != SIZE_MAX;
+    for (; n < count && top[n].symbol != at->symbol; n++)
+        rank += !words || top[n].symbol != 0;
+    bool found = n < count && (!words || at->symbol != 0);
+    if (!at->first) {
+        c->weight = RECENT * c->weight + (1 - RECENT);
+        c->recalled = RECENT * c->recalled + (1 - RECENT) * found;
+        c->reciprocal = RECENT * c->reciprocal + (1 - RECENT) * (found ? 1 / (double)rank : 0);
+    }
     example->observed++;
-    example->correct += found && rank == 0;
+    example->correct += n < count && n == 0;
     end_guesses(c, top, count);
 }
 

@@ -369,6 +369,15 @@ def test_people_see_symbols(directory):
         assert all(0 < float(row[6]) <= 1 for row in rows if row[0] != "next"), rows
 
 
+def test_new_words_are_not_recalled(directory):
+    """The unknown word may be predicted and come, but nobody could use it."""
+    words = [word for n in range(120) for word in ("a", "b", f"new {n}")]
+    last = losses_of(directory, configuration(directory, "vocabulary: {capacity: 200}", predictions="true"),
+                     [(0, word, True) for word in words])[-1]
+    assert 0.55 < last["reciprocal_rank"] <= last["recall"] < 0.68, last
+    assert last["metric"]["accuracy"] is not None
+
+
 def test_recall_and_baselines(directory):
     events = text(600, streams=1, size=9)
     found = losses_of(directory, configuration(directory, "size: 9", predictions="true"), events)
