@@ -128,7 +128,7 @@ static void without_learning_only_the_place_moves(void **state) {
 static void a_copy_continues_with_the_same_bits(void **state) {
     struct symbols *symbols = opened(of_bytes), *other = opened(of_bytes);
     struct symbols_place place = {0}, moved;
-    for (int n = 0; n < 20; n++)
+    for (int n = 0; n < 50; n++)
         read_text(symbols, &place, true);
     copy(other, symbols);
     moved = place;
@@ -211,6 +211,64 @@ static void a_network_is_one_more_input(void **state) {
     (void)state;
 }
 
+/* ---- A repeat that keeps a position ---- */
+
+enum { PASSAGE = 2500, RIGHT = 100 };
+
+/* Two streams learn a passage each in turn; then each third symbol of both is another one. Returns
+   the mean loss of the symbols that are not. */
+static double loss_after_differences(struct symbols_options options) {
+    struct symbols *symbols = opened(options);
+    struct symbols_place places[2] = {0};
+    uint64_t seed = 11;
+    uint32_t passages[2][PASSAGE];
+    double sum = 0;
+    for (int n = 0; n < 2 * PASSAGE; n++)
+        passages[n % 2][n / 2] = (uint32_t)random_below(&seed, BYTES);
+    for (int n = 0; n < 2 * PASSAGE; n++)
+        loss_of(symbols, &places[n % 2], passages[n % 2][n / 2], true);
+    for (int n = 0; n < 2 * PASSAGE; n++) {
+        bool differs = n / 2 > RIGHT && n / 2 % 3 == 0;
+        uint32_t symbol = passages[n % 2][n / 2] ^ (differs ? 1 + (uint32_t)n % 255 : 0);
+        double loss = loss_of(symbols, &places[n % 2], symbol, true);
+        sum += n / 2 > RIGHT && !differs ? loss : 0;
+    }
+    symbols_close(&symbols);
+    return sum / (2 * (PASSAGE - RIGHT) * 2 / 3);
+}
+
+static void a_passage_goes_on_after_differences(void **state) {
+    struct symbols_options without = of_bytes;
+    without.memory = 1 << 22; /* and a history of 8192 symbols */
+    struct symbols_options with = without;
+    without.experts &= ~((size_t)1 << SYMBOLS_position);
+    double loss = loss_after_differences(with);
+    assert_true(loss < 1.5 && loss < loss_after_differences(without) / 2);
+    (void)state;
+}
+
+/* The first 4096 symbols have the losses of the experts that the specification has. */
+static void late_experts_begin_late(void **state) {
+    const struct symbols_options options[] = {of_bytes, of_classes(BYTES)};
+    for (int k = 0; k < 2; k++) {
+        struct symbols_options early = options[k];
+        early.experts &= ~((size_t)1 << SYMBOLS_position);
+        struct symbols *all = opened(options[k]), *others = opened(early);
+        struct symbols_place place = {0}, there = {0};
+        bool begun = false;
+        for (int n = 0; n < 8000; n++) {
+            uint32_t symbol = (unsigned char)text[n % (sizeof text - 1)] + (uint32_t)(n % 29 == 0);
+            double loss = loss_of(all, &place, symbol, true);
+            begun |= fabs(loss - loss_of(others, &there, symbol, true)) > 1e-6;
+            assert_true(!begun || n >= 4096);
+        }
+        assert_true(begun);
+        symbols_close(&all);
+        symbols_close(&others);
+    }
+    (void)state;
+}
+
 /* ---- Baselines ---- */
 
 enum { CLASSES = 5, CONTEXTS = (CLASSES + 1) * (CLASSES + 1) * (CLASSES + 1) };
@@ -282,11 +340,12 @@ static void any_table_is_harmless(void **state) {
     place.fields %= 32;
     place.letters = 15;
     assert_true(symbols_place_valid(&place));
-    for (size_t n = 1; n < 3; n++) { /* table, repeats */
-        uint64_t *numbers = symbols_arrays(symbols)[n].numbers;
-        for (size_t i = 0; i < symbols_arrays(symbols)[n].count; i++)
-            numbers[i] = random_bits(&seed);
+    for (size_t n = 1; n < SYMBOLS_ARRAYS; n++) { /* all that are integers */
+        const struct symbols_array *array = &symbols_arrays(symbols)[n];
+        for (size_t i = 0; array->type == 'u' && i < array->count; i++)
+            ((uint64_t *)array->numbers)[i] = random_bits(&seed);
     }
+    ((struct symbols_header *)symbols_arrays(symbols)->numbers)->learned = random_bits(&seed);
     assert_true(symbols_valid(symbols));
     for (int n = 0; n < 300; n++)
         read_text(symbols, &place, true);
@@ -309,7 +368,8 @@ static void other_damage_is_found(void **state) {
     assert_false(symbols_valid(symbols));
     for (size_t n = 3; n < SYMBOLS_ARRAYS; n++) {
         const struct symbols_array *array = &symbols_arrays(symbols)[n];
-        for (size_t at = 0; at < array->count; at += array->count / 7 * 2 + 1) {
+        for (size_t at = 0; array->type != 'u' && at < array->count;
+             at += array->count / 7 * 2 + 1) {
             copy(symbols, good);
             if (array->type == 'd')
                 ((double *)array->numbers)[at] = NAN;
@@ -346,6 +406,8 @@ int main(void) {
         cmocka_unit_test(the_top_is_exact),
         cmocka_unit_test(a_vocabulary_grows),
         cmocka_unit_test(a_network_is_one_more_input),
+        cmocka_unit_test(a_passage_goes_on_after_differences),
+        cmocka_unit_test(late_experts_begin_late),
         cmocka_unit_test(baselines_count_what_followed),
         cmocka_unit_test(any_counts_are_harmless),
         cmocka_unit_test(any_table_is_harmless),
