@@ -78,7 +78,7 @@ static const struct symbols_header *header_of(const struct symbols *table) {
 }
 
 static int check_memory(const struct counts *c, size_t memory, struct error *error) {
-    double each = (double)memory * 17 / 16 + OWN_BYTES, all = each * (double)c->table_count;
+    double each = (double)memory * 9 / 8 + OWN_BYTES, all = each * (double)c->table_count;
     double machine = machine_memory("");
     if (!c->own || machine <= 0 || all <= machine / 2)
         return 0;
@@ -473,6 +473,7 @@ static const struct state_row rows[] = {
     ARRAY("experts_last", F32, STATE_SIZED | STATE_TRUTH, 8),
     ARRAY("experts_correction", F32, STATE_SIZED | STATE_TRUTH, 9, .filled = array_filled),
     ARRAY("history", U64, STATE_SIZED, 10),
+    ARRAY("kneser", U64, STATE_SIZED, 11),
     STATE_ROW("symbols.orders", U32, STATE_ONCE | STATE_LATER, .count = ORDERS_ENTRIES,
               .at = orders_at),
     STATE_ROW("streams.symbols", U64, 0,

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <tgmath.h>
 
+#include "kneser.h"
+
 typedef symbols_real real;
 
 enum { ORDERS = 6, CONTEXTS_MAX = 12, FEW = 16, INPUTS_MAX = 32, MIXERS = 2 };
@@ -36,8 +38,9 @@ _Static_assert(2 * CONTEXTS_MAX + REPEATS + 3 <= INPUTS_MAX, "room for all input
 #define WEIGHT_MOST 1e7 /* float weights of that size do not change */
 #define GOLDEN 0x9E3779B97F4A7C15u
 
-/* The expert `position` begins when so many symbols have been learned: earlier streams, such as the
-   cases of the specification, are too short for it and have the losses of the other experts. */
+/* The experts `position` and `kneser` begin when so many symbols have been learned: earlier
+   streams, such as the cases of the specification, are too short for them and have the losses of
+   the other experts. */
 enum { LATE = 4096, MISSED_MOST = 8, NUMBERS = (1 << 24) - 1, HISTORY_MOST = 1 << 20 };
 
 typedef real vector __attribute__((vector_size(LANES * sizeof(real)), may_alias));
@@ -78,13 +81,14 @@ struct symbols {
     struct bucket *table;
     struct repeat *repeats; /* (TABLES, 1 << repeat_bits) */
     struct estimate *maps;  /* (contexts, MAPS), (REPEATS, RUNS, SURE), (nodes,) */
-    struct past *history;   /* (history_size,): symbol n is at n % history_size */
+    struct kneser kneser;
+    struct past *history; /* (history_size,): symbol n is at n % history_size */
     struct mixer {
         vector *weights;     /* (SETS, ROWS, vectors) */
         real *last, *points; /* (ROWS, SETS), (2, CELLS, POINTS) */
     } mixer[MIXERS];
     size_t contexts, orders, nodes, inputs, vectors, mixers, history_size;
-    bool late;
+    bool with_kneser, late;
     unsigned chosen; /* rows of CONTEXT */
     bool flat, few, extends[CONTEXTS_MAX];
     uint8_t kinds[INPUTS_MAX]; /* of inputs */
@@ -283,6 +287,9 @@ static void begin(struct symbols *s, const struct symbols_place *p, const float 
             *f = (struct symbols_follow){e->number, s->length[r], 0};
     }
     s->late = s->header.learned >= LATE;
+    if (s->with_kneser)
+        kneser_begin(&s->kneser, hash(hash(back(p, 1), back(p, 2)), 201), back(p, 1),
+                     s->header.seen);
     int missed = __builtin_popcount(f->missed);
     s->expected[POSITION] = s->late && has(s, SYMBOLS_position) && f->number
                                 ? past_at(s, f->number)->symbol
@@ -363,14 +370,18 @@ static uint32_t find_repeats(struct symbols *s, const struct node *n, uint32_t h
     return longest;
 }
 
-/* ln of the odds of the halves. */
+/* ln of the odds of halves with these probabilities. */
+static real odds(double lower, double upper) {
+    double z = log((upper + NETWORK_LEAST) / (lower + NETWORK_LEAST));
+    return isfinite(z) ? (real)z : 0;
+}
+
 static real network_input(const struct symbols *s, const struct node *n, uint32_t half) {
     const uint32_t edges[] = {n->low, half, n->high};
     double sum[3];
     for (size_t i = 0; i < 3; i++)
         sum[i] = s->sums[edges[i] < s->options.symbols ? edges[i] : s->options.symbols];
-    double z = log((sum[2] - sum[1] + NETWORK_LEAST) / (sum[1] - sum[0] + NETWORK_LEAST));
-    return isfinite(z) ? (real)z : 0;
+    return odds(sum[1] - sum[0], sum[2] - sum[1]);
 }
 
 /* ---- Mixing ---- */
@@ -455,8 +466,13 @@ static void decide(struct symbols *s, const struct node *n, uint32_t half, struc
     d->frequency = &s->maps[s->contexts * MAPS + REPEATS * RUNS * SURE + n->path % s->nodes];
     x[REPEATS] = s->logits[(int)(d->frequency->p * BITS)];
     x[REPEATS + 1] = (real)0.3;
+    if (s->with_kneser && s->late) {
+        double halves[2];
+        kneser_halves(&s->kneser, (uint32_t[]){n->low, half, n->high}, halves);
+        x[REPEATS + 2] = odds(halves[0], halves[1]);
+    }
     if (s->network)
-        x[REPEATS + 2] = network_input(s, n, half);
+        x[REPEATS + 2 + s->with_kneser] = network_input(s, n, half);
     const struct gates g = choose(s, n, found, longest);
     mix(s, 0, &g, d->mixed);
     if (s->mixers == 1)
@@ -568,6 +584,8 @@ struct symbols_loss symbols_take(struct symbols *s, struct symbols_place *place,
     for (size_t n = 0; shares && sum > 0 && n < SYMBOLS_INPUTS; n++)
         shares[n] /= sum;
     move(s, place, symbol, learn);
+    if (learn && s->with_kneser)
+        kneser_learn(&s->kneser, symbol);
     s->header.learned += learn;
     return (struct symbols_loss){log(1 / likelihood[0]), log(1 / likelihood[s->mixers - 1])};
 }
@@ -617,10 +635,10 @@ const char *const symbols_names[SYMBOLS_EXPERTS] = {
 #include "experts.def"
 };
 
-size_t symbols_experts(bool bytes) {
-    return bytes ? (1u << SYMBOLS_EXPERTS) - 1
+size_t symbols_experts(bool bytes, size_t symbols) {
+    return bytes ? (1u << SYMBOLS_kneser) - 1
                  : 1u << SYMBOLS_orders | 1u << SYMBOLS_skip | 1u << SYMBOLS_repeat |
-                       1u << SYMBOLS_position;
+                       1u << SYMBOLS_position | (unsigned)(symbols > FEW) << SYMBOLS_kneser;
 }
 
 static void open_contexts(struct symbols *s) {
@@ -641,9 +659,13 @@ static void open_contexts(struct symbols *s) {
             s->contexts++;
         }
     static const uint8_t others[] = {SYMBOLS_repeat,      SYMBOLS_repeat,   SYMBOLS_position,
-                                     SYMBOLS_FREQUENCIES, SYMBOLS_CONSTANT, SYMBOLS_NETWORK};
+                                     SYMBOLS_FREQUENCIES, SYMBOLS_CONSTANT, SYMBOLS_kneser,
+                                     SYMBOLS_NETWORK};
+    s->with_kneser = has(s, SYMBOLS_kneser);
     memcpy(s->kinds + 2 * s->contexts, others, sizeof others);
-    s->inputs = 2 * s->contexts + REPEATS + 2 + s->options.network;
+    s->inputs = 2 * s->contexts + REPEATS + 2 + s->with_kneser + s->options.network;
+    if (s->options.network)
+        s->kinds[s->inputs - 1] = SYMBOLS_NETWORK;
     s->vectors = (s->inputs + 2 * LANES - 1) / (2 * LANES) * 2;
 }
 
@@ -672,6 +694,7 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
     if (!s)
         return error_no_memory(error);
     s->options = *options;
+    s->options.experts &= symbols_experts(options->bytes, options->symbols);
     s->few = options->symbols <= FEW;
     s->flat = options->bytes || s->few;
     for (s->levels = 1; 1u << s->levels < options->symbols;)
@@ -694,6 +717,7 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
         {"experts_last", 'f', (s->mixers - 1) * ROWS * SETS, NULL},
         {"experts_correction", 'f', (s->mixers - 1) * 2 * CELLS * POINTS, NULL},
         {"history", 'u', s->history_size * sizeof(struct past) / sizeof(uint64_t), NULL},
+        {"kneser", 'u', s->with_kneser ? kneser_size(options->memory, options->symbols) : 0, NULL},
     };
     memcpy(s->arrays, arrays, sizeof arrays);
     for (struct symbols_array *a = s->arrays + 1; a < s->arrays + SYMBOLS_ARRAYS; a++) {
@@ -708,6 +732,8 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
     s->repeats = s->arrays[2].numbers;
     s->maps = s->arrays[3].numbers;
     s->history = s->arrays[10].numbers;
+    if (s->with_kneser)
+        kneser_open(&s->kneser, options->memory, options->symbols, s->arrays[11].numbers);
     for (size_t m = 0; m < MIXERS; m++) {
         const struct symbols_array *of = &s->arrays[4 + 3 * m];
         s->mixer[m] = (struct mixer){of[0].numbers, of[1].numbers, of[2].numbers};

@@ -31,10 +31,10 @@ enum symbols_expert {
     SYMBOLS_INPUTS,
 };
 
-/* The names of experts, and the set of those for bytes or for other symbols: 1 << SYMBOLS_orders
-   and so on. */
+/* The names of experts, and the set of those for bytes or for so many other symbols:
+   1 << SYMBOLS_orders and so on. */
 extern const char *const symbols_names[SYMBOLS_EXPERTS];
-size_t symbols_experts(bool bytes);
+size_t symbols_experts(bool bytes, size_t symbols);
 
 enum { SYMBOLS_MAX = 65535, SYMBOLS_TOP_MAX = 100, SYMBOLS_MEMORY_LEAST = 1 << 14 };
 
@@ -100,7 +100,7 @@ struct symbols_header {
     uint64_t used, replaced; /* slots of the table with a count, and those that had another */
 };
 
-enum { SYMBOLS_LINE = 64, SYMBOLS_SLOTS = 10, SYMBOLS_ARRAYS = 11 }; /* slots in a line of bytes */
+enum { SYMBOLS_LINE = 64, SYMBOLS_SLOTS = 10, SYMBOLS_ARRAYS = 12 }; /* slots in a line of bytes */
 
 struct symbols_array {
     const char *name;
