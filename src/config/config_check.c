@@ -826,8 +826,11 @@ static int check_symbols(struct reading *reading) {
     if (combined == COMBINE_NETWORK && config->members_given)
         return config_fail(reading, "combine", "network requires one; remove members: []");
     config->combined = (unsigned)combined;
-    return check_set(reading, (unsigned)symbols_experts(!config->symbols.others) << EXPERTS,
-                     config->symbols.others ? "alphabet: symbols" : "preset: symbols");
+    return check_set(reading,
+                     (unsigned)symbols_experts(!config->symbols.others, input->size) << EXPERTS,
+                     !config->symbols.others ? "alphabet: bytes"
+                     : input->size > 16      ? "alphabet: symbols"
+                                             : "at most 16 symbols");
 }
 
 /* ---- Learning ---- */

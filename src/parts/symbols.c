@@ -78,7 +78,7 @@ static const struct symbols_header *header_of(const struct symbols *table) {
 }
 
 static int check_memory(const struct counts *c, size_t memory, struct error *error) {
-    double each = (double)memory * 17 / 16 + OWN_BYTES, all = each * (double)c->table_count;
+    double each = (double)memory * 9 / 8 + OWN_BYTES, all = each * (double)c->table_count;
     double machine = machine_memory("");
     if (machine <= 0 || all <= (c->own ? machine / 2 : machine))
         return 0;
@@ -453,6 +453,10 @@ static void *place_at(const struct state_place *p, size_t n) {
     return (void)n, &((struct counts *)p->self)->places[p->slot];
 }
 
+static void *follow_at(const struct state_place *p, size_t n) {
+    return (void)n, &((struct counts *)p->self)->places[p->slot].written;
+}
+
 static void *orders_at(const struct state_place *p, size_t n) {
     return (void)n, ((struct counts *)p->self)->orders;
 }
@@ -470,7 +474,7 @@ static const char *part_valid(void *self, uint32_t slot) {
         STATE_ROW("streams.symbols_" name, type, STATE_LATER | (flags), .which = (number),         \
                   .size = array_size, .at = array_at)
 
-/* The last three belong to the second mixture, which can be switched on and off. */
+/* Those of experts belong to the second mixture, which can be switched on and off. */
 static const struct state_row rows[] = {
     ARRAY("seen", U64, STATE_SIZED, 0),
     ARRAY("table", U64, STATE_SIZED, 1),
@@ -482,10 +486,13 @@ static const struct state_row rows[] = {
     ARRAY("experts_weights", F32, STATE_SIZED | STATE_TRUTH, 7),
     ARRAY("experts_last", F32, STATE_SIZED | STATE_TRUTH, 8),
     ARRAY("experts_correction", F32, STATE_SIZED | STATE_TRUTH, 9, .filled = array_filled),
+    ARRAY("history", U64, STATE_SIZED, 10),
+    ARRAY("kneser", U64, STATE_SIZED, 11),
     STATE_ROW("symbols.orders", U32, STATE_ONCE | STATE_LATER, .count = ORDERS_ENTRIES,
               .at = orders_at),
-    STATE_ROW("streams.symbols", U64, 0, .count = sizeof(struct symbols_place) / sizeof(uint64_t),
-              .at = place_at),
+    STATE_ROW("streams.symbols", U64, 0,
+              .count = offsetof(struct symbols_place, written) / sizeof(uint64_t), .at = place_at),
+    STATE_ROW("streams.symbols_position", U64, STATE_LATER, .count = 2, .at = follow_at),
 };
 
 const struct part_kind symbols_part = {

@@ -59,6 +59,10 @@ static const struct {
      ":4:10: experts: word is not supported with alphabet: symbols"},
     {SYMBOLS("size: 100", "experts: [orders, ar12]\n"),
      ":4:10: experts: ar12 is not supported with alphabet: symbols"},
+    {SYMBOLS("size: 256", "experts: [orders, kneser]\n"),
+     ":4:10: experts: kneser is not supported with alphabet: bytes"},
+    {SYMBOLS("size: 16", "experts: [orders, kneser]\n"),
+     ":4:10: experts: kneser is not supported with at most 16 symbols"},
     {SYMBOLS("size: 100", "members: [{name: b}]\n"),
      ":4:10: members: expected [] with preset: symbols, got a list; describe the network with "
      "model.layers and learning"},
