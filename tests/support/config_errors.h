@@ -64,8 +64,10 @@ static const struct {
     {SYMBOLS("size: 100", "members: [{name: skip}]\n"),
      ":4:10: members: invalid member name skip: it is the name of an expert or a word of combine; "
      "use another name"},
-    {SYMBOLS("size: 100", "members: [{name: network}]\n"),
-     ":4:10: members: invalid member name network"},
+    {SYMBOLS("size: 100", "members: [{name: order1}]\n"),
+     ":4:10: members: invalid member name order1: it is the name of an expert or a word of "
+     "combine; "
+     "use another name"},
     {SYMBOLS("size: 100", "members: [{name: last}, {name: last}]\n"),
      ":4:10: members: duplicate member name last"},
     {SYMBOLS("size: 100", "combine: best\n"),
@@ -75,7 +77,7 @@ static const struct {
     {SYMBOLS("size: 100", "combine: network\nmembers: []\n"),
      ":4:10: combine: expected logistic or experts, got \"network\""},
     {SYMBOLS("size: 9", "members: [{name: b, set: {model.output.target: given}}]\n"),
-     "member b: model.output.target: expected next with preset: symbols, got given"},
+     ":4:10: member b: model.output.target: expected next with preset: symbols, got given"},
     {"name: a\npreset: symbols\nmodel: {input: {size: 9}, output: {target: given}}\n",
      ":3:44: model.output.target: expected next with preset: symbols, got given"},
     {"name: a\npreset: symbols\nmodel: {input: {size: 9}, output: {ahead: 2}}\n",
