@@ -419,6 +419,31 @@ def test_a_prediction_and_what_came(directory):
             assert abs(mean - message["loss"]) < 1e-9, message
 
 
+def test_people_see_no_network(directory):
+    with Daemon(directory, configuration(directory, "size: 9")) as daemon:
+        assert daemon.ask("status")["model"] == "symbol 9 > softmax 9, next"
+        for program, line in (("watch", "symbols is learning: no network on cpu, experts alone"),
+                              ("top", "no network on cpu; symbol 9 > softmax 9, next")):
+            options = (["--once", "--wait=1"] if program == "top" else
+                       ["-t", "status", "--count", "1"])
+            shown = subprocess.run(
+                [running.PROGRAM.with_name(f"runnel-{program}"), "-c",
+                 daemon.endpoint("statistics"), *options], text=True, capture_output=True,
+                timeout=running.LIMIT, check=True).stdout
+            assert line in shown, shown
+        assert daemon.end() == 0
+
+
+def test_nothing_to_export(directory):
+    with Daemon(directory, configuration(directory, "size: 9")) as daemon:
+        done = subprocess.run(
+            [running.PROGRAM.with_name("runnel-ctl"), "-c", daemon.endpoint("control"), "export",
+             directory / "file"], text=True, capture_output=True, timeout=running.LIMIT)
+        assert "no parameters: the configuration has no network" in done.stderr, done.stderr
+        assert done.returncode and not (directory / "file").exists()
+        assert daemon.end() == 0
+
+
 def test_people_see_symbols(directory):
     """runnel-watch prints bytes as characters, other symbols as numbers."""
     for size, count, shown in ("size: 256", 256, {"'a'", "0x0A", "0xC3"}), (
