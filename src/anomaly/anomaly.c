@@ -362,10 +362,16 @@ static bool allocate(struct anomaly *anomaly) {
         !anomaly->shares || !anomaly->habits ||
         (anomaly->level_size && !level_open(&anomaly->levels, columns, anomaly->options.accept)))
         return false;
+    /* one allocation: the pages of streams that do not begin stay untouched */
+    size_t bytes = bytes_of(anomaly, anomaly->floats),
+           shared = bytes_of(anomaly, anomaly->shared_floats);
+    char *numbers = calloc(1, slots * bytes + (places - slots) * shared);
     for (size_t n = 0; n < places; n++)
-        if (!(anomaly->numbers[n] = calloc(
-                  1, bytes_of(anomaly, n < slots ? anomaly->floats : anomaly->shared_floats))))
-            return false;
+        anomaly->numbers[n] =
+            (double *)(void *)(numbers +
+                               (n < slots ? n * bytes : slots * bytes + (n - slots) * shared));
+    if (!numbers)
+        return false;
     for (size_t slot = 0; slot < slots; slot++)
         anomaly->groups[slot] = ANOMALY_ALONE;
     return true;
@@ -414,9 +420,7 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
 
 void anomaly_close(struct anomaly **anomaly) {
     if (*anomaly) {
-        size_t places = (*anomaly)->options.slots + (*anomaly)->options.groups;
-        for (size_t n = 0; (*anomaly)->numbers && n < places; n++)
-            free((*anomaly)->numbers[n]);
+        free((*anomaly)->numbers ? (*anomaly)->numbers[0] : NULL);
         free((*anomaly)->numbers);
         free((*anomaly)->groups);
         free((*anomaly)->scores);

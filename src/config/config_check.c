@@ -817,8 +817,11 @@ static int check_symbols(struct reading *reading) {
     if (config->member_count > SYMBOLS_NETWORKS_MAX)
         return config_fail(reading, "members", "expected at most %d with preset: symbols, got %zu",
                            SYMBOLS_NETWORKS_MAX, config->member_count);
-    return check_set(reading, (unsigned)symbols_experts(!config->symbols.others) << EXPERTS,
-                     config->symbols.others ? "alphabet: symbols" : "preset: symbols");
+    return check_set(reading,
+                     (unsigned)symbols_experts(!config->symbols.others, input->size) << EXPERTS,
+                     !config->symbols.others ? "alphabet: bytes"
+                     : input->size > 16      ? "alphabet: symbols"
+                                             : "at most 16 symbols");
 }
 
 /* ---- Learning ---- */

@@ -149,12 +149,12 @@ static void announce_full(struct daemon *daemon) {
 
 /* Publishes a `loss` at `now` for everything learned. */
 static void publish_loss(struct daemon *daemon, uint64_t now) {
+    announce_full(daemon); /* not within the message: one is written at a time */
     struct metrics *metrics = &daemon->figures->metrics;
     struct json_text *message =
         publish_begin(daemon->publish, TOPIC_LOSS, metrics->examples, metrics->steps);
     struct loss_fields loss;
     daemon->figures->last_due = now;
-    announce_full(daemon);
     metrics_close_interval(metrics, now, message ? &loss : NULL);
     skill_close_interval(daemon->figures->skill, daemon->learner, message ? &loss : NULL);
     if (!message)

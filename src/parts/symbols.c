@@ -80,7 +80,7 @@ static const struct symbols_header *header_of(const struct symbols *table) {
 }
 
 static int check_memory(const struct counts *c, size_t memory, struct error *error) {
-    double each = (double)memory * 17 / 16 + OWN_BYTES, all = each * (double)c->table_count;
+    double each = (double)memory * 9 / 8 + OWN_BYTES, all = each * (double)c->table_count;
     double machine = machine_memory("");
     if (machine <= 0 || all <= (c->own ? machine / 2 : machine))
         return 0;
@@ -316,19 +316,24 @@ static void end_guesses(const struct counts *c, struct symbols_guess *top, size_
         top[count].probability = 0;
 }
 
-/* Looks for the symbol among those that are most probable before it, and keeps these. */
+/* Looks for the symbol among those that are most probable before it, and keeps these. The unknown
+   word is never found and has no rank. The first symbol of a stream does not count: nothing was
+   published before it. */
 static void measure(struct counts *c, struct planned *example, const float *network) {
     const struct planned_symbol *at = &c->planned[c->cursor];
     struct symbols_guess *top = c->guesses + c->cursor * c->guess_row + 1;
-    size_t count = guess(c, at->slot, network, top), rank = 0;
-    while (rank < count && top[rank].symbol != at->symbol)
-        rank++;
-    bool found = rank < count;
-    c->weight = RECENT * c->weight + (1 - RECENT);
-    c->recalled = RECENT * c->recalled + (1 - RECENT) * found;
-    c->reciprocal = RECENT * c->reciprocal + (1 - RECENT) * (found ? 1 / (double)(rank + 1) : 0);
+    size_t count = guess(c, at->slot, network, top), n = 0, rank = 1;
+    bool words = c->lexicon != SIZE_MAX;
+    for (; n < count && top[n].symbol != at->symbol; n++)
+        rank += !words || top[n].symbol != 0;
+    bool found = n < count && (!words || at->symbol != 0);
+    if (!at->first) {
+        c->weight = RECENT * c->weight + (1 - RECENT);
+        c->recalled = RECENT * c->recalled + (1 - RECENT) * found;
+        c->reciprocal = RECENT * c->reciprocal + (1 - RECENT) * (found ? 1 / (double)rank : 0);
+    }
     example->observed++;
-    example->correct += found && rank == 0;
+    example->correct += n < count && n == 0;
     end_guesses(c, top, count);
 }
 
@@ -353,9 +358,9 @@ static double take_symbol(struct counts *c, struct planned *example, bool scored
                      c->symbols_taken++ % SHARES_EVERY ? NULL : c->shares);
     losses[KIND_MIXTURE] = loss.mixture;
     for (size_t m = 0; m < c->host->member_count; m++) {
-        const double *alone = c->host->members[m].results.losses + at->scores[m];
-        bool known = scored && at->scores[m] != SIZE_MAX && !isnan(*alone);
-        losses[c->first + m] = known ? *alone : loss.mixture;
+        const double *alone = c->host->members[m].results.losses;
+        bool known = scored && at->scores[m] != SIZE_MAX && !isnan(alone[at->scores[m]]);
+        losses[c->first + m] = known ? alone[at->scores[m]] : loss.mixture;
     }
     if (c->apart || !c->network)
         losses[KIND_EXPERTS] = loss.experts;
@@ -467,6 +472,10 @@ static void *place_at(const struct state_place *p, size_t n) {
     return (void)n, &((struct counts *)p->self)->places[p->slot];
 }
 
+static void *follow_at(const struct state_place *p, size_t n) {
+    return (void)n, &((struct counts *)p->self)->places[p->slot].written;
+}
+
 static void *orders_at(const struct state_place *p, size_t n) {
     return (void)n, ((struct counts *)p->self)->orders;
 }
@@ -484,7 +493,7 @@ static const char *part_valid(void *self, uint32_t slot) {
         STATE_ROW("streams.symbols_" name, type, STATE_LATER | (flags), .which = (number),         \
                   .size = array_size, .at = array_at)
 
-/* The last three belong to the second mixture, which can be switched on and off. */
+/* Those of experts belong to the second mixture, which can be switched on and off. */
 static const struct state_row rows[] = {
     ARRAY("seen", U64, STATE_SIZED, 0),
     ARRAY("table", U64, STATE_SIZED, 1),
@@ -496,10 +505,13 @@ static const struct state_row rows[] = {
     ARRAY("experts_weights", F32, STATE_SIZED | STATE_TRUTH, 7),
     ARRAY("experts_last", F32, STATE_SIZED | STATE_TRUTH, 8),
     ARRAY("experts_correction", F32, STATE_SIZED | STATE_TRUTH, 9, .filled = array_filled),
+    ARRAY("history", U64, STATE_SIZED, 10),
+    ARRAY("kneser", U64, STATE_SIZED, 11),
     STATE_ROW("symbols.orders", U32, STATE_ONCE | STATE_LATER, .count = ORDERS_ENTRIES,
               .at = orders_at),
-    STATE_ROW("streams.symbols", U64, 0, .count = sizeof(struct symbols_place) / sizeof(uint64_t),
-              .at = place_at),
+    STATE_ROW("streams.symbols", U64, 0,
+              .count = offsetof(struct symbols_place, written) / sizeof(uint64_t), .at = place_at),
+    STATE_ROW("streams.symbols_position", U64, STATE_LATER, .count = 2, .at = follow_at),
 };
 
 const struct part_kind symbols_part = {

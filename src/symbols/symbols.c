@@ -6,9 +6,12 @@
 #include <sys/mman.h>
 #include <tgmath.h>
 
+#include "kneser.h"
+
 typedef symbols_real real;
 
-enum { ORDERS = 6, CONTEXTS_MAX = 12, REPEATS = 2, FEW = 16, INPUTS_MAX = 40, MIXERS = 2 };
+enum { ORDERS = 6, CONTEXTS_MAX = 12, FEW = 16, INPUTS_MAX = 40, MIXERS = 2 };
+enum { TABLES = 2, POSITION = TABLES, REPEATS }; /* two repeats have a table, one a position */
 enum { NEWEST = 64, FIELDS = 32, LETTERS = 15, RIGHT_MOST = 1000 };
 enum { SLOTS = SYMBOLS_SLOTS, AGING = 16, COUNT_MOST = 255, MAP_MOST = 1000, RUN_MOST = 255 };
 enum { MAPS = 384, EXACT = 7, LEVELS = 128, RUNS = 32, SURE = 4, BITS = 4096, ONE = 65536 };
@@ -27,6 +30,11 @@ _Static_assert(2 * CONTEXTS_MAX + REPEATS + 3 + SYMBOLS_NETWORKS_MAX <= INPUTS_M
 #define WEIGHT_MOST 1e7 /* float weights of that size do not change */
 #define GOLDEN 0x9E3779B97F4A7C15u
 
+/* The experts `position` and `kneser` begin when so many symbols have been learned: earlier
+   streams, such as the cases of the specification, are too short for them and have the losses of
+   the other experts. */
+enum { LATE = 4096, MISSED_MOST = 8, NUMBERS = (1 << 24) - 1, HISTORY_MOST = 1 << 20 };
+
 typedef real vector __attribute__((vector_size(LANES * sizeof(real)), may_alias));
 
 /* A cache line: counters of a context, of up to ten nodes of a group of four decisions. */
@@ -40,7 +48,12 @@ _Static_assert(sizeof(struct bucket) == LINE, "a cache line");
 
 struct repeat {
     uint16_t check, symbol;
-    uint32_t run; /* how often in a row that symbol followed */
+    uint32_t run : 8, number : 24; /* how often in a row that symbol followed; in the history */
+};
+
+/* A symbol of the history of all streams. */
+struct past {
+    uint16_t symbol, next; /* the distance to the stream's next symbol, 0 = unknown */
 };
 
 /* The steps are an integer. */
@@ -58,19 +71,22 @@ struct symbols {
     struct symbols_header header;
     struct symbols_array arrays[SYMBOLS_ARRAYS];
     struct bucket *table;
-    struct repeat *repeats; /* (REPEATS, 1 << repeat_bits) */
+    struct repeat *repeats; /* (TABLES, 1 << repeat_bits) */
     struct estimate *maps;  /* (contexts, MAPS), (REPEATS, RUNS, SURE), (nodes,) */
+    struct kneser kneser;
+    struct past *history; /* (history_size,): symbol n is at n % history_size */
     struct mixer {
         vector *weights;     /* (SETS, ROWS, vectors) */
         real *last, *points; /* (ROWS, SETS), (2, CELLS, POINTS) */
     } mixer[MIXERS];
-    size_t contexts, orders, nodes, inputs, vectors, mixers;
+    size_t contexts, orders, nodes, inputs, vectors, mixers, history_size;
+    bool with_kneser, late;
     unsigned chosen; /* rows of CONTEXT */
     bool flat, few, extends[CONTEXTS_MAX];
     uint8_t kinds[INPUTS_MAX]; /* of inputs */
     unsigned levels, repeat_bits;
-    uint32_t length[REPEATS]; /* symbols that a repeat compares */
-    uint64_t power[REPEATS];
+    uint32_t length[TABLES]; /* symbols that a repeat compares */
+    uint64_t power[TABLES];
     real logits[BITS];
     uint8_t level[BITS];
     int32_t rates[COUNT_MOST + 1];
@@ -78,9 +94,10 @@ struct symbols {
     /* Of the symbol in work. */
     const struct symbols_place *place;
     uint64_t hash[CONTEXTS_MAX], group_hash[CONTEXTS_MAX];
-    uint32_t group, expected[REPEATS], sure[REPEATS];
-    uint16_t check[REPEATS];
-    struct repeat *repeat[REPEATS];
+    uint32_t group, expected[REPEATS], sure[REPEATS], right[REPEATS];
+    uint16_t check[TABLES];
+    struct repeat *repeat[TABLES];
+    struct symbols_follow follow;
     const float *network;
     double *sums; /* (networks, symbols + 1) of the probabilities before each symbol */
     real rate;
@@ -103,6 +120,10 @@ struct decision {
         double before, p; /* probability of the upper half before and after the correction */
     } mixed[MIXERS];
 };
+
+static bool has(const struct symbols *s, unsigned expert) {
+    return s->options.experts >> expert & 1;
+}
 
 /* ---- Arithmetic ---- */
 
@@ -187,20 +208,45 @@ static void move_text(struct symbols_place *p, uint32_t byte) {
     }
 }
 
+static struct past *past_at(const struct symbols *s, uint64_t number) {
+    return &s->history[number & (s->history_size - 1)];
+}
+
+/* Appends the symbol to the history, and moves in the passage that the stream repeats. */
+static void follow(struct symbols *s, struct symbols_place *p, uint32_t symbol, bool learn) {
+    uint32_t number = s->header.learned & NUMBERS, distance = (number - p->written) & NUMBERS;
+    struct past *before = past_at(s, p->written), *expected = past_at(s, s->follow.number);
+    bool right = expected->symbol == symbol;
+    if (learn && p->written && distance < s->history_size && distance <= UINT16_MAX &&
+        before->symbol == back(p, 1))
+        before->next = (uint16_t)distance;
+    if (learn)
+        *past_at(s, number) = (struct past){(uint16_t)symbol, 0};
+    p->written = learn ? number : 0;
+    p->follow = s->follow;
+    p->follow.right = !right ? 0 : p->follow.right < RIGHT_MOST ? p->follow.right + 1 : RIGHT_MOST;
+    p->follow.missed = (p->follow.missed << 1 | !right) & UINT16_MAX;
+    p->follow.number = (p->follow.number + expected->next) & NUMBERS;
+    if (!s->follow.number || !expected->next || __builtin_popcount(p->follow.missed) > MISSED_MOST)
+        p->follow = (struct symbols_follow){0};
+}
+
 /* The symbol follows; with `learn`, repeats expect it. */
 static void move(struct symbols *s, struct symbols_place *p, uint32_t symbol, bool learn) {
-    for (size_t r = 0; r < REPEATS; r++) {
+    for (size_t r = 0; r < TABLES; r++) {
         bool right = s->expected[r] == symbol, full = p->steps >= s->length[r];
         p->right[r] = !right ? 0 : p->right[r] < RIGHT_MOST ? p->right[r] + 1 : RIGHT_MOST;
-        if (learn && full && right)
-            s->repeat[r]->run += s->repeat[r]->run < RUN_MOST;
-        else if (learn && full)
-            *s->repeat[r] = (struct repeat){s->check[r], (uint16_t)symbol, 1};
+        uint32_t run = right ? s->repeat[r]->run : 0;
+        if (learn && full)
+            *s->repeat[r] =
+                (struct repeat){s->check[r], (uint16_t)symbol, (uint8_t)(run + (run < RUN_MOST)),
+                                s->header.learned & NUMBERS};
         uint64_t leaves = full ? (uint64_t)back(p, s->length[r]) + 1 : 0;
         p->rolling[r] = p->rolling[r] * GOLDEN + symbol + 1 - leaves * s->power[r];
     }
     if (s->options.bytes)
         move_text(p, symbol);
+    follow(s, p, symbol, learn);
     p->newest[p->steps++ % NEWEST] = symbol;
 }
 
@@ -217,17 +263,31 @@ static void begin(struct symbols *s, const struct symbols_place *p, const float 
     if (s->chosen & 1u << row++)                                                                   \
         *next++ = value;
 #include "experts.def"
-    for (size_t r = 0; r < REPEATS; r++) {
+    struct symbols_follow *f = &s->follow;
+    *f = p->follow;
+    for (size_t r = 0; r < TABLES; r++) {
         uint64_t key = hash(p->rolling[r], r);
         const struct repeat *e = s->repeat[r] =
             &s->repeats[r << s->repeat_bits | key >> (64 - s->repeat_bits)];
         s->check[r] = (uint16_t)key;
-        s->expected[r] = e->check == s->check[r] && e->run && p->steps >= s->length[r] &&
-                                 s->options.experts & 1u << SYMBOLS_repeat
-                             ? e->symbol
-                             : UINT32_MAX;
+        bool known = e->check == s->check[r] && e->run && p->steps >= s->length[r];
+        s->expected[r] = known && has(s, SYMBOLS_repeat) ? e->symbol : UINT32_MAX;
         s->sure[r] = e->run < SURE ? e->run : SURE - 1;
+        s->right[r] = p->right[r];
+        if (known && (r > 0 || s->flat) && (!f->number || f->right < s->length[r]) &&
+            past_at(s, e->number)->symbol == e->symbol)
+            *f = (struct symbols_follow){e->number, s->length[r], 0};
     }
+    s->late = s->header.learned >= LATE;
+    if (s->with_kneser)
+        kneser_begin(&s->kneser, hash(hash(back(p, 1), back(p, 2)), 201), back(p, 1),
+                     s->header.seen);
+    int missed = __builtin_popcount(f->missed);
+    s->expected[POSITION] = s->late && has(s, SYMBOLS_position) && f->number
+                                ? past_at(s, f->number)->symbol
+                                : UINT32_MAX;
+    s->sure[POSITION] = (missed > 0) + (missed > 2) + (missed > 5);
+    s->right[POSITION] = f->right;
     s->network = s->options.network ? network : NULL;
     double *sums = s->sums;
     for (size_t m = 0; s->network && m < s->options.network; m++, sums++)
@@ -282,17 +342,19 @@ static uint32_t find_counters(struct symbols *s, const struct node *n, struct de
     return found;
 }
 
-/* Finds the repeats that expect a symbol of the node. Returns a class of their length. */
+/* Finds the repeats that expect a symbol of the node. Returns a class of the length of
+   those with a table. */
 static uint32_t find_repeats(struct symbols *s, const struct node *n, uint32_t half,
                              struct decision *d, real *x) {
     uint32_t longest = 0;
     for (size_t r = 0; r < REPEATS; r++) {
-        uint32_t symbol = s->expected[r], run = s->place->right[r];
+        uint32_t symbol = s->expected[r], run = s->right[r];
         d->repeat[r] = NULL;
         x[r] = 0;
         if (symbol < n->low || symbol >= n->high)
             continue;
-        longest = 1 + (run > 3) + (run > 15);
+        if (r != POSITION)
+            longest = 1 + (run > 3) + (run > 15);
         run = run < 16 ? run : run < 32 ? 16 + (run - 16) / 4 : 20 + run / 32;
         run = (uint32_t)r * RUNS + (run < RUNS ? run : RUNS - 1);
         d->repeat[r] = &s->maps[s->contexts * MAPS + run * SURE + s->sure[r]];
@@ -302,15 +364,19 @@ static uint32_t find_repeats(struct symbols *s, const struct node *n, uint32_t h
     return longest;
 }
 
-/* ln of the odds of the halves. */
+/* ln of the odds of halves with these probabilities. */
+static real odds(double lower, double upper) {
+    double z = log((upper + NETWORK_LEAST) / (lower + NETWORK_LEAST));
+    return isfinite(z) ? (real)z : 0;
+}
+
 static real network_input(const struct symbols *s, const double *sums, const struct node *n,
                           uint32_t half) {
     const uint32_t edges[] = {n->low, half, n->high};
     double sum[3];
     for (size_t i = 0; i < 3; i++)
         sum[i] = sums[edges[i] < s->options.symbols ? edges[i] : s->options.symbols];
-    double z = log((sum[2] - sum[1] + NETWORK_LEAST) / (sum[1] - sum[0] + NETWORK_LEAST));
-    return isfinite(z) ? (real)z : 0;
+    return odds(sum[1] - sum[0], sum[2] - sum[1]);
 }
 
 /* ---- Mixing ---- */
@@ -395,6 +461,11 @@ static void decide(struct symbols *s, const struct node *n, uint32_t half, struc
     d->frequency = &s->maps[s->contexts * MAPS + REPEATS * RUNS * SURE + n->path % s->nodes];
     x[REPEATS] = s->logits[(int)(d->frequency->p * BITS)];
     x[REPEATS + 1] = (real)0.3;
+    if (s->with_kneser && s->late) {
+        double halves[2];
+        kneser_halves(&s->kneser, (uint32_t[]){n->low, half, n->high}, halves);
+        x[REPEATS + 2] = odds(halves[0], halves[1]);
+    }
     for (size_t m = 0; s->network && m < s->options.network; m++)
         inputs[s->inputs - s->options.network + m] =
             network_input(s, s->sums + m * (s->options.symbols + 1), n, half);
@@ -510,6 +581,8 @@ struct symbols_loss symbols_take(struct symbols *s, struct symbols_place *place,
     for (size_t n = 0; shares && sum > 0 && n < SYMBOLS_INPUTS; n++)
         shares[n] /= sum;
     move(s, place, symbol, learn);
+    if (learn && s->with_kneser)
+        kneser_learn(&s->kneser, symbol);
     s->header.learned += learn;
     return (struct symbols_loss){log(1 / likelihood[0]), log(1 / likelihood[s->mixers - 1])};
 }
@@ -559,9 +632,10 @@ const char *const symbols_names[SYMBOLS_EXPERTS] = {
 #include "experts.def"
 };
 
-size_t symbols_experts(bool bytes) {
-    return bytes ? (1u << SYMBOLS_EXPERTS) - 1
-                 : 1u << SYMBOLS_orders | 1u << SYMBOLS_skip | 1u << SYMBOLS_repeat;
+size_t symbols_experts(bool bytes, size_t symbols) {
+    return bytes ? (1u << SYMBOLS_kneser) - 1
+                 : 1u << SYMBOLS_orders | 1u << SYMBOLS_skip | 1u << SYMBOLS_repeat |
+                       1u << SYMBOLS_position | (unsigned)(symbols > FEW) << SYMBOLS_kneser;
 }
 
 static void open_contexts(struct symbols *s) {
@@ -581,17 +655,18 @@ static void open_contexts(struct symbols *s) {
             s->kinds[2 * s->contexts] = s->kinds[2 * s->contexts + 1] = rows[n].expert;
             s->contexts++;
         }
-    static const uint8_t others[] = {SYMBOLS_repeat, SYMBOLS_repeat, SYMBOLS_FREQUENCIES,
-                                     SYMBOLS_CONSTANT, SYMBOLS_NETWORK};
+    static const uint8_t others[] = {SYMBOLS_repeat,      SYMBOLS_repeat,   SYMBOLS_position,
+                                     SYMBOLS_FREQUENCIES, SYMBOLS_CONSTANT, SYMBOLS_kneser};
+    s->with_kneser = has(s, SYMBOLS_kneser);
     memcpy(s->kinds + 2 * s->contexts, others, sizeof others);
-    s->inputs = 2 * s->contexts + REPEATS + 2 + s->options.network;
+    s->inputs = 2 * s->contexts + REPEATS + 2 + s->with_kneser + s->options.network;
     memset(s->kinds + s->inputs - s->options.network, SYMBOLS_NETWORK, s->options.network);
     s->vectors = (s->inputs + 2 * LANES - 1) / (2 * LANES) * 2;
 }
 
 static void open_tables(struct symbols *s) {
-    static const uint32_t lengths[][REPEATS] = {{4, 12}, {16, 24}, {8, 24}};
-    for (size_t r = 0; r < REPEATS; r++) {
+    static const uint32_t lengths[][TABLES] = {{4, 12}, {16, 24}, {8, 24}};
+    for (size_t r = 0; r < TABLES; r++) {
         s->length[r] = lengths[s->options.bytes ? 2 : s->few][r];
         s->power[r] = 1;
         for (uint32_t n = 0; n < s->length[r]; n++)
@@ -615,11 +690,13 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
     if (!s)
         return error_no_memory(error);
     s->options = *options;
+    s->options.experts &= symbols_experts(options->bytes, options->symbols);
     s->few = options->symbols <= FEW;
     s->flat = options->bytes || s->few;
     for (s->levels = 1; 1u << s->levels < options->symbols;)
         s->levels++;
     s->repeat_bits = (unsigned)__builtin_ctzl(options->memory / 256);
+    s->history_size = options->memory / 512 < HISTORY_MOST ? options->memory / 512 : HISTORY_MOST;
     s->mixers = options->network && options->apart ? MIXERS : 1;
     s->nodes = (size_t)1 << (s->flat ? s->levels : s->levels < 11 ? s->levels + 5 : 16);
     open_contexts(s);
@@ -627,7 +704,7 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
     const struct symbols_array arrays[SYMBOLS_ARRAYS] = {
         {"seen", 'u', sizeof s->header / sizeof(uint64_t), &s->header},
         {"table", 'u', options->memory / sizeof(uint64_t), NULL},
-        {"repeats", 'u', (size_t)REPEATS << s->repeat_bits, NULL},
+        {"repeats", 'u', (size_t)TABLES << s->repeat_bits, NULL},
         {"maps", 'd', 2 * (s->contexts * MAPS + REPEATS * RUNS * SURE + s->nodes), NULL},
         {"weights", 'f', SETS * ROWS * s->vectors * LANES, NULL},
         {"last", 'f', ROWS * SETS, NULL},
@@ -635,6 +712,8 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
         {"experts_weights", 'f', (s->mixers - 1) * SETS * ROWS * s->vectors * LANES, NULL},
         {"experts_last", 'f', (s->mixers - 1) * ROWS * SETS, NULL},
         {"experts_correction", 'f', (s->mixers - 1) * 2 * CELLS * POINTS, NULL},
+        {"history", 'u', s->history_size * sizeof(struct past) / sizeof(uint64_t), NULL},
+        {"kneser", 'u', s->with_kneser ? kneser_size(options->memory, options->symbols) : 0, NULL},
     };
     memcpy(s->arrays, arrays, sizeof arrays);
     for (struct symbols_array *a = s->arrays + 1; a < s->arrays + SYMBOLS_ARRAYS; a++) {
@@ -648,6 +727,9 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
     s->table = s->arrays[1].numbers;
     s->repeats = s->arrays[2].numbers;
     s->maps = s->arrays[3].numbers;
+    s->history = s->arrays[10].numbers;
+    if (s->with_kneser)
+        kneser_open(&s->kneser, options->memory, options->symbols, s->arrays[11].numbers);
     for (size_t m = 0; m < MIXERS; m++) {
         const struct symbols_array *of = &s->arrays[4 + 3 * m];
         s->mixer[m] = (struct mixer){of[0].numbers, of[1].numbers, of[2].numbers};
@@ -679,8 +761,9 @@ static double map_begins(unsigned map) {
 void symbols_reset(struct symbols *s) {
     s->header = (struct symbols_header){.options = s->options, .seen = s->options.seen};
     s->header.options.apart = 0;
-    memset(s->table, 0, s->options.memory);
-    memset(s->repeats, 0, s->arrays[2].count * sizeof *s->repeats);
+    for (const struct symbols_array *a = s->arrays + 1; a < s->arrays + SYMBOLS_ARRAYS; a++)
+        if (a->type == 'u')
+            memset(a->numbers, 0, a->count * sizeof(uint64_t));
     struct estimate *e = s->maps;
     for (size_t n = 0; n < s->contexts * MAPS; n++)
         *e++ = (struct estimate){map_begins((unsigned)(n % MAPS)), 0};
@@ -708,7 +791,7 @@ const struct symbols_array *symbols_arrays(const struct symbols *s) {
     return s->arrays;
 }
 
-/* All numbers of the table and of repeats are valid. */
+/* All integers but those of the header are valid. */
 bool symbols_valid(const struct symbols *s) {
     const struct symbols_header *h = &s->header;
     struct symbols_options options = s->options;
@@ -721,7 +804,7 @@ bool symbols_valid(const struct symbols *s) {
         valid &= e->p >= 1.0 / BITS && e->p <= 1 - 1.0 / BITS && e->steps == floor(e->steps) &&
                  e->steps >= 0 && e->steps <= (n < short_ones ? MAP_MOST : COUNT_MOST);
     }
-    for (size_t a = 4; a < SYMBOLS_ARRAYS; a++) {
+    for (size_t a = 4; s->arrays[a].type == 'f'; a++) {
         const real *numbers = s->arrays[a].numbers;
         for (size_t n = 0; n < s->arrays[a].count; n++)
             valid &= fabs((double)numbers[n]) <= (a % 3 == 0 ? 1 : WEIGHT_MOST); /* points */

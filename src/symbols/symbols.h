@@ -31,10 +31,10 @@ enum symbols_expert {
     SYMBOLS_INPUTS,
 };
 
-/* The names of experts, and the set of those for bytes or for other symbols: 1 << SYMBOLS_orders
-   and so on. */
+/* The names of experts, and the set of those for bytes or for so many other symbols:
+   1 << SYMBOLS_orders and so on. */
 extern const char *const symbols_names[SYMBOLS_EXPERTS];
-size_t symbols_experts(bool bytes);
+size_t symbols_experts(bool bytes, size_t symbols);
 
 enum { SYMBOLS_MAX = 65535, SYMBOLS_TOP_MAX = 100, SYMBOLS_MEMORY_LEAST = 1 << 14 };
 enum { SYMBOLS_NETWORKS_MAX = 4 };
@@ -57,6 +57,10 @@ struct symbols_place {
     uint32_t newest[64];               /* symbol number n is at n % 64 */
     uint32_t letters, fields;          /* of the word, of the line */
     uint32_t right[2];                 /* how often in a row a repeat was right */
+    uint32_t written;                  /* number of the newest symbol in the history, 0 = none */
+    struct symbols_follow {
+        uint32_t number, right, missed; /* of the expected symbol; the newest 16 mismatches */
+    } follow;
 };
 
 int symbols_open(struct symbols **symbols, const struct symbols_options *options,
@@ -97,7 +101,7 @@ struct symbols_header {
     uint64_t used, replaced; /* slots of the table with a count, and those that had another */
 };
 
-enum { SYMBOLS_LINE = 64, SYMBOLS_SLOTS = 10, SYMBOLS_ARRAYS = 10 }; /* slots in a line of bytes */
+enum { SYMBOLS_LINE = 64, SYMBOLS_SLOTS = 10, SYMBOLS_ARRAYS = 12 }; /* slots in a line of bytes */
 
 struct symbols_array {
     const char *name;
@@ -108,8 +112,8 @@ struct symbols_array {
 
 const struct symbols_array *symbols_arrays(const struct symbols *symbols);
 
-/* Arrays that are missing in a checkpoint, such as the last three, those of the second mixture,
-   stay as they are after a reset. Whether all are valid and have the same options; else reset. */
+/* Arrays that are missing in a checkpoint, such as those of the second mixture, stay as they are
+   after a reset. Whether all are valid and have the same options; else reset. */
 bool symbols_valid(const struct symbols *symbols);
 bool symbols_place_valid(const struct symbols_place *place);
 

@@ -250,7 +250,7 @@ def test_an_example_that_is_not_learned_moves_only_its_stream(directory):
         before = state_after(directory, others, layers, events)
         after = state_after(directory, others, layers, events + quiet)
         changed = [name for name in differences(before, after) if "symbols" in name]
-        assert changed == ["streams.symbols"], changed
+        assert changed == ["streams.symbols", "streams.symbols_position"], changed
 
 
 def test_a_stream_moves_with_its_table(directory):
@@ -465,6 +465,15 @@ def test_people_see_symbols(directory):
         assert all(0 < float(row[6]) <= 1 for row in rows if row[0] != "next"), rows
 
 
+def test_new_words_are_not_recalled(directory):
+    """The unknown word may be predicted and come, but nobody could use it."""
+    words = [word for n in range(120) for word in ("a", "b", f"new {n}")]
+    last = losses_of(directory, configuration(directory, "vocabulary: {capacity: 200}", predictions="true"),
+                     [(0, word, True) for word in words])[-1]
+    assert 0.55 < last["reciprocal_rank"] <= last["recall"] < 0.68, last
+    assert last["metric"]["accuracy"] is not None
+
+
 def test_recall_and_baselines(directory):
     events = text(600, streams=1, size=9)
     found = losses_of(directory, configuration(directory, "size: 9", predictions="true"), events)
@@ -515,9 +524,10 @@ def test_a_reload_switches_predictions(directory):
 def test_a_full_table_is_announced_once(directory):
     config = configuration(directory, "size: 256", memory=1 << 14)
     with Daemon(directory, config) as daemon:
-        subscriber = subscribe(daemon, [b"event"])
+        subscriber, losses = subscribe(daemon, [b"event"]), subscribe(daemon, [b"loss"])
         table = send(daemon, text(800))["table"]
         assert table["memory"] == 1 << 14 and table["used"] > 0.9 and table["replaced"] > 2560
+        assert messages(daemon, losses, b"loss", 800)[-1]["examples"] == 800
         assert daemon.end() == 0
         kinds = [message["kind"] for message in messages(daemon, subscriber, b"event", 3)]
         assert "the experts' table is too small" in daemon.text()

@@ -50,7 +50,7 @@ static struct symbols *symbols_of(struct play *play, size_t stream) {
         .symbols = option(play, "symbols", 256),
         .seen = option(play, "seen", option(play, "symbols", 256)),
         .memory = (size_t)1 << option(play, "memory", 26),
-        .experts = symbols_experts(option(play, "bytes", 1)),
+        .experts = symbols_experts(option(play, "bytes", 1), option(play, "symbols", 256)),
         .network = option(play, "net", 0),
     };
     if (!*symbols && symbols_open(symbols, &options, NULL))

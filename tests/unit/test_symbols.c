@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/random.h"
+#include "symbols/kneser.h"
 #include "symbols/orders.h"
 #include "symbols/symbols.h"
 
@@ -24,12 +25,14 @@ static const struct symbols_options of_bytes = {.bytes = 1,
                                                 .symbols = BYTES,
                                                 .seen = BYTES,
                                                 .memory = MEMORY,
-                                                .experts = (1u << SYMBOLS_EXPERTS) - 1};
+                                                .experts = (1u << SYMBOLS_kneser) - 1};
 
 /* Classes of which only the first has appeared. */
 static struct symbols_options of_classes(size_t symbols) {
-    return (struct symbols_options){
-        .symbols = symbols, .seen = 1, .memory = MEMORY, .experts = symbols_experts(false)};
+    return (struct symbols_options){.symbols = symbols,
+                                    .seen = 1,
+                                    .memory = MEMORY,
+                                    .experts = symbols_experts(false, symbols)};
 }
 
 static struct symbols *opened(struct symbols_options options) {
@@ -88,7 +91,7 @@ static void a_second_reading_costs_little_in_any_stream(void **state) {
 }
 
 static void each_expert_alone_learns_a_period(void **state) {
-    for (int expert = 0; expert < SYMBOLS_EXPERTS; expert++) {
+    for (int expert = 0; expert < SYMBOLS_kneser; expert++) {
         struct symbols_options options = of_bytes;
         options.experts = (size_t)1 << expert;
         struct symbols *symbols = opened(options);
@@ -128,7 +131,7 @@ static void without_learning_only_the_place_moves(void **state) {
 static void a_copy_continues_with_the_same_bits(void **state) {
     struct symbols *symbols = opened(of_bytes), *other = opened(of_bytes);
     struct symbols_place place = {0}, moved;
-    for (int n = 0; n < 20; n++)
+    for (int n = 0; n < 50; n++)
         read_text(symbols, &place, true);
     copy(other, symbols);
     moved = place;
@@ -216,6 +219,135 @@ static void learn_with(size_t networks) {
 static void a_network_is_one_more_input(void **state) {
     for (size_t networks = 1; networks <= SYMBOLS_NETWORKS_MAX; networks++)
         learn_with(networks);
+    (void)state;
+}
+
+/* ---- A repeat that keeps a position ---- */
+
+enum { PASSAGE = 2500, RIGHT = 100 };
+
+/* Two streams learn a passage each in turn; then each third symbol of both is another one. Returns
+   the mean loss of the symbols that are not. */
+static double loss_after_differences(struct symbols_options options) {
+    struct symbols *symbols = opened(options);
+    struct symbols_place places[2] = {0};
+    uint64_t seed = 11;
+    uint32_t passages[2][PASSAGE];
+    double sum = 0;
+    for (int n = 0; n < 2 * PASSAGE; n++)
+        passages[n % 2][n / 2] = (uint32_t)random_below(&seed, BYTES);
+    for (int n = 0; n < 2 * PASSAGE; n++)
+        loss_of(symbols, &places[n % 2], passages[n % 2][n / 2], true);
+    for (int n = 0; n < 2 * PASSAGE; n++) {
+        bool differs = n / 2 > RIGHT && n / 2 % 3 == 0;
+        uint32_t symbol = passages[n % 2][n / 2] ^ (differs ? 1 + (uint32_t)n % 255 : 0);
+        double loss = loss_of(symbols, &places[n % 2], symbol, true);
+        sum += n / 2 > RIGHT && !differs ? loss : 0;
+    }
+    symbols_close(&symbols);
+    return sum / (2 * (PASSAGE - RIGHT) * 2 / 3);
+}
+
+static void a_passage_goes_on_after_differences(void **state) {
+    struct symbols_options without = of_bytes;
+    without.memory = 1 << 22; /* and a history of 8192 symbols */
+    struct symbols_options with = without;
+    without.experts &= ~((size_t)1 << SYMBOLS_position);
+    double loss = loss_after_differences(with);
+    assert_true(loss < 1.5 && loss < loss_after_differences(without) / 2);
+    (void)state;
+}
+
+/* The first 4096 symbols have the losses of the experts that the specification has. */
+static void late_experts_begin_late(void **state) {
+    const struct symbols_options options[] = {of_bytes, of_classes(BYTES)};
+    for (int k = 0; k < 2; k++) {
+        struct symbols_options early = options[k];
+        early.experts &= ~((size_t)1 << SYMBOLS_position | (size_t)1 << SYMBOLS_kneser);
+        struct symbols *all = opened(options[k]), *others = opened(early);
+        struct symbols_place place = {0}, there = {0};
+        bool begun = false;
+        for (int n = 0; n < 8000; n++) {
+            uint32_t symbol = (unsigned char)text[n % (sizeof text - 1)] + (uint32_t)(n % 29 == 0);
+            double loss = loss_of(all, &place, symbol, true);
+            begun |= fabs(loss - loss_of(others, &there, symbol, true)) > 1e-6;
+            assert_true(!begun || n >= 4096);
+        }
+        assert_true(begun);
+        symbols_close(&all);
+        symbols_close(&others);
+    }
+    (void)state;
+}
+
+/* ---- Kneser-Ney ---- */
+
+enum { WORDS = 40, MEMORY_OF_WORDS = 1 << 26 };
+
+/* Counts of followers after two words and after one, and of contexts. */
+struct counted {
+    double two[WORDS][WORDS][WORDS], one[WORDS][WORDS], contexts[WORDS];
+};
+
+/* The probability of a word after a context with these counts; of the rest as in `lower`. */
+static double discounted(const double *counts, size_t word, double lower) {
+    double all = 0, kinds = 0;
+    for (size_t n = 0; n < WORDS; n++) {
+        all += counts[n];
+        kinds += counts[n] > 0;
+    }
+    return all == 0 ? lower : (fmax(counts[word] - 0.85, 0) + 0.85 * kinds * lower) / all;
+}
+
+static void kneser_interpolates_with_discounts(void **state) {
+    struct kneser kneser = {0};
+    struct counted *counted = calloc(1, sizeof *counted);
+    uint64_t *numbers = calloc(kneser_size(MEMORY_OF_WORDS, WORDS), sizeof *numbers), seed = 13;
+    uint32_t newest = 0, before = 0;
+    double contexts = 0, halves[2];
+    assert_true(numbers && counted);
+    kneser_open(&kneser, MEMORY_OF_WORDS, WORDS, numbers);
+    for (int n = 0; n < 3000; n++) {
+        double sum = 0;
+        kneser_begin(&kneser, (before * WORDS + newest) * 65537ULL, newest, WORDS);
+        for (uint32_t word = 0; word < WORDS; word++) {
+            double p = (counted->contexts[word] + 0.5) / (contexts + 0.5 * WORDS);
+            p = discounted(counted->one[newest], word, p);
+            p = discounted(counted->two[before][newest], word, p);
+            kneser_halves(&kneser, (uint32_t[]){word, word + 1, WORDS}, halves);
+            assert_true(fabs(halves[0] - p) < 1e-9);
+            sum += p;
+        }
+        assert_float_equal(sum, 1, 1e-9);
+        kneser_halves(&kneser, (uint32_t[]){0, 15, SYMBOLS_MAX}, halves);
+        assert_true(fabs(halves[0] + halves[1] - 1) < 1e-9);
+        uint32_t word = (7 * newest + (uint32_t)random_below(&seed, 5) * before) % WORDS;
+        kneser_learn(&kneser, word);
+        if (counted->two[before][newest][word]++ == 0 && counted->one[newest][word]++ == 0)
+            counted->contexts[word]++, contexts++;
+        before = newest;
+        newest = word;
+    }
+    free(numbers);
+    free(counted);
+    (void)state;
+}
+
+static void any_followers_are_harmless(void **state) {
+    struct symbols *symbols = opened(of_classes(SYMBOLS_MAX));
+    const struct symbols_array *array = &symbols_arrays(symbols)[SYMBOLS_ARRAYS - 1];
+    struct symbols_place place = {0};
+    struct symbols_guess top[5];
+    uint64_t seed = 17;
+    assert_string_equal(array->name, "kneser");
+    for (size_t n = 0; n < array->count; n++)
+        ((uint64_t *)array->numbers)[n] = random_bits(&seed);
+    for (int n = 0; n < 20000; n++) {
+        loss_of(symbols, &place, (uint32_t)random_below(&seed, n % 9 ? 50 : SYMBOLS_MAX), true);
+        assert_true(n % 100 || symbols_top(symbols, &place, NULL, false, top, 5) == 5 || n < 5);
+    }
+    assert_true(symbols_valid(symbols));
+    symbols_close(&symbols);
     (void)state;
 }
 
@@ -308,11 +440,12 @@ static void any_table_is_harmless(void **state) {
     place.fields %= 32;
     place.letters = 15;
     assert_true(symbols_place_valid(&place));
-    for (size_t n = 1; n < 3; n++) { /* table, repeats */
-        uint64_t *numbers = symbols_arrays(symbols)[n].numbers;
-        for (size_t i = 0; i < symbols_arrays(symbols)[n].count; i++)
-            numbers[i] = random_bits(&seed);
+    for (size_t n = 1; n < SYMBOLS_ARRAYS; n++) { /* all that are integers */
+        const struct symbols_array *array = &symbols_arrays(symbols)[n];
+        for (size_t i = 0; array->type == 'u' && i < array->count; i++)
+            ((uint64_t *)array->numbers)[i] = random_bits(&seed);
     }
+    ((struct symbols_header *)symbols_arrays(symbols)->numbers)->learned = random_bits(&seed);
     assert_true(symbols_valid(symbols));
     for (int n = 0; n < 300; n++)
         read_text(symbols, &place, true);
@@ -335,7 +468,8 @@ static void other_damage_is_found(void **state) {
     assert_false(symbols_valid(symbols));
     for (size_t n = 3; n < SYMBOLS_ARRAYS; n++) {
         const struct symbols_array *array = &symbols_arrays(symbols)[n];
-        for (size_t at = 0; at < array->count; at += array->count / 7 * 2 + 1) {
+        for (size_t at = 0; array->type != 'u' && at < array->count;
+             at += array->count / 7 * 2 + 1) {
             copy(symbols, good);
             if (array->type == 'd')
                 ((double *)array->numbers)[at] = NAN;
@@ -372,6 +506,10 @@ int main(void) {
         cmocka_unit_test(the_top_is_exact),
         cmocka_unit_test(a_vocabulary_grows),
         cmocka_unit_test(a_network_is_one_more_input),
+        cmocka_unit_test(a_passage_goes_on_after_differences),
+        cmocka_unit_test(late_experts_begin_late),
+        cmocka_unit_test(kneser_interpolates_with_discounts),
+        cmocka_unit_test(any_followers_are_harmless),
         cmocka_unit_test(baselines_count_what_followed),
         cmocka_unit_test(baselines_of_long_streams_are_frequencies),
         cmocka_unit_test(any_counts_are_harmless),

@@ -138,7 +138,8 @@ def draw_bits(path, title, bits, unit):
         panels[0].plot(edges[1:], [bits.mean(name, slice(a, b)) for a, b in zip(edges, edges[1:])], color=colour,
                        linewidth=1.8 if name == bits.main else 1.1, label=name)
     panels[0].set_ylim(bottom=0)
-    panels[0].set_title(f"bits a {unit}, from the first to the last {unit}: lower is better", loc="left", fontsize=9)
+    panels[0].ticklabel_format(style="plain")
+    panels[0].set_title(f"bits a {unit}: lower is better", loc="left", fontsize=9)
     panels[0].legend(**{**LEGEND, "ncols": 6})
     draw_skill(panels[1], bits, BASELINES)
     save_plot(figure, panels, path, title)
