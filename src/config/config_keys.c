@@ -373,14 +373,14 @@ static struct config_key rows[] = {
      .more = "Each member has a `name` and may `set` keys of `model.layers`, `model.output` and "
              "`learning`, and `seed`; all other keys are shared. The tensors of a member are named "
              "`members.NAME.*`. With `[]` only the experts forecast; "
-             "`preset: symbols` allows no other list."},
+             "`preset: symbols` allows at most 4."},
     {"combine", &value_label, AT(combine), .fallback = "mlpoly", WHEN(INPUT_SCALE, "forecast"),
      .symbols = true, .left_out = "mlpoly; logistic with `preset: symbols`",
      .flags = KEY_DIGEST | KEY_LATER, .what = "how the prediction is computed", .example = "mlpoly",
      .more = "`mlpoly` mixes all forecasts by polynomially weighted averages. `average` is their "
              "mean. `best` is the forecast with the lowest smoothed loss. The name of an expert or "
              "a member selects its forecast. With `preset: symbols` it is `logistic`, `experts` "
-             "(without the network) or `network`."},
+             "(without networks), or the name of a member; without `members` it is `network`."},
     {"memory", &value_size, AT(symbols.memory), RANGE(SYMBOLS_MEMORY_LEAST, 1e12), .fallback = "67108864",
      WHEN("preset", "symbols"), .what = "size of the experts' table, a power of two",
      .unit = "bytes", .example = "67108864",

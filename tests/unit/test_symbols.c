@@ -187,20 +187,23 @@ static void a_vocabulary_grows(void **state) {
     (void)state;
 }
 
-/* A network that knows the next symbol helps; one that fails does no lasting harm; and the second
-   mixture is that of a daemon without a network. */
-static void a_network_is_one_more_input(void **state) {
+/* A network that knows the next symbol helps, also as the last of several; one that fails does no
+   lasting harm; and the second mixture is that of a daemon without a network. */
+static void learn_with(size_t networks) {
     struct symbols_options options = of_classes(32), apart = options;
-    apart.network = apart.apart = 1;
+    apart.network = networks;
+    apart.apart = 1;
     struct symbols *symbols = opened(apart), *alone = opened(options);
     struct symbols_place place = {0}, there = {0};
-    float network[32];
+    float network[SYMBOLS_NETWORKS_MAX * 32], *last = network + (networks - 1) * 32;
     uint64_t seed = 1;
     double known = 0, unknown = 0;
     for (int n = 0; n < 3000; n++) {
         uint32_t symbol = (uint32_t)random_below(&seed, 32);
+        for (size_t i = 0; i < 32 * networks; i++)
+            network[i] = i % 32 == (symbol + 1) % 32 ? 0.69F : 0.01F;
         for (uint32_t i = 0; i < 32; i++)
-            network[i] = n == 1000 ? NAN : i == symbol ? 0.69F : 0.01F;
+            last[i] = n == 1000 ? NAN : i == symbol ? 0.69F : 0.01F;
         struct symbols_loss loss = symbols_take(symbols, &place, symbol, network, true, NULL);
         assert_true(loss.experts == loss_of(alone, &there, symbol, true));
         assert_true(isfinite(loss.mixture));
@@ -211,6 +214,11 @@ static void a_network_is_one_more_input(void **state) {
     assert_true(symbols_valid(symbols));
     symbols_close(&symbols);
     symbols_close(&alone);
+}
+
+static void a_network_is_one_more_input(void **state) {
+    for (size_t networks = 1; networks <= SYMBOLS_NETWORKS_MAX; networks++)
+        learn_with(networks);
     (void)state;
 }
 
