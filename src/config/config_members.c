@@ -213,7 +213,10 @@ void config_networks(const struct config *config, char text[CONFIG_NETWORKS_SIZE
     size_t first[CONFIG_MEMBERS_MAX], shapes = 0;
     struct config_text to = {.text = text, .size = CONFIG_NETWORKS_SIZE};
     if (!config->members_given || !config->member_count) {
-        model_summary(&config->architecture, text);
+        struct architecture own = config->architecture;
+        if (config->members_given)
+            own.layer_count = 0;
+        model_summary(&own, text);
         return;
     }
     find_alike(config, first);
