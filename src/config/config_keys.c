@@ -382,7 +382,7 @@ static struct config_key rows[] = {
              "a member selects its forecast. With `preset: symbols` it is `logistic`, `experts` "
              "(without networks), or the name of a member; without `members` it is `network`."},
     {"memory", &value_size, AT(symbols.memory), RANGE(SYMBOLS_MEMORY_LEAST, 1e12), .fallback = "67108864",
-     WHEN("preset", "symbols"), .what = "size of the experts' table, a power of two",
+     WHEN("preset", "symbols"), .what = "bytes of the experts' table, a power of two",
      .unit = "bytes", .example = "67108864",
      .more = "With another size the experts start from scratch; the network continues. They need 11 "
              "MiB besides."},
