@@ -109,7 +109,7 @@ enum {
 
 static double deadline_of(const struct arrival *arrival) {
     const struct habit *silences = &arrival->silences;
-    if (silences->ended < HABIT_KNOWN || silences->reported == 1)
+    if (silences->ended < HABIT_KNOWN || silences->reported == 1 || !(arrival->last > 0))
         return INFINITY;
     return arrival->last + habit_limit(silences, 0);
 }
@@ -197,8 +197,6 @@ static void silence_go_on(struct silence *silence, const struct arrival *arrival
 /* A stream has moved here from a daemon with another clock: its pause begins now. */
 static void silence_moved(struct silence *silence, struct arrival *arrival) {
     arrival->last = silence->clock;
-    if (!(silence->clock > 0))
-        arrival->silences.reported = 1; /* reported until its next example here */
     silence->earliest = fmin(silence->earliest, deadline_of(arrival));
 }
 
