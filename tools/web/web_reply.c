@@ -4,9 +4,10 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/text.h"
 
 enum { SENTENCE_SIZE = 512 };
 
@@ -18,10 +19,7 @@ size_t reply_pending(void) {
 
 struct reply reply_error(unsigned status, const char *format, ...) {
     char sentence[SENTENCE_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(sentence, sizeof sentence, format);
     json_t *object = json_pack("{s:s}", "error", sentence);
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
