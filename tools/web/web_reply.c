@@ -152,6 +152,17 @@ void query_write_number(FILE *stream, double value, int digits) {
         fputs("null", stream);
 }
 
+void query_write_list(FILE *stream, const void *rows, size_t offset, size_t row, size_t count,
+                      int digits) {
+    fputc('[', stream);
+    for (size_t i = 0; i < count; i++) {
+        const void *value = (const char *)rows + i * row + offset;
+        fputs(i ? "," : "", stream);
+        query_write_number(stream, *(const double *)value, digits);
+    }
+    fputc(']', stream);
+}
+
 void query_write_text(FILE *stream, const char *text) {
     json_t *string = json_string(text);
     if (!string || json_dumpf(string, stream, JSON_ENCODE_ANY))

@@ -73,6 +73,9 @@ enum {
 
 /* Writes null for a number that is not finite, since JSON cannot express it. */
 void query_write_number(FILE *stream, double value, int digits);
+/* Writes a list of the double at this offset of rows of `row` bytes. */
+void query_write_list(FILE *stream, const void *rows, size_t offset, size_t row, size_t count,
+                      int digits);
 void query_write_text(FILE *stream, const char *text);
 
 #endif
