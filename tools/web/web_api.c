@@ -850,25 +850,14 @@ static json_t *describe_columns(const struct field *const *columns, size_t count
     return array;
 }
 
-/* Returns the object as a reply, and frees it. */
-static struct reply object_reply(json_t *object) {
-    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    if (!text)
-        return no_memory();
-    return (struct reply){.status = MHD_HTTP_OK,
-                          .type = REPLY_JSON,
-                          .body = text,
-                          .size = strlen(text),
-                          .owned = true};
-}
-
 static struct reply answer_columns(const struct feeds *feeds, struct MHD_Connection *connection) {
     (void)feeds, (void)connection;
-    return object_reply(json_pack(
-        "{s:o, s:o, s:i}", "loss", describe_columns(history_loss_columns, HISTORY_LOSS_COLUMNS),
-        "layer", describe_columns(history_layer_columns, HISTORY_LAYER_COLUMNS), "bins",
-        (int)HISTORY_BINS));
+    return reply_object(MHD_HTTP_OK,
+                        json_pack("{s:o, s:o, s:i}", "loss",
+                                  describe_columns(history_loss_columns, HISTORY_LOSS_COLUMNS),
+                                  "layer",
+                                  describe_columns(history_layer_columns, HISTORY_LAYER_COLUMNS),
+                                  "bins", (int)HISTORY_BINS));
 }
 
 static struct reply answer_daemons(const struct feeds *feeds, struct MHD_Connection *connection) {
@@ -876,7 +865,8 @@ static struct reply answer_daemons(const struct feeds *feeds, struct MHD_Connect
     json_t *array = json_array();
     for (size_t i = 0; i < feeds->count; i++)
         json_array_append_new(array, feed_describe(&feeds->feed[i], true));
-    return object_reply(json_pack("{s:o, s:s?}", "daemons", array, "recording", feeds->recording));
+    return reply_object(MHD_HTTP_OK,
+                        json_pack("{s:o, s:s?}", "daemons", array, "recording", feeds->recording));
 }
 
 struct reply api_answer(const struct feeds *feeds, struct MHD_Connection *connection,

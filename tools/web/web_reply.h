@@ -2,6 +2,7 @@
 #ifndef RUNNEL_WEB_REPLY_H
 #define RUNNEL_WEB_REPLY_H
 
+#include <jansson.h>
 #include <microhttpd.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +24,8 @@ struct reply {
     } extra[REPLY_EXTRA]; /* further headers, NULL-terminated; copied when the reply is sent */
 };
 
-/* A JSON object with an error message. */
+/* A JSON object, which is freed, or one with an error message. */
+struct reply reply_object(unsigned status, json_t *object);
 struct reply reply_error(unsigned status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
