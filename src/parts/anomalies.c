@@ -670,18 +670,13 @@ static size_t none(const struct state_place *p) {
     return (void)p, 0;
 }
 
-static int read_rates(const struct state_place *p, void *numbers, struct error *error) {
-    memcpy(numbers, &((struct anomalies *)p->self)->rates, sizeof(struct anomalies_rates));
-    return (void)error, 0;
+static void *rates_at(const struct state_place *p, size_t n) {
+    return (void)n, &((struct anomalies *)p->self)->rates;
 }
 
-static int write_rates(const struct state_place *p, const void *numbers, struct error *error) {
-    struct anomalies_rates rates;
-    memcpy(&rates, numbers, sizeof rates);
-    if (!(rates.nominal >= 0 && rates.observed >= 0 && isfinite(rates.nominal + rates.observed)))
-        return 1;
-    ((struct anomalies *)p->self)->rates = rates;
-    return (void)error, 0;
+static int rates_filled(const struct state_place *p) {
+    const struct anomalies_rates *r = rates_at(p, 0);
+    return !(r->nominal >= 0 && r->observed >= 0 && isfinite(r->nominal + r->observed));
 }
 
 static void *clock_at(const struct state_place *p, size_t n) {
@@ -756,7 +751,7 @@ static const struct state_row rows[] = {
     STATE_ROW("streams.contexts", F32, KEPT | STATE_SHARED | STATE_MEMORY, .size = contexts_size,
               .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
     STATE_ROW("learner.alarm_rates", F64, STATE_ONCE | KEPT, .width = 2, .size = one,
-              STATE_COPIED(rates)),
+              .at = rates_at, .filled = rates_filled),
     STATE_ROW("streams.rates", F64, KEPT, .which = OF_RATES, .size = numbers_size,
               .at = numbers_at),
     STATE_ROW("streams.level", F64, KEPT, .which = OF_LEVEL, .size = numbers_size,
