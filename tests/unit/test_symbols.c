@@ -25,7 +25,8 @@ static const struct symbols_options of_bytes = {.bytes = 1,
                                                 .symbols = BYTES,
                                                 .seen = BYTES,
                                                 .memory = MEMORY,
-                                                .experts = (1u << SYMBOLS_kneser) - 1};
+                                                .experts = ((1u << SYMBOLS_kneser) - 1) |
+                                                           1u << SYMBOLS_LATE};
 
 /* Classes of which only the first has appeared. */
 static struct symbols_options of_classes(size_t symbols) {
