@@ -366,7 +366,8 @@ static struct config_key rows[] = {
     {"experts", &value_set, AT(experts), .left_out = "all experts",
      WHEN(INPUT_SCALE, "forecast"), .symbols = true, .flags = KEY_DIGEST | KEY_LATER,
      .what = "simple forecasts that are mixed with those of the network",
-     .example = "[last, ar12]", .more = "From `orders` on they are those of `preset: symbols`. There `position` and `kneser` take "
+     .example = "[last, ar12]",
+     .more = "From `orders` on they are those of `preset: symbols`. There `position` and `kneser` take "
              "part from the first symbol on if the list is given, else after 4096 symbols."},
     {"members", &value_members, AT(members_given), WHEN(INPUT_SCALE, "forecast"), .symbols = true,
      .left_out = "one network", .what = "networks that learn the same streams in parallel",
