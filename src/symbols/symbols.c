@@ -278,9 +278,9 @@ static void begin(struct symbols *s, const struct symbols_place *p, const float 
             past_at(s, e->number)->symbol == e->symbol)
             *f = (struct symbols_follow){e->number, s->length[r], 0};
     }
-    s->late = s->header.learned >= LATE;
-    bool skip_late = !s->late && !s->options.bytes && has(s, SYMBOLS_skip);
-    s->counted = s->contexts - skip_late;
+    bool early = s->header.learned < LATE;
+    s->counted = s->contexts - (early && !s->options.bytes && has(s, SYMBOLS_skip));
+    s->late = !early || !has(s, SYMBOLS_LATE);
     if (s->with_kneser)
         kneser_begin(&s->kneser, hash(hash(back(p, 1), back(p, 2)), 201), back(p, 1),
                      s->header.seen);
@@ -635,9 +635,10 @@ const char *const symbols_names[SYMBOLS_EXPERTS] = {
 };
 
 size_t symbols_experts(bool bytes, size_t symbols) {
-    return bytes ? (1u << SYMBOLS_kneser) - 1
-                 : 1u << SYMBOLS_orders | 1u << SYMBOLS_skip | 1u << SYMBOLS_repeat |
-                       1u << SYMBOLS_position | (unsigned)(symbols > FEW) << SYMBOLS_kneser;
+    return 1u << SYMBOLS_LATE |
+           (bytes ? (1u << SYMBOLS_kneser) - 1
+                  : 1u << SYMBOLS_orders | 1u << SYMBOLS_skip | 1u << SYMBOLS_repeat |
+                        1u << SYMBOLS_position | (unsigned)(symbols > FEW) << SYMBOLS_kneser);
 }
 
 static void open_contexts(struct symbols *s) {
@@ -766,6 +767,7 @@ void symbols_reset(struct symbols *s) {
     for (const struct symbols_array *a = s->arrays + 1; a < s->arrays + SYMBOLS_ARRAYS; a++)
         if (a->type == 'u')
             memset(a->numbers, 0, a->count * sizeof(uint64_t));
+    bool trusted = s->with_kneser && !has(s, SYMBOLS_LATE); /* before counts are known */
     struct estimate *e = s->maps;
     for (size_t n = 0; n < s->contexts * MAPS; n++)
         *e++ = (struct estimate){map_begins((unsigned)(n % MAPS)), 0};
@@ -776,9 +778,10 @@ void symbols_reset(struct symbols *s) {
     for (const struct mixer *m = s->mixer; m < s->mixer + s->mixers; m++) {
         for (size_t n = 0; n < s->arrays[4].count; n++) {
             size_t i = n % (s->vectors * LANES);
-            ((real *)m->weights)[n] = (real)(i >= s->inputs                 ? 0
-                                             : i < 2 * s->contexts && i % 2 ? 0.05
-                                                                            : 0.2);
+            ((real *)m->weights)[n] = (real)(i >= s->inputs                              ? 0
+                                             : i < 2 * s->contexts && (i % 2 || trusted) ? 0.05
+                                             : s->kinds[i] == SYMBOLS_kneser && trusted  ? 0.4
+                                                                                         : 0.2);
         }
         for (size_t n = 0; n < s->arrays[5].count; n++)
             m->last[n] = (real)1 / SETS;
