@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -63,37 +62,32 @@ static void progress_clear(void) {
     console.shown = 0;
 }
 
-static void print_message(const char *format, va_list arguments) {
-    char text[ERROR_TEXT_SIZE];
-    vsnprintf(text, sizeof text, format, arguments);
+static void print_message(char *text) {
     text_clean(text);
     progress_clear();
     fprintf(stderr, "%s: %s\n", console.program, text);
 }
 
 void progress_warn(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    print_message(format, arguments);
-    va_end(arguments);
+    char text[ERROR_TEXT_SIZE];
+    TEXT_FORMAT(text, sizeof text, format);
+    print_message(text);
 }
 
 void feed_print(const char *format, ...) {
     if (console.quiet)
         return;
-    va_list arguments;
-    va_start(arguments, format);
-    print_message(format, arguments);
-    va_end(arguments);
+    char text[ERROR_TEXT_SIZE];
+    TEXT_FORMAT(text, sizeof text, format);
+    print_message(text);
 }
 
 void feed_detail(const char *format, ...) {
     if (console.quiet || !console.verbose)
         return;
-    va_list arguments;
-    va_start(arguments, format);
-    print_message(format, arguments);
-    va_end(arguments);
+    char text[ERROR_TEXT_SIZE];
+    TEXT_FORMAT(text, sizeof text, format);
+    print_message(text);
 }
 
 /* Without a progress line, prints one message after a while if no daemon is connected. */

@@ -3,8 +3,6 @@
 #include "peer.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,11 +19,8 @@ const char *runnel_version(void) {
 int peer_fail(struct runnel_error *error, int status, const char *format, ...) {
     if (!error)
         return -1;
-    va_list arguments;
-    va_start(arguments, format);
     error->status = status;
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(error->text, sizeof error->text, format);
     text_clean(error->text);
     return -1;
 }

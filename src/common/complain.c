@@ -1,7 +1,6 @@
 #include "complain.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
@@ -11,20 +10,16 @@
 
 enum { LINE_SIZE = 2 * ERROR_TEXT_SIZE };
 
-static void __attribute__((format(printf, 1, 0)))
-write_line(const char *format, va_list arguments) {
-    char text[LINE_SIZE];
-    vsnprintf(text, sizeof text, format, arguments);
+static void write_line(char *text) {
     text_clean(text);
     fflush(stdout);
     fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
 }
 
 int complain(int status, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(format, arguments);
-    va_end(arguments);
+    char text[LINE_SIZE];
+    TEXT_FORMAT(text, sizeof text, format);
+    write_line(text);
     return status;
 }
 
@@ -33,10 +28,9 @@ int complain_error(const struct error *error) {
 }
 
 int complain_usage(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(format, arguments);
-    va_end(arguments);
+    char text[LINE_SIZE];
+    TEXT_FORMAT(text, sizeof text, format);
+    write_line(text);
     fprintf(stderr, "Try '%s --help'.\n", program_invocation_short_name);
     return EX_USAGE;
 }

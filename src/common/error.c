@@ -1,7 +1,6 @@
 #include "error.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
@@ -11,11 +10,8 @@
 int error_set(struct error *error, int status, const char *format, ...) {
     if (!error)
         return -1;
-    va_list arguments;
-    va_start(arguments, format);
     error->status = status;
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(error->text, sizeof error->text, format);
     text_clean(error->text);
     return -1;
 }
@@ -29,10 +25,7 @@ int error_prefix(struct error *error, const char *format, ...) {
         return -1;
     char text[ERROR_TEXT_SIZE];
     memcpy(text, error->text, sizeof text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(error->text, sizeof error->text, format);
     size_t used = strnlen(error->text, sizeof error->text);
     size_t left = sizeof error->text - used;
     snprintf(error->text + used, left, ": %.*s", (int)left, text);

@@ -1,7 +1,6 @@
 #include "grid.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -50,10 +49,7 @@ char *grid_text(struct grid *grid, size_t row, size_t column) {
 
 void grid_put(struct grid *grid, size_t row, const char *format, ...) {
     char line[LINE_SIZE], *rest = line, *text;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(line, sizeof line, format);
     for (size_t column = 0; column < grid->column_count && (text = strsep(&rest, "\t")); column++)
         text_copy(grid_text(grid, row, column), GRID_TEXT_SIZE, text);
 }

@@ -1,6 +1,5 @@
 #include "log.h"
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,10 +22,7 @@ static bool to_journal(void) {
            fstat(STDERR_FILENO, &status) == 0 && status.st_dev == device && status.st_ino == inode;
 }
 
-static void __attribute__((format(printf, 3, 0)))
-line(int priority, const char *level, const char *format, va_list arguments) {
-    char text[LINE_SIZE];
-    vsnprintf(text, sizeof text, format, arguments);
+static void line(int priority, const char *level, char *text) {
     text_clean(text); /* so that quoted text cannot add lines */
     /* One call writes the whole line. */
     if (to_journal())
@@ -36,22 +32,19 @@ line(int priority, const char *level, const char *format, va_list arguments) {
 }
 
 void log_info(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    line(LOG_INFO, "", format, arguments);
-    va_end(arguments);
+    char text[LINE_SIZE];
+    TEXT_FORMAT(text, sizeof text, format);
+    line(LOG_INFO, "", text);
 }
 
 void log_warning(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    line(LOG_WARNING, "warning: ", format, arguments);
-    va_end(arguments);
+    char text[LINE_SIZE];
+    TEXT_FORMAT(text, sizeof text, format);
+    line(LOG_WARNING, "warning: ", text);
 }
 
 void log_error(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    line(LOG_ERR, "error: ", format, arguments);
-    va_end(arguments);
+    char text[LINE_SIZE];
+    TEXT_FORMAT(text, sizeof text, format);
+    line(LOG_ERR, "error: ", text);
 }

@@ -5,7 +5,6 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -58,10 +57,7 @@ const char *options_names(char text[OPTIONS_NAMES_SIZE], const struct command_li
 
 int options_complain(const struct command_line *line, const char *format, ...) {
     char text[LINE_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(text, sizeof text, format);
     text_clean(text);
     fflush(stdout);
     fprintf(stderr, "%s: %s\nTry '%s%s%s --help'.\n", line->name, text, line->name,
@@ -101,10 +97,7 @@ static int wrong(const struct option_row *row, const char *text, struct error *e
 static int wrong(const struct option_row *row, const char *text, struct error *error,
                  const char *format, ...) {
     char expected[LINE_SIZE / 2];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(expected, sizeof expected, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(expected, sizeof expected, format);
     return error_set(error, EX_USAGE, "--%s: expected %s, got '%s'", row->name, expected, text);
 }
 

@@ -5,8 +5,10 @@
 #ifndef RUNNEL_TEXT_H
 #define RUNNEL_TEXT_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { TEXT_QUOTE_SIZE = 80 };
 
@@ -25,6 +27,15 @@ char *text_quote(char text[TEXT_QUOTE_SIZE], const void *bytes, size_t size);
    '-', '_' and '.' become '_', and so do '-' and '.' at the beginning. The name is cut to
    `size`. Returns `name`. */
 char *text_file_name(char *name, size_t size, const char *text);
+
+/* Write the arguments after `format`, a parameter of the calling function, cut to `size`. */
+#define TEXT_FORMAT(text, size, format)                                                            \
+    do {                                                                                           \
+        va_list arguments;                                                                         \
+        va_start(arguments, format);                                                               \
+        vsnprintf(text, size, format, arguments);                                                  \
+        va_end(arguments);                                                                         \
+    } while (0)
 
 /* The plural ending: "s" unless the count is 1. */
 static inline const char *text_s(uint64_t count) {

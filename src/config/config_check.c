@@ -2,6 +2,7 @@
    `checks` for each feature. */
 #include "config_read.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/error.h"
@@ -803,8 +804,9 @@ static int check_symbols(struct reading *reading) {
         return config_fail(reading, "memory", "expected a power of two, got %zu",
                            config->symbols.memory);
     if (config->statistics_top > SYMBOLS_TOP_MAX)
-        return config_fail(reading, "statistics.top", "expected at most %d with preset: symbols",
-                           SYMBOLS_TOP_MAX);
+        return config_fail(reading, "statistics.top",
+                           "expected at most %d with preset: symbols, got %" PRIu64,
+                           SYMBOLS_TOP_MAX, config->statistics_top);
     if (config->symbols.own && config->fleet.lease > 0)
         return config_fail(reading, "tables",
                            "expected shared with fleet.lease, got own: a table is too large to "

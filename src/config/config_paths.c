@@ -8,6 +8,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/text.h"
 
 /* Accepted forms of a number: N or '*' for any; in short names any digits. */
 enum numbers { NUMBERS, NUMBERS_OR_N, NUMBERS_OF_NAMES };
@@ -317,10 +318,7 @@ void config_wrap(FILE *out, const char *first, const char *next, const char *tex
 static void __attribute__((format(printf, 3, 4)))
 explain_fact(FILE *out, const char *name, const char *format, ...) {
     char first[CONFIG_KEY_SIZE], text[CONFIG_SUMMARY_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(text, sizeof text, format);
     snprintf(first, sizeof first, "  %-8s  ", name);
     config_wrap(out, first, "            ", text);
 }

@@ -4,6 +4,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "config.h"
 
 enum {
@@ -13,10 +14,7 @@ enum {
 
 static int __attribute__((format(printf, 3, 4)))
 fail(struct yaml_problem *problem, yaml_mark_t mark, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(problem->text, sizeof problem->text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(problem->text, sizeof problem->text, format);
     problem->mark = mark;
     return -1;
 }

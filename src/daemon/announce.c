@@ -1,7 +1,6 @@
 #include "announce.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,10 +81,7 @@ void announce_event(struct daemon *daemon, const char *kind, json_t *details, co
         publish_begin_at(daemon->publish, TOPIC_EVENT, examples, steps, extract_time(details));
     if (message) {
         char text[EVENT_TEXT_SIZE];
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(text, sizeof text, format, arguments);
-        va_end(arguments);
+        TEXT_FORMAT(text, sizeof text, format);
         json_text_string(message, "kind", kind, strlen(kind));
         json_text_string(message, "text", text, strlen(text));
         json_text_members(message, details);
@@ -97,10 +93,7 @@ void announce_event(struct daemon *daemon, const char *kind, json_t *details, co
 void announce_logged(struct daemon *daemon, void (*log)(const char *format, ...), const char *kind,
                      json_t *details, const char *format, ...) {
     char text[2 * EVENT_TEXT_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(text, sizeof text, format);
     log("%s", text);
     announce_event(daemon, kind, details, "%s", text);
 }

@@ -1,7 +1,6 @@
 #include "journalling.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,10 +107,7 @@ static void warn(struct daemon *daemon, const char *format, ...)
 static void warn(struct daemon *daemon, const char *format, ...) {
     char *all = daemon->resumed.warning, text[ERROR_TEXT_SIZE];
     size_t used = strlen(all);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(text, sizeof text, format);
     log_warning("%s", text);
     snprintf(all + used, sizeof daemon->resumed.warning - used, "%s%s", used ? "; " : "", text);
 }

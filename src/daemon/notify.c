@@ -3,12 +3,12 @@
 #ifdef RUNNEL_SYSTEMD
 
 #    include <inttypes.h>
-#    include <stdarg.h>
 #    include <stdbool.h>
 #    include <stdio.h>
 #    include <systemd/sd-daemon.h>
 
 #    include "common/clock.h"
+#    include "common/text.h"
 
 #    define NS_PER_MICROSECOND 1000ull
 
@@ -44,10 +44,7 @@ void notify_reloading(void) {
 
 void notify_status(const char *format, ...) {
     char text[STATUS_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(text, sizeof text, format);
     for (char *at = text; *at; at++)
         if (*at == '\n') /* a newline would begin another assignment */
             *at = ' ';

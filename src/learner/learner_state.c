@@ -331,12 +331,13 @@ static struct member *member_at(const struct state_place *p) {
     return &((struct part_host *)p->self)->members[p->member];
 }
 
-static int read_updates(const struct state_place *p, void *numbers, struct error *error) {
-    return member_read(member_at(p), ENGINE_UPDATES, 0, numbers, error);
+/* A block of the engine: `which`. */
+static int read_block(const struct state_place *p, void *numbers, struct error *error) {
+    return member_read(member_at(p), p->row->which, p->slot, numbers, error);
 }
 
-static int write_updates(const struct state_place *p, const void *numbers, struct error *error) {
-    return member_write(member_at(p), ENGINE_UPDATES, 0, numbers, error);
+static int write_block(const struct state_place *p, const void *numbers, struct error *error) {
+    return member_write(member_at(p), p->row->which, p->slot, numbers, error);
 }
 
 static size_t solution_size(const struct state_place *p) {
@@ -347,14 +348,8 @@ static size_t solution_size(const struct state_place *p) {
     return least_squares_size(&solution);
 }
 
-static int read_solution(const struct state_place *p, void *numbers, struct error *error) {
-    return member_read(member_at(p), ENGINE_SOLUTION, 0, numbers, error);
-}
-
 static int write_solution(const struct state_place *p, const void *numbers, struct error *error) {
-    if (!finite_within(numbers, solution_size(p), DBL_MAX))
-        return 1;
-    return member_write(member_at(p), ENGINE_SOLUTION, 0, numbers, error);
+    return finite_within(numbers, solution_size(p), DBL_MAX) ? write_block(p, numbers, error) : 1;
 }
 
 static void *counters_at(const struct state_place *p, size_t n) {
@@ -504,24 +499,20 @@ static size_t record_size(const struct state_place *p) {
     return slot_record_size(m->model, m->window) + rule_record_size(m->model, m->rule);
 }
 
-static int read_record(const struct state_place *p, void *numbers, struct error *error) {
-    return member_read(member_at(p), ENGINE_SLOT, p->slot, numbers, error);
-}
-
 static int write_record(const struct state_place *p, const void *numbers, struct error *error) {
     struct member *member = member_at(p);
     const struct record record = record_of(member, numbers);
     if (!record_finite(member, numbers) || !record_fits(&record, &member->windows[p->slot]) ||
         (p->member == 0 && !open_fits(p->self, &record, p->slot)))
         return 1;
-    return member_write(member, ENGINE_SLOT, p->slot, numbers, error);
+    return write_block(p, numbers, error);
 }
 
 static const struct state_row first_rows[] = {
-    STATE_ROW("optimizer.updates", I64, STATE_ONCE | STATE_MEMBERS | STATE_MOMENTS, .count = 1,
-              STATE_COPIED(updates)),
-    STATE_ROW("output.solution", F64, STATE_ONCE | STATE_MEMBERS, .size = solution_size,
-              STATE_COPIED(solution)),
+    STATE_ROW("optimizer.updates", I64, STATE_ONCE | STATE_MEMBERS | STATE_MOMENTS, ENGINE_UPDATES,
+              .count = 1, STATE_COPIED(block)),
+    STATE_ROW("output.solution", F64, STATE_ONCE | STATE_MEMBERS, ENGINE_SOLUTION,
+              .size = solution_size, .read = read_block, .write = write_solution),
     STATE_ROW("learner.counters", I64, STATE_ONCE, .count = COUNTERS, .at = counters_at,
               .filled = counters_filled),
     STATE_ROW("learner.rates", F64, STATE_ONCE | STATE_MEMBERS | STATE_ALWAYS | STATE_MOMENTS,
@@ -532,8 +523,8 @@ static const struct state_row first_rows[] = {
 
 /* A record is checked against the rows filled before it. */
 static const struct state_row last_rows[] = {
-    STATE_ROW("streams.records", F32, STATE_MEMBERS, .size = record_size, .lasting = record_lasting,
-              STATE_COPIED(record)),
+    STATE_ROW("streams.records", F32, STATE_MEMBERS, ENGINE_SLOT, .size = record_size,
+              .lasting = record_lasting, .read = read_block, .write = write_record),
 };
 
 static size_t collect(void *self, const struct state_row *rows, size_t count,

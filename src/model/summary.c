@@ -1,8 +1,8 @@
 /* A description of an architecture in the words of the configuration. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "common/text.h"
 #include "model.h"
 
 const char *input_kind_name(enum input_kind kind) {
@@ -46,10 +46,7 @@ const char *model_column_names(const struct architecture *architecture, bool tar
 static void __attribute__((format(printf, 2, 3)))
 append(char summary[MODEL_SUMMARY_SIZE], const char *format, ...) {
     size_t used = strlen(summary);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(summary + used, MODEL_SUMMARY_SIZE - used, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(summary + used, MODEL_SUMMARY_SIZE - used, format);
 }
 
 /* "4 columns (2 real, 1 symbol, 1 cycle)" */
@@ -93,6 +90,8 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
             append(summary, " %s", activation_kind(layer->activation)->kind.name);
         append(summary, "%s", norm_kind(layer->norm)->summary);
     }
+    if (!architecture->layer_count)
+        append(summary, " > experts");
     append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
     if (output->target == TARGET_NEXT && output->column_count &&
         output->column_count < input->column_count)

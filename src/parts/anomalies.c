@@ -10,6 +10,7 @@
 
 #include "anomaly/anomaly.h"
 #include "anomaly/kept.h"
+#include "common/finite.h"
 #include "common/text.h"
 #include "common/unaligned.h"
 #include "distributions.h"
@@ -669,18 +670,21 @@ static size_t none(const struct state_place *p) {
     return (void)p, 0;
 }
 
-static int read_rates(const struct state_place *p, void *numbers, struct error *error) {
-    memcpy(numbers, &((struct anomalies *)p->self)->rates, sizeof(struct anomalies_rates));
-    return (void)error, 0;
+static void *rates_at(const struct state_place *p, size_t n) {
+    return (void)n, &((struct anomalies *)p->self)->rates;
 }
 
-static int write_rates(const struct state_place *p, const void *numbers, struct error *error) {
-    struct anomalies_rates rates;
-    memcpy(&rates, numbers, sizeof rates);
-    if (!(rates.nominal >= 0 && rates.observed >= 0 && isfinite(rates.nominal + rates.observed)))
-        return 1;
-    ((struct anomalies *)p->self)->rates = rates;
-    return (void)error, 0;
+static int rates_filled(const struct state_place *p) {
+    const struct anomalies_rates *r = rates_at(p, 0);
+    return !(r->nominal >= 0 && r->observed >= 0 && isfinite(r->nominal + r->observed));
+}
+
+static void *clock_at(const struct state_place *p, size_t n) {
+    return (void)n, anomaly_clock(((struct anomalies *)p->self)->anomaly);
+}
+
+static int clock_filled(const struct state_place *p) {
+    return !finite_within(clock_at(p, 0), ANOMALY_CLOCK, FINITE_MOST);
 }
 
 static void *incident_at(const struct state_place *p, size_t n) {
@@ -737,14 +741,17 @@ enum { KEPT = STATE_LATER | STATE_WATCH };
 static const struct state_row rows[] = {
     STATE_ROW("learner.thresholds", F64, STATE_ONCE | KEPT, .width = THRESHOLDS, .size = one,
               STATE_COPIED(thresholds)),
-    STATE_ROW("streams.anomaly", F64, KEPT | STATE_MEMORY, .size = numbers_size, .at = numbers_at),
+    STATE_ROW("learner.clock", F64, STATE_ONCE | KEPT, .count = ANOMALY_CLOCK, .at = clock_at,
+              .filled = clock_filled),
+    STATE_ROW("streams.anomaly", F64, KEPT | STATE_MEMORY, .own = ANOMALY_OWN, .size = numbers_size,
+              .at = numbers_at),
     STATE_ROW("shared.anomaly", F64, KEPT | STATE_SHARED | STATE_ALONE, .size = shared_size,
               .at = numbers_at),
     STATE_ROW(ANOMALY_HELD, F64, KEPT, .size = none),
     STATE_ROW("streams.contexts", F32, KEPT | STATE_SHARED | STATE_MEMORY, .size = contexts_size,
               .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
     STATE_ROW("learner.alarm_rates", F64, STATE_ONCE | KEPT, .width = 2, .size = one,
-              STATE_COPIED(rates)),
+              .at = rates_at, .filled = rates_filled),
     STATE_ROW("streams.rates", F64, KEPT, .which = OF_RATES, .size = numbers_size,
               .at = numbers_at),
     STATE_ROW("streams.level", F64, KEPT, .which = OF_LEVEL, .size = numbers_size,

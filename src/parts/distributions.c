@@ -347,20 +347,16 @@ static void *row_at(const struct state_place *p, size_t n) {
                         : (void *)&d->paces[p->slot];
 }
 
-static int read_recent(const struct state_place *p, void *numbers, struct error *error) {
-    const struct distributions *d = p->self;
-    memcpy(numbers, &d->recent, sizeof d->recent);
-    return (void)error, 0;
+static void *recent_at(const struct state_place *p, size_t n) {
+    return (void)n, &((struct distributions *)p->self)->recent;
 }
 
-static int write_recent(const struct state_place *p, const void *numbers, struct error *error) {
-    struct distributions *d = p->self;
-    const double *number = numbers;
+static int recent_filled(const struct state_place *p) {
+    const double *number = recent_at(p, 0);
     for (size_t n = 0; n < RECENT; n++)
         if (!(number[n] >= 0 && number[n] <= fmin(1, number[0] * (1 + 1e-9))))
             return 1;
-    memcpy(&d->recent, numbers, sizeof d->recent);
-    return (void)error, 0;
+    return 0;
 }
 
 static const char *distributions_valid(void *self, uint32_t slot) {
@@ -383,7 +379,7 @@ static const char *distributions_valid(void *self, uint32_t slot) {
 
 static const struct state_row rows[] = {
     STATE_ROW("learner.distributions", F64, STATE_ONCE | STATE_LATER | STATE_TRUTH, .count = RECENT,
-              STATE_COPIED(recent)),
+              .at = recent_at, .filled = recent_filled),
     DISTRIBUTION_ROW("streams.distribution", STATES),
     DISTRIBUTION_ROW("streams.issued", ISSUED),
     DISTRIBUTION_ROW("streams.pace", PACE),

@@ -1,7 +1,6 @@
 #include "frames.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include "common/text.h"
 
 const char *reject_name(enum reject_reason reason) {
     static const char *const names[REJECT_REASONS] = {
@@ -14,9 +13,6 @@ const char *reject_name(enum reject_reason reason) {
 
 enum reject_reason reject(enum reject_reason reason, char why[REJECT_WHY_SIZE], const char *format,
                           ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, REJECT_WHY_SIZE, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(why, REJECT_WHY_SIZE, format);
     return reason;
 }

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/sync.h"
+#include "common/text.h"
 
 enum { FILE_MODE = 0600 };
 
@@ -88,10 +88,7 @@ const char journal_view[] =
 
 int journal_damaged(struct error *error, const char *path, const char *format, ...) {
     char what[ERROR_TEXT_SIZE / 2];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(what, sizeof what, format);
     return error_set(error, EX_IOERR,
                      "the journal %s is damaged: %s; restore a copy of it, or move it and %s-wal "
                      "away to resume from the last checkpoint without later examples",

@@ -30,9 +30,9 @@ _Static_assert(2 * CONTEXTS_MAX + REPEATS + 3 + SYMBOLS_NETWORKS_MAX <= INPUTS_M
 #define WEIGHT_MOST 1e7 /* float weights of that size do not change */
 #define GOLDEN 0x9E3779B97F4A7C15u
 
-/* The experts `position` and `kneser` begin when so many symbols have been learned: earlier
-   streams, such as the cases of the specification, are too short for them and have the losses of
-   the other experts. */
+/* The experts `position` and `kneser`, and the last context of symbols other than bytes, begin when
+   so many symbols have been learned: earlier streams, such as the cases of the specification, are
+   too short for them and have the losses of the other experts. */
 enum { LATE = 4096, MISSED_MOST = 8, NUMBERS = (1 << 24) - 1, HISTORY_MOST = 1 << 20 };
 
 typedef real vector __attribute__((vector_size(LANES * sizeof(real)), may_alias));
@@ -79,7 +79,7 @@ struct symbols {
         vector *weights;     /* (SETS, ROWS, vectors) */
         real *last, *points; /* (ROWS, SETS), (2, CELLS, POINTS) */
     } mixer[MIXERS];
-    size_t contexts, orders, nodes, inputs, vectors, mixers, history_size;
+    size_t contexts, counted, orders, nodes, inputs, vectors, mixers, history_size;
     bool with_kneser, late;
     unsigned chosen; /* rows of CONTEXT */
     bool flat, few, extends[CONTEXTS_MAX];
@@ -278,7 +278,9 @@ static void begin(struct symbols *s, const struct symbols_place *p, const float 
             past_at(s, e->number)->symbol == e->symbol)
             *f = (struct symbols_follow){e->number, s->length[r], 0};
     }
-    s->late = s->header.learned >= LATE;
+    bool early = s->header.learned < LATE;
+    s->counted = s->contexts - (early && !s->options.bytes && has(s, SYMBOLS_skip));
+    s->late = !early || !has(s, SYMBOLS_LATE);
     if (s->with_kneser)
         kneser_begin(&s->kneser, hash(hash(back(p, 1), back(p, 2)), 201), back(p, 1),
                      s->header.seen);
@@ -309,13 +311,13 @@ static uint32_t find_counters(struct symbols *s, const struct node *n, struct de
                               real *x) {
     uint32_t rest = n->depth % GROUP, group = n->path >> rest, found = 0;
     uint32_t number = n->path - (group << rest) + (1u << rest); /* 1..15 in the group */
-    for (size_t c = 0; c < s->contexts && group != s->group; c++) {
+    for (size_t c = 0; c < s->counted && group != s->group; c++) {
         s->group_hash[c] = hash(s->hash[c], group);
         d->bucket[c] = bucket_at(s, s->group_hash[c]);
         __builtin_prefetch(d->bucket[c]);
     }
     s->group = group;
-    for (size_t c = 0; c < s->contexts; c++) {
+    for (size_t c = 0; c < s->counted; c++) {
         const struct bucket *b = d->bucket[c];
         uint32_t equal = 0, map;
         d->check[c] = (uint16_t)(s->group_hash[c] ^ number << 12);
@@ -417,7 +419,7 @@ static void fetch(const struct symbols *s, uint32_t symbol) {
     uint32_t half;
     for (struct node n = root(s); (half = middle(s, &n)); n = child(&n, symbol >= half, half)) {
         const struct gates g = choose(s, &n, 0, 0);
-        for (size_t c = 0; c < s->contexts && n.depth % GROUP == 0; c++)
+        for (size_t c = 0; c < s->counted && n.depth % GROUP == 0; c++)
             __builtin_prefetch(bucket_at(s, hash(s->hash[c], n.path)));
         for (size_t m = 0; m < s->mixers; m++) {
             for (size_t k = 0; k < SETS; k += k ? 1 : 2)
@@ -496,7 +498,7 @@ static int replace(struct symbols *s, struct bucket *b) {
 }
 
 static void learn_counters(struct symbols *s, const struct decision *d, bool y) {
-    for (size_t c = 0; c < s->contexts; c++) {
+    for (size_t c = 0; c < s->counted; c++) {
         struct bucket *b = d->bucket[c];
         int i = d->slot[c];
         if (d->map[c])
@@ -633,9 +635,10 @@ const char *const symbols_names[SYMBOLS_EXPERTS] = {
 };
 
 size_t symbols_experts(bool bytes, size_t symbols) {
-    return bytes ? (1u << SYMBOLS_kneser) - 1
-                 : 1u << SYMBOLS_orders | 1u << SYMBOLS_skip | 1u << SYMBOLS_repeat |
-                       1u << SYMBOLS_position | (unsigned)(symbols > FEW) << SYMBOLS_kneser;
+    return 1u << SYMBOLS_LATE |
+           (bytes ? (1u << SYMBOLS_kneser) - 1
+                  : 1u << SYMBOLS_orders | 1u << SYMBOLS_skip | 1u << SYMBOLS_repeat |
+                        1u << SYMBOLS_position | (unsigned)(symbols > FEW) << SYMBOLS_kneser);
 }
 
 static void open_contexts(struct symbols *s) {
@@ -764,6 +767,7 @@ void symbols_reset(struct symbols *s) {
     for (const struct symbols_array *a = s->arrays + 1; a < s->arrays + SYMBOLS_ARRAYS; a++)
         if (a->type == 'u')
             memset(a->numbers, 0, a->count * sizeof(uint64_t));
+    bool trusted = s->with_kneser && !has(s, SYMBOLS_LATE); /* before counts are known */
     struct estimate *e = s->maps;
     for (size_t n = 0; n < s->contexts * MAPS; n++)
         *e++ = (struct estimate){map_begins((unsigned)(n % MAPS)), 0};
@@ -774,9 +778,10 @@ void symbols_reset(struct symbols *s) {
     for (const struct mixer *m = s->mixer; m < s->mixer + s->mixers; m++) {
         for (size_t n = 0; n < s->arrays[4].count; n++) {
             size_t i = n % (s->vectors * LANES);
-            ((real *)m->weights)[n] = (real)(i >= s->inputs                 ? 0
-                                             : i < 2 * s->contexts && i % 2 ? 0.05
-                                                                            : 0.2);
+            ((real *)m->weights)[n] = (real)(i >= s->inputs                              ? 0
+                                             : i < 2 * s->contexts && (i % 2 || trusted) ? 0.05
+                                             : s->kinds[i] == SYMBOLS_kneser && trusted  ? 0.4
+                                                                                         : 0.2);
         }
         for (size_t n = 0; n < s->arrays[5].count; n++)
             m->last[n] = (real)1 / SETS;

@@ -25,14 +25,15 @@ enum symbols_expert {
 #define EXPERT(name, ...) SYMBOLS_##name,
 #include "experts.def"
     SYMBOLS_EXPERTS,
+    SYMBOLS_LATE = SYMBOLS_EXPERTS,        /* in a set: it was not named */
     SYMBOLS_FREQUENCIES = SYMBOLS_EXPERTS, /* further kinds of inputs */
     SYMBOLS_NETWORK,
     SYMBOLS_CONSTANT,
     SYMBOLS_INPUTS,
 };
 
-/* The names of experts, and the set of those for bytes or for so many other symbols:
-   1 << SYMBOLS_orders and so on. */
+/* The names of experts, and the default set of those for bytes or for so many other symbols:
+   1 << SYMBOLS_orders and so on. With 1 << SYMBOLS_LATE, position and kneser begin late. */
 extern const char *const symbols_names[SYMBOLS_EXPERTS];
 size_t symbols_experts(bool bytes, size_t symbols);
 

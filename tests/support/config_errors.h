@@ -49,10 +49,10 @@ static const struct {
     {SYMBOLS("size: 256", "memory: 1000000\n"),
      ":4:9: memory: expected a power of two, got 1000000"},
     {SYMBOLS("size: 256", "memory: 100\n"), ":4:9: memory: expected a whole number from 16384 to "
-                                            "1000000000000 (size of the experts' table, "
+                                            "1000000000000 (bytes of the experts' table, "
                                             "a power of two), got \"100\""},
     {SYMBOLS("size: 256", "statistics: {top: 101}\n"),
-     ":4:19: statistics.top: expected at most 100 with preset: symbols"},
+     ":4:19: statistics.top: expected at most 100 with preset: symbols, got 101"},
     {SYMBOLS("size: 100", "alphabet: bytes\n"),
      ":4:11: alphabet: bytes requires model.input.size: 256"},
     {SYMBOLS("size: 100", "experts: [orders, word]\n"),

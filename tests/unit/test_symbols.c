@@ -25,7 +25,8 @@ static const struct symbols_options of_bytes = {.bytes = 1,
                                                 .symbols = BYTES,
                                                 .seen = BYTES,
                                                 .memory = MEMORY,
-                                                .experts = (1u << SYMBOLS_kneser) - 1};
+                                                .experts = ((1u << SYMBOLS_kneser) - 1) |
+                                                           1u << SYMBOLS_LATE};
 
 /* Classes of which only the first has appeared. */
 static struct symbols_options of_classes(size_t symbols) {
@@ -258,12 +259,13 @@ static void a_passage_goes_on_after_differences(void **state) {
     (void)state;
 }
 
-/* The first 4096 symbols have the losses of the experts that the specification has. */
+/* By default, the first 4096 symbols have the losses of the experts that the specification has:
+   those of a given list without position and kneser. */
 static void late_experts_begin_late(void **state) {
     const struct symbols_options options[] = {of_bytes, of_classes(BYTES)};
     for (int k = 0; k < 2; k++) {
         struct symbols_options early = options[k];
-        early.experts &= ~((size_t)1 << SYMBOLS_position | (size_t)1 << SYMBOLS_kneser);
+        early.experts &= (1u << SYMBOLS_position) - 1;
         struct symbols *all = opened(options[k]), *others = opened(early);
         struct symbols_place place = {0}, there = {0};
         bool begun = false;
@@ -276,6 +278,25 @@ static void late_experts_begin_late(void **state) {
         assert_true(begun);
         symbols_close(&all);
         symbols_close(&others);
+    }
+    (void)state;
+}
+
+static void named_experts_begin_at_once(void **state) {
+    const struct symbols_options options[] = {of_bytes, of_classes(BYTES)};
+    for (int k = 0; k < 2; k++) {
+        struct symbols_options named = options[k];
+        named.experts &= ~((size_t)1 << SYMBOLS_LATE);
+        struct symbols *early = opened(named), *late = opened(options[k]);
+        struct symbols_place place = {0}, there = {0};
+        double gain = 0;
+        for (int n = 0; n < 1000; n++) {
+            uint32_t symbol = (unsigned char)text[n % (sizeof text - 1)] + (uint32_t)(n % 29 == 0);
+            gain -= loss_of(early, &place, symbol, true) - loss_of(late, &there, symbol, true);
+        }
+        assert_true(gain > 10);
+        symbols_close(&early);
+        symbols_close(&late);
     }
     (void)state;
 }
@@ -508,6 +529,7 @@ int main(void) {
         cmocka_unit_test(a_network_is_one_more_input),
         cmocka_unit_test(a_passage_goes_on_after_differences),
         cmocka_unit_test(late_experts_begin_late),
+        cmocka_unit_test(named_experts_begin_at_once),
         cmocka_unit_test(kneser_interpolates_with_discounts),
         cmocka_unit_test(any_followers_are_harmless),
         cmocka_unit_test(baselines_count_what_followed),

@@ -3,7 +3,6 @@
 #include "alert_watcher.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,10 +102,7 @@ static void begin(struct book *book, struct condition *c, const struct alert *al
 static void book_begin(struct book *book, enum alert_kind kind, double now, double value,
                        double limit, const char *format, ...) {
     struct alert alert = {.kind = kind, .value = value, .limit = limit, .now = now, .since = now};
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(alert.text, sizeof alert.text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(alert.text, sizeof alert.text, format);
     begin(book, &book->conditions[kind], &alert, INFINITY);
 }
 
@@ -115,10 +111,7 @@ static void book_begin(struct book *book, enum alert_kind kind, double now, doub
 static void book_happened(struct book *book, enum alert_kind kind, double now, double calm,
                           double value, const char *format, ...) {
     struct alert alert = {.kind = kind, .value = value, .limit = NAN, .now = now, .since = now};
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(alert.text, sizeof alert.text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(alert.text, sizeof alert.text, format);
     begin(book, &book->conditions[kind], &alert, calm);
     if (calm <= 0)
         book->conditions[kind].holds = book->conditions[kind].reported = false;
@@ -187,10 +180,7 @@ static void end_condition(struct book *book, struct condition *c, double now, co
 static void book_over(struct book *book, enum alert_kind kind, double now, const char *format,
                       ...) {
     char text[ALERT_TEXT_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(text, sizeof text, format);
     if (book->conditions[kind].holds)
         end_condition(book, &book->conditions[kind], now, text);
 }

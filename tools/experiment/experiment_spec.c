@@ -1,7 +1,6 @@
 #include "experiment_spec.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,10 +55,7 @@ static int __attribute__((format(printf, 4, 5)))
 yaml_fail(const struct reading *reading, const yaml_node_t *node, const char *key,
           const char *format, ...) {
     char sentence[ERROR_TEXT_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(sentence, sizeof sentence, format);
     return error_set(reading->error, EX_CONFIG, "%s:%zu:%zu: %s%s%s", reading->spec->path,
                      node->start_mark.line + 1, node->start_mark.column + 1, key, *key ? ": " : "",
                      sentence);

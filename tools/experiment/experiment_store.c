@@ -239,21 +239,36 @@ static int store_execute(struct experiment_store *store, const char *sql, struct
                                                             : 0;
 }
 
-static int store_prepare(struct experiment_store *store, const char *sql, sqlite3_stmt **statement,
-                         struct error *error) {
-    return sqlite3_prepare_v2(store->file, sql, -1, statement, NULL)
-               ? store_error(store, "read", error)
-               : 0;
+/* NULL: the error is filled. SQLite ignores binding to NULL, and the next two functions return -1.
+ */
+static sqlite3_stmt *store_prepare(struct experiment_store *store, const char *sql,
+                                   struct error *error) {
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(store->file, sql, -1, &statement, NULL))
+        store_error(store, "read", error);
+    return statement;
+}
+
+static int store_row(struct experiment_store *store, sqlite3_stmt *statement, struct error *error) {
+    return !statement                              ? -1
+           : sqlite3_step(statement) == SQLITE_ROW ? 0
+                                                   : store_error(store, "read", error);
+}
+
+/* Runs the statement to its end, and finalizes it. */
+static int finish(struct experiment_store *store, sqlite3_stmt *statement, struct error *error) {
+    int code = statement ? sqlite3_step(statement) : SQLITE_DONE;
+    int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : store_error(store, "write", error);
+    sqlite3_finalize(statement);
+    return statement ? result : -1;
 }
 
 /* ---- Opening ---- */
 
 static int number_of(struct experiment_store *store, const char *sql, int64_t *number,
                      struct error *error) {
-    sqlite3_stmt *statement;
-    if (store_prepare(store, sql, &statement, error))
-        return -1;
-    int result = sqlite3_step(statement) == SQLITE_ROW ? 0 : store_error(store, "read", error);
+    sqlite3_stmt *statement = store_prepare(store, sql, error);
+    int result = store_row(store, statement, error);
     *number = result ? 0 : sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
     return result;
@@ -473,18 +488,18 @@ static bool grow(char **array, size_t used, size_t *room, size_t size) {
     return larger;
 }
 
-/* All rows, in a growing array; `results` owns their texts. */
+/* All rows, in a growing array at the pointer `rows`; `results` owns their texts. */
 static int read_rows(struct experiment_store *store, const struct store_table *table,
-                     const char *where, int64_t is, struct experiment_results *results, void **rows,
+                     const char *where, int64_t is, struct experiment_results *results, void *rows,
                      size_t *count, struct error *error) {
     char sql[SQL_SIZE], *array = NULL;
     size_t room = 0, used = 0;
     int status = 0;
-    sqlite3_stmt *statement;
-    *rows = NULL;
+    memcpy(rows, &array, sizeof array);
     *count = 0;
     select_sql(sql, table, where);
-    if (store_prepare(store, sql, &statement, error))
+    sqlite3_stmt *statement = store_prepare(store, sql, error);
+    if (!statement)
         return -1;
     if (*where)
         sqlite3_bind_int64(statement, 1, is);
@@ -509,23 +524,24 @@ static int read_rows(struct experiment_store *store, const struct store_table *t
         free(array);
         return -1;
     }
-    *rows = array;
+    memcpy(rows, &array, sizeof array);
     *count = used;
     return 0;
 }
 
 /* The same, into the memory of the results. */
 static int read_table(struct experiment_store *store, const struct store_table *table,
-                      const char *where, int64_t is, struct experiment_results *results,
-                      void **rows, size_t *count, struct error *error) {
-    void *array;
+                      const char *where, int64_t is, struct experiment_results *results, void *rows,
+                      size_t *count, struct error *error) {
+    void *array, *kept;
     if (read_rows(store, table, where, is, results, &array, count, error))
         return -1;
-    *rows = memory_take(&results->memory, *count * table->size + 1);
-    if (*rows && array)
-        memcpy(*rows, array, *count * table->size);
+    kept = memory_take(&results->memory, *count * table->size + 1);
+    if (kept && array)
+        memcpy(kept, array, *count * table->size);
     free(array);
-    return *rows ? 0 : error_no_memory(error);
+    memcpy(rows, &kept, sizeof kept);
+    return kept ? 0 : error_no_memory(error);
 }
 
 /* ---- Results ---- */
@@ -575,10 +591,10 @@ static int take_property(struct experiment_results *results, const char *key, co
 
 static int read_properties(struct experiment_store *store, struct experiment_results *results,
                            struct error *error) {
-    sqlite3_stmt *statement;
+    sqlite3_stmt *statement = store_prepare(store, "SELECT key, value FROM experiment", error);
     results->started = results->finished = NAN;
     results->name = "";
-    if (store_prepare(store, "SELECT key, value FROM experiment", &statement, error))
+    if (!statement)
         return -1;
     int code, result = 0;
     while (result == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW) {
@@ -597,25 +613,20 @@ static int read_properties(struct experiment_store *store, struct experiment_res
 
 static int read_all(struct experiment_store *store, struct experiment_results *results,
                     struct error *error) {
-    void *rows;
     if (read_properties(store, results, error) ||
-        read_table(store, &store_streams, "", 0, results, &rows, &results->stream_count, error))
+        read_table(store, &store_streams, "", 0, results, &results->streams, &results->stream_count,
+                   error) ||
+        read_table(store, &store_variants, "", 0, results, &results->variants,
+                   &results->variant_count, error))
         return -1;
-    results->streams = rows;
-    if (read_table(store, &store_variants, "", 0, results, &rows, &results->variant_count, error))
-        return -1;
-    results->variants = rows;
     for (size_t n = 0; n < results->variant_count; n++) {
         struct experiment_variant *variant = &results->variants[n];
-        if (read_table(store, &store_settings, "variant", (int64_t)variant->variant, results, &rows,
-                       &variant->setting_count, error))
+        if (read_table(store, &store_settings, "variant", (int64_t)variant->variant, results,
+                       &variant->settings, &variant->setting_count, error))
             return -1;
-        variant->settings = rows;
     }
-    if (read_table(store, &store_runs, "", 0, results, &rows, &results->run_count, error))
-        return -1;
-    results->runs = rows;
-    return 0;
+    return read_table(store, &store_runs, "", 0, results, &results->runs, &results->run_count,
+                      error);
 }
 
 int experiment_store_read(struct experiment_store *store, struct experiment_results *results,
@@ -637,10 +648,8 @@ int experiment_store_progress(struct experiment_store *store, struct experiment_
                               struct error *error) {
     static const char sql[] = "SELECT count(*), sum(state <> 'waiting'), sum(state = 'nonfinite'), "
                               "sum(state = 'failed') FROM runs";
-    sqlite3_stmt *statement;
-    if (store_prepare(store, sql, &statement, error))
-        return -1;
-    int result = sqlite3_step(statement) == SQLITE_ROW ? 0 : store_error(store, "read", error);
+    sqlite3_stmt *statement = store_prepare(store, sql, error);
+    int result = store_row(store, statement, error);
     if (result == 0)
         *progress = (struct experiment_progress){(uint64_t)sqlite3_column_int64(statement, 0),
                                                  (uint64_t)sqlite3_column_int64(statement, 1),
@@ -654,11 +663,8 @@ int experiment_store_progress(struct experiment_store *store, struct experiment_
 
 static int read_course(struct experiment_store *store, const struct store_table *table, int64_t run,
                        void *array, size_t *count, struct error *error) {
-    void *rows;
     store->texts = 0;
-    int result = read_rows(store, table, "run", run, NULL, &rows, count, error);
-    memcpy(array, &rows, sizeof rows);
-    return result;
+    return read_rows(store, table, "run", run, NULL, array, count, error);
 }
 
 int experiment_store_curve(struct experiment_store *store, int64_t run,
@@ -690,14 +696,6 @@ int experiment_store_commit(struct experiment_store *store, struct error *error)
 void experiment_store_undo(struct experiment_store *store) {
     if (!sqlite3_get_autocommit(store->file))
         sqlite3_exec(store->file, "ROLLBACK", NULL, NULL, NULL);
-}
-
-/* Runs the statement to its end, and finalizes it. */
-static int finish(struct experiment_store *store, sqlite3_stmt *statement, struct error *error) {
-    int code = sqlite3_step(statement);
-    int result = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : store_error(store, "write", error);
-    sqlite3_finalize(statement);
-    return result;
 }
 
 static void bind_text(sqlite3_stmt *statement, int n, const char *text) {
@@ -739,7 +737,6 @@ static int put_rows(struct experiment_store *store, const struct store_table *ta
                     const char *first, int64_t is, const char *place, const void *rows,
                     size_t count, struct error *error) {
     char sql[SQL_SIZE];
-    sqlite3_stmt *statement;
     size_t used =
         (size_t)snprintf(sql, SQL_SIZE, "INSERT OR REPLACE INTO %s (%s%s%s%s", table->name, first,
                          *first ? ", " : "", place, *place ? ", " : "");
@@ -751,7 +748,8 @@ static int put_rows(struct experiment_store *store, const struct store_table *ta
     for (size_t n = 0; n < given; n++)
         used += (size_t)snprintf(sql + used, SQL_SIZE - used, n ? ", ?" : "?");
     snprintf(sql + used, SQL_SIZE - used, ")");
-    if (store_prepare(store, sql, &statement, error))
+    sqlite3_stmt *statement = store_prepare(store, sql, error);
+    if (!statement)
         return -1;
     int code = SQLITE_DONE;
     for (size_t row = 0; row < count && code == SQLITE_DONE; row++) {
@@ -773,12 +771,11 @@ static int put_rows(struct experiment_store *store, const struct store_table *ta
 
 int experiment_store_set(struct experiment_store *store, const char *key, const char *value,
                          struct error *error) {
-    sqlite3_stmt *statement;
-    if (store_prepare(store,
+    sqlite3_stmt *statement =
+        store_prepare(store,
                       value ? "INSERT OR REPLACE INTO experiment (key, value) VALUES (?1, ?2)"
                             : "DELETE FROM experiment WHERE key = ?1",
-                      &statement, error))
-        return -1;
+                      error);
     bind_text(statement, 1, key);
     if (value)
         bind_text(statement, 2, value);
@@ -792,9 +789,7 @@ int experiment_store_stream(struct experiment_store *store, const struct experim
 
 static int delete_rows(struct experiment_store *store, const char *sql, int64_t of,
                        struct error *error) {
-    sqlite3_stmt *statement;
-    if (store_prepare(store, sql, &statement, error))
-        return -1;
+    sqlite3_stmt *statement = store_prepare(store, sql, error);
     sqlite3_bind_int64(statement, 1, of);
     return finish(store, statement, error);
 }
@@ -814,9 +809,7 @@ int experiment_store_plan(struct experiment_store *store, size_t variant, size_t
                           int64_t seed, struct error *error) {
     static const char sql[] = "INSERT OR IGNORE INTO runs (variant, stream, seed, state) "
                               "VALUES (?, ?, ?, 'waiting')";
-    sqlite3_stmt *statement;
-    if (store_prepare(store, sql, &statement, error))
-        return -1;
+    sqlite3_stmt *statement = store_prepare(store, sql, error);
     sqlite3_bind_int64(statement, 1, (int64_t)variant);
     sqlite3_bind_int64(statement, 2, (int64_t)stream);
     sqlite3_bind_int64(statement, 3, seed);
@@ -833,15 +826,12 @@ static int number_of_run(struct experiment_store *store, const struct experiment
     static const char sql[] =
         "SELECT coalesce((SELECT run FROM runs WHERE variant = ? AND stream = ? AND seed = ?),"
         " (SELECT coalesce(max(run), 0) + 1 FROM runs))";
-    sqlite3_stmt *statement;
-    if (store_prepare(store, sql, &statement, error))
-        return -1;
+    sqlite3_stmt *statement = store_prepare(store, sql, error);
     sqlite3_bind_int64(statement, 1, (int64_t)run->variant);
     sqlite3_bind_int64(statement, 2, (int64_t)run->stream);
     sqlite3_bind_int64(statement, 3, run->seed);
-    int code = sqlite3_step(statement);
+    int result = store_row(store, statement, error);
     *number = sqlite3_column_int64(statement, 0);
-    int result = code == SQLITE_ROW ? 0 : store_error(store, "read", error);
     sqlite3_finalize(statement);
     return result;
 }
@@ -860,11 +850,9 @@ static int clear_course(struct experiment_store *store, int64_t run, struct erro
 
 static int put_bytes(struct experiment_store *store, const char *sql, int64_t run,
                      const void *bytes, size_t size, struct error *error) {
-    sqlite3_stmt *statement;
     if (!bytes)
         return 0;
-    if (store_prepare(store, sql, &statement, error))
-        return -1;
+    sqlite3_stmt *statement = store_prepare(store, sql, error);
     sqlite3_bind_int64(statement, 1, run);
     sqlite3_bind_blob64(statement, 2, bytes, size, SQLITE_STATIC);
     return finish(store, statement, error);

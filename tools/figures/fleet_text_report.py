@@ -1,6 +1,5 @@
 """Tables and chart of tools/figures/fleet text, for docs/measurements/fleets.md."""
 import os
-import re
 import statistics
 
 import paper_charts
@@ -9,6 +8,7 @@ import shared
 from fleet_text import PARTS, POINTS, STEPS, Run, Runs
 
 PAGE = shared.SOURCE / "docs/measurements/fleets.md"
+MARKS = "<!-- averages: written by tools/figures/fleet text --write -->\n", "<!-- averages ends -->"
 CHART = shared.SOURCE / "docs" / "images" / "fleet-average.png"
 ENTRY = 2.6  # inches of a name in the chart's legend
 CHOOSES = 1  # the seed that chooses rates; later seeds are reported
@@ -139,16 +139,6 @@ class Figure:
         paper_charts.save(figure, path, axes[0][1], ENTRY)
 
 
-def write(table):
-    """The table between its marks."""
-    page = PAGE.read_text(encoding="utf-8")
-    begin, end = "<!-- averages: written by tools/figures/fleet text --write -->\n", "<!-- averages ends -->"
-    if begin not in page:
-        shared.fail(f"{PAGE} has no place for the table")
-    page = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: begin + table + "\n" + end, page, flags=re.S)
-    PAGE.write_text(page, encoding="utf-8")
-
-
 def report(options):
     """0 if with some `every` all averages are between while learning, else 1."""
     figure = Figure(options)
@@ -159,7 +149,7 @@ def report(options):
     if options.chart:
         figure.chart(options.chart)
     if options.write:
-        write(table)
+        shared.write_between(PAGE, *MARKS, table + "\n", "the table")
         figure.chart(CHART)
     return 0 if any(figure.between(kind)[0] == options.seeds - CHOOSES
                     for kind in figure.kinds if kind[1]) else 1

@@ -31,12 +31,6 @@ def configuration(name, directory, streams):
     return text + shared.places(directory, state, examples=", socket: router")
 
 
-def processor(process):
-    """Processor seconds of each thread: {its number: seconds}."""
-    tasks = pathlib.Path(f"/proc/{process.pid}/task").iterdir()
-    return {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in tasks}
-
-
 def written(process):
     text = pathlib.Path(f"/proc/{process.pid}/io").read_text()
     return int(re.search(r"^write_bytes: (\d+)", text, re.M)[1])
@@ -67,10 +61,10 @@ def learn(build, daemon, inputs, streams):
                                    stdout=subprocess.PIPE)
         epoch += 1
         time.sleep(WARM_UP)
-        before = (daemon.ask("status")["examples"], processor(daemon.process),
+        before = (daemon.ask("status")["examples"], shared.thread_seconds(daemon.process),
                   written(daemon.process))
         time.sleep(3)
-        after = (daemon.ask("status")["examples"], processor(daemon.process),
+        after = (daemon.ask("status")["examples"], shared.thread_seconds(daemon.process),
                  written(daemon.process))
         output = process.communicate()[0]
         if process.returncode:
@@ -105,9 +99,9 @@ def one_daemon(build, name):
             daemon.ask("status")
             entries, seconds = re.search(LEARNED_AGAIN, daemon.text()).groups()
             made["replay_rate"] = int(entries) / float(seconds)
-            before = processor(daemon.process)[str(daemon.process.pid)]
+            before = shared.thread_seconds(daemon.process)[str(daemon.process.pid)]
             full = daemon.ask("checkpoint")
-            writing = processor(daemon.process)[str(daemon.process.pid)] - before
+            writing = shared.thread_seconds(daemon.process)[str(daemon.process.pid)] - before
             made |= {"checkpoint_bytes_a_stream": (full["bytes"] - first["bytes"]) / streams,
                      # The learning stops: this thread copies into the file's pages.
                      "checkpoint_thread_bytes_a_second": full["bytes"] / writing}

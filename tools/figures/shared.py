@@ -155,10 +155,25 @@ def learn(bench, configuration, examples, *more):
     return time.monotonic() - begin, used.ru_utime + used.ru_stime
 
 
+def thread_seconds(process):
+    """Processor seconds of each of its threads: {number as text: seconds}."""
+    tasks = pathlib.Path(f"/proc/{process.pid}/task").iterdir()
+    return {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in tasks}
+
+
 def resident(process):
     """Its resident memory in bytes."""
     pages = pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGESIZE")
+
+
+def write_between(path, begin, end, text, what):
+    """Replaces the text between two marks of a page."""
+    page = path.read_text(encoding="utf-8")
+    if begin not in page or end not in page:
+        fail(f"{path} has no marker for {what}")
+    before, _, rest = page.partition(begin)
+    path.write_text(before + begin + text + end + rest.partition(end)[2], encoding="utf-8")
 
 
 def table(rows, align=None):

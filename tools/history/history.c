@@ -117,8 +117,6 @@ static int note_newest(struct history *h, const struct history_feed *feed) {
            " first_examples = coalesce(first_examples, ?4),"
            " first_steps = coalesce(first_steps, ?5), first_time = coalesce(first_time, ?6)"
            " WHERE id = ?7");
-    if (!update)
-        return -1;
     for (int axis = 0; axis < HISTORY_AXES; axis++) {
         sqlite3_bind_double(update, 1 + axis, feed->position[axis]);
         sqlite3_bind_double(update, 1 + HISTORY_AXES + axis, feed->first[axis]);
@@ -130,11 +128,9 @@ static int note_newest(struct history *h, const struct history_feed *feed) {
 static int start_part(struct history *h, struct history_feed *feed, int part) {
     sqlite3_stmt *insert =
         history_prepare(h, "INSERT INTO runs (run, part, endpoint) VALUES (?, ?, ?)");
-    if (insert) {
-        sqlite3_bind_text(insert, 1, feed->run_text, -1, SQLITE_STATIC);
-        sqlite3_bind_int(insert, 2, part);
-        sqlite3_bind_text(insert, 3, feed->endpoint, -1, SQLITE_STATIC);
-    }
+    sqlite3_bind_text(insert, 1, feed->run_text, -1, SQLITE_STATIC);
+    sqlite3_bind_int(insert, 2, part);
+    sqlite3_bind_text(insert, 3, feed->endpoint, -1, SQLITE_STATIC);
     if (history_done_once(h, insert))
         return -1;
     feed->run = sqlite3_last_insert_rowid(h->file);
@@ -174,19 +170,16 @@ static int change_run(struct history *h, struct history_feed *feed, const char *
     sqlite3_stmt *select =
         history_prepare(h, "SELECT id, part, every FROM runs WHERE run = ? ORDER BY part DESC"
                            " LIMIT 1");
-    if (!select)
-        return -1;
     sqlite3_bind_text(select, 1, text, -1, SQLITE_STATIC);
-    int code = sqlite3_step(select), status = 0;
-    feed->run = code == SQLITE_ROW ? sqlite3_column_int64(select, 0) : 0;
-    feed->part = code == SQLITE_ROW ? sqlite3_column_int(select, 1) : 0;
-    if (code == SQLITE_ROW)
+    bool row;
+    int status = history_step(h, select, &row);
+    feed->run = row ? sqlite3_column_int64(select, 0) : 0;
+    feed->part = row ? sqlite3_column_int(select, 1) : 0;
+    if (row)
         feed->gap.every = history_column_number(select, 2);
     feed->layers = feed->experts = 0;
     feed->gap_reported = -INFINITY;
     memset(feed->next, 0, sizeof feed->next);
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        status = history_fail(h);
     sqlite3_finalize(select);
     if (status)
         return -1;
@@ -204,10 +197,8 @@ static int read_part(struct history *h, enum history_kind kind, int64_t run, int
 
 static int name_expert(struct history *h, int64_t run, int expert, const char *name) {
     char clean[HISTORY_NAME_SIZE];
-    sqlite3_stmt *replace = history_prepare(h, "INSERT OR REPLACE INTO experts VALUES (?, ?, ?)");
-    if (!replace)
-        return -1;
-    sqlite3_bind_int64(replace, 1, run);
+    sqlite3_stmt *replace =
+        history_prepare_run(h, "INSERT OR REPLACE INTO experts VALUES (?, ?, ?)", run);
     sqlite3_bind_int(replace, 2, expert);
     sqlite3_bind_text(replace, 3, text_copy(clean, sizeof clean, name), -1, SQLITE_TRANSIENT);
     return history_done_once(h, replace);
@@ -384,11 +375,10 @@ static int add_status(struct history *h, struct history_feed *feed, const json_t
 static int add_event(struct history *h, int64_t run, const double position[HISTORY_AXES],
                      const char *kind, const char *text, const json_t *incident) {
     sqlite3_stmt *insert =
-        history_prepare(h, "INSERT INTO events (run, examples, steps, time, kind, text, incident)"
-                           " VALUES (?, ?, ?, ?, ?, ?, ?)");
-    if (!insert)
-        return -1;
-    sqlite3_bind_int64(insert, 1, run);
+        history_prepare_run(h,
+                            "INSERT INTO events (run, examples, steps, time, kind, text, incident)"
+                            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                            run);
     for (int axis = 0; axis < HISTORY_AXES; axis++)
         sqlite3_bind_double(insert, 2 + axis, position[axis]);
     bind_text(insert, 5, kind ? kind : "", HISTORY_TEXT_SIZE);
@@ -425,11 +415,9 @@ static int add_loss(struct history *h, struct history_feed *feed, struct history
 
 static int describe_layer(struct history *h, const struct history_feed *feed, int layer,
                           const json_t *object) {
-    sqlite3_stmt *replace = history_prepare(
-        h, "INSERT OR REPLACE INTO layers (run, layer, kind, size, member) VALUES (?, ?, ?, ?, ?)");
-    if (!replace)
-        return -1;
-    sqlite3_bind_int64(replace, 1, feed->run);
+    sqlite3_stmt *replace = history_prepare_run(
+        h, "INSERT OR REPLACE INTO layers (run, layer, kind, size, member) VALUES (?, ?, ?, ?, ?)",
+        feed->run);
     sqlite3_bind_int(replace, 2, layer);
     bind_text(replace, 3, member_string(object, "kind"), HISTORY_KIND_SIZE);
     bind_number(replace, 4, object, "size");
@@ -555,12 +543,9 @@ int history_note(struct history *h, const char *endpoint, const char *kind, cons
 
 /* Deletes the anomalies of a run whose events were deleted. */
 static int trim_anomalies(struct history *h, int64_t run) {
-    sqlite3_stmt *trim = history_prepare(h, "DELETE FROM anomalies WHERE run = ?1 AND event <"
-                                            " (SELECT min(id) FROM events WHERE run = ?1)");
-    if (!trim)
-        return -1;
-    sqlite3_bind_int64(trim, 1, run);
-    return history_done_once(h, trim);
+    static const char sql[] = "DELETE FROM anomalies WHERE run = ?1 AND event <"
+                              " (SELECT min(id) FROM events WHERE run = ?1)";
+    return history_done_once(h, history_prepare_run(h, sql, run));
 }
 
 /* Keeps the newest `keep` rows of all runs together. */
@@ -597,12 +582,11 @@ static int trim_place(struct history *h, const struct history_place *place) {
 }
 
 static int trim_events(struct history *h, int64_t run) {
-    sqlite3_stmt *trim = history_prepare(
-        h, "DELETE FROM events WHERE run = ?1 AND id <= (SELECT id FROM events WHERE run = ?1"
-           " ORDER BY id DESC LIMIT 1 OFFSET ?2)");
-    if (!trim)
-        return -1;
-    sqlite3_bind_int64(trim, 1, run);
+    sqlite3_stmt *trim = history_prepare_run(
+        h,
+        "DELETE FROM events WHERE run = ?1 AND id <= (SELECT id FROM events WHERE run = ?1"
+        " ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+        run);
     sqlite3_bind_int64(trim, 2, (sqlite3_int64)h->keep);
     return history_done_once(h, trim);
 }

@@ -132,29 +132,21 @@ int history_configuration(struct history *h, int64_t run, char **json) {
     *json = NULL;
     if (lacks_configuration(h))
         return 0;
-    sqlite3_stmt *select = history_prepare(h, "SELECT configuration FROM runs WHERE id = ?");
-    if (!select)
-        return -1;
-    sqlite3_bind_int64(select, 1, run);
-    int code = sqlite3_step(select);
-    const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(select, 0) : NULL;
+    sqlite3_stmt *select =
+        history_prepare_run(h, "SELECT configuration FROM runs WHERE id = ?", run);
+    bool row;
+    int status = history_step(h, select, &row);
+    const char *text = row ? (const char *)sqlite3_column_text(select, 0) : NULL;
     *json = text ? strdup(text) : NULL;
-    int status = text && !*json                              ? history_memory(h)
-                 : code == SQLITE_ROW || code == SQLITE_DONE ? 0
-                                                             : history_fail(h);
+    if (text && !*json)
+        status = history_memory(h);
     sqlite3_finalize(select);
     return status;
 }
 
 int history_has_run(struct history *h, int64_t run, bool *known) {
-    sqlite3_stmt *select = history_prepare(h, "SELECT 1 FROM runs WHERE id = ?");
-    *known = false;
-    if (!select)
-        return -1;
-    sqlite3_bind_int64(select, 1, run);
-    int code = sqlite3_step(select);
-    *known = code == SQLITE_ROW;
-    int status = code == SQLITE_ROW || code == SQLITE_DONE ? 0 : history_fail(h);
+    sqlite3_stmt *select = history_prepare_run(h, "SELECT 1 FROM runs WHERE id = ?", run);
+    int status = history_step(h, select, known);
     sqlite3_finalize(select);
     return status;
 }
@@ -162,22 +154,19 @@ int history_has_run(struct history *h, int64_t run, bool *known) {
 int history_layers(struct history *h, int64_t run, struct history_layer layers[HISTORY_LAYERS],
                    int *count) {
     *count = 0;
-    sqlite3_stmt *select = history_prepare(
-        h, h->lacks_members ? "SELECT kind, size, NULL FROM layers WHERE run = ? ORDER BY layer"
-                            : "SELECT kind, size, member FROM layers WHERE run = ? ORDER BY layer");
-    if (!select)
-        return -1;
-    sqlite3_bind_int64(select, 1, run);
-    int code = SQLITE_DONE;
-    while (*count < HISTORY_LAYERS && (code = sqlite3_step(select)) == SQLITE_ROW) {
+    sqlite3_stmt *select = history_prepare_run(
+        h,
+        h->lacks_members ? "SELECT kind, size, NULL FROM layers WHERE run = ? ORDER BY layer"
+                         : "SELECT kind, size, member FROM layers WHERE run = ? ORDER BY layer",
+        run);
+    bool row = true;
+    int status = 0;
+    while (*count < HISTORY_LAYERS && !(status = history_step(h, select, &row)) && row) {
         struct history_layer *layer = &layers[(*count)++];
-        const char *kind = (const char *)sqlite3_column_text(select, 0);
-        sqlite3_snprintf(sizeof layer->kind, layer->kind, "%s", kind ? kind : "");
+        read_text(select, 0, layer->kind, sizeof layer->kind);
         layer->size = sqlite3_column_int(select, 1);
-        const char *member = (const char *)sqlite3_column_text(select, 2);
-        sqlite3_snprintf(sizeof layer->member, layer->member, "%s", member ? member : "");
+        read_text(select, 2, layer->member, sizeof layer->member);
     }
-    int status = code == SQLITE_ROW || code == SQLITE_DONE ? 0 : history_fail(h);
     sqlite3_finalize(select);
     return status;
 }
@@ -372,10 +361,7 @@ int history_events(struct history *h, int64_t run, const char *kind,
                      " WHERE run = ?1 AND (?5 IS NULL OR kind = ?5) AND %s BETWEEN ?2 AND ?3"
                      " ORDER BY id DESC LIMIT ?4) ORDER BY id",
                      h->lacks_incidents ? "NULL" : "incident", history_axes[range->axis]->name);
-    sqlite3_stmt *select = history_prepare(h, sql);
-    if (!select)
-        return -1;
-    sqlite3_bind_int64(select, 1, run);
+    sqlite3_stmt *select = history_prepare_run(h, sql, run);
     sqlite3_bind_double(select, 2, range->from);
     sqlite3_bind_double(select, 3, range->to);
     sqlite3_bind_int64(select, 4, (sqlite3_int64)range->points);
@@ -432,10 +418,7 @@ static bool read_part(void *context, const struct history_row *row) {
 
 static int read_name(struct history *h, int64_t run, int expert, char name[HISTORY_NAME_SIZE]) {
     sqlite3_stmt *select =
-        history_prepare(h, "SELECT name FROM experts WHERE run = ? AND expert = ?");
-    if (!select)
-        return -1;
-    sqlite3_bind_int64(select, 1, run);
+        history_prepare_run(h, "SELECT name FROM experts WHERE run = ? AND expert = ?", run);
     sqlite3_bind_int(select, 2, expert);
     bool row;
     int status = history_step(h, select, &row);
@@ -514,17 +497,10 @@ int history_anomalies(struct history *h, int64_t run, const char *stream, size_t
     if (there <= 0)
         return there;
     sqlite3_stmt *select =
-        history_prepare(h, h->lacks_notes ? ANOMALIES("NULL") : ANOMALIES("note"));
-    if (!select)
-        return -1;
-    sqlite3_bind_int64(select, 1, run);
-    if (stream)
-        sqlite3_bind_text(select, 2, stream, -1, SQLITE_STATIC);
+        history_prepare_run(h, h->lacks_notes ? ANOMALIES("NULL") : ANOMALIES("note"), run);
+    sqlite3_bind_text(select, 2, stream, -1, SQLITE_STATIC);
     sqlite3_bind_int64(select, 3, (sqlite3_int64)most);
-    void *list;
-    int status = history_collect(h, select, read_anomaly, sizeof **rows, &list, count);
-    *rows = list;
-    return status;
+    return history_collect(h, select, read_anomaly, sizeof **rows, rows, count);
 }
 
 /* ---- Predictions and truths ---- */
@@ -544,16 +520,11 @@ int history_predicted(struct history *h, int64_t run, struct history_predicted *
     int there = history_has_table(h, "predictions");
     if (there <= 0)
         return there;
-    sqlite3_stmt *select =
-        history_prepare(h, "SELECT stream, column, ahead, count(*) FROM predictions WHERE run = ?"
-                           " GROUP BY stream, column, ahead ORDER BY stream, column, ahead");
-    if (!select)
-        return -1;
-    sqlite3_bind_int64(select, 1, run);
-    void *found;
-    int status = history_collect(h, select, read_predicted, sizeof **list, &found, count);
-    *list = found;
-    return status;
+    static const char sql[] =
+        "SELECT stream, column, ahead, count(*) FROM predictions WHERE run = ?"
+        " GROUP BY stream, column, ahead ORDER BY stream, column, ahead";
+    return history_collect(h, history_prepare_run(h, sql, run), read_predicted, sizeof **list, list,
+                           count);
 }
 
 static void read_prediction(sqlite3_stmt *select, void *one) {
@@ -584,21 +555,15 @@ int history_predictions(struct history *h, int64_t run, const struct history_pre
     int there = history_has_table(h, "predictions");
     if (there <= 0)
         return there;
-    sqlite3_stmt *select =
-        history_prepare(h, h->lacks_scores      ? PREDICTIONS(", NULL, NULL")
-                           : h->lacks_quantiles ? PREDICTIONS(", score, NULL")
-                                                : PREDICTIONS(", score, quantiles"));
-    if (!select)
-        return -1;
-    sqlite3_bind_int64(select, 1, run);
+    const char *sql = h->lacks_scores      ? PREDICTIONS(", NULL, NULL")
+                      : h->lacks_quantiles ? PREDICTIONS(", score, NULL")
+                                           : PREDICTIONS(", score, quantiles");
+    sqlite3_stmt *select = history_prepare_run(h, sql, run);
     sqlite3_bind_text(select, 2, of->stream, -1, SQLITE_STATIC);
     sqlite3_bind_int(select, 3, of->column);
     sqlite3_bind_int(select, 4, of->ahead);
     sqlite3_bind_int64(select, 5, (sqlite3_int64)(isfinite(around) ? most / 2 : most));
     sqlite3_bind_double(select, 6, around);
     sqlite3_bind_int64(select, 7, (sqlite3_int64)(most - most / 2));
-    void *list;
-    int status = history_collect(h, select, read_prediction, sizeof **rows, &list, count);
-    *rows = list;
-    return status;
+    return history_collect(h, select, read_prediction, sizeof **rows, rows, count);
 }

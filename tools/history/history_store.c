@@ -51,6 +51,12 @@ sqlite3_stmt *history_prepare(struct history *h, const char *sql) {
     return statement;
 }
 
+sqlite3_stmt *history_prepare_run(struct history *h, const char *sql, int64_t run) {
+    sqlite3_stmt *statement = history_prepare(h, sql);
+    sqlite3_bind_int64(statement, 1, run);
+    return statement;
+}
+
 sqlite3_stmt *history_prepare_made(struct history *h, sqlite3_str *sql) {
     char *text = sqlite3_str_finish(sql);
     sqlite3_stmt *statement = text ? history_prepare(h, text) : NULL;
@@ -592,16 +598,17 @@ int history_grow(struct history *h, void **list, size_t count, size_t size) {
 }
 
 int history_collect(struct history *h, sqlite3_stmt *select, history_read_one *read, size_t size,
-                    void **list, size_t *count) {
+                    void *list, size_t *count) {
     int code, status = 0;
-    *list = NULL;
+    void *rows = NULL;
     *count = 0;
     while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
         status =
-            *count < HISTORY_ROWS_MAX ? history_grow(h, list, *count, size) : history_too_long(h);
+            *count < HISTORY_ROWS_MAX ? history_grow(h, &rows, *count, size) : history_too_long(h);
         if (!status)
-            read(select, (char *)*list + (*count)++ * size);
+            read(select, (char *)rows + (*count)++ * size);
     }
+    memcpy(list, &rows, sizeof rows);
     status = status ? -1 : code == SQLITE_DONE ? 0 : history_fail(h);
     sqlite3_finalize(select);
     return status;

@@ -111,12 +111,16 @@ int history_too_long(struct history *history);
 /* Run SQL without results; prepare a statement (NULL: failed, the error is filled). */
 int history_run_sql(struct history *history, const char *sql);
 sqlite3_stmt *history_prepare(struct history *history, const char *sql);
+
+/* The same with the run as ?1. SQLite ignores binding to a statement that is NULL, and the
+   functions below return -1 for it. */
+sqlite3_stmt *history_prepare_run(struct history *history, const char *sql, int64_t run);
 sqlite3_stmt *history_prepare_made(struct history *history, sqlite3_str *sql); /* frees `sql` */
 
 /* Steps a statement that returns no rows, and resets it. */
 int history_done(struct history *history, sqlite3_stmt *statement);
 
-/* Steps such a statement once and finalizes it; NULL: it could not be prepared. */
+/* Steps such a statement once and finalizes it. */
 int history_done_once(struct history *history, sqlite3_stmt *statement);
 
 /* Steps a statement of at most one row; *row: whether it returned one. */
@@ -141,11 +145,11 @@ int history_row_insert(struct history *history, struct history_place place,
 /* A column of a result; NaN if it is NULL. */
 double history_column_number(sqlite3_stmt *select, int column);
 
-/* Collects all rows of the statement: `list` becomes (count,) of `size` bytes each, filled by
-   `read`, and the caller frees it, also after -1. Finalizes the statement. */
+/* Collects all rows of the statement: the pointer at `list` becomes (count,) of `size` bytes each,
+   filled by `read`, and the caller frees it, also after -1. Finalizes the statement. */
 typedef void history_read_one(sqlite3_stmt *select, void *one);
 int history_collect(struct history *history, sqlite3_stmt *select, history_read_one *read,
-                    size_t size, void **list, size_t *count);
+                    size_t size, void *list, size_t *count);
 
 /* Calls `take` with the rows first..last in order until it returns false. */
 typedef bool history_take_row(void *context, const struct history_row *row);

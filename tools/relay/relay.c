@@ -260,10 +260,7 @@ static int fail(const struct relay_config *config, const yaml_node_t *node, stru
 static int fail(const struct relay_config *config, const yaml_node_t *node, struct error *error,
                 const char *format, ...) {
     char text[ERROR_TEXT_SIZE];
-    va_list values;
-    va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
-    va_end(values);
+    TEXT_FORMAT(text, sizeof text, format);
     return error_set(error, EX_CONFIG, "%s:%zu: %s", config->path,
                      node ? node->start_mark.line + 1 : 1, text);
 }

@@ -10,7 +10,12 @@
    Returns EX_OK, or prints an error and returns EX_UNAVAILABLE. */
 int ending_catch_signals(void);
 
-/* Whether a signal has arrived. */
+/* The same with SIGPIPE as it is, and with SIGWINCH: the terminal was resized since the last call.
+ */
+int ending_catch_resize(void);
+bool ending_resized(void);
+
+/* Whether a signal that ends the tool has arrived. */
 bool ending_asked(void);
 
 /* Readable after a signal, for polling beside sockets. */

@@ -3,7 +3,6 @@
 #include "watch_health.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "common/clock.h"
@@ -20,10 +19,7 @@ enum { SENTENCE_SIZE = 512, RUN_SIZE = 64 };
 static void report(struct health *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void report(struct health *h, const char *format, ...) {
     char sentence[SENTENCE_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(sentence, sizeof sentence, format);
     h->note(h->context, sentence);
 }
 

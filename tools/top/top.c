@@ -8,7 +8,6 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "common/json_member.h"
 #include "common/keys.h"
 #include "common/options.h"
+#include "common/text.h"
 #include "common/wire.h"
 #include "runnel.h"
 #include "tools/shared/tool.h"
@@ -53,10 +53,7 @@ struct control {
 static void set_text(char text[CONTROL_TEXT], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static void set_text(char text[CONTROL_TEXT], const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, CONTROL_TEXT, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(text, CONTROL_TEXT, format);
 }
 
 static void control_close(struct control **control) {
@@ -201,10 +198,7 @@ static struct watched *session_selected(const struct session *s) {
 /* Shows a text on the bottom line for some seconds. */
 static void __attribute__((format(printf, 3, 4)))
 flash(struct session *s, enum style style, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(s->flash, sizeof s->flash, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(s->flash, sizeof s->flash, format);
     s->flash_style = style;
     s->flash_until = clock_seconds() + FLASH;
 }

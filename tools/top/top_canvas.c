@@ -5,7 +5,6 @@
 #include <curses.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -105,10 +104,7 @@ static int put_text(struct canvas *c, const struct area *area, int row, int colu
 int canvas_print(struct canvas *c, const struct area *area, int row, int column, enum style style,
                  const char *format, ...) {
     char text[TEXT_SIZE], clean[TEXT_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(text, sizeof text, format);
     return put_text(c, area, row, column, style, text_copy(clean, sizeof clean, text));
 }
 

@@ -3,12 +3,12 @@
 #include "top_verdict.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/format.h"
+#include "common/text.h"
 
 enum { QUEUE_SAMPLES = 10 };
 
@@ -28,10 +28,7 @@ static struct verdict make_verdict(enum style style, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static struct verdict make_verdict(enum style style, const char *format, ...) {
     struct verdict verdict = {.style = style};
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(verdict.text, sizeof verdict.text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(verdict.text, sizeof verdict.text, format);
     return verdict;
 }
 

@@ -6,13 +6,11 @@
 #include <jansson.h>
 #include <locale.h>
 #include <math.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -24,6 +22,7 @@
 #include "common/options.h"
 #include "common/text.h"
 #include "common/wire.h"
+#include "tools/shared/ending.h"
 #include "tools/shared/tool.h"
 #include "tools/shared/watch_anomaly.h"
 #include "tools/shared/watch_health.h"
@@ -250,40 +249,6 @@ struct watch {
     uint64_t printed;
 };
 
-static int wake = -1; /* eventfd */
-static volatile sig_atomic_t ending, resized;
-
-static void on_signal(int number) {
-    int saved = errno;
-    uint64_t one = 1;
-    if (number == SIGWINCH) {
-        resized = 1;
-    } else if (ending) {
-        signal(number, SIG_DFL);
-        raise(number);
-    } else {
-        ending = 1;
-    }
-    if (write(wake, &one, sizeof one) < 0)
-        errno = saved; /* the buffer is full, so the reader wakes anyway */
-    errno = saved;
-}
-
-/* Without SA_RESTART, so that a blocked write ends. The second SIGINT ends the program at once. */
-static int catch_signals(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH};
-    wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake < 0)
-        return complain(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct sigaction action = {.sa_handler = on_signal};
-        if (numbers[i] != SIGWINCH)
-            action.sa_flags = (int)SA_NODEFER;
-        sigaction(numbers[i], &action, NULL);
-    }
-    return EX_OK;
-}
-
 /* ---- Options ---- */
 
 static int parse_topic(void *values, const struct option_row *row, const char *name,
@@ -460,7 +425,7 @@ static void handle_message(struct watch *w, const struct message *message) {
 }
 
 static bool is_done(const struct watch *w) {
-    return ending || w->refused || (w->options.count > 0 && w->printed >= w->options.count);
+    return ending_asked() || w->refused || (w->options.count > 0 && w->printed >= w->options.count);
 }
 
 static void handle_change(struct watch *w, enum runnel_kind change) {
@@ -491,15 +456,6 @@ static void handle_messages(struct watch *w) {
     next_print(&w->next, &w->table, w->lines);
 }
 
-static void handle_signals(struct watch *w) {
-    uint64_t signals;
-    if (read(wake, &signals, sizeof signals) < 0)
-        return;
-    if (resized)
-        lines_resized(w->lines);
-    resized = 0;
-}
-
 static int run(struct watch *w) {
     bool woken = false;
     while (!is_done(w)) {
@@ -510,11 +466,11 @@ static int run(struct watch *w) {
             break;
         double wait = fmin(health_next(&w->health), pace_next(&w->pace));
         wait = fmin(wait, next_due(&w->next));
-        link_wait(w->link, wake, wait, &woken);
-        if (woken)
-            handle_signals(w);
+        link_wait(w->link, ending_descriptor(), wait, &woken);
+        if (woken && ending_resized())
+            lines_resized(w->lines);
     }
-    if (ending)
+    if (ending_asked())
         print_rows(w, true);
     if (w->refused)
         return complain(EX_UNAVAILABLE, "%s: %s", w->options.endpoint, link_refusal(w->link));
@@ -533,7 +489,7 @@ static int watch(const struct options *options) {
         return complain(EX_UNAVAILABLE, "out of memory");
     health_open(&w.health, options->endpoint, options->silence, note, &w);
     struct runnel_peer peer = tool_peer(options->endpoint, &options->keys);
-    int status = catch_signals();
+    int status = ending_catch_resize();
     if (status == EX_OK)
         status = link_open(&w.link, &peer, topics);
     if (status == EX_OK)

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <langinfo.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -367,10 +366,7 @@ static void print_clean(struct lines *lines, const json_t *body, const char *for
     __attribute__((format(printf, 3, 4)));
 static void print_clean(struct lines *lines, const json_t *body, const char *format, ...) {
     char text[TEXT_SIZE], clean[TEXT_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    TEXT_FORMAT(text, sizeof text, format);
     print_timed(lines, body_time(body), text_copy(clean, sizeof clean, text));
 }
 

@@ -77,8 +77,7 @@ static struct reply anomaly_answer(const struct feeds *feeds, struct MHD_Connect
     if (begun)
         fprintf(text.stream, "{\"run\":%zu,\"anomalies\":[", run);
     for (size_t i = 0; begun && i < count; i++) {
-        if (i)
-            fputc(',', text.stream);
+        fputs(i ? "," : "", text.stream);
         write_row(text.stream, &rows[i]);
     }
     free(rows);
@@ -99,8 +98,7 @@ static void write_parts(FILE *stream, bool experts, const struct history_part *p
     const struct field_table *table = &field_tables[experts ? FIELDS_OF_EXPERT : FIELDS_OF_COLUMN];
     fputs(experts ? "{" : "[", stream);
     for (size_t i = 0; i < count; i++) {
-        if (i)
-            fputc(',', stream);
+        fputs(i ? "," : "", stream);
         if (experts) {
             query_write_text(stream, parts[i].name);
             fputc(':', stream);
@@ -251,17 +249,6 @@ static struct span find_span(const struct forecast_series *series,
     return (struct span){at > before ? at - before : 0, at + after < count ? at + after : count};
 }
 
-/* Writes numbers that are `apart` places from one to the next. */
-static void write_numbers(FILE *stream, const double *first, size_t count, size_t apart,
-                          int digits) {
-    fputc('[', stream);
-    for (size_t i = 0; i < count; i++) {
-        fputs(i ? "," : "", stream);
-        query_write_number(stream, first[i * apart], digits);
-    }
-    fputc(']', stream);
-}
-
 static const char *const value_names[FORECAST_VALUES] = {
     [FORECAST_TARGET] = "target", [FORECAST_PREDICTION] = "prediction", [FORECAST_LOW] = "low",
     [FORECAST_HIGH] = "high",     [FORECAST_BASELINE] = "baseline",
@@ -285,7 +272,8 @@ static void write_next(FILE *stream, const struct forecast_series *series, struc
         query_write_number(stream, values[value], DIGITS);
     }
     fputs(",\"quantiles\":", stream);
-    write_numbers(stream, values + FORECAST_VALUES, series->level_count, 1, DIGITS);
+    query_write_list(stream, values + FORECAST_VALUES, 0, sizeof *values, series->level_count,
+                     DIGITS);
     fputc('}', stream);
 }
 
@@ -298,7 +286,7 @@ static void write_steps(FILE *stream, const struct forecast_query *query,
         {"example", FORECAST_POSITION}, {"data_time", FORECAST_TIME}, {"score", FORECAST_SCORE}};
     struct span span = find_span(series, query);
     size_t count = span.end - span.first;
-    size_t apart = (size_t)(forecast_row(series, 1) - forecast_row(series, 0));
+    size_t apart = (size_t)(forecast_row(series, 1) - forecast_row(series, 0)) * sizeof(double);
     const double *values = forecast_values(series, span.first, query->column);
     fprintf(stream, "{\"daemon\":%zu,\"stream\":", query->daemon);
     query_write_text(stream, series->stream);
@@ -306,19 +294,20 @@ static void write_steps(FILE *stream, const struct forecast_query *query,
             series->columns);
     for (size_t n = 0; n < sizeof places / sizeof *places; n++) {
         fprintf(stream, ",\"%s\":", places[n].name);
-        write_numbers(stream, forecast_row(series, span.first) + places[n].place, count, apart,
-                      QUERY_EXACT_DIGITS);
+        query_write_list(stream, forecast_row(series, span.first) + places[n].place, 0, apart,
+                         count, QUERY_EXACT_DIGITS);
     }
     for (size_t value = 0; value < FORECAST_VALUES; value++) {
         fprintf(stream, ",\"%s\":", value_names[value]);
-        write_numbers(stream, values + value, count, apart, DIGITS);
+        query_write_list(stream, values + value, 0, apart, count, DIGITS);
     }
     fputs(",\"levels\":", stream);
-    write_numbers(stream, series->levels, series->level_count, 1, DIGITS);
+    query_write_list(stream, series->levels, 0, sizeof *series->levels, series->level_count,
+                     DIGITS);
     fputs(",\"quantiles\":[", stream);
     for (size_t n = 0; n < series->level_count; n++) {
         fputs(n ? "," : "", stream);
-        write_numbers(stream, values + FORECAST_VALUES + n, count, apart, DIGITS);
+        query_write_list(stream, values + FORECAST_VALUES + n, 0, apart, count, DIGITS);
     }
     fputc(']', stream);
     write_next(stream, series, span, query->column);
@@ -397,14 +386,8 @@ static const struct {
 
 static void write_rows(FILE *stream, const struct history_prediction *rows, size_t count) {
     for (size_t k = 0; k < sizeof recorded / sizeof *recorded; k++) {
-        fprintf(stream, ",\"%s\":[", recorded[k].name);
-        for (size_t i = 0; i < count; i++) {
-            if (i)
-                fputc(',', stream);
-            const void *value = (const char *)&rows[i] + recorded[k].offset;
-            query_write_number(stream, *(const double *)value, recorded[k].digits);
-        }
-        fputc(']', stream);
+        fprintf(stream, ",\"%s\":", recorded[k].name);
+        query_write_list(stream, rows, recorded[k].offset, sizeof *rows, count, recorded[k].digits);
     }
 }
 
@@ -586,56 +569,38 @@ static bool is_wanted(const char *columns, const char *name) {
     return false;
 }
 
-typedef double pick(const struct history_value *value);
-static double pick_mean(const struct history_value *value) {
-    return value->mean;
-}
-static double pick_minimum(const struct history_value *value) {
-    return value->minimum;
-}
-static double pick_maximum(const struct history_value *value) {
-    return value->maximum;
-}
-static double pick_missing(const struct history_value *value) {
-    return (double)value->missing;
-}
-
-static void write_array(FILE *stream, const char *name, const struct history_series *series,
-                        size_t column, pick *of) {
-    fprintf(stream, "\"%s\":[", name);
-    for (size_t i = 0; i < series->points; i++) {
-        if (i)
-            fputc(',', stream);
-        query_write_number(stream, of(&series->values[i * series->columns + column]),
-                           QUERY_VALUE_DIGITS);
-    }
-    fputc(']', stream);
-}
-
 static void write_column(FILE *stream, const struct history_series *series, size_t column,
                          bool single) {
-    fputc('{', stream);
-    write_array(stream, "mean", series, column, pick_mean);
-    if (!single) {
-        fputc(',', stream);
-        write_array(stream, "minimum", series, column, pick_minimum);
-        fputc(',', stream);
-        write_array(stream, "maximum", series, column, pick_maximum);
-        fputc(',', stream);
-        write_array(stream, "missing", series, column, pick_missing);
+    static const struct {
+        const char *name;
+        size_t offset;
+    } values[] = {
+        {"mean", offsetof(struct history_value, mean)},
+        {"minimum", offsetof(struct history_value, minimum)},
+        {"maximum", offsetof(struct history_value, maximum)},
+    };
+    size_t first = column * sizeof *series->values, row = series->columns * sizeof *series->values;
+    for (size_t n = 0; n < (single ? 1 : sizeof values / sizeof *values); n++) {
+        fprintf(stream, "%c\"%s\":", n ? ',' : '{', values[n].name);
+        query_write_list(stream, series->values, first + values[n].offset, row, series->points,
+                         QUERY_VALUE_DIGITS);
     }
-    fputc('}', stream);
+    fputs(single ? "" : ",\"missing\":[", stream);
+    for (size_t i = 0; !single && i < series->points; i++) {
+        fputs(i ? "," : "", stream);
+        query_write_number(stream, (double)series->values[i * series->columns + column].missing,
+                           QUERY_VALUE_DIGITS);
+    }
+    fputs(single ? "}" : "]}", stream);
 }
 
 static void write_axes(FILE *stream, const struct history_series *series) {
     for (int axis = 0; axis < HISTORY_AXES; axis++) {
-        fprintf(stream, "\"%s\":[", history_axes[axis]->name);
-        for (size_t i = 0; i < series->points; i++) {
-            if (i)
-                fputc(',', stream);
-            query_write_number(stream, series->at[i].position[axis], QUERY_EXACT_DIGITS);
-        }
-        fputs("],", stream);
+        fprintf(stream, "\"%s\":", history_axes[axis]->name);
+        query_write_list(stream, series->at,
+                         offsetof(struct history_point, position) + (size_t)axis * sizeof(double),
+                         sizeof *series->at, series->points, QUERY_EXACT_DIGITS);
+        fputc(',', stream);
     }
     fputs("\"messages\":[", stream);
     for (size_t i = 0; i < series->points; i++)
@@ -648,8 +613,7 @@ static void write_histograms(FILE *stream, const struct history_series *series) 
     for (size_t i = 0; i < series->points; i++) {
         fputs(i ? ",[" : "[", stream);
         for (size_t bin = 0; bin < HISTORY_BINS; bin++) {
-            if (bin)
-                fputc(',', stream);
+            fputs(bin ? "," : "", stream);
             query_write_number(stream, (double)series->histograms[i * HISTORY_BINS + bin],
                                SHARE_DIGITS);
         }
@@ -839,8 +803,7 @@ static struct reply answer_runs(const struct feeds *feeds, struct MHD_Connection
     if (begun)
         fputs("{\"runs\":[", text.stream);
     for (size_t i = 0; begun && i < runs.count; i++) {
-        if (i)
-            fputc(',', text.stream);
+        fputs(i ? "," : "", text.stream);
         write_run(text.stream, feeds->history, &runs.runs[i]);
     }
     history_runs_clear(&runs);
@@ -887,25 +850,14 @@ static json_t *describe_columns(const struct field *const *columns, size_t count
     return array;
 }
 
-/* Returns the object as a reply, and frees it. */
-static struct reply object_reply(json_t *object) {
-    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    if (!text)
-        return no_memory();
-    return (struct reply){.status = MHD_HTTP_OK,
-                          .type = REPLY_JSON,
-                          .body = text,
-                          .size = strlen(text),
-                          .owned = true};
-}
-
 static struct reply answer_columns(const struct feeds *feeds, struct MHD_Connection *connection) {
     (void)feeds, (void)connection;
-    return object_reply(json_pack(
-        "{s:o, s:o, s:i}", "loss", describe_columns(history_loss_columns, HISTORY_LOSS_COLUMNS),
-        "layer", describe_columns(history_layer_columns, HISTORY_LAYER_COLUMNS), "bins",
-        (int)HISTORY_BINS));
+    return reply_object(MHD_HTTP_OK,
+                        json_pack("{s:o, s:o, s:i}", "loss",
+                                  describe_columns(history_loss_columns, HISTORY_LOSS_COLUMNS),
+                                  "layer",
+                                  describe_columns(history_layer_columns, HISTORY_LAYER_COLUMNS),
+                                  "bins", (int)HISTORY_BINS));
 }
 
 static struct reply answer_daemons(const struct feeds *feeds, struct MHD_Connection *connection) {
@@ -913,7 +865,8 @@ static struct reply answer_daemons(const struct feeds *feeds, struct MHD_Connect
     json_t *array = json_array();
     for (size_t i = 0; i < feeds->count; i++)
         json_array_append_new(array, feed_describe(&feeds->feed[i], true));
-    return object_reply(json_pack("{s:o, s:s?}", "daemons", array, "recording", feeds->recording));
+    return reply_object(MHD_HTTP_OK,
+                        json_pack("{s:o, s:s?}", "daemons", array, "recording", feeds->recording));
 }
 
 struct reply api_answer(const struct feeds *feeds, struct MHD_Connection *connection,

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,8 +105,7 @@ static void write_runs(FILE *stream, const struct experiment_results *results) {
     size_t counts[EXPERIMENT_FAILED + 1] = {0};
     fputs(",\"runs\":[", stream);
     for (size_t i = 0; i < results->run_count; i++) {
-        if (i)
-            fputc(',', stream);
+        fputs(i ? "," : "", stream);
         write_run(stream, &results->runs[i]);
         counts[results->runs[i].state]++;
     }
@@ -234,52 +234,29 @@ static struct reply answer_run(const struct experiment *experiment,
 
 /* ---- Curves ---- */
 
-static double pick_mean(const struct experiment_point *point) {
-    return point->mean;
-}
-static double pick_baseline(const struct experiment_point *point) {
-    return point->baseline;
-}
-static double pick_gradient_norm(const struct experiment_point *point) {
-    return point->gradient_norm;
-}
-static double pick_update_ratio(const struct experiment_point *point) {
-    return point->update_ratio;
-}
-static double pick_weight_norm(const struct experiment_point *point) {
-    return point->weight_norm;
-}
-static double pick_examples(const struct experiment_point *point) {
-    return (double)point->examples;
-}
-static double pick_scored(const struct experiment_point *point) {
-    return (double)point->scored;
-}
-
 static void write_curve(FILE *stream, int64_t run, const struct experiment_point *points,
                         size_t count) {
     static const struct {
         const char *name;
-        double (*pick)(const struct experiment_point *point);
-        int digits;
+        size_t offset;
     } columns[] = {
-        {"examples", pick_examples, QUERY_EXACT_DIGITS},
-        {"scored", pick_scored, QUERY_EXACT_DIGITS},
-        {"mean", pick_mean, QUERY_VALUE_DIGITS},
-        {"baseline", pick_baseline, QUERY_VALUE_DIGITS},
-        {"gradient_norm", pick_gradient_norm, QUERY_VALUE_DIGITS},
-        {"update_ratio", pick_update_ratio, QUERY_VALUE_DIGITS},
-        {"weight_norm", pick_weight_norm, QUERY_VALUE_DIGITS},
+        {"mean", offsetof(struct experiment_point, mean)},
+        {"baseline", offsetof(struct experiment_point, baseline)},
+        {"gradient_norm", offsetof(struct experiment_point, gradient_norm)},
+        {"update_ratio", offsetof(struct experiment_point, update_ratio)},
+        {"weight_norm", offsetof(struct experiment_point, weight_norm)},
     };
-    fprintf(stream, "{\"run\":%" PRId64, run);
+    fprintf(stream, "{\"run\":%" PRId64 ",\"examples\":[", run);
+    for (size_t k = 0; k < count; k++)
+        fprintf(stream, "%s%" PRIu64, k ? "," : "", points[k].examples);
+    fputs("],\"scored\":[", stream);
+    for (size_t k = 0; k < count; k++)
+        fprintf(stream, "%s%" PRIu64, k ? "," : "", points[k].scored);
+    fputc(']', stream);
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        fprintf(stream, ",\"%s\":[", columns[i].name);
-        for (size_t k = 0; k < count; k++) {
-            if (k)
-                fputc(',', stream);
-            query_write_number(stream, columns[i].pick(&points[k]), columns[i].digits);
-        }
-        fputc(']', stream);
+        fprintf(stream, ",\"%s\":", columns[i].name);
+        query_write_list(stream, points, columns[i].offset, sizeof *points, count,
+                         QUERY_VALUE_DIGITS);
     }
     fputc('}', stream);
 }
@@ -314,8 +291,7 @@ static struct reply write_curves(const struct experiment *experiment,
                 free((void *)whole.body);
             return known ? unreadable(&error) : no_run(ids[i]);
         }
-        if (i)
-            fputc(',', text.stream);
+        fputs(i ? "," : "", text.stream);
         write_curve(text.stream, ids[i], points, point_count);
         free(points);
     }

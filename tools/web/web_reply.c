@@ -2,11 +2,11 @@
 
 #include "web_reply.h"
 
-#include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/text.h"
 
 enum { SENTENCE_SIZE = 512 };
 
@@ -16,19 +16,22 @@ size_t reply_pending(void) {
     return pending;
 }
 
-struct reply reply_error(unsigned status, const char *format, ...) {
-    char sentence[SENTENCE_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
-    va_end(arguments);
-    json_t *object = json_pack("{s:s}", "error", sentence);
+struct reply reply_object(unsigned status, json_t *object) {
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!text)
-        return (struct reply){.status = status, .type = REPLY_JSON, .body = ""};
+        return (struct reply){.status =
+                                  status == MHD_HTTP_OK ? MHD_HTTP_SERVICE_UNAVAILABLE : status,
+                              .type = REPLY_JSON,
+                              .body = ""};
     return (struct reply){
         .status = status, .type = REPLY_JSON, .body = text, .size = strlen(text), .owned = true};
+}
+
+struct reply reply_error(unsigned status, const char *format, ...) {
+    char sentence[SENTENCE_SIZE];
+    TEXT_FORMAT(sentence, sizeof sentence, format);
+    return reply_object(status, json_pack("{s:s}", "error", sentence));
 }
 
 bool reply_begin(struct reply_text *text) {
@@ -152,6 +155,17 @@ void query_write_number(FILE *stream, double value, int digits) {
         fprintf(stream, "%.*g", digits, value);
     else
         fputs("null", stream);
+}
+
+void query_write_list(FILE *stream, const void *rows, size_t offset, size_t row, size_t count,
+                      int digits) {
+    fputc('[', stream);
+    for (size_t i = 0; i < count; i++) {
+        const void *value = (const char *)rows + i * row + offset;
+        fputs(i ? "," : "", stream);
+        query_write_number(stream, *(const double *)value, digits);
+    }
+    fputc(']', stream);
 }
 
 void query_write_text(FILE *stream, const char *text) {

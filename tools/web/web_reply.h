@@ -2,6 +2,7 @@
 #ifndef RUNNEL_WEB_REPLY_H
 #define RUNNEL_WEB_REPLY_H
 
+#include <jansson.h>
 #include <microhttpd.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +24,8 @@ struct reply {
     } extra[REPLY_EXTRA]; /* further headers, NULL-terminated; copied when the reply is sent */
 };
 
-/* A JSON object with an error message. */
+/* A JSON object, which is freed, or one with an error message. */
+struct reply reply_object(unsigned status, json_t *object);
 struct reply reply_error(unsigned status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -73,6 +75,9 @@ enum {
 
 /* Writes null for a number that is not finite, since JSON cannot express it. */
 void query_write_number(FILE *stream, double value, int digits);
+/* Writes a list of the double at this offset of rows of `row` bytes. */
+void query_write_list(FILE *stream, const void *rows, size_t offset, size_t row, size_t count,
+                      int digits);
 void query_write_text(FILE *stream, const char *text);
 
 #endif

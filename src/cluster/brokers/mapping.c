@@ -1,6 +1,5 @@
 #include "mapping.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,10 +183,7 @@ static int check_ignored(struct mapping *mapping, json_t *value, char why[MESSAG
 static int __attribute__((format(printf, 3, 4)))
 wrong(char why[MESSAGE_WHY_SIZE], const char *path, const char *format, ...) {
     char what[TIME_WHY_SIZE];
-    va_list values;
-    va_start(values, format);
-    vsnprintf(what, sizeof what, format, values);
-    va_end(values);
+    TEXT_FORMAT(what, sizeof what, format);
     snprintf(why, MESSAGE_WHY_SIZE, "field '%.40s': %s", path, what);
     return 0;
 }
