@@ -423,7 +423,7 @@ def test_people_see_no_network(directory):
     with Daemon(directory, configuration(directory, "size: 9")) as daemon:
         assert daemon.ask("status")["model"] == "symbol 9 > experts > softmax 9, next"
         for program, line in (("watch", "symbols is learning: no network on cpu, experts alone"),
-                              ("top", "no network on cpu; symbol 9 > softmax 9, next")):
+                              ("top", "no network on cpu; symbol 9 > experts > softmax 9, next")):
             options = (["--once", "--wait=1"] if program == "top" else
                        ["-t", "status", "--count", "1"])
             shown = subprocess.run(
