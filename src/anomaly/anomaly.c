@@ -88,9 +88,9 @@ static bool recent_valid(const struct recent *recent) {
 struct silence {
     double clock;    /* Unix time: the latest that two examples in a row have reached */
     double newest;   /* time of the newest example */
+    double lagging;  /* examples in a row before the clock */
     double leap;     /* how far it moved the clock */
     double earliest; /* no stream is silent before this time */
-    size_t lagging;  /* examples in a row before the clock */
 };
 
 /* State of one stream, doubles only, so that a checkpoint can copy it; all zero before its first
@@ -109,7 +109,7 @@ enum {
 
 static double deadline_of(const struct arrival *arrival) {
     const struct habit *silences = &arrival->silences;
-    if (silences->ended < HABIT_KNOWN || silences->reported == 1)
+    if (silences->ended < HABIT_KNOWN || silences->reported == 1 || !(arrival->last > 0))
         return INFINITY;
     return arrival->last + habit_limit(silences, 0);
 }
@@ -120,7 +120,7 @@ static void advance(struct silence *silence, size_t slots, double time) {
     silence->newest = time;
     silence->lagging = confirmed < before ? silence->lagging + 1 : 0;
     silence->clock = fmax(before, confirmed);
-    if (silence->lagging > LAGGING_MOST * slots) {
+    if (silence->lagging > (double)(LAGGING_MOST * slots)) {
         silence->lagging = 0;
         silence->clock = confirmed;
         silence->earliest = 0; /* check all of them */
@@ -187,17 +187,16 @@ static bool silence_is(struct silence *silence, struct arrival *arrival) {
     return false;
 }
 
-/* Sets the clock from a stream of a checkpoint. */
+/* Sets the clock from a stream of a checkpoint, if it has no clock itself. */
 static void silence_go_on(struct silence *silence, const struct arrival *arrival) {
-    silence->clock = silence->newest = fmax(silence->clock, arrival->last);
+    if (arrival->last > silence->clock)
+        silence->clock = silence->newest = arrival->last;
     silence->earliest = 0;
 }
 
 /* A stream has moved here from a daemon with another clock: its pause begins now. */
 static void silence_moved(struct silence *silence, struct arrival *arrival) {
     arrival->last = silence->clock;
-    if (!(silence->clock > 0))
-        arrival->silences.reported = 1; /* reported until its next example here */
     silence->earliest = fmin(silence->earliest, deadline_of(arrival));
 }
 
@@ -888,6 +887,10 @@ struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
         .contexts_size = anomaly->options.columns *
                          (slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats),
     };
+}
+
+double *anomaly_clock(struct anomaly *anomaly) {
+    return &anomaly->silence.clock;
 }
 
 struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, bool of_shape,

@@ -195,6 +195,11 @@ struct anomaly_state {
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
 
+/* The clock of streams that stop, for checkpoints; without it, the states of streams set it. The
+   first ANOMALY_OWN bytes of a stream's numbers are a time of this clock. */
+enum { ANOMALY_CLOCK = 3, ANOMALY_OWN = sizeof(double) };
+double *anomaly_clock(struct anomaly *anomaly);
+
 /* The used contexts of memory n, of novelty or shape, counted by its numbers; the others of novelty
    are zero. All zero: memory n does not exist. */
 struct anomaly_contexts {

@@ -163,7 +163,7 @@ struct consume_config {
 
 enum preset { PRESET_NONE, PRESET_FORECAST, PRESET_SYMBOLS };
 
-/* How the loss of preset: symbols is chosen. */
+/* How the loss of preset: symbols is chosen; COMBINE_NETWORK + m: that of member m. */
 enum symbols_combine { COMBINE_LOGISTIC, COMBINE_EXPERTS, COMBINE_NETWORK };
 
 struct config {

@@ -2,6 +2,7 @@
    `checks` for each feature. */
 #include "config_read.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/error.h"
@@ -774,11 +775,9 @@ static int check_forecast(struct reading *reading) {
 /* ---- preset: symbols ---- */
 
 static int check_symbols(struct reading *reading) {
-    static const char combines[] = "logistic|experts|network";
     struct config *config = &reading->draft.config;
     const struct input *input = &config->architecture.input;
     const struct output *output = &config->architecture.output;
-    size_t combined;
     if (!has_preset(reading, PRESET_SYMBOLS))
         return 0;
     if (input->kind != INPUT_SYMBOL || input->column_count > 1)
@@ -805,8 +804,9 @@ static int check_symbols(struct reading *reading) {
         return config_fail(reading, "memory", "expected a power of two, got %zu",
                            config->symbols.memory);
     if (config->statistics_top > SYMBOLS_TOP_MAX)
-        return config_fail(reading, "statistics.top", "expected at most %d with preset: symbols",
-                           SYMBOLS_TOP_MAX);
+        return config_fail(reading, "statistics.top",
+                           "expected at most %d with preset: symbols, got %" PRIu64,
+                           SYMBOLS_TOP_MAX, config->statistics_top);
     if (config->symbols.own && config->fleet.lease > 0)
         return config_fail(reading, "tables",
                            "expected shared with fleet.lease, got own: a table is too large to "
@@ -816,16 +816,9 @@ static int check_symbols(struct reading *reading) {
         config->symbols.others = !bytes;
     if (!config->symbols.others && !bytes)
         return config_fail(reading, "alphabet", "bytes requires model.input.size: 256");
-    if (config->members_given && config->member_count)
-        return config_fail(reading, "members",
-                           "expected [] with preset: symbols, got a list; describe the network "
-                           "with model.layers and learning");
-    if (!config_words_contain(combines, config->combine, &combined))
-        return config_fail(reading, "combine", "expected logistic, experts or network, got \"%s\"",
-                           config->combine);
-    if (combined == COMBINE_NETWORK && config->members_given)
-        return config_fail(reading, "combine", "network requires one; remove members: []");
-    config->combined = (unsigned)combined;
+    if (config->member_count > SYMBOLS_NETWORKS_MAX)
+        return config_fail(reading, "members", "expected at most %d with preset: symbols, got %zu",
+                           SYMBOLS_NETWORKS_MAX, config->member_count);
     return check_set(reading,
                      (unsigned)symbols_experts(!config->symbols.others, input->size) << EXPERTS,
                      !config->symbols.others ? "alphabet: bytes"

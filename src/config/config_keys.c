@@ -366,23 +366,25 @@ static struct config_key rows[] = {
     {"experts", &value_set, AT(experts), .left_out = "all experts",
      WHEN(INPUT_SCALE, "forecast"), .symbols = true, .flags = KEY_DIGEST | KEY_LATER,
      .what = "simple forecasts that are mixed with those of the network",
-     .example = "[last, ar12]", .more = "From `orders` on they are those of `preset: symbols`."},
+     .example = "[last, ar12]",
+     .more = "From `orders` on they are those of `preset: symbols`. There `position` and `kneser` take "
+             "part from the first symbol on if the list is given, else after 4096 symbols."},
     {"members", &value_members, AT(members_given), WHEN(INPUT_SCALE, "forecast"), .symbols = true,
      .left_out = "one network", .what = "networks that learn the same streams in parallel",
      .example = "[{name: change}, {name: level, set: {model.output.relative: none}}]",
      .more = "Each member has a `name` and may `set` keys of `model.layers`, `model.output` and "
              "`learning`, and `seed`; all other keys are shared. The tensors of a member are named "
              "`members.NAME.*`. With `[]` only the experts forecast; "
-             "`preset: symbols` allows no other list."},
+             "`preset: symbols` allows at most 4."},
     {"combine", &value_label, AT(combine), .fallback = "mlpoly", WHEN(INPUT_SCALE, "forecast"),
      .symbols = true, .left_out = "mlpoly; logistic with `preset: symbols`",
      .flags = KEY_DIGEST | KEY_LATER, .what = "how the prediction is computed", .example = "mlpoly",
      .more = "`mlpoly` mixes all forecasts by polynomially weighted averages. `average` is their "
              "mean. `best` is the forecast with the lowest smoothed loss. The name of an expert or "
              "a member selects its forecast. With `preset: symbols` it is `logistic`, `experts` "
-             "(without the network) or `network`."},
+             "(without networks), or the name of a member; without `members` it is `network`."},
     {"memory", &value_size, AT(symbols.memory), RANGE(SYMBOLS_MEMORY_LEAST, 1e12), .fallback = "67108864",
-     WHEN("preset", "symbols"), .what = "size of the experts' table, a power of two",
+     WHEN("preset", "symbols"), .what = "bytes of the experts' table, a power of two",
      .unit = "bytes", .example = "67108864",
      .more = "With another size the experts start from scratch; the network continues. They need 11 "
              "MiB besides."},
@@ -923,8 +925,10 @@ const char *config_word_at(const void *draft, const char *path, size_t layer,
 
 bool config_key_counts(const struct config_key *key, size_t layer, const void *draft) {
     char word[CONFIG_TEXT_SIZE];
+    const struct config *config = draft;
+    if (key->symbols && config->preset == PRESET_SYMBOLS)
+        return key->type != &value_set || !(config->experts >> config_words_count(key->words));
     return !key->when ||
-           (key->symbols && ((const struct config *)draft)->preset == PRESET_SYMBOLS) ||
            config_words_contain(key->is, config_word_at(draft, key->when, layer, word), NULL);
 }
 

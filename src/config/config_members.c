@@ -6,21 +6,25 @@
 #include "common/hash.h"
 #include "config_read.h"
 #include "forecast/forecast.h"
+#include "symbols/symbols.h"
 
 static const char combines[] = "mlpoly|average|best";
 
-static bool is_expert(const char *name) {
-    bool expert = false;
-#define EXPERT(own, what, ...) expert |= !strcmp(#own, name);
-#include "forecast/experts.def"
-    return expert;
+static bool is_reserved(const struct reading *reading, const char *name) {
+    static const char rows[] =
+        "logistic|experts|mixture|frequencies|" CONFIG_NETWORK "|constant|order1|order2|order3";
+    bool symbols = reading->draft.config.preset == PRESET_SYMBOLS;
+    bool found = config_words_contain(symbols ? rows : combines, name, NULL);
+    for (unsigned n = 0; n < (symbols ? (unsigned)SYMBOLS_EXPERTS : (unsigned)EXPERTS); n++)
+        found |= !strcmp(symbols ? symbols_names[n] : expert_name((enum expert)n), name);
+    return found;
 }
 
 static int check_names(const struct reading *reading) {
     const struct config *config = &reading->draft.config;
     for (size_t n = 0; n < config->member_count; n++) {
         const char *name = config->members[n].name;
-        if (is_expert(name) || config_words_contain(combines, name, NULL))
+        if (is_reserved(reading, name))
             return config_fail(reading, "members",
                                "invalid member name %s: it is the name of an expert or a word "
                                "of combine; use another name",
@@ -32,26 +36,28 @@ static int check_names(const struct reading *reading) {
     return 0;
 }
 
-/* Resolve `combine` to the index of mixture.h: words, then experts and members by position. */
+/* Resolve `combine` to the index of mixture.h: words, then experts and members by position; or
+   enum symbols_combine. */
 static int resolve_combine(struct reading *reading) {
     enum { NAMES_SIZE = (COMBINE_ONE + EXPERTS + CONFIG_MEMBERS_MAX) * CONFIG_MEMBER_NAME_SIZE };
     struct config *config = &reading->draft.config;
     char names[NAMES_SIZE];
     struct config_text to = {.text = names, .size = sizeof names};
     size_t place;
-    config_add(&to, "%s", combines);
-    for (enum expert expert = 0; expert < EXPERTS; expert++)
+    char text[CONFIG_TEXT_SIZE] = "mlpoly, average, best, or the name of an expert or a member";
+    bool symbols = config->preset == PRESET_SYMBOLS;
+    config_add(&to, "%s", symbols ? "logistic|experts" : combines);
+    for (enum expert expert = 0; expert < EXPERTS && !symbols; expert++)
         if (config->experts >> expert & 1)
             config_add(&to, "|%s", expert_name(expert));
     for (size_t n = 0; n < config->member_count && config->members_given; n++)
         config_add(&to, "|%s", config->members[n].name);
     if (!config->members_given)
         config_add(&to, "|" CONFIG_NETWORK);
+    if (symbols)
+        config_words_list(names, text, sizeof text);
     if (!config_words_contain(names, config->combine, &place))
-        return config_fail(reading, "combine",
-                           "expected mlpoly, average, best, or the name of an expert or a "
-                           "member, got \"%s\"",
-                           config->combine);
+        return config_fail(reading, "combine", "expected %s, got \"%s\"", text, config->combine);
     config->combined = (unsigned)place;
     return 0;
 }
@@ -128,12 +134,13 @@ static int check_member(struct reading *reading, struct member_config *member, s
 
 int config_check_members(struct reading *reading, const struct reading *read) {
     struct config *config = &reading->draft.config;
-    bool forecast = config->architecture.input.scale == SCALE_FORECAST;
+    bool mixed =
+        config->architecture.input.scale == SCALE_FORECAST || config->preset == PRESET_SYMBOLS;
     uint64_t values[DIGESTS];
     int status = 0;
     for (size_t n = 0; n < DIGESTS; n++)
         values[n] = config_digest_of(&reading->draft, digests[n].flags, digests[n].without);
-    if (forecast && (check_names(reading) != 0 || resolve_combine(reading) != 0))
+    if (mixed && (check_names(reading) != 0 || resolve_combine(reading) != 0))
         return -1;
     for (size_t n = 0; n < DIGESTS && config->members_given; n++)
         values[n] = hash_bytes(values[n], "members", sizeof "members");
@@ -213,7 +220,10 @@ void config_networks(const struct config *config, char text[CONFIG_NETWORKS_SIZE
     size_t first[CONFIG_MEMBERS_MAX], shapes = 0;
     struct config_text to = {.text = text, .size = CONFIG_NETWORKS_SIZE};
     if (!config->members_given || !config->member_count) {
-        model_summary(&config->architecture, text);
+        struct architecture architecture = config->architecture;
+        if (config->members_given) /* no network */
+            architecture.layer_count = 0;
+        model_summary(&architecture, text);
         return;
     }
     find_alike(config, first);

@@ -804,7 +804,7 @@ void config_value_default(const struct config_key *key, size_t layer, void *draf
     if (key->fallback)
         config_value_store(key, layer, key->fallback, false, draft);
     else if (key->type == &value_set)
-        *(unsigned *)where = (1u << config_words_count(key->words)) - 1;
+        *(unsigned *)where = (2u << config_words_count(key->words)) - 1; /* one bit more: default */
 }
 
 bool config_value_same(const struct config_key *key, size_t layer, const void *a, const void *b) {

@@ -100,12 +100,7 @@ static void log_start(const struct daemon *daemon, const char *why) {
     const struct config *config = daemon->config;
     char summary[CONFIG_NETWORKS_SIZE];
     config_networks(config, summary);
-    if (config->members_given && config->member_count == 0)
-        log_info("%s: no network (members: []), only experts: %s %zu", config->name,
-                 input_kind_name(config->architecture.input.kind), config->architecture.input.size);
-    else
-        log_info("%s: %s; %zu parameters", config->name, summary,
-                 learner_parameters(daemon->learner));
+    log_info("%s: %s; %zu parameters", config->name, summary, learner_parameters(daemon->learner));
     log_info("device %s%s%s%s", learner_device(daemon->learner), *why ? " (" : "", why,
              *why ? ")" : "");
     log_info("examples %s, statistics %s, control %s", daemon->source->endpoint(daemon),

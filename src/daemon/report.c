@@ -591,11 +591,13 @@ void report_prediction(struct json_text *text, const struct model *model,
         put_distribution(text, &formatter, learned);
     if (all && learned->forecasts)
         put_experts(text, all, model, learned);
-    size_t first = SYMBOLS_GUESSES(learned->guess_count, false);
+    size_t first = SYMBOLS_GUESSES(learned->guess_count, 0);
     if (all && learned->guess_row > first) {
         json_text_open_object(text, "experts");
         put_all_guesses(text, "experts", &formatter, learned, first);
-        put_all_guesses(text, CONFIG_NETWORK, &formatter, learned, first + learned->guess_count);
+        for (size_t m = 0; m < learner_members(all); m++)
+            put_all_guesses(text, part_member_name(learner_host(all), m), &formatter, learned,
+                            first + (m + 1) * learned->guess_count);
         json_text_close_object(text);
     }
     if (learned->anomaly)

@@ -90,6 +90,8 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
             append(summary, " %s", activation_kind(layer->activation)->kind.name);
         append(summary, "%s", norm_kind(layer->norm)->summary);
     }
+    if (!architecture->layer_count)
+        append(summary, " > experts");
     append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
     if (output->target == TARGET_NEXT && output->column_count &&
         output->column_count < input->column_count)

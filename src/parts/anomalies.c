@@ -10,6 +10,7 @@
 
 #include "anomaly/anomaly.h"
 #include "anomaly/kept.h"
+#include "common/finite.h"
 #include "common/text.h"
 #include "common/unaligned.h"
 #include "distributions.h"
@@ -678,6 +679,14 @@ static int rates_filled(const struct state_place *p) {
     return !(r->nominal >= 0 && r->observed >= 0 && isfinite(r->nominal + r->observed));
 }
 
+static void *clock_at(const struct state_place *p, size_t n) {
+    return (void)n, anomaly_clock(((struct anomalies *)p->self)->anomaly);
+}
+
+static int clock_filled(const struct state_place *p) {
+    return !finite_within(clock_at(p, 0), ANOMALY_CLOCK, FINITE_MOST);
+}
+
 static void *incident_at(const struct state_place *p, size_t n) {
     return (void)n, incidents_state(((struct anomalies *)p->self)->incidents, p->slot);
 }
@@ -732,7 +741,10 @@ enum { KEPT = STATE_LATER | STATE_WATCH };
 static const struct state_row rows[] = {
     STATE_ROW("learner.thresholds", F64, STATE_ONCE | KEPT, .width = THRESHOLDS, .size = one,
               STATE_COPIED(thresholds)),
-    STATE_ROW("streams.anomaly", F64, KEPT | STATE_MEMORY, .size = numbers_size, .at = numbers_at),
+    STATE_ROW("learner.clock", F64, STATE_ONCE | KEPT, .count = ANOMALY_CLOCK, .at = clock_at,
+              .filled = clock_filled),
+    STATE_ROW("streams.anomaly", F64, KEPT | STATE_MEMORY, .own = ANOMALY_OWN, .size = numbers_size,
+              .at = numbers_at),
     STATE_ROW("shared.anomaly", F64, KEPT | STATE_SHARED | STATE_ALONE, .size = shared_size,
               .at = numbers_at),
     STATE_ROW(ANOMALY_HELD, F64, KEPT, .size = none),

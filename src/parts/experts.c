@@ -125,12 +125,11 @@ static void experts_begin(void *self, uint32_t slot, enum part_begin when) {
 const char *experts_name(const struct part_host *host, size_t n) {
     const struct experts *e = part_find(host, &experts_part);
     if (!e)
-        return symbols_row_name(n);
+        return symbols_row_name(host, n);
     size_t experts = experts_count(e->set);
     if (n < experts)
         return expert_name(experts_at(e->set, n));
-    const char *name = host->members[n - experts].name;
-    return *name ? name : CONFIG_NETWORK;
+    return part_member_name(host, n - experts);
 }
 
 /* ---- Planning ---- */

@@ -105,7 +105,7 @@ struct learned {
     size_t output_steps; /* T; 0 for a label */
     /* preset: symbols: a row for each of its steps: the class that came and its probability, and
        the guess_count most probable classes before it, after it, and with `all` those of experts
-       and network. Fewer end with a probability of 0. NULL: not requested. */
+       and networks. Fewer end with a probability of 0. NULL: not requested. */
     const struct symbols_guess *guesses;
     size_t guess_count, guess_row;
     bool guess_bytes; /* they are bytes */
@@ -124,7 +124,7 @@ struct learned {
     size_t streams; /* streams in memory after the update */
 };
 
-#define SYMBOLS_GUESSES(count, all) (1 + (count) * ((all) ? 4 : 2)) /* in a row */
+#define SYMBOLS_GUESSES(count, others) (1 + (count) * (2 + (others))) /* in a row */
 
 /* Returns whether its predictions were requested: see prediction.h. */
 static inline bool learned_has_outputs(const struct learned *learned) {

@@ -258,6 +258,11 @@ static inline void *part_find(const struct part_host *host, const struct part_ki
     return NULL;
 }
 
+static inline const char *part_member_name(const struct part_host *host, size_t member) {
+    const char *name = host->members[member].name;
+    return *name ? name : CONFIG_NETWORK;
+}
+
 /* Collects the functions of all parts, which are open. */
 void parts_opened(struct part_host *host);
 

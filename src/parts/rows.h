@@ -38,6 +38,7 @@ struct state_row {
     unsigned which; /* selects the row for its functions */
     size_t count; /* numbers of a stream; STATE_ONCE: of the learner, or rows of `width` numbers */
     size_t width; /* 0: one dimension */
+    size_t own;   /* first bytes that mean something only here: zeros in a state that moves */
 
     /* Replaces `count`; 0: this learner does not have the row. */
     size_t (*size)(const struct state_place *place);

@@ -20,12 +20,12 @@
 #include "symbols/symbols.h"
 #include "words.h"
 
-/* Rows of errors after those of the kinds of inputs. */
+/* Rows of errors after those of the kinds of inputs: those of listed members and orders follow. */
 enum {
     KIND_EXPERTS = SYMBOLS_INPUTS,
     KIND_MIXTURE,
-    KIND_ORDERS,
-    KINDS = KIND_ORDERS + ORDERS_BASELINES
+    KIND_MEMBERS,
+    KINDS_MAX = KIND_MEMBERS + SYMBOLS_NETWORKS_MAX + ORDERS_BASELINES
 };
 _Static_assert((int)SYMBOLS_ORDERS == (int)ORDERS_BASELINES, "the last rows");
 enum { SHARES_EVERY = 8 }; /* measuring them costs a tenth of a symbol */
@@ -39,12 +39,14 @@ enum { LEAST_OWN = 1 << 16 };
 struct planned_symbol {
     uint32_t slot, symbol, before, after; /* symbols that have appeared, 0 = all */
     size_t score;                         /* of the baseline; SIZE_MAX: none */
+    size_t scores[SYMBOLS_NETWORKS_MAX];  /* of members; SIZE_MAX: none */
     bool first, learn;
 };
 
 struct counts {
     struct part_host *host;
     size_t symbols, lexicon; /* SIZE_MAX: symbols are not words */
+    size_t first, kinds;     /* row of the first member, and all rows */
     unsigned combined;
     bool network, own, apart, measures;
     size_t table_count, top, guess_row; /* guesses of the mixture, and of the experts */
@@ -56,8 +58,8 @@ struct counts {
     bool taken;                     /* its symbol has been learned */
     struct symbols_guess *guesses;  /* (plan_steps, guess_row) */
     struct gathered gathered;
-    double *probabilities;               /* (symbols,) of the network, by classes */
-    float *distribution;                 /* (symbols,) the same, by symbols */
+    double *probabilities;               /* (symbols,) of a network, by classes */
+    float *distributions;                /* (members, symbols) by symbols */
     double weight, recalled, reciprocal; /* recent sums */
     double shares[SYMBOLS_INPUTS];       /* of the newest of SHARES_EVERY symbols */
     unsigned symbols_taken;
@@ -95,7 +97,7 @@ static int open_tables(struct counts *c, const struct config *config, struct err
                                       .seen = c->lexicon == SIZE_MAX ? c->symbols : 1,
                                       .memory = config->symbols.memory,
                                       .experts = config->experts >> EXPERTS,
-                                      .network = c->network,
+                                      .network = c->network ? c->host->member_count : 0,
                                       .apart = c->apart};
     for (size_t left = c->table_count; left > 1 && options.memory > LEAST_OWN;
          left = (left + 1) / 2)
@@ -123,14 +125,16 @@ static int part_open(void **self, struct part_host *host, struct error *error) {
     c->table_count = c->own ? host->slots : 1;
     c->apart = c->network && config->predictions == PREDICTIONS_ALL;
     c->top = config->statistics_top;
-    c->guess_row = SYMBOLS_GUESSES(c->top, c->apart);
+    size_t listed = config->members_given ? host->member_count : 0;
+    c->first = config->members_given ? KIND_MEMBERS : SYMBOLS_NETWORK;
+    c->kinds = host->forecasts = KIND_MEMBERS + listed + ORDERS_BASELINES;
+    c->guess_row = SYMBOLS_GUESSES(c->top, c->apart ? 1 + host->member_count : 0);
     c->places = calloc(host->slots, sizeof *c->places);
     c->orders = calloc(1, sizeof *c->orders);
     c->probabilities = calloc(c->symbols, sizeof *c->probabilities);
-    c->distribution = calloc(c->symbols, sizeof *c->distribution);
-    host->forecasts = KINDS;
-    host->errors.experts = calloc(KINDS, sizeof *host->errors.experts);
-    if (!c->places || !c->orders || !c->probabilities || !c->distribution || !host->errors.experts)
+    c->distributions = calloc(host->member_count + 1, c->symbols * sizeof *c->distributions);
+    host->errors.experts = calloc(c->kinds, sizeof *host->errors.experts);
+    if (!c->places || !c->orders || !c->probabilities || !c->distributions || !host->errors.experts)
         return error_no_memory(error);
     return open_tables(c, config, error);
 }
@@ -146,7 +150,7 @@ static void part_close(void *self) {
     free(c->guesses);
     free(c->gathered.rows);
     free(c->probabilities);
-    free(c->distribution);
+    free(c->distributions);
     free(c);
 }
 
@@ -183,10 +187,14 @@ static void part_begin(void *self, uint32_t slot, enum part_begin when) {
         begin_stream(self, slot);
 }
 
-const char *symbols_row_name(size_t n) {
+const char *symbols_row_name(const struct part_host *host, size_t n) {
     static const char *const others[] = {"frequencies", CONFIG_NETWORK, "constant", "experts",
                                          "mixture",     "order1",       "order2",   "order3"};
-    return n < SYMBOLS_EXPERTS ? symbols_names[n] : others[n - SYMBOLS_EXPERTS];
+    size_t listed = host->forecasts - KIND_MEMBERS - ORDERS_BASELINES;
+    return n < SYMBOLS_EXPERTS ? symbols_names[n]
+           : n >= KIND_MEMBERS && n < KIND_MEMBERS + listed
+               ? host->members[n - KIND_MEMBERS].name
+               : others[n - SYMBOLS_EXPERTS - (n < KIND_MEMBERS ? 0 : listed)];
 }
 
 bool symbols_measure(const struct part_host *host, bool wanted) {
@@ -233,11 +241,15 @@ static void part_input(void *self, struct step *step) {
     planned->after = last ? (uint32_t)words.size + 1 : planned->before;
 }
 
-/* Without a network the baselines get their targets here. */
+/* Without a network the baselines get their targets here. Scores of members follow. */
 static void part_score(void *self, struct step *step) {
     struct counts *c = self;
     struct planned_symbol *planned = &c->planned[step->number];
     union value symbol = {.id = unaligned_id(step->x, 0)};
+    for (size_t m = 0; m < c->host->member_count; m++) {
+        const struct member *member = &c->host->members[m];
+        planned->scores[m] = member->windows[step->slot].open ? member->plan.scores : SIZE_MAX;
+    }
     if (c->host->member_count || planned->first)
         return;
     part_target(c->host, &(struct target_arrival){.slot = step->slot,
@@ -251,15 +263,23 @@ static void part_score(void *self, struct step *step) {
 
 /* ---- After the plan has been played ---- */
 
-/* Computes the network's distribution from an output: NULL without one. */
-static const float *distribute(struct counts *c, const float *output) {
-    if (!output)
-        return NULL;
-    prediction_of_horizon(c->host->model, &(struct learned){0}, output, c->probabilities);
-    for (size_t k = 0; k < c->symbols; k++)
-        c->distribution[c->lexicon == SIZE_MAX ? k : (k + 1) % c->symbols] =
-            (float)c->probabilities[k];
-    return c->distribution;
+/* Computes the networks' distributions after a step or, with `scores`, before it. */
+static const float *distribute(struct counts *c, size_t step, const size_t *scores) {
+    const struct part_host *host = c->host;
+    memset(c->distributions, 0, host->member_count * c->symbols * sizeof *c->distributions);
+    for (size_t m = 0; m < host->member_count; m++) {
+        const struct results *results = &host->members[m].results;
+        const float *outputs = scores ? results->scored : results->outputs;
+        float *to = c->distributions + m * c->symbols;
+        size_t at = scores ? scores[m] : step;
+        if (at == SIZE_MAX)
+            continue;
+        outputs += at * host->model->outputs;
+        prediction_of_horizon(host->model, &(struct learned){0}, outputs, c->probabilities);
+        for (size_t k = 0; k < c->symbols; k++)
+            to[c->lexicon == SIZE_MAX ? k : (k + 1) % c->symbols] = (float)c->probabilities[k];
+    }
+    return host->member_count ? c->distributions : NULL;
 }
 
 /* Finds the most probable symbols of a distribution. */
@@ -279,8 +299,8 @@ static size_t top_of(const struct counts *c, const float *network, struct symbol
 
 static size_t guess(struct counts *c, uint32_t slot, const float *network,
                     struct symbols_guess *top) {
-    return c->combined == COMBINE_NETWORK && network
-               ? top_of(c, network, top)
+    return c->combined >= COMBINE_NETWORK && network
+               ? top_of(c, network + (c->combined - COMBINE_NETWORK) * c->symbols, top)
                : symbols_top(table_of(c, slot), &c->places[slot], network, false, top, c->top);
 }
 
@@ -317,15 +337,14 @@ static void measure(struct counts *c, struct planned *example, const float *netw
     end_guesses(c, top, count);
 }
 
-/* Learns the symbol of the step that is delivered. Returns its loss. `alone`: the network's. */
-static double take_symbol(struct counts *c, struct planned *example, const float *output,
-                          double alone) {
+/* Learns the symbol of the step that is delivered. Returns its loss. `scored`: by networks. */
+static double take_symbol(struct counts *c, struct planned *example, bool scored) {
     const struct planned_symbol *at = &c->planned[c->cursor];
     struct symbols *table = table_of(c, at->slot);
     struct symbols_place *place = &c->places[at->slot];
-    double losses[KINDS];
-    const float *network = distribute(c, output);
-    for (size_t n = 0; n < KINDS; n++)
+    double losses[KINDS_MAX];
+    const float *network = scored ? distribute(c, c->cursor, at->scores) : NULL;
+    for (size_t n = 0; n < c->kinds; n++)
         losses[n] = NAN;
     if (at->first)
         begin_stream(c, at->slot);
@@ -333,21 +352,25 @@ static double take_symbol(struct counts *c, struct planned *example, const float
     if ((c->measures || example->outputs) && c->top)
         measure(c, example, network);
     orders_take(c->orders, place, at->symbol, header_of(table)->seen, at->learn,
-                losses + KIND_ORDERS);
+                losses + c->kinds - ORDERS_BASELINES);
     const struct symbols_loss loss =
         symbols_take(table, place, at->symbol, network, at->learn,
                      c->symbols_taken++ % SHARES_EVERY ? NULL : c->shares);
     losses[KIND_MIXTURE] = loss.mixture;
-    if (c->host->member_count)
-        losses[SYMBOLS_NETWORK] = isnan(alone) ? loss.mixture : alone;
+    for (size_t m = 0; m < c->host->member_count; m++) {
+        const double *alone = c->host->members[m].results.losses;
+        bool known = scored && at->scores[m] != SIZE_MAX && !isnan(alone[at->scores[m]]);
+        losses[c->first + m] = known ? alone[at->scores[m]] : loss.mixture;
+    }
     if (c->apart || !c->network)
         losses[KIND_EXPERTS] = loss.experts;
-    for (size_t n = 0; n < KINDS; n++) {
+    for (size_t n = 0; n < c->kinds; n++) {
         c->host->errors.experts[n].loss += losses[n];
         c->host->errors.experts[n].weight += n < SYMBOLS_INPUTS ? c->shares[n] : NAN;
     }
     c->taken = true;
-    double of = losses[c->combined == COMBINE_NETWORK ? SYMBOLS_NETWORK : KIND_MIXTURE];
+    double of = losses[c->combined < COMBINE_NETWORK ? KIND_MIXTURE
+                                                     : c->first + c->combined - COMBINE_NETWORK];
     c->guesses[c->cursor * c->guess_row] =
         (struct symbols_guess){class_of(c, at->symbol), exp(-of)};
     return of;
@@ -356,18 +379,12 @@ static double take_symbol(struct counts *c, struct planned *example, const float
 static void part_scored(void *self, struct planned *example, struct scored *score) {
     struct counts *c = self;
     if (!c->taken)
-        score->loss = take_symbol(c, example, score->output, score->loss);
-}
-
-static const float *output_of(const struct counts *c, size_t step) {
-    const struct part_host *host = c->host;
-    return host->member_count ? host->members[0].results.outputs + step * host->model->outputs
-                              : NULL;
+        score->loss = take_symbol(c, example, true);
 }
 
 static void predict(struct counts *c, size_t step) {
     uint32_t slot = c->planned[step].slot;
-    const float *network = distribute(c, output_of(c, step));
+    const float *network = distribute(c, step, NULL);
     struct symbols_guess *top = c->guesses + step * c->guess_row + 1 + c->top;
     end_guesses(c, top, guess(c, slot, network, top));
     if (!c->apart)
@@ -375,8 +392,10 @@ static void predict(struct counts *c, size_t step) {
     top += c->top;
     end_guesses(c, top,
                 symbols_top(table_of(c, slot), &c->places[slot], network, true, top, c->top));
-    top += c->top;
-    end_guesses(c, top, top_of(c, network, top));
+    for (size_t m = 0; m < c->host->member_count; m++) {
+        top += c->top;
+        end_guesses(c, top, top_of(c, network + m * c->symbols, top));
+    }
 }
 
 static void part_played(void *self, struct planned *example, size_t step) {
@@ -386,7 +405,7 @@ static void part_played(void *self, struct planned *example, size_t step) {
     if (!c->taken) {
         struct scored scored = {.number = at->score,
                                 .step = step,
-                                .loss = take_symbol(c, example, NULL, NAN),
+                                .loss = take_symbol(c, example, false),
                                 /* frequencies of a new stream, unless `number` has others */
                                 .baseline = log(at->before ? at->before : (double)c->symbols),
                                 .of_baseline = &nothing};

@@ -9,10 +9,10 @@
 
 struct part_host;
 
-/* Returns the name of row n of the host's errors of experts. The last ones are the baselines after
-   the newest 1, 2 and 3 symbols. */
+/* Returns the name of row n of the host's errors of experts. The last ones are the listed members,
+   and the baselines after the newest 1, 2 and 3 symbols. */
 enum { SYMBOLS_ORDERS = 3 };
-const char *symbols_row_name(size_t n);
+const char *symbols_row_name(const struct part_host *host, size_t n);
 
 /* The experts' memory: bytes of all tables, the share of slots in use, and slots that held another
    count before. */

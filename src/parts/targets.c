@@ -1,5 +1,6 @@
-/* Targets of the one network: their source, their form for the network (scaled, and relative to a
-   base), the steps that wait for them, and the errors of their scores.
+/* Targets of networks, of several only with preset: symbols: their source, their form for the
+   network (scaled, and relative to a base), the steps that wait for them, and the errors of their
+   scores.
 
    A step is open from its STEP until its target is known or known to be missing, and all earlier
    steps of its stream are closed. With `target: given` that is at once, with `target: next` when
@@ -218,8 +219,11 @@ static void targets_stepped(void *self, const struct step *step) {
 }
 
 static void close_oldest(const struct targets *t, uint32_t slot) {
-    plan_close(network_of(t), slot, step_of_age(t, slot, window_of(t, slot)->open)->terms,
-               t->host->planned->planned_updates);
+    struct part_host *host = t->host;
+    size_t terms = step_of_age(t, slot, window_of(t, slot)->open)->terms;
+    for (size_t m = 0; m < host->member_count; m++)
+        if (host->members[m].windows[slot].open) /* 0: started again */
+            plan_close(&host->members[m], slot, terms, &host->planned->planned_updates[m]);
 }
 
 /* Closes the oldest steps while their targets are known: one target can cause many updates. */
@@ -292,7 +296,14 @@ static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, 
     part_target(t->host, &come);
     for (size_t k = 0; t->relative && k < t->size; k++)
         come.value[k].real = finite_float((double)(come.value[k].real - come.base[k]));
-    plan_score(network_of(t), slot, age, horizon, learn);
+    for (size_t m = 0; m < t->host->member_count; m++) {
+        struct member *member = &t->host->members[m];
+        union value *row = member->plan.targets + member->plan.rows * t->size;
+        if (member->windows[slot].open < age)
+            continue;
+        memmove(row, come.value, t->size * sizeof *row);
+        plan_score(member, slot, age, horizon, learn);
+    }
     open->terms += learn;
     t->host->planned->planned_scores++;
 }
@@ -312,8 +323,15 @@ static void fill_next(const struct targets *t, const struct step *step, union va
 static void targets_score(void *self, struct step *step) {
     struct targets *t = self;
     const struct learner_window *window = window_of(t, step->slot);
+    bool full = false;
     if (!targets_are_inputs(t->model))
         return;
+    for (size_t m = 0; m < t->host->member_count; m++) {
+        const struct member *member = &t->host->members[m];
+        memmove(member->plan.inputs + member->plan.steps * t->model->features, step->input,
+                t->model->features * sizeof *step->input);
+        full |= member->windows[step->slot].open == t->model->open;
+    }
     for (size_t h = 0; h < t->model->horizons; h++) {
         size_t age = output_ahead(t->output, h);
         if (age > window->open)
@@ -321,7 +339,7 @@ static void targets_score(void *self, struct step *step) {
         fill_next(t, step, next_target(t));
         score(t, step->slot, age, h, step->original, step->example->learn);
     }
-    if (window->open == t->model->open)
+    if (full)
         close_oldest(t, step->slot);
 }
 

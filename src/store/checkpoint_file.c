@@ -832,7 +832,7 @@ static int check_digest(struct checkpoint_layout *layout, const struct checkpoin
         "state.directory, or move this directory away, checkpoints and journal together",
         source->path, DESCRIPTION_SHOWN, description,
         strlen(description) > DESCRIPTION_SHOWN ? "..." : "", DESCRIPTION_SHOWN, ours,
-        strcmp(ours, description) ? "" : ", other details of model or learning");
+        strcmp(ours, description) ? "" : ", other details of model, experts or learning");
 }
 
 static bool has_entry(const struct checkpoint_layout *layout, const char *name) {

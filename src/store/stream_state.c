@@ -106,7 +106,7 @@ static int put_text(struct safetensors_memory *memory, const char *text, size_t 
 }
 
 /* Writes name, size and bytes; the size is known only after writing them. */
-static int put_row(const struct checkpoint_layout *layout, size_t n, uint32_t slot,
+static int put_row(const struct checkpoint_layout *layout, size_t n, uint32_t slot, bool moves,
                    struct safetensors_memory *memory, struct error *error) {
     const char *name = layout->of[n].name;
     uint64_t size = 0;
@@ -117,10 +117,11 @@ static int put_row(const struct checkpoint_layout *layout, size_t n, uint32_t sl
         return -1;
     size = memory->size - begin;
     memcpy(memory->bytes + begin - sizeof size, &size, sizeof size);
+    memset(memory->bytes + begin, 0, moves ? layout->of[n].row->own : 0);
     return 0;
 }
 
-static int put_rows(const struct checkpoint_layout *layout, uint32_t slot,
+static int put_rows(const struct checkpoint_layout *layout, uint32_t slot, bool moves,
                     struct safetensors_memory *memory, struct error *error) {
     uint16_t rows = 0;
     for (size_t n = 0; n < layout->count; n++)
@@ -128,7 +129,7 @@ static int put_rows(const struct checkpoint_layout *layout, uint32_t slot,
     if (put(memory, &rows, sizeof rows, error))
         return -1;
     for (size_t n = 0; n < layout->count; n++)
-        if (checkpoint_is_row(&layout->of[n]) && put_row(layout, n, slot, memory, error))
+        if (checkpoint_is_row(&layout->of[n]) && put_row(layout, n, slot, moves, memory, error))
             return -1;
     return 0;
 }
@@ -142,7 +143,7 @@ static int export_to(const struct stream_state *state, const char *key, size_t k
         return 1;
     if (put(memory, MAGIC, MAGIC_SIZE, error) || put(memory, numbers, sizeof numbers, error) ||
         put_origin(state, memory, error) || put_text(memory, key, key_size, error) ||
-        put_rows(&state->layout, slot, memory, error))
+        put_rows(&state->layout, slot, memory == &state->blob, memory, error))
         return -1;
     numbers[1] = libdeflate_crc32(0, memory->bytes + SUMMED_FROM, memory->size - SUMMED_FROM);
     memcpy(memory->bytes + MAGIC_SIZE, numbers, sizeof numbers);

@@ -9,8 +9,9 @@
      u8, bytes  the stream's key
      u16        rows; of each: u8 and bytes of its name, u64 and its bytes
 
-   State that all streams share is not included: parameters, scalers, counters, shared memories. In
-   a model with vocabularies a word's id is valid only in its daemon, so streams cannot move. */
+   State that all streams share is not included: parameters, scalers, counters, shared memories,
+   the clock of streams that stop and times of it. In a model with vocabularies a word's id is valid
+   only in its daemon, so streams cannot move. */
 #ifndef RUNNEL_STREAM_STATE_H
 #define RUNNEL_STREAM_STATE_H
 

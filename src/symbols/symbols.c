@@ -10,7 +10,7 @@
 
 typedef symbols_real real;
 
-enum { ORDERS = 6, CONTEXTS_MAX = 12, FEW = 16, INPUTS_MAX = 32, MIXERS = 2 };
+enum { ORDERS = 6, CONTEXTS_MAX = 12, FEW = 16, INPUTS_MAX = 40, MIXERS = 2 };
 enum { TABLES = 2, POSITION = TABLES, REPEATS }; /* two repeats have a table, one a position */
 enum { NEWEST = 64, FIELDS = 32, LETTERS = 15, RIGHT_MOST = 1000 };
 enum { SLOTS = SYMBOLS_SLOTS, AGING = 16, COUNT_MOST = 255, MAP_MOST = 1000, RUN_MOST = 255 };
@@ -18,7 +18,7 @@ enum { MAPS = 384, EXACT = 7, LEVELS = 128, RUNS = 32, SURE = 4, BITS = 4096, ON
 enum { SETS = 4, ROWS = 4096, CELLS = 1 << 14, POINTS = 33, LANES = 4, GROUP = 4 };
 enum { OPEN_MAX = 64 * SYMBOLS_TOP_MAX + 1, HUGE_PAGE = 1 << 21, LINE = SYMBOLS_LINE };
 
-_Static_assert(2 * CONTEXTS_MAX + REPEATS + 3 <= INPUTS_MAX, "room for all inputs");
+_Static_assert(2 * CONTEXTS_MAX + REPEATS + 3 + SYMBOLS_NETWORKS_MAX <= INPUTS_MAX, "all inputs");
 
 #define RATE 0.002
 #define RATE_FIRST 0.03 /* in addition; half of it after 256 symbols */
@@ -30,9 +30,9 @@ _Static_assert(2 * CONTEXTS_MAX + REPEATS + 3 <= INPUTS_MAX, "room for all input
 #define WEIGHT_MOST 1e7 /* float weights of that size do not change */
 #define GOLDEN 0x9E3779B97F4A7C15u
 
-/* The experts `position` and `kneser` begin when so many symbols have been learned: earlier
-   streams, such as the cases of the specification, are too short for them and have the losses of
-   the other experts. */
+/* The experts `position` and `kneser`, and the last context of symbols other than bytes, begin when
+   so many symbols have been learned: earlier streams, such as the cases of the specification, are
+   too short for them and have the losses of the other experts. */
 enum { LATE = 4096, MISSED_MOST = 8, NUMBERS = (1 << 24) - 1, HISTORY_MOST = 1 << 20 };
 
 typedef real vector __attribute__((vector_size(LANES * sizeof(real)), may_alias));
@@ -79,7 +79,7 @@ struct symbols {
         vector *weights;     /* (SETS, ROWS, vectors) */
         real *last, *points; /* (ROWS, SETS), (2, CELLS, POINTS) */
     } mixer[MIXERS];
-    size_t contexts, orders, nodes, inputs, vectors, mixers, history_size;
+    size_t contexts, counted, orders, nodes, inputs, vectors, mixers, history_size;
     bool with_kneser, late;
     unsigned chosen; /* rows of CONTEXT */
     bool flat, few, extends[CONTEXTS_MAX];
@@ -99,7 +99,7 @@ struct symbols {
     struct repeat *repeat[TABLES];
     struct symbols_follow follow;
     const float *network;
-    double *sums; /* (symbols + 1,) of the network's probabilities before each symbol */
+    double *sums; /* (networks, symbols + 1) of the probabilities before each symbol */
     real rate;
     struct open_node {
         struct node node;
@@ -278,7 +278,9 @@ static void begin(struct symbols *s, const struct symbols_place *p, const float 
             past_at(s, e->number)->symbol == e->symbol)
             *f = (struct symbols_follow){e->number, s->length[r], 0};
     }
-    s->late = s->header.learned >= LATE;
+    bool early = s->header.learned < LATE;
+    s->counted = s->contexts - (early && !s->options.bytes && has(s, SYMBOLS_skip));
+    s->late = !early || !has(s, SYMBOLS_LATE);
     if (s->with_kneser)
         kneser_begin(&s->kneser, hash(hash(back(p, 1), back(p, 2)), 201), back(p, 1),
                      s->header.seen);
@@ -289,8 +291,10 @@ static void begin(struct symbols *s, const struct symbols_place *p, const float 
     s->sure[POSITION] = (missed > 0) + (missed > 2) + (missed > 5);
     s->right[POSITION] = f->right;
     s->network = s->options.network ? network : NULL;
-    for (size_t n = 0; s->network && n < s->options.symbols; n++)
-        s->sums[n + 1] = s->sums[n] + (double)network[n];
+    double *sums = s->sums;
+    for (size_t m = 0; s->network && m < s->options.network; m++, sums++)
+        for (size_t n = 0; n < s->options.symbols; n++, sums++)
+            sums[1] = sums[0] + (double)*network++;
     s->rate = (real)(RATE + RATE_FIRST / (1 + (double)s->header.learned / 256));
     s->place = p;
     s->group = 0;
@@ -307,13 +311,13 @@ static uint32_t find_counters(struct symbols *s, const struct node *n, struct de
                               real *x) {
     uint32_t rest = n->depth % GROUP, group = n->path >> rest, found = 0;
     uint32_t number = n->path - (group << rest) + (1u << rest); /* 1..15 in the group */
-    for (size_t c = 0; c < s->contexts && group != s->group; c++) {
+    for (size_t c = 0; c < s->counted && group != s->group; c++) {
         s->group_hash[c] = hash(s->hash[c], group);
         d->bucket[c] = bucket_at(s, s->group_hash[c]);
         __builtin_prefetch(d->bucket[c]);
     }
     s->group = group;
-    for (size_t c = 0; c < s->contexts; c++) {
+    for (size_t c = 0; c < s->counted; c++) {
         const struct bucket *b = d->bucket[c];
         uint32_t equal = 0, map;
         d->check[c] = (uint16_t)(s->group_hash[c] ^ number << 12);
@@ -368,11 +372,12 @@ static real odds(double lower, double upper) {
     return isfinite(z) ? (real)z : 0;
 }
 
-static real network_input(const struct symbols *s, const struct node *n, uint32_t half) {
+static real network_input(const struct symbols *s, const double *sums, const struct node *n,
+                          uint32_t half) {
     const uint32_t edges[] = {n->low, half, n->high};
     double sum[3];
     for (size_t i = 0; i < 3; i++)
-        sum[i] = s->sums[edges[i] < s->options.symbols ? edges[i] : s->options.symbols];
+        sum[i] = sums[edges[i] < s->options.symbols ? edges[i] : s->options.symbols];
     return odds(sum[1] - sum[0], sum[2] - sum[1]);
 }
 
@@ -414,7 +419,7 @@ static void fetch(const struct symbols *s, uint32_t symbol) {
     uint32_t half;
     for (struct node n = root(s); (half = middle(s, &n)); n = child(&n, symbol >= half, half)) {
         const struct gates g = choose(s, &n, 0, 0);
-        for (size_t c = 0; c < s->contexts && n.depth % GROUP == 0; c++)
+        for (size_t c = 0; c < s->counted && n.depth % GROUP == 0; c++)
             __builtin_prefetch(bucket_at(s, hash(s->hash[c], n.path)));
         for (size_t m = 0; m < s->mixers; m++) {
             for (size_t k = 0; k < SETS; k += k ? 1 : 2)
@@ -463,14 +468,16 @@ static void decide(struct symbols *s, const struct node *n, uint32_t half, struc
         kneser_halves(&s->kneser, (uint32_t[]){n->low, half, n->high}, halves);
         x[REPEATS + 2] = odds(halves[0], halves[1]);
     }
-    if (s->network)
-        x[REPEATS + 2 + s->with_kneser] = network_input(s, n, half);
+    for (size_t m = 0; s->network && m < s->options.network; m++)
+        inputs[s->inputs - s->options.network + m] =
+            network_input(s, s->sums + m * (s->options.symbols + 1), n, half);
     const struct gates g = choose(s, n, found, longest);
     mix(s, 0, &g, d->mixed);
     if (s->mixers == 1)
         return;
     memcpy(d->mixed[1].x, inputs, sizeof d->mixed->x);
-    ((real *)d->mixed[1].x)[s->inputs - 1] = 0;
+    for (size_t m = 1; m <= s->options.network; m++)
+        ((real *)d->mixed[1].x)[s->inputs - m] = 0;
     mix(s, 1, &g, d->mixed + 1);
 }
 
@@ -491,7 +498,7 @@ static int replace(struct symbols *s, struct bucket *b) {
 }
 
 static void learn_counters(struct symbols *s, const struct decision *d, bool y) {
-    for (size_t c = 0; c < s->contexts; c++) {
+    for (size_t c = 0; c < s->counted; c++) {
         struct bucket *b = d->bucket[c];
         int i = d->slot[c];
         if (d->map[c])
@@ -628,9 +635,10 @@ const char *const symbols_names[SYMBOLS_EXPERTS] = {
 };
 
 size_t symbols_experts(bool bytes, size_t symbols) {
-    return bytes ? (1u << SYMBOLS_kneser) - 1
-                 : 1u << SYMBOLS_orders | 1u << SYMBOLS_skip | 1u << SYMBOLS_repeat |
-                       1u << SYMBOLS_position | (unsigned)(symbols > FEW) << SYMBOLS_kneser;
+    return 1u << SYMBOLS_LATE |
+           (bytes ? (1u << SYMBOLS_kneser) - 1
+                  : 1u << SYMBOLS_orders | 1u << SYMBOLS_skip | 1u << SYMBOLS_repeat |
+                        1u << SYMBOLS_position | (unsigned)(symbols > FEW) << SYMBOLS_kneser);
 }
 
 static void open_contexts(struct symbols *s) {
@@ -651,13 +659,11 @@ static void open_contexts(struct symbols *s) {
             s->contexts++;
         }
     static const uint8_t others[] = {SYMBOLS_repeat,      SYMBOLS_repeat,   SYMBOLS_position,
-                                     SYMBOLS_FREQUENCIES, SYMBOLS_CONSTANT, SYMBOLS_kneser,
-                                     SYMBOLS_NETWORK};
+                                     SYMBOLS_FREQUENCIES, SYMBOLS_CONSTANT, SYMBOLS_kneser};
     s->with_kneser = has(s, SYMBOLS_kneser);
     memcpy(s->kinds + 2 * s->contexts, others, sizeof others);
     s->inputs = 2 * s->contexts + REPEATS + 2 + s->with_kneser + s->options.network;
-    if (s->options.network)
-        s->kinds[s->inputs - 1] = SYMBOLS_NETWORK;
+    memset(s->kinds + s->inputs - s->options.network, SYMBOLS_NETWORK, s->options.network);
     s->vectors = (s->inputs + 2 * LANES - 1) / (2 * LANES) * 2;
 }
 
@@ -681,6 +687,7 @@ static void open_tables(struct symbols *s) {
 int symbols_open(struct symbols **symbols, const struct symbols_options *options,
                  struct error *error) {
     assert(options->symbols >= 2 && options->symbols <= SYMBOLS_MAX);
+    assert(options->network <= SYMBOLS_NETWORKS_MAX);
     assert(options->memory >= SYMBOLS_MEMORY_LEAST && !(options->memory & (options->memory - 1)));
     struct symbols *s = *symbols = calloc(1, sizeof *s);
     if (!s)
@@ -730,7 +737,7 @@ int symbols_open(struct symbols **symbols, const struct symbols_options *options
         const struct symbols_array *of = &s->arrays[4 + 3 * m];
         s->mixer[m] = (struct mixer){of[0].numbers, of[1].numbers, of[2].numbers};
     }
-    if (!(s->sums = calloc(options->symbols + 1, sizeof *s->sums)))
+    if (!(s->sums = calloc((options->symbols + 1) * (options->network + 1), sizeof *s->sums)))
         return symbols_close(symbols), error_no_memory(error);
     symbols_reset(s);
     return 0;
@@ -760,6 +767,7 @@ void symbols_reset(struct symbols *s) {
     for (const struct symbols_array *a = s->arrays + 1; a < s->arrays + SYMBOLS_ARRAYS; a++)
         if (a->type == 'u')
             memset(a->numbers, 0, a->count * sizeof(uint64_t));
+    bool trusted = s->with_kneser && !has(s, SYMBOLS_LATE); /* before counts are known */
     struct estimate *e = s->maps;
     for (size_t n = 0; n < s->contexts * MAPS; n++)
         *e++ = (struct estimate){map_begins((unsigned)(n % MAPS)), 0};
@@ -770,9 +778,10 @@ void symbols_reset(struct symbols *s) {
     for (const struct mixer *m = s->mixer; m < s->mixer + s->mixers; m++) {
         for (size_t n = 0; n < s->arrays[4].count; n++) {
             size_t i = n % (s->vectors * LANES);
-            ((real *)m->weights)[n] = (real)(i >= s->inputs                 ? 0
-                                             : i < 2 * s->contexts && i % 2 ? 0.05
-                                                                            : 0.2);
+            ((real *)m->weights)[n] = (real)(i >= s->inputs                              ? 0
+                                             : i < 2 * s->contexts && (i % 2 || trusted) ? 0.05
+                                             : s->kinds[i] == SYMBOLS_kneser && trusted  ? 0.4
+                                                                                         : 0.2);
         }
         for (size_t n = 0; n < s->arrays[5].count; n++)
             m->last[n] = (real)1 / SETS;

@@ -25,18 +25,20 @@ enum symbols_expert {
 #define EXPERT(name, ...) SYMBOLS_##name,
 #include "experts.def"
     SYMBOLS_EXPERTS,
+    SYMBOLS_LATE = SYMBOLS_EXPERTS,        /* in a set: it was not named */
     SYMBOLS_FREQUENCIES = SYMBOLS_EXPERTS, /* further kinds of inputs */
     SYMBOLS_NETWORK,
     SYMBOLS_CONSTANT,
     SYMBOLS_INPUTS,
 };
 
-/* The names of experts, and the set of those for bytes or for so many other symbols:
-   1 << SYMBOLS_orders and so on. */
+/* The names of experts, and the default set of those for bytes or for so many other symbols:
+   1 << SYMBOLS_orders and so on. With 1 << SYMBOLS_LATE, position and kneser begin late. */
 extern const char *const symbols_names[SYMBOLS_EXPERTS];
 size_t symbols_experts(bool bytes, size_t symbols);
 
 enum { SYMBOLS_MAX = 65535, SYMBOLS_TOP_MAX = 100, SYMBOLS_MEMORY_LEAST = 1 << 14 };
+enum { SYMBOLS_NETWORKS_MAX = 4 };
 
 struct symbols_options {
     size_t bytes;   /* 1: contexts of text, 256 symbols */
@@ -44,7 +46,7 @@ struct symbols_options {
     size_t seen;    /* symbols that have appeared before the first one */
     size_t memory;  /* bytes of the table: a power of two */
     size_t experts; /* a set */
-    size_t network; /* 1: the mixture has a network's distribution */
+    size_t network; /* networks whose distributions the mixture has */
     size_t apart;   /* 1: a second mixture has only the experts; not in the header */
 };
 
@@ -72,9 +74,9 @@ struct symbols_loss {
     double mixture, experts;
 };
 
-/* Scores the next symbol of a stream, learns it if `learn`, and moves the place. `network`: its
-   distribution (symbols,) or NULL. `shares` (SYMBOLS_INPUTS,) or NULL: how much each kind of input
-   contributed, of 1. */
+/* Scores the next symbol of a stream, learns it if `learn`, and moves the place. `network`: the
+   distributions (networks, symbols), zeros if one is unknown, or NULL. `shares` (SYMBOLS_INPUTS,)
+   or NULL: how much each kind of input contributed, of 1. */
 struct symbols_loss symbols_take(struct symbols *symbols, struct symbols_place *place,
                                  uint32_t symbol, const float *network, bool learn, double *shares);
 

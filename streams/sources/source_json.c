@@ -127,7 +127,7 @@ static bool is_example(json_t *value, char why[WHY_SIZE]) {
         if (wanted)
             snprintf(why, WHY_SIZE, "\"%s\": expected %s", key, wanted);
         else
-            snprintf(why, WHY_SIZE, "unknown member \"%.40s\"", key);
+            snprintf(why, WHY_SIZE, "unknown member \"%.40s\"; see --key-field and --field", key);
         return false;
     }
     member = json_object_get(value, "x");

@@ -108,7 +108,9 @@ def test_memory_of_a_table():
             done = run("--config", config, "--seconds", 0, "--examples", 200, "--json", "--set",
                        f"memory={memory}")
             assert done.returncode == 0, done.stderr
-            memory = json.loads(done.stdout)["memory"]
+            report = json.loads(done.stdout)
+            memory = report["memory"]
+            assert report["parameters"] == 0 and "single" not in report, report  # no network, no floor
             assert memory["allocations"] == memory["skipped"] == 0, memory
             if not SANITIZERS:
                 assert 0 < memory["resident"] <= memory["bound"], memory

@@ -572,7 +572,7 @@ def test_ppm_by_hand():
 
 
 def test_a_text(directory):
-    path = write(directory, "the same words again, and again the same words. " * 40, "some text.txt")
+    path = write(directory, "the same words again, and again the same words. " * 40, "some text.TXT")
     done = run(path, "--set", "memory=1048576", "--set", "members=[]")
     assert done.returncode == 0, done.stderr
     rows = {line[:14].strip(): line[14:].split() for line in done.stdout.splitlines()}
@@ -581,8 +581,8 @@ def test_a_text(directory):
     assert runnel < 1 < 3 < frequencies < 4.5 and ppm < 1, rows["whole"]
     assert abs(skill - (1 - runnel / min(map(float, rows["whole"][1:6])))) < 0.01, rows["whole"]
     assert float(rows["tenth 10"][0]) < 0.2 < 1 < float(rows["tenth 1"][0]), rows
-    for expected in ("^.*some text.txt: predicts each byte from the earlier ones$", "^    model: {input: {size: 256}}$",
-                     "^    name: some-text$", r"runnel-feed text '.*some text\.txt' \\$",
+    for expected in ("^.*some text.TXT: predicts each byte from the earlier ones$", "^    model: {input: {size: 256}}$",
+                     "^    name: some-text$", r"runnel-feed text '.*some text\.TXT' \\$",
                      "^1920 of 1920 examples learned, 0 rejected", r"runneld --config some-text.yaml --set memory=1048576"):
         assert re.search(expected, done.stdout, re.M), (expected, done.stdout)
 

@@ -20,6 +20,7 @@ import running
 brokers.need("redis")
 CONFIGURATION, USAGE, UNAVAILABLE, NO_PERMISSION = 78, 64, 69, 77
 KEYS, PARTS = 20, 4
+ANOMALIES = {"more": "anomaly: {enabled: true, memory: 50}\n"}
 
 
 def learn(redis, numbers, *members):
@@ -83,11 +84,11 @@ def test_kills(directory):
         kills.check_bits()
 
 
-def test_learned_by_a_dead_daemon(directory):
+def test_learned_by_a_dead_daemon(directory, **options):
     """A daemon is stopped after it has learned more than it has committed; another continues from
     its commit. When it returns, it rolls back what the other has learned."""
     with brokers.Redis(directory) as redis:
-        anna = fleet.Member(directory, redis.url, "anna", every=0, lease=2)
+        anna = fleet.Member(directory, redis.url, "anna", every=0, lease=2, **options)
         anna.path.write_text(anna.path.read_text().replace("seconds: 1", "seconds: 0"))
         fleet.add(redis, range(100), KEYS, PARTS)
         running.wait_learned(anna, 100)
@@ -102,7 +103,7 @@ def test_learned_by_a_dead_daemon(directory):
         fleet.until(lambda: {name: fleet.look(redis)["daemons"][0][name] for name in ("waiting", "uncommitted")}
                     == {"waiting": 0, "uncommitted": 100}, "committed", [anna])
         anna.process.send_signal(signal.SIGSTOP)
-        with fleet.Member(directory, redis.url, "bert", lease=2) as bert:
+        with fleet.Member(directory, redis.url, "bert", lease=2, **options) as bert:
             fleet.all_learned(redis, [bert], ["bert"])
             assert fleet.status(bert)["adopted"] == KEYS and bert.ask("status")["examples"] == 100
             anna.process.send_signal(signal.SIGCONT)
@@ -121,6 +122,11 @@ def test_learned_by_a_dead_daemon(directory):
                 fleet.same_bits(member, directory, KEYS)
                 shutil.rmtree(directory / f"last-{member.name}")
                 fleet.sent_again(member, directory, KEYS)
+
+
+def test_anomalies_learned_by_a_dead_daemon(directory):
+    """A replay leads to the same pauses of streams, which depend on all streams of a daemon."""
+    test_learned_by_a_dead_daemon(directory, **ANOMALIES)
 
 
 def test_drained_and_back(directory):
@@ -222,12 +228,12 @@ def quiet(member, *words):
     return member
 
 
-def test_changed_states(directory):
+def test_changed_states(directory, **options):
     """A commit sends the changed states to Redis and deletes those of forgotten streams; after a
     restart, a rollback and a hand-over Redis has the daemons' states."""
     few = ("--set", "learning.max_streams=15")
     with brokers.Redis(directory) as redis, contextlib.ExitStack() as stack:
-        anna = quiet(stack.enter_context(fleet.Member(directory, redis.url, "anna", every=0)), *few)
+        anna = quiet(stack.enter_context(fleet.Member(directory, redis.url, "anna", every=0, **options)), *few)
         fleet.add(redis, range(100), KEYS, PARTS)
         running.wait_learned(anna, 100)
         before = is_published(redis, [anna])
@@ -250,12 +256,17 @@ def test_changed_states(directory):
         anna.start()
         fleet.add(redis, range(140, 150), KEYS, PARTS)
         is_published(redis, [anna])
-        bert = quiet(stack.enter_context(fleet.Member(directory, redis.url, "bert", every=0)), *few)
+        bert = quiet(stack.enter_context(fleet.Member(directory, redis.url, "bert", every=0, **options)), *few)
         fleet.shared(redis, [anna, bert], ["anna", "anna", "bert", "bert"])
         fleet.until(lambda: fleet.status(bert)["partitions"] == 2, "read", [anna, bert])
         is_published(redis, [anna, bert])
         fleet.add(redis, range(150, 155), KEYS, PARTS)
         is_published(redis, [anna, bert])
+
+
+def test_changed_states_of_anomalies(directory):
+    """The state of a stream contains no time of the daemon that has adopted it."""
+    test_changed_states(directory, **ANOMALIES)
 
 
 def test_strangers(directory):

@@ -20,6 +20,7 @@ from running import Daemon, kill_and_start, messages, subscribe, wait_learned
 SPECIFICATION = pathlib.Path(os.environ.get("srcdir", "."), "..", "shared", "symbols", "cases")
 MOST = 1e-4
 NETWORK = "layers: [{cell: lstm, size: 8}], "
+TWO = "members: [{name: a}, {name: b, set: {model.layers.0.size: 5, learning.window: 4, seed: 7}}]"
 
 
 def configuration(directory, size, others="members: []", layers="", memory=1 << 16, streams=8,
@@ -130,7 +131,8 @@ def differences(a, b):
 
 
 def test_plans_and_kills_change_no_bit(directory):
-    for others, layers in (("members: []", ""), ("members: []\ntables: own", ""), ("", NETWORK)):
+    for others, layers in (("members: []", ""), ("members: []\ntables: own", ""), ("", NETWORK),
+                           (TWO, NETWORK)):
         events = text(500, streams=5)  # three have room
         once = state_after(directory, others, layers, events, streams=3)
         assert any("symbols" in name for name in once)
@@ -227,24 +229,28 @@ def test_a_table_larger_than_the_machine_is_refused(directory):
 
 
 def test_rollback_returns_to_the_bits(directory):
-    config = configuration(directory, "size: 256").replace("seconds: 0}", "seconds: 0, keep: 9}")
-    with Daemon(directory, config) as daemon:
-        send(daemon, text(200))
-        before = learned_state(daemon, directory)
-    with Daemon(directory, config) as daemon:
-        send(daemon, text(150, seed=2), 350)
-        daemon.ask("rollback", to=200)
-        after = learned_state(daemon, directory)
-    assert not differences(before, after)
+    for others, layers in (("members: []", ""), (TWO, NETWORK)):
+        config = configuration(directory, "size: 256", others, layers).replace(
+            "seconds: 0}", "seconds: 0, keep: 9}")
+        with Daemon(directory, config) as daemon:
+            send(daemon, text(200))
+            before = learned_state(daemon, directory)
+        with Daemon(directory, config) as daemon:
+            send(daemon, text(150, seed=2), 350)
+            daemon.ask("rollback", to=200)
+            after = learned_state(daemon, directory)
+        assert not differences(before, after)
+        shutil.rmtree(directory / "state")
 
 
 def test_an_example_that_is_not_learned_moves_only_its_stream(directory):
     events = text(200)
     quiet = [(0, x, False) for _, x, _ in text(50, seed=3)]
-    before = state_after(directory, "members: []", "", events)
-    after = state_after(directory, "members: []", "", events + quiet)
-    changed = [name for name in differences(before, after) if "symbols" in name]
-    assert changed == ["streams.symbols", "streams.symbols_position"], changed
+    for others, layers in (("members: []", ""), (TWO, NETWORK)):
+        before = state_after(directory, others, layers, events)
+        after = state_after(directory, others, layers, events + quiet)
+        changed = [name for name in differences(before, after) if "symbols" in name]
+        assert changed == ["streams.symbols", "streams.symbols_position"], changed
 
 
 def test_a_stream_moves_with_its_table(directory):
@@ -297,6 +303,71 @@ def test_examples_that_are_whole_streams_have_a_baseline(directory):
             assert message["skill"] is not None
 
 
+def messages_and_state(directory, others, events, size="size: 30", reset=0):
+    """Both topics, with all predictions; the first member starts again after so many examples."""
+    config = configuration(directory, size, others, NETWORK, predictions="all")
+    found = {}
+    with Daemon(directory, config) as daemon:
+        subscriber = {topic: subscribe(daemon, [topic]) for topic in (b"loss", b"prediction")}
+        if reset:
+            send(daemon, events[:reset])
+            daemon.ask("reset", member="a")
+        send(daemon, events[reset:], len(events))
+        for topic, socket in subscriber.items():
+            found[topic] = messages(daemon, socket, topic, len(events))
+        state = learned_state(daemon, directory)
+    shutil.rmtree(directory / "state")
+    return found[b"loss"], found[b"prediction"], state
+
+
+def test_one_member_is_the_network(directory):
+    """With a name it has the same bits."""
+    for size, other in (("size: 30", "network"), ("vocabulary: {capacity: 9}", "logistic")):
+        events = text(200, size=30)
+        if size.startswith("vocabulary"):
+            events = [(s, f"w{x}", learn) for s, x, learn in events]
+        network = messages_and_state(directory, f"combine: {other}", events, size)
+        other = other.replace("network", "a")
+        member = messages_and_state(directory, f"members: [{{name: a}}]\ncombine: {other}", events,
+                                    size)
+        for a, b in zip(*(found[0] for found in (network, member)), strict=True):
+            assert (a["loss"], a["recall"]) == (b["loss"], b["recall"]), (a, b)
+            assert a["experts"]["network"] == {"mean": b["experts"]["a"]["mean"],
+                                               "weight": b["experts"]["network"]["weight"]}
+            assert b["experts"]["network"]["mean"] is None is b["experts"]["a"]["weight"]
+        for a, b in zip(*(found[1] for found in (network, member)), strict=True):
+            assert a["prediction"] == b["prediction"] and a["scored"] == b["scored"]
+            assert a["experts"]["network"] == b["experts"]["a"]
+        state = {name.replace("members.a.", ""): rows for name, rows in member[2].items()}
+        assert not differences(network[2], state), differences(network[2], state)
+
+
+def test_members_by_name(directory):
+    """Each has its loss and its predictions, and `combine` can publish those of one. Resets of the
+    first member leave the other ones learning."""
+    events = text(300, size=30)
+    mixed, guesses, state = messages_and_state(directory, TWO, events)
+    for combine in "ab":
+        found, published, _ = messages_and_state(directory, f"{TWO}\ncombine: {combine}", events)
+        for one, same, guess in zip(found, mixed, published, strict=True):
+            assert one["loss"] == one["experts"][combine]["mean"], one
+            assert one["experts"] == same["experts"]
+            assert guess["prediction"] == guess["experts"][combine]
+    assert [list(one["experts"]) for one in guesses] == [["experts", "a", "b"]] * len(events)
+    means = {name: sum(one["experts"][name]["mean"] for one in mixed) for name in ("a", "b", "mixture")}
+    assert means["mixture"] < min(means["a"], means["b"]) and means["a"] != means["b"], means
+    assert all(any(rows) for name, rows in state.items() if "members.b.output" in name)
+    again, _, after = messages_and_state(directory, TWO, events, reset=150)
+    assert after.keys() == state.keys()
+    for n, (one, same) in enumerate(zip(again, mixed)):
+        assert (one["experts"] == same["experts"]) == (n < 150), n
+        for name in "ab":
+            # each stream has one symbol without a prediction of the first member
+            alone = one["experts"][name]["mean"] != one["experts"]["mixture"]["mean"]
+            assert alone == (n not in (0, 1, 150, 151)), (n, name)
+    assert again[152]["experts"]["b"] == mixed[152]["experts"]["b"]
+
+
 def test_predictions_of_words(directory):
     events = [(s, f"w{x}", learn) for s, x, learn in text(600, size=12)]
     config = configuration(directory, "vocabulary: {capacity: 9}", "", NETWORK, predictions="all")
@@ -346,6 +417,31 @@ def test_a_prediction_and_what_came(directory):
                 before, known = prediction, known | {symbol}
             mean = sum(one["loss"] for one in came) / len(came)
             assert abs(mean - message["loss"]) < 1e-9, message
+
+
+def test_people_see_no_network(directory):
+    with Daemon(directory, configuration(directory, "size: 9")) as daemon:
+        assert daemon.ask("status")["model"] == "symbol 9 > experts > softmax 9, next"
+        for program, line in (("watch", "symbols is learning: no network on cpu, experts alone"),
+                              ("top", "no network on cpu; symbol 9 > softmax 9, next")):
+            options = (["--once", "--wait=1"] if program == "top" else
+                       ["-t", "status", "--count", "1"])
+            shown = subprocess.run(
+                [running.PROGRAM.with_name(f"runnel-{program}"), "-c",
+                 daemon.endpoint("statistics"), *options], text=True, capture_output=True,
+                timeout=running.LIMIT, check=True).stdout
+            assert line in shown, shown
+        assert daemon.end() == 0
+
+
+def test_nothing_to_export(directory):
+    with Daemon(directory, configuration(directory, "size: 9")) as daemon:
+        done = subprocess.run(
+            [running.PROGRAM.with_name("runnel-ctl"), "-c", daemon.endpoint("control"), "export",
+             directory / "file"], text=True, capture_output=True, timeout=running.LIMIT)
+        assert "no parameters: the configuration has no network" in done.stderr, done.stderr
+        assert done.returncode and not (directory / "file").exists()
+        assert daemon.end() == 0
 
 
 def test_people_see_symbols(directory):

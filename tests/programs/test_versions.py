@@ -289,6 +289,8 @@ def test_stream_state(directory):
                 daemon.ask("adopt", part=n + 1, parts=len(pieces), blob=base64.b64encode(piece).decode())
             rows = stream_rows(daemon.request("export", stream=STREAM)[1])
             earlier = stream_rows(kept_state)
+            for name in earlier.keys() & {b"streams.anomaly"}:  # which began with a time of that daemon
+                earlier[name] = bytes(8) + earlier[name][8:]
             assert len(earlier) > 5 and {name: rows[name] for name in earlier} == earlier, path
             assert all(not any(rows[name]) for name in rows.keys() - earlier), path
             feed(daemon, list(examples(case))[BEFORE:])

@@ -838,15 +838,15 @@ def test_incidents(directory):
         for of in [(40,), (40, 60), (70,), (70, 80), (90,)]:
             daemon.incident(minute, *of, silenced=70 in of)
         for i in 40, 45, 65:
-            daemon.anomaly(i + 1, "pump", minute[i], [(1, 2.5, 1.0, 9.0)])
+            daemon.anomaly(i + 1, "pump", minute[i], [(1, 2.5, 1.0, 9.0)], note="oil is hot" if i == 40 else None)
         look(page, None)
         page.driver.refresh()
         look(page, None)
-        alarm, known = ["pump", "novelty 2.5, column 1: 9, forecast 1"], ["pump", "level 2.5, 20 min, oil 75.0%"]
+        alarm, known = ["pump", "novelty 2.5, column 1: 9, forecast 1"], ["pump", "oil is hot"]
         newer = [alarm, ["pump", "level 2.5, oil 75.0%"], ["pump", "level 2.5, 10 min, oil 75.0%, silenced"]]
         page.until(ABNORMAL, lambda rows: rows == [*newer, known])
         click_anomaly(page, 3)
-        page.until(ABNORMAL, lambda rows: rows == [*newer, known, alarm, alarm])
+        page.until(ABNORMAL, lambda rows: rows == [*newer, known, alarm, known])
         daemon.learn(0.5)
         daemon.close()
         daemon.open("00000000000000bb")

@@ -49,10 +49,10 @@ static const struct {
     {SYMBOLS("size: 256", "memory: 1000000\n"),
      ":4:9: memory: expected a power of two, got 1000000"},
     {SYMBOLS("size: 256", "memory: 100\n"), ":4:9: memory: expected a whole number from 16384 to "
-                                            "1000000000000 (size of the experts' table, "
+                                            "1000000000000 (bytes of the experts' table, "
                                             "a power of two), got \"100\""},
     {SYMBOLS("size: 256", "statistics: {top: 101}\n"),
-     ":4:19: statistics.top: expected at most 100 with preset: symbols"},
+     ":4:19: statistics.top: expected at most 100 with preset: symbols, got 101"},
     {SYMBOLS("size: 100", "alphabet: bytes\n"),
      ":4:11: alphabet: bytes requires model.input.size: 256"},
     {SYMBOLS("size: 100", "experts: [orders, word]\n"),
@@ -63,13 +63,25 @@ static const struct {
      ":4:10: experts: kneser is not supported with alphabet: bytes"},
     {SYMBOLS("size: 16", "experts: [orders, kneser]\n"),
      ":4:10: experts: kneser is not supported with at most 16 symbols"},
-    {SYMBOLS("size: 100", "members: [{name: b}]\n"),
-     ":4:10: members: expected [] with preset: symbols, got a list; describe the network with "
-     "model.layers and learning"},
+    {SYMBOLS("size: 9", "members: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]\n"),
+     ":4:10: members: expected at most 4 with preset: symbols, got 5"},
+    {SYMBOLS("size: 100", "members: [{name: skip}]\n"),
+     ":4:10: members: invalid member name skip: it is the name of an expert or a word of combine; "
+     "use another name"},
+    {SYMBOLS("size: 100", "members: [{name: order1}]\n"),
+     ":4:10: members: invalid member name order1: it is the name of an expert or a word of "
+     "combine; "
+     "use another name"},
+    {SYMBOLS("size: 100", "members: [{name: last}, {name: last}]\n"),
+     ":4:10: members: duplicate member name last"},
     {SYMBOLS("size: 100", "combine: best\n"),
      ":4:10: combine: expected logistic, experts or network, got \"best\""},
+    {SYMBOLS("size: 100", "combine: network\nmembers: [{name: b}]\n"),
+     ":4:10: combine: expected logistic, experts or b, got \"network\""},
     {SYMBOLS("size: 100", "combine: network\nmembers: []\n"),
-     ":4:10: combine: network requires one; remove members: []"},
+     ":4:10: combine: expected logistic or experts, got \"network\""},
+    {SYMBOLS("size: 9", "members: [{name: b, set: {model.output.target: given}}]\n"),
+     ":4:10: member b: model.output.target: expected next with preset: symbols, got given"},
     {"name: a\npreset: symbols\nmodel: {input: {size: 9}, output: {target: given}}\n",
      ":3:44: model.output.target: expected next with preset: symbols, got given"},
     {"name: a\npreset: symbols\nmodel: {input: {size: 9}, output: {ahead: 2}}\n",

@@ -25,7 +25,8 @@ static const struct symbols_options of_bytes = {.bytes = 1,
                                                 .symbols = BYTES,
                                                 .seen = BYTES,
                                                 .memory = MEMORY,
-                                                .experts = (1u << SYMBOLS_kneser) - 1};
+                                                .experts = ((1u << SYMBOLS_kneser) - 1) |
+                                                           1u << SYMBOLS_LATE};
 
 /* Classes of which only the first has appeared. */
 static struct symbols_options of_classes(size_t symbols) {
@@ -187,20 +188,23 @@ static void a_vocabulary_grows(void **state) {
     (void)state;
 }
 
-/* A network that knows the next symbol helps; one that fails does no lasting harm; and the second
-   mixture is that of a daemon without a network. */
-static void a_network_is_one_more_input(void **state) {
+/* A network that knows the next symbol helps, also as the last of several; one that fails does no
+   lasting harm; and the second mixture is that of a daemon without a network. */
+static void learn_with(size_t networks) {
     struct symbols_options options = of_classes(32), apart = options;
-    apart.network = apart.apart = 1;
+    apart.network = networks;
+    apart.apart = 1;
     struct symbols *symbols = opened(apart), *alone = opened(options);
     struct symbols_place place = {0}, there = {0};
-    float network[32];
+    float network[SYMBOLS_NETWORKS_MAX * 32], *last = network + (networks - 1) * 32;
     uint64_t seed = 1;
     double known = 0, unknown = 0;
     for (int n = 0; n < 3000; n++) {
         uint32_t symbol = (uint32_t)random_below(&seed, 32);
+        for (size_t i = 0; i < 32 * networks; i++)
+            network[i] = i % 32 == (symbol + 1) % 32 ? 0.69F : 0.01F;
         for (uint32_t i = 0; i < 32; i++)
-            network[i] = n == 1000 ? NAN : i == symbol ? 0.69F : 0.01F;
+            last[i] = n == 1000 ? NAN : i == symbol ? 0.69F : 0.01F;
         struct symbols_loss loss = symbols_take(symbols, &place, symbol, network, true, NULL);
         assert_true(loss.experts == loss_of(alone, &there, symbol, true));
         assert_true(isfinite(loss.mixture));
@@ -211,6 +215,11 @@ static void a_network_is_one_more_input(void **state) {
     assert_true(symbols_valid(symbols));
     symbols_close(&symbols);
     symbols_close(&alone);
+}
+
+static void a_network_is_one_more_input(void **state) {
+    for (size_t networks = 1; networks <= SYMBOLS_NETWORKS_MAX; networks++)
+        learn_with(networks);
     (void)state;
 }
 
@@ -250,12 +259,13 @@ static void a_passage_goes_on_after_differences(void **state) {
     (void)state;
 }
 
-/* The first 4096 symbols have the losses of the experts that the specification has. */
+/* By default, the first 4096 symbols have the losses of the experts that the specification has:
+   those of a given list without position and kneser. */
 static void late_experts_begin_late(void **state) {
     const struct symbols_options options[] = {of_bytes, of_classes(BYTES)};
     for (int k = 0; k < 2; k++) {
         struct symbols_options early = options[k];
-        early.experts &= ~((size_t)1 << SYMBOLS_position | (size_t)1 << SYMBOLS_kneser);
+        early.experts &= (1u << SYMBOLS_position) - 1;
         struct symbols *all = opened(options[k]), *others = opened(early);
         struct symbols_place place = {0}, there = {0};
         bool begun = false;
@@ -268,6 +278,25 @@ static void late_experts_begin_late(void **state) {
         assert_true(begun);
         symbols_close(&all);
         symbols_close(&others);
+    }
+    (void)state;
+}
+
+static void named_experts_begin_at_once(void **state) {
+    const struct symbols_options options[] = {of_bytes, of_classes(BYTES)};
+    for (int k = 0; k < 2; k++) {
+        struct symbols_options named = options[k];
+        named.experts &= ~((size_t)1 << SYMBOLS_LATE);
+        struct symbols *early = opened(named), *late = opened(options[k]);
+        struct symbols_place place = {0}, there = {0};
+        double gain = 0;
+        for (int n = 0; n < 1000; n++) {
+            uint32_t symbol = (unsigned char)text[n % (sizeof text - 1)] + (uint32_t)(n % 29 == 0);
+            gain -= loss_of(early, &place, symbol, true) - loss_of(late, &there, symbol, true);
+        }
+        assert_true(gain > 10);
+        symbols_close(&early);
+        symbols_close(&late);
     }
     (void)state;
 }
@@ -500,6 +529,7 @@ int main(void) {
         cmocka_unit_test(a_network_is_one_more_input),
         cmocka_unit_test(a_passage_goes_on_after_differences),
         cmocka_unit_test(late_experts_begin_late),
+        cmocka_unit_test(named_experts_begin_at_once),
         cmocka_unit_test(kneser_interpolates_with_discounts),
         cmocka_unit_test(any_followers_are_harmless),
         cmocka_unit_test(baselines_count_what_followed),

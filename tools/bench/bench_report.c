@@ -26,7 +26,8 @@ static const double MICRO = 1e6, P50 = 0.5, P99 = 0.99, KILO = 1e3, MEGA = 1e6, 
                     PERCENT = 100;
 
 static size_t networks(const struct bench_report *report) {
-    return report->members ? report->members : 1;
+    bool none = report->config->members_given && !report->config->member_count;
+    return report->members ? report->members : !none;
 }
 
 /* Number of threads that play networks in parallel. */
@@ -65,7 +66,7 @@ static void findings_make(struct bench_report *report, struct findings *f) {
         f->machine = machine_figures(&report->machine);
     for (int part = 0; part < PARTS; part++)
         f->parts[part] = series_figure(&report->parts[part]);
-    for (int mode = 0; mode < MODES; mode++)
+    for (int mode = 0; mode < MODES && networks(report); mode++)
         (report->gpu ? find_gpu_floor : find_cpu_floor)(report, f, mode,
                                                         mode == MODE_SINGLE ? 1 : report->plan);
     f->p50 = latencies_quantile(&report->latencies, P50) * MICRO;
@@ -104,12 +105,15 @@ static const double NOISY = 0.1; /* spread of times above which their ratio is d
 static void print_head(const struct bench_report *r) {
     const struct config *c = r->config;
     char summary[MODEL_SUMMARY_SIZE];
-    model_summary(&c->architecture, summary);
+    struct architecture architecture = c->architecture;
+    if (!networks(r))
+        architecture.layer_count = 0;
+    model_summary(&architecture, summary);
     if (r->members)
         printf("%s: %zu networks of %s; %zu parameters each\n", c->name, r->members, summary,
                r->model->learned);
     else
-        printf("%s: %s; %zu parameters\n", c->name, summary, r->model->learned);
+        printf("%s: %s; %zu parameters\n", c->name, summary, networks(r) ? r->model->learned : 0);
     printf("window %zu, stride %zu, %s; %s; %s%s%s%s\n", c->learning.window, c->learning.stride,
            optimizer_kind(c->learning.optimizer.kind)->name,
            r->gpu ? r->gpu->device.name : r->machine.processor, r->device, *r->why ? " (" : "",
@@ -203,7 +207,9 @@ static void print_split(const struct findings *f, enum bench_mode mode) {
 static void print_mode(const struct bench_report *r, const struct findings *f,
                        enum bench_mode mode) {
     print_figure(mode_names[mode], findings_whole(f, mode));
-    printf("%10.2f%9.0f%%\n", f->floor[mode].floor * MICRO, findings_ratio(f, mode) * PERCENT);
+    if (networks(r))
+        printf("%10.2f%9.0f%%", f->floor[mode].floor * MICRO, findings_ratio(f, mode) * PERCENT);
+    putchar('\n');
     if (mode == MODE_SINGLE)
         printf("  %-24s%10.2f  p99 %10.2f (%zu examples)\n", "    latency p50", f->p50, f->p99,
                r->latencies.count);
@@ -269,7 +275,7 @@ void bench_report_text(struct bench_report *report) {
         print_gpu(report->gpu);
     else
         print_machine(report, &f);
-    for (int mode = 0; mode < MODES; mode++)
+    for (int mode = 0; mode < MODES && networks(report); mode++)
         print_floor(&f, mode);
     print_times(report, &f);
     if (report->members)
@@ -402,12 +408,12 @@ static json_t *memory_json(const struct bench_memory *m) {
 void bench_report_json(struct bench_report *report) {
     struct findings f;
     findings_make(report, &f);
-    json_t *object =
-        json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o}", "name", report->config->name,
-                  "device", report->device, "parameters", (json_int_t)report->model->learned,
-                  "rounds", (json_int_t)report->rounds, "plan", (json_int_t)report->plan, "model",
-                  architecture_json(report->config), "learning", learning_json(report->config),
-                  "memory", memory_json(&report->memory));
+    json_t *object = json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o}", "name", report->config->name, "device",
+        report->device, "parameters", (json_int_t)(networks(report) ? report->model->learned : 0),
+        "rounds", (json_int_t)report->rounds, "plan", (json_int_t)report->plan, "model",
+        architecture_json(report->config), "learning", learning_json(report->config), "memory",
+        memory_json(&report->memory));
     if (report->gpu)
         json_object_set_new(object, "gpu", gpu_json(report->gpu));
     else
@@ -420,7 +426,7 @@ void bench_report_json(struct bench_report *report) {
     json_object_set_new(object, "latency_us",
                         json_pack("{s:f, s:f, s:I}", "p50", f.p50, "p99", f.p99, "examples",
                                   (json_int_t)report->latencies.count));
-    for (int mode = 0; mode < MODES; mode++)
+    for (int mode = 0; mode < MODES && networks(report); mode++)
         json_object_set_new(object, mode_keys[mode], floor_json(report, &f, mode));
     if (report->members)
         json_object_set_new(object, "members", members_json(report, &f));

@@ -108,7 +108,7 @@ class Table:
         if len(good) < (1 - FEW) * len(rows):
             raise Unusable(f"{path}: the first line has {len(first)} field{'s' * (len(first) != 1)}, "
                            f"but {len(rows) - len(good)} of {len(rows)} rows have a different "
-                           "number")
+                           "number; name a text FILE.txt, a log FILE.log")
         self.ragged = 0 if len(good) == most else len(rows) - len(good)
         rows, self.rows = good, len(good)
         self.cut = len(good) == most

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-TEXT_NAME = re.compile(r".*\.(txt|log)(\.\d+)?(\.gz)?", re.DOTALL)
+TEXT_NAME = re.compile(r".*\.(txt|log)(\.\d+)?(\.gz)?", re.DOTALL | re.IGNORECASE)
 COMPARED = 200000   # symbols: the baselines of more take minutes
 FIRST = slice(COMPARED)
 CONTEXT = 4         # symbols, of the longest context
@@ -21,7 +21,7 @@ class Text(Table):
 
     def __init__(self, path, most):
         self.path = pathlib.Path(path)
-        self.log = TEXT_NAME.fullmatch(self.path.name)[1] == "log"
+        self.log = TEXT_NAME.fullmatch(self.path.name)[1].lower() == "log"
         self.UNIT, lines = "line" if self.log else "byte", self.read_lines()
         self.TOPICS += " -t anomaly" * self.log
         self.KEPT = f"--templates-file {self.name()}.templates " * self.log

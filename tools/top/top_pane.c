@@ -725,7 +725,7 @@ static void draw_model(struct canvas *c, const struct area *area, const struct w
     const char *model = member_string(w->status, "model"),
                *device = member_string(w->status, "device");
     char count[FORMAT_SIZE] = "?";
-    double parameters;
+    double parameters = 1;
     if (!w->status) {
         canvas_print(c, area, 0, 1, STYLE_DIM, "at %s", w->endpoint);
         return;
@@ -733,7 +733,8 @@ static void draw_model(struct canvas *c, const struct area *area, const struct w
     if (member_number(w->status, "parameters", &parameters))
         format_grouped(count, parameters);
     device = device ? device : "?";
-    canvas_print(c, area, 0, 1, STYLE_DIM, "%s parameters on %.*s; %s", count,
+    canvas_print(c, area, 0, 1, STYLE_DIM, "%s%s on %.*s; %s",
+                 parameters > 0 ? count : "no network", parameters > 0 ? " parameters" : "",
                  (int)(area->columns < ROOMY ? strcspn(device, ",") : strlen(device)), device,
                  model ? model : "?");
 }

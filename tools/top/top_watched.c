@@ -208,12 +208,13 @@ static void dress_event(struct happening *event, const char *kind) {
 /* "checkpoint of 100 examples" does not need "checkpoint: " before it. */
 static void add_event(struct watched *w, const json_t *body) {
     const char *kind = member_string(body, "kind"), *sentence = member_string(body, "text");
+    const char *note = member_string(body, "note");
     char joined[2 * WATCHED_TEXT];
     kind = kind ? kind : "event";
     sentence = sentence ? sentence : "";
     bool twice = strncmp(sentence, kind, strlen(kind)) == 0;
-    snprintf(joined, sizeof joined, "%s%s%s", twice ? "" : kind, *sentence && !twice ? ": " : "",
-             sentence);
+    snprintf(joined, sizeof joined, "%s%s%s%s%s", twice ? "" : kind,
+             *sentence && !twice ? ": " : "", sentence, note ? ": " : "", note ? note : "");
     struct happening *event = new_event(w);
     *event = (struct happening){.time = (double)time(NULL), .examples = NAN};
     member_number(body, "time", &event->time);

@@ -375,7 +375,7 @@ static bool print_status(struct table *table, struct lines *lines, const json_t 
     const char *name = member_string(body, "name"), *state = member_string(body, "state");
     const char *device = member_string(body, "device"), *model = member_string(body, "model");
     char now[TABLE_STATE_SIZE], self[TABLE_SELF_SIZE], count[FORMAT_SIZE] = "?";
-    double parameters;
+    double parameters = 1;
     if (member_number(body, "parameters", &parameters))
         format_grouped(count, parameters);
     name = name ? name : "?";
@@ -391,7 +391,8 @@ static bool print_status(struct table *table, struct lines *lines, const json_t 
         print_clean(lines, body, "%s is %s", name, now);
         return true;
     }
-    print_clean(lines, body, "%s is %s: %s parameters on %s", name, now, count, device);
+    print_clean(lines, body, "%s is %s: %s%s on %s", name, now,
+                parameters > 0 ? count : "no network", parameters > 0 ? " parameters" : "", device);
     if (model)
         print_clean(lines, body, "model: %s", model);
     return true;

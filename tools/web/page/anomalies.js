@@ -82,6 +82,7 @@ function rowOf(incident) {
   const lasted = !end ? "" : `, ${typeof seconds === "number" ? duration(seconds) : `${grouped(end.example - begin.example)} examples`}`;
   const shares = columns.slice(0, BLAMED).map(({ column, name, share }) => `, ${name ?? `column ${nameOf(column)}`} ${percent(share)}`);
   return { ...from, event: id, incident, isIncident: true, stream: streams[0], column: columns[0]?.column ?? null,
+    note: abnormal.rows.find((row) => row.incident === incident)?.note,
     title: streams.join(", "), when: `${end ? "" : "since "}${when(from)}`,
     what: `${peak.reason}${peak.score === null ? "" : ` ${number(peak.score)}`}${lasted}${shares.join("")}${silenced ? ", silenced" : ""}` };
 }

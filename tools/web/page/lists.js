@@ -60,7 +60,8 @@ function modelOf(daemon) {
   const { status } = daemon;
   if (!status) return daemon.endpoint;
   const device = String(status.device).split(",")[0];
-  return `${status.model ?? "a network"} · ${number(status.parameters)} parameters · ${device}`;
+  const parameters = status.parameters === 0 ? "no network" : `${number(status.parameters)} parameters`;
+  return `${status.model ?? "a network"} · ${parameters} · ${device}`;
 }
 
 // For example "host 4 of 20 words, newest db-7" for each vocabulary.

@@ -178,7 +178,7 @@ export class Lines {
     line.borderDash = line.spec.dash || run.dash;
     line.low = banded ? line.lows : null;
     line.high = banded ? line.highs : null;
-    line.marksMissing = Boolean(this.panel.missing);
+    line.marksMissing = Boolean(this.panel.missing) && line.known; // else not measured
     return line;
   }
 }
