@@ -224,41 +224,20 @@ static __device__ __forceinline__ Number *block_of(const struct network &n, uint
     return (Number *)(n.arenas[blockIdx.z] + grains(at));
 }
 
-static __device__ __forceinline__ float *parameters_of(const struct network &n) {
-    return block_of<float>(n, n.at.parameters);
-}
-
-static __device__ __forceinline__ float *gradient_of(const struct network &n) {
-    return block_of<float>(n, n.at.gradient);
-}
-
-static __device__ __forceinline__ float *activations_of(const struct network &n) {
-    return block_of<float>(n, n.at.activations);
-}
-
-static __device__ __forceinline__ float *units_of(const struct network &n) {
-    return block_of<float>(n, n.at.units);
-}
-
-static __device__ __forceinline__ struct segment *current_of(const struct network &n) {
-    return block_of<struct segment>(n, n.at.current);
-}
-
-static __device__ __forceinline__ struct update_state *state_of(const struct network &n) {
-    return block_of<struct update_state>(n, n.at.state);
-}
-
-static __device__ __forceinline__ double *losses_of(const struct network &n) {
-    return block_of<double>(n, n.at.losses);
-}
-
-static __device__ __forceinline__ double *squares_of(const struct network &n) {
-    return block_of<double>(n, n.at.squares);
-}
-
-static __device__ __forceinline__ double *changes_of(const struct network &n) {
-    return block_of<double>(n, n.at.changes);
-}
+#define BLOCK(type, name)                                                                          \
+    static __device__ __forceinline__ type *name##_of(const struct network &n) {                   \
+        return block_of<type>(n, n.at.name);                                                       \
+    }
+BLOCK(float, parameters)
+BLOCK(float, gradient)
+BLOCK(float, activations)
+BLOCK(float, units)
+BLOCK(struct segment, current)
+BLOCK(struct update_state, state)
+BLOCK(double, losses)
+BLOCK(double, squares)
+BLOCK(double, changes)
+#undef BLOCK
 
 static __device__ __forceinline__ struct queue *queue_of(const struct network &n) {
     return n.queues + n.queue_of[blockIdx.z];

@@ -3,10 +3,10 @@
 
 import { draw, drawing, drawSoon, makePanels, panels, whenDrawn } from "./charts.js";
 import { control } from "./controls.js";
-import { make } from "./dom.js";
+import { fail, loadCharts } from "./dom.js";
 import { theme } from "./draw.js";
 import { showNumbers } from "./lists.js";
-import { begin, fail, fetchSeries, listen } from "./live.js";
+import { begin, fetchSeries, listen } from "./live.js";
 import { bounds, daemons, shown, store, view } from "./state.js";
 import { restoreTheme } from "./theme.js";
 import { keepView, readView, setRange, showAll, whenMoved } from "./view.js";
@@ -39,14 +39,6 @@ whenDrawn(() => {
   writeTimer ??= setTimeout(write, Math.max(0, written + WRITE_EVERY - performance.now()));
 });
 
-// The chart library loads during the first requests.
-function chartLibrary() {
-  return new Promise((resolve, reject) => {
-    const fail = () => reject(new Error("cannot load the chart library"));
-    document.head.append(make("script", { src: "chart.js", onload: resolve, onerror: fail }));
-  });
-}
-
 async function start() {
   restoreTheme();
   readView();
@@ -54,11 +46,7 @@ async function start() {
   const loaded = begin();
   makePanels();
   control();
-  const library = chartLibrary().then(() => {
-    Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
-    drawSoon();
-  });
-  await Promise.all([loaded, library]);
+  await Promise.all([loaded, loadCharts().then(drawSoon)]);
 }
 
 start().catch(fail);

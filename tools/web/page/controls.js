@@ -1,7 +1,7 @@
 // Controls beside the charts: switches, buttons, keys.
 
 import { draw, drawSoon } from "./charts.js";
-import { $ } from "./dom.js";
+import { $, showSmooth } from "./dom.js";
 import { setLayer, showDaemons, showEvents, showNumbers, showRuns, toggleDaemon } from "./lists.js";
 import { controlSettings } from "./settings.js";
 import { AXES, view } from "./state.js";
@@ -26,8 +26,7 @@ function setPaused(paused) {
 
 function setSmooth(value) {
   view.smooth = value;
-  $("smooth").value = Math.round(value * 100);
-  $("smooth-value").textContent = value ? `${Math.round(value * 100)}%` : "off";
+  showSmooth(value);
 }
 
 function setSwitch(key, on) {

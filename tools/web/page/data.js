@@ -1,6 +1,8 @@
 // The data of the page: runs, their series at the resolution of the view, and events. The
 // server sends them from /api/ and adds new ones from /api/live.
 
+import { get } from "./dom.js";
+
 export const POINTS = 600; // points of a fetched series: lines of one or two pixels
 const LIVE_POINTS = 300;   // new points of a series until it is fetched again
 const CHAIN = 8;           // maximum runs shown as one: a run and those that it resumed
@@ -15,14 +17,6 @@ const PLACES = ["first_examples", "first_steps", "first_time", ...NEWEST];
 export function layersIn({ layers, members }) {
   const lists = members && Object.keys(members).length ? Object.values(members).map((one) => one?.layers) : [layers];
   return lists.flatMap((list) => (Array.isArray(list) ? list : []));
-}
-
-async function get(path) {
-  const response = await fetch(path, { cache: "no-store" });
-  const body = await response.json();
-  if (!response.ok)
-    throw Object.assign(new Error(body.error || response.statusText), { status: response.status });
-  return body;
 }
 
 // The identity of a checkpoint's lineage; the digest in older recordings.

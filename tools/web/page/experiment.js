@@ -1,6 +1,6 @@
 // The start of the page of an experiment: its view and its controls.
 
-import { $, make } from "./dom.js";
+import { $, fail, loadCharts, make, showConnection, showSmooth } from "./dom.js";
 import { clock, duration, grouped } from "./format.js";
 import { CurveChart, styleOf } from "./experiment_chart.js";
 import { Experiment } from "./experiment_data.js";
@@ -220,15 +220,6 @@ function readView() {
 
 // ---- Messages from the server ----
 
-function showConnection(text, bad = false) {
-  $("connection").textContent = text;
-  $("connection").classList.toggle("bad", bad);
-}
-
-function fail(error) {
-  showConnection(error.message, true);
-}
-
 let loaded = 0, timer = null;
 
 async function load() {
@@ -267,8 +258,7 @@ function listen() {
 
 function setSmooth(value) {
   view.smooth = value;
-  $("smooth").value = Math.round(100 * value);
-  $("smooth-value").textContent = value ? `${Math.round(100 * value)}%` : "off";
+  showSmooth(value);
 }
 
 // Called when the experiment is loaded.
@@ -300,21 +290,12 @@ function control() {
   });
 }
 
-function chartLibrary() {
-  return new Promise((resolve, reject) => {
-    const missing = () => reject(new Error("cannot load the chart library"));
-    document.head.append(make("script", { src: "chart.js", onload: resolve, onerror: missing }));
-  });
-}
-
 async function start() {
   restoreTheme();
   detail = new Detail(experiment);
   control();
   listen();
-  const library = chartLibrary().then(() => {
-    Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
-  });
+  const library = loadCharts();
   await load();
   await library;
   showCurves();

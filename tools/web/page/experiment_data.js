@@ -1,14 +1,9 @@
 // The data of an experiment from /api/experiment: runs with settings and figures, groups of runs,
 // and curves.
 
-const CURVES_AT_ONCE = 50; // curves of one request
+import { get } from "./dom.js";
 
-async function get(path) {
-  const response = await fetch(path, { cache: "no-store" });
-  const body = await response.json();
-  if (!response.ok) throw new Error(body.error || response.statusText);
-  return body;
-}
+const CURVES_AT_ONCE = 50; // curves of one request
 
 // Returns a number if the text is one, so that 1e-3 sorts before 0.01.
 export function valueOf(text) {

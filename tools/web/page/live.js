@@ -2,7 +2,7 @@
 
 import { drawSoon } from "./charts.js";
 import { layersIn } from "./data.js";
-import { $ } from "./dom.js";
+import { fail, showConnection } from "./dom.js";
 import { forecastSoon, predicted, showChoices, wasAbnormal } from "./forecast.js";
 import { isThere, showDaemons, showEvents, showLayers, showRuns } from "./lists.js";
 import { showSettings } from "./settings.js";
@@ -12,15 +12,6 @@ import { chooseAxis } from "./view.js";
 const REFRESH_AFTER = 300;    // ms to wait for more messages before fetching
 const TRY_AGAIN = 2000;       // ms
 const RECORDED_AFTER = 1500;  // ms until a live message is recorded
-
-export function showConnection(text, bad = false) {
-  $("connection").textContent = text;
-  $("connection").classList.toggle("bad", bad);
-}
-
-export function fail(error) {
-  showConnection(error.message, true);
-}
 
 async function fetchOne(run, kind) {
   if (await store.load(run.id, kind, view)) drawSoon();
