@@ -80,7 +80,7 @@ struct symbols {
         real *last, *points; /* (ROWS, SETS), (2, CELLS, POINTS) */
     } mixer[MIXERS];
     size_t contexts, counted, orders, nodes, inputs, vectors, mixers, history_size;
-    bool with_kneser, late;
+    bool with_kneser, late, waits;
     unsigned chosen; /* rows of CONTEXT */
     bool flat, few, extends[CONTEXTS_MAX];
     uint8_t kinds[INPUTS_MAX]; /* of inputs */
@@ -279,7 +279,7 @@ static void begin(struct symbols *s, const struct symbols_place *p, const float 
             *f = (struct symbols_follow){e->number, s->length[r], 0};
     }
     bool early = s->header.learned < LATE;
-    s->counted = s->contexts - (early && !s->options.bytes && has(s, SYMBOLS_skip));
+    s->counted = s->contexts - (early && s->waits);
     s->late = !early || !has(s, SYMBOLS_LATE);
     if (s->with_kneser)
         kneser_begin(&s->kneser, hash(hash(back(p, 1), back(p, 2)), 201), back(p, 1),
@@ -661,6 +661,7 @@ static void open_contexts(struct symbols *s) {
     static const uint8_t others[] = {SYMBOLS_repeat,      SYMBOLS_repeat,   SYMBOLS_position,
                                      SYMBOLS_FREQUENCIES, SYMBOLS_CONSTANT, SYMBOLS_kneser};
     s->with_kneser = has(s, SYMBOLS_kneser);
+    s->waits = has(s, SYMBOLS_skip) && !s->options.bytes; /* the last context */
     memcpy(s->kinds + 2 * s->contexts, others, sizeof others);
     s->inputs = 2 * s->contexts + REPEATS + 2 + s->with_kneser + s->options.network;
     memset(s->kinds + s->inputs - s->options.network, SYMBOLS_NETWORK, s->options.network);
@@ -778,10 +779,11 @@ void symbols_reset(struct symbols *s) {
     for (const struct mixer *m = s->mixer; m < s->mixer + s->mixers; m++) {
         for (size_t n = 0; n < s->arrays[4].count; n++) {
             size_t i = n % (s->vectors * LANES);
-            ((real *)m->weights)[n] = (real)(i >= s->inputs                              ? 0
-                                             : i < 2 * s->contexts && (i % 2 || trusted) ? 0.05
-                                             : s->kinds[i] == SYMBOLS_kneser && trusted  ? 0.4
-                                                                                         : 0.2);
+            bool small = i % 2 || trusted || (s->waits && i / 2 + 1 == s->contexts);
+            ((real *)m->weights)[n] = (real)(i >= s->inputs                             ? 0
+                                             : i < 2 * s->contexts && small             ? 0.05
+                                             : s->kinds[i] == SYMBOLS_kneser && trusted ? 0.4
+                                                                                        : 0.2);
         }
         for (size_t n = 0; n < s->arrays[5].count; n++)
             m->last[n] = (real)1 / SETS;
