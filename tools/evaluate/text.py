@@ -36,7 +36,8 @@ class Text(Table):
 
     def configuration(self):
         return (f"name: {self.name()}\npreset: symbols\nmodel: {{input: {{size: {1000 if self.log else 256}}}}}\n"
-                + "members: []\nanomaly: {surprise_threshold: 4}\n" * self.log +
+                + "members: []\nexperts: [orders, skip, repeat, position, kneser]\n" * self.log
+                + "anomaly: {surprise_threshold: 4}\n" * self.log +
                 "examples: {socket: router}\nstatistics: {predictions: true}\n")
 
     def describe(self):
