@@ -382,7 +382,7 @@ static struct config_key rows[] = {
      .more = "`mlpoly` mixes all forecasts by polynomially weighted averages. `average` is their "
              "mean. `best` is the forecast with the lowest smoothed loss. The name of an expert or "
              "a member selects its forecast. With `preset: symbols` it is `logistic`, `experts` "
-             "(without networks), `network`, or one of `members` by name."},
+             "(without networks), or a member's name; without `members` it is `network`."},
     {"memory", &value_size, AT(symbols.memory), RANGE(SYMBOLS_MEMORY_LEAST, 1e12), .fallback = "67108864",
      WHEN("preset", "symbols"), .what = "bytes of the experts' table, a power of two",
      .unit = "bytes", .example = "67108864",

@@ -257,7 +257,7 @@ static int checkpoint(void *context, const json_t *request, struct control_answe
 static int export_parameters(struct daemon *daemon, struct control_answer *answer,
                              struct error *error) {
     struct safetensors_memory memory;
-    if (!learner_members(daemon->learner))
+    if (daemon->config->preset == PRESET_SYMBOLS && !learner_members(daemon->learner))
         return error_set(error, EX_USAGE,
                          "export: no parameters: the configuration has no network (members: []); "
                          "use `runnel-ctl backup DIRECTORY` to copy the experts");
