@@ -286,7 +286,7 @@ static void put_came(struct json_text *text, const char *key, const struct forma
         json_text_count(text, "target", came->symbol);
     put_word(text, formatter->lexicon == SIZE_MAX ? "word" : "target", formatter, came->symbol);
     json_text_number(text, "probability", came->probability);
-    json_text_number(text, "loss", -log(came->probability));
+    json_text_number(text, "loss", 0 - log(came->probability));
     json_text_close_object(text);
 }
 

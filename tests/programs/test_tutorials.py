@@ -99,8 +99,8 @@ def test_clicks(directory):
                 reader.until(lambda: "clicks is running" in reader.log(), "the subscription")
         reader.keep = keep_and_wait
         assert reader.read() == 3
-        reader.until(lambda: re.search(r"/cart\b.*\b0\.51", reader.output(0, "third")), "/cart with 0.51")
-        reader.check("runnel-ctl status | grep recall", "recall 1.0000")
+        reader.until(lambda: re.search(r"/cart\b.*\b0\.21", reader.output(0, "third")), "/cart with 0.21")
+        reader.check("runnel-ctl status | grep recall", "recall 0.3344")
 
 
 def test_plain_zmq(directory):
