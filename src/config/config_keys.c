@@ -387,7 +387,7 @@ static struct config_key rows[] = {
      WHEN("preset", "symbols"), .what = "bytes of the experts' table, a power of two",
      .unit = "bytes", .example = "67108864",
      .more = "With another size the experts start from scratch; the network continues. They need 11 "
-             "MiB besides."},
+             "MiB besides, with symbols other than bytes 15."},
     {"tables", &value_choice, AT(symbols.own), .words = "shared|own",
      .meanings = "all streams share what is learned|each stream has a table of `memory` / "
                  "`learning.max_streams` bytes, at least 64 KiB, and 7 MiB besides",
