@@ -254,12 +254,13 @@ def test_an_example_that_is_not_learned_moves_only_its_stream(directory):
 
 
 def test_a_stream_moves_with_its_table(directory):
-    """tables: own: a stream that moves to another daemon continues with the same losses."""
+    """tables: own: a stream that moves to another daemon continues with the same losses, also in a
+    passage that it repeats."""
+    own = "members: []\ntables: own\nexperts: [orders, repeat, position]"
     events = text(300, streams=1)
     for name in "ab":
         (directory / name).mkdir()
-    a, b = (configuration(directory / name, "size: 256", "members: []\ntables: own")
-            for name in "ab")
+    a, b = (configuration(directory / name, "size: 256", own) for name in "ab")
     stayed = losses_of(directory / "a", a, events)
     with Daemon(directory / "a", a) as first, Daemon(directory / "b", b) as second:
         send(first, events[:200])
