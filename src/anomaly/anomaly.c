@@ -365,7 +365,7 @@ static bool allocate(struct anomaly *anomaly) {
     size_t bytes = bytes_of(anomaly, anomaly->floats),
            shared = bytes_of(anomaly, anomaly->shared_floats);
     char *numbers = calloc(1, slots * bytes + (places - slots) * shared);
-    for (size_t n = 0; n < places; n++)
+    for (size_t n = 0; numbers && n < places; n++)
         anomaly->numbers[n] =
             (double *)(void *)(numbers +
                                (n < slots ? n * bytes : slots * bytes + (n - slots) * shared));

@@ -187,6 +187,15 @@ static void part_begin(void *self, uint32_t slot, enum part_begin when) {
         begin_stream(self, slot);
 }
 
+/* A stream's positions are those of its daemon's history, which moves only with its own table. */
+static void part_adopt(void *self, uint32_t slot, enum part_adopt what) {
+    struct symbols_place *place = &((struct counts *)self)->places[slot];
+    if (what == ADOPT_ARRIVED && !((struct counts *)self)->own) {
+        place->written = 0;
+        place->follow = (struct symbols_follow){0};
+    }
+}
+
 const char *symbols_row_name(const struct part_host *host, size_t n) {
     static const char *const others[] = {"frequencies", CONFIG_NETWORK, "constant", "experts",
                                          "mixture",     "order1",       "order2",   "order3"};
@@ -523,6 +532,7 @@ const struct part_kind symbols_part = {
     .plan_open = part_plan_open,
     .reset = part_reset,
     .begin = part_begin,
+    .adopt = part_adopt,
     .input = part_input,
     .score = part_score,
     .played = part_played,

@@ -106,6 +106,16 @@ def test_checkpoints_fit_with_and_without(directory):
             assert [s["score"] is None for s in published] == [True] * KNOWS + [False] * (200 - KNOWS)
 
 
+def test_a_wild_time_does_not_spoil_the_checkpoint(directory):
+    """The checkpoint has the newest time of the data, which any producer can send."""
+    config = configuration(directory, "anomaly: {enabled: true}")
+    with Daemon(directory, config) as daemon:
+        fed(daemon, [step(1, [0.5], 0), step(2, [0.5], 1e200)])
+        assert daemon.end() == 0
+    with Daemon(directory, config) as daemon:
+        assert daemon.ask("status")["examples"] == 2
+
+
 def test_missing_values_take_no_part(directory):
     """A column with gaps has the scores of its values. The score of a stream is the largest of its
     columns."""

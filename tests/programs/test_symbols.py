@@ -254,12 +254,13 @@ def test_an_example_that_is_not_learned_moves_only_its_stream(directory):
 
 
 def test_a_stream_moves_with_its_table(directory):
-    """tables: own: a stream that moves to another daemon continues with the same losses."""
+    """tables: own: a stream that moves to another daemon continues with the same losses, also in a
+    passage that it repeats."""
+    own = "members: []\ntables: own\nexperts: [orders, repeat, position]"
     events = text(300, streams=1)
     for name in "ab":
         (directory / name).mkdir()
-    a, b = (configuration(directory / name, "size: 256", "members: []\ntables: own")
-            for name in "ab")
+    a, b = (configuration(directory / name, "size: 256", own) for name in "ab")
     stayed = losses_of(directory / "a", a, events)
     with Daemon(directory / "a", a) as first, Daemon(directory / "b", b) as second:
         send(first, events[:200])
@@ -274,21 +275,31 @@ def test_a_stream_moves_with_its_table(directory):
     assert [m["loss"] for m in moved] == [m["loss"] for m in stayed[200:]]
 
 
-def test_a_stream_moves_to_another_memory(directory):
-    """tables: own: its experts start from scratch; the position in the stream is kept."""
-    own = "members: []\ntables: own"
-    with Daemon(directory, configuration(directory, "size: 256", own)) as daemon:
+def state_of_moved(directory, others, memory):
+    """The state of a stream that moves to a new daemon with this memory."""
+    with Daemon(directory, configuration(directory, "size: 256", others)) as daemon:
         send(daemon, text(200, streams=1))
         state = directory / "s0"
         state.write_bytes(daemon.request("export", stream="s0")[1])
-        assert daemon.end() == 0
+        assert any(learned_state(daemon, directory)["streams.symbols_position"])
     shutil.rmtree(directory / "state")
-    with Daemon(directory, configuration(directory, "size: 256", own, memory=1 << 20)) as daemon:
+    with Daemon(directory, configuration(directory, "size: 256", others, memory=memory)) as daemon:
         adopt = [running.PROGRAM.with_name("runnel-ctl"), "-c", daemon.endpoint("control"), "adopt",
                  state]
         subprocess.run(adopt, check=True, timeout=running.LIMIT, stdout=subprocess.DEVNULL)
-        found = learned_state(daemon, directory)
+        return learned_state(daemon, directory)
+
+
+def test_a_stream_moves_to_another_memory(directory):
+    """tables: own: its experts start from scratch; the position in the stream is kept."""
+    found = state_of_moved(directory, "members: []\ntables: own", 1 << 20)
     assert any(found["streams.symbols"]) and not any(found["streams.symbols_table"])
+
+
+def test_a_stream_moves_without_positions_of_another_history(directory):
+    """tables: shared: each daemon has its own history, so the passage is found again there."""
+    found = state_of_moved(directory, "members: []", 1 << 16)
+    assert any(found["streams.symbols"]) and not any(found["streams.symbols_position"])
 
 
 # ---- What is published ----
