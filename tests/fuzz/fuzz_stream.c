@@ -37,6 +37,9 @@ enum {
 #define FORECAST                                                                                   \
     "preset: forecast\nlearning: {max_streams: 3}\nmodel:\n  input: {size: 1}\n"                   \
     "  layers: [{cell: gru, size: 3, norm: layer}]\n"
+#define SYMBOLS                                                                                    \
+    "preset: symbols\nmemory: 16384\nexperts: [orders, repeat, position]\n"                        \
+    "model:\n  input: {size: 4}\n" LAYERS LEARNING
 #define WATCH "anomaly: {enabled: true, memory: 12}\n"
 
 /* One for each part of a stream. */
@@ -59,6 +62,8 @@ static const char *const texts[] = {
     FORECAST WATCH,
     FORECAST "anomaly: {enabled: false}\nmembers: [{name: one}, {name: two, set: {seed: 3}}]\n",
     FORECAST "  output: {ahead: [1, 2]}\nanomaly: {memory: 12, share: [a, b]}\n",
+    SYMBOLS "members: []\n",
+    SYMBOLS "tables: own\nstatistics: {predictions: all}\n",
 };
 
 enum { LEARNERS = sizeof texts / sizeof *texts };
