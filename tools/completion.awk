@@ -1,5 +1,5 @@
 # Writes the completion of a program in Python for `shell`, bash or zsh, from that for fish. A comment
-# behind an option names its argument, for zsh: "*" repeats the option, "," separates several words.
+# after an option names its argument, for zsh: "*" repeats the option, "," separates several words.
 function add(list, text) {
     return list (list ? " " : "") text
 }

@@ -56,11 +56,12 @@ def text(count, seed=1, streams=2, size=256):
              rng.random() < 0.95) for n in range(count)]
 
 
-def losses_of(directory, config, events, **options):
+def published(directory, config, events, topic=b"loss"):
+    """One message of the topic for each event, from a daemon of its own."""
     with Daemon(directory, config) as daemon:
-        subscriber = subscribe(daemon, [b"loss"])
+        subscriber = subscribe(daemon, [topic])
         send(daemon, events)
-        found = messages(daemon, subscriber, b"loss", len(events))
+        found = messages(daemon, subscriber, topic, len(events))
         assert daemon.end() == 0
     shutil.rmtree(directory / "state")
     return found
@@ -75,7 +76,7 @@ def play(directory, name, others="members: []"):
             else f"size: {keys.get('symbols', 256)}")
     memory = (1 << keys["memory"]) * (8 if own else 1)
     others += "\ntables: own" if own else ""
-    found = losses_of(directory, configuration(directory, size, others, memory=memory),
+    found = published(directory, configuration(directory, size, others, memory=memory),
                       case["events"])
     worst = max(abs(a["loss"] - b) for a, b in zip(found, case["loss"], strict=True))
     assert worst < MOST, (name, worst)
@@ -261,7 +262,7 @@ def test_a_stream_moves_with_its_table(directory):
     for name in "ab":
         (directory / name).mkdir()
     a, b = (configuration(directory / name, "size: 256", own) for name in "ab")
-    stayed = losses_of(directory / "a", a, events)
+    stayed = published(directory / "a", a, events)
     with Daemon(directory / "a", a) as first, Daemon(directory / "b", b) as second:
         send(first, events[:200])
         (directory / "s0").write_bytes(first.request("export", stream="s0")[1])
@@ -308,7 +309,7 @@ def test_examples_that_are_whole_streams_have_a_baseline(directory):
     """The first symbol of a stream has the frequencies of a new one."""
     events = [(n, [1, 2, 3, 1], True) for n in range(4)]
     for others, layers in (("members: []", ""), ("", NETWORK)):
-        for message in losses_of(directory, configuration(directory, "size: 9", others, layers),
+        for message in published(directory, configuration(directory, "size: 9", others, layers),
                                  events):
             assert abs(message["baseline"] - math.log(9 * 9 * 10 * 11) / 4) < 1e-9, message
             assert message["skill"] is not None
@@ -410,12 +411,7 @@ def test_a_prediction_and_what_came(directory):
             events = in_pieces(events, steps)
         config = configuration(directory, size, "" if layers else "members: []", layers,
                                predictions="all")
-        with Daemon(directory, config) as daemon:
-            subscriber = subscribe(daemon, [b"prediction"])
-            send(daemon, events)
-            found = messages(daemon, subscriber, b"prediction", len(events))
-            assert daemon.end() == 0
-        shutil.rmtree(directory / "state")
+        found = published(directory, config, events, b"prediction")
         before, known = None, set()
         for (_, x, _), message in zip(events, found, strict=True):
             came = message["scored"] if steps > 1 else [message["scored"]]
@@ -479,7 +475,7 @@ def test_people_see_symbols(directory):
 def test_new_words_are_not_recalled(directory):
     """The unknown word may be predicted and come, but nobody could use it."""
     words = [word for n in range(120) for word in ("a", "b", f"new {n}")]
-    last = losses_of(directory, configuration(directory, "vocabulary: {capacity: 200}", predictions="true"),
+    last = published(directory, configuration(directory, "vocabulary: {capacity: 200}", predictions="true"),
                      [(0, word, True) for word in words])[-1]
     assert 0.55 < last["reciprocal_rank"] <= last["recall"] < 0.68, last
     assert last["metric"]["accuracy"] is not None
@@ -487,7 +483,7 @@ def test_new_words_are_not_recalled(directory):
 
 def test_recall_and_baselines(directory):
     events = text(600, streams=1, size=9)
-    found = losses_of(directory, configuration(directory, "size: 9", predictions="true"), events)
+    found = published(directory, configuration(directory, "size: 9", predictions="true"), events)
     last = found[-1]
     assert 0.7 < last["recall"] <= 1 and 0.4 < last["reciprocal_rank"] <= last["recall"]
     counts, total = {}, {}
@@ -503,7 +499,7 @@ def test_recall_and_baselines(directory):
     assert abs(sum(one["weight"] or 0 for one in last["experts"].values()) - 1) < 1e-9
     later = found[300:]
     assert sum(m["loss"] for m in later) < sum(m["baseline"] for m in later)
-    off = losses_of(directory, configuration(directory, "size: 9"), events[:20])[-1]
+    off = published(directory, configuration(directory, "size: 9"), events[:20])[-1]
     assert off["recall"] is None and off["metric"]["accuracy"] is None, off
 
 
@@ -573,7 +569,7 @@ def test_the_network_is_as_without_the_preset(directory):
         f"memory: {1 << 16}\n", "").replace("input: {", "input: {kind: symbol, ").replace(
         "layers:", "output: {loss: softmax, size: 30, target: next}, layers:").replace(
         "learning: {", "learning: {window: 16, stride: 16, clip: 1, optimizer: {rate: 0.002}, ")
-    found = [losses_of(directory, config, events) for config in (with_experts, alone)]
+    found = [published(directory, config, events) for config in (with_experts, alone)]
     for mixed, network in zip(*found):
         if network["loss"] is not None:  # the first of a stream has none
             assert abs(mixed["experts"]["network"]["mean"] - network["loss"]) < 1e-9
