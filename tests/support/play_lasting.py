@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Plays cases of ../shared/lasting by the player of ../shared/conformance, with its options:
+"""Plays the cases of learning that lasts by the player of conformance cases, with its options:
 play_lasting.py [--runneld PROGRAM] [--device DEVICE] CASE.yaml ...
 
 Also compares what the daemon publishes after the last example, if it publishes `units`. Prints one line per case, also
