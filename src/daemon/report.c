@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fields.h"
 #include "common/json_text.h"
 #include "common/streams.h"
 #include "learner/learner.h"
