@@ -375,7 +375,7 @@ static size_t activity_size(const struct state_place *p) {
 static int write_activity(const struct state_place *p, const void *numbers, struct error *error) {
     const struct model *model = member_at(p)->model;
     const double most = 2 * (double)FLT_MAX, *at = numbers;
-    bool valid = *at >= 0 && *at <= most;
+    bool valid = *at >= 0 && *at <= 0x1p53;
     at++;
     for (size_t k = 0; k < model->architecture.layer_count; k++) {
         size_t rows = ACTIVITY_ROWS * model->architecture.layers[k].size;
