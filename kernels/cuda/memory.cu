@@ -281,6 +281,7 @@ static size_t place_blocks(struct engine *e, const struct need *need) {
     at->squares = place_block(&arena, gradient_partials(&e->gradient) * sizeof(double));
     at->changes = place_block(&arena, 2 * (size_t)e->gradient.tiles * sizeof(double));
     at->solution = place_block(&arena, need->solution);
+    at->activity = place_block(&arena, engine_activity_size(e->model) * sizeof(double));
     at->parameters = place_block(&arena, need->block + need->encoded);
     for (size_t k = 0; k < kept - pulled; k++)
         at->moments[k] = place_block(&arena, need->block);
@@ -340,9 +341,9 @@ int engine_allocate(struct engine *e, struct error *error) {
     need.plans = e->options.longest ? engine_plan_bytes(e, e->options.longest) : 0;
     need.earlier = budget_left(e);
     need.library = graphs_budget(e) + (need.workspace ? BLAS_ITSELF : 0);
-    need.others =
-        ((size_t)n->window + gradient_partials(&e->gradient) + 2 * (size_t)e->gradient.tiles) *
-        sizeof(double);
+    need.others = ((size_t)n->window + gradient_partials(&e->gradient) +
+                   2 * (size_t)e->gradient.tiles + engine_activity_size(e->model)) *
+                  sizeof(double);
     need.blocks = 1 + (int)optimizer_moments(&e->options.optimizer) + (need.workspace > 0);
     if (total(&need) > e->device.free_memory)
         return refuse(e, &need, error);
