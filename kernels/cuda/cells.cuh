@@ -23,7 +23,8 @@ struct range {
 
 /* One layer at one position of the ring. */
 struct layer_step {
-    const float *sum_ih, *sum_hh;     /* (rows,) */
+    const float *sum_ih;              /* (rows,) */
+    float *sum_hh;                    /* (rows,) */
     float *raw;                       /* (size,) of columns */
     float *gate;                      /* (rows,) */
     float *inner, *squashed, *hidden; /* (H,) */
@@ -37,7 +38,7 @@ layer_at(const struct network &n, const struct network_layer &l, uint32_t positi
     struct layer_step s;
     s.sum_ih = a + l.sum_ih + row;
     s.sum_hh = a + l.sum_hh + row;
-    s.raw = a + l.raw + unit;
+    s.raw = a + l.sum_hh + (size_t)n.ring * l.rows + unit;
     s.gate = a + l.gate + row;
     s.inner = a + l.inner_value + unit;
     s.squashed = a + l.squashed + unit;
@@ -316,6 +317,8 @@ activate_columns(const struct network &n, const struct network_layer &l, const s
                 continue;
             float sum =
                 parameters_of(n)[l.weight_hh + row] * u.h + parameters_of(n)[l.bias_hh + row];
+            if (keep)
+                s.sum_hh[row] = sum;
             if (shape::apart)
                 u.hh[g] = sum;
             else

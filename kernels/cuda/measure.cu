@@ -148,8 +148,8 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     if (l.apart)
         all.summed_recurrent = sum_mean_std(l, s, true);
     all.hidden = units(s.hidden, l.size, ENGINE_SATURATED_HIDDEN);
-    if (l.states > 1)
-        all.cell = units(s.inner, l.size / l.outputs, ENGINE_SATURATED_CELL);
+    if (l.states > l.outputs)
+        all.cell = units(s.inner, l.size, ENGINE_SATURATED_CELL);
     all.gain = parameters(n, l, l.gain);
     all.bias = parameters(n, l, l.norm_bias);
     all.running_mean = running(n, l, false);

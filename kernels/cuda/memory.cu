@@ -126,7 +126,7 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
     uint32_t units = l->size / l->outputs;
     const struct cell_kind *kind = cell_kind((enum cell)l->cell);
     l->sum_ih = place(a, ring * rows);
-    l->sum_hh = place(a, l->recurrent ? ring * rows : l->columns ? ring * size : 0);
+    l->sum_hh = place(a, (l->recurrent || l->columns) * ring * rows + l->columns * ring * size);
     l->gate = kind->gated ? place(a, ring * rows) : 0;
     l->inner_value = l->inner ? place(a, ring * size) : 0;
     l->squashed = l->finishes ? place(a, ring * size) : 0;

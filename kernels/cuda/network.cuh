@@ -73,11 +73,9 @@ struct network_layer {
     uint32_t ages, units, pull;
 
     /* Offsets in the block of activations, for each step at its position of the ring. */
-    uint32_t sum_ih; /* (ring, rows) W_ih x + b_ih, before normalization, */
-    union {
-        uint32_t sum_hh; /* (ring, rows) W_hh h likewise, */
-        uint32_t raw;    /* (ring, size) the output of columns likewise */
-    };
+    /* (ring, rows) W_ih x + b_ih and W_hh h, before normalization; of columns (ring, size) follow,
+       the output before normalization */
+    uint32_t sum_ih, sum_hh;
     uint32_t gate;        /* (ring, rows) values of the gates */
     uint32_t inner_value; /* (ring, H) */
     uint32_t squashed;    /* (ring, H) of a cell that finishes */
