@@ -42,15 +42,6 @@ struct cell_gradient {
     float parameter[CELL_PARAMETERS_MAX];
 };
 
-/* Limits a state without bounds of its own, and replaces NaN by 0: what is carried stays finite. */
-#define CELL_STATE_MOST 1e15f
-
-FORMULA float cell_bounded(float x) {
-    x = x > CELL_STATE_MOST ? CELL_STATE_MOST : x;
-    x = x < -CELL_STATE_MOST ? -CELL_STATE_MOST : x;
-    return x == x ? x : 0.0f;
-}
-
 /* Cells with fewer stages use these. */
 FORMULA void cell_has_no_factors(struct cell_unit *u) {
     (void)u;

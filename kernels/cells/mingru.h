@@ -33,7 +33,7 @@ FORMULA void mingru_gates(struct cell_unit *u) {
 
 FORMULA void mingru_forward(struct cell_unit *u) {
     float z = u->gate[0];
-    u->out = cell_bounded((1.0f - z) * u->h + z * u->gate[1]);
+    u->out = formula_finite((1.0f - z) * u->h + z * u->gate[1]);
 }
 
 FORMULA void mingru_backward(const struct cell_unit *u, float d, struct cell_gradient *g) {

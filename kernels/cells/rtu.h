@@ -56,8 +56,8 @@ FORMULA void rtu_gates(struct cell_unit *u) {
 
 FORMULA void rtu_forward(struct cell_unit *u) {
     float g = u->factor[0], q = u->factor[1], m = u->factor[2];
-    u->out = cell_bounded(g * u->h - q * u->before + m * u->gate[0]);
-    u->inner = cell_bounded(g * u->before + q * u->h + m * u->gate[1]);
+    u->out = formula_finite(g * u->h - q * u->before + m * u->gate[0]);
+    u->inner = formula_finite(g * u->before + q * u->h + m * u->gate[1]);
 }
 
 FORMULA void rtu_backward(const struct cell_unit *u, float d, struct cell_gradient *gradient) {
