@@ -881,21 +881,52 @@ bool config_rate_fits(const struct optimizer *optimizer, double rate, char why[C
     return kind->rateless == (rate == RATE_AUTO);
 }
 
+static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
+    static const struct radius usual = {2, {0.9, 0.999}};
+    const char *cell = cell_kind(layer->cell)->kind.name, *norm = norm_kind(layer->norm)->kind.name;
+    bool columns = layer_is_columns(layer);
+    char path[CONFIG_KEY_SIZE];
+    snprintf(path, sizeof path, "model.layers.%zu.norm", n);
+    if (columns && !norm_kind(layer->norm)->outputs)
+        return config_fail(reading, path, "expected layer or none with %s, got %s",
+                           layer->diagonal ? "recurrent: diagonal" : cell, norm);
+    snprintf(path, sizeof path, "model.layers.%zu.memory", n);
+    if (layer->memory && !columns)
+        return config_fail(reading, path, "requires recurrent: diagonal with cell: %s", cell);
+    snprintf(path, sizeof path, "model.layers.%zu.radius", n);
+    if (layer->radius.count == 1)
+        return config_fail(reading, path, "expected two rising numbers, as in [0.9, 0.999]");
+    if (!layer->radius.count)
+        layer->radius = usual;
+    return 0;
+}
+
+static int check_layers(struct reading *reading) {
+    struct architecture *architecture = &reading->draft.config.architecture;
+    for (size_t n = 0; n < architecture->layer_count; n++)
+        if (check_layer(reading, &architecture->layers[n], n) != 0)
+            return -1;
+    return 0;
+}
+
 static int check_cells(const struct reading *reading, enum rule rule) {
     const struct architecture *architecture = &reading->draft.config.architecture;
     char words[CONFIG_TEXT_SIZE] = "", text[CONFIG_TEXT_SIZE];
     struct config_text to = {.text = words, .size = sizeof words};
     for (enum cell cell = 0; cell < CELLS; cell++)
-        if (rule_takes(rule, cell))
+        if (rule_takes(rule, cell, false))
             config_add(&to, "%s%s", to.used ? "|" : "", cell_kind(cell)->kind.name);
     config_words_list(words, text, sizeof text);
     for (size_t n = 0; n < architecture->layer_count; n++) {
         enum cell cell = architecture->layers[n].cell;
-        if (!rule_takes(rule, cell))
+        bool diagonal = architecture->layers[n].diagonal;
+        if (!rule_takes(rule, cell, diagonal))
             return config_fail(reading, rule_path,
-                               "%s does not support the cell %s of model.layers.%zu; expected "
-                               "layers of %s",
-                               rule_kind(rule)->name, cell_kind(cell)->kind.name, n, text);
+                               "%s does not support the cell %s%s of model.layers.%zu; expected "
+                               "layers of %s%s",
+                               rule_kind(rule)->name, diagonal ? "diagonal " : "",
+                               cell_kind(cell)->kind.name, n, text,
+                               rule_takes(rule, cell, true) ? ", or recurrent: diagonal" : "");
     }
     return 0;
 }
@@ -976,8 +1007,9 @@ static int check_learning(struct reading *reading) {
 
 int config_check(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {
-        check_keys,    check_columns, check_time,     check_output_size, check_words,    check_next,
-        check_targets, check_symbols, check_forecast, check_size,        check_learning,
+        check_keys,     check_columns, check_time,    check_output_size,
+        check_words,    check_next,    check_targets, check_symbols,
+        check_forecast, check_layers,  check_size,    check_learning,
     };
     for (size_t n = 0; n < sizeof checks / sizeof *checks; n++)
         if (checks[n](reading) != 0)
