@@ -108,8 +108,10 @@ static int copy_tensor(struct engine *e, enum engine_block block, size_t index, 
     if (tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER)
         return copy(e, running_of(e, tensor), values, tensor_size(tensor) * sizeof(float),
                     direction, error);
-    uint32_t at_block =
-        block == ENGINE_PARAMETERS ? n->at.parameters : n->at.moments[block - ENGINE_MOMENTS];
+    uint32_t at_block = block == ENGINE_PARAMETERS ? n->at.parameters
+                        : block - ENGINE_MOMENTS == optimizer_start(&e->options.optimizer)
+                            ? n->at.start
+                            : n->at.moments[block - ENGINE_MOMENTS];
     size_t columns = tensor->columns ? tensor->columns : tensor->rows;
     size_t rows = tensor->columns ? tensor->rows : 1, row = columns * sizeof(float);
     if (!at_block) { /* moments that this optimizer does not keep are zero */

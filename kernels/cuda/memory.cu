@@ -272,6 +272,7 @@ static size_t place_blocks(struct engine *e, const struct need *need) {
     struct network *n = &e->network;
     struct blocks *at = &n->at;
     size_t arena = 0, kept = optimizer_moments(&e->options.optimizer);
+    bool pulled = e->options.optimizer.pull > 0;
     e->at_tensors = place_block(&arena, e->gradient.count * sizeof *e->walked);
     e->at_parts = place_block(&arena, e->encoding.count * sizeof *e->parts);
     at->current = place_block(&arena, sizeof(struct segment));
@@ -282,8 +283,9 @@ static size_t place_blocks(struct engine *e, const struct need *need) {
     at->solution = place_block(&arena, need->solution);
     at->activity = place_block(&arena, engine_activity_size(e->model) * sizeof(double));
     at->parameters = place_block(&arena, need->block + need->encoded);
-    for (size_t k = 0; k < kept; k++)
+    for (size_t k = 0; k < kept - pulled; k++)
         at->moments[k] = place_block(&arena, need->block);
+    at->start = place_block(&arena, pulled ? need->block : 0);
     at->gradient = place_block(&arena, need->workspace ? need->block : 0);
     at->activations = place_block(&arena, need->activations);
     at->units = place_block(&arena, need->units);

@@ -158,6 +158,7 @@ struct update_state {
 struct blocks {
     uint32_t parameters, gradient; /* (block,) floats each */
     uint32_t moments[MOMENTS_MAX]; /* (block,) floats each */
+    uint32_t start;                /* (block,) floats, with pull */
     uint32_t activations;
     uint32_t units; /* see struct network_layer */
     uint32_t slots; /* (slots, slot.size) */

@@ -861,7 +861,7 @@ static int check_own(struct reading *reading, struct optimizer *optimizer) {
         if (key->boolean)
             continue;
         if (!config_given(reading, path))
-            *value = strtod(key->fallback, NULL);
+            *value = strtod(reading->earlier && key->earlier ? key->earlier : key->fallback, NULL);
         if (*value < key->minimum || *value > key->maximum ||
             (key->below && *value == key->maximum))
             return config_fail(

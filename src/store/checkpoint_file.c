@@ -65,7 +65,13 @@ static void add_plain(struct checkpoint_layout *layout, enum checkpoint_kind kin
     entry->shape[1] = width;
 }
 
-/* Adds parameters by their own names, then optimizer.moment_1.NAME and so on. */
+/* Whether the entry has the starting values for `pull`. */
+static bool is_start(const struct checkpoint_layout *layout, const struct checkpoint_entry *of) {
+    return of->kind == ENTRY_TENSOR && of->block &&
+           of->block - 1 == learner_start_moment(layout->learner, of->member);
+}
+
+/* Adds parameters by their own names, then optimizer.moment_1.NAME and so on, and start.NAME. */
 static void add_tensors(struct checkpoint_layout *layout, size_t member) {
     const struct learner *learner = layout->learner;
     const struct model *model = learner_member_model(learner, member);
@@ -78,6 +84,8 @@ static void add_tensors(struct checkpoint_layout *layout, size_t member) {
                 .kind = ENTRY_TENSOR, .member = member, .block = block, .tensor = n};
             if (block == 0)
                 snprintf(name, sizeof name, "%s", entries[n].name);
+            else if (is_start(layout, &of))
+                snprintf(name, sizeof name, "start.%s", entries[n].name);
             else
                 snprintf(name, sizeof name, "optimizer.moment_%zu.%s", block, entries[n].name);
             struct safetensors_entry *entry =
@@ -916,10 +924,21 @@ static void mark_begun(struct checkpoint_layout *layout, const struct safetensor
         unsigned flags = of->kind == ENTRY_KEPT ? of->row->flags : 0;
         of->lacked |= flags & STATE_WINDOW ||
                       (layout->moments &&
-                       (flags & STATE_MOMENTS || (of->kind == ENTRY_TENSOR && of->block > 0)));
+                       (flags & STATE_MOMENTS ||
+                        (of->kind == ENTRY_TENSOR && of->block > 0 && !is_start(layout, of))));
         if (of->kind == ENTRY_KEPT && of->row->lasting && found && found->shape[1])
             layout->entries[n].shape[1] = found->shape[1];
     }
+}
+
+/* The entry of the same tensor's parameters: where `pull` is new, they are the starting values. */
+static const struct safetensors_entry *find_parameters(const struct checkpoint_layout *layout,
+                                                       const struct checkpoint_entry *start) {
+    const struct checkpoint_entry *of = layout->of;
+    while (of->kind != ENTRY_TENSOR || of->member != start->member || of->block ||
+           of->tensor != start->tensor)
+        of++;
+    return &layout->entries[of - layout->of];
 }
 
 /* Opens the layout for the file's number of streams, and checks each entry against it. */
@@ -948,6 +967,8 @@ static int check_entries(struct checkpoint_layout *layout, const struct checkpoi
         const struct safetensors_entry *found = safetensors_find(source->file, wanted->name);
         if (of->lacked)
             continue;
+        if (!found && layout->begins && is_start(layout, of))
+            found = find_parameters(layout, of);
         if (found && (of->kind == ENTRY_WORDS || (of->kind == ENTRY_KEPT && of->row->used)))
             wanted->shape[0] = found->shape[0];
         if (!found || found->type != wanted->type || found->rank != wanted->rank ||
