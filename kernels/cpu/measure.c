@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "activity.h"
 #include "network.h"
 #include "normalization.h"
 
@@ -121,7 +122,10 @@ static void measure_layer(const struct network *n, const struct network_layer *l
     histogram(hidden, l->size, s->histogram);
 }
 
-void measure_step(const struct network *n, size_t position, struct layer_statistics *layers) {
-    for (size_t k = 0; k < n->layer_count; k++)
+void measure_step(const struct network *n, const double *activity, size_t position,
+                  struct layer_statistics *layers) {
+    for (size_t k = 0; k < n->layer_count; k++) {
         measure_layer(n, &n->layers[k], position, &layers[k]);
+        activity_read(n, activity, k, &layers[k]);
+    }
 }

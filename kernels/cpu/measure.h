@@ -8,7 +8,8 @@
 
 struct network;
 
-/* Fills `layers` (layer_count,) from the step at `position` of the ring. */
-void measure_step(const struct network *n, size_t position, struct layer_statistics *layers);
+/* Fills `layers` (layer_count,) from the step at `position` of the ring, and the activity. */
+void measure_step(const struct network *n, const double *activity, size_t position,
+                  struct layer_statistics *layers);
 
 #endif
