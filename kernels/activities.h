@@ -37,16 +37,16 @@ FORMULA double activity_weight(double count, double least) {
 
 /* Whether the update of that age is sampled; the row of its q; and the samples of e1 and e2. */
 FORMULA bool activity_samples(double age) {
-    return fmod(age, ACTIVITY_EVERY) == 0;
+    return (uint64_t)age % ACTIVITY_EVERY == 0;
 }
 
 FORMULA size_t activity_row(double age) {
-    return (size_t)fmod(age / ACTIVITY_EVERY, ACTIVITY_RING);
+    return (uint64_t)age / ACTIVITY_EVERY % ACTIVITY_RING;
 }
 
 FORMULA double activity_sampled(double age) {
-    double samples = floor(age / ACTIVITY_EVERY) - ACTIVITY_RING;
-    return samples > 0 ? samples : 0;
+    double samples = (double)((uint64_t)age / ACTIVITY_EVERY);
+    return samples > ACTIVITY_RING ? samples - ACTIVITY_RING : 0;
 }
 
 FORMULA void activity_add_sample(double *head, double age, double square, double products) {

@@ -16,7 +16,6 @@
 #include "formulas.h"
 
 #include "activities.h"
-#include "activity.h"
 #include "measure.h"
 #include "memory.h"
 #include "network.h"
@@ -205,9 +204,9 @@ static void keep_solved(const struct engine *e, float *s, size_t position) {
     const struct network_layer *top = &n->layers[n->layer_count - 1];
     const float *x = slot_input(&e->layout, s, position);
     float *kept = slot_solved(&e->layout, s, position);
-    memcpy(kept, top->hidden + position * top->padded, top->size * sizeof *kept);
+    memcpy(kept, top->output + position * top->wide, top->width * sizeof *kept);
     if (e->model->architecture.output.skip)
-        memcpy(kept + top->size, x, e->layout.input_size * sizeof *kept);
+        memcpy(kept + top->width, x, e->layout.input_size * sizeof *kept);
 }
 
 static void play_step(struct engine *e, const struct plan *plan, size_t i, float *output) {
@@ -282,7 +281,7 @@ static void probe(struct engine *e, const struct network_steps *steps,
                     k % horizons * outputs,
                 e->targets[k], 1.0f, NULL, n->loss_scratch);
     result->plasticity = activity_removed(before, loss / (double)targets->terms);
-    activity_growth(n, e->activity, result);
+    measure_growth(e->kernels, n, e->activity, result);
 }
 
 static struct update_result play_update(struct engine *e, const struct plan *plan,
@@ -312,7 +311,7 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
         return result;
     struct network_change change =
         e->kernels->optimize(n, &e->options.optimizer, plan->rate, factor, ++e->updates);
-    activity_add(n, e->activity, network_position(n, o->position, o->length - 1));
+    e->kernels->activity(n, e->activity, network_position(n, o->position, o->length - 1));
     e->kernels->absorb(n, network_position(n, o->position, targets.from), o->closed);
     e->kernels->refresh(n);
     result.applied = true;
@@ -333,7 +332,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
     if (e->stale)
         e->kernels->refresh(&e->network);
     if (e->stale && e->activity[0] == 0)
-        activity_begin(&e->network, e->activity);
+        measure_begin(e->kernels, &e->network, e->activity);
     e->stale = false;
     for (size_t i = 0; i < plan->count; i++) {
         const struct operation *o = &plan->operations[i];
@@ -363,7 +362,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
                            plan->targets + o->value * e->layout.target_size);
             break;
         case OPERATION_MEASURE:
-            measure_step(&e->network, e->activity, e->newest,
+            measure_step(e->kernels, &e->network, e->activity, e->newest,
                          results->measures + measures++ * e->network.layer_count);
             break;
         }

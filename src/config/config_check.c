@@ -829,14 +829,41 @@ static int check_size(struct reading *reading) {
     return 0;
 }
 
+static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
+    static const struct radius usual = {2, {0.9, 0.999}};
+    const char *cell = cell_kind(layer->cell)->kind.name, *norm = norm_kind(layer->norm)->kind.name;
+    bool columns = layer_is_columns(layer);
+    char path[CONFIG_KEY_SIZE];
+    snprintf(path, sizeof path, "model.layers.%zu.norm", n);
+    if (columns && !norm_kind(layer->norm)->outputs)
+        return config_fail(reading, path, "expected layer or none with %s, got %s",
+                           layer->diagonal ? "recurrent: diagonal" : cell, norm);
+    snprintf(path, sizeof path, "model.layers.%zu.memory", n);
+    if (layer->memory && !columns)
+        return config_fail(reading, path, "requires recurrent: diagonal with cell: %s", cell);
+    snprintf(path, sizeof path, "model.layers.%zu.radius", n);
+    if (layer->radius.count == 1)
+        return config_fail(reading, path, "expected two rising numbers, as in [0.9, 0.999]");
+    if (!layer->radius.count)
+        layer->radius = usual;
+    return 0;
+}
+
+static int check_layers(struct reading *reading) {
+    struct architecture *architecture = &reading->draft.config.architecture;
+    for (size_t n = 0; n < architecture->layer_count; n++)
+        if (check_layer(reading, &architecture->layers[n], n) != 0)
+            return -1;
+    return 0;
+}
+
 /* ---- All checks ---- */
 
 int config_check(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {
-        check_keys,        check_columns,         check_time,
-        check_output_size, check_words,           check_next,
-        check_targets,     check_symbols,         check_forecast,
-        check_size,        config_check_learning,
+        check_keys,     check_columns, check_time,    check_output_size,
+        check_words,    check_next,    check_targets, check_symbols,
+        check_forecast, check_layers,  check_size,    config_check_learning,
     };
     for (size_t n = 0; n < sizeof checks / sizeof *checks; n++)
         if (checks[n](reading) != 0)

@@ -30,7 +30,7 @@ static int check_own(struct reading *reading, struct optimizer *optimizer) {
         if (key->boolean)
             continue;
         if (!config_given(reading, path))
-            *value = strtod(key->fallback, NULL);
+            *value = strtod(reading->earlier && key->earlier ? key->earlier : key->fallback, NULL);
         if (*value < key->minimum || *value > key->maximum ||
             (key->below && *value == key->maximum))
             return config_fail(
@@ -55,16 +55,19 @@ static int check_cells(const struct reading *reading, enum rule rule) {
     char words[CONFIG_TEXT_SIZE] = "", text[CONFIG_TEXT_SIZE];
     struct config_text to = {.text = words, .size = sizeof words};
     for (enum cell cell = 0; cell < CELLS; cell++)
-        if (rule_takes(rule, cell))
+        if (rule_takes(rule, cell, false))
             config_add(&to, "%s%s", to.used ? "|" : "", cell_kind(cell)->kind.name);
     config_words_list(words, text, sizeof text);
     for (size_t n = 0; n < architecture->layer_count; n++) {
         enum cell cell = architecture->layers[n].cell;
-        if (!rule_takes(rule, cell))
+        bool diagonal = architecture->layers[n].diagonal;
+        if (!rule_takes(rule, cell, diagonal))
             return config_fail(reading, rule_path,
-                               "%s does not support the cell %s of model.layers.%zu; expected "
-                               "layers of %s",
-                               rule_kind(rule)->name, cell_kind(cell)->kind.name, n, text);
+                               "%s does not support the cell %s%s of model.layers.%zu; expected "
+                               "layers of %s%s",
+                               rule_kind(rule)->name, diagonal ? "diagonal " : "",
+                               cell_kind(cell)->kind.name, n, text,
+                               rule_takes(rule, cell, true) ? ", or recurrent: diagonal" : "");
     }
     return 0;
 }

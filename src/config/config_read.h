@@ -17,6 +17,7 @@ struct reading {
     } sections[CONFIG_SECTIONS_MAX]; /* given mappings and lists */
     size_t section_count;
     bool preset_layer; /* the preset provides the single layer */
+    bool earlier;      /* fill in the defaults of earlier versions */
 };
 
 /* Read the file's text, then overrides one by one, into `reading`; each value is checked alone.

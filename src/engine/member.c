@@ -1,6 +1,5 @@
 #include "member.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 /* ---- Memory ---- */
@@ -135,7 +134,7 @@ static void plan_update(struct member *member, uint32_t slot, size_t *updates) {
         plan_closed(member, slot, OPERATION_UPDATE);
         member->plasticity.planned++;
         member->plan.operations[member->plan.count - 1].probe =
-            member->probe && fmod(member->plasticity.planned, (double)member->probe) == 0;
+            member->probe && (uint64_t)member->plasticity.planned % member->probe == 0;
         member->plan.updates++;
         (*updates)++;
         member->run_length = 0;

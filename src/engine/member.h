@@ -34,6 +34,7 @@ struct member {
     uint64_t seed;
     enum rule rule;
     size_t window, stride, moments;
+    size_t start; /* number of the moments that are starting values; SIZE_MAX: none */
     struct learner_rates rates;
     struct learner_window *windows; /* (max_streams,) */
     uint64_t probe;                 /* updates between two probes; 0: none */

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -646,6 +645,7 @@ static void describe(struct member *member, uint64_t seed, const struct learning
     member->window = learning->window;
     member->stride = learning->stride;
     member->moments = optimizer_moments(&learning->optimizer);
+    member->start = optimizer_start(&learning->optimizer);
     member->rates = (struct learner_rates){rate, clip, rate, clip};
 }
 
@@ -853,18 +853,20 @@ static int fill(const struct learner *learner, size_t m, float *values, struct e
 
 static int write_values(struct learner *learner, size_t m, const float *values,
                         struct error *error) {
-    return begin_solution(learner, m, error) ||
-                   write_block(&learner->host.members[m], ENGINE_PARAMETERS, values, error)
-               ? -1
-               : 0;
+    struct member *member = &learner->host.members[m];
+    if (begin_solution(learner, m, error) || write_block(member, ENGINE_PARAMETERS, values, error))
+        return -1;
+    return member->start == SIZE_MAX
+               ? 0
+               : write_block(member, ENGINE_MOMENTS + (unsigned)member->start, values, error);
 }
 
-/* Clears the optimizer; overwrites `values` (parameters,). */
+/* Clears the optimizer, except for starting values; overwrites `values` (parameters,). */
 static int write_zeros(struct member *member, float *values, struct error *error) {
     const uint64_t updates = 0;
     memset(values, 0, member->model->parameters * sizeof *values);
     for (unsigned k = 0; k < member->moments; k++)
-        if (write_block(member, ENGINE_MOMENTS + k, values, error))
+        if (k != member->start && write_block(member, ENGINE_MOMENTS + k, values, error))
             return -1;
     member->plasticity = (struct plasticity){0};
     if (member_write(member, ENGINE_UPDATES, 0, &updates, error))

@@ -34,14 +34,19 @@ int learner_read_parameters(struct learner *learner, size_t member, size_t tenso
 }
 
 int learner_write_parameters(struct learner *learner, size_t member, const float *values,
-                             struct error *error) {
+                             bool begins, struct error *error) {
     const struct model *model = member_of(learner, member)->model;
+    size_t start = learner_start_moment(learner, member);
+    begins &= start != SIZE_MAX;
     if (learner_flush(learner, error))
         return -1;
-    for (size_t n = 0; n < model->tensor_count; n++)
-        if (learner_write(learner, member, ENGINE_PARAMETERS, n, values + model->tensors[n].offset,
-                          error))
+    for (size_t n = 0; n < model->tensor_count; n++) {
+        const float *at = values + model->tensors[n].offset;
+        if (learner_write(learner, member, ENGINE_PARAMETERS, n, at, error) ||
+            (begins && n < model->learned_count &&
+             learner_write(learner, member, ENGINE_MOMENTS + (unsigned)start, n, at, error)))
             return -1;
+    }
     return 0;
 }
 
@@ -163,6 +168,10 @@ size_t learner_record_size(const struct learner *learner, size_t member) {
 
 size_t learner_moments(const struct learner *learner, size_t member) {
     return member_of(learner, member)->moments;
+}
+
+size_t learner_start_moment(const struct learner *learner, size_t member) {
+    return member_of(learner, member)->start;
 }
 
 struct learner_window learner_window(const struct learner *learner, size_t member, uint32_t slot) {
@@ -375,7 +384,7 @@ static size_t activity_size(const struct state_place *p) {
 static int write_activity(const struct state_place *p, const void *numbers, struct error *error) {
     const struct model *model = member_at(p)->model;
     const double most = 2 * (double)FLT_MAX, *at = numbers;
-    bool valid = *at >= 0 && *at <= most;
+    bool valid = *at >= 0 && *at <= 0x1p53;
     at++;
     for (size_t k = 0; k < model->architecture.layer_count; k++) {
         size_t rows = ACTIVITY_ROWS * model->architecture.layers[k].size;

@@ -179,7 +179,8 @@ static void mark_begun(struct checkpoint_layout *layout, const struct safetensor
         unsigned flags = of->kind == ENTRY_KEPT ? of->row->flags : 0;
         of->lacked |= flags & STATE_WINDOW ||
                       (layout->moments &&
-                       (flags & STATE_MOMENTS || (of->kind == ENTRY_TENSOR && of->block > 0)));
+                       (flags & STATE_MOMENTS || (of->kind == ENTRY_TENSOR && of->block > 0 &&
+                                                  !checkpoint_is_start(layout, of))));
         if (of->kind == ENTRY_KEPT && of->row->lasting && found && found->shape[1])
             layout->entries[n].shape[1] = found->shape[1];
     }

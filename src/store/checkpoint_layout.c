@@ -32,7 +32,13 @@ static void add_plain(struct checkpoint_layout *layout, enum checkpoint_kind kin
     entry->shape[1] = width;
 }
 
-/* Adds parameters by their own names, then optimizer.moment_1.NAME and so on. */
+bool checkpoint_is_start(const struct checkpoint_layout *layout,
+                         const struct checkpoint_entry *of) {
+    return of->kind == ENTRY_TENSOR && of->block &&
+           of->block - 1 == learner_start_moment(layout->learner, of->member);
+}
+
+/* Adds parameters by their own names, then optimizer.moment_1.NAME and so on, and start.NAME. */
 static void add_tensors(struct checkpoint_layout *layout, size_t member) {
     const struct learner *learner = layout->learner;
     const struct model *model = learner_member_model(learner, member);
@@ -45,6 +51,8 @@ static void add_tensors(struct checkpoint_layout *layout, size_t member) {
                 .kind = ENTRY_TENSOR, .member = member, .block = block, .tensor = n};
             if (block == 0)
                 snprintf(name, sizeof name, "%s", entries[n].name);
+            else if (checkpoint_is_start(layout, &of))
+                snprintf(name, sizeof name, "start.%s", entries[n].name);
             else
                 snprintf(name, sizeof name, "optimizer.moment_%zu.%s", block, entries[n].name);
             struct safetensors_entry *entry =

@@ -53,6 +53,9 @@ void checkpoint_layout_close(struct checkpoint_layout *layout);
 /* Returns whether the entry has a row for each stream; its keys do not count. */
 bool checkpoint_is_row(const struct checkpoint_entry *of);
 
+/* Returns whether the entry has the starting values for `pull`. */
+bool checkpoint_is_start(const struct checkpoint_layout *layout, const struct checkpoint_entry *of);
+
 /* Returns whether the entry belongs to anomalies, which all start from scratch if one does not
    fit. */
 bool checkpoint_is_watched(const struct checkpoint_entry *of);
