@@ -7,8 +7,6 @@
 
    or the same with "metrics". In a manual these lines are comments of mdoc. Exit status: 0, or 65
    for an unknown table or one without an end. */
-#include "build-config.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +14,7 @@
 
 #include "common/fields.h"
 
-enum { COLUMNS = 98, NAME_SIZE = 52 };
+enum { COLUMNS = 98, NAME_COLUMNS = 52, NAME_SIZE = 128 };
 
 struct page {
     const char *begin, *end; /* lines around a table; the name follows `begin` */
@@ -82,7 +80,7 @@ static void put_metric(const char *stem, const char *end, const char *label, con
     char name[NAME_SIZE];
     snprintf(name, sizeof name, "runnel_%s%s%s%s%s", stem, end, *label ? "{" : "", label,
              *label ? "}" : "");
-    printf("%-*s %s\n", NAME_SIZE, name, field);
+    printf("%-*s %s\n", NAME_COLUMNS, name, field);
 }
 
 /* A metric for each member, with the row's label. */

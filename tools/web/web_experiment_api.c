@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "web_experiment_api.h"
 
 #include <ctype.h>
