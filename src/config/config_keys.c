@@ -38,8 +38,10 @@
 #define SECONDS_MAX 31536000.0 /* one year */
 #define RATE_MAX 100
 #define DECAY_MAX 100
+#define PULL_MAX 100
 #define CLIP_MAX 1e9
 #define NORM_STEPS_MAX 4096
+#define LAYER_MEMORY_MAX 1000000
 #define START_MAX 100 /* largest starting value of gains and biases */
 
 #define RANGE(low, high) .minimum = (low), .maximum = (high)
@@ -188,7 +190,8 @@ static struct config_key rows[] = {
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "units of the layer", .example = "128"},
     {LAYER_NORM, &value_word, IN_LAYER(norm),
      .fallback = "layer", .flags = KEY_DIGEST, .what = "normalization of the layer's sums",
-     .example = "layer"},
+     .example = "layer",
+     .more = "With `mingru`, `rtu` and `recurrent: diagonal` that of its output: `layer` or `none`."},
     {"model.layers.*.activation", &value_word, IN_LAYER(activation),
      .fallback = "relu", .when = LAYER_CELL, .flags = KEY_DIGEST,
      .what = "activation function of a dense layer", .example = "tanh"},
@@ -206,6 +209,23 @@ static struct config_key rows[] = {
      RANGE(-START_MAX, START_MAX), .fallback = "0.0", .when = LAYER_CELL, .flags = KEY_DIGEST,
      .what = "value added to the forget gate's starting bias", .example = "0.0",
      .more = "With 1.0 the cell remembers from the start."},
+    {"model.layers.*.recurrent", &value_choice, IN_LAYER(diagonal), .words = "full|diagonal",
+     .meanings = "each unit hears all units of its layer|only itself: `weight_hh` and `bias_hh` are "
+                 "vectors, and `norm` is that of the layer's output",
+     .fallback = "full", .when = LAYER_CELL, .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "units that a unit of the layer hears", .example = "diagonal",
+     .more = "With `diagonal` and `learning.rule: snap1` the gradient is exact back to the beginning of "
+             "the stream."},
+    {"model.layers.*.memory", &value_size, IN_LAYER(memory), RANGE(0, LAYER_MEMORY_MAX),
+     .fallback = "0", .when = LAYER_CELL, .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "steps that units remember at the start, each its own from 1 to this, 0 = biases as "
+             "elsewhere", .unit = "steps", .example = "200",
+     .more = "As long as the longest lag that matters: without it lags beyond a few dozen are not "
+             "found. gru and lstm require `recurrent: diagonal`."},
+    {"model.layers.*.radius", &value_radius, IN_LAYER(radius), RANGE(0.001, 1),
+     .left_out = "[0.9, 0.999]", .when = LAYER_CELL, .flags = KEY_DIGEST | KEY_LATER | KEY_BELOW,
+     .what = "smallest and largest share of its state that a unit keeps of a step at the start",
+     .example = "[0.9, 0.999]", .more = "Its square is uniform between their squares."},
 
     {OUTPUT_LOSS, &value_word, AT(architecture.output.loss),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "loss to minimize", .example = "squared",
@@ -337,6 +357,13 @@ static struct config_key rows[] = {
      .what = "decay of the parameters towards 0", .example = "0",
      .more = "adamw subtracts it from the parameters, the others add it to the gradient. adamw has "
              "the same default."},
+    {"learning.optimizer.pull", &value_real, AT(learning.optimizer.pull), RANGE(0, PULL_MAX),
+     .fallback = "0", .when = KIND, .flags = KEY_DIGEST | KEY_WINDOW | KEY_CHANGED,
+     .what = "pull of the parameters back towards their starting values", .example = "0.03",
+     .more = "Keeps a network able to learn over months. After each step, w becomes w - rate * pull "
+             "* (w - w_0): a change that nothing confirms lasts 1 / (rate * pull) updates. Use 3,000 "
+             "where much changes, 30,000 where little does. w_0 is the starting value, an imported "
+             "one, or with a new `pull` the current one; it is kept for each parameter."},
     {"learning.clip", &value_real, AT(learning.clip), RANGE(0, CLIP_MAX), .fallback = "0",
      .flags = KEY_IN_FLIGHT | KEY_DECIDES, .what = "largest gradient norm, 0 = no clipping",
      .example = "1.0",
@@ -621,6 +648,10 @@ static struct config_key rows[] = {
              "symbols with `preset: symbols`",
      .unit = "words", .example = "5",
      .more = "With `preset: symbols` at most 100; a change requires a restart."},
+    {"statistics.plasticity", &value_count, AT(statistics_plasticity), RANGE(0, 1000000),
+     .fallback = "64", .unit = "updates", .example = "64",
+     .what = "updates between two checks of the loss of an update's targets after it, 0 = none",
+     .more = "Reported as `plasticity`. Only with `learning.rule: tbptt`."},
     {"control.bind", &value_bind, AT(control.endpoint), .fallback = WIRE_CONTROL,
      .what = "endpoint that controllers connect to", .example = WIRE_CONTROL,
      .more = "`runnel-ctl` is a controller."},
@@ -811,12 +842,20 @@ static struct config_key *row_of(const char *section, const char *name) {
     return NULL;
 }
 
+static const char *earlier_defaults, *earlier_hint;
+
 static void describe(struct config_key *row, const struct kind_key *key) {
     row->type = key->boolean ? &value_boolean : &value_real;
     row->minimum = key->minimum;
     row->maximum = key->maximum;
     row->flags |= key->below ? KEY_BELOW : 0;
     row->fallback = key->fallback;
+    row->earlier = key->earlier;
+    if (key->earlier) {
+        earlier_defaults = keep("%s: %s", row->path, key->earlier);
+        earlier_hint =
+            keep("; it has the default of earlier versions: set %s here", earlier_defaults);
+    }
     row->what = key->what;
     row->more = key->more;
     row->example = key->example;
@@ -860,6 +899,8 @@ static void add_layer_kind(const char *key, const struct layer_kind *kind) {
 static void add_optimizer(const struct optimizer_kind *kind) {
     static const char section[] = "learning.optimizer";
     add_word(section, "kind", kind->name, kind->what);
+    if (!kind->rateless)
+        add(&row_of(section, "pull")->is, kind->name);
     for (const struct kind_key *key = kind->keys; key->name; key++) {
         struct config_key *row = row_of(section, key->name);
         if (row->what)
@@ -902,6 +943,16 @@ static void __attribute__((constructor)) describe_kinds(void) {
 #include "forecast/experts.def"
 #define EXPERT(name, what) add(&experts->words, #name), add(&experts->meanings, what);
 #include "symbols/experts.def"
+}
+
+const char *config_earlier(void) {
+    return earlier_defaults;
+}
+
+const char *config_hint(const struct config *config, const char *theirs) {
+    const char *earlier = config->earlier.compatible;
+    bool ours = strcmp(earlier, config->compatible) != 0;
+    return ours && !strncmp(theirs, earlier, strlen(earlier)) ? earlier_hint : "";
 }
 
 /* ---- Values of keys ---- */
