@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "alert_watcher.h"
 
 #include <math.h>

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "ctl_print.h"
 
 #include <stdio.h>

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "top_watched.h"
 
 #include <math.h>
