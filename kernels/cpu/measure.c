@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "activities.h"
 #include "network.h"
 #include "normalization.h"
 
@@ -78,6 +79,10 @@ parameters(const struct network *n, const struct network_layer *l, enum tensor_r
             for (size_t i = 0; i < l->size; i++)
                 tally_add(&t, (double)n->parameters[l->at[role] + gate * l->padded + i]);
     }
+    for (size_t i = 0; i < l->width && l->normal; i++)
+        tally_add(
+            &t, (double)n->parameters
+                    [l->at[first == TENSOR_GAIN_IH ? TENSOR_GAIN_OUT : TENSOR_NORM_BIAS_OUT] + i]);
     return (struct parameter_statistics){tally_mean(&t), tally_std(&t), t.minimum, t.maximum};
 }
 
@@ -105,23 +110,66 @@ static void histogram(const float *values, size_t size, uint32_t bins[MEASURE_BI
 static void measure_layer(const struct network *n, const struct network_layer *l, size_t position,
                           struct layer_statistics *s) {
     const struct norm_scale *scales = l->scales + position * NETWORK_NORMS;
-    const float *hidden = l->hidden + position * l->padded;
+    const float *hidden = l->output + position * l->wide;
     memset(s, 0, sizeof *s);
     s->summed_inputs = sum_mean_std(l, l->summed_ih + position * l->rows, scales);
     if (l->kind->apart)
         s->summed_recurrent =
             sum_mean_std(l, l->summed_hh + position * l->rows, scales + PLACE_HH * CELL_GROUPS_MAX);
-    s->hidden = units(hidden, l->size, ENGINE_SATURATED_HIDDEN);
-    if (l->kind->states > 1)
+    s->hidden = units(hidden, l->width, ENGINE_SATURATED_HIDDEN);
+    if (l->kind->states > l->kind->outputs)
         s->cell = units(l->inner + position * l->padded, l->size, ENGINE_SATURATED_CELL);
     s->gain = parameters(n, l, TENSOR_GAIN_IH);
     s->bias = parameters(n, l, TENSOR_NORM_BIAS_IH);
     s->running_mean = running(l, false);
     s->running_var = running(l, true);
-    histogram(hidden, l->size, s->histogram);
+    histogram(hidden, l->width, s->histogram);
 }
 
-void measure_step(const struct network *n, size_t position, struct layer_statistics *layers) {
+/* ---- Activity ---- */
+
+static double *head_of(const struct network *n, double *block, size_t layer) {
+    double *head = block + 1;
+    for (size_t k = 0; k < layer; k++)
+        head += activity_numbers(n->layers[k].size);
+    return head;
+}
+
+void measure_begin(const struct kernels *kernels, const struct network *n, double *activity) {
     for (size_t k = 0; k < n->layer_count; k++)
-        measure_layer(n, &n->layers[k], position, &layers[k]);
+        head_of(n, activity, k)[ACTIVITY_START] = kernels->weights_norm(n, &n->layers[k]);
+}
+
+void measure_growth(const struct kernels *kernels, const struct network *n, double *activity,
+                    struct update_result *result) {
+    for (size_t k = 0; k < n->layer_count; k++) {
+        double norm = kernels->weights_norm(n, &n->layers[k]);
+        activity_add_growth(result, (uint32_t)k,
+                            activity_weights(head_of(n, activity, k), norm).growth);
+    }
+}
+
+static struct activity_statistics activity(const double *head, double age, size_t size) {
+    const double *a = head + ACTIVITY_HEAD + size;
+    size_t dormant = 0, saturated = 0;
+    double mean = 0;
+    for (size_t i = 0; i < size; i++)
+        mean += a[i] / (double)size;
+    for (size_t i = 0; i < size; i++) {
+        dormant += a[i] <= ACTIVITY_DORMANT * mean;
+        saturated += a[i] > ACTIVITY_SATURATED;
+    }
+    return activity_statistics(head, age, (double)dormant / (double)size,
+                               (double)saturated / (double)size);
+}
+
+void measure_step(const struct kernels *kernels, const struct network *n, double *block,
+                  size_t position, struct layer_statistics *layers) {
+    for (size_t k = 0; k < n->layer_count; k++) {
+        const struct network_layer *l = &n->layers[k];
+        const double *head = head_of(n, block, k);
+        measure_layer(n, l, position, &layers[k]);
+        layers[k].units = activity(head, *block, l->size);
+        layers[k].weights = activity_weights(head, kernels->weights_norm(n, l));
+    }
 }

@@ -94,7 +94,7 @@ static void network_project_output(struct network *n, const struct network_steps
         n->y[t] = n->output + network_position(n, steps->first, from + t) * n->padded;
     }
     split_project(n, n->parameters + n->output_weight, n->padded,
-                  n->layers[n->layer_count - 1].size, n->parameters + n->output_bias, n->x, n->y,
+                  n->layers[n->layer_count - 1].width, n->parameters + n->output_bias, n->x, n->y,
                   count);
     if (n->model->architecture.output.skip)
         project_skip(n, steps, from);
@@ -140,4 +140,6 @@ const struct kernels kernels_table = {
     .optimize = optimizer_step,
     .absorb = units_absorb,
     .refresh = units_refresh,
+    .activity = activity_add,
+    .weights_norm = activity_norm,
 };
