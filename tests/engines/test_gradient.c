@@ -104,12 +104,13 @@ static void check_running(const struct fixture *f, const float *after, double *p
                      k - f->model.learned, (double)after[k], parameters[k]);
 }
 
-static void check_gradient(const struct architecture *architecture, const char *name) {
+static void check_network(const struct architecture *architecture, const char *name) {
     const struct optimizer sgd = {.kind = OPTIMIZER_sgd};
     struct fixture *f, *again;
     struct sequence s;
-    if (!under_test_plays())
-        return;
+    for (size_t n = 0; n < architecture->layer_count; n++)
+        if (!under_test_plays() || !layer_takes_norm(&architecture->layers[n]))
+            return;
     fixture_open(&f, architecture, &sgd, WINDOW, 1, 1);
     fixture_open(&again, architecture, &sgd, WINDOW, 1, 1);
     size_t count = f->model.parameters;
@@ -154,6 +155,22 @@ static void check_gradient(const struct architecture *architecture, const char *
     free(gradient);
     fixture_close(&f);
     fixture_close(&again);
+}
+
+/* Also with all layers diagonal that may be. */
+static void check_gradient(const struct architecture *architecture, const char *name) {
+    struct architecture diagonal = *architecture;
+    char text[96];
+    bool other = false;
+    check_network(architecture, name);
+    for (size_t n = 0; n < diagonal.layer_count; n++) {
+        const struct cell_kind *kind = cell_kind(diagonal.layers[n].cell);
+        diagonal.layers[n].diagonal = kind->states > 0 && !kind->columns;
+        other |= diagonal.layers[n].diagonal;
+    }
+    snprintf(text, sizeof text, "%s, diagonal", name);
+    if (other)
+        check_network(&diagonal, text);
 }
 
 static struct output output_of(enum loss loss) {
@@ -216,6 +233,19 @@ static void layers_mixed(void **state) {
         .output = output_of(LOSS_mixture),
     };
     check_gradient(&stacked, "lstm, lstm, gru, gru");
+    const struct architecture columns = {
+        .input = {.kind = INPUT_REAL, .size = 5},
+        .layers =
+            {{.cell = CELL_rtu, .size = 9, .norm = NORM_layer},
+             {.cell = CELL_dense, .size = 6, .norm = NORM_layer, .activation = ACTIVATION_tanh},
+             {.cell = CELL_mingru, .size = 17, .norm = NORM_layer},
+             {.cell = CELL_lstm, .size = 5, .norm = NORM_layer, .diagonal = true},
+             {.cell = CELL_gru, .size = 7, .norm = NORM_layer},
+             {.cell = CELL_rtu, .size = 4}},
+        .layer_count = 6,
+        .output = output_of(LOSS_squared),
+    };
+    check_gradient(&columns, "rtu, dense, mingru, lstm, gru, rtu");
 }
 
 static void symbols(void **state) {
