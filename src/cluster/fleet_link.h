@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct config;
 struct error;
 
 enum {
@@ -57,8 +58,9 @@ struct fleet_self {
     const char *name;  /* the daemon's name, unique in the fleet */
     /* identifies the state directory: another daemon of this name has another ID */
     const char *id;
-    const char *stream; /* the learned stream */
-    const char *digest; /* digest of the configuration that all daemons share */
+    const char *stream;          /* the learned stream */
+    const char *digest;          /* digest of the configuration that all daemons share */
+    const struct config *config; /* for config_hint; NULL: no hint */
     size_t partitions;
     uint64_t every; /* fleet.average.every, also shared by all */
     double lease;   /* seconds */

@@ -13,6 +13,7 @@
 #include "brokers/url.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "config/config.h"
 #include "fleet_replies.h"
 #include "fleet_scripts.h"
 
@@ -737,8 +738,9 @@ static int fail_join(struct fleet_redis *redis, const redisReply *reply, struct 
         return error_set(
             error, EX_CONFIG,
             "the fleet %s at %s has another configuration (digest %s, this daemon's %s): give all "
-            "daemons of a fleet the same configuration, or use another examples.redis.group",
-            self->group, redis->url->name, theirs, self->digest);
+            "daemons of a fleet the same configuration, or use another examples.redis.group%s",
+            self->group, redis->url->name, theirs, self->digest,
+            self->config ? config_hint(self->config, theirs) : "");
     if (!strcmp(what, "every"))
         return error_set(
             error, EX_CONFIG,

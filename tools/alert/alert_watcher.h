@@ -10,7 +10,6 @@
 
 #include "alert_adwin.h"
 #include "alert_page_hinkley.h"
-#include "common/clock.h"
 #include "common/wire.h"
 #include "tools/shared/watch_link.h"
 #include "tools/shared/watch_state.h"

@@ -2,13 +2,11 @@
 
 #include "ctl_print.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/fields.h"
-#include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
 

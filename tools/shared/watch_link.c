@@ -2,7 +2,6 @@
 
 #include "watch_link.h"
 
-#include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/format.h"
-#include "top_canvas.h"
 
 /* ---- Plot ----
 

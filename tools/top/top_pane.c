@@ -13,11 +13,9 @@
 #include "common/json_member.h"
 #include "tools/shared/watch_state.h"
 #include "tools/shared/watch_trend.h"
-#include "top_canvas.h"
 #include "top_chart.h"
 #include "top_forecast.h"
 #include "top_verdict.h"
-#include "top_watched.h"
 
 /* ---- Broker ----
 

@@ -2,7 +2,6 @@
 
 #include "top_watched.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

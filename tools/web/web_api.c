@@ -11,8 +11,6 @@
 
 #include "common/json_member.h"
 #include "web_experiment_api.h"
-#include "web_feed.h"
-#include "web_reply.h"
 
 /* ---- Anomalies ----
 

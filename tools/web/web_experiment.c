@@ -3,7 +3,6 @@
 #include "web_experiment.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 

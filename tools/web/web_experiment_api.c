@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "web_reply.h"
 
 enum {
     CURVES_MAX = 100, /* maximum runs of one request */

@@ -2,7 +2,6 @@
 
 #include "web_feed.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 #include "common/clock.h"
 #include "common/complain.h"
 #include "common/json_member.h"
-#include "common/keys.h"
 #include "common/quantile.h"
 #include "common/text.h"
 #include "tools/shared/tool.h"
