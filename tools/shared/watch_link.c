@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "watch_link.h"
 
 #include <poll.h>

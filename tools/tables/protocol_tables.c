@@ -7,8 +7,6 @@
 
    or the same with "metrics". In a manual these lines are comments of mdoc. Exit status: 0, or 65
    for an unknown table or one without an end. */
-#include "build-config.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +14,7 @@
 
 #include "common/fields.h"
 
-enum { COLUMNS = 98, NAME_SIZE = 52 };
+enum { COLUMNS = 98, NAME_COLUMNS = 53 };
 
 struct page {
     const char *begin, *end; /* lines around a table; the name follows `begin` */
@@ -77,36 +75,32 @@ static const struct field_table *member_table(const struct field *field) {
     return &field_tables[columns ? FIELDS_OF_COLUMN : FIELDS_OF_EXPERT];
 }
 
-/* A line of a block of code. The arguments are the parts of the metric's name. */
-static void put_metric(const char *stem, const char *end, const char *label, const char *field) {
-    char name[NAME_SIZE];
-    snprintf(name, sizeof name, "runnel_%s%s%s%s%s", stem, end, *label ? "{" : "", label,
-             *label ? "}" : "");
-    printf("%-*s %s\n", NAME_SIZE, name, field);
+/* A line of a block of code: the metric, and its field or a member of each row of the field. */
+static void put_metric(const struct field *field, const char *end, const char *label,
+                       const char *member) {
+    int size = printf("runnel_%s%s%s", field->metric.name, *end ? "_" : "", end);
+    if (*label)
+        size += printf("{%s}", label);
+    printf("%*s%s%s%s\n", NAME_COLUMNS - size, " ", field->path, *member ? ": " : "", member);
 }
 
-/* A metric for each member, with the row's label. */
 static void put_metrics_of_rows(const struct field *field) {
     const struct field_table *table = member_table(field);
-    char end[NAME_SIZE], path[NAME_SIZE];
-    for (int i = 0; i < table->count; i++) {
-        snprintf(end, sizeof end, "_%s", table->fields[i].name);
-        snprintf(path, sizeof path, "%s: %s", field->path, table->fields[i].path);
-        put_metric(field->metric.name, end, field->metric.name, path);
-    }
+    for (int i = 0; i < table->count; i++)
+        put_metric(field, table->fields[i].name, field->metric.name, table->fields[i].path);
 }
 
 static void put_metrics(const struct field_table *table) {
     puts("\n```");
     for (int i = 0; i < table->count; i++) {
         const struct field *field = &table->fields[i];
-        const char *end = field->metric.kind == METRIC_COUNTER ? "_total" : "", *label = "";
+        const char *end = field->metric.kind == METRIC_COUNTER ? "total" : "", *label = "";
         if (field->type == FIELD_TALLY)
             label = field->metric.label ? field->metric.label : "reason";
         if (field->metric.name && field->type == FIELD_ROWS)
             put_metrics_of_rows(field);
         else if (field->metric.name)
-            put_metric(field->metric.name, end, label, field->path);
+            put_metric(field, end, label, "");
     }
     puts("```\n");
 }

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "web_experiment.h"
 
 #include <stdio.h>
