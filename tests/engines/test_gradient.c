@@ -106,11 +106,9 @@ static void check_running(const struct fixture *f, const float *after, double *p
 
 /* Columns have a norm of their output, which not every norm can be. */
 static bool is_allowed(const struct architecture *architecture) {
-    for (size_t n = 0; n < architecture->layer_count; n++) {
-        const struct layer *layer = &architecture->layers[n];
-        if (layer_is_columns(layer) && !norm_kind(layer->norm)->outputs)
+    for (size_t n = 0; n < architecture->layer_count; n++)
+        if (!layer_takes_norm(&architecture->layers[n]))
             return false;
-    }
     return true;
 }
 
