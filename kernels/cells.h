@@ -8,6 +8,18 @@
 #define INCLUDE_CELLS
 #include "kinds.def"
 
+FORMULA void cell_factors(enum cell cell, struct cell_unit *u) {
+    switch (cell) {
+#define CELL(name)                                                                                 \
+case CELL_##name:                                                                                  \
+    name##_factors(u);                                                                             \
+    break;
+#include "kinds.def"
+    default:
+        break;
+    }
+}
+
 FORMULA void cell_gates(enum cell cell, struct cell_unit *u) {
     switch (cell) {
 #define CELL(name)                                                                                 \

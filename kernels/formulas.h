@@ -75,6 +75,16 @@ FORMULA float formula_bounded(float x) {
                                      : x;
 }
 
+/* Limits numbers that are kept from step to step, and replaces NaN by 0: states without bounds of
+   their own, and data of learning rules. A wild step must not stay in a stream. */
+#define FORMULA_KEPT_MOST 1e15f
+
+FORMULA float formula_finite(float x) {
+    x = x > FORMULA_KEPT_MOST ? FORMULA_KEPT_MOST : x;
+    x = x < -FORMULA_KEPT_MOST ? -FORMULA_KEPT_MOST : x;
+    return x == x ? x : 0.0f;
+}
+
 /* Derivatives, given the function's value. */
 FORMULA float formula_sigmoid_gradient(float value) {
     return value * (1.0f - value);

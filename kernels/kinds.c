@@ -102,8 +102,10 @@ const struct rule_kind *rule_kind(enum rule rule) {
     return kinds[rule];
 }
 
-bool rule_takes(enum rule rule, enum cell cell) {
+bool rule_takes(enum rule rule, enum cell cell, bool diagonal) {
     const struct rule_kind *kind = rule_kind(rule);
     size_t states = cell_kind(cell)->states;
+    if (diagonal || cell_kind(cell)->columns)
+        return kind->columns;
     return kind->keeps != KEEPS_TRACE || states == 0 || states == kind->states;
 }

@@ -35,7 +35,8 @@ struct layer_kind {
 
 /* ---- Tensors ---- */
 
-/* The normalized values of a layer: its two sums, and an inner value. */
+/* The normalized values of a layer: its two sums, and an inner value. A layer of columns
+   normalizes its output instead, see struct cell_kind. */
 enum { PLACE_IH, PLACE_HH, PLACE_INNER, PLACES };
 
 /* The role of a tensor. Each place with a norm has a gain and a bias, and for norms with running
@@ -43,15 +44,19 @@ enum { PLACE_IH, PLACE_HH, PLACE_INNER, PLACES };
 enum tensor_role {
     TENSOR_EMBEDDING,       /* embedding.weight (V, E) */
     TENSOR_WEIGHT_IH,       /* layers.N.weight_ih (GH, I); dense: layers.N.weight (H, I) */
-    TENSOR_WEIGHT_HH,       /* layers.N.weight_hh (GH, H) */
+    TENSOR_WEIGHT_HH,       /* layers.N.weight_hh (GH, H); recurrent: diagonal: (GH,) */
     TENSOR_BIAS_IH,         /* layers.N.bias_ih (GH,); dense: layers.N.bias (H,) */
-    TENSOR_BIAS_HH,         /* layers.N.bias_hh (GH,), without norm only */
+    TENSOR_BIAS_HH,         /* layers.N.bias_hh (GH,), without norm or diagonal only */
     TENSOR_GAIN_IH,         /* layers.N.norm_ih.gain (GH,); rnn, dense: layers.N.norm.gain (H,) */
     TENSOR_GAIN_HH,         /* layers.N.norm_hh.gain (GH,), lstm and gru */
     TENSOR_GAIN_INNER,      /* layers.N.norm_c.gain (H,), lstm */
     TENSOR_NORM_BIAS_IH,    /* layers.N.norm_ih.bias, with the shape of its gain */
     TENSOR_NORM_BIAS_HH,    /* layers.N.norm_hh.bias */
     TENSOR_NORM_BIAS_INNER, /* layers.N.norm_c.bias */
+    TENSOR_GAIN_OUT,        /* layers.N.norm.gain of the output of columns (outputs H,) */
+    TENSOR_NORM_BIAS_OUT,   /* layers.N.norm.bias of it */
+    TENSOR_UNIT_0,          /* a unit's own parameters: rtu: layers.N.log_decay (H,) */
+    TENSOR_UNIT_1,          /* rtu: layers.N.log_phase (H,) */
     TENSOR_OUTPUT_WEIGHT,   /* output.weight (K, H of the last layer) */
     TENSOR_OUTPUT_BIAS,     /* output.bias (K,) */
     TENSOR_OUTPUT_SKIP,     /* output.weight_skip (K, width of the encoded input) */
@@ -82,6 +87,8 @@ enum {
     CELL_GATES_MAX = 4,
     CELL_GROUPS_MAX = 2,
     CELL_TENSORS_MAX = 4,
+    CELL_PARAMETERS_MAX = 2,
+    CELL_FACTORS_MAX = 5,
 };
 
 /* The second dimension of a tensor: none, the layer's inputs I, or its units H. */
@@ -91,20 +98,47 @@ struct cell_tensor {
     enum tensor_role role;
     const char *name;
     enum tensor_columns columns;
-    bool unnormalized; /* only without norm */
+    bool unnormalized; /* only if the sums have no norm */
+    bool of_unit;      /* (H,) instead of (GH,) */
 };
 
 /* A cell forms sums of G gates for each of its H units, W_ih x + b_ih and, if it carries a
    state, W_hh h. They are normalized, and formulas compute from them the values of the gates,
-   possibly an inner value, and the new state. */
+   possibly an inner value, and the new state.
+
+   In a layer of columns no unit hears another one of its layer: cells with `columns`, whose only
+   sum is W_ih x + b_ih, and any other cell with `recurrent: diagonal`, whose recurrent sum is w h +
+   b_hh, unit by unit, with the vectors weight_hh and bias_hh (GH,). layer_is_columns() says so;
+   all else follows from the same formulas:
+
+     forward   the sums have no norm (as SOURCE_NOTHING). The new states are those of the formulas:
+               h and, with 2 `states`, the inner value. They are carried to the next step as they
+               are. The layer above gets the output, `outputs` H numbers: h, then with 2 `outputs`
+               (rtu) the inner value, all of them normalized as one group with TENSOR_GAIN_OUT and
+               TENSOR_NORM_BIAS_OUT if the layer has a norm.
+     factors   NAME_factors computes numbers of a unit from its own parameters; they change only
+               with these.
+     backward  the gradient of the output, back through its norm, is that of the states. To it is
+               added what comes from the next step: `g.before` of the inner value (or of h, as for
+               other cells), `g.h` with 2 outputs, and diagonal: the sum over gates of w d_hh.
+               Gradients of the vectors: weight_hh d_hh h, bias_hh d_hh; of the unit's own
+               parameters g.parameter.
+     snap1     exact, `states` numbers e_i a parameter. With D_ij = ds_i / ds_j of the previous step
+               (weights of the diagonal included) and I_i = ds_i / dp of the step alone, both from
+               the step backward with a gradient of 1 for state i alone:
+               gradient += sum_ij delta_i D_ij e_j + that of the step alone, delta_i the gradient
+               of state i in this step;   e_i = sum_j D_ij e_j + I_i */
 struct cell_kind {
     struct layer_kind kind;
-    size_t gates;  /* G */
-    size_t states; /* vectors carried from step to step: none, h, or h and the inner one */
-    bool apart;    /* the two sums are normalized separately; else their sum is normalized */
-    bool gated;    /* the values of the gates are kept for backward */
-    bool inner;    /* the inner value is kept for backward */
-    bool finishes; /* a second stage computes h, from the inner value after its own norm */
+    size_t gates;   /* G */
+    size_t outputs; /* vectors of states that are the layer's output: h, or h and the inner one */
+    size_t states;  /* vectors carried from step to step: none, h, or h and the inner one */
+    bool columns;   /* no recurrent sum: units never hear each other */
+    size_t parameters; /* a unit's own parameters, TENSOR_UNIT_0 on */
+    bool apart;        /* the two sums are normalized separately; else their sum is normalized */
+    bool gated;        /* the values of the gates are kept for backward */
+    bool inner;        /* the inner value is kept for backward */
+    bool finishes;     /* a second stage computes h, from the inner value after its own norm */
     bool own; /* the gradient of the last gate's recurrent sum differs from that of its other sum */
     /* a gradient reaches the previous state without W_hh: its inner value if the cell finishes,
        else h */
@@ -112,6 +146,8 @@ struct cell_kind {
     bool function;                       /* the cell's function is the layer's activation */
     size_t group_gates[CELL_GROUPS_MAX]; /* gates that are normalized together, group by group */
     size_t forget_gate;                  /* the gate whose bias gets forget_bias; 0: none */
+    /* sign with which ln(T - 1), T the starting memory of a unit, is the gate's starting bias */
+    int memory[CELL_GATES_MAX];
     /* `finishes`: the gate whose gradient the second stage computes; else G */
     size_t finished_gate;
     struct cell_tensor tensors[CELL_TENSORS_MAX];
@@ -156,6 +192,7 @@ struct norm_kind {
     struct layer_kind kind;
     enum norm_source source;
     bool centred; /* SOURCE_GROUP: the mean is the group's, else 0 */
+    bool outputs; /* layers of columns may have it, for their output */
     /* SOURCE_RUNNING: separate statistics for each step since the stream began; the last of
        norm_steps serves all later steps */
     bool by_age;
@@ -350,11 +387,12 @@ struct rule_kind {
     size_t states; /* KEEPS_TRACE: number of state vectors of the supported cells, or none */
     /* KEEPS_TRACE: the trace also passes through a unit's recurrent weight from itself */
     bool through_weights;
+    bool columns; /* layers of columns can learn by it, whatever their number of states */
 };
 
 const struct rule_kind *rule_kind(enum rule rule);
 
-/* Whether a layer can learn by the rule. */
-bool rule_takes(enum rule rule, enum cell cell);
+/* Whether a layer can learn by the rule; `diagonal`: recurrent: diagonal. */
+bool rule_takes(enum rule rule, enum cell cell, bool diagonal);
 
 #endif

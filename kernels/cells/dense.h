@@ -7,6 +7,7 @@
 KIND_CONSTANT struct cell_kind dense_kind = {
     .kind = {.name = "dense", .what = "feed-forward, stateless", .keys = {"activation"}},
     .gates = 1,
+    .outputs = 1,
     .function = true,
     .group_gates = {1},
     .finished_gate = 1,
@@ -72,6 +73,7 @@ case ACTIVATION_##name:                                                         
     }
 }
 
+#define dense_factors cell_has_no_factors
 #define dense_gates cell_has_no_gates
 #define dense_finish cell_has_no_finish
 #define dense_finish_backward cell_has_no_finish_backward

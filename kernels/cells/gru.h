@@ -7,8 +7,9 @@
 #include "unit.h"
 
 KIND_CONSTANT struct cell_kind gru_kind = {
-    .kind = {.name = "gru", .what = "gated recurrent unit"},
+    .kind = {.name = "gru", .what = "gated recurrent unit", .keys = {"recurrent", "memory"}},
     .gates = 3,
+    .outputs = 1,
     .states = 1,
     .apart = true,
     .gated = true,
@@ -16,6 +17,7 @@ KIND_CONSTANT struct cell_kind gru_kind = {
     .own = true,
     .carries = true,
     .group_gates = {2, 1},
+    .memory = {0, 1},
     .finished_gate = 3,
     .tensors = {{TENSOR_WEIGHT_IH, "weight_ih", COLUMNS_INPUTS},
                 {TENSOR_WEIGHT_HH, "weight_hh", COLUMNS_UNITS},
@@ -50,6 +52,7 @@ FORMULA void gru_backward(const struct cell_unit *u, float d, struct cell_gradie
     g->before = d * z;
 }
 
+#define gru_factors cell_has_no_factors
 #define gru_finish cell_has_no_finish
 #define gru_finish_backward cell_has_no_finish_backward
 

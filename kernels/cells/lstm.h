@@ -7,8 +7,11 @@
 #include "unit.h"
 
 KIND_CONSTANT struct cell_kind lstm_kind = {
-    .kind = {.name = "lstm", .what = "long short-term memory", .keys = {"forget_bias"}},
+    .kind = {.name = "lstm",
+             .what = "long short-term memory",
+             .keys = {"forget_bias", "recurrent", "memory"}},
     .gates = 4,
+    .outputs = 1,
     .states = 2,
     .apart = true,
     .gated = true,
@@ -17,6 +20,7 @@ KIND_CONSTANT struct cell_kind lstm_kind = {
     .carries = true,
     .group_gates = {4},
     .forget_gate = 1,
+    .memory = {-1, 1},
     .finished_gate = 3,
     .tensors = {{TENSOR_WEIGHT_IH, "weight_ih", COLUMNS_INPUTS},
                 {TENSOR_WEIGHT_HH, "weight_hh", COLUMNS_UNITS},
@@ -58,5 +62,7 @@ FORMULA void lstm_backward(const struct cell_unit *u, float d, struct cell_gradi
     g->gate[2] = d * i * formula_tanh_gradient(c);
     g->before = d * f;
 }
+
+#define lstm_factors cell_has_no_factors
 
 #endif

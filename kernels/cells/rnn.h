@@ -5,8 +5,9 @@
 #include "unit.h"
 
 KIND_CONSTANT struct cell_kind rnn_kind = {
-    .kind = {.name = "rnn", .what = "recurrent, with tanh"},
+    .kind = {.name = "rnn", .what = "recurrent, with tanh", .keys = {"recurrent"}},
     .gates = 1,
+    .outputs = 1,
     .states = 1,
     .group_gates = {1},
     .finished_gate = 1,
@@ -28,6 +29,7 @@ FORMULA void rnn_backward(const struct cell_unit *u, float d, struct cell_gradie
     g->gate[0] = d * formula_tanh_gradient(u->out);
 }
 
+#define rnn_factors cell_has_no_factors
 #define rnn_gates cell_has_no_gates
 #define rnn_finish cell_has_no_finish
 #define rnn_finish_backward cell_has_no_finish_backward

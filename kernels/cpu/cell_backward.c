@@ -95,6 +95,9 @@ INLINE void backward_units(enum cell cell, enum activation activation, const str
             u.before = r.before[i];
         u.out = r.hidden[i];
         g.before = 0.0f;
+        if (kind->outputs > 1)
+            g.inner = r.d_inner[i];
+        load_factors(kind, &r, i, &u);
         cell_backward(cell, &u, kind->finishes ? carried[i] + d[i] : d[i], &g);
         store_gradient(kind, &r, d_gate, 0, i, &g);
         store_gradient(kind, &r, d_gate, 1, i, &g);
@@ -102,7 +105,28 @@ INLINE void backward_units(enum cell cell, enum activation activation, const str
         store_gradient(kind, &r, d_gate, 3, i, &g);
         if (kind->own)
             d_own[i] = g.own;
-        carried[i] = g.before;
+        if (kind->outputs > 1)
+            r.d_inner[i] = g.before;
+        carried[i] = kind->outputs > 1 ? g.h : g.before;
+        for (size_t k = 0; k < kind->parameters; k++)
+            r.d_parameters[k][i] += g.parameter[k];
+    }
+}
+
+/* d (padded,) += sum over gates of w d_hh; and adds to the gradients of the vectors. */
+static void diagonal_backward(const struct network *n, const struct network_layer *l,
+                              const float *restrict h, const float *d_hh, float *restrict d) {
+    for (size_t row = 0; row < l->rows; row += l->padded) {
+        const float *restrict w = n->parameters + l->at[TENSOR_WEIGHT_HH] + row;
+        const float *restrict d_sum = d_hh + row;
+        float *restrict d_w = n->gradient + l->at[TENSOR_WEIGHT_HH] + row;
+        float *restrict d_bias = n->gradient + l->at[TENSOR_BIAS_HH] + row;
+#pragma omp simd
+        for (size_t i = 0; i < l->padded; i++) {
+            d[i] += w[i] * d_sum[i];
+            d_w[i] += d_sum[i] * h[i];
+            d_bias[i] += d_sum[i];
+        }
     }
 }
 
@@ -135,10 +159,12 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
         normalize_groups_backward(n, l, &r.ih, d_gate, d_ih);
     else if (source != SOURCE_NOTHING)
         normalize_units_backward(&r.ih, l->rows, d_gate, d_ih);
-    if (kind->states == 0)
+    if (kind->states == 0 || kind->columns)
         return;
     if (!kind->apart || source == SOURCE_NOTHING) {
         memcpy(d_hh, d_ih, (kind->own ? last : l->rows) * sizeof(float));
+        if (l->diagonal)
+            diagonal_backward(n, l, h, d_hh, d);
         return;
     }
     if (kind->own)
@@ -197,4 +223,20 @@ void cell_step_backward(const struct network *n, const struct network_layer *l, 
     default:
         break;
     }
+}
+
+void cell_output_backward(const struct network *n, const struct network_layer *l, size_t position,
+                          float *d) {
+    size_t size = l->size;
+    float *restrict dz = n->d_gate; /* free until the step's own backward */
+    if (l->normal) {
+        normalize_backward(
+            d, l->output_normal + position * l->wide, n->parameters + l->at[TENSOR_GAIN_OUT],
+            l->scales[position * NETWORK_NORMS], l->wide_mask, l->wide, l->width, true, dz,
+            n->gradient + l->at[TENSOR_GAIN_OUT], n->gradient + l->at[TENSOR_NORM_BIAS_OUT]);
+        memcpy(d, dz, l->wide * sizeof *d);
+    }
+    for (size_t i = size; i < l->width; i++)
+        n->d_inner[i - size] += d[i];
+    memset(d + size, 0, (l->wide - size) * sizeof *d);
 }

@@ -16,9 +16,23 @@ static void normalize_groups(const struct network_layer *l, const struct sum *s)
     }
 }
 
+/* sum = w h + bias, unit by unit (length,) */
+static void diagonal_sum(const float *restrict w, const float *restrict bias,
+                         const float *restrict h, size_t length, float *restrict sum) {
+#pragma omp simd
+    for (size_t i = 0; i < length; i++)
+        sum[i] = w[i] * h[i] + bias[i];
+}
+
 static void recurrent_sum(const struct network *n, const struct network_layer *l, size_t position,
                           const float *h, float *sum) {
     const float *bias = l->source == SOURCE_NOTHING ? n->parameters + l->at[TENSOR_BIAS_HH] : NULL;
+    if (l->diagonal) {
+        const float *w = n->parameters + l->at[TENSOR_WEIGHT_HH];
+        for (size_t i = 0; i < l->rows; i += l->padded)
+            diagonal_sum(w + i, bias + i, h, l->padded, sum + i);
+        return;
+    }
     split_multiply(n, n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, bias, h, sum,
                    position % 2);
 }
@@ -95,6 +109,7 @@ INLINE void forward_units(enum cell cell, enum activation activation, enum norm_
             u.h = r.h[i];
         if (kind->states > 1)
             u.before = r.before[i];
+        load_factors(kind, &r, i, &u);
         cell_forward(cell, &u);
         store_gates(kind, &r, i, &u);
         if (kind->inner)
@@ -126,9 +141,10 @@ INLINE void forward(enum cell cell, enum activation activation, enum norm_source
                     const float *h, const float *before) {
     const struct cell_kind *kind = constant_kind(cell);
     struct rows r = rows_at(n, l, position, h, before);
-    if (kind->states > 0)
+    bool recurrent = kind->states > 0 && !kind->columns;
+    if (recurrent)
         recurrent_sum(n, l, position, h, r.hh.values);
-    if (kind->states > 0 && !kind->apart) {
+    if (recurrent && !kind->apart) {
         float *restrict a = r.ih.values, *restrict b = r.hh.values;
 #pragma omp simd aligned(a, b : 64)
         for (size_t i = 0; i < l->rows; i++)
@@ -188,6 +204,25 @@ INLINE void forward_any_source(enum cell cell, const struct network *n,
     }
 }
 
+/* The output of columns: their states one after the other, without padding between them. */
+static void give_output(const struct network *n, const struct network_layer *l, size_t position) {
+    size_t size = l->size, row = position * l->wide;
+    float *restrict out = l->output + row;
+    float *restrict x = l->normal ? l->output_normal + row : out;
+    memset(x, 0, l->wide * sizeof *x);
+    memcpy(x, l->hidden + position * l->padded, size * sizeof *x);
+    if (l->width > size)
+        memcpy(x + size, l->inner + position * l->padded, size * sizeof *x);
+    if (!l->normal)
+        return;
+    const float *restrict gain = n->parameters + l->at[TENSOR_GAIN_OUT];
+    const float *restrict bias = n->parameters + l->at[TENSOR_NORM_BIAS_OUT];
+    l->scales[position * NETWORK_NORMS] = normalize(x, l->wide_mask, l->wide, l->width, true);
+#pragma omp simd
+    for (size_t i = 0; i < l->wide; i++)
+        out[i] = normalization_apply(x[i], gain[i], bias[i]);
+}
+
 void cell_step(const struct network *n, const struct network_layer *l, size_t position,
                const float *h, const float *before) {
     switch (l->cell) {
@@ -199,4 +234,6 @@ void cell_step(const struct network *n, const struct network_layer *l, size_t po
     default:
         break;
     }
+    if (l->output != l->hidden)
+        give_output(n, l, position);
 }

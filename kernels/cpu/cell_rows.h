@@ -55,6 +55,8 @@ struct rows {
     float *gate, *inner, *squashed, *hidden;
     const float *h, *before;
     size_t padded;
+    const float *factors;
+    float *d_inner, *d_parameters[CELL_PARAMETERS_MAX];
 };
 
 INLINE struct rows rows_at(const struct network *n, const struct network_layer *l, size_t position,
@@ -69,6 +71,9 @@ INLINE struct rows rows_at(const struct network *n, const struct network_layer *
         h,
         before,
         l->padded,
+        l->factors,
+        n->d_inner,
+        {n->gradient + l->at[TENSOR_UNIT_0], n->gradient + l->at[TENSOR_UNIT_1]},
     };
 }
 
@@ -76,6 +81,12 @@ INLINE void load_gate(const struct cell_kind *kind, const struct rows *r, size_t
                       struct cell_unit *u) {
     if (kind->gated && gate < kind->gates)
         u->gate[gate] = r->gate[gate * r->padded + i];
+}
+
+INLINE void load_factors(const struct cell_kind *kind, const struct rows *r, size_t i,
+                         struct cell_unit *u) {
+    for (size_t k = 0; k < CELL_FACTORS_MAX && kind->parameters; k++)
+        u->factor[k] = r->factors[k * r->padded + i];
 }
 
 INLINE void load_gates(const struct cell_kind *kind, const struct rows *r, size_t i,

@@ -204,9 +204,9 @@ static void keep_solved(const struct engine *e, float *s, size_t position) {
     const struct network_layer *top = &n->layers[n->layer_count - 1];
     const float *x = slot_input(&e->layout, s, position);
     float *kept = slot_solved(&e->layout, s, position);
-    memcpy(kept, top->hidden + position * top->padded, top->size * sizeof *kept);
+    memcpy(kept, top->output + position * top->wide, top->width * sizeof *kept);
     if (e->model->architecture.output.skip)
-        memcpy(kept + top->size, x, e->layout.input_size * sizeof *kept);
+        memcpy(kept + top->width, x, e->layout.input_size * sizeof *kept);
 }
 
 static void play_step(struct engine *e, const struct plan *plan, size_t i, float *output) {

@@ -10,6 +10,7 @@
    (states)^2 products for each parameter, bound by arithmetic. */
 #include <string.h>
 
+#include "formulas.h"
 #include "matrix.h"
 #include "slot.h"
 #include "split.h"
@@ -151,7 +152,7 @@ static void add_tables(const struct local *s) {
 static void keep(const float *restrict from, size_t count, float *restrict to) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
-        to[i] = kept_bounded(from[i]);
+        to[i] = formula_finite(from[i]);
 }
 
 /* J after the step, `kept`, from J before it. */

@@ -79,6 +79,10 @@ parameters(const struct network *n, const struct network_layer *l, enum tensor_r
             for (size_t i = 0; i < l->size; i++)
                 tally_add(&t, (double)n->parameters[l->at[role] + gate * l->padded + i]);
     }
+    for (size_t i = 0; i < l->width && l->normal; i++)
+        tally_add(
+            &t, (double)n->parameters
+                    [l->at[first == TENSOR_GAIN_IH ? TENSOR_GAIN_OUT : TENSOR_NORM_BIAS_OUT] + i]);
     return (struct parameter_statistics){tally_mean(&t), tally_std(&t), t.minimum, t.maximum};
 }
 
@@ -106,20 +110,20 @@ static void histogram(const float *values, size_t size, uint32_t bins[MEASURE_BI
 static void measure_layer(const struct network *n, const struct network_layer *l, size_t position,
                           struct layer_statistics *s) {
     const struct norm_scale *scales = l->scales + position * NETWORK_NORMS;
-    const float *hidden = l->hidden + position * l->padded;
+    const float *hidden = l->output + position * l->wide;
     memset(s, 0, sizeof *s);
     s->summed_inputs = sum_mean_std(l, l->summed_ih + position * l->rows, scales);
     if (l->kind->apart)
         s->summed_recurrent =
             sum_mean_std(l, l->summed_hh + position * l->rows, scales + PLACE_HH * CELL_GROUPS_MAX);
-    s->hidden = units(hidden, l->size, ENGINE_SATURATED_HIDDEN);
-    if (l->kind->states > 1)
+    s->hidden = units(hidden, l->width, ENGINE_SATURATED_HIDDEN);
+    if (l->kind->states > l->kind->outputs)
         s->cell = units(l->inner + position * l->padded, l->size, ENGINE_SATURATED_CELL);
     s->gain = parameters(n, l, TENSOR_GAIN_IH);
     s->bias = parameters(n, l, TENSOR_NORM_BIAS_IH);
     s->running_mean = running(l, false);
     s->running_var = running(l, true);
-    histogram(hidden, l->size, s->histogram);
+    histogram(hidden, l->width, s->histogram);
 }
 
 /* ---- Activity ---- */

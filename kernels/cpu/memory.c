@@ -192,10 +192,15 @@ static void describe_layer(struct network *n, size_t k) {
     l->cell = layer->cell;
     l->activation = layer->activation;
     l->kind = cell_kind(layer->cell);
-    l->source = norm_kind(layer->norm)->source;
-    l->centred = norm_kind(layer->norm)->centred;
+    l->column = layer_is_columns(layer);
+    l->diagonal = layer->diagonal;
+    l->normal = layer_normalizes_output(layer);
+    l->source = l->column ? SOURCE_NOTHING : norm_kind(layer->norm)->source;
+    l->centred = !l->column && norm_kind(layer->norm)->centred;
     l->size = layer->size;
     l->padded = matrix_pad(layer->size);
+    l->width = layer_width(layer);
+    l->wide = matrix_pad(l->width);
     l->gates = l->kind->gates;
     l->rows = l->gates * l->padded;
     l->inputs = n->model->input_width[k];
@@ -235,12 +240,18 @@ static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t 
     bool normal = kind->finishes && l->source == SOURCE_GROUP;
     l->mask = floats(arena, l->rows);
     l->summed_ih = floats(arena, ring * l->rows);
-    l->summed_hh = floats(arena, kind->states ? ring * l->rows : 0);
+    l->summed_hh = floats(arena, kind->states && !kind->columns ? ring * l->rows : 0);
     l->gate = floats(arena, kind->gated ? ring * l->rows : 0);
     l->inner = floats(arena, kind->inner ? ring * l->padded : 0);
     l->inner_normal = floats(arena, normal ? ring * l->padded : 0);
     l->squashed = floats(arena, kind->finishes ? ring * l->padded : 0);
     l->hidden = floats(arena, ring * l->padded);
+    l->output_normal = floats(arena, l->normal ? ring * l->wide : 0);
+    l->output = l->hidden;
+    if (l->normal || l->width > l->size)
+        l->output = floats(arena, ring * l->wide);
+    l->wide_mask = floats(arena, l->wide);
+    l->factors = floats(arena, kind->parameters ? CELL_FACTORS_MAX * l->padded : 0);
     for (size_t place = 0; place < PLACES; place++) {
         struct unit_norm *u = &l->units[place];
         u->width = place == PLACE_INNER ? l->padded : l->rows;
@@ -284,12 +295,14 @@ static void hand_out_kept(struct arena *arena, struct network *n, size_t rows, s
     kept->states = floats(arena, influence ? states * states : 0);
     kept->pack = floats(arena, influence ? most(states, inputs) * MATRIX_PANEL : 0);
     kept->state = floats(arena, influence ? n->state : 0);
-    kept->signal = floats(arena, trace ? n->window * padded : 0);
-    float **of_rows[] = {&kept->ih, &kept->hh, &kept->decay, &kept->weight, &kept->pull};
+    size_t each = trace ? kept->rows : 0; /* states of columns */
+    kept->signal = floats(arena, each * n->window * padded);
+    kept->decay = floats(arena, each * each * rows);
+    float **of_rows[] = {&kept->ih, &kept->weight, &kept->hh, &kept->pull};
     for (size_t i = 0; i < sizeof of_rows / sizeof *of_rows; i++)
-        *of_rows[i] = floats(arena, trace ? rows : 0);
+        *of_rows[i] = floats(arena, each * rows);
     kept->inputs = floats(arena, influence ? states * inputs : trace ? inputs : 0);
-    kept->gradient = floats(arena, keeps == KEEPS_NOTHING ? 0 : n->block);
+    kept->gradient = floats(arena, keeps == KEEPS_NOTHING ? 0 : most(each, 1) * n->block);
     kept->d = floats(arena, keeps == KEEPS_NOTHING ? 0 : padded);
 }
 
@@ -303,7 +316,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
         rows = most(rows, n->layers[k].rows);
         /* 48 rows have more panels than 64 */
         panels = most(panels, matrix_panels(n->layers[k].rows));
-        padded = most(padded, n->layers[k].padded);
+        padded = most(padded, n->layers[k].wide);
     }
     n->parameters = floats(arena, n->block);
     n->gradient = floats(arena, n->block);
@@ -333,6 +346,8 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
 static void fill_mask(struct network_layer *l) {
     for (size_t i = 0; i < l->rows; i++)
         l->mask[i] = i % l->padded < l->size ? 1.0f : 0.0f;
+    for (size_t i = 0; i < l->width; i++)
+        l->wide_mask[i] = 1.0f;
 }
 
 /* Multiply-adds. Threads do not share a network whose largest matrix has fewer than LARGE: a

@@ -94,7 +94,7 @@ static void network_project_output(struct network *n, const struct network_steps
         n->y[t] = n->output + network_position(n, steps->first, from + t) * n->padded;
     }
     split_project(n, n->parameters + n->output_weight, n->padded,
-                  n->layers[n->layer_count - 1].size, n->parameters + n->output_bias, n->x, n->y,
+                  n->layers[n->layer_count - 1].width, n->parameters + n->output_bias, n->x, n->y,
                   count);
     if (n->model->architecture.output.skip)
         project_skip(n, steps, from);

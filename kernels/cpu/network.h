@@ -57,13 +57,15 @@ struct network_kept {
     float *state;      /* (state,) */
 
     /* Scratch for traces: */
-    float *signal;                          /* (window, most padded) */
-    float *ih, *hh, *decay, *weight, *pull; /* (most rows) */
+    float *signal;      /* (window, states, most padded) */
+    float *ih, *weight; /* (states, most rows) */
+    float *decay;       /* (states, states, most rows) */
+    float *hh, *pull;   /* (most rows) */
 
     /* Scratch for both: */
     /* (most units and inner states, most inputs) for influence, else (most inputs) */
     float *inputs;
-    float *gradient; /* (block,) */
+    float *gradient; /* (block,), one more for each state of columns after the first */
     float *d;        /* (most padded) */
 };
 
@@ -73,10 +75,14 @@ struct network_layer {
     const struct cell_kind *kind;
     enum norm_source source; /* the norm's properties: */
     bool centred;
+    bool column;    /* its units hear no other one of the layer: struct cell_kind */
+    bool diagonal;  /* ... through vectors instead of W_hh */
+    bool normal;    /* its output is normalized, not its sums */
     size_t ages;    /* rows of `units`; 0: none */
     float momentum; /* of running statistics */
     struct unit_norm units[PLACES];
     size_t size, padded;     /* H */
+    size_t width, wide;      /* numbers of its output, and padded */
     size_t gates, rows;      /* G, and G times padded */
     size_t inputs;           /* I */
     size_t at[TENSOR_ROLES]; /* offsets of its tensors in the block; 0 and unused if missing */
@@ -85,7 +91,9 @@ struct network_layer {
     size_t row;                     /* row of its first state in the learning rule's data */
     struct norm_group groups[CELL_GROUPS_MAX];
     size_t group_count;
-    float *mask; /* (rows,): 1, and 0 for padding */
+    float *mask;      /* (rows,): 1, and 0 for padding */
+    float *wide_mask; /* (wide,): the same for the output */
+    float *factors;   /* (CELL_FACTORS_MAX, padded) of a cell whose units have parameters */
 
     /* Arrays of each step, one row per position of the ring, if the cell uses them. After a norm
        of groups the sums are stored normalized. */
@@ -96,6 +104,8 @@ struct network_layer {
     float *inner_normal;       /* (ring, padded) normalized, if the cell finishes */
     float *squashed;           /* (ring, padded) if the cell finishes */
     float *hidden;             /* (ring, padded) h */
+    float *output;             /* (ring, wide) what the layer above gets: h, or of columns */
+    float *output_normal;      /* (ring, wide) `normal`: the output before gain and bias */
     struct norm_scale *scales; /* (ring, NETWORK_NORMS) */
 };
 
@@ -235,11 +245,16 @@ void cell_step(const struct network *n, const struct network_layer *l, size_t po
                const float *h, const float *before);
 
 /* d: gradient of the step's h (padded,), overwritten by the part of the gradient of the previous
-   h that does not pass through W_hh. Sets the gradients of both sums, d_ih and d_hh (rows,).
-   n->d_inner is the gradient of the inner state, in and out. Adds to the gradients of gains and
-   of norms' biases. */
+   h that does not pass through the matrix W_hh. Sets the gradients of both sums, d_ih and d_hh
+   (rows,). n->d_inner is the gradient of the inner state, in and out. Adds to the gradients of
+   gains, of norms' biases, of a diagonal's vectors and of units' parameters. */
 void cell_step_backward(const struct network *n, const struct network_layer *l, size_t position,
                         const float *h, const float *before, float *d, float *d_ih, float *d_hh);
+
+/* Before it, for columns: d, the gradient of the step's output (wide,), becomes that of h
+   (padded,); that of an inner value that is an output is added to n->d_inner. */
+void cell_output_backward(const struct network *n, const struct network_layer *l, size_t position,
+                          float *d);
 
 struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
                                          const struct network_targets *targets);

@@ -32,7 +32,7 @@ static double output_weights_backward(struct network *n, const struct network_st
                                       size_t from) {
     size_t count = steps->count - from;
     double squares = split_gradient(n, n->gradient + n->output_weight, n->padded,
-                                    n->layers[n->layer_count - 1].size, n->d_output, n->x, count);
+                                    n->layers[n->layer_count - 1].width, n->d_output, n->x, count);
     add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
     if (!n->model->architecture.output.skip)
         return squares;
@@ -73,9 +73,9 @@ struct network_gradient backward_output(struct network *n, const struct network_
     g.loss /= (double)targets->terms;
     if (!n->model->solved)
         g.squares = output_weights_backward(n, steps, from);
-    memset(n->d_hidden[0], 0, steps->count * top->padded * sizeof(float));
-    split_transposed_many(n, n->parameters + n->output_weight, n->padded, top->size, n->d_output,
-                          n->d_hidden[0] + from * top->padded, top->padded, count);
+    memset(n->d_hidden[0], 0, steps->count * top->wide * sizeof(float));
+    split_transposed_many(n, n->parameters + n->output_weight, n->padded, top->width, n->d_output,
+                          n->d_hidden[0] + from * top->wide, top->wide, count);
     return g;
 }
 
@@ -85,8 +85,10 @@ void backward_cells(struct network *n, const struct network_steps *steps, size_t
     float *restrict carry = n->d_state;
     memset(n->d_inner, 0, l->padded * sizeof(float));
     for (size_t t = steps->count; t-- > 0;) {
-        float *restrict d = n->d_hidden[0] + t * l->padded;
+        float *restrict d = n->d_hidden[0] + t * l->wide;
         float *d_hh = n->d_hh + t * l->rows;
+        if (l->column)
+            cell_output_backward(n, l, network_position(n, steps->first, t), d);
         if (recurrent && t + 1 < steps->count) {
 #pragma omp simd aligned(d, carry : 64)
             for (size_t i = 0; i < l->padded; i++)
@@ -98,8 +100,9 @@ void backward_cells(struct network *n, const struct network_steps *steps, size_t
         if (!recurrent || t == 0)
             continue;
         memset(carry, 0, l->padded * sizeof(float));
-        split_transposed(n, n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, d_hh, carry,
-                         t % 2);
+        if (!l->column)
+            split_transposed(n, n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, d_hh,
+                             carry, t % 2);
 #pragma omp simd aligned(d, carry : 64)
         for (size_t i = 0; i < l->padded; i++)
             carry[i] += d[i];
@@ -122,7 +125,7 @@ double backward_weights(struct network *n, const struct network_steps *steps, si
     if (l->source == SOURCE_ROWS)
         squares = units_pull(n, l, PLACE_IH, TENSOR_WEIGHT_IH, l->inputs);
     add_rows(n->d_ih, l->rows, count, n->gradient + l->at[TENSOR_BIAS_IH]);
-    if (l->kind->states == 0)
+    if (l->kind->states == 0 || l->column)
         return squares;
     for (size_t t = 0; t < count; t++)
         n->x[t] = hidden_before(n, l, steps, t);
@@ -223,7 +226,7 @@ struct network_gradient network_backward(struct network *n, const struct network
         backward_cells(n, steps, k);
         g.squares += backward_weights(n, steps, k);
         if (k > 0)
-            backward_input(n, k, steps->count, n->layers[k - 1].padded);
+            backward_input(n, k, steps->count, n->layers[k - 1].wide);
     }
     if (has_embeddings(n))
         g.squares += backward_embeddings(n, steps, targets->from);

@@ -27,7 +27,7 @@ void solution_close(struct solution *solution) {
 }
 
 static size_t top_size(const struct network *n) {
-    return n->layers[n->layer_count - 1].size;
+    return n->layers[n->layer_count - 1].width;
 }
 
 /* Rounds the weights into the output's. */

@@ -1,10 +1,15 @@
 /* Rules that keep a trace, one number e for each parameter of a recurrent layer: its influence
-   on the last state vector of its own unit (kernels/rules/snap1.h, eprop.h). All units of a
-   layer advance together. The layer's step backward from gradients of 1, with constant mean and
-   deviation of groups, gives every row of I and D. Bound by the bytes of traces and gradient,
-   which each step reads and writes once. */
+   on the last state vector of its own unit (kernels/rules/snap1.h, eprop.h); for columns on each of
+   its unit's states, which is exact (struct cell_kind). All units of a layer advance together. The
+   layer's step backward from gradients of 1, with constant mean and deviation of groups, gives
+   every row of I and D. Bound by the bytes of traces and gradient, which each step reads and writes
+   once.
+
+   For columns with two states, arrays of decay, weight, ih and seeds have a part for each: D_ij in
+   part 2 i + j, the others in part i. */
 #include <string.h>
 
+#include "formulas.h"
 #include "matrix.h"
 #include "normalization.h"
 #include "slot.h"
@@ -21,7 +26,13 @@ struct moment {
     const float *decay;   /* (rows,) D of each row's unit */
     const float *weight;  /* (rows,) factor of e before the step in the gradient of the loss */
     float *trace;         /* the stream's traces */
+    size_t states;        /* numbers of a parameter: 2 for columns with two states */
 };
+
+/* Numbers that are kept of one of the layer's parameters. */
+static size_t states_of(const struct network_layer *l) {
+    return l->column ? l->kind->states : 1;
+}
 
 /* ---- One step of the traces ---- */
 
@@ -36,7 +47,7 @@ INLINE void move_column(float *restrict e, float *restrict gradient, const float
         float moved = decay[i] * e[i] + seed[i] * x;
         if (pulls)
             moved -= pull[i] * w[i];
-        e[i] = kept_bounded(moved);
+        e[i] = formula_finite(moved);
     }
 }
 
@@ -50,6 +61,38 @@ INLINE void move_panel(const struct moment *m, const float *seed, const float *p
     for (size_t c = 0; c < columns; c++)
         move_column(e + c * width, gradient + c * width, w + c * width, m->decay + row,
                     m->weight + row, seed + row, pull + row, x[c], pulls, width);
+}
+
+/* The same for two numbers of a parameter; row `row` and those after it have parameters at `at`. */
+INLINE void move_pair(const struct moment *m, size_t at, size_t row, const float *seed,
+                      size_t seeds, float x, const size_t width) {
+    struct network *n = m->n;
+    size_t rows = m->l->rows;
+    float *restrict e = m->trace + kept_column(n, at), *restrict f = e + n->kept.row;
+    float *restrict gradient = n->gradient + at;
+    const float *restrict d = m->decay + row, *restrict w = m->weight + row;
+    const float *restrict second = seed + seeds;
+#pragma omp simd
+    for (size_t i = 0; i < width; i++) {
+        float a = e[i], b = f[i];
+        gradient[i] += w[i] * a + w[rows + i] * b;
+        e[i] = formula_finite(d[i] * a + d[rows + i] * b + seed[i] * x);
+        f[i] = formula_finite(d[2 * rows + i] * a + d[3 * rows + i] * b + second[i] * x);
+    }
+}
+
+static void move_matrix_of_pairs(const struct moment *m, enum tensor_role role, size_t columns) {
+    size_t rows = m->l->rows;
+    for (size_t row = 0; row < rows;) {
+        size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
+        size_t at = m->l->at[role] + row * columns;
+        for (size_t c = 0; c < columns; c++, at += width)
+            if (width == MATRIX_PANEL)
+                move_pair(m, at, row, m->ih + row, rows, m->x[c], MATRIX_PANEL);
+            else
+                move_pair(m, at, row, m->ih + row, rows, m->x[c], MATRIX_PAD);
+        row += width;
+    }
 }
 
 /* A matrix whose sums are normalized at `place`: with a norm of rows, its weights affect the
@@ -77,16 +120,38 @@ static void move_matrix(const struct moment *m, enum tensor_role role, int place
     }
 }
 
-/* A vector (rows,); `seed`: the step's own influence. */
-static void move_vector(const struct moment *m, enum tensor_role role, const float *restrict seed) {
+/* A vector (count,); `seed`: the step's own influence, of a second state `seeds` after it. */
+static void move_vector(const struct moment *m, enum tensor_role role, const float *restrict seed,
+                        size_t seeds, size_t count) {
     struct network *n = m->n;
     size_t first = m->l->at[role];
+    if (m->states > 1) {
+        move_pair(m, first, 0, seed, seeds, 1.0f, count);
+        return;
+    }
     float *restrict e = m->trace + kept_column(n, first), *restrict gradient = n->gradient + first;
 #pragma omp simd
-    for (size_t i = 0; i < m->l->rows; i++) {
+    for (size_t i = 0; i < count; i++) {
         gradient[i] += m->weight[i] * e[i];
-        e[i] = kept_bounded(m->decay[i] * e[i] + seed[i]);
+        e[i] = formula_finite(m->decay[i] * e[i] + seed[i]);
     }
+}
+
+/* Of columns: what its norm learns does not affect the next state. */
+static void move_column_layer(const struct moment *m) {
+    const struct network_layer *l = m->l;
+    const float *seeds = m->n->kept.gradient;
+    size_t block = m->n->block;
+    if (m->states > 1)
+        move_matrix_of_pairs(m, TENSOR_WEIGHT_IH, l->inputs);
+    else
+        move_matrix(m, TENSOR_WEIGHT_IH, PLACE_IH, m->ih, m->x, l->inputs);
+    move_vector(m, TENSOR_BIAS_IH, m->ih, l->rows, l->rows);
+    for (enum tensor_role role = TENSOR_WEIGHT_HH; role <= TENSOR_BIAS_HH && l->diagonal; role++)
+        if (role != TENSOR_BIAS_IH)
+            move_vector(m, role, seeds + l->at[role], block, l->rows);
+    for (size_t k = 0; k < l->kind->parameters; k++)
+        move_vector(m, TENSOR_UNIT_0 + k, seeds + l->at[TENSOR_UNIT_0 + k], block, l->padded);
 }
 
 /* An inner value's gain and bias do not affect the next state: they have no trace. */
@@ -94,16 +159,20 @@ static void move(const struct moment *m) {
     const struct network_layer *l = m->l;
     const float *seeds = m->n->kept.gradient;
     int place = l->kind->apart ? PLACE_HH : PLACE_IH;
+    if (l->column) {
+        move_column_layer(m);
+        return;
+    }
     move_matrix(m, TENSOR_WEIGHT_IH, PLACE_IH, m->ih, m->x, l->inputs);
     move_matrix(m, TENSOR_WEIGHT_HH, place, m->hh, m->h, l->size);
-    move_vector(m, TENSOR_BIAS_IH, m->ih);
+    move_vector(m, TENSOR_BIAS_IH, m->ih, 0, l->rows);
     if (l->source == SOURCE_NOTHING) {
-        move_vector(m, TENSOR_BIAS_HH, m->hh);
+        move_vector(m, TENSOR_BIAS_HH, m->hh, 0, l->rows);
         return;
     }
     for (int p = PLACE_IH; p <= place; p++) {
-        move_vector(m, TENSOR_GAIN_IH + p, seeds + l->at[TENSOR_GAIN_IH + p]);
-        move_vector(m, TENSOR_NORM_BIAS_IH + p, seeds + l->at[TENSOR_NORM_BIAS_IH + p]);
+        move_vector(m, TENSOR_GAIN_IH + p, seeds + l->at[TENSOR_GAIN_IH + p], 0, l->rows);
+        move_vector(m, TENSOR_NORM_BIAS_IH + p, seeds + l->at[TENSOR_NORM_BIAS_IH + p], 0, l->rows);
     }
 }
 
@@ -116,26 +185,29 @@ static float own_weight(const struct network *n, const struct network_layer *l, 
                          matrix_index(l->rows, l->size, gate * l->padded + unit, unit)];
 }
 
-/* I of the sums, gains and norms' biases, and D (padded,) into `decay`. */
+/* Of the unit's state `state` (1: the inner one): I of the sums into its part of kept->ih and of
+   kept->hh, of gains and other vectors into that of kept->gradient, and D by h into kept->d, by the
+   inner state into n->d_inner. */
 static void derive(struct network *n, const struct network_layer *l, size_t position,
-                   const float *h, const float *before, float *decay) {
+                   const float *h, const float *before, size_t state) {
     struct network_kept *kept = &n->kept;
     float *gradient = n->gradient, *d = kept->d;
-    bool inner = l->kind->states > 1;
+    size_t part = l->column ? state : 0;
+    float *seeds = kept->gradient + part * n->block;
     size_t vectors = l->vectors.end - l->vectors.from, bytes = l->padded * sizeof(float);
     memcpy(d, l->mask, bytes);
     memcpy(n->d_inner, l->mask, bytes);
-    memset(inner ? d : n->d_inner, 0, bytes);
-    memset(kept->gradient + l->vectors.from, 0, vectors * sizeof(float));
-    n->gradient = kept->gradient;
+    memset(state ? d : n->d_inner, 0, bytes);
+    memset(seeds + l->vectors.from, 0, vectors * sizeof(float));
+    n->gradient = seeds;
     kept->constant = true;
-    cell_step_backward(n, l, position, h, before, d, kept->ih, kept->hh);
+    cell_step_backward(n, l, position, h, before, d, kept->ih + part * l->rows, kept->hh);
     kept->constant = false;
     n->gradient = gradient;
-    memcpy(decay, inner ? n->d_inner : d, bytes);
-    for (size_t gate = 0; gate < l->gates && rule_kind(kept->rule)->through_weights; gate++)
+    bool through = rule_kind(kept->rule)->through_weights && !l->column;
+    for (size_t gate = 0; gate < l->gates && through; gate++)
         for (size_t u = 0; u < l->size; u++)
-            decay[u] += kept->hh[gate * l->padded + u] * own_weight(n, l, gate, u);
+            d[u] += kept->hh[gate * l->padded + u] * own_weight(n, l, gate, u);
 }
 
 /* x of a step for layer k, also for a one-hot symbol. */
@@ -148,23 +220,53 @@ static const float *input_of(struct network *n, const struct network_steps *step
     return n->kept.inputs;
 }
 
-/* Over all steps; `signal` (count, padded): the gradients of h after each, or of the inner state
-   before it. */
+/* D and weights of one step's traces, for all gates; `signal` as in advance(). */
+static void weigh(struct network *n, const struct network_steps *steps, size_t k, size_t t,
+                  const float *signal) {
+    const struct network_layer *l = &n->layers[k];
+    float *decay = n->kept.decay, *weight = n->kept.weight;
+    const float *h = hidden_before(n, l, steps, t), *before = inner_before(n, l, steps, t);
+    size_t states = states_of(l), position = network_position(n, steps->first, t);
+    size_t bytes = l->padded * sizeof(float), last = l->kind->states - 1;
+    for (size_t i = 0; i < states; i++) {
+        derive(n, l, position, h, before, l->column ? i : last);
+        for (size_t j = 0; j < states; j++)
+            memcpy(decay + (i * states + j) * l->rows,
+                   (l->column ? j : last) ? n->d_inner : n->kept.d, bytes);
+    }
+    for (size_t j = 0; j < states; j++)
+        for (size_t u = 0; u < l->padded; u++) {
+            float w = !l->column && last ? signal[u] : signal[u] * decay[j * l->rows + u];
+            if (states > 1)
+                w += signal[l->padded + u] * decay[(states + j) * l->rows + u];
+            weight[j * l->rows + u] = w;
+        }
+    for (size_t gate = 1; gate < l->gates; gate++) {
+        for (size_t part = 0; part < states * states; part++)
+            memcpy(decay + part * l->rows + gate * l->padded, decay + part * l->rows, bytes);
+        for (size_t part = 0; part < states; part++)
+            memcpy(weight + part * l->rows + gate * l->padded, weight + part * l->rows, bytes);
+    }
+}
+
+/* Over all steps; `signal` (count, states, padded): the gradients of the traced states after
+   each; for a full lstm that of the inner state before it. */
 static void advance(struct network *n, const struct network_steps *steps, size_t k,
                     const float *signal, float *trace) {
     const struct network_layer *l = &n->layers[k];
-    float *decay = n->kept.decay, *weight = n->kept.weight;
-    for (size_t t = 0; t < steps->count; t++, signal += l->padded) {
-        const float *h = hidden_before(n, l, steps, t), *before = inner_before(n, l, steps, t);
-        derive(n, l, network_position(n, steps->first, t), h, before, decay);
-        for (size_t u = 0; u < l->padded; u++)
-            weight[u] = l->kind->states > 1 ? signal[u] : signal[u] * decay[u];
-        for (size_t gate = 1; gate < l->gates; gate++) {
-            memcpy(decay + gate * l->padded, decay, l->padded * sizeof(float));
-            memcpy(weight + gate * l->padded, weight, l->padded * sizeof(float));
-        }
-        const struct moment m = {
-            n, l, input_of(n, steps, k, t), h, n->kept.ih, n->kept.hh, decay, weight, trace};
+    const struct network_kept *kept = &n->kept;
+    for (size_t t = 0; t < steps->count; t++, signal += states_of(l) * l->padded) {
+        weigh(n, steps, k, t, signal);
+        const struct moment m = {n,
+                                 l,
+                                 input_of(n, steps, k, t),
+                                 hidden_before(n, l, steps, t),
+                                 kept->ih,
+                                 kept->hh,
+                                 kept->decay,
+                                 kept->weight,
+                                 trace,
+                                 states_of(l)};
         move(&m);
     }
 }
@@ -177,15 +279,19 @@ static void backward_alone(struct network *n, const struct network_steps *steps,
                            float *signal) {
     const struct network_layer *l = &n->layers[k];
     size_t bytes = l->padded * sizeof(float);
-    for (size_t t = 0; t < steps->count; t++) {
-        float *d = n->d_hidden[0] + t * l->padded;
-        memcpy(signal + t * l->padded, d, bytes);
+    for (size_t t = 0; t < steps->count; t++, signal += states_of(l) * l->padded) {
+        float *d = n->d_hidden[0] + t * l->wide;
         memset(n->d_inner, 0, bytes);
+        if (l->column)
+            cell_output_backward(n, l, network_position(n, steps->first, t), d);
+        memcpy(signal, d, bytes);
+        if (states_of(l) > 1)
+            memcpy(signal + l->padded, n->d_inner, bytes);
         cell_step_backward(n, l, network_position(n, steps->first, t),
                            hidden_before(n, l, steps, t), inner_before(n, l, steps, t), d,
                            n->d_ih + t * l->rows, n->d_hh + t * l->rows);
-        if (l->kind->states > 1)
-            memcpy(signal + t * l->padded, n->d_inner, bytes);
+        if (l->kind->states > 1 && !l->column)
+            memcpy(signal, n->d_inner, bytes);
     }
 }
 
@@ -203,12 +309,12 @@ struct network_gradient traces_backward(struct network *n, const struct network_
             backward_alone(n, steps, k, signal);
             backward_weights(n, steps, k);
         } else {
-            memset(signal, 0, steps->count * l->padded * sizeof(float));
+            memset(signal, 0, steps->count * states_of(l) * l->padded * sizeof(float));
         }
         if (l->kind->states > 0)
             advance(n, steps, k, signal, kept);
         if (targets && k > 0)
-            backward_input(n, k, steps->count, n->layers[k - 1].padded);
+            backward_input(n, k, steps->count, n->layers[k - 1].wide);
     }
     if (!targets)
         return g;

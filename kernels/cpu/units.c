@@ -2,6 +2,7 @@
    bound by the bytes of the matrices. */
 #include <string.h>
 
+#include "cells.h"
 #include "matrix.h"
 #include "network.h"
 #include "normalization.h"
@@ -76,11 +77,24 @@ static void refresh_rows(const struct network *n, const struct network_layer *l)
         l->units[PLACE_INNER].rstd[i] = 1.0f;
 }
 
+static void refresh_factors(const struct network *n, const struct network_layer *l) {
+    for (size_t i = 0; i < l->padded; i++) {
+        struct cell_unit u = {0};
+        for (size_t k = 0; k < l->kind->parameters; k++)
+            u.parameter[k] = n->parameters[l->at[TENSOR_UNIT_0 + k] + i];
+        cell_factors(l->cell, &u);
+        for (size_t k = 0; k < CELL_FACTORS_MAX; k++)
+            l->factors[k * l->padded + i] = u.factor[k];
+    }
+}
+
 void units_refresh(struct network *n) {
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         if (l->source == SOURCE_ROWS)
             refresh_rows(n, l);
+        if (l->kind->parameters)
+            refresh_factors(n, l);
         for (size_t place = 0; place < PLACES && l->source == SOURCE_RUNNING; place++)
             if (l->kind->norms[place])
                 make_rstd(l, &l->units[place]);

@@ -6,14 +6,14 @@
 
 #include "network.h"
 
-/* x of step t for layer k: the example's own, its symbol's embedding, or the h of the layer
+/* x of step t for layer k: the example's own, its symbol's embedding, or the output of the layer
    below. NULL for a one-hot symbol. */
 static inline const float *layer_input(const struct network *n, const struct network_steps *steps,
                                        size_t k, size_t t) {
     const struct input *input = &n->model->architecture.input;
     if (k > 0) {
         const struct network_layer *below = &n->layers[k - 1];
-        return below->hidden + network_position(n, steps->first, t) * below->padded;
+        return below->output + network_position(n, steps->first, t) * below->wide;
     }
     if (n->model->part_count)
         return n->encoded + network_position(n, steps->first, t) * n->model->input_width[0];
@@ -56,16 +56,6 @@ static inline bool has_embeddings(const struct network *n) {
 
 /* ---- Data of learning rules ---- */
 
-/* Limits kept numbers, and replaces NaN by 0, so that a wild step does not leave a stream with a
-   gradient that is not a number. */
-#define KEPT_MOST 1e15f
-
-static inline float kept_bounded(float x) {
-    x = x > KEPT_MOST ? KEPT_MOST : x;
-    x = x < -KEPT_MOST ? -KEPT_MOST : x;
-    return x == x ? x : 0.0f;
-}
-
 /* Numbers of matrices in a row, and the index in it of number `i` of the block of parameters. */
 static inline size_t kept_matrices(const struct network *n) {
     return n->kept.matrices.end - n->kept.matrices.from;
@@ -77,7 +67,7 @@ static inline size_t kept_column(const struct network *n, size_t i) {
 
 /* ---- Backward over a window, from the top down ----
 
-   n->d_hidden[0] (count, padded) is the gradient of a layer's h at each step; n->d_output,
+   n->d_hidden[0] (count, wide) is the gradient of a layer's output at each step; n->d_output,
    n->d_ih and n->d_hh are those of sums; n->d_hidden[1] is scratch. */
 
 /* The losses, their gradients n->d_output (steps from targets->from on), those of the output's

@@ -65,7 +65,7 @@ static __device__ struct unit_statistics units(const float *values, uint32_t siz
 static __device__ struct mean_std sum_mean_std(const struct network_layer &l,
                                                const struct layer_step &s, bool recurrent) {
     struct tally t = tally_begin();
-    if (!l.centred) {
+    if (!l.centred || l.columns) {
         for (uint32_t i = threadIdx.x; i < l.rows; i += blockDim.x) {
             float sum = recurrent ? s.sum_hh[i] : s.sum_ih[i];
             tally_add(&t, (double)(l.states > 0 && !l.apart ? s.sum_ih[i] + s.sum_hh[i] : sum), 0);
@@ -91,6 +91,8 @@ static __device__ struct parameter_statistics
 parameters(const struct network &n, const struct network_layer &l, const uint32_t (&at)[PLACES]) {
     struct tally t = tally_begin();
     bool norm = l.source != SOURCE_NOTHING;
+    if (l.normalized)
+        tally_numbers(&t, parameters_of(n) + at[PLACE_IH], l.size, 0);
     if (norm)
         tally_numbers(&t, parameters_of(n) + at[PLACE_IH], l.rows, 0);
     if (norm && l.apart)
@@ -161,7 +163,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     if (l.apart)
         all.summed_recurrent = sum_mean_std(l, s, true);
     all.hidden = units(s.hidden, l.size, ENGINE_SATURATED_HIDDEN);
-    if (l.states > 1)
+    if (l.states > l.outputs)
         all.cell = units(s.inner, l.size, ENGINE_SATURATED_CELL);
     all.units = activity(n, blockIdx.x);
     all.weights = activity_weights(activity_head(n, blockIdx.x), weights_norm(n, l));

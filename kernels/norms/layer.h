@@ -11,6 +11,7 @@ KIND_CONSTANT struct norm_kind layer_kind = {
              .keys = {"gain"}},
     .source = SOURCE_GROUP,
     .centred = true,
+    .outputs = true,
     .summary = " norm",
     .forward = 7,   /* mean 1, variance 2, normalized 2, gain and bias 2 */
     .backward = 11, /* gradients of gain and bias 3, two means 4, of the number 4 */

@@ -8,6 +8,7 @@ KIND_CONSTANT struct norm_kind none_kind = {
     .kind = {.name = "none",
              .what = "no normalization: rnn, gru and lstm have the same weights as in PyTorch"},
     .source = SOURCE_NOTHING,
+    .outputs = true,
     .summary = "",
 };
 

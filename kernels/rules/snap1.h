@@ -22,10 +22,11 @@
 KIND_CONSTANT struct rule_kind snap1_kind = {
     .name = "snap1",
     .what = "SnAp-1 (Menick et al., 2021), for rnn and gru: influence on a parameter's own unit "
-            "only, one number per parameter",
+            "only, one number per parameter; exact for mingru, rtu and `recurrent: diagonal`",
     .keeps = KEEPS_TRACE,
     .states = 1,
     .through_weights = true,
+    .columns = true,
 };
 
 #endif

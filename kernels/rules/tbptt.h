@@ -10,6 +10,7 @@ KIND_CONSTANT struct rule_kind tbptt_kind = {
     .name = "tbptt",
     .what = "truncated backpropagation through time, over the last `window` steps",
     .keeps = KEEPS_NOTHING,
+    .columns = true,
 };
 
 #endif

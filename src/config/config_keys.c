@@ -41,6 +41,7 @@
 #define PULL_MAX 100
 #define CLIP_MAX 1e9
 #define NORM_STEPS_MAX 4096
+#define LAYER_MEMORY_MAX 1000000
 #define START_MAX 100 /* largest starting value of gains and biases */
 
 #define RANGE(low, high) .minimum = (low), .maximum = (high)
@@ -189,7 +190,8 @@ static struct config_key rows[] = {
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "units of the layer", .example = "128"},
     {LAYER_NORM, &value_word, IN_LAYER(norm),
      .fallback = "layer", .flags = KEY_DIGEST, .what = "normalization of the layer's sums",
-     .example = "layer"},
+     .example = "layer",
+     .more = "With `mingru`, `rtu` and `recurrent: diagonal` that of its output: `layer` or `none`."},
     {"model.layers.*.activation", &value_word, IN_LAYER(activation),
      .fallback = "relu", .when = LAYER_CELL, .flags = KEY_DIGEST,
      .what = "activation function of a dense layer", .example = "tanh"},
@@ -207,6 +209,23 @@ static struct config_key rows[] = {
      RANGE(-START_MAX, START_MAX), .fallback = "0.0", .when = LAYER_CELL, .flags = KEY_DIGEST,
      .what = "value added to the forget gate's starting bias", .example = "0.0",
      .more = "With 1.0 the cell remembers from the start."},
+    {"model.layers.*.recurrent", &value_choice, IN_LAYER(diagonal), .words = "full|diagonal",
+     .meanings = "each unit hears all units of its layer|only itself: `weight_hh` and `bias_hh` are "
+                 "vectors, and `norm` is that of the layer's output",
+     .fallback = "full", .when = LAYER_CELL, .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "units that a unit of the layer hears", .example = "diagonal",
+     .more = "With `diagonal` and `learning.rule: snap1` the gradient is exact back to the beginning of "
+             "the stream."},
+    {"model.layers.*.memory", &value_size, IN_LAYER(memory), RANGE(0, LAYER_MEMORY_MAX),
+     .fallback = "0", .when = LAYER_CELL, .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "steps that units remember at the start, each its own from 1 to this, 0 = biases as "
+             "elsewhere", .unit = "steps", .example = "200",
+     .more = "As long as the longest lag that matters: without it lags beyond a few dozen are not "
+             "found. gru and lstm require `recurrent: diagonal`."},
+    {"model.layers.*.radius", &value_radius, IN_LAYER(radius), RANGE(0.001, 1),
+     .left_out = "[0.9, 0.999]", .when = LAYER_CELL, .flags = KEY_DIGEST | KEY_LATER | KEY_BELOW,
+     .what = "smallest and largest share of its state that a unit keeps of a step at the start",
+     .example = "[0.9, 0.999]", .more = "Its square is uniform between their squares."},
 
     {OUTPUT_LOSS, &value_word, AT(architecture.output.loss),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "loss to minimize", .example = "squared",

@@ -31,20 +31,28 @@ static void add_to_layer(struct model *model, size_t layer, const char *name, en
     snprintf(tensor->name, sizeof tensor->name, "layers.%zu.%s", layer, name);
 }
 
-static bool is_normalized(const struct layer *layer) {
-    return norm_kind(layer->norm)->source != SOURCE_NOTHING;
-}
-
 static void add_sums(struct model *model, size_t n, size_t inputs) {
     const struct layer *layer = &model->architecture.layers[n];
     const struct cell_kind *kind = cell_kind(layer->cell);
     for (size_t k = 0; k < CELL_TENSORS_MAX && kind->tensors[k].name; k++) {
         const struct cell_tensor *tensor = &kind->tensors[k];
-        const size_t columns[] = {
-            [COLUMNS_NONE] = 0, [COLUMNS_INPUTS] = inputs, [COLUMNS_UNITS] = layer->size};
-        if (!tensor->unnormalized || !is_normalized(layer))
-            add_to_layer(model, n, tensor->name, tensor->role, kind->gates,
+        const size_t columns[] = {[COLUMNS_NONE] = 0,
+                                  [COLUMNS_INPUTS] = inputs,
+                                  [COLUMNS_UNITS] = layer->diagonal ? 0 : layer->size};
+        if (!tensor->unnormalized || !layer_normalizes_sums(layer))
+            add_to_layer(model, n, tensor->name, tensor->role, tensor->of_unit ? 1 : kind->gates,
                          columns[tensor->columns]);
+    }
+}
+
+/* One norm of all of the output of columns. */
+static void add_norm_of_output(struct model *model, size_t n) {
+    static const char *const names[] = {"norm.gain", "norm.bias"};
+    for (size_t k = 0; k < 2; k++) {
+        struct tensor *tensor = add(model, k ? TENSOR_NORM_BIAS_OUT : TENSOR_GAIN_OUT,
+                                    layer_width(&model->architecture.layers[n]), 0);
+        tensor->layer = n;
+        snprintf(tensor->name, sizeof tensor->name, "layers.%zu.%s", n, names[k]);
     }
 }
 
@@ -226,9 +234,11 @@ void model_build(struct model *model, const struct architecture *architecture) {
         model->state_offset[n] = model->state_size;
         model->state_size += cell_kind(layer->cell)->states * layer->size;
         add_sums(model, n, width);
-        if (is_normalized(layer))
+        if (layer_normalizes_sums(layer))
             add_norms(model, n);
-        width = layer->size;
+        if (layer_normalizes_output(layer))
+            add_norm_of_output(model, n);
+        width = layer_width(layer);
     }
     model->horizons = output->ahead.count ? output->ahead.count : 1;
     model->outputs = model->horizons * outputs(output);
@@ -322,9 +332,19 @@ static void fill_orthogonal(float *values /* (size, size) */, size_t size, doubl
     }
 }
 
+static void fill_uniform(float *values, size_t count, size_t fan_in, uint64_t *random) {
+    double bound = 1.0 / sqrt((double)fan_in);
+    for (size_t k = 0; k < count; k++)
+        values[k] = (float)(bound * uniform(random));
+}
+
 static int initialize_recurrent(const struct tensor *tensor, uint64_t *random, float *values,
                                 struct error *error) {
     size_t size = tensor->columns;
+    if (!size) { /* diagonal */
+        fill_uniform(values, tensor->rows, 1, random);
+        return 0;
+    }
     double *work = calloc(size, size * sizeof *work);
     if (!work)
         return error_set(error, EX_UNAVAILABLE,
@@ -334,12 +354,6 @@ static int initialize_recurrent(const struct tensor *tensor, uint64_t *random, f
         fill_orthogonal(values + gate * size * size, size, work, random);
     free(work);
     return 0;
-}
-
-static void fill_uniform(float *values, size_t count, size_t fan_in, uint64_t *random) {
-    double bound = 1.0 / sqrt((double)fan_in);
-    for (size_t k = 0; k < count; k++)
-        values[k] = (float)(bound * uniform(random));
 }
 
 static void fill(float *values, size_t count, float value) {
@@ -353,12 +367,39 @@ static void add_forget_bias(const struct layer *layer, float *values) {
         values[gate * layer->size + k] += layer->forget_bias;
 }
 
+/* One T a unit for all of its gates. */
+static void start_memory(const struct layer *layer, uint64_t *random, float *values) {
+    const struct cell_kind *kind = cell_kind(layer->cell);
+    const double least = 0.01; /* of T - 1 */
+    for (size_t k = 0; k < layer->size && layer->memory; k++) {
+        double later = ((double)layer->memory - 1.0) * (1.0 + uniform(random)) / 2.0;
+        for (size_t gate = 0; gate < kind->gates; gate++)
+            if (kind->memory[gate])
+                values[gate * layer->size + k] =
+                    (float)(kind->memory[gate] * log(fmax(later, least)));
+    }
+}
+
+/* Of an rtu: |lambda|^2 is uniform, and so is lambda in a ring of the complex plane. */
+static void start_decay(const struct layer *layer, uint64_t *random, float *values) {
+    double from = layer->radius.of[0] * layer->radius.of[0];
+    double to = layer->radius.of[1] * layer->radius.of[1];
+    for (size_t k = 0; k < layer->size; k++)
+        values[k] = (float)log(-0.5 * log(from + (to - from) * (1.0 + uniform(random)) / 2.0));
+}
+
+static void start_phase(const struct layer *layer, uint64_t *random, float *values) {
+    const double half_turn = 3.14159265358979323846;
+    for (size_t k = 0; k < layer->size; k++)
+        values[k] = (float)log(half_turn * (1.0 + uniform(random)));
+}
+
 int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,
                      float *values, struct error *error) {
     const struct layer *layer = &model->architecture.layers[tensor->layer];
     size_t count = tensor_size(tensor);
     uint64_t random = start(seed, tensor->name);
-    bool normalized = is_normalized(layer);
+    bool normalized = layer_normalizes_sums(layer);
     bool linear = cell_kind(layer->cell)->states == 0 && !normalized;
 
     if (model->solved && tensor->role >= TENSOR_OUTPUT_WEIGHT &&
@@ -380,17 +421,26 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
                      &random);
         if (!normalized)
             add_forget_bias(layer, values);
+        start_memory(layer, &random, values);
+        break;
+    case TENSOR_UNIT_0:
+        start_decay(layer, &random, values);
+        break;
+    case TENSOR_UNIT_1:
+        start_phase(layer, &random, values);
         break;
     case TENSOR_BIAS_HH:
         fill_uniform(values, count, layer->size, &random);
         break;
     case TENSOR_OUTPUT_BIAS:
         fill_uniform(values, count,
-                     model->architecture.layers[model->architecture.layer_count - 1].size, &random);
+                     layer_width(&model->architecture.layers[model->architecture.layer_count - 1]),
+                     &random);
         break;
     case TENSOR_GAIN_IH:
     case TENSOR_GAIN_HH:
     case TENSOR_GAIN_INNER:
+    case TENSOR_GAIN_OUT:
         fill(values, count, layer->gain);
         break;
     case TENSOR_NORM_BIAS_IH:
@@ -399,6 +449,7 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
         break;
     case TENSOR_NORM_BIAS_HH:
     case TENSOR_NORM_BIAS_INNER:
+    case TENSOR_NORM_BIAS_OUT:
     case TENSOR_MEAN_IH:
     case TENSOR_MEAN_HH:
     case TENSOR_MEAN_INNER:

@@ -22,7 +22,7 @@ enum {
     MODEL_LAYERS_MAX = 16,
     /* parts of an input: one per column, and one for the time */
     MODEL_PARTS_MAX = COLUMNS_MAX + 1,
-    MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (9 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
+    MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (13 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
     MODEL_TENSOR_NAME_SIZE = 64,
 };
 
@@ -68,9 +68,19 @@ struct input {
     char time_zone[TIME_ZONE_NAME_SIZE];
 };
 
+/* Least and largest share of its state that an rtu's unit keeps of a step at the start. */
+struct radius {
+    size_t count;
+    double of[2];
+};
+
 struct layer {
     enum cell cell;
-    size_t size; /* H */
+    size_t size;   /* H */
+    bool diagonal; /* recurrent: diagonal */
+    size_t
+        memory; /* largest starting memory of a unit in steps, 0 = starting biases as elsewhere */
+    struct radius radius;
     enum norm norm;
     enum activation activation; /* function of a cell that has one */
     float gain;                 /* starting value of every gain */
@@ -169,6 +179,24 @@ struct model {
     size_t open;  /* largest number of a stream's open steps, right after a STEP */
 };
 
+/* Whether the layer's units are columns, see struct cell_kind; the numbers it gives the layer
+   above; and whether its sums are normalized, or its output. */
+static inline bool layer_is_columns(const struct layer *layer) {
+    return layer->diagonal || cell_kind(layer->cell)->columns;
+}
+static inline size_t layer_width(const struct layer *layer) {
+    return cell_kind(layer->cell)->outputs * layer->size;
+}
+static inline bool layer_has_norm(const struct layer *layer) {
+    return norm_kind(layer->norm)->source != SOURCE_NOTHING;
+}
+static inline bool layer_normalizes_sums(const struct layer *layer) {
+    return layer_has_norm(layer) && !layer_is_columns(layer);
+}
+static inline bool layer_normalizes_output(const struct layer *layer) {
+    return layer_has_norm(layer) && layer_is_columns(layer);
+}
+
 /* Distance from a step to its target at a horizon. */
 static inline size_t output_ahead(const struct output *output, size_t horizon) {
     return output->ahead.count ? output->ahead.steps[horizon] : 1;
@@ -244,15 +272,18 @@ const struct tensor *model_named(const struct model *model, const char *name);
 
 /* Fill `values` (tensor_size(tensor),) with its starting values, which depend only on the seed
    and the tensor's name:
-     weight_hh         a random orthogonal matrix per gate
+     weight_hh         a random orthogonal matrix per gate; diagonal: uniform in +-1
      other weights     uniform in +-1/sqrt(fan-in); as in torch.nn.init, fan-in is the second
                        dimension: I, for the output H, for the embedding E
      bias_ih, bias_hh  uniform in +-1/sqrt(H), as in torch.nn.LSTM
      output.bias, and a dense layer's bias without norm
                        uniform in +-1/sqrt(fan-in), as in torch.nn.Linear
      gains             `gain`;  norms' biases 0
+     log_decay         ln -ln r, r^2 uniform between the squares of `radius`
+     log_phase         the logarithm of an angle uniform in 0 to 2 pi
      running_mean 0, running_var 1; a solved output 0
-   forget_bias is added to the forget gate of norm_ih.bias, or of bias_ih without norm.
+   forget_bias is added to the forget gate of norm_ih.bias, or of bias_ih without norm of the sums.
+   With `memory` +-ln(T - 1), T uniform in 1 to `memory`, replaces the bias_ih of some gates.
    Returns -1 (EX_UNAVAILABLE) if out of memory. */
 int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,
                      float *values, struct error *error);

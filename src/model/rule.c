@@ -22,12 +22,16 @@ bool rule_covers(const struct model *model, enum rule rule, const struct tensor 
            (tensor->role != TENSOR_EMBEDDING && carries(model, tensor->layer));
 }
 
+/* With traces one row, or two if one of the layers is of columns with two states. */
 size_t rule_rows(const struct model *model, enum rule rule) {
-    size_t states = 0, layers = rule_layers(model, rule);
-    for (size_t k = 0; k < layers; k++)
-        states += cell_kind(model->architecture.layers[k].cell)->states *
-                  model->architecture.layers[k].size;
-    return rule_kind(rule)->keeps == KEEPS_INFLUENCE ? states : layers > 0;
+    size_t states = 0, layers = rule_layers(model, rule), traces = layers > 0;
+    for (size_t k = 0; k < layers; k++) {
+        const struct layer *layer = &model->architecture.layers[k];
+        states += cell_kind(layer->cell)->states * layer->size;
+        if (layer_is_columns(layer) && cell_kind(layer->cell)->states > traces)
+            traces = cell_kind(layer->cell)->states;
+    }
+    return rule_kind(rule)->keeps == KEEPS_INFLUENCE ? states : traces;
 }
 
 size_t rule_record_size(const struct model *model, enum rule rule) {

@@ -15,7 +15,8 @@ size_t rule_layers(const struct model *model, enum rule rule);
 bool rule_covers(const struct model *model, enum rule rule, const struct tensor *tensor);
 
 /* Rows of the data, each with one number for each number of the covered tensors: one row for
-   each state, layer by layer, h before an inner state; or one row. */
+   each state, layer by layer, h before an inner state; or one row, with columns of two states two.
+ */
 size_t rule_rows(const struct model *model, enum rule rule);
 
 /* Numbers after a slot's record (slot_record_size): the rows, each tensor by tensor in the

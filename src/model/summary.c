@@ -85,7 +85,8 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
     for (size_t i = 0; i < architecture->layer_count; i++) {
         const struct layer *layer = &architecture->layers[i];
         const struct cell_kind *cell = cell_kind(layer->cell);
-        append(summary, " > %s %zu", cell->kind.name, layer->size);
+        append(summary, " > %s%s %zu", layer->diagonal ? "diagonal " : "", cell->kind.name,
+               layer->size);
         if (cell->function)
             append(summary, " %s", activation_kind(layer->activation)->kind.name);
         append(summary, "%s", norm_kind(layer->norm)->summary);

@@ -38,8 +38,10 @@ static void count_elementwise(const struct layer *layer, struct matrices *m) {
     const struct norm_kind *norm = norm_kind(layer->norm);
     double size = (double)layer->size, normalized = 0, functions = cell->functions;
     for (size_t place = 0; place < PLACES; place++)
-        if (cell->norms[place])
+        if (cell->norms[place] && !layer_is_columns(layer))
             normalized += place == PLACE_INNER ? 1 : (double)cell->gates;
+    if (layer_is_columns(layer))
+        normalized = (double)cell->outputs;
     if (cell->function)
         functions += activation_kind(layer->activation)->functions;
     m->forward += size * (cell->forward + FUNCTION_FLOPS * functions + norm->forward * normalized);
