@@ -9,11 +9,10 @@
 struct layer_backward {
     struct layer_step at;
     uint32_t t, position;
-    const float *h_before, *inner_before; /* (H,) before the step */
-    float *d;     /* (rows or more,) in shared memory: gradients after gains */
-    uint32_t age; /* see age_of */
-    bool last;    /* the window's last step */
-    bool writes;  /* this block stores the results of units */
+    struct carried before;
+    float *d;    /* (rows or more,) in shared memory: gradients after gains */
+    bool last;   /* the window's last step */
+    bool writes; /* this block stores the results of units */
 };
 
 static __device__ __forceinline__ struct scale scale_of(const struct layer_step &s, int index) {
@@ -33,7 +32,7 @@ hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward
     float d = k + 1 < n.layer_count
                   ? joined(n, n.layers[k + 1].split_ih, n.layers[k + 1].ld_ih, b.t, i)
                   : joined(n, n.split_output, n.ld_output, b.t, i);
-    if (b.last || l.states == 0)
+    if (b.last || !l.recurrent)
         return d;
     d += joined(n, l.split_hh, l.ld_hh, (b.t + 1) % 2, i);
     return l.carries && !l.finishes ? d + carry_of(n, l, b.t + 1)[i] : d;
@@ -60,7 +59,7 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
         if (l.source == SOURCE_NOTHING)
             continue;
         if (l.ages)
-            scale = unit_scale(n, l, PLACE_INNER, b.age, i);
+            scale = unit_scale(n, l, PLACE_INNER, b.before.age, i);
         float x = normalized(b.at.inner[i], scale),
               gain = parameters_of(n)[l.gain[PLACE_INNER] + i];
         sums[0] += g.inner * gain;
@@ -106,9 +105,9 @@ static __device__ __forceinline__ void units_backward(const struct network &n, u
         if (shape::inner)
             u.inner = b.at.inner[i];
         if (shape::states > 0)
-            u.h = b.h_before[i];
+            u.h = b.before.h[i];
         if (shape::states > 1)
-            u.before = b.inner_before[i];
+            u.before = b.before.inner[i];
         u.out = b.at.hidden[i];
         cell_backward(C, &u, d, &g);
 #pragma unroll
@@ -120,6 +119,134 @@ static __device__ __forceinline__ void units_backward(const struct network &n, u
         if (shape::carries && b.writes)
             carry_of(n, l, b.t)[i] = g.before;
     }
+}
+
+/* ---- Columns ---- */
+
+/* Numbers of the gradient that step t passes to the states before it. */
+static __device__ __forceinline__ float *states_of(const struct network &n,
+                                                   const struct network_layer &l, uint32_t t) {
+    return activations_of(n) + l.carry + (size_t)(t % 2) * l.states * (l.size / l.outputs);
+}
+
+/* d (size,) gets the gradient of the output, through its norm. */
+template <uint32_t OUTPUTS>
+static __device__ __forceinline__ void output_gradient(const struct network &n, uint32_t k,
+                                                       const struct layer_backward &b,
+                                                       float *scratch) {
+    const struct network_layer &l = n.layers[k];
+    const float *gain = parameters_of(n) + l.gain[PLACE_IH];
+    struct scale scale = scale_of(b.at, 0);
+    float sums[2] = {0, 0};
+    uint32_t size = l.size / OUTPUTS;
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x)
+        for (uint32_t at = i; at < l.size; at += size) {
+            float d = hidden_gradient(n, k, b, at), x = normalized(b.at.raw[at], scale);
+            b.d[at] = d;
+            if (!l.normalized)
+                continue;
+            sums[0] += d * gain[at];
+            sums[1] += d * gain[at] * x;
+            if (b.writes) {
+                activations_of(n)[l.d_bias[PLACE_IH] + (size_t)b.t * l.size + at] = d;
+                activations_of(n)[l.d_gain[PLACE_IH] + (size_t)b.t * l.size + at] = d * x;
+            }
+        }
+    if (!l.normalized)
+        return;
+    block_sums(sums, scratch);
+    float mean = l.centred ? sums[0] / (float)l.size : 0.0f, product = sums[1] / (float)l.size;
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x)
+        for (uint32_t at = i; at < l.size; at += size)
+            b.d[at] = normalization_group_backward(
+                b.d[at], gain[at], normalized(b.at.raw[at], scale), mean, product, scale.rstd);
+}
+
+/* The gradients of a unit's recurrent weights and biases, and of its h before, from those of its
+   gates. */
+template <enum cell C>
+static __device__ __forceinline__ float
+weights_backward(const struct network &n, const struct network_layer &l,
+                 const struct layer_backward &b, const struct cell_gradient &g, float h,
+                 uint32_t i) {
+    typedef struct shape_of<C> shape;
+    const float *weight = parameters_of(n) + l.weight_hh;
+    float d_h = 0;
+#pragma unroll
+    for (uint32_t gate = 0; gate < shape::gates; gate++) {
+        uint32_t row = gate * l.size + i;
+        size_t at = (size_t)b.t * padded(l.rows) + row;
+        float d = shape::own && gate + 1 == shape::gates ? g.own : g.gate[gate];
+        activations_of(n)[l.d_hh + at] = d;
+        activations_of(n)[l.d_weight + at] = d * h;
+        d_h += d * weight[row];
+    }
+    return d_h;
+}
+
+/* Sets d to the gradients of the gates' sums. Only the block that writes has those of the states
+   before. */
+template <enum cell C>
+static __device__ __forceinline__ void columns_backward(const struct network &n, uint32_t k,
+                                                        const struct layer_backward &b,
+                                                        float *scratch) {
+    typedef struct shape_of<C> shape;
+    const struct network_layer &l = n.layers[k];
+    uint32_t size = l.size / shape::outputs;
+    const float *next = states_of(n, l, b.t + 1);
+    float *before = states_of(n, l, b.t);
+    output_gradient<shape::outputs>(n, k, b, scratch);
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+        struct cell_unit u = column_unit<C>(n, l, b.before, i);
+        struct cell_gradient g = {};
+        float d = b.d[i] + (b.last ? 0.0f : next[i]);
+#pragma unroll
+        for (uint32_t gate = 0; gate < shape::gates && shape::gated; gate++)
+            u.gate[gate] = b.at.gate[gate * size + i];
+        if (shape::inner)
+            u.inner = b.at.inner[i];
+        u.out = b.at.raw[i];
+        if (shape::states > 1)
+            g.inner = b.last ? 0.0f : next[size + i];
+        if (shape::outputs > 1)
+            g.inner += b.d[size + i];
+        if (shape::finishes) {
+            float carried = g.inner;
+            u.squashed = b.at.squashed[i];
+            cell_finish_backward(C, &u, d, &g);
+            d = g.inner + carried;
+        }
+        cell_backward(C, &u, d, &g);
+#pragma unroll
+        for (uint32_t gate = 0; gate < shape::gates; gate++)
+            b.d[gate * size + i] = g.gate[gate];
+        if (!b.writes)
+            continue;
+        float d_h = shape::columns ? 0.0f : weights_backward<C>(n, l, b, g, u.h, i);
+        if (shape::outputs > 1)
+            d_h += g.h;
+        if (shape::states > 1)
+            before[size + i] = g.before;
+        else
+            d_h += g.before;
+        before[i] = d_h;
+        for (int p = 0; p < (int)shape::parameters; p++)
+            activations_of(n)[l.d_weight + ((size_t)p * n.window + b.t) * padded(size) + i] =
+                g.parameter[p];
+    }
+}
+
+template <enum cell C, bool COLUMNS>
+static __device__ __forceinline__ void cell_backward_at(const struct network &n, uint32_t k,
+                                                        const struct layer_backward &b,
+                                                        float *scratch) {
+    if constexpr (COLUMNS && shape_of<C>::states > 0)
+        if (n.layers[k].columns) {
+            columns_backward<C>(n, k, b, scratch);
+            return;
+        }
+    if constexpr (!shape_of<C>::columns)
+        units_backward<C>(n, k, b, scratch);
 }
 
 /* ---- Through the normalizations of the sums ---- */
@@ -140,7 +267,7 @@ static __device__ __forceinline__ float sum_normalized(const struct network &n,
     if (l.states > 0 && !l.apart)
         sum = b.at.sum_ih[row] + b.at.sum_hh[row];
     uint32_t place = recurrent ? PLACE_HH : PLACE_IH;
-    return normalized(sum, l.ages ? unit_scale(n, l, place, b.age, row)
+    return normalized(sum, l.ages ? unit_scale(n, l, place, b.before.age, row)
                                   : scale_of(b.at, place * GROUPS + group));
 }
 
@@ -195,7 +322,8 @@ sum_gradient(const struct network &n, const struct network_layer &l, const struc
                              : m.product[0];
     float gain = parameters_of(n)[l.gain[place] + row];
     if (l.ages)
-        return normalization_unit_backward(d, gain, unit_scale(n, l, place, b.age, row).rstd);
+        return normalization_unit_backward(d, gain,
+                                           unit_scale(n, l, place, b.before.age, row).rstd);
     struct scale scale = scale_of(b.at, place * GROUPS + second);
     return normalization_group_backward(d, gain, sum_normalized(n, l, b, of_hh, row), mean, product,
                                         scale.rstd);
@@ -210,7 +338,7 @@ static __device__ void keep_rows(const struct network &n, const struct network_l
     for (uint32_t row = p.first + threadIdx.x; row < p.end; row += blockDim.x) {
         size_t at = (size_t)b.t * l.rows + row, wide = (size_t)b.t * padded(l.rows) + row;
         a[l.d_ih + wide] = sum_gradient(n, l, b, m, false, row);
-        if (l.states > 0)
+        if (l.recurrent)
             a[l.d_hh + wide] = sum_gradient(n, l, b, m, true, row);
         if (l.source == SOURCE_NOTHING)
             continue;
@@ -231,8 +359,8 @@ static __device__ void keep_vectors(const struct network &n, uint32_t k,
     const struct network_layer &l = n.layers[k];
     float *input = activations_of(n) + l.input + (size_t)b.t * l.ld_ih;
     float *before = activations_of(n) + l.before + (size_t)b.t * l.ld_hh;
-    for (uint32_t i = threadIdx.x; i < l.ld_hh && l.states > 0; i += blockDim.x)
-        before[i] = i < l.size ? b.h_before[i] : 0.0f;
+    for (uint32_t i = threadIdx.x; i < l.ld_hh && l.recurrent; i += blockDim.x)
+        before[i] = i < l.size ? b.before.h[i] : 0.0f;
     const float *x;
     if (k > 0) {
         x = layer_at(n, n.layers[k - 1], b.position).hidden;
@@ -253,6 +381,7 @@ static __device__ void keep_vectors(const struct network &n, uint32_t k,
 
 /* ---- A wave ---- */
 
+template <bool COLUMNS>
 static __device__ __forceinline__ struct layer_backward
 backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) {
     const struct network_layer &l = n.layers[k];
@@ -263,9 +392,8 @@ backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) 
     b.position = ring_position(n, s->window, t);
     b.at = layer_at(n, l, b.position);
     struct layer_step before = layer_at(n, l, ring_position(n, s->window, t ? t - 1 : 0));
-    b.age = age_of(n, l, state - l.state, t);
-    b.h_before = t ? before.hidden : state;
-    b.inner_before = t ? before.inner : state + l.size;
+    b.before = COLUMNS && l.columns ? columns_before(l, before, t, state)
+                                    : carried_of(n, l, before, t, state);
     return b;
 }
 
@@ -288,19 +416,20 @@ static __host__ __device__ __forceinline__ uint32_t gradient_rows(const struct n
     return padded(l.rows + l.own * l.size);
 }
 
+template <bool COLUMNS>
 static __device__ __forceinline__ void layer_wave(const struct network &n, uint32_t k, uint32_t t,
                                                   uint32_t block, bool recurrent) {
     const struct network_layer &l = n.layers[k];
     const float *slot = slot_of(n, current_of(n));
     struct piece p = piece_of(recurrent ? l.split_hh : l.split_ih, l.rows, block);
-    struct layer_backward b = backward_at(n, k, t, slot);
+    struct layer_backward b = backward_at<COLUMNS>(n, k, t, slot);
     b.last = t + 1 == current_of(n)->length;
     b.writes = recurrent && block == 0;
     b.d = shared_memory + SCRATCH;
     switch (l.cell) {
 #define CELL(name)                                                                                 \
     case CELL_##name:                                                                              \
-        units_backward<CELL_##name>(n, k, b, shared_memory);                                       \
+        cell_backward_at<CELL_##name, COLUMNS>(n, k, b, shared_memory);                            \
         break;
 #include "kinds.def"
     }
@@ -312,13 +441,14 @@ static __device__ __forceinline__ void layer_wave(const struct network &n, uint3
         keep_rows(n, l, b, m, p);
     if (b.writes)
         keep_vectors(n, k, b, slot);
-    bool wanted = recurrent ? l.states > 0 && t > 0 : l.split_ih.groups > 0;
+    bool wanted = recurrent ? l.recurrent && t > 0 : l.split_ih.groups > 0;
     if (wanted)
         propagate(n, l, b, m, p, recurrent, b.d + gradient_rows(l));
 }
 
 /* The blocks of `split_hh` also store the inputs of the weights' gradients; a layer without
    recurrence has them only for this. */
+template <bool COLUMNS>
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     backward_wave(const __grid_constant__ struct network n, uint32_t number, uint32_t length) {
     uint32_t block = blockIdx.x;
@@ -333,7 +463,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
         if (number > last || t >= length)
             return;
         bool recurrent = block >= hh->first_block;
-        layer_wave(n, k, t, block - (recurrent ? hh : ih)->first_block, recurrent);
+        layer_wave<COLUMNS>(n, k, t, block - (recurrent ? hh : ih)->first_block, recurrent);
         return;
     }
 }
@@ -366,6 +496,7 @@ cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned t
                        stream};
     cudaError_t status = launch_output_backward(n, length, threads, stream);
     for (uint32_t v = 0; v + 1 < length + n->layer_count && !status; v++)
-        status = launch_kernel(backward_wave, &l, *n, v, length);
+        status = n->columns ? launch_kernel(backward_wave<true>, &l, *n, v, length)
+                            : launch_kernel(backward_wave<false>, &l, *n, v, length);
     return status;
 }

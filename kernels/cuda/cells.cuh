@@ -23,7 +23,9 @@ struct range {
 
 /* One layer at one position of the ring. */
 struct layer_step {
-    const float *sum_ih, *sum_hh;     /* (rows,) */
+    const float *sum_ih;              /* (rows,) */
+    float *sum_hh;                    /* (rows,) */
+    float *raw;                       /* (size,) of columns */
     float *gate;                      /* (rows,) */
     float *inner, *squashed, *hidden; /* (H,) */
     float *scales;                    /* (SCALE_NUMBERS,) */
@@ -36,6 +38,7 @@ layer_at(const struct network &n, const struct network_layer &l, uint32_t positi
     struct layer_step s;
     s.sum_ih = a + l.sum_ih + row;
     s.sum_hh = a + l.sum_hh + row;
+    s.raw = a + l.sum_hh + (size_t)n.ring * l.rows + unit;
     s.gate = a + l.gate + row;
     s.inner = a + l.inner_value + unit;
     s.squashed = a + l.squashed + unit;
@@ -50,8 +53,8 @@ static __device__ __forceinline__ float number_at(const struct range &r, uint32_
 
 /* 1 / sqrt(var) if the squares of the deviations exceed the range of float: epsilon is
    negligible then. Not inlined: it is hardly ever needed, and code size delays a step. */
-static __device__ __attribute__((noinline)) float rstd_in_double(struct range r, bool centred,
-                                                                 double *scratch) {
+static __device__ __attribute__((noinline, unused)) float
+rstd_in_double(struct range r, bool centred, double *scratch) {
     double count = r.end - r.first, sum = 0, squares = 0;
     for (uint32_t row = r.first + threadIdx.x; row < r.end && centred; row += blockDim.x)
         sum += (double)number_at(r, row);
@@ -136,12 +139,15 @@ template <enum cell C> struct shape_of;
 #define CELL(name)                                                                                 \
     template <> struct shape_of<CELL_##name> {                                                     \
         static constexpr uint32_t gates = name##_kind.gates, states = name##_kind.states,          \
+                                  outputs = name##_kind.outputs,                                   \
+                                  parameters = name##_kind.parameters,                             \
                                   groups = name##_kind.group_gates[1] ? 2 : 1,                     \
                                   first_group = name##_kind.group_gates[0],                        \
                                   finished_gate = name##_kind.finished_gate;                       \
         static constexpr bool apart = name##_kind.apart, gated = name##_kind.gated,                \
                               inner = name##_kind.inner, finishes = name##_kind.finishes,          \
-                              own = name##_kind.own, carries = name##_kind.carries;                \
+                              own = name##_kind.own, carries = name##_kind.carries,                \
+                              columns = name##_kind.columns;                                       \
     };
 #include "kinds.def"
 
@@ -150,6 +156,16 @@ struct carried {
     const float *h, *inner; /* (H,) */
     uint32_t age;           /* the step's age, see age_of */
 };
+
+/* That before step t, if `before` is the step before it. */
+static __device__ __forceinline__ struct carried carried_of(const struct network &n,
+                                                            const struct network_layer &l,
+                                                            const struct layer_step &before,
+                                                            uint32_t t, const float *state) {
+    struct carried c = {t ? before.hidden : state, t ? before.inner : state + l.size,
+                        age_of(n, l, state - l.state, t)};
+    return c;
+}
 
 /* Means and deviations of all groups of a layer's sums. */
 template <enum cell C>
@@ -259,23 +275,121 @@ activate_cell(const struct network &n, const struct network_layer &l, const stru
         finish_units<C>(n, l, s, before.age, keep, h, finished, scratch);
 }
 
+/* ---- Columns ---- */
+
+/* See struct cell_kind. Bound by the latency of the norm's two reductions. */
+
+static __device__ __forceinline__ struct carried columns_before(const struct network_layer &l,
+                                                                const struct layer_step &before,
+                                                                uint32_t t, const float *state) {
+    struct carried c = {t ? before.raw : state, t ? before.inner : state + l.size / l.outputs, 0};
+    return c;
+}
+
+/* A unit before its step. */
+template <enum cell C>
+static __device__ __forceinline__ struct cell_unit
+column_unit(const struct network &n, const struct network_layer &l, const struct carried &before,
+            uint32_t i) {
+    struct cell_unit u = {};
+    u.h = before.h[i];
+    if (shape_of<C>::states > 1)
+        u.before = before.inner[i];
+    const float *factors = units_of(n) + l.units + i;
+    for (uint32_t f = 0; f < CELL_FACTORS_MAX && shape_of<C>::parameters; f++)
+        u.factor[f] = factors[(size_t)f * (l.size / l.outputs)];
+    return u;
+}
+
+template <enum cell C>
+static __device__ __forceinline__ void
+activate_columns(const struct network &n, const struct network_layer &l, const struct layer_step &s,
+                 const struct carried &before, bool keep, float *h, float *scratch) {
+    typedef struct shape_of<C> shape;
+    uint32_t size = l.size / shape::outputs;
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+        struct cell_unit u = column_unit<C>(n, l, before, i);
+#pragma unroll
+        for (uint32_t g = 0; g < shape::gates; g++) {
+            uint32_t row = g * size + i;
+            u.ih[g] = s.sum_ih[row];
+            if (shape::columns)
+                continue;
+            float sum =
+                parameters_of(n)[l.weight_hh + row] * u.h + parameters_of(n)[l.bias_hh + row];
+            if (keep)
+                s.sum_hh[row] = sum;
+            if (shape::apart)
+                u.hh[g] = sum;
+            else
+                u.ih[g] += sum;
+        }
+        cell_gates(C, &u);
+        cell_forward(C, &u);
+        cell_finish(C, &u);
+        h[i] = u.out;
+        if (shape::outputs > 1)
+            h[size + i] = u.inner;
+        if (!keep)
+            continue;
+#pragma unroll
+        for (uint32_t g = 0; g < shape::gates && shape::gated; g++)
+            s.gate[g * size + i] = u.gate[g];
+        if (shape::inner)
+            s.inner[i] = u.inner;
+        if (shape::finishes)
+            s.squashed[i] = u.squashed;
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; keep && i < l.size; i += blockDim.x)
+        s.raw[i] = h[i];
+    struct scale scales[1] = {};
+    if (l.normalized) {
+        const struct range ranges[1] = {{h, NULL, 0, l.size}};
+        normalize(ranges, l.centred, scales, scratch);
+        if (keep)
+            keep_scale(s.scales, 0, scales[0]);
+    }
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
+        if (l.normalized)
+            h[i] = normalization_apply(normalized(h[i], scales[0]),
+                                       parameters_of(n)[l.gain[PLACE_IH] + i],
+                                       parameters_of(n)[l.norm_bias[PLACE_IH] + i]);
+        if (keep)
+            s.hidden[i] = h[i];
+    }
+}
+
+template <enum cell C, bool COLUMNS>
+static __device__ __forceinline__ void
+activate_kind(const struct network &n, const struct network_layer &l, const struct layer_step &s,
+              const struct carried &before, bool keep, float *h, float *finished, float *scratch) {
+    if constexpr (COLUMNS && shape_of<C>::states > 0)
+        if (l.columns) {
+            activate_columns<C>(n, l, s, before, keep, h, scratch);
+            return;
+        }
+    if constexpr (!shape_of<C>::columns)
+        activate_cell<C>(n, l, s, before, keep, h, finished, scratch);
+}
+
 /* h (ld,) in shared memory, padded with zeros, of the layer's step t of a run or window that
    begins at position `first`; uses `ld` further floats after it. `state` (H, or 2 H) is the
    layer's state before the first step. `keep`: this block stores the data for backward. */
-static __device__ __forceinline__ void activate(const struct network &n,
-                                                const struct network_layer &l, uint32_t first,
-                                                uint32_t t, const float *state, bool keep, float *h,
-                                                uint32_t ld, float *scratch) {
+template <bool COLUMNS>
+static __device__ __forceinline__ void
+activate(const struct network &n, const struct network_layer &l, uint32_t first, uint32_t t,
+         const float *state, bool keep, float *h, uint32_t ld, float *scratch) {
     for (uint32_t i = l.size + threadIdx.x; i < ld; i += blockDim.x)
         h[i] = 0;
     struct layer_step s = layer_at(n, l, ring_position(n, first, t));
     struct layer_step before = layer_at(n, l, ring_position(n, first, t ? t - 1 : 0));
-    struct carried carried = {t ? before.hidden : state, t ? before.inner : state + l.size,
-                              age_of(n, l, state - l.state, t)};
+    struct carried carried = COLUMNS && l.columns ? columns_before(l, before, t, state)
+                                                  : carried_of(n, l, before, t, state);
     switch (l.cell) {
 #define CELL(name)                                                                                 \
 case CELL_##name:                                                                                  \
-    activate_cell<CELL_##name>(n, l, s, carried, keep, h, h + ld, scratch);                        \
+    activate_kind<CELL_##name, COLUMNS>(n, l, s, carried, keep, h, h + ld, scratch);               \
     break;
 #include "kinds.def"
     }

@@ -9,7 +9,12 @@ static void describe_layer(struct engine *e, uint32_t k) {
     struct network_layer *l = &e->network.layers[k];
     l->cell = (uint8_t)from->cell;
     l->activation = (uint8_t)from->activation;
-    l->source = (uint8_t)norm_kind(from->norm)->source;
+    l->source =
+        (uint8_t)(layer_normalizes_sums(from) ? norm_kind(from->norm)->source : SOURCE_NOTHING);
+    l->columns = layer_is_columns(from);
+    l->recurrent = kind->states > 0 && !l->columns;
+    l->normalized = layer_normalizes_output(from);
+    l->outputs = (uint8_t)kind->outputs;
     l->centred = norm_kind(from->norm)->centred;
     l->gates = (uint8_t)kind->gates;
     l->states = (uint8_t)kind->states;
@@ -21,9 +26,11 @@ static void describe_layer(struct engine *e, uint32_t k) {
     bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
     l->ages = norm_kind(from->norm)->by_age ? (uint32_t)from->norm_steps : units;
     e->network.rows_norms |= l->source == SOURCE_ROWS;
+    e->network.columns |= l->columns;
+    e->network.factors |= kind->parameters > 0;
     e->network.running_norms |= l->source == SOURCE_RUNNING;
     l->group_gates = (uint8_t)kind->group_gates[0];
-    l->size = (uint32_t)from->size;
+    l->size = (uint32_t)layer_width(from);
     l->rows = (uint32_t)(l->gates * from->size);
     l->inputs = (uint32_t)e->model->input_width[k];
     l->ld_ih = padded(l->inputs);
@@ -35,7 +42,7 @@ static void describe_output(struct engine *e) {
     const struct architecture *a = &e->model->architecture;
     struct network *n = &e->network;
     uint32_t ld_skip = padded((uint32_t)e->model->input_width[0]);
-    n->ld_output = padded((uint32_t)a->layers[a->layer_count - 1].size);
+    n->ld_output = padded(n->layers[n->layer_count - 1].size);
     if (!a->output.skip)
         return;
     if (is_one_hot(*n)) {
@@ -97,7 +104,6 @@ void engine_describe_network(struct engine *e) {
     n->scored = (uint32_t)(model->outputs / model->horizons);
     n->outputs = (uint32_t)model->outputs;
     describe_input(e);
-    describe_output(e);
     n->loss = a->output.loss;
     n->together = (uint32_t)loss_kind(a->output.loss)->together;
     n->target_size = (uint32_t)model->target_size;
@@ -107,6 +113,7 @@ void engine_describe_network(struct engine *e) {
         describe_layer(e, k);
         widest = n->layers[k].size > widest ? n->layers[k].size : widest;
     }
+    describe_output(e);
     e->threads = THREADS_MIN;
     while (e->threads < widest && e->threads < BLOCK_THREADS_MAX)
         e->threads *= 2;

@@ -255,13 +255,14 @@ static __device__ __forceinline__ void join_input(const struct network &n, const
 }
 
 /* x in shared memory (product.ld,): the h of a layer, or `given`. */
+template <bool COLUMNS>
 static __device__ __forceinline__ void make_vector(const struct network &n, const struct walk &w,
                                                    const struct task &task) {
     float *x = shared_memory + SCRATCH;
     const struct network_layer &l = n.layers[task.layer];
     if (!task.given) {
-        activate(n, l, w.first, task.t, w.state + l.state, task.keep, x, task.product.ld,
-                 shared_memory);
+        activate<COLUMNS>(n, l, w.first, task.t, w.state + l.state, task.keep, x, task.product.ld,
+                          shared_memory);
         join_input(n, w, task, x);
         return;
     }
@@ -270,11 +271,12 @@ static __device__ __forceinline__ void make_vector(const struct network &n, cons
     __syncthreads();
 }
 
+template <bool COLUMNS>
 static __device__ __forceinline__ void perform(const struct network &n, const struct walk &w,
                                                struct task &task) {
     if (!task.wanted && !task.keep)
         return;
-    make_vector(n, w, task);
+    make_vector<COLUMNS>(n, w, task);
     if (task.wanted)
         multiply(task.product, task.rows, task.block, task.blocks);
 }
@@ -285,6 +287,8 @@ static __device__ __forceinline__ void choose_column(const struct network &n, co
     copy_column(task.product, task.rows, symbol_of(n, w, t), task.block, task.blocks);
 }
 
+/* COLUMNS: of a network with columns. Others do not pay for their registers. */
+template <bool COLUMNS>
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
     wave(const __grid_constant__ struct network n, uint32_t number, uint32_t steps,
          enum steps_of of, bool projected) {
@@ -309,7 +313,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX)
             return;
         }
     }
-    perform(n, w, task);
+    perform<COLUMNS>(n, w, task);
 }
 
 /* Outputs of the learned steps from their stored h, since the output was solved again. Bits are
@@ -339,7 +343,7 @@ static size_t wave_shared(const struct network *n) {
     size_t most = vector_floats(n->ld_output, &n->layers[n->layer_count - 1]);
     for (uint32_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
-        size_t h = l->states ? vector_floats(l->ld_hh, l) : 0;
+        size_t h = l->recurrent ? vector_floats(l->ld_hh, l) : 0;
         size_t x = k                                           ? vector_floats(l->ld_ih, l - 1)
                    : l->ld_ih <= WIDE_INPUT && !is_one_hot(*n) ? l->ld_ih
                                                                : 0;
@@ -368,7 +372,8 @@ cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t s
         status = launch_kernel(project, &all, *n, steps, of);
     }
     for (uint32_t w = 0; w < steps + n->layer_count && !status; w++)
-        status = launch_kernel(wave, &l, *n, w, steps, of, projected);
+        status = n->columns ? launch_kernel(wave<true>, &l, *n, w, steps, of, projected)
+                            : launch_kernel(wave<false>, &l, *n, w, steps, of, projected);
     return status;
 }
 

@@ -1,6 +1,6 @@
 #include "measure.cuh"
 
-#include "cells.cuh"
+#include "activity.cuh"
 
 /* Sums of one thread, then of the block: for mean, deviation and extremes. */
 struct tally {
@@ -65,7 +65,7 @@ static __device__ struct unit_statistics units(const float *values, uint32_t siz
 static __device__ struct mean_std sum_mean_std(const struct network_layer &l,
                                                const struct layer_step &s, bool recurrent) {
     struct tally t = tally_begin();
-    if (!l.centred) {
+    if (!l.centred || l.columns) {
         for (uint32_t i = threadIdx.x; i < l.rows; i += blockDim.x) {
             float sum = recurrent ? s.sum_hh[i] : s.sum_ih[i];
             tally_add(&t, (double)(l.states > 0 && !l.apart ? s.sum_ih[i] + s.sum_hh[i] : sum), 0);
@@ -91,6 +91,8 @@ static __device__ struct parameter_statistics
 parameters(const struct network &n, const struct network_layer &l, const uint32_t (&at)[PLACES]) {
     struct tally t = tally_begin();
     bool norm = l.source != SOURCE_NOTHING;
+    if (l.normalized)
+        tally_numbers(&t, parameters_of(n) + at[PLACE_IH], l.size, 0);
     if (norm)
         tally_numbers(&t, parameters_of(n) + at[PLACE_IH], l.rows, 0);
     if (norm && l.apart)
@@ -117,6 +119,21 @@ static __device__ struct parameter_statistics running(const struct network &n,
     struct mean_std m = mean_std_of(t);
     struct parameter_statistics p = {m.mean, m.std, t.minimum, t.maximum};
     return p;
+}
+
+static __device__ struct activity_statistics activity(const struct network &n, uint32_t layer) {
+    const struct network_layer &l = n.layers[layer];
+    const double *head = activity_head(n, layer), *a = head + ACTIVITY_HEAD + l.size;
+    double mean = 0, shares[2] = {0, 0};
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x)
+        mean += a[i] / l.size;
+    mean = block_sum(mean, (double *)shared_memory);
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
+        shares[0] += a[i] <= ACTIVITY_DORMANT * mean;
+        shares[1] += a[i] > ACTIVITY_SATURATED;
+    }
+    block_sums(shares, (double *)shared_memory);
+    return activity_statistics(head, *activity_of(n), shares[0] / l.size, shares[1] / l.size);
 }
 
 static __device__ void histogram(const float *values, uint32_t size, uint32_t *result) {
@@ -146,8 +163,10 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     if (l.apart)
         all.summed_recurrent = sum_mean_std(l, s, true);
     all.hidden = units(s.hidden, l.size, ENGINE_SATURATED_HIDDEN);
-    if (l.states > 1)
+    if (l.states > l.outputs)
         all.cell = units(s.inner, l.size, ENGINE_SATURATED_CELL);
+    all.units = activity(n, blockIdx.x);
+    all.weights = activity_weights(activity_head(n, blockIdx.x), weights_norm(n, l));
     all.gain = parameters(n, l, l.gain);
     all.bias = parameters(n, l, l.norm_bias);
     all.running_mean = running(n, l, false);

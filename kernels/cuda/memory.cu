@@ -51,14 +51,24 @@ static void place_parameters(struct engine *e, struct layout *block) {
     for (uint32_t k = 0; k < n->layer_count; k++) {
         struct network_layer *l = &n->layers[k];
         l->weight_ih = place_tensor(block, model, TENSOR_WEIGHT_IH, k);
-        l->weight_hh = place_tensor(block, model, TENSOR_WEIGHT_HH, k);
         l->bias_ih = place_tensor(block, model, TENSOR_BIAS_IH, k);
-        l->bias_hh = place_tensor(block, model, TENSOR_BIAS_HH, k);
+        if (cell_kind((enum cell)l->cell)->parameters) {
+            for (int p = 0; p < CELL_PARAMETERS_MAX; p++)
+                l->own_parameters[p] =
+                    place_tensor(block, model, (enum tensor_role)(TENSOR_UNIT_0 + p), k);
+        } else {
+            l->weight_hh = place_tensor(block, model, TENSOR_WEIGHT_HH, k);
+            l->bias_hh = place_tensor(block, model, TENSOR_BIAS_HH, k);
+        }
         for (int at = 0; at < PLACES; at++) {
             l->gain[at] = place_tensor(block, model, (enum tensor_role)(TENSOR_GAIN_IH + at), k);
             l->norm_bias[at] =
                 place_tensor(block, model, (enum tensor_role)(TENSOR_NORM_BIAS_IH + at), k);
         }
+        if (!l->columns)
+            continue;
+        l->gain[0] = place_tensor(block, model, TENSOR_GAIN_OUT, k);
+        l->norm_bias[0] = place_tensor(block, model, TENSOR_NORM_BIAS_OUT, k);
     }
     n->output_weight = place(block, (size_t)n->outputs * n->ld_output);
     n->output_skip = n->skip_from ? n->output_weight + n->skip_from
@@ -89,6 +99,10 @@ struct placed engine_placed(const struct engine *e, const struct tensor *tensor)
         l->norm_bias[0],
         l->norm_bias[1],
         l->norm_bias[2],
+        l->gain[0],
+        l->norm_bias[0],
+        l->own_parameters[0],
+        l->own_parameters[1],
         n->output_weight,
         n->output_bias,
         n->output_skip,
@@ -109,28 +123,35 @@ struct placed engine_placed(const struct engine *e, const struct tensor *tensor)
 static void place_layer(struct network *n, struct network_layer *l, bool kept_input,
                         struct layout *a) {
     size_t ring = n->ring, window = n->window, rows = l->rows, size = l->size;
+    uint32_t units = l->size / l->outputs;
     const struct cell_kind *kind = cell_kind((enum cell)l->cell);
-    bool recurrent = l->states > 0;
     l->sum_ih = place(a, ring * rows);
-    l->sum_hh = recurrent ? place(a, ring * rows) : 0;
+    l->sum_hh = place(a, (l->recurrent || l->columns) * ring * rows + l->columns * ring * size);
     l->gate = kind->gated ? place(a, ring * rows) : 0;
     l->inner_value = l->inner ? place(a, ring * size) : 0;
     l->squashed = l->finishes ? place(a, ring * size) : 0;
     l->hidden = place(a, ring * size);
     l->scales = place(a, ring * SCALE_NUMBERS);
     l->d_ih = place(a, window * padded(l->rows));
-    l->d_hh = recurrent ? place(a, window * padded(l->rows)) : 0;
+    l->d_hh = l->recurrent || l->columns ? place(a, window * padded(l->rows)) : 0;
     for (int at = 0; at < PLACES && l->source != SOURCE_NOTHING; at++) {
         size_t numbers = kind->norms[at] ? window * (at == PLACE_INNER ? size : rows) : 0;
         l->d_bias[at] = place(a, numbers);
         l->d_gain[at] = place(a, numbers);
     }
+    for (int at = 0; at < l->normalized; at++) {
+        l->d_bias[at] = place(a, window * size);
+        l->d_gain[at] = place(a, window * size);
+    }
     l->pull = l->source == SOURCE_ROWS ? place(a, 2 * rows) : 0;
     l->input = kept_input ? place(a, window * l->ld_ih) : 0;
-    l->before = recurrent ? place(a, window * l->ld_hh) : 0;
-    l->carry = l->carries ? place(a, 2 * size) : 0;
+    l->before = place(a, window * (l->recurrent       ? l->ld_hh
+                                   : kind->parameters ? kind->parameters * padded(units)
+                                   : l->columns       ? padded(l->rows)
+                                                      : 0));
+    l->carry = place(a, 2 * (l->columns ? units * l->states : size * l->carries));
     l->split_ih.partial = place(a, window * l->split_ih.chunks * l->ld_ih);
-    l->split_hh.partial = recurrent ? place(a, (size_t)2 * l->split_hh.chunks * l->ld_hh) : 0;
+    l->split_hh.partial = l->recurrent ? place(a, (size_t)2 * l->split_hh.chunks * l->ld_hh) : 0;
 }
 
 /* Places the gradients of embedded inputs, and the symbols, for each step of the window. */
@@ -162,7 +183,9 @@ static size_t place_units(struct network *n) {
     struct layout units = {0};
     for (uint32_t k = 0; k < n->layer_count; k++) {
         struct network_layer *l = &n->layers[k];
-        l->units = place(&units, (size_t)3 * l->ages * (2 * l->rows + l->size));
+        bool factors = cell_kind((enum cell)l->cell)->parameters > 0;
+        l->units = place(&units, (size_t)3 * l->ages * (2 * l->rows + l->size) +
+                                     (size_t)(factors * CELL_FACTORS_MAX * l->size / l->outputs));
     }
     return units.size;
 }
@@ -281,6 +304,7 @@ static size_t place_blocks(struct engine *e, const struct need *need) {
     at->squares = place_block(&arena, gradient_partials(&e->gradient) * sizeof(double));
     at->changes = place_block(&arena, 2 * (size_t)e->gradient.tiles * sizeof(double));
     at->solution = place_block(&arena, need->solution);
+    at->activity = place_block(&arena, engine_activity_size(e->model) * sizeof(double));
     at->parameters = place_block(&arena, need->block + need->encoded);
     for (size_t k = 0; k < kept - pulled; k++)
         at->moments[k] = place_block(&arena, need->block);
@@ -340,9 +364,9 @@ int engine_allocate(struct engine *e, struct error *error) {
     need.plans = e->options.longest ? engine_plan_bytes(e, e->options.longest) : 0;
     need.earlier = budget_left(e);
     need.library = graphs_budget(e) + (need.workspace ? BLAS_ITSELF : 0);
-    need.others =
-        ((size_t)n->window + gradient_partials(&e->gradient) + 2 * (size_t)e->gradient.tiles) *
-        sizeof(double);
+    need.others = ((size_t)n->window + gradient_partials(&e->gradient) +
+                   2 * (size_t)e->gradient.tiles + engine_activity_size(e->model)) *
+                  sizeof(double);
     need.blocks = 1 + (int)optimizer_moments(&e->options.optimizer) + (need.workspace > 0);
     if (total(&need) > e->device.free_memory)
         return refuse(e, &need, error);

@@ -45,36 +45,57 @@ struct network_layer {
     uint8_t gates, states;   /* of the cell's kind: */
     uint8_t apart, inner, finishes, own, carries;
     uint8_t group_gates;   /* size of the first group; the others are the second */
-    uint32_t size, rows;   /* H, G H */
+    uint8_t recurrent;     /* has W_hh */
+    uint8_t columns;       /* see struct cell_kind; `source` is then that of the sums: nothing */
+    uint8_t normalized;    /* columns: whether their output is */
+    uint8_t outputs;       /* state vectors of H numbers in its output */
+    uint32_t size, rows;   /* numbers of its output, H but for columns; G H */
     uint32_t inputs;       /* I */
     uint32_t ld_ih, ld_hh; /* numbers in a padded row of W_ih and W_hh */
 
     /* Offsets in the block of parameters; 0 and unused if missing. */
-    uint32_t weight_ih, weight_hh, bias_ih, bias_hh;
-    uint32_t gain[PLACES], norm_bias[PLACES];
+    uint32_t weight_ih, bias_ih;
+    union {
+        struct {
+            uint32_t weight_hh, bias_hh; /* (rows, ld_hh), diagonal: (rows,); (rows,) */
+        };
+        uint32_t own_parameters[CELL_PARAMETERS_MAX]; /* of units: (H,) each */
+    };
+    uint32_t gain[PLACES], norm_bias[PLACES]; /* of columns the first ones: (size,) */
 
     uint32_t state; /* offset of h in a slot's state; an inner state follows */
 
     /* Norms of units. ages: rows of their numbers, one for each age of a step; 0: no such norm.
-       units: offset of the layer's numbers in their block (unit_numbers). pull: (2, rows) in the
+       units: offset of the layer's numbers in their block (unit_numbers), or of the factors of
+       units with their own parameters, (CELL_FACTORS_MAX, H). pull: (2, rows) in the
        block of activations: factors of W_ih and W_hh that are subtracted from their gradients,
        see normalization_rows_pull. */
     uint32_t ages, units, pull;
 
     /* Offsets in the block of activations, for each step at its position of the ring. */
-    uint32_t sum_ih, sum_hh; /* (ring, rows) W_ih x + b_ih and W_hh h, before normalization */
-    uint32_t gate;           /* (ring, rows) values of the gates */
-    uint32_t inner_value;    /* (ring, H) */
-    uint32_t squashed;       /* (ring, H) of a cell that finishes */
-    uint32_t hidden;         /* (ring, H) h */
-    uint32_t scales;         /* (ring, SCALE_NUMBERS) */
+    /* (ring, rows) W_ih x + b_ih and W_hh h, before normalization; of columns (ring, size) follow,
+       the output before normalization */
+    uint32_t sum_ih, sum_hh;
+    uint32_t gate;        /* (ring, rows) values of the gates */
+    uint32_t inner_value; /* (ring, H) */
+    uint32_t squashed;    /* (ring, H) of a cell that finishes */
+    uint32_t hidden;      /* (ring, H) h */
+    uint32_t scales;      /* (ring, SCALE_NUMBERS) */
 
     /* Offsets in the block of activations, for each step of the window that is learned. */
     uint32_t d_ih, d_hh;     /* (window, padded rows) gradients of the sums */
     uint32_t d_bias[PLACES]; /* (window, rows or H) gradients after gain and bias: of the bias */
     uint32_t d_gain[PLACES]; /* (window, rows or H) those times x: of the gain */
-    uint32_t input, before;  /* (window, ld_ih), (window, ld_hh) inputs of the weights */
-    uint32_t carry; /* (2, H) gradient of the previous inner state or h, past W_hh; by t % 2 */
+    uint32_t input;          /* (window, ld_ih) inputs of W_ih, */
+    union {
+        uint32_t before; /* (window, ld_hh) of W_hh; */
+        /* gradients of diagonal W_hh, (window, padded rows); or of each own parameter of the
+           units, (window, padded H) */
+        uint32_t d_weight;
+    };
+    /* (2, H) gradient of the previous inner state or h, past W_hh; by t % 2; of columns of all
+       their states */
+    uint32_t carry;
 
     /* Forward: blocks of a wave. */
     uint16_t first_ih, blocks_ih, first_hh, blocks_hh;
@@ -149,6 +170,7 @@ struct queue {
 struct update_state {
     uint64_t updates;                 /* number of applied updates */
     struct optimizer_numbers numbers; /* numbers of the current update, if it is applied */
+    double loss;                      /* of the last one, before it */
     uint32_t applied;                 /* whether the last one was applied */
     unsigned ticket;
 };
@@ -168,6 +190,7 @@ struct blocks {
     /* (2, tiles) doubles: partial sums of an update's change, and of the weights before it */
     uint32_t changes;
     uint32_t solution; /* see solve.cuh */
+    uint32_t activity; /* doubles: enum activity_number */
 };
 
 struct network {
@@ -190,8 +213,9 @@ struct network {
     /* offset in a slot's state of the number of steps since the stream began, and its limit; 0:
        norms do not use it */
     uint32_t age, ages;
-    /* whether some layer's deviations are from rows; or running */
-    uint32_t rows_norms, running_norms;
+    /* whether some layer's deviations are from rows; or running; has columns; or factors of units
+       with their own parameters */
+    uint8_t rows_norms, running_norms, columns, factors;
     /* x is the slot's numbers; not so for columns with symbols: see inputs.cuh */
     uint32_t input_real;
     uint32_t input_size, embedding_size, ld_embedding;
@@ -238,6 +262,7 @@ BLOCK(struct update_state, state)
 BLOCK(double, losses)
 BLOCK(double, squares)
 BLOCK(double, changes)
+BLOCK(double, activity)
 #undef BLOCK
 
 static __device__ __forceinline__ struct queue *queue_of(const struct network &n) {

@@ -111,10 +111,10 @@ static __device__ void gather_state(const struct network &n, uint32_t position, 
         if (l.states == 0)
             continue;
         struct layer_step s = layer_at(n, l, position);
-        for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
-            state[l.state + i] = s.hidden[i];
+        for (uint32_t i = threadIdx.x; i < l.size / l.outputs; i += blockDim.x) {
+            state[l.state + i] = l.columns ? s.raw[i] : s.hidden[i];
             if (l.states > 1)
-                state[l.state + l.size + i] = s.inner[i];
+                state[l.state + l.size / l.outputs + i] = s.inner[i];
         }
     }
 }

@@ -72,7 +72,7 @@ void share_forward(struct network *n, unsigned threads, uint32_t most) {
     for (uint32_t k = 0; k < n->layer_count; k++) {
         struct network_layer *l = &n->layers[k];
         products[count++] = (struct rows_of){&l->blocks_ih, l->rows, input_weights(n, k)};
-        if (l->states > 0)
+        if (l->recurrent)
             products[count++] =
                 (struct rows_of){&l->blocks_hh, l->rows, weights(l->rows, l->ld_hh)};
     }
@@ -150,7 +150,7 @@ static void share_backward(struct engine *e) {
     for (uint32_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         whole += has_input_gradient(e, k) ? weights(l->rows, l->ld_ih) : 0;
-        whole += l->states == 0 ? 0 : weights(l->rows, l->ld_hh);
+        whole += l->recurrent ? weights(l->rows, l->ld_hh) : 0;
     }
     for (uint32_t k = 0; k < n->layer_count; k++) {
         struct network_layer *l = &n->layers[k];
@@ -158,7 +158,7 @@ static void share_backward(struct engine *e) {
             split_product(e, &l->split_ih, l->rows, l->ld_ih, whole);
         l->split_hh.chunks = 1; /* one that only stores */
         l->split_hh.chunk_rows = few(l->rows);
-        if (l->states > 0)
+        if (l->recurrent)
             split_product(e, &l->split_hh, l->rows, l->ld_hh, whole);
     }
     fit_backward(e);

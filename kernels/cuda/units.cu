@@ -88,7 +88,7 @@ cudaError_t launch_absorb(const struct network *n, unsigned threads, cudaStream_
     return n->running_norms ? launch_kernel(absorb, &l, *n) : cudaSuccess;
 }
 
-/* ---- Deviations ---- */
+/* ---- Deviations, and factors ---- */
 
 /* The squares of one row of a matrix, by a warp. */
 static __device__ __forceinline__ float row_squares(const float *weight, uint32_t ld) {
@@ -119,6 +119,35 @@ static __device__ void refresh_rows(const struct network &n, const struct networ
     }
 }
 
+/* Factors of units with their own parameters. */
+template <enum cell C>
+static __device__ void make_factors(const struct network &n, const struct network_layer &l) {
+    typedef struct shape_of<C> shape;
+    uint32_t size = l.size / shape::outputs;
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+        struct cell_unit u = {};
+        for (int p = 0; p < (int)shape::parameters; p++)
+            u.parameter[p] = parameters_of(n)[l.own_parameters[p] + i];
+        cell_factors(C, &u);
+        for (uint32_t f = 0; f < CELL_FACTORS_MAX; f++)
+            units_of(n)[l.units + (size_t)f * size + i] = u.factor[f];
+    }
+}
+
+/* One block per layer. */
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
+    refresh_factors(const __grid_constant__ struct network n) {
+    const struct network_layer &l = n.layers[blockIdx.x];
+    switch (l.cell) {
+#define CELL(name)                                                                                 \
+    case CELL_##name:                                                                              \
+        if constexpr (name##_kind.parameters > 0)                                                  \
+            make_factors<CELL_##name>(n, l);                                                       \
+        break;
+#include "kinds.def"
+    }
+}
+
 /* Blocks: (some, layers and places). */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     refresh(const __grid_constant__ struct network n) {
@@ -139,5 +168,8 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
 
 cudaError_t launch_refresh(const struct network *n, unsigned threads, cudaStream_t stream) {
     struct launch l = {dim3(BLOCKS_MAX, n->layer_count * PLACES, n->members), threads, 0, stream};
-    return n->rows_norms || n->running_norms ? launch_kernel(refresh, &l, *n) : cudaSuccess;
+    cudaError_t status =
+        n->rows_norms || n->running_norms ? launch_kernel(refresh, &l, *n) : cudaSuccess;
+    l.grid = dim3(n->layer_count, 1, n->members);
+    return status || !n->factors ? status : launch_kernel(refresh_factors, &l, *n);
 }

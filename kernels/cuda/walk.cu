@@ -42,7 +42,7 @@ static void walk_vector(const struct engine *e, struct walked *w, const struct t
     const uint32_t arrays[TENSOR_ROLES] = {
         0,
         0,
-        0,
+        l->d_weight,
         l->d_ih,
         l->d_hh,
         l->d_gain[0],
@@ -51,11 +51,16 @@ static void walk_vector(const struct engine *e, struct walked *w, const struct t
         l->d_bias[0],
         l->d_bias[1],
         l->d_bias[2],
+        l->d_gain[0],
+        l->d_bias[0],
+        l->d_weight,
+        l->d_weight + n->window * padded((uint32_t)tensor->rows),
         0,
         n->d_output,
     };
     bool wide = tensor->role == TENSOR_BIAS_IH || tensor->role == TENSOR_BIAS_HH ||
-                tensor->role == TENSOR_OUTPUT_BIAS;
+                tensor->role == TENSOR_OUTPUT_BIAS || tensor->role == TENSOR_WEIGHT_HH ||
+                tensor->role == TENSOR_UNIT_0 || tensor->role == TENSOR_UNIT_1;
     uint32_t rows = (uint32_t)tensor->rows;
     w->a.kind = FACTOR_ONE;
     w->b = array_of(arrays[tensor->role], wide ? padded(rows) : rows);

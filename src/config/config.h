@@ -245,7 +245,8 @@ struct config {
     uint64_t statistics_every; /* examples between two `loss` messages */
     double statistics_seconds; /* limit while examples are learned; 0 = no limit */
     enum predictions predictions;
-    uint64_t statistics_top; /* words in a prediction of classes */
+    uint64_t statistics_plasticity; /* updates between two checks; 0 = none */
+    uint64_t statistics_top;        /* words in a prediction of classes */
     struct publish_config publish;
 
     struct {

@@ -1,6 +1,5 @@
 #include "carry.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include "fixture.h"
 #include "under_test.h"
 
-enum { RECORDS = 14 + OPTIMIZERS, SEED = 11 };
+enum { RECORDS = 15 + OPTIMIZERS, SEED = 11 };
 
 static const struct optimizer ADAM = {
     .kind = OPTIMIZER_adam, .rate = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
@@ -136,6 +136,27 @@ static void long_windows(void **state) {
         play(&run);
     }
     end(&run, 0);
+}
+
+/* Units that do not hear one another. */
+static void long_windows_of_units_apart(void **state) {
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 11},
+        .layers = {{.cell = CELL_rtu, .size = 37, .norm = NORM_layer},
+                   {.cell = CELL_gru, .size = 70, .norm = NORM_layer, .diagonal = true},
+                   {.cell = CELL_lstm, .size = 33, .diagonal = true},
+                   {.cell = CELL_rnn, .size = 35, .norm = NORM_layer, .diagonal = true},
+                   {.cell = CELL_mingru, .size = 140, .norm = NORM_layer}},
+        .layer_count = 5,
+        .output = {.loss = LOSS_gaussian, .size = 5},
+    };
+    struct run run = begin(&architecture, &ADAM, 40);
+    for (size_t n = 0; n < 3; n++) {
+        learn_steps(&run, 40, 40);
+        update(&run, 40, 20 + n, n == 0);
+        play(&run);
+    }
+    end(&run, 14 + OPTIMIZERS);
 }
 
 /* Norms of units, with formed gradients and without. */
@@ -389,6 +410,7 @@ static void streams_by_turns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_windows_of_units_apart),
         cmocka_unit_test(norms_of_units),
         cmocka_unit_test(long_windows),
         cmocka_unit_test(long_windows_of_symbols),

@@ -52,6 +52,14 @@ static const struct architecture MODELS[] = {
      .layers = {{.cell = CELL_gru, .size = 37, .norm = NORM_layer}},
      .layer_count = 1,
      .output = {.loss = LOSS_squared, .size = 3, .skip = true}},
+    {.input = {.kind = INPUT_REAL, .size = 5},
+     .layers = {{.cell = CELL_rtu, .size = 37, .norm = NORM_layer},
+                {.cell = CELL_lstm, .size = 35, .norm = NORM_layer, .diagonal = true},
+                {.cell = CELL_gru, .size = 34, .norm = NORM_layer, .diagonal = true},
+                {.cell = CELL_rnn, .size = 7, .diagonal = true},
+                {.cell = CELL_mingru, .size = 33}},
+     .layer_count = 5,
+     .output = {.loss = LOSS_squared, .size = 3}},
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 

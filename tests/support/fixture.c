@@ -22,6 +22,7 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
     case TENSOR_GAIN_IH:
     case TENSOR_GAIN_HH:
     case TENSOR_GAIN_INNER:
+    case TENSOR_GAIN_OUT:
         return u < 0.0 ? -1.0 - 0.5 * u : 1.0 + 0.5 * u;
     case TENSOR_EMBEDDING:
         return u;
@@ -29,12 +30,16 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
     case TENSOR_WEIGHT_HH:
     case TENSOR_OUTPUT_WEIGHT:
     case TENSOR_OUTPUT_SKIP:
-        return 1.5 * u / sqrt((double)tensor->columns);
+        return 1.5 * u / sqrt(tensor->columns ? (double)tensor->columns : 1.0);
+    case TENSOR_UNIT_0:
+        return 2.0 * u - 1.0;
+    case TENSOR_UNIT_1:
     case TENSOR_BIAS_IH:
     case TENSOR_BIAS_HH:
     case TENSOR_NORM_BIAS_IH:
     case TENSOR_NORM_BIAS_HH:
     case TENSOR_NORM_BIAS_INNER:
+    case TENSOR_NORM_BIAS_OUT:
     case TENSOR_OUTPUT_BIAS:
     case TENSOR_MEAN_IH:
     case TENSOR_MEAN_HH:

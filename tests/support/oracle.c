@@ -201,6 +201,50 @@ static void gru(const struct place *at, const struct layer *layer, size_t inputs
     }
 }
 
+/* A damped rotation of (h, c) by an angle of its own for each unit. */
+static void rotate(const struct place *at, size_t H, const double *a, double *h, double *c) {
+    const double *log_decay = values(at, TENSOR_UNIT_0), *log_phase = values(at, TENSOR_UNIT_1);
+    for (size_t k = 0; k < H; k++) {
+        double r = exp(-exp(log_decay[k])), angle = exp(log_phase[k]), m = sqrt(1.0 - r * r);
+        double turned = r * cos(angle) * h[k] - r * sin(angle) * c[k] + m * a[k];
+        c[k] = r * cos(angle) * c[k] + r * sin(angle) * h[k] + m * a[H + k];
+        h[k] = turned;
+    }
+}
+
+/* Units that do not hear one another: `state` (H, or 2 H) moves; `out` is normalized. */
+static void columns(const struct place *at, const struct layer *layer, size_t inputs,
+                    const double *x, double *state, double *out) {
+    size_t H = layer->size, rows = cell_kind(layer->cell)->gates * H, width = layer_width(layer);
+    double a[4 * W], b[4 * W] = {0}, *h = state, *c = state + H, mean, deviation;
+    multiply(values(at, TENSOR_WEIGHT_IH), rows, inputs, x, a);
+    add(a, values(at, TENSOR_BIAS_IH), rows);
+    for (size_t k = 0; k < rows && layer->diagonal; k++)
+        b[k] = values(at, TENSOR_WEIGHT_HH)[k] * h[k % H] + values(at, TENSOR_BIAS_HH)[k];
+    for (size_t k = 0; k < H; k++) {
+        double i = a[k] + b[k], f = a[H + k] + b[H + k], z = sigmoid(f);
+        if (layer->cell == CELL_rnn)
+            h[k] = tanh(i);
+        if (layer->cell == CELL_mingru)
+            h[k] = (1.0 - sigmoid(i)) * h[k] + sigmoid(i) * f;
+        if (layer->cell == CELL_gru)
+            h[k] = (1.0 - z) * tanh(a[2 * H + k] + sigmoid(i) * b[2 * H + k]) + z * h[k];
+        if (layer->cell != CELL_lstm)
+            continue;
+        c[k] = z * c[k] + sigmoid(i) * tanh(a[2 * H + k] + b[2 * H + k]);
+        h[k] = sigmoid(a[3 * H + k] + b[3 * H + k]) * tanh(c[k]);
+    }
+    if (layer->cell == CELL_rtu)
+        rotate(at, H, a, h, c);
+    memcpy(out, state, width * sizeof *out);
+    if (!layer_normalizes_output(layer))
+        return;
+    of_group(layer, out, 0, width, &mean, &deviation);
+    for (size_t k = 0; k < width; k++)
+        out[k] = values(at, TENSOR_GAIN_OUT)[k] * (out[k] - mean) / deviation +
+                 values(at, TENSOR_NORM_BIAS_OUT)[k];
+}
+
 /* Column by column: numbers, a symbol's row, or 1 at its place; negated for hashed symbols. */
 static void encode_columns(const struct place *at, const struct input *input, const union value *x,
                            double *encoded) {
@@ -256,8 +300,13 @@ void oracle_step(const struct model *model, const double *parameters, double *st
         const struct layer *layer = &model->architecture.layers[n];
         size_t inputs = model->input_width[n];
         double *h = state + model->state_offset[n];
-        assert(layer->size <= W && inputs <= W);
+        assert(layer_width(layer) <= W && inputs <= W);
         at.layer = n;
+        if (layer_is_columns(layer)) {
+            columns(&at, layer, inputs, from, h, hidden[n % 2]);
+            from = hidden[n % 2];
+            continue;
+        }
         switch (layer->cell) {
         case CELL_dense:
             h = hidden[n % 2];
@@ -272,13 +321,15 @@ void oracle_step(const struct model *model, const double *parameters, double *st
         case CELL_lstm:
             lstm(&at, layer, inputs, from, h);
             break;
+        case CELL_mingru:
+        case CELL_rtu:
         case CELLS:
             break;
         }
         from = h;
     }
     at.layer = 0;
-    size_t last = model->architecture.layers[model->architecture.layer_count - 1].size;
+    size_t last = layer_width(&model->architecture.layers[model->architecture.layer_count - 1]);
     multiply(values(&at, TENSOR_OUTPUT_WEIGHT), model->outputs, last, from, output);
     add(output, values(&at, TENSOR_OUTPUT_BIAS), model->outputs);
     if (!model->architecture.output.skip)
