@@ -41,7 +41,8 @@ FORMULA struct optimizer_numbers optimizer_prepare(const struct optimizer *o, do
            /* includes fields that this optimizer does not use: engines keep all of them */
            sizeof numbers);
     numbers.kind = o->kind;
-    numbers.pull = (float)fmin(rate * o->pull, 1);
+    double pull = rate * o->pull;
+    numbers.pull = (float)(pull < 1 ? pull : 1);
     switch (o->kind) {
 #define OPTIMIZER(name)                                                                            \
 case OPTIMIZER_##name:                                                                             \

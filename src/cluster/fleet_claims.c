@@ -7,7 +7,6 @@
 #include <sysexits.h>
 
 #include "common/clock.h"
-#include "config/config.h"
 
 #define MS 1e3
 
@@ -398,7 +397,7 @@ static int check_kind(const struct claims *claims, const json_t *record, struct 
             "the fleet %s at %s has another configuration (digest %s, this daemon's %s): give all "
             "daemons of a fleet the same configuration, or use another examples.kafka.group%s",
             self->group, at, claims_text(kind, "digest"), self->digest,
-            self->config ? config_hint(self->config, claims_text(kind, "digest")) : "");
+            fleet_hint(self, claims_text(kind, "digest")));
     if (claims_number(kind, "every") != self->every)
         return error_set(error, EX_CONFIG,
                          "the fleet %s at %s averages every %" PRIu64

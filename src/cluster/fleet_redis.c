@@ -13,7 +13,6 @@
 #include "brokers/url.h"
 #include "common/error.h"
 #include "common/log.h"
-#include "config/config.h"
 #include "fleet_replies.h"
 #include "fleet_scripts.h"
 
@@ -739,8 +738,7 @@ static int fail_join(struct fleet_redis *redis, const redisReply *reply, struct 
             error, EX_CONFIG,
             "the fleet %s at %s has another configuration (digest %s, this daemon's %s): give all "
             "daemons of a fleet the same configuration, or use another examples.redis.group%s",
-            self->group, redis->url->name, theirs, self->digest,
-            self->config ? config_hint(self->config, theirs) : "");
+            self->group, redis->url->name, theirs, self->digest, fleet_hint(self, theirs));
     if (!strcmp(what, "every"))
         return error_set(
             error, EX_CONFIG,

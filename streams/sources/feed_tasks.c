@@ -16,6 +16,12 @@ static bool changes(const struct synth *synth) {
     return true;
 }
 
+/* Draws normal weights of units with so many inputs. */
+static void draw(struct synth *synth, double *weights, size_t count, double gain, size_t inputs) {
+    for (size_t i = 0; i < count; i++)
+        weights[i] = gain * random_normal(&synth->random) / sqrt((double)inputs);
+}
+
 /* ---- Adding: remember two numbers ----
 
    The adding problem of Hochreiter and Schmidhuber (1997), experiment 4. A sequence has
@@ -126,9 +132,7 @@ const struct generator generator_copy = {
 enum { DRIFT_SIZE = 4, DRIFT_CHANGE = 1000 };
 
 static void drift_change(struct synth *synth) {
-    double *weights = synth->state;
-    for (size_t i = 0; i < synth->source.x.count; i++)
-        weights[i] = random_normal(&synth->random) / sqrt((double)synth->source.x.count);
+    draw(synth, synth->state, synth->source.x.count, 1, synth->source.x.count);
 }
 
 static int drift_open(struct synth *synth, struct error *error) {
@@ -237,25 +241,18 @@ enum { REGIMES_SENSORS = 8, REGIMES_UNITS = 20, REGIMES_TARGETS = 4, REGIMES_CHA
 struct regimes {
     double keep[REGIMES_SENSORS], value[REGIMES_SENSORS]; /* share of the last value, value */
     double offset[REGIMES_SENSORS], scale[REGIMES_SENSORS];
-    double hidden[REGIMES_UNITS][REGIMES_SENSORS + 1]; /* the last one is the bias */
-    double output[REGIMES_TARGETS][REGIMES_UNITS];
+    double hidden[REGIMES_UNITS * REGIMES_SENSORS], bias[REGIMES_UNITS];
+    double output[REGIMES_TARGETS * REGIMES_UNITS];
 };
 
 static void regimes_change(struct synth *synth) {
-    static const double gain = 1.5, offset = 2, scale = 0.5;
+    static const double gain = 1.5, offset = 2, scale = 0.5; /* scale: of its logarithm */
     struct regimes *own = synth->state;
-    uint64_t *random = &synth->random;
-    for (size_t i = 0; i < REGIMES_SENSORS; i++) {
-        own->offset[i] = offset * random_normal(random);
-        own->scale[i] = exp(scale * random_normal(random));
-    }
-    for (size_t u = 0; u < REGIMES_UNITS; u++) {
-        for (size_t i = 0; i < REGIMES_SENSORS; i++)
-            own->hidden[u][i] = gain * random_normal(random) / sqrt(REGIMES_SENSORS);
-        own->hidden[u][REGIMES_SENSORS] = random_normal(random);
-        for (size_t k = 0; k < REGIMES_TARGETS; k++)
-            own->output[k][u] = gain * random_normal(random) / sqrt(REGIMES_UNITS);
-    }
+    draw(synth, own->offset, REGIMES_SENSORS, offset, 1);
+    draw(synth, own->scale, REGIMES_SENSORS, scale, 1);
+    draw(synth, own->hidden, REGIMES_UNITS * REGIMES_SENSORS, gain, REGIMES_SENSORS);
+    draw(synth, own->bias, REGIMES_UNITS, 1, 1);
+    draw(synth, own->output, REGIMES_TARGETS * REGIMES_UNITS, gain, REGIMES_UNITS);
 }
 
 static int regimes_open(struct synth *synth, struct error *error) {
@@ -279,15 +276,15 @@ static void regimes_next(struct synth *synth, struct step *step) {
         double keep = own->keep[i];
         own->value[i] =
             keep * own->value[i] + sqrt(1 - keep * keep) * random_normal(&synth->random);
-        synth->x[i] = (float)(own->offset[i] + own->scale[i] * own->value[i]);
+        synth->x[i] = (float)(own->offset[i] + exp(own->scale[i]) * own->value[i]);
     }
     double y[REGIMES_TARGETS] = {0};
     for (size_t u = 0; u < REGIMES_UNITS; u++) {
-        double sum = own->hidden[u][REGIMES_SENSORS];
+        double sum = own->bias[u];
         for (size_t i = 0; i < REGIMES_SENSORS; i++)
-            sum += own->hidden[u][i] * own->value[i];
+            sum += own->hidden[u * REGIMES_SENSORS + i] * own->value[i];
         for (size_t k = 0; k < REGIMES_TARGETS; k++)
-            y[k] += own->output[k][u] * tanh(sum);
+            y[k] += own->output[k * REGIMES_UNITS + u] * tanh(sum);
     }
     for (size_t k = 0; k < REGIMES_TARGETS; k++)
         synth->y[k] = (float)(y[k] + synth->noise * random_normal(&synth->random));

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
-#include "common/random.h"
 #include "feed_input.h"
 #include "feed_permutation.h"
 #include "streams/feed.h"
@@ -168,8 +167,7 @@ static int rewind_idx(struct source *source, uint64_t pass, struct error *error)
     (void)error;
     random = random_bits(&random) + pass;
     idx->position = 0;
-    for (size_t i = 0; i < idx->images.count; i++)
-        idx->order[i] = (uint32_t)i;
+    permutation_set(idx->order, idx->images.count);
     if (idx->shuffle)
         permutation_draw(idx->order, idx->images.count, &random);
     return 0;
@@ -236,8 +234,8 @@ static void close_idx(struct source *source) {
     struct idx *idx = (struct idx *)source;
     free(idx->images.bytes);
     free(idx->labels.bytes);
-    permutation_close(&idx->pixels);
-    permutation_close(&idx->classes);
+    free(idx->pixels.to);
+    free(idx->classes.to);
     free(idx->order);
     free(idx->x);
 }

@@ -143,7 +143,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
 }
 
 static void close_text(struct source *source) {
-    permutation_close(&((struct text *)source)->permutation);
+    free(((struct text *)source)->permutation.to);
     input_close(&source->input);
 }
 

@@ -75,6 +75,7 @@ static const struct line lines[] = {
     {"clip", STATUS(clip), NULL, NULL},
     {"gradient norm", LOSS(gradient_norm), " of the last update, before clipping", NULL},
     {"update ratio", LOSS(update_ratio), NULL, NULL},
+    {"plasticity", LOSS(plasticity), NULL, NULL},
     {"loss", NULL, NULL, NULL},
     {"newest", LOSS(loss), NULL, NULL},
     {"mean", LOSS(mean), NULL, NULL},
