@@ -12,7 +12,7 @@ struct error;
 
 /* Increase it when this file or engine.h changes: a program rejects a module with another
    number. */
-enum { CUDA_MODULE_INTERFACE = 8 };
+enum { CUDA_MODULE_INTERFACE = 9 };
 
 /* The name under which the module exports its struct cuda_module. */
 #define CUDA_MODULE_SYMBOL "runnel_cuda_module"
