@@ -85,10 +85,13 @@ double optimizer_value(const struct optimizer *optimizer, const struct kind_key 
 
 size_t optimizer_moments(const struct optimizer *optimizer) {
     const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
-    if (kind->moments_need &&
-        !(optimizer_value(optimizer, optimizer_key(optimizer->kind, kind->moments_need)) > 0.0))
-        return 0;
-    return kind->moments;
+    bool all = !kind->moments_need ||
+               optimizer_value(optimizer, optimizer_key(optimizer->kind, kind->moments_need)) > 0.0;
+    return (all ? kind->moments : kind->moments_least) + (optimizer->pull > 0.0);
+}
+
+size_t optimizer_start(const struct optimizer *optimizer) {
+    return optimizer->pull > 0.0 ? optimizer_moments(optimizer) - 1 : SIZE_MAX;
 }
 
 const struct rule_kind *rule_kind(enum rule rule) {

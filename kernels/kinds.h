@@ -311,6 +311,7 @@ struct optimizer {
     enum optimizer_id kind;
     double rate;         /* RATE_AUTO for an optimizer without rate */
     double weight_decay; /* decay of the parameters towards 0 */
+    double pull;         /* towards their starting values; a rateless optimizer has none */
 #define KEY_OF_OPTIMIZERS(type, name) type name;
 #include "kinds.def"
 };
@@ -323,6 +324,7 @@ struct kind_key {
     double minimum, maximum;
     bool below;           /* the maximum itself is not allowed */
     const char *fallback; /* the default, as text */
+    const char *earlier;  /* the default of earlier versions; NULL: the same */
     const char *needs;    /* a key that must be above 0 if this one is true; NULL: none */
     const char *what;     /* its meaning, in a few words */
     const char *more;     /* further sentences; NULL: none */
@@ -339,10 +341,13 @@ struct optimizer_kind {
     const char *what;                    /* its meaning */
     struct kind_key keys[KIND_KEYS_MAX]; /* up to the first without a name */
     bool rateless;                       /* no learning rate: `rate: auto` */
-    bool keeps_start;         /* the first of its moments is the parameter's starting value */
-    size_t moments;           /* numbers kept for each parameter, at most MOMENTS_MAX */
-    const char *moments_need; /* a key: moments are kept only if it is above 0; NULL: always */
-    double flops;             /* per step of one parameter, including clipping, at least */
+    bool keeps_start; /* the first of its moments is the parameter's starting value */
+    size_t moments;   /* numbers kept for each parameter, at most MOMENTS_MAX */
+    /* a key: only if it is above 0, all moments are kept, else the last `moments_least`; NULL: all
+     */
+    const char *moments_need;
+    size_t moments_least;
+    double flops; /* per step of one parameter, including clipping, at least */
 };
 
 const struct optimizer_kind *optimizer_kind(enum optimizer_id id);
@@ -351,8 +356,11 @@ const struct optimizer_kind *optimizer_kind(enum optimizer_id id);
 const struct kind_key *optimizer_key(enum optimizer_id id, const char *name);
 double optimizer_value(const struct optimizer *optimizer, const struct kind_key *key);
 
-/* Blocks of numbers that the optimizer keeps for the parameters, at most MOMENTS_MAX. */
+/* Blocks of numbers that the optimizer keeps for the parameters, at most MOMENTS_MAX. With `pull`
+   the last one has the parameters' starting values: optimizer_start is its number, SIZE_MAX without
+   it. */
 size_t optimizer_moments(const struct optimizer *optimizer);
+size_t optimizer_start(const struct optimizer *optimizer);
 
 /* ---- Learning rules ---- */
 

@@ -5,7 +5,7 @@
      struct NAME_numbers   values common to all parameters of an update, rounded once
      NAME_prepare          those values, for update t = 1, 2, ... with the learning rate `rate`
      NAME_step             a parameter's new value, from its clipped gradient; changes `kept`
-                           moments, all of NAME_kind or none (see moments_need) */
+                           moments, all of NAME_kind or the least (see moments_need) */
 #ifndef RUNNEL_OPTIMIZERS_H
 #define RUNNEL_OPTIMIZERS_H
 
@@ -27,6 +27,7 @@
 
 struct optimizer_numbers {
     enum optimizer_id kind;
+    float pull; /* rate * pull, at most 1 */
     union {
 #define OPTIMIZER(name) struct name##_numbers name;
 #include "kinds.def"
@@ -40,6 +41,8 @@ FORMULA struct optimizer_numbers optimizer_prepare(const struct optimizer *o, do
            /* includes fields that this optimizer does not use: engines keep all of them */
            sizeof numbers);
     numbers.kind = o->kind;
+    double pull = rate * o->pull;
+    numbers.pull = (float)(pull < 1 ? pull : 1);
     switch (o->kind) {
 #define OPTIMIZER(name)                                                                            \
 case OPTIMIZER_##name:                                                                             \
@@ -50,6 +53,11 @@ case OPTIMIZER_##name:                                                          
         break;
     }
     return numbers;
+}
+
+/* After the optimizer's step; its time constant is 1 / (rate pull) updates. */
+FORMULA float optimizer_pull(float pull, float weight, float start) {
+    return weight - pull * (weight - start);
 }
 
 #endif

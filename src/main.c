@@ -91,7 +91,6 @@ static int check_initial(const struct config *config, struct error *error) {
 /* Report what a start would do with the state directory, without changing it. */
 static int check_state(const struct config *config, const char *directory, struct error *error) {
     struct checkpoint_report report;
-    directory = directory ? directory : config->state_directory;
     int found = checkpoint_check(directory, config, &report, error);
     if (found < 0)
         return -1;
@@ -127,6 +126,14 @@ static int run(const struct arguments *arguments, const char *directory, struct 
                                          arguments->overrides.count};
     if (config_load(&config, source.path, source.overrides, source.override_count, error))
         return -1;
+    directory = directory ? directory : config.state_directory;
+    if ((!arguments->check || arguments->state) && checkpoint_is_earlier(directory, &config)) {
+        if (config_load_earlier(&config, source.path, source.overrides, source.override_count,
+                                error))
+            return -1;
+        log_info("%s was learned with the default of earlier versions, which stays: %s", directory,
+                 config_earlier());
+    }
     config.journal.accept_short = arguments->accept_short;
     if (!arguments->check)
         return daemon_run(&config, &source, error);

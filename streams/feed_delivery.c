@@ -3,10 +3,7 @@
 #include <errno.h>
 #include <float.h>
 #include <jansson.h>
-#include <math.h>
 #include <poll.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +15,6 @@
 #include "common/clock.h"
 #include "common/format.h"
 #include "common/text.h"
-#include "feed.h"
-#include "runnel.h"
 
 /* ---- Progress ---- */
 

@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "formulas.h"
 
+#include "activities.h"
 #include "measure.h"
 #include "memory.h"
 #include "network.h"
@@ -32,6 +33,7 @@ struct engine {
     struct slot_layout layout;
     float *slots;             /* (options.slots, layout.size) */
     struct solution solution; /* of a solved output */
+    double *activity;         /* see activities.h */
     uint64_t updates;
     size_t newest;                         /* ring position of the newest step */
     size_t ahead;                          /* steps of the plan that are already computed */
@@ -85,6 +87,7 @@ static void cpu_close(struct engine **engine) {
     network_close(&e->network);
     memory_release(e->slots, e->options.slots * e->layout.size * sizeof(float));
     solution_close(&e->solution);
+    free(e->activity);
     free(e->inputs);
     free(e->targets);
     free(e);
@@ -111,9 +114,10 @@ static int cpu_open(struct engine **engine, const struct model *model,
     if (model->solved && solution_open(&e->solution, model, error))
         goto fail;
     e->slots = memory_reserve(options->slots * e->layout.size * sizeof(float));
+    e->activity = calloc(engine_activity_size(model), sizeof *e->activity);
     e->inputs = calloc(e->network.ring, sizeof *e->inputs);
     e->targets = calloc(e->network.ring * model->horizons, sizeof *e->targets);
-    if (!e->slots || !e->inputs || !e->targets) {
+    if (!e->slots || !e->activity || !e->inputs || !e->targets) {
         error_set(error, EX_UNAVAILABLE,
                   "out of memory for %zu streams with a window of %zu steps; lower "
                   "learning.max_streams or learning.window",
@@ -261,6 +265,25 @@ static void play_advance(struct engine *e, const struct operation *o) {
     e->kernels->backward(&e->network, &steps, NULL, slot_kept(&e->layout, slot(e, o->slot)));
 }
 
+/* The update's loss again, with the parameters after it, beside the loss before. */
+static void probe(struct engine *e, const struct network_steps *steps,
+                  const struct network_targets *targets, double before,
+                  struct update_result *result) {
+    struct network *n = &e->network;
+    size_t horizons = e->model->horizons, outputs = e->model->outputs / horizons;
+    double loss = 0;
+    e->kernels->forward(n, steps, targets->from);
+    for (size_t k = targets->from * horizons; k < steps->count * horizons; k++)
+        if (e->targets[k])
+            loss += e->kernels->loss(
+                e->model,
+                n->output + network_position(n, steps->first, k / horizons) * n->padded +
+                    k % horizons * outputs,
+                e->targets[k], 1.0f, NULL, n->loss_scratch);
+    result->plasticity = activity_removed(before, loss / (double)targets->terms);
+    measure_growth(e->kernels, n, e->activity, result);
+}
+
 static struct update_result play_update(struct engine *e, const struct plan *plan,
                                         const struct operation *o) {
     struct network *n = &e->network;
@@ -282,17 +305,20 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     struct network_gradient g = e->kernels->backward(n, &steps, &targets, slot_kept(&e->layout, s));
     if (!isfinite(g.squares))
         g.squares = squares_in_double(n);
-    struct update_result result = {.gradient_norm = sqrt(g.squares)};
+    struct update_result result = {.gradient_norm = sqrt(g.squares), .plasticity = (double)NAN};
     double factor = update_clip_factor(plan->clip, result.gradient_norm);
     if (!update_applies(g.loss, g.squares, factor))
         return result;
     struct network_change change =
         e->kernels->optimize(n, &e->options.optimizer, plan->rate, factor, ++e->updates);
+    e->kernels->activity(n, e->activity, network_position(n, o->position, o->length - 1));
     e->kernels->absorb(n, network_position(n, o->position, targets.from), o->closed);
     e->kernels->refresh(n);
     result.applied = true;
     result.squares = change.before;
     result.update_ratio = change.before > 0 ? sqrt(change.squares / change.before) : 0;
+    if (o->probe)
+        probe(e, &steps, &targets, g.loss, &result);
     return result;
 }
 
@@ -305,6 +331,8 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
     e->ahead = 0;
     if (e->stale)
         e->kernels->refresh(&e->network);
+    if (e->stale && e->activity[0] == 0)
+        measure_begin(e->kernels, &e->network, e->activity);
     e->stale = false;
     for (size_t i = 0; i < plan->count; i++) {
         const struct operation *o = &plan->operations[i];
@@ -334,7 +362,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
                            plan->targets + o->value * e->layout.target_size);
             break;
         case OPERATION_MEASURE:
-            measure_step(&e->network, e->newest,
+            measure_step(e->kernels, &e->network, e->activity, e->newest,
                          results->measures + measures++ * e->network.layer_count);
             break;
         }
@@ -360,11 +388,21 @@ static int cpu_read(struct engine *e, enum engine_block block, size_t index, voi
         memcpy(data, &e->updates, sizeof e->updates);
     else if (block == ENGINE_SOLUTION)
         memcpy(data, e->solution.block, solution_bytes(e));
+    else if (block == ENGINE_ACTIVITY)
+        memcpy(data, e->activity, engine_activity_size(e->model) * sizeof *e->activity);
     else if (block == ENGINE_SLOT)
         slot_read(&e->layout, &e->network, slot(e, index), data);
     else
         network_read(&e->network, block_of(e, block), &e->model->tensors[index], data);
     return 0;
+}
+
+static void write_activity(struct engine *e, const void *data) {
+    size_t bytes = engine_activity_size(e->model) * sizeof *e->activity;
+    if (data)
+        memcpy(e->activity, data, bytes);
+    else
+        memset(e->activity, 0, bytes);
 }
 
 static int cpu_write(struct engine *e, enum engine_block block, size_t index, const void *data,
@@ -375,6 +413,8 @@ static int cpu_write(struct engine *e, enum engine_block block, size_t index, co
         memcpy(&e->updates, data, sizeof e->updates);
     else if (block == ENGINE_SOLUTION)
         memcpy(e->solution.block, data, solution_bytes(e));
+    else if (block == ENGINE_ACTIVITY)
+        write_activity(e, data);
     else if (block == ENGINE_SLOT)
         slot_write(&e->layout, &e->network, slot(e, index), data);
     else

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "activities.h"
 #include "network.h"
 #include "normalization.h"
 
@@ -125,7 +126,50 @@ static void measure_layer(const struct network *n, const struct network_layer *l
     histogram(hidden, l->width, s->histogram);
 }
 
-void measure_step(const struct network *n, size_t position, struct layer_statistics *layers) {
+/* ---- Activity ---- */
+
+static double *head_of(const struct network *n, double *block, size_t layer) {
+    double *head = block + 1;
+    for (size_t k = 0; k < layer; k++)
+        head += activity_numbers(n->layers[k].size);
+    return head;
+}
+
+void measure_begin(const struct kernels *kernels, const struct network *n, double *activity) {
     for (size_t k = 0; k < n->layer_count; k++)
-        measure_layer(n, &n->layers[k], position, &layers[k]);
+        head_of(n, activity, k)[ACTIVITY_START] = kernels->weights_norm(n, &n->layers[k]);
+}
+
+void measure_growth(const struct kernels *kernels, const struct network *n, double *activity,
+                    struct update_result *result) {
+    for (size_t k = 0; k < n->layer_count; k++) {
+        double norm = kernels->weights_norm(n, &n->layers[k]);
+        activity_add_growth(result, (uint32_t)k,
+                            activity_weights(head_of(n, activity, k), norm).growth);
+    }
+}
+
+static struct activity_statistics activity(const double *head, double age, size_t size) {
+    const double *a = head + ACTIVITY_HEAD + size;
+    size_t dormant = 0, saturated = 0;
+    double mean = 0;
+    for (size_t i = 0; i < size; i++)
+        mean += a[i] / (double)size;
+    for (size_t i = 0; i < size; i++) {
+        dormant += a[i] <= ACTIVITY_DORMANT * mean;
+        saturated += a[i] > ACTIVITY_SATURATED;
+    }
+    return activity_statistics(head, age, (double)dormant / (double)size,
+                               (double)saturated / (double)size);
+}
+
+void measure_step(const struct kernels *kernels, const struct network *n, double *block,
+                  size_t position, struct layer_statistics *layers) {
+    for (size_t k = 0; k < n->layer_count; k++) {
+        const struct network_layer *l = &n->layers[k];
+        const double *head = head_of(n, block, k);
+        measure_layer(n, l, position, &layers[k]);
+        layers[k].units = activity(head, *block, l->size);
+        layers[k].weights = activity_weights(head, kernels->weights_norm(n, l));
+    }
 }

@@ -6,9 +6,18 @@
 
 #include "engine/engine.h"
 
+struct kernels;
 struct network;
+struct update_result;
 
-/* Fills `layers` (layer_count,) from the step at `position` of the ring. */
-void measure_step(const struct network *n, size_t position, struct layer_statistics *layers);
+/* `activity` is the block of activities.h. measure_begin keeps norms of the starting weights;
+   measure_growth finds the layer whose weights have grown most since. */
+void measure_begin(const struct kernels *kernels, const struct network *n, double *activity);
+void measure_growth(const struct kernels *kernels, const struct network *n, double *activity,
+                    struct update_result *result);
+
+/* Fills `layers` (layer_count,) from the step at `position` of the ring, and the activity. */
+void measure_step(const struct kernels *kernels, const struct network *n, double *activity,
+                  size_t position, struct layer_statistics *layers);
 
 #endif

@@ -140,4 +140,6 @@ const struct kernels kernels_table = {
     .optimize = optimizer_step,
     .absorb = units_absorb,
     .refresh = units_refresh,
+    .activity = activity_add,
+    .weights_norm = activity_norm,
 };

@@ -225,6 +225,12 @@ struct kernels {
        parameter once. */
     struct network_change (*optimize)(struct network *n, const struct optimizer *optimizer,
                                       double rate, double factor, uint64_t t);
+
+    /* Adds an update whose newest step is at that position to the activity of units. */
+    void (*activity)(const struct network *n, double *block, size_t position);
+
+    /* Norm of a layer's matrices. */
+    double (*weights_norm)(const struct network *n, const struct network_layer *l);
 };
 
 extern const struct kernels kernels_baseline;
@@ -266,6 +272,8 @@ void units_refresh(struct network *n);
 double units_pull(const struct network *n, const struct network_layer *l, int place,
                   enum tensor_role role, size_t columns);
 
+void activity_add(const struct network *n, double *block, size_t position);
+double activity_norm(const struct network *n, const struct network_layer *l);
 struct network_change optimizer_step(struct network *n, const struct optimizer *optimizer,
                                      double rate, double factor, uint64_t t);
 #endif

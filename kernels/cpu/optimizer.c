@@ -12,15 +12,21 @@ enum { AS_MULTIPLY_ADDS = 8 };
 
 struct arrays {
     float *weight, *gradient, *const *moments; /* (MOMENTS_MAX,), NULL: unused */
+    const float *start;                        /* NULL: no pull */
+    size_t kept;                               /* moments, without `start` */
     float factor;                              /* of the gradient: clipping */
+    float pull;
 };
 
 /* Three functions per optimizer: the step of one number; the loop over [begin, end), which sums
-   squares of change and weight; and the choice of the loop. `kept`, a constant of each loop, is
-   the number of moments. The compiler vectorizes the loop only if nothing in it has an address:
-   a separate function sets pointers to the moments, and the constants are a copy that no store
-   can reach. */
+   squares of change and weight; and the choice of the loop. `kept`, the number of moments, and
+   `pulled` are constants of each loop. The compiler vectorizes the loop only if nothing in it has
+   an address: a separate function sets pointers to the moments, and the constants are a copy that
+   no store can reach. */
 #define MOMENT(k) (kept > k ? &m##k[i] : NULL)
+#define LOOP(name, kept)                                                                           \
+    !name##_kind.rateless && a->start ? name##_loop(numbers, kept, true, a, begin, end)            \
+                                      : name##_loop(numbers, kept, false, a, begin, end)
 #define OPTIMIZER(name)                                                                            \
     static inline __attribute__((always_inline)) float name##_number(                              \
         const struct name##_numbers *numbers, size_t kept, float w, float g, float *m0, float *m1, \
@@ -29,18 +35,20 @@ struct arrays {
         return name##_step(numbers, kept, w, g, moments);                                          \
     }                                                                                              \
     static inline __attribute__((always_inline)) struct network_change name##_loop(                \
-        const struct name##_numbers *numbers, size_t kept, const struct arrays *a, size_t begin,   \
-        size_t end) {                                                                              \
+        const struct name##_numbers *numbers, size_t kept, bool pulled, const struct arrays *a,    \
+        size_t begin, size_t end) {                                                                \
         const struct name##_numbers constants = *numbers;                                          \
         float change = 0, before = 0;                                                              \
         float *restrict weight = a->weight, *restrict m0 = a->moments[0],                          \
                         *restrict m1 = a->moments[1], *restrict m2 = a->moments[2],                \
                         *restrict m3 = a->moments[3], *restrict m4 = a->moments[4];                \
-        const float *restrict gradient = a->gradient;                                              \
+        const float *restrict gradient = a->gradient, *restrict start = a->start;                  \
         _Pragma("omp simd reduction(+ : change, before)") for (size_t i = begin; i < end; i++) {   \
             float w = weight[i], g = gradient[i] * a->factor;                                      \
             float next = name##_number(&constants, kept, w, g, MOMENT(0), MOMENT(1), MOMENT(2),    \
                                        MOMENT(3), MOMENT(4));                                      \
+            if (pulled)                                                                            \
+                next = optimizer_pull(a->pull, next, start[i]);                                    \
             next = update_next(w, g, next);                                                        \
             float d = next - w;                                                                    \
             weight[i] = next;                                                                      \
@@ -51,9 +59,9 @@ struct arrays {
     }                                                                                              \
     static struct network_change name##_part(const struct name##_numbers *numbers,                 \
                                              const struct arrays *a, size_t begin, size_t end) {   \
-        if (name##_kind.moments > 0 && a->moments[0])                                              \
-            return name##_loop(numbers, name##_kind.moments, a, begin, end);                       \
-        return name##_loop(numbers, 0, a, begin, end);                                             \
+        if (name##_kind.moments_need && a->kept == name##_kind.moments_least)                      \
+            return LOOP(name, name##_kind.moments_least);                                          \
+        return LOOP(name, name##_kind.moments);                                                    \
     }
 #include "kinds.def"
 
@@ -93,7 +101,15 @@ static void play_blocks(void *context, size_t part) {
 struct network_change optimizer_step(struct network *n, const struct optimizer *optimizer,
                                      double rate, double factor, uint64_t t) {
     struct optimizer_numbers numbers = optimizer_prepare(optimizer, rate, t);
-    struct arrays arrays = {n->parameters, n->gradient, n->moments, (float)factor};
+    size_t start = optimizer_start(optimizer);
+    bool pulled = start < MOMENTS_MAX;
+    struct arrays arrays = {n->parameters,
+                            n->gradient,
+                            n->moments,
+                            pulled ? n->moments[start] : NULL,
+                            optimizer_moments(optimizer) - pulled,
+                            (float)factor,
+                            numbers.pull};
     struct shared shared = {n, &numbers, &arrays, network_blocks(n), 1};
     struct network_change total = {0, 0};
     shared.parts = split_parts(n, n->trained * AS_MULTIPLY_ADDS, shared.blocks);

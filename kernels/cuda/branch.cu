@@ -1,4 +1,5 @@
 /* A segment's kernels, of all engines of an ensemble: in parallel branches. */
+#include "activity.cuh"
 #include "backward.cuh"
 #include "ensemble.cuh"
 #include "forward.cuh"
@@ -51,6 +52,15 @@ static cudaError_t enqueue_update(const struct branch *b, const struct shape *sh
     return status;
 }
 
+/* The update's losses again, after it. */
+static cudaError_t enqueue_probe(const struct branch *b, uint32_t length) {
+    const struct network *n = &b->network;
+    cudaError_t status = enqueue_forward(b, STEPS_OF_WINDOW, length);
+    if (status == cudaSuccess)
+        status = launch_loss(n, length, b->first->threads, b->stream);
+    return status ? status : launch_probe(n, length, b->first->threads, b->stream);
+}
+
 static cudaError_t enqueue_branch(const struct branch *b, const struct shape *shape) {
     const struct network *n = &b->network;
     const struct engine *e = b->first;
@@ -63,6 +73,8 @@ static cudaError_t enqueue_branch(const struct branch *b, const struct shape *sh
         status = launch_finish(n, shape->steps, e->threads, b->stream);
     if (status == cudaSuccess && shape->length > 0)
         status = enqueue_update(b, shape);
+    if (status == cudaSuccess && shape->probe)
+        status = enqueue_probe(b, shape->length);
     if (status == cudaSuccess && shape->solve)
         status = launch_solve(n, &e->solution, SOLVE_AT_END, b->stream);
     if (status == cudaSuccess && shape->measure)
@@ -78,12 +90,14 @@ int engine_prepare(const struct engine *e, struct error *error) {
     struct shape all = {}, shorter = {};
     all.steps = n->window < RUN_MAX ? n->window : RUN_MAX;
     all.length = n->window;
-    all.recompute = all.measure = true;
+    all.recompute = all.measure = all.probe = true;
     all.lead_solve = e->model->solved > 0;
     shorter.length = 1;
     cudaError_t status = enqueue_branch(&b, &all);
     if (status == cudaSuccess)
         status = enqueue_branch(&b, &shorter);
+    if (status == cudaSuccess)
+        status = launch_activity_begin(n, e->threads, e->stream);
     return status ? prepare_failed(&e->device, status, e->way_out, error) : 0;
 }
 
@@ -92,7 +106,7 @@ int engine_prepare(const struct engine *e, struct error *error) {
 static bool same(const struct shape *a, const struct shape *b) {
     return a->steps == b->steps && a->length == b->length && a->played == b->played &&
            a->recompute == b->recompute && a->measure == b->measure &&
-           a->lead_solve == b->lead_solve && a->solve == b->solve;
+           a->lead_solve == b->lead_solve && a->solve == b->solve && a->probe == b->probe;
 }
 
 bool same_shapes(const struct shape *a, const struct shape *b, size_t count) {
@@ -177,8 +191,8 @@ cudaError_t ensemble_enqueue(struct ensemble *x, const struct shape *shapes) {
 }
 
 size_t branch_nodes(const struct engine *e, const struct shape *shape) {
-    return (size_t)shape->steps + 2 * (size_t)shape->length + 3 * (size_t)e->network.layer_count +
-           24;
+    return (size_t)shape->steps + 3 * (size_t)shape->length + 4 * (size_t)e->network.layer_count +
+           27;
 }
 
 size_t ensemble_nodes(const struct ensemble *x, const struct shape *shapes) {
@@ -200,5 +214,7 @@ cudaError_t ensemble_refresh(struct ensemble *x, size_t member) {
     struct branch b;
     begin_branch(&b, x, member);
     add_member(&b, x, member);
-    return launch_refresh(&b.network, b.first->threads, ensemble_stream(x));
+    cudaError_t status = launch_refresh(&b.network, b.first->threads, ensemble_stream(x));
+    return status ? status
+                  : launch_activity_begin(&b.network, b.first->threads, ensemble_stream(x));
 }

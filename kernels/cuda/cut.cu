@@ -84,6 +84,7 @@ static void cut_update(struct cutter *c, const struct operation *o) {
     struct shape *shape = &c->shapes[c->count - 1];
     shape->length = o->length;
     shape->recompute = !o->fresh;
+    shape->probe = o->probe;
 }
 
 /* Before the run, or at the segment's end: then with the target that its update learned. */

@@ -108,8 +108,10 @@ static int copy_tensor(struct engine *e, enum engine_block block, size_t index, 
     if (tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER)
         return copy(e, running_of(e, tensor), values, tensor_size(tensor) * sizeof(float),
                     direction, error);
-    uint32_t at_block =
-        block == ENGINE_PARAMETERS ? n->at.parameters : n->at.moments[block - ENGINE_MOMENTS];
+    uint32_t at_block = block == ENGINE_PARAMETERS ? n->at.parameters
+                        : block - ENGINE_MOMENTS == optimizer_start(&e->options.optimizer)
+                            ? n->at.start
+                            : n->at.moments[block - ENGINE_MOMENTS];
     size_t columns = tensor->columns ? tensor->columns : tensor->rows;
     size_t rows = tensor->columns ? tensor->rows : 1, row = columns * sizeof(float);
     if (!at_block) { /* moments that this optimizer does not keep are zero */
@@ -162,6 +164,14 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
     return direction == IN ? copy(e, device, s, bytes, IN, error) : 0;
 }
 
+static int copy_activity(struct engine *e, void *data, enum direction direction,
+                         struct error *error) {
+    char *at = engine_at(e, e->network.at.activity);
+    size_t bytes = engine_activity_size(e->model) * sizeof(double);
+    return data ? copy(e, at, data, bytes, direction, error)
+                : settle(e, cudaMemsetAsync(at, 0, bytes, e->stream), "clearing statistics", error);
+}
+
 static int copy_block(struct engine *e, enum engine_block block, size_t index, void *data,
                       enum direction direction, struct error *error) {
     switch (block) {
@@ -170,6 +180,8 @@ static int copy_block(struct engine *e, enum engine_block block, size_t index, v
                     data, sizeof(uint64_t), direction, error);
     case ENGINE_SLOT:
         return copy_slot(e, index, (float *)data, direction, error);
+    case ENGINE_ACTIVITY:
+        return copy_activity(e, data, direction, error);
     case ENGINE_SOLUTION:
         return copy(e, engine_at(e, e->network.at.solution), data,
                     least_squares_size(&e->solution.ls) * sizeof(double), direction, error);

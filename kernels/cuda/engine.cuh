@@ -92,7 +92,7 @@ void engine_walk(struct engine *e);
 struct shape {
     uint32_t steps, length;
     bool played; /* false: the engine has no such segment */
-    bool recompute, measure, lead_solve, solve;
+    bool recompute, measure, lead_solve, solve, probe;
 };
 
 /* Segments under construction, in pinned memory. */

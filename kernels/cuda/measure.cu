@@ -1,6 +1,6 @@
 #include "measure.cuh"
 
-#include "cells.cuh"
+#include "activity.cuh"
 
 /* Sums of one thread, then of the block: for mean, deviation and extremes. */
 struct tally {
@@ -121,6 +121,21 @@ static __device__ struct parameter_statistics running(const struct network &n,
     return p;
 }
 
+static __device__ struct activity_statistics activity(const struct network &n, uint32_t layer) {
+    const struct network_layer &l = n.layers[layer];
+    const double *head = activity_head(n, layer), *a = head + ACTIVITY_HEAD + l.size;
+    double mean = 0, shares[2] = {0, 0};
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x)
+        mean += a[i] / l.size;
+    mean = block_sum(mean, (double *)shared_memory);
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
+        shares[0] += a[i] <= ACTIVITY_DORMANT * mean;
+        shares[1] += a[i] > ACTIVITY_SATURATED;
+    }
+    block_sums(shares, (double *)shared_memory);
+    return activity_statistics(head, *activity_of(n), shares[0] / l.size, shares[1] / l.size);
+}
+
 static __device__ void histogram(const float *values, uint32_t size, uint32_t *result) {
     unsigned *bins = (unsigned *)(shared_memory + SCRATCH);
     for (uint32_t i = threadIdx.x; i < MEASURE_BINS; i += blockDim.x)
@@ -150,6 +165,8 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     all.hidden = units(s.hidden, l.size, ENGINE_SATURATED_HIDDEN);
     if (l.states > l.outputs)
         all.cell = units(s.inner, l.size, ENGINE_SATURATED_CELL);
+    all.units = activity(n, blockIdx.x);
+    all.weights = activity_weights(activity_head(n, blockIdx.x), weights_norm(n, l));
     all.gain = parameters(n, l, l.gain);
     all.bias = parameters(n, l, l.norm_bias);
     all.running_mean = running(n, l, false);

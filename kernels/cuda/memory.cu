@@ -295,6 +295,7 @@ static size_t place_blocks(struct engine *e, const struct need *need) {
     struct network *n = &e->network;
     struct blocks *at = &n->at;
     size_t arena = 0, kept = optimizer_moments(&e->options.optimizer);
+    bool pulled = e->options.optimizer.pull > 0;
     e->at_tensors = place_block(&arena, e->gradient.count * sizeof *e->walked);
     e->at_parts = place_block(&arena, e->encoding.count * sizeof *e->parts);
     at->current = place_block(&arena, sizeof(struct segment));
@@ -303,9 +304,11 @@ static size_t place_blocks(struct engine *e, const struct need *need) {
     at->squares = place_block(&arena, gradient_partials(&e->gradient) * sizeof(double));
     at->changes = place_block(&arena, 2 * (size_t)e->gradient.tiles * sizeof(double));
     at->solution = place_block(&arena, need->solution);
+    at->activity = place_block(&arena, engine_activity_size(e->model) * sizeof(double));
     at->parameters = place_block(&arena, need->block + need->encoded);
-    for (size_t k = 0; k < kept; k++)
+    for (size_t k = 0; k < kept - pulled; k++)
         at->moments[k] = place_block(&arena, need->block);
+    at->start = place_block(&arena, pulled ? need->block : 0);
     at->gradient = place_block(&arena, need->workspace ? need->block : 0);
     at->activations = place_block(&arena, need->activations);
     at->units = place_block(&arena, need->units);
@@ -361,9 +364,9 @@ int engine_allocate(struct engine *e, struct error *error) {
     need.plans = e->options.longest ? engine_plan_bytes(e, e->options.longest) : 0;
     need.earlier = budget_left(e);
     need.library = graphs_budget(e) + (need.workspace ? BLAS_ITSELF : 0);
-    need.others =
-        ((size_t)n->window + gradient_partials(&e->gradient) + 2 * (size_t)e->gradient.tiles) *
-        sizeof(double);
+    need.others = ((size_t)n->window + gradient_partials(&e->gradient) +
+                   2 * (size_t)e->gradient.tiles + engine_activity_size(e->model)) *
+                  sizeof(double);
     need.blocks = 1 + (int)optimizer_moments(&e->options.optimizer) + (need.workspace > 0);
     if (total(&need) > e->device.free_memory)
         return refuse(e, &need, error);

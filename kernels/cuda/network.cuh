@@ -170,6 +170,7 @@ struct queue {
 struct update_state {
     uint64_t updates;                 /* number of applied updates */
     struct optimizer_numbers numbers; /* numbers of the current update, if it is applied */
+    double loss;                      /* of the last one, before it */
     uint32_t applied;                 /* whether the last one was applied */
     unsigned ticket;
 };
@@ -178,6 +179,7 @@ struct update_state {
 struct blocks {
     uint32_t parameters, gradient; /* (block,) floats each */
     uint32_t moments[MOMENTS_MAX]; /* (block,) floats each */
+    uint32_t start;                /* (block,) floats, with pull */
     uint32_t activations;
     uint32_t units; /* see struct network_layer */
     uint32_t slots; /* (slots, slot.size) */
@@ -188,6 +190,7 @@ struct blocks {
     /* (2, tiles) doubles: partial sums of an update's change, and of the weights before it */
     uint32_t changes;
     uint32_t solution; /* see solve.cuh */
+    uint32_t activity; /* doubles: enum activity_number */
 };
 
 struct network {
@@ -259,6 +262,7 @@ BLOCK(struct update_state, state)
 BLOCK(double, losses)
 BLOCK(double, squares)
 BLOCK(double, changes)
+BLOCK(double, activity)
 #undef BLOCK
 
 static __device__ __forceinline__ struct queue *queue_of(const struct network &n) {

@@ -1,5 +1,6 @@
 #include "optimizer.cuh"
 
+#include "activity.cuh"
 #include "tile.cuh"
 #include "updates.h"
 
@@ -8,6 +9,7 @@ struct decision {
     bool applies;
     double norm;   /* norm of the gradient before clipping */
     double factor; /* of clipping */
+    double loss;
 };
 
 static __device__ struct decision check_update(const struct network &n, uint32_t partials,
@@ -21,6 +23,7 @@ static __device__ struct decision check_update(const struct network &n, uint32_t
     double squares = sums[0] < 0 ? 0 : sums[0]; /* cancellation may leave less than 0 */
     struct decision v;
     v.norm = sqrt(squares);
+    v.loss = sums[1];
     v.factor = update_clip_factor(queue_of(n)->clip, v.norm);
     v.applies = update_applies(sums[1], squares, v.factor);
     return v;
@@ -63,16 +66,26 @@ struct change {
     float squares, before;
 };
 
+/* The number of moments, and the starting values if `pulled`. */
+struct kept {
+    size_t moments;
+    bool pulled;
+    float4 start;
+};
+
 /* One number of four. */
 template <float float4::*LANE, size_t MOST>
-static __device__ __forceinline__ void change_number(const struct optimizer_numbers &o, size_t kept,
-                                                     float4 *weight, float4 gradient,
-                                                     float4 (&moments)[MOST], struct change *c) {
+static __device__ __forceinline__ void change_number(const struct optimizer_numbers &o,
+                                                     struct kept kept, float4 *weight,
+                                                     float4 gradient, float4 (&moments)[MOST],
+                                                     struct change *c) {
     float *at[MOST];
 #pragma unroll
     for (size_t m = 0; m < MOST; m++)
         at[m] = &(moments[m].*LANE);
-    float before = weight->*LANE, next = step<MOST>(o, kept, before, gradient.*LANE, at);
+    float before = weight->*LANE, next = step<MOST>(o, kept.moments, before, gradient.*LANE, at);
+    if (kept.pulled)
+        next = optimizer_pull(o.pull, next, kept.start.*LANE);
     next = update_next(before, gradient.*LANE, next);
     float d = next - before;
     weight->*LANE = next;
@@ -97,11 +110,11 @@ static __device__ __forceinline__ void change_quad(const struct network &n,
                                                    const struct optimizer_numbers &o, size_t at,
                                                    float4 g, struct change *c) {
     float4 *weights = (float4 *)(parameters_of(n) + at), w = *weights, moments[MOST];
-    size_t kept = 0;
+    struct kept kept = {0, n.at.start != 0, load(n, n.at.start, at)};
 #pragma unroll
     for (size_t m = 0; m < MOST; m++) {
         moments[m] = load(n, n.at.moments[m], at);
-        kept += n.at.moments[m] != 0;
+        kept.moments += n.at.moments[m] != 0;
     }
     change_number<&float4::x, MOST>(o, kept, &w, g, moments, c);
     change_number<&float4::y, MOST>(o, kept, &w, g, moments, c);
@@ -140,6 +153,49 @@ change_tile(const struct network &n, const struct walked &w, const struct decisi
     return c;
 }
 
+/* ---- Activity, beside the tiles ---- */
+
+/* The newest q replaces the oldest, after the products with all of them. A thread has the same
+   units throughout. */
+static __device__ void add_sample(double *head, const float *h, uint32_t size, double age) {
+    static_assert((int)ACTIVITY_RING <= (int)SUMS_MAX, "one reduction");
+    const double *m = head + ACTIVITY_HEAD;
+    double *ring = head + ACTIVITY_HEAD + 2 * (size_t)size,
+           *newest = ring + activity_row(age) * size;
+    double sums[ACTIVITY_RING] = {}, square = 0, products = 0;
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+        double q = (double)h[i] - m[i];
+        for (uint32_t r = 0; r < ACTIVITY_RING; r++)
+            sums[r] += q * ring[(size_t)r * size + i];
+        square += q * q;
+        newest[i] = q;
+    }
+    block_sums(sums, (double *)shared_memory);
+    square = block_sum(square, (double *)shared_memory);
+    for (uint32_t r = 0; r < ACTIVITY_RING; r++)
+        products += sums[r] * sums[r];
+    if (threadIdx.x == 0 && activity_sampled(age) > 0)
+        activity_add_sample(head, age, square, products);
+}
+
+/* A layer's part of an update that is applied, by a block. Its last block counts the update. */
+static __device__ __attribute__((noinline)) void activity_add(const struct network &n,
+                                                              uint32_t layer) {
+    const struct network_layer &l = n.layers[layer];
+    const struct segment *s = current_of(n);
+    const float *h = layer_at(n, l, ring_position(n, s->window, s->length - 1)).hidden;
+    double *head = activity_head(n, layer), age = *activity_of(n) + 1;
+    double *m = head + ACTIVITY_HEAD, *a = m + l.size;
+    double of_mean = activity_weight(age, ACTIVITY_LEAST_OF_MEAN);
+    double of_size = activity_weight(age, ACTIVITY_LEAST_OF_SIZE);
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
+        m[i] += of_mean * ((double)h[i] - m[i]);
+        a[i] += of_size * (fabs((double)h[i]) - a[i]);
+    }
+    if (activity_samples(age))
+        add_sample(head, h, l.size, age);
+}
+
 /* The last block: adds up all results, and reports them. */
 static __device__ void conclude(const struct network &n, const struct decision &v, uint32_t tiles) {
     double sums[2] = {0, 0};
@@ -156,7 +212,10 @@ static __device__ void conclude(const struct network &n, const struct decision &
     result->gradient_norm = v.norm;
     result->update_ratio = v.applies && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 0;
     result->squares = v.applies ? sums[1] : 0;
+    result->plasticity = NAN;
+    state_of(n)->loss = v.loss;
     state_of(n)->updates += v.applies;
+    *activity_of(n) += v.applies;
 }
 
 /* The blocks take turns at tiles. Bound by bytes: each parameter and its moments are read and
@@ -177,6 +236,9 @@ static __global__ void __launch_bounds__(TILE_THREADS, resident_blocks(MOST))
             changes_of(n)[2 * (size_t)number + 1] = sums[1];
         }
     }
+    /* The last blocks have the fewest tiles. */
+    for (uint32_t k = gridDim.x - 1 - blockIdx.x; k < n.layer_count && v.applies; k += gridDim.x)
+        activity_add(n, k);
     if (block_is_last(&state_of(n)->ticket))
         conclude(n, v, tiles);
 }

@@ -8,9 +8,11 @@
     {KIND_KEY(beta1),                                                                              \
      .maximum = 1,                                                                                 \
      .below = true,                                                                                \
-     .fallback = "0.9",                                                                            \
+     .fallback = "0",                                                                              \
+     .earlier = "0.9",                                                                             \
      .what = "decay of the gradient's average",                                                    \
-     .example = "0.9"},                                                                            \
+     .more = "With 0 steps follow the newest gradient alone, and no average of it is kept.",       \
+     .example = "0"},                                                                              \
         {KIND_KEY(beta2),                                                                          \
          .maximum = 1,                                                                             \
          .below = true,                                                                            \
@@ -18,14 +20,15 @@
          .what = "decay of the squared gradient's average",                                        \
          .example = "0.999"},                                                                      \
         EPSILON_KEY
-enum { ADAM_MOMENTS = 2 }; /* averages of the gradient and of its square */
+enum { ADAM_MOMENTS = 2 }; /* averages of the gradient, unless beta1 is 0, and of its square */
+#define ADAM_KEPT .moments = ADAM_MOMENTS, .moments_need = "beta1", .moments_least = 1
 #define ADAM_FLOPS 12
 
 KIND_CONSTANT struct optimizer_kind adam_kind = {
     .name = "adam",
     .what = "rmsprop with a running mean of the gradient; both averages are bias-corrected",
     .keys = {ADAM_KEYS},
-    .moments = ADAM_MOMENTS,
+    ADAM_KEPT,
     .flops = ADAM_FLOPS};
 
 struct adam_numbers {
@@ -54,12 +57,13 @@ FORMULA struct adam_numbers adam_prepare(const struct optimizer *o, double rate,
    w -= rate / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon) */
 FORMULA float adam_step(const struct adam_numbers *o, size_t kept, float weight, float gradient,
                         float *const *moments) {
-    (void)kept;
-    float g = gradient + o->decay * weight;
-    float m = o->beta1 * *moments[0] + o->rest1 * g;
-    float v = o->beta2 * *moments[1] + o->rest2 * (g * g);
-    *moments[0] = m;
-    *moments[1] = v;
+    float g = gradient + o->decay * weight, m = g, v;
+    if (kept == ADAM_MOMENTS) {
+        *moments[0] = m = o->beta1 * *moments[0] + o->rest1 * g;
+        *moments[1] = v = o->beta2 * *moments[1] + o->rest2 * (g * g);
+    } else {
+        *moments[0] = v = o->beta2 * *moments[0] + o->rest2 * (g * g);
+    }
     return weight * o->shrink - o->step * m / (sqrtf(v) * o->scale + o->epsilon);
 }
 

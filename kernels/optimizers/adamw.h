@@ -8,7 +8,7 @@
 KIND_CONSTANT struct optimizer_kind adamw_kind = {.name = "adamw",
                                                   .what = "adam with decoupled weight decay",
                                                   .keys = {ADAM_KEYS},
-                                                  .moments = ADAM_MOMENTS,
+                                                  ADAM_KEPT,
                                                   .flops = ADAM_FLOPS};
 
 struct adamw_numbers {

@@ -30,7 +30,6 @@
 #include <stdint.h>
 
 #include "alarm.h"
-#include "novelty.h"
 
 struct anomaly;
 struct error;

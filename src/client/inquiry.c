@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "inquiry.h"
 
 #include <errno.h>

@@ -4,7 +4,6 @@
 #ifndef RUNNEL_INQUIRY_H
 #define RUNNEL_INQUIRY_H
 
-#include <stdbool.h>
 
 struct key_client;
 

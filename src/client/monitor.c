@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "monitor.h"
 
 #include <errno.h>

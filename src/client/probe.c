@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "probe.h"
 
 #include <errno.h>

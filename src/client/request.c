@@ -1,6 +1,4 @@
 /* Successive requests to a daemon's control socket (runnel.h, "asking and commanding"). */
-#include "build-config.h"
-
 #include <errno.h>
 #include <math.h>
 #include <poll.h>

@@ -1,7 +1,5 @@
 /* A SUB socket for a daemon's statistics, its monitor, and the checks of messages that all
    subscribers need (runnel.h, "subscribing"). */
-#include "build-config.h"
-
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>

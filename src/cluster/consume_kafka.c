@@ -163,6 +163,8 @@ static int link_kafka(struct consume *consume, struct fleet_self *self, struct f
     snprintf(kafka->digest, sizeof kafka->digest, "%s, %s%s", config->compatible,
              PARTITIONERS[config->consume.kafka.partitioner],
              config->consume.kafka.by_key ? ", by_key" : "");
+    self->earlier = config->earlier.compatible;
+    self->hint = config_hint(config, self->earlier);
     self->digest = kafka->digest;
     return fleet_kafka_open(link, &kafka->options, self, error);
 }

@@ -111,6 +111,8 @@ static size_t choose(const struct config *config, const char *key, size_t key_si
 static int link_redis(struct consume *consume, struct fleet_self *self, struct fleet_link **link,
                       struct error *error) {
     const struct redis *redis = consume->broker;
+    self->earlier = consume->config->earlier.compatible;
+    self->hint = config_hint(consume->config, self->earlier);
     self->digest = consume->config->compatible;
     return fleet_redis_open(link, &redis->url, self, error);
 }

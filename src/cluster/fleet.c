@@ -454,7 +454,7 @@ static int averaged(struct daemon *daemon, struct fleet_job *job, struct error *
         return 0;
     if (carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error))
         return -1;
-    int result = carry_write_parameters(carry, job->parameters, error);
+    int result = carry_write_parameters(carry, job->parameters, false, error);
     carry_close(&carry);
     if (result > 0)
         log_warning("the average of round %" PRIu64 " is not used: %s", job->round, error->text);

@@ -395,8 +395,9 @@ static int check_kind(const struct claims *claims, const json_t *record, struct 
         return error_set(
             error, EX_CONFIG,
             "the fleet %s at %s has another configuration (digest %s, this daemon's %s): give all "
-            "daemons of a fleet the same configuration, or use another examples.kafka.group",
-            self->group, at, claims_text(kind, "digest"), self->digest);
+            "daemons of a fleet the same configuration, or use another examples.kafka.group%s",
+            self->group, at, claims_text(kind, "digest"), self->digest,
+            fleet_hint(self, claims_text(kind, "digest")));
     if (claims_number(kind, "every") != self->every)
         return error_set(error, EX_CONFIG,
                          "the fleet %s at %s averages every %" PRIu64

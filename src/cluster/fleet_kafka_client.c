@@ -8,7 +8,6 @@
 #include <sysexits.h>
 
 #include "common/clock.h"
-#include "common/log.h"
 
 #define FOLLOW_MS "100"       /* time that a server waits for the next message */
 #define READ_MS "10"          /* the same for states and parameters, which already exist */

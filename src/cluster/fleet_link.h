@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct error;
 
@@ -57,12 +58,19 @@ struct fleet_self {
     const char *name;  /* the daemon's name, unique in the fleet */
     /* identifies the state directory: another daemon of this name has another ID */
     const char *id;
-    const char *stream; /* the learned stream */
-    const char *digest; /* digest of the configuration that all daemons share */
+    const char *stream;  /* the learned stream */
+    const char *digest;  /* digest of the configuration that all daemons share */
+    const char *earlier; /* that digest with the defaults of earlier versions; NULL: no hint */
+    const char *hint;    /* ends a refusal by a fleet of that digest: see config_hint */
     size_t partitions;
     uint64_t every; /* fleet.average.every, also shared by all */
     double lease;   /* seconds */
 };
+
+static inline const char *fleet_hint(const struct fleet_self *self, const char *theirs) {
+    bool earlier = self->earlier && !strncmp(theirs, self->earlier, strlen(self->earlier));
+    return earlier ? self->hint : "";
+}
 
 struct fleet_daemon {
     char *name;

@@ -737,8 +737,8 @@ static int fail_join(struct fleet_redis *redis, const redisReply *reply, struct 
         return error_set(
             error, EX_CONFIG,
             "the fleet %s at %s has another configuration (digest %s, this daemon's %s): give all "
-            "daemons of a fleet the same configuration, or use another examples.redis.group",
-            self->group, redis->url->name, theirs, self->digest);
+            "daemons of a fleet the same configuration, or use another examples.redis.group%s",
+            self->group, redis->url->name, theirs, self->digest, fleet_hint(self, theirs));
     if (!strcmp(what, "every"))
         return error_set(
             error, EX_CONFIG,

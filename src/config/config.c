@@ -86,8 +86,15 @@ static uint64_t digest_of_file(const char *path) {
     return digest;
 }
 
-int config_load(struct config *config, const char *path, const char *const *overrides,
-                size_t override_count, struct error *error) {
+/* Keeps `read`, the values before defaults. */
+static int check(struct reading *reading, struct reading *read, bool earlier) {
+    *reading = *read;
+    reading->earlier = read->earlier = earlier;
+    return config_check(reading) || config_check_members(reading, read);
+}
+
+static int load(struct config *config, const char *path, const char *const *overrides,
+                size_t override_count, bool earlier, struct error *error) {
     size_t size;
     int status = -1;
     char *text = read_file(path, &size, error);
@@ -106,9 +113,18 @@ int config_load(struct config *config, const char *path, const char *const *over
         if (config_read_override(reading, overrides[n]) != 0)
             goto done;
     *read = *reading;
-    if (config_check(reading) != 0 || config_check_members(reading, read) != 0)
+    if (check(reading, read, true))
+        goto done;
+    const struct config *first = &reading->draft.config;
+    char compatible[CONFIG_DIGEST_SIZE], optimizer[CONFIG_DIGEST_SIZE];
+    memcpy(compatible, first->compatible, sizeof compatible);
+    memcpy(optimizer, first->optimizer, sizeof optimizer);
+    if (!earlier && check(reading, read, false))
         goto done;
     *config = reading->draft.config;
+    memcpy(config->earlier.compatible, compatible, sizeof compatible);
+    memcpy(config->earlier.optimizer, optimizer, sizeof optimizer);
+    config->earlier.used = earlier;
     config->initial_digest = digest_of_file(config->initial);
     config_digest(config);
     status = 0;
@@ -117,6 +133,16 @@ done:
     free(reading);
     free(text);
     return status;
+}
+
+int config_load(struct config *config, const char *path, const char *const *overrides,
+                size_t override_count, struct error *error) {
+    return load(config, path, overrides, override_count, false, error);
+}
+
+int config_load_earlier(struct config *config, const char *path, const char *const *overrides,
+                        size_t override_count, struct error *error) {
+    return load(config, path, overrides, override_count, true, error);
 }
 
 /* The keys that may change while the daemon runs, as "a, b or c". */

@@ -245,7 +245,8 @@ struct config {
     uint64_t statistics_every; /* examples between two `loss` messages */
     double statistics_seconds; /* limit while examples are learned; 0 = no limit */
     enum predictions predictions;
-    uint64_t statistics_top; /* words in a prediction of classes */
+    uint64_t statistics_plasticity; /* updates between two checks; 0 = none */
+    uint64_t statistics_top;        /* words in a prediction of classes */
     struct publish_config publish;
 
     struct {
@@ -284,6 +285,12 @@ struct config {
     /* `lasting` leaves out window, stride, rule and optimizer, which a restart can change.
        `optimizer` is the digest of the optimizers without their rates. */
     char lasting[CONFIG_DIGEST_SIZE], optimizer[CONFIG_DIGEST_SIZE];
+    /* The same with the defaults of earlier versions, and whether these are in use: see
+       config_load_earlier. */
+    struct {
+        char compatible[CONFIG_DIGEST_SIZE], optimizer[CONFIG_DIGEST_SIZE];
+        bool used;
+    } earlier;
 };
 
 /* The longest prefix of the key; SIZE_MAX: none. */
@@ -320,6 +327,15 @@ void config_mapping(const struct config *config, const char *fields[CONFIG_SHARE
    file and line. On error `config` is unchanged. */
 int config_load(struct config *config, const char *path, const char *const *overrides,
                 size_t override_count, struct error *error);
+
+/* The same with the defaults of earlier versions (struct kind_key), to continue what an earlier
+   program has learned. config_earlier names those defaults: "learning.optimizer.beta1: 0.9".
+   config_hint ends a refusal of state with the digest `theirs`: "", or that they would accept it.
+ */
+int config_load_earlier(struct config *config, const char *path, const char *const *overrides,
+                        size_t override_count, struct error *error);
+const char *config_earlier(void);
+const char *config_hint(const struct config *config, const char *theirs);
 
 /* A member's network: the input of the configuration with the layers and output of the member. */
 void config_member_network(const struct config *config, size_t member,

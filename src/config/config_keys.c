@@ -38,6 +38,7 @@
 #define SECONDS_MAX 31536000.0 /* one year */
 #define RATE_MAX 100
 #define DECAY_MAX 100
+#define PULL_MAX 100
 #define CLIP_MAX 1e9
 #define NORM_STEPS_MAX 4096
 #define LAYER_MEMORY_MAX 1000000
@@ -356,6 +357,13 @@ static struct config_key rows[] = {
      .what = "decay of the parameters towards 0", .example = "0",
      .more = "adamw subtracts it from the parameters, the others add it to the gradient. adamw has "
              "the same default."},
+    {"learning.optimizer.pull", &value_real, AT(learning.optimizer.pull), RANGE(0, PULL_MAX),
+     .fallback = "0", .when = KIND, .flags = KEY_DIGEST | KEY_WINDOW | KEY_CHANGED,
+     .what = "pull of the parameters back towards their starting values", .example = "0.03",
+     .more = "Keeps a network able to learn over months. After each step, w becomes w - rate * pull "
+             "* (w - w_0): a change that nothing confirms lasts 1 / (rate * pull) updates. Use 3,000 "
+             "where much changes, 30,000 where little does. w_0 is the starting value, an imported "
+             "one, or with a new `pull` the current one; it is kept for each parameter."},
     {"learning.clip", &value_real, AT(learning.clip), RANGE(0, CLIP_MAX), .fallback = "0",
      .flags = KEY_IN_FLIGHT | KEY_DECIDES, .what = "largest gradient norm, 0 = no clipping",
      .example = "1.0",
@@ -640,6 +648,10 @@ static struct config_key rows[] = {
              "symbols with `preset: symbols`",
      .unit = "words", .example = "5",
      .more = "With `preset: symbols` at most 100; a change requires a restart."},
+    {"statistics.plasticity", &value_count, AT(statistics_plasticity), RANGE(0, 1000000),
+     .fallback = "64", .unit = "updates", .example = "64",
+     .what = "updates between two checks of the loss of an update's targets after it, 0 = none",
+     .more = "Reported as `plasticity`. Only with `learning.rule: tbptt`."},
     {"control.bind", &value_bind, AT(control.endpoint), .fallback = WIRE_CONTROL,
      .what = "endpoint that controllers connect to", .example = WIRE_CONTROL,
      .more = "`runnel-ctl` is a controller."},
@@ -830,12 +842,20 @@ static struct config_key *row_of(const char *section, const char *name) {
     return NULL;
 }
 
+static const char *earlier_defaults, *earlier_hint;
+
 static void describe(struct config_key *row, const struct kind_key *key) {
     row->type = key->boolean ? &value_boolean : &value_real;
     row->minimum = key->minimum;
     row->maximum = key->maximum;
     row->flags |= key->below ? KEY_BELOW : 0;
     row->fallback = key->fallback;
+    row->earlier = key->earlier;
+    if (key->earlier) {
+        earlier_defaults = keep("%s: %s", row->path, key->earlier);
+        earlier_hint =
+            keep("; it has the default of earlier versions: set %s here", earlier_defaults);
+    }
     row->what = key->what;
     row->more = key->more;
     row->example = key->example;
@@ -879,6 +899,8 @@ static void add_layer_kind(const char *key, const struct layer_kind *kind) {
 static void add_optimizer(const struct optimizer_kind *kind) {
     static const char section[] = "learning.optimizer";
     add_word(section, "kind", kind->name, kind->what);
+    if (!kind->rateless)
+        add(&row_of(section, "pull")->is, kind->name);
     for (const struct kind_key *key = kind->keys; key->name; key++) {
         struct config_key *row = row_of(section, key->name);
         if (row->what)
@@ -921,6 +943,16 @@ static void __attribute__((constructor)) describe_kinds(void) {
 #include "forecast/experts.def"
 #define EXPERT(name, what) add(&experts->words, #name), add(&experts->meanings, what);
 #include "symbols/experts.def"
+}
+
+const char *config_earlier(void) {
+    return earlier_defaults;
+}
+
+const char *config_hint(const struct config *config, const char *theirs) {
+    const char *earlier = config->earlier.compatible;
+    bool ours = strcmp(earlier, config->compatible) != 0;
+    return ours && !strncmp(theirs, earlier, strlen(earlier)) ? earlier_hint : "";
 }
 
 /* ---- Values of keys ---- */

@@ -17,6 +17,7 @@ struct reading {
     } sections[CONFIG_SECTIONS_MAX]; /* given mappings and lists */
     size_t section_count;
     bool preset_layer; /* the preset provides the single layer */
+    bool earlier;      /* fill in the defaults of earlier versions */
 };
 
 /* Read the file's text, then overrides one by one, into `reading`; each value is checked alone.
@@ -41,8 +42,17 @@ int config_fail(const struct reading *reading, const char *path, const char *for
 /* Add the preset's layer if no layers are given, so that overrides can name it. */
 void config_preset_layers(struct reading *reading);
 
+/* Whether the reading describes a network: with members, only they are networks. */
+static inline bool config_is_network(const struct reading *reading) {
+    return reading->origin.member || !(reading->draft.config.members_given ||
+                                       reading->draft.config.preset == PRESET_FORECAST);
+}
+
 /* Fill in defaults and check the rules between keys. */
 int config_check(struct reading *reading);
+
+/* The rules for rule, optimizer and learning rate (config_check_learning.c). */
+int config_check_learning(struct reading *reading);
 
 /* The rules for sockets, brokers, security and state (config_check_daemon.c). */
 int config_check_daemon(struct reading *reading);

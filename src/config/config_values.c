@@ -828,7 +828,7 @@ void config_value_default(const struct config_key *key, size_t layer, void *draf
     void *where = config_value_home(key, layer, draft);
     memset(where, 0, key->type->is_text ? 1 : key->type->size);
     if (key->fallback)
-        config_value_store(key, layer, key->fallback, false, draft);
+        config_value_store(key, layer, key->earlier ? key->earlier : key->fallback, false, draft);
     else if (key->type == &value_set)
         *(unsigned *)where = (2u << config_words_count(key->words)) - 1; /* one bit more: default */
 }

@@ -64,6 +64,8 @@ struct config_key {
     const char *words;       /* "real|symbol" */
     const char *meanings;    /* meanings of the words, separated by '|'; NULL = none */
     const char *fallback;    /* default in the configuration's syntax; NULL = none or computed */
+    /* Default of earlier versions; a key that does not apply keeps it, and so its digest. */
+    const char *earlier;
     /* Description of a computed default, or of one that depends on a kind; else NULL. */
     const char *left_out;
     const char *when, *is; /* the key applies only if key `when` has one of the words `is` */

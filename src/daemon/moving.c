@@ -1,7 +1,6 @@
 #include "moving.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,7 +225,7 @@ static int import(struct daemon *daemon, const struct pieces *pieces, struct err
     if (status == 0)
         status = carry_open(&carry, daemon->config, daemon->learner, daemon->journal, error);
     if (status == 0) {
-        status = carry_write_parameters(carry, values, error);
+        status = carry_write_parameters(carry, values, true, error);
         status = status < 0 ? run_abort(daemon, error) : status ? -1 : 0;
     }
     carry_close(&carry);
@@ -270,9 +269,10 @@ static bool read_command(const json_t *command, struct parameters_file *file) {
     return name && json_is_integer(bytes) && json_is_integer(crc) && !strchr(name, '/');
 }
 
-static int write_values(struct daemon *daemon, const float *values, struct error *error) {
+static int write_values(struct daemon *daemon, const float *values, bool begins,
+                        struct error *error) {
     for (size_t m = 0; m < learner_members(daemon->learner); m++) {
-        if (learner_write_parameters(daemon->learner, m, values, error))
+        if (learner_write_parameters(daemon->learner, m, values, begins, error))
             return -1;
         values += learner_member_model(daemon->learner, m)->parameters;
     }
@@ -289,7 +289,8 @@ int moving_replay_import(struct daemon *daemon, const json_t *command, struct er
                                                daemon->learner, values, error)
                         : error_no_memory(error);
     if (status == 0)
-        status = write_values(daemon, values, error);
+        status =
+            write_values(daemon, values, json_is_true(json_object_get(command, "begins")), error);
     free(values);
     return status;
 }

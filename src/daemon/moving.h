@@ -5,7 +5,6 @@
 
 #include <jansson.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "sockets/control.h"
 

@@ -4,7 +4,6 @@
 
 #    include <inttypes.h>
 #    include <stdbool.h>
-#    include <stdio.h>
 #    include <systemd/sd-daemon.h>
 
 #    include "common/clock.h"

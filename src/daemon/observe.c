@@ -249,6 +249,27 @@ static bool on_incident(void *context, const struct learner_incident *incident) 
     return true;
 }
 
+/* A remedy: weights return to their start within this many updates. */
+static const double PULL_UPDATES[] = {30000, 3000};
+
+static void on_stale(void *context, const struct learner_stale *stale) {
+    struct daemon *daemon = context;
+    if (run_is_replaying(daemon)) /* announced when it was learned */
+        return;
+    double rate = stale->rate > 0 ? stale->rate : 1;
+    double pulls[] = {1 / (rate * PULL_UPDATES[0]), 1 / (rate * PULL_UPDATES[1])};
+    json_t *details =
+        json_pack("{s:s, s:I, s:f, s:f, s:f, s:[f, f]}", "member", stale->member, "layer",
+                  (json_int_t)stale->layer, "growth", stale->growth, "plasticity",
+                  stale->plasticity, "best", stale->best, "pull", pulls[0], pulls[1]);
+    announce_logged(
+        daemon, log_warning, "stale", details,
+        "%s%slayer %u learns less: its weights have grown %.3g times, and plasticity is "
+        "%.3g, best %.3g; set optimizer.pull to a number from %.2g to %.2g",
+        stale->member, *stale->member ? ": " : "", stale->layer, stale->growth, stale->plasticity,
+        stale->best, pulls[0], pulls[1]);
+}
+
 static void count(struct field_count *counts, const struct bin *bins, double value) {
     size_t n = 0;
     while (!(value < bins[n].end) && isfinite(bins[n].end))
@@ -301,6 +322,7 @@ struct learner_observer observe_learner(struct daemon *daemon) {
         .context = daemon,
         .alarmed = on_alarmed,
         .incident = on_incident,
+        .stale = on_stale,
         .learned = on_learned,
         .forgotten = on_forgotten,
         .out_of_scale = on_out_of_scale,

@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <string.h>
 #include <sysexits.h>
 
 #include "announce.h"

@@ -3,7 +3,6 @@
 #ifndef RUNNEL_REPLAY_H
 #define RUNNEL_REPLAY_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "left_out.h"

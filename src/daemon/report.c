@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fields.h"
 #include "common/json_text.h"
 #include "common/streams.h"
 #include "learner/learner.h"
@@ -74,6 +73,7 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     const struct truth_coverage coverage = truths_coverage(learner_host(learner));
     double rate = learner_rate(learner);
     loss.rate = rate == RATE_AUTO ? NAN : rate;
+    loss.plasticity = learner_plasticity(learner);
     loss.coverage_total = truth_held(&coverage);
     loss.coverage_recent = truth_held_recently(&coverage);
     loss.queued = queued;

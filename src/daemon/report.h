@@ -5,7 +5,6 @@
 #define RUNNEL_REPORT_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "common/fields.h"
 #include "sockets/frames.h"

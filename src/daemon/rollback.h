@@ -5,7 +5,6 @@
 #define RUNNEL_ROLLBACK_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 struct daemon;

@@ -574,7 +574,8 @@ int settings_reload(struct daemon *daemon, struct error *error) {
     }
     struct config *current = wanted + 1, *configured = wanted + 2;
     *current = *daemon->config;
-    bool bad = config_load(wanted, source->path, source->overrides, source->override_count, &why);
+    bool bad = (daemon->config->earlier.used ? config_load_earlier : config_load)(
+        wanted, source->path, source->overrides, source->override_count, &why);
     if (!bad) {
         config_reload(current, configured, &daemon->settings->configured, wanted, collect,
                       &changes);

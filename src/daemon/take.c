@@ -1,6 +1,5 @@
 #include "take.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -69,6 +69,7 @@ struct operation {
     uint32_t terms; /* UPDATE: targets kept at those steps, at least 1 */
     bool learn;     /* SCORE: keep the target for learning; else the position keeps none */
     bool fresh;     /* UPDATE, ADVANCE */
+    bool probe;     /* UPDATE: report what it removed of its loss; not for other rules than tbptt */
 };
 
 struct plan {
@@ -88,6 +89,11 @@ struct update_result {
     double gradient_norm; /* before clipping */
     double update_ratio;  /* norm of the parameters' change / norm of the parameters before it */
     double squares;       /* squared norm of the parameters before it */
+
+    /* Of a `probe`; else NaN and 0: */
+    double plasticity; /* share of the loss of its targets that the update removed, 0 to 1 */
+    double growth;     /* the largest of a layer: see struct weight_statistics */
+    uint32_t layer;    /* that layer */
 };
 
 /* Mean and standard deviation over the units of a layer, at one step. */
@@ -104,6 +110,17 @@ struct unit_statistics {
     double saturated; /* share of units */
 };
 
+/* Over updates (kernels/activities.h); NaN: not known yet. */
+struct activity_statistics {
+    double dormant, saturated; /* shares of units */
+    double rank;
+};
+
+/* Norm of a layer's matrices, and its ratio to that at the start of learning. */
+struct weight_statistics {
+    double norm, growth;
+};
+
 struct parameter_statistics {
     double mean, std, minimum, maximum;
 };
@@ -116,6 +133,8 @@ struct layer_statistics {
     struct mean_std summed_recurrent; /* lstm, gru: W_hh h, before normalization */
     struct unit_statistics hidden;    /* h after the step */
     struct unit_statistics cell;      /* lstm: c after the step */
+    struct activity_statistics units;
+    struct weight_statistics weights;
     struct parameter_statistics gain, bias; /* over all norms of the layer */
     struct parameter_statistics running_mean,
         running_var; /* running statistics of the norms that have them, over all ages */
@@ -142,9 +161,27 @@ enum engine_block {
     /* the least squares of a solved output, doubles: its tensors are rounded from them, and writing
        those tensors restarts them */
     ENGINE_SOLUTION,
+    ENGINE_ACTIVITY, /* doubles: enum activity_number. Writing NULL begins them */
     /* + k: of one tensor, the k-th number that the optimizer keeps for each parameter */
     ENGINE_MOMENTS,
 };
+
+/* Statistics over updates (kernels/activities.h): their number, the age, then for each layer these
+   numbers, followed by rows (H,): m, a and the ring of q. */
+enum activity_number {
+    ACTIVITY_START, /* norm of the layer's matrices at age 0 */
+    ACTIVITY_E1,
+    ACTIVITY_E2,
+    ACTIVITY_HEAD,
+};
+enum { ACTIVITY_RING = 8, ACTIVITY_ROWS = 2 + ACTIVITY_RING };
+
+static inline size_t engine_activity_size(const struct model *model) {
+    size_t size = 1;
+    for (size_t k = 0; k < model->architecture.layer_count; k++)
+        size += ACTIVITY_HEAD + ACTIVITY_ROWS * model->architecture.layers[k].size;
+    return size;
+}
 
 /* The least squares of a solved output: h of the last layer, x of the skip path and 1 to its
    activations. Levels need a weaker prior than changes, which are small. */

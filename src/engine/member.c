@@ -132,6 +132,9 @@ static void plan_update(struct member *member, uint32_t slot, size_t *updates) {
     struct learner_window *window = &member->windows[slot];
     if (window->terms) {
         plan_closed(member, slot, OPERATION_UPDATE);
+        member->plasticity.planned++;
+        member->plan.operations[member->plan.count - 1].probe =
+            member->probe && (uint64_t)member->plasticity.planned % member->probe == 0;
         member->plan.updates++;
         (*updates)++;
         member->run_length = 0;

@@ -8,6 +8,7 @@
 
 #include "config/config.h"
 #include "engine.h"
+#include "plasticity.h"
 
 /* The window of one stream, beside the slot's record in the engine. */
 struct learner_window {
@@ -33,8 +34,11 @@ struct member {
     uint64_t seed;
     enum rule rule;
     size_t window, stride, moments;
+    size_t start; /* number of the moments that are starting values; SIZE_MAX: none */
     struct learner_rates rates;
     struct learner_window *windows; /* (max_streams,) */
+    uint64_t probe;                 /* updates between two probes; 0: none */
+    struct plasticity plasticity;
 
     /* The latest run of STEPs of one slot, without an UPDATE or another change of parameters. A
        window at its end is fresh. */

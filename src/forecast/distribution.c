@@ -1,6 +1,5 @@
 #include "distribution.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

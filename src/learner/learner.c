@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +170,18 @@ static double share_of_learned(const struct part_host *host, double squares) {
     return host->hidden_classes && squares > theirs ? sqrt(squares / (squares - theirs)) : 1;
 }
 
+static void add_probe(const struct learner *learner, struct member *member,
+                      const struct update_result *update) {
+    const struct learner_observer *observer = &learner->host.observer;
+    const struct plasticity *p = &member->plasticity;
+    if (!isfinite(update->plasticity) || !plasticity_add(&member->plasticity, update) ||
+        !observer->stale)
+        return;
+    observer->stale(observer->context,
+                    &(struct learner_stale){member->name, update->layer, update->growth, p->mean,
+                                            p->best, member->rates.rate});
+}
+
 static void add_updates(const struct learner *learner, struct planned *example,
                         struct cursor *cursor) {
     const struct part_host *host = &learner->host;
@@ -183,6 +194,7 @@ static void add_updates(const struct learner *learner, struct planned *example,
                 continue;
             }
             example->updates++;
+            add_probe(learner, &host->members[m], update);
             example->gradient_norm = update->gradient_norm;
             example->update_ratio = update->update_ratio * share_of_learned(host, update->squares);
         }
@@ -624,13 +636,16 @@ static void release(struct learner *learner) {
     free(learner);
 }
 
-static void describe(struct member *member, uint64_t seed, const struct learning *learning) {
+static void describe(struct member *member, uint64_t seed, const struct learning *learning,
+                     uint64_t probe) {
     double rate = learning->optimizer.rate, clip = learning->clip;
     member->seed = seed;
     member->rule = learning->rule;
+    member->probe = rule_kind(learning->rule)->keeps == KEEPS_NOTHING ? probe : 0;
     member->window = learning->window;
     member->stride = learning->stride;
     member->moments = optimizer_moments(&learning->optimizer);
+    member->start = optimizer_start(&learning->optimizer);
     member->rates = (struct learner_rates){rate, clip, rate, clip};
 }
 
@@ -649,7 +664,7 @@ static int describe_members(struct learner *learner, const struct config *config
     host->member_count = count;
     host->members[0].model = host->model;
     host->members[0].ops = learner->ops;
-    describe(&host->members[0], config->seed, &config->learning);
+    describe(&host->members[0], config->seed, &config->learning, config->statistics_plasticity);
     for (size_t m = 0; config->members_given && m < count; m++) {
         const struct member_config *listed = &config->members[m];
         struct member *member = &host->members[m];
@@ -661,7 +676,7 @@ static int describe_members(struct learner *learner, const struct config *config
         snprintf(member->name, sizeof member->name, "%s", listed->name);
         config_member_network(config, m, &architecture);
         model_build(member->own, &architecture);
-        describe(member, listed->seed, &listed->learning);
+        describe(member, listed->seed, &listed->learning, config->statistics_plasticity);
     }
     return 0;
 }
@@ -838,20 +853,25 @@ static int fill(const struct learner *learner, size_t m, float *values, struct e
 
 static int write_values(struct learner *learner, size_t m, const float *values,
                         struct error *error) {
-    return begin_solution(learner, m, error) ||
-                   write_block(&learner->host.members[m], ENGINE_PARAMETERS, values, error)
-               ? -1
-               : 0;
+    struct member *member = &learner->host.members[m];
+    if (begin_solution(learner, m, error) || write_block(member, ENGINE_PARAMETERS, values, error))
+        return -1;
+    return member->start == SIZE_MAX
+               ? 0
+               : write_block(member, ENGINE_MOMENTS + (unsigned)member->start, values, error);
 }
 
-/* Clears the optimizer; overwrites `values` (parameters,). */
+/* Clears the optimizer, except for starting values; overwrites `values` (parameters,). */
 static int write_zeros(struct member *member, float *values, struct error *error) {
     const uint64_t updates = 0;
     memset(values, 0, member->model->parameters * sizeof *values);
     for (unsigned k = 0; k < member->moments; k++)
-        if (write_block(member, ENGINE_MOMENTS + k, values, error))
+        if (k != member->start && write_block(member, ENGINE_MOMENTS + k, values, error))
             return -1;
-    return member_write(member, ENGINE_UPDATES, 0, &updates, error);
+    member->plasticity = (struct plasticity){0};
+    if (member_write(member, ENGINE_UPDATES, 0, &updates, error))
+        return -1;
+    return member_write(member, ENGINE_ACTIVITY, 0, NULL, error);
 }
 
 /* ---- Starting, and starting again ---- */

@@ -85,6 +85,9 @@ size_t learner_streams(const struct learner *learner);
 const struct learner_errors *learner_errors(const struct learner *learner);
 void learner_clear_errors(struct learner *learner);
 double learner_rate(const struct learner *learner);
+
+/* The least of its members' (plasticity.h); NaN: not known yet. */
+double learner_plasticity(const struct learner *learner);
 double learner_clip(const struct learner *learner);
 const char *learner_device(const struct learner *learner);
 

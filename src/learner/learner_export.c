@@ -6,7 +6,6 @@
 #include "common/error.h"
 #include "common/json_text.h"
 #include "model/parameters.h"
-#include "model/safetensors.h"
 #include "parts/scaler.h"
 #include "parts/scaling.h"
 #include "parts/words.h"

@@ -34,14 +34,19 @@ int learner_read_parameters(struct learner *learner, size_t member, size_t tenso
 }
 
 int learner_write_parameters(struct learner *learner, size_t member, const float *values,
-                             struct error *error) {
+                             bool begins, struct error *error) {
     const struct model *model = member_of(learner, member)->model;
+    size_t start = learner_start_moment(learner, member);
+    begins &= start != SIZE_MAX;
     if (learner_flush(learner, error))
         return -1;
-    for (size_t n = 0; n < model->tensor_count; n++)
-        if (learner_write(learner, member, ENGINE_PARAMETERS, n, values + model->tensors[n].offset,
-                          error))
+    for (size_t n = 0; n < model->tensor_count; n++) {
+        const float *at = values + model->tensors[n].offset;
+        if (learner_write(learner, member, ENGINE_PARAMETERS, n, at, error) ||
+            (begins && n < model->learned_count &&
+             learner_write(learner, member, ENGINE_MOMENTS + (unsigned)start, n, at, error)))
             return -1;
+    }
     return 0;
 }
 
@@ -113,6 +118,15 @@ double learner_rate(const struct learner *learner) {
     return member_of(learner, 0)->rates.rate;
 }
 
+double learner_plasticity(const struct learner *learner) {
+    double least = NAN;
+    for (size_t m = 0; m < learner_members(learner); m++) {
+        const struct plasticity *p = &member_of(learner, m)->plasticity;
+        least = p->probes > 0 ? fmin(least, p->mean) : least;
+    }
+    return least;
+}
+
 double learner_clip(const struct learner *learner) {
     return member_of(learner, 0)->rates.clip;
 }
@@ -154,6 +168,10 @@ size_t learner_record_size(const struct learner *learner, size_t member) {
 
 size_t learner_moments(const struct learner *learner, size_t member) {
     return member_of(learner, member)->moments;
+}
+
+size_t learner_start_moment(const struct learner *learner, size_t member) {
+    return member_of(learner, member)->start;
 }
 
 struct learner_window learner_window(const struct learner *learner, size_t member, uint32_t slot) {
@@ -324,8 +342,14 @@ void learner_restored(struct learner *learner, uint32_t slot) {
 
 /* ---- Rows of the learner itself: `self` is the host ---- */
 
-enum { COUNTERS = sizeof(struct learner_counters) / sizeof(uint64_t), RATES = 4, WINDOW = 5 };
+enum {
+    COUNTERS = sizeof(struct learner_counters) / sizeof(uint64_t),
+    RATES = 4,
+    WINDOW = 5,
+    PLASTICITY = 5
+};
 _Static_assert(sizeof(struct learner_rates) == RATES * sizeof(double), "one row");
+_Static_assert(sizeof(struct plasticity) == PLASTICITY * sizeof(double), "one row");
 
 static struct member *member_at(const struct state_place *p) {
     return &((struct part_host *)p->self)->members[p->member];
@@ -350,6 +374,34 @@ static size_t solution_size(const struct state_place *p) {
 
 static int write_solution(const struct state_place *p, const void *numbers, struct error *error) {
     return finite_within(numbers, solution_size(p), DBL_MAX) ? write_block(p, numbers, error) : 1;
+}
+
+static size_t activity_size(const struct state_place *p) {
+    return engine_activity_size(member_at(p)->model);
+}
+
+/* Numbers of units are at most h, or a difference of two. */
+static int write_activity(const struct state_place *p, const void *numbers, struct error *error) {
+    const struct model *model = member_at(p)->model;
+    const double most = 2 * (double)FLT_MAX, *at = numbers;
+    bool valid = *at >= 0 && *at <= 0x1p53;
+    at++;
+    for (size_t k = 0; k < model->architecture.layer_count; k++) {
+        size_t rows = ACTIVITY_ROWS * model->architecture.layers[k].size;
+        for (size_t n = 0; n < ACTIVITY_HEAD; n++)
+            valid &= isfinite(at[n]) && at[n] >= 0;
+        valid &= finite_within(at + ACTIVITY_HEAD, rows, most);
+        at += ACTIVITY_HEAD + rows;
+    }
+    return valid ? write_block(p, numbers, error) : 1;
+}
+
+static void *plasticity_at(const struct state_place *p, size_t n) {
+    return (void)n, &member_at(p)->plasticity;
+}
+
+static int plasticity_filled(const struct state_place *p) {
+    return !plasticity_valid(&member_at(p)->plasticity);
 }
 
 static void *counters_at(const struct state_place *p, size_t n) {
@@ -513,6 +565,10 @@ static const struct state_row first_rows[] = {
               .count = 1, STATE_COPIED(block)),
     STATE_ROW("output.solution", F64, STATE_ONCE | STATE_MEMBERS, ENGINE_SOLUTION,
               .size = solution_size, .read = read_block, .write = write_solution),
+    STATE_ROW("statistics.activity", F64, STATE_ONCE | STATE_MEMBERS | STATE_LATER, ENGINE_ACTIVITY,
+              .size = activity_size, .read = read_block, .write = write_activity),
+    STATE_ROW("statistics.plasticity", F64, STATE_ONCE | STATE_MEMBERS | STATE_LATER,
+              .count = PLASTICITY, .at = plasticity_at, .filled = plasticity_filled),
     STATE_ROW("learner.counters", I64, STATE_ONCE, .count = COUNTERS, .at = counters_at,
               .filled = counters_filled),
     STATE_ROW("learner.rates", F64, STATE_ONCE | STATE_MEMBERS | STATE_ALWAYS | STATE_MOMENTS,

@@ -40,6 +40,7 @@ uint32_t learner_shared_slot(const struct learner *learner, size_t n);
 /* A member's count of numbers in a slot's record, and of blocks of moments. */
 size_t learner_record_size(const struct learner *learner, size_t member);
 size_t learner_moments(const struct learner *learner, size_t member);
+size_t learner_start_moment(const struct learner *learner, size_t member); /* see member.h */
 
 /* Adds a stream with empty windows as the most recently used, and returns its slot; there must be
    room. */
@@ -81,10 +82,10 @@ int learner_withdraw(struct learner *learner, const struct learner_place *place,
                      struct error *error);
 void learner_restored(struct learner *learner, uint32_t slot);
 
-/* Replaces all parameters (parameters,) of a member; moments and streams stay. -1: the device has
-   failed. */
+/* Replaces all parameters (parameters,) of a member, and the starting values of `pull` if `begins`;
+   moments and streams stay. -1: the device has failed. */
 int learner_write_parameters(struct learner *learner, size_t member, const float *values,
-                             struct error *error);
+                             bool begins, struct error *error);
 
 struct learner_rates learner_rates(const struct learner *learner, size_t member);
 void learner_write_rates(struct learner *learner, size_t member, const struct learner_rates *rates);

@@ -2,9 +2,7 @@
 #ifndef RUNNEL_ANOMALIES_H
 #define RUNNEL_ANOMALIES_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "observer.h"
 

@@ -185,8 +185,17 @@ enum label_refusal {
     LABEL_REFUSALS,
 };
 
+/* A network whose updates achieve less: see plasticity.h. */
+struct learner_stale {
+    const char *member; /* its name; "" without members */
+    uint32_t layer;     /* with the largest growth */
+    double growth, plasticity, best, rate;
+};
+
 struct learner_observer {
     void *context;
+    /* Called before its example. May be NULL. */
+    void (*stale)(void *context, const struct learner_stale *stale);
     /* An alarm: called when its step has been played, before its example; for a silent stream, when
        another stream's example is taken. May be NULL. */
     void (*alarmed)(void *context, const struct learner_alarm *alarm);

@@ -280,7 +280,7 @@ static int begin_piece(struct words *words, size_t m, const struct piece *piece,
         return -1;
     for (size_t k = 0; piece->tensor < member->model->learned_count && k < member->moments; k++)
         if (write_piece(words, m, piece, ENGINE_MOMENTS + (unsigned)k,
-                        k == 0 && words->keeps_start ? start : NULL, error))
+                        (k == 0 && words->keeps_start) || k == member->start ? start : NULL, error))
             return -1;
     return 0;
 }

@@ -16,7 +16,6 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "common/clock.h"
 #include "common/error.h"
 
 enum {

@@ -13,7 +13,6 @@
 #include <sys/resource.h>
 #include <sysexits.h>
 #include <unistd.h>
-#include <zmq.h>
 
 #include "common/error.h"
 #include "common/text.h"

@@ -2,14 +2,11 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/text.h"
-#include "common/wire.h"
 #include "common/word_hash.h"
-#include "decode_numbers.h"
 
 /* ---- Values ----
 

@@ -2,7 +2,6 @@
 #ifndef RUNNEL_ENDPOINT_H
 #define RUNNEL_ENDPOINT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

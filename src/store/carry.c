@@ -1,6 +1,5 @@
 #include "carry.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -277,28 +276,30 @@ int carry_read_parameters(struct carry *carry, float *values, struct error *erro
 }
 
 /* Writes the file before the command that names it. */
-static int write_file(struct carry *carry, const float *values, json_t **command,
+static int write_file(struct carry *carry, const float *values, bool begins, json_t **command,
                       struct error *error) {
     struct parameters_file file;
     if (parameters_file_write(carry->config->state_directory, journal_position(carry->journal) + 1,
                               carry->learner, carry->config->compatible, values, &file, error))
         return -1;
-    *command = json_pack("{s:s, s:s, s:I, s:I}", "command", "import", "file", file.name, "bytes",
-                         (json_int_t)file.bytes, "crc", (json_int_t)file.checksum);
+    *command =
+        json_pack("{s:s, s:s, s:I, s:I, s:b}", "command", "import", "file", file.name, "bytes",
+                  (json_int_t)file.bytes, "crc", (json_int_t)file.checksum, "begins", begins);
     return *command ? 0 : error_no_memory(error);
 }
 
-int carry_write_parameters(struct carry *carry, const float *values, struct error *error) {
+int carry_write_parameters(struct carry *carry, const float *values, bool begins,
+                           struct error *error) {
     json_t *command = NULL;
     for (size_t n = 0; n < carry_parameters(carry); n++)
         if (!isfinite(values[n]))
             return error_set(error, EX_DATAERR,
                              "the parameters contain numbers that are not finite"),
                    1;
-    if (carry->journal && write_file(carry, values, &command, error))
+    if (carry->journal && write_file(carry, values, begins, &command, error))
         return 1;
     for (size_t m = 0; m < learner_members(carry->learner); m++) {
-        if (learner_write_parameters(carry->learner, m, values, error)) {
+        if (learner_write_parameters(carry->learner, m, values, begins, error)) {
             json_decref(command);
             return -1;
         }

@@ -93,11 +93,13 @@ size_t carry_parameters(const struct carry *carry);
 /* Copies them to values (carry_parameters,). -1: the device has failed. */
 int carry_read_parameters(struct carry *carry, float *values, struct error *error);
 
-/* Replaces the parameters by values (carry_parameters,). The optimizer's moments, all streams and
+/* Replaces the parameters by values (carry_parameters,), which are also new starting values for
+   `pull` if `begins`. The optimizer's moments, all streams and
    the precision of least squares stay. With a journal, first writes and syncs a file in the state
    directory (store/parameters_file.h), then sets the values, then appends a command with the file's
    name; the daemon removes the file when no replay needs it. 0; 1: a value is not finite, the file
    cannot be written, or there are vocabularies, and nothing changed; -1: the device has failed. */
-int carry_write_parameters(struct carry *carry, const float *values, struct error *error);
+int carry_write_parameters(struct carry *carry, const float *values, bool begins,
+                           struct error *error);
 
 #endif

@@ -15,6 +15,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "checkpoint_changes.h"
 #include "checkpoint_file.h"
 #include "common/clock.h"
 #include "common/sync.h"
@@ -491,6 +492,25 @@ int checkpoint_check(const char *directory, const struct config *config,
     report->held = is_held(looked.directory_file);
     close(looked.directory_file);
     return status;
+}
+
+bool checkpoint_is_earlier(const char *directory, const struct config *config) {
+    static const char *const names[] = {CHECKPOINT_NEWEST, CHECKPOINT_PREVIOUS};
+    bool earlier = false, found = !strcmp(config->earlier.compatible, config->compatible);
+    for (size_t n = 0; n < sizeof names / sizeof *names && !found; n++) {
+        char path[CHECKPOINT_PATH_SIZE];
+        struct safetensors *file;
+        snprintf(path, sizeof path, "%s/%s", directory, names[n]);
+        if (safetensors_open(&file, path, NULL))
+            continue;
+        const char *digest = safetensors_metadata(file, "digest");
+        const char *optimizer = safetensors_metadata(file, "optimizer");
+        found = digest != NULL;
+        earlier = found && (!strcmp(digest, config->earlier.compatible) ||
+                            (optimizer && !strcmp(optimizer, config->earlier.optimizer)));
+        safetensors_close(&file);
+    }
+    return earlier;
 }
 
 enum { EXAMPLES = 0, POSITION = 5 }; /* Indexes in learner.counters. */

@@ -4,6 +4,7 @@
      parameters                 by the contract's names
      optimizer.moment_1.TENSOR  and optimizer.moment_2.TENSOR, as many as the optimizer has (cocob:
                                 the starting values first, see optimizers/cocob.h)
+     start.TENSOR               starting values, with learning.optimizer.pull
      optimizer.updates          (1,) updates applied
      learner.counters           (6,) examples, steps, updates, skipped, forgotten, position in the
                                 journal
@@ -98,6 +99,10 @@ int checkpoint_check(const char *directory, const struct config *config,
                      struct checkpoint_report *report, struct error *error);
 
 bool checkpoint_unlearned(const struct checkpoint *checkpoint);
+
+/* Whether the newest readable checkpoint of the directory was learned with the defaults of earlier
+   versions, which the configuration does not state: see config_load_earlier. */
+bool checkpoint_is_earlier(const char *directory, const struct config *config);
 
 /* Renames a newest checkpoint that checkpoint_load found damaged to
    checkpoint.damaged-N.safetensors, so that it is not overwritten. Call it when everything else

@@ -23,25 +23,11 @@
 #include "common/wire.h"
 #include "journal_check.h"
 #include "journal_mark.h"
+#include "journal_numbers.h"
 #include "journal_queue.h"
 #include "journal_read.h"
 #include "journal_recent.h"
 #include "journal_store.h"
-
-/* The key of a stream in memory: the producer, then the stream's key. */
-struct journal_key {
-    size_t size;
-    char bytes[STREAMS_KEY_MAX];
-};
-_Static_assert(STREAMS_KEY_MAX >= sizeof(uint64_t) + WIRE_KEY_MAX, "producer and key must fit");
-
-static inline void journal_key(struct journal_key *to, const char *key, size_t key_size,
-                               uint64_t producer) {
-    memcpy(to->bytes, &producer, sizeof producer);
-    if (key_size)
-        memcpy(to->bytes + sizeof producer, key, key_size);
-    to->size = sizeof producer + key_size;
-}
 
 /* A partition of a broker. */
 struct journal_partition {
@@ -58,10 +44,7 @@ struct journal {
 
     /* These belong to the learning thread. */
     struct journal_found found;
-    struct streams *keys;
-    struct journal_key searched;   /* the key searched last, size 0: none */
-    uint32_t searched_slot;        /* its slot in `keys`, or STREAMS_NONE */
-    struct journal_last *lasts;    /* (JOURNAL_KEYS,) */
+    struct journal_numbers numbers;
     struct journal_recent *recent; /* NULL: disabled */
     uint64_t appended;
     double day;         /* Unix time */
@@ -472,15 +455,14 @@ static int allocate(struct journal *journal, const struct journal_options *optio
         journal->reading.largest = JOURNAL_COMMAND_BYTES;
     /* The ring always has room for a largest record before or after the waiting ones. */
     size_t capacity = JOURNAL_QUEUE_BYTES + 2 * journal_queue_size(journal->reading.largest);
-    journal->lasts = calloc(JOURNAL_KEYS, sizeof *journal->lasts);
     journal->producers_keep = options->producers_keep;
     journal->producers_days = options->producers_days;
     journal->batch_newest = calloc(JOURNAL_BATCH_ENTRIES, sizeof(struct journal_record *));
     /* Without memory statistics SQLite locks less; the call fails if SQLite is already in use. */
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-    if (streams_open(&journal->keys, JOURNAL_KEYS, NULL) ||
-        streams_open(&journal->batch_keys, JOURNAL_BATCH_ENTRIES, NULL) || !journal->lasts ||
-        !journal->batch_newest || !journal_queue_open(&journal->queue, capacity))
+    if (journal_numbers_open(&journal->numbers) ||
+        streams_open(&journal->batch_keys, JOURNAL_BATCH_ENTRIES, NULL) || !journal->batch_newest ||
+        !journal_queue_open(&journal->queue, capacity))
         return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
     if (options->remember && journal_recent_open(&journal->recent, error))
         return -1;
@@ -524,36 +506,6 @@ static int record_settings(struct journal *journal, const struct journal_options
                                               : journal_sync_log(store->file, store->path, error);
 }
 
-/* A journal without an entry belongs to no configuration, so that one can change before the first
-   example. The mark reveals a log that was left out of a copy. */
-static bool is_unused(const struct journal *journal) {
-    return journal->totals.newest == 0 && journal->totals.streams == 0 &&
-           journal->mark.position == 0;
-}
-
-static int check_owner(const struct journal *journal, const struct journal_options *options,
-                       struct error *error) {
-    const struct journal_totals *totals = &journal->totals;
-    if (!strcmp(totals->digest, options->digest) || is_unused(journal))
-        return 0;
-    if (options->before && !strcmp(totals->digest, options->before)) {
-        if (totals->newest <= options->checkpoint)
-            return 0;
-        return error_set(
-            error, EX_CONFIG,
-            "the journal %s has %" PRIu64
-            " entr%s after the checkpoint, learned with another window, stride, rule or optimizer: "
-            "start with those settings, stop the daemon (runnel-ctl shutdown), then change them",
-            journal->path, totals->newest - options->checkpoint,
-            totals->newest - options->checkpoint == 1 ? "y" : "ies");
-    }
-    return error_set(error, EX_CONFIG,
-                     "the journal %s has another model or learning configuration (%s, digest %s; "
-                     "this one is %s): use that configuration, set another state.directory, or "
-                     "move this directory away, checkpoints and journal together",
-                     journal->path, totals->name, totals->digest, options->digest);
-}
-
 /* Lowers the mark of an earlier file first: a killed start must not leave a new file that the next
    start refuses. */
 static int create(struct journal *journal, const struct journal_options *options,
@@ -565,37 +517,6 @@ static int create(struct journal *journal, const struct journal_options *options
     if (journal_mark_reset(&journal->mark, options->checkpoint, error))
         return -1;
     return journal_store_create(journal->path, &fresh, error);
-}
-
-#define ACCEPT "start once with --accept-short-journal"
-
-/* Checks that the entries up to the mark, and from the checkpoint on, exist. */
-static int check_end(const struct journal *journal, const struct journal_options *options,
-                     struct error *error) {
-    uint64_t newest = journal->totals.newest;
-    if (journal->found.is_new)
-        return 0;
-    if (newest < options->checkpoint && options->accept_short)
-        return 0;
-    if (newest < options->checkpoint)
-        return error_set(
-            error, EX_IOERR,
-            "the journal %s ends at entry %" PRIu64 ", before the checkpoint's entry %" PRIu64
-            ": restore the journal that belongs to the checkpoint, with its -wal, or " ACCEPT
-            " to continue after the checkpoint; missing examples must be sent again",
-            journal->path, newest, options->checkpoint);
-    if (journal_check_range(journal->path, options->checkpoint, journal->totals.oldest, newest,
-                            error))
-        return -1;
-    if (newest < journal->mark.position && journal->totals.sync == JOURNAL_FULL &&
-        !options->accept_short)
-        return error_set(error, EX_IOERR,
-                         "the journal %s ends at entry %" PRIu64 ", but entries up to %" PRIu64
-                         " were acknowledged according to %s: its write-ahead log was cut off or "
-                         "left out of a copy; restore the journal with its -wal, or " ACCEPT
-                         ": the missing examples are lost unless they are sent again",
-                         journal->path, newest, journal->mark.position, JOURNAL_MARK_NAME);
-    return 0;
 }
 
 static int read_place(void *context, const char *name, const struct journal_place *place,
@@ -618,7 +539,10 @@ static int open_file(struct journal *journal, const struct journal_options *opti
         journal_check_log(journal->path, &tail, error) ||
         journal_store_open(store, journal->path, options->sync, error) ||
         journal_check_totals(store, &journal->totals, error) ||
-        check_owner(journal, options, error) || check_end(journal, options, error))
+        journal_check_owner(journal->path, &journal->totals, journal->mark.position, options,
+                            error) ||
+        (!journal->found.is_new && journal_check_end(journal->path, &journal->totals,
+                                                     journal->mark.position, options, error)))
         return -1;
     if (journal->totals.sync == JOURNAL_FULL && tail.transactions > 1)
         return journal_damaged(error, journal->path,
@@ -707,12 +631,11 @@ void journal_close(struct journal **journal) {
     if (old->event >= 0)
         close(old->event);
     journal_queue_close(&old->queue);
-    streams_close(&old->keys);
+    journal_numbers_close(&old->numbers);
     streams_close(&old->batch_keys);
     for (uint32_t n = 0; n < old->partition_count; n++)
         free(old->partitions[n]);
     journal_recent_close(&old->recent);
-    free(old->lasts);
     free(old->batch_newest);
     free(old);
 }
@@ -798,8 +721,7 @@ uint64_t journal_forget(struct journal *journal, const char *text, const char *k
     uint64_t position = journal_append_command(journal, JOURNAL_FORGET, text);
     if (journal_sync(journal, error))
         return 0;
-    streams_clear(journal->keys); /* the file has all of it */
-    journal->searched.size = 0;
+    journal_numbers_clear(&journal->numbers); /* the file has all of it */
     return position;
 }
 
@@ -899,54 +821,18 @@ int journal_save(struct journal *journal, struct error *error) {
 
 /* ---- The numbers of streams ---- */
 
-/* Returns whether another stream can be added: only a stream in the file can be removed. */
-static bool key_has_room(const struct journal *journal) {
-    return streams_count(journal->keys) < JOURNAL_KEYS ||
-           journal->lasts[streams_oldest(journal->keys)].position <= atomic_load(&journal->durable);
-}
-
-/* Returns the slot of the key, or STREAMS_NONE. Keeps key and slot, since the key that is checked
-   is usually appended next. */
-static uint32_t find_key(struct journal *journal, const char *key, size_t key_size,
-                         uint64_t producer) {
-    struct journal_key *searched = &journal->searched;
-    journal_key(searched, key, key_size, producer);
-    return journal->searched_slot = streams_find(journal->keys, searched->bytes, searched->size);
-}
-
-static uint32_t find_recent(struct journal *journal, const char *key, size_t key_size,
-                            uint64_t producer) {
-    const struct journal_key *searched = &journal->searched;
-    bool same = searched->size == sizeof producer + key_size &&
-                memcmp(searched->bytes, &producer, sizeof producer) == 0 &&
-                memcmp(searched->bytes + sizeof producer, key, key_size) == 0;
-    return same ? journal->searched_slot : find_key(journal, key, key_size, producer);
-}
-
-/* Returns the slot of the key searched last, as the most recently used. There must be room. */
-static uint32_t remember(struct journal *journal) {
-    const struct journal_key *searched = &journal->searched;
-    if (journal->searched_slot != STREAMS_NONE) {
-        streams_touch(journal->keys, journal->searched_slot);
-        return journal->searched_slot;
-    }
-    if (streams_count(journal->keys) == JOURNAL_KEYS)
-        streams_remove(journal->keys, streams_oldest(journal->keys));
-    return journal->searched_slot = streams_add(journal->keys, searched->bytes, searched->size);
-}
-
 int journal_last(struct journal *journal, const char *key, size_t key_size, uint64_t producer,
                  uint32_t *epoch, uint64_t *sequence, uint64_t *position, struct error *error) {
     struct journal_last last;
-    uint32_t slot = find_key(journal, key, key_size, producer);
-    if (slot != STREAMS_NONE) {
-        last = journal->lasts[slot];
+    const struct journal_last *known =
+        journal_numbers_find(&journal->numbers, key, key_size, producer);
+    if (known) {
+        last = *known;
     } else {
         int found = journal_look_up(&journal->reading, key, key_size, producer, &last, error);
         if (found != 1)
             return found;
-        if (key_has_room(journal))
-            journal->lasts[remember(journal)] = last;
+        journal_numbers_put(&journal->numbers, &last, atomic_load(&journal->durable));
     }
     *epoch = last.epoch;
     *sequence = last.sequence;
@@ -955,6 +841,10 @@ int journal_last(struct journal *journal, const char *key, size_t key_size, uint
 }
 
 /* ---- Appending ---- */
+
+static bool key_has_room(const struct journal *journal) {
+    return journal_numbers_have_room(&journal->numbers, atomic_load(&journal->durable));
+}
 
 bool journal_has_room(struct journal *journal) {
     pthread_mutex_lock(&journal->mutex);
@@ -1064,23 +954,16 @@ enum journal_seen journal_seen(const struct journal *journal, const struct examp
     return journal_recent_find(journal->recent, &record);
 }
 
-/* Stores the stream's numbers in memory. */
-static void note(struct journal *journal, const struct journal_record *record) {
-    find_recent(journal, record->key, record->key_size, record->producer);
-    if (key_has_room(journal))
-        journal->lasts[remember(journal)] =
-            (struct journal_last){record->epoch, record->sequence, record->position};
-    if (journal->recent)
-        journal_recent_put(journal->recent, record);
-}
-
 uint64_t journal_append_example(struct journal *journal, const struct example *example) {
     struct journal_record record = record_of(journal, example);
     if (record.key_size > WIRE_KEY_MAX || journal_record_bytes(&record) > journal->reading.largest)
         return 0;
     uint64_t position = append(journal, &record);
-    if (record.numbered && !record.partition)
-        note(journal, &record);
+    if (record.numbered && !record.partition) {
+        journal_numbers_note(&journal->numbers, &record, atomic_load(&journal->durable));
+        if (journal->recent)
+            journal_recent_put(journal->recent, &record);
+    }
     return position;
 }
 

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/wire.h"
 
 /* ---- Kind ---- */
 

@@ -328,3 +328,59 @@ int journal_check_range(const char *path, uint64_t after, uint64_t oldest, uint6
                      "its -wal away to resume from the checkpoint alone",
                      path, oldest, newest, after, JOURNAL_NAME);
 }
+
+/* ---- The journal beside its configuration, checkpoint and mark ---- */
+
+/* A journal without an entry belongs to no configuration, so that one can change before the first
+   example. The mark reveals a log that was left out of a copy. */
+static bool is_unused(const struct journal_totals *totals, uint64_t mark) {
+    return totals->newest == 0 && totals->streams == 0 && mark == 0;
+}
+
+int journal_check_owner(const char *path, const struct journal_totals *totals, uint64_t mark,
+                        const struct journal_options *options, struct error *error) {
+    if (!strcmp(totals->digest, options->digest) || is_unused(totals, mark))
+        return 0;
+    if (options->before && !strcmp(totals->digest, options->before)) {
+        if (totals->newest <= options->checkpoint)
+            return 0;
+        return error_set(
+            error, EX_CONFIG,
+            "the journal %s has %" PRIu64
+            " entr%s after the checkpoint, learned with another window, stride, rule or optimizer: "
+            "start with those settings, stop the daemon (runnel-ctl shutdown), then change them",
+            path, totals->newest - options->checkpoint,
+            totals->newest - options->checkpoint == 1 ? "y" : "ies");
+    }
+    return error_set(error, EX_CONFIG,
+                     "the journal %s has another model or learning configuration (%s, digest %s; "
+                     "this one is %s): use that configuration, set another state.directory, or "
+                     "move this directory away, checkpoints and journal together",
+                     path, totals->name, totals->digest, options->digest);
+}
+
+#define ACCEPT "start once with --accept-short-journal"
+
+int journal_check_end(const char *path, const struct journal_totals *totals, uint64_t mark,
+                      const struct journal_options *options, struct error *error) {
+    uint64_t newest = totals->newest;
+    if (newest < options->checkpoint && options->accept_short)
+        return 0;
+    if (newest < options->checkpoint)
+        return error_set(
+            error, EX_IOERR,
+            "the journal %s ends at entry %" PRIu64 ", before the checkpoint's entry %" PRIu64
+            ": restore the journal that belongs to the checkpoint, with its -wal, or " ACCEPT
+            " to continue after the checkpoint; missing examples must be sent again",
+            path, newest, options->checkpoint);
+    if (journal_check_range(path, options->checkpoint, totals->oldest, newest, error))
+        return -1;
+    if (newest < mark && totals->sync == JOURNAL_FULL && !options->accept_short)
+        return error_set(error, EX_IOERR,
+                         "the journal %s ends at entry %" PRIu64 ", but entries up to %" PRIu64
+                         " were acknowledged according to %s: its write-ahead log was cut off or "
+                         "left out of a copy; restore the journal with its -wal, or " ACCEPT
+                         ": the missing examples are lost unless they are sent again",
+                         path, newest, mark, JOURNAL_MARK_NAME);
+    return 0;
+}

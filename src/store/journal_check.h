@@ -23,4 +23,12 @@ int journal_check_contents(struct journal_store *store, const struct journal_tot
 int journal_check_range(const char *path, uint64_t after, uint64_t oldest, uint64_t newest,
                         struct error *error);
 
+/* Checks that the entries were learned with this configuration. */
+int journal_check_owner(const char *path, const struct journal_totals *totals, uint64_t mark,
+                        const struct journal_options *options, struct error *error);
+
+/* Checks that the entries up to the mark, and from the checkpoint on, exist. */
+int journal_check_end(const char *path, const struct journal_totals *totals, uint64_t mark,
+                      const struct journal_options *options, struct error *error);
+
 #endif

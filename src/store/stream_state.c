@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "checkpoint_changes.h"
 #include "checkpoint_file.h"
 #include "common/streams.h"
 #include "common/text.h"
@@ -244,8 +245,9 @@ static int read_head(const struct stream_state *state, struct blob *blob, struct
         return error_set(
                    error, EX_DATAERR,
                    "the state of stream %s has another configuration: model, learning (except rate "
-                   "and clip), seed and members must be those of this daemon, %s",
-                   text_quote(quoted, *key, *key_size), state->config->name),
+                   "and clip), seed and members must be those of this daemon, %s%s",
+                   text_quote(quoted, *key, *key_size), state->config->name,
+                   config_hint(state->config, origin->digest)),
                1;
     }
     return 0;

@@ -12,7 +12,6 @@
 #ifndef RUNNEL_FEED_DRAIN_H
 #define RUNNEL_FEED_DRAIN_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct error;

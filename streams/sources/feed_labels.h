@@ -4,7 +4,6 @@
 #ifndef RUNNEL_FEED_LABELS_H
 #define RUNNEL_FEED_LABELS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

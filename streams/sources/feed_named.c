@@ -1,6 +1,5 @@
 #include "feed_named.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,7 +25,7 @@ struct synth {
     const struct generator *generator;
     uint64_t seed;
     uint64_t settings[SYNTH_SETTINGS];
-    double noise; /* standard deviation of normal noise on x (drift: on y) */
+    double noise; /* standard deviation of normal noise on x (drift, regimes: on y) */
 
     uint64_t random;
     uint64_t steps;            /* steps so far */
@@ -50,6 +50,7 @@ struct generator {
 };
 
 extern const struct generator generator_sine, generator_mackey_glass, generator_lorenz,
-    generator_adding, generator_copy, generator_drift;
+    generator_adding, generator_copy, generator_drift, generator_slow, generator_regimes,
+    generator_recall;
 
 #endif

@@ -6,6 +6,22 @@
 
 enum { LENGTH_MAX = 100000, SIZE_MAX_DRIFT = 1 << 16 };
 
+/* Whether the task changes before this step; --verbose reports each change. */
+static bool changes(const struct synth *synth) {
+    uint64_t change = synth->settings[SYNTH_CHANGE];
+    if (!change || synth->steps == 0 || synth->steps % change != 0)
+        return false;
+    feed_detail("the concept changes at step %llu (change %llu)",
+                (unsigned long long)synth->steps + 1, (unsigned long long)(synth->steps / change));
+    return true;
+}
+
+/* Draws normal weights of units with so many inputs. */
+static void draw(struct synth *synth, double *weights, size_t count, double gain, size_t inputs) {
+    for (size_t i = 0; i < count; i++)
+        weights[i] = gain * random_normal(&synth->random) / sqrt((double)inputs);
+}
+
 /* ---- Adding: remember two numbers ----
 
    The adding problem of Hochreiter and Schmidhuber (1997), experiment 4. A sequence has
@@ -111,14 +127,12 @@ const struct generator generator_copy = {
 /* ---- Drift: a concept that changes ----
 
    y = w x + noise, x uniform in -1..1, w standard normal over sqrt(size). w changes
-   every --change steps (an abrupt concept drift); --verbose reports each change. */
+   every --change steps (an abrupt concept drift). */
 
 enum { DRIFT_SIZE = 4, DRIFT_CHANGE = 1000 };
 
 static void drift_change(struct synth *synth) {
-    double *weights = synth->state;
-    for (size_t i = 0; i < synth->source.x.count; i++)
-        weights[i] = random_normal(&synth->random) / sqrt((double)synth->source.x.count);
+    draw(synth, synth->state, synth->source.x.count, 1, synth->source.x.count);
 }
 
 static int drift_open(struct synth *synth, struct error *error) {
@@ -134,14 +148,9 @@ static int drift_open(struct synth *synth, struct error *error) {
 
 static void drift_next(struct synth *synth, struct step *step) {
     const double *weights = synth->state;
-    uint64_t change = synth->settings[SYNTH_CHANGE];
     (void)step;
-    if (change && synth->steps > 0 && synth->steps % change == 0) {
+    if (changes(synth))
         drift_change(synth);
-        feed_detail("the concept changes at step %llu (change %llu)",
-                    (unsigned long long)synth->steps + 1,
-                    (unsigned long long)(synth->steps / change));
-    }
     double y = synth->noise > 0 ? synth->noise * random_normal(&synth->random) : 0;
     for (size_t i = 0; i < synth->source.x.count; i++) {
         double x = random_uniform(&synth->random, -1, 1);
@@ -158,4 +167,168 @@ const struct generator generator_drift = {
     .noisy = true,
     .open = drift_open,
     .next = drift_next,
+};
+
+/* ---- Slow: a regression that changes slowly ----
+
+   Of Dohare and others, "Loss of plasticity in deep continual learning" (2024). x is 20 bits: one
+   of the first 15 flips every --change steps, the others are random. y is the output of a random
+   network of 100 threshold units whose weights are -1 or 1. */
+
+enum { SLOW_BITS = 15, SLOW_INPUTS = 20, SLOW_UNITS = 100, SLOW_CHANGE = 10000 };
+#define SLOW_THRESHOLD 0.7 /* share of the inputs that must agree with a unit's weights */
+
+struct slow {
+    double weights[SLOW_UNITS][SLOW_INPUTS + 1]; /* the last one is the bias */
+    double output[SLOW_UNITS + 1];
+};
+
+static double draw_sign(struct synth *synth) {
+    return random_below(&synth->random, 2) ? 1 : -1;
+}
+
+static int slow_open(struct synth *synth, struct error *error) {
+    synth->source.x = (struct shape){VALUE_REAL, SLOW_INPUTS};
+    synth->source.y = (struct shape){VALUE_REAL, 1};
+    struct slow *slow = synth->state = malloc(sizeof *slow);
+    if (!slow)
+        return error_no_memory(error);
+    for (size_t u = 0; u <= SLOW_UNITS; u++) {
+        slow->output[u] = draw_sign(synth);
+        for (size_t i = 0; u < SLOW_UNITS && i <= SLOW_INPUTS; i++)
+            slow->weights[u][i] = draw_sign(synth);
+    }
+    return 0;
+}
+
+static void slow_next(struct synth *synth, struct step *step) {
+    const struct slow *slow = synth->state;
+    (void)step;
+    size_t flipped = changes(synth) ? random_below(&synth->random, SLOW_BITS) : SLOW_INPUTS;
+    for (size_t i = 0; i < SLOW_INPUTS; i++)
+        if (synth->steps == 0 || i >= SLOW_BITS)
+            synth->x[i] = (float)random_below(&synth->random, 2);
+        else if (i == flipped)
+            synth->x[i] = 1 - synth->x[i];
+    double y = slow->output[SLOW_UNITS];
+    for (size_t u = 0; u < SLOW_UNITS; u++) {
+        const double *w = slow->weights[u];
+        double sum = w[SLOW_INPUTS], negative = w[SLOW_INPUTS] < 0;
+        for (size_t i = 0; i < SLOW_INPUTS; i++) {
+            sum += w[i] * (double)synth->x[i];
+            negative += w[i] < 0;
+        }
+        if (sum > SLOW_THRESHOLD * (SLOW_INPUTS + 1) - negative)
+            y += slow->output[u];
+    }
+    synth->y[0] = (float)y;
+}
+
+const struct generator generator_slow = {
+    .name = "slow",
+    .ranges = {[SYNTH_CHANGE] = {0, UINT64_MAX, SLOW_CHANGE}},
+    .open = slow_open,
+    .next = slow_next,
+};
+
+/* ---- Regimes: sensors whose relations, levels and scales change ----
+
+   x is 8 autocorrelated sensors, each with an offset and a scale; y is a random tanh network of
+   their standard values, and noise. All are drawn again every --change steps. */
+
+enum { REGIMES_SENSORS = 8, REGIMES_UNITS = 20, REGIMES_TARGETS = 4, REGIMES_CHANGE = 3000 };
+
+struct regimes {
+    double keep[REGIMES_SENSORS], value[REGIMES_SENSORS]; /* share of the last value, value */
+    double offset[REGIMES_SENSORS], scale[REGIMES_SENSORS];
+    double hidden[REGIMES_UNITS * REGIMES_SENSORS], bias[REGIMES_UNITS];
+    double output[REGIMES_TARGETS * REGIMES_UNITS];
+};
+
+static void regimes_change(struct synth *synth) {
+    static const double gain = 1.5, offset = 2, scale = 0.5; /* scale: of its logarithm */
+    struct regimes *own = synth->state;
+    draw(synth, own->offset, REGIMES_SENSORS, offset, 1);
+    draw(synth, own->scale, REGIMES_SENSORS, scale, 1);
+    draw(synth, own->hidden, REGIMES_UNITS * REGIMES_SENSORS, gain, REGIMES_SENSORS);
+    draw(synth, own->bias, REGIMES_UNITS, 1, 1);
+    draw(synth, own->output, REGIMES_TARGETS * REGIMES_UNITS, gain, REGIMES_UNITS);
+}
+
+static int regimes_open(struct synth *synth, struct error *error) {
+    synth->source.x = (struct shape){VALUE_REAL, REGIMES_SENSORS};
+    synth->source.y = (struct shape){VALUE_REAL, REGIMES_TARGETS};
+    struct regimes *own = synth->state = calloc(1, sizeof *own);
+    if (!own)
+        return error_no_memory(error);
+    for (size_t i = 0; i < REGIMES_SENSORS; i++)
+        own->keep[i] = random_uniform(&synth->random, 0.5, 0.99);
+    regimes_change(synth);
+    return 0;
+}
+
+static void regimes_next(struct synth *synth, struct step *step) {
+    struct regimes *own = synth->state;
+    (void)step;
+    if (changes(synth))
+        regimes_change(synth);
+    for (size_t i = 0; i < REGIMES_SENSORS; i++) {
+        double keep = own->keep[i];
+        own->value[i] =
+            keep * own->value[i] + sqrt(1 - keep * keep) * random_normal(&synth->random);
+        synth->x[i] = (float)(own->offset[i] + exp(own->scale[i]) * own->value[i]);
+    }
+    double y[REGIMES_TARGETS] = {0};
+    for (size_t u = 0; u < REGIMES_UNITS; u++) {
+        double sum = own->bias[u];
+        for (size_t i = 0; i < REGIMES_SENSORS; i++)
+            sum += own->hidden[u * REGIMES_SENSORS + i] * own->value[i];
+        for (size_t k = 0; k < REGIMES_TARGETS; k++)
+            y[k] += own->output[k * REGIMES_UNITS + u] * tanh(sum);
+    }
+    for (size_t k = 0; k < REGIMES_TARGETS; k++)
+        synth->y[k] = (float)(y[k] + synth->noise * random_normal(&synth->random));
+}
+
+const struct generator generator_regimes = {
+    .name = "regimes",
+    .ranges = {[SYNTH_CHANGE] = {0, UINT64_MAX, REGIMES_CHANGE}},
+    .noisy = true,
+    .open = regimes_open,
+    .next = regimes_next,
+};
+
+/* ---- Recall: remember one symbol ----
+
+   A cue (symbols 0..A-1, A: --alphabet), D - 1 distractors (A..A+4) and a question (A + 5), again
+   and again, without an end of a sequence (D: --delay). y is the cue at the question. */
+
+enum { RECALL_CUES = 4, RECALL_DISTRACTORS = 5, RECALL_DELAY = 50 };
+
+static int recall_open(struct synth *synth, struct error *error) {
+    synth->source.x = (struct shape){VALUE_CLASS, 1};
+    synth->source.y = (struct shape){VALUE_CLASS, 1};
+    synth->state = calloc(1, sizeof(uint32_t)); /* the cue */
+    return synth->state ? 0 : error_no_memory(error);
+}
+
+static void recall_next(struct synth *synth, struct step *step) {
+    uint32_t *cue = synth->state, cues = (uint32_t)synth->settings[SYNTH_ALPHABET];
+    uint64_t delay = synth->settings[SYNTH_DELAY], t = synth->steps % (delay + 1);
+    (void)step;
+    if (t == 0)
+        *cue = (uint32_t)random_below(&synth->random, cues);
+    synth->symbol = t == 0 ? *cue
+                    : t == delay
+                        ? cues + RECALL_DISTRACTORS
+                        : cues + (uint32_t)random_below(&synth->random, RECALL_DISTRACTORS);
+    synth->class_id = t == delay ? *cue : WIRE_NO_CLASS;
+}
+
+const struct generator generator_recall = {
+    .name = "recall",
+    .ranges = {[SYNTH_DELAY] = {1, LENGTH_MAX, RECALL_DELAY},
+               [SYNTH_ALPHABET] = {2, LENGTH_MAX, RECALL_CUES}},
+    .open = recall_open,
+    .next = recall_next,
 };

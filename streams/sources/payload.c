@@ -1,14 +1,11 @@
 #include "payload.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sysexits.h>
 
 #include "common/text.h"
-#include "streams/feed_streams.h"
 
 struct payload {
     struct source *source;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
-#include "common/random.h"
 #include "feed_input.h"
+#include "feed_permutation.h"
 #include "streams/feed.h"
 
 enum {
@@ -16,33 +16,47 @@ enum {
     DIMENSION_SIZE = 4,
     DIMENSIONS_MAX = 4,
     GREYS = 256,
+    SIDE_MAX = 4096, /* of the squares of --average */
 };
 #define PIXELS_MAX (1u << 24) /* of one image */
 
 /* One IDX file in memory. */
 struct table {
     const char *path;
-    unsigned char *bytes; /* (count, size) */
-    size_t count, size;
+    unsigned char *bytes;      /* (count, size) */
+    size_t count, size, width; /* width: the last dimension */
 };
 
 struct idx {
     struct source source;
     struct table images, labels;
     bool shuffle;
-    uint64_t seed;
+    uint64_t shuffle_seed, seed;
+    uint64_t side; /* of the squares of pixels that are averaged */
+    struct permutation pixels, classes;
     uint32_t *order; /* (count,) order of the images */
     size_t position;
     float greys[GREYS]; /* gray value of each byte */
-    float *x;           /* (size,) */
+    float *x;           /* (x.count,) */
     uint32_t y;
 };
 
 static const struct option_row OPTIONS[] = {
     {"shuffle", 0, "SEED", "random order, different in each pass",
-     OPTION_COUNT(struct idx, seed, 0, UINT64_MAX), OPTION_GIVEN(struct idx, shuffle)},
+     OPTION_COUNT(struct idx, shuffle_seed, 0, UINT64_MAX), OPTION_GIVEN(struct idx, shuffle)},
+    {"average", 0, "N", "average squares of N x N pixels",
+     OPTION_COUNT(struct idx, side, 1, SIDE_MAX)},
+    {"permute-pixels", 0, "N", "draw another order of the pixels every N images",
+     OPTION_COUNT(struct idx, pixels.every, 0, UINT64_MAX)},
+    {"permute-labels", 0, "N", "draw another order of the labels every N images",
+     OPTION_COUNT(struct idx, classes.every, 0, UINT64_MAX)},
+    {"seed", 0, "SEED", "seed of these orders", OPTION_COUNT(struct idx, seed, 0, UINT64_MAX)},
     OPTIONS_END,
 };
+
+static void set_defaults(struct source *source) {
+    ((struct idx *)source)->side = 1;
+}
 
 static uint32_t big_endian(const unsigned char b[DIMENSION_SIZE]) {
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
@@ -67,7 +81,7 @@ static int read_shape(struct table *table, struct input *input, struct error *er
     if (magic[3] < 1 || magic[3] > DIMENSIONS_MAX)
         return error_set(error, EX_DATAERR, "%s: expected 1..%d dimensions, got %d", table->path,
                          DIMENSIONS_MAX, magic[3]);
-    table->size = 1;
+    table->size = table->width = 1;
     for (int i = 0; i < magic[3]; i++) {
         if (input_read(input, dimension, sizeof dimension, &got, error) < 0)
             return -1;
@@ -80,6 +94,8 @@ static int read_shape(struct table *table, struct input *input, struct error *er
         else if (length == 0 || (table->size *= length) > PIXELS_MAX)
             return error_set(error, EX_DATAERR, "%s: an image must have 1 to %u numbers",
                              table->path, PIXELS_MAX);
+        else
+            table->width = length;
     }
     return 0;
 }
@@ -127,6 +143,10 @@ static int check(const struct idx *idx, struct error *error) {
     const struct table *images = &idx->images, *labels = &idx->labels;
     if (images->count == 0 || images->count > UINT32_MAX)
         return error_set(error, EX_DATAERR, "%s: contains no images", images->path);
+    if (images->width % idx->side || images->size / images->width % idx->side)
+        return error_set(error, EX_USAGE, "--average: expected a divisor of %zu and %zu, got %llu",
+                         images->size / images->width, images->width,
+                         (unsigned long long)idx->side);
     if (!labels->path)
         return 0;
     if (labels->size != 1)
@@ -140,21 +160,16 @@ static int check(const struct idx *idx, struct error *error) {
     return 0;
 }
 
-/* Begins pass number `pass`, in the order of the file or shuffled (Fisher and Yates). */
+/* Begins pass number `pass`, in the order of the file or shuffled. */
 static int rewind_idx(struct source *source, uint64_t pass, struct error *error) {
     struct idx *idx = (struct idx *)source;
-    uint64_t random = idx->seed;
+    uint64_t random = idx->shuffle_seed;
     (void)error;
     random = random_bits(&random) + pass;
     idx->position = 0;
-    for (size_t i = 0; i < idx->images.count; i++)
-        idx->order[i] = (uint32_t)i;
-    for (size_t i = idx->images.count; idx->shuffle && i > 1; i--) {
-        size_t j = random_below(&random, i);
-        uint32_t swapped = idx->order[i - 1];
-        idx->order[i - 1] = idx->order[j];
-        idx->order[j] = swapped;
-    }
+    permutation_set(idx->order, idx->images.count);
+    if (idx->shuffle)
+        permutation_draw(idx->order, idx->images.count, &random);
     return 0;
 }
 
@@ -163,15 +178,33 @@ static int open_idx(struct source *source, char **operands, struct error *error)
     if (read_table(&idx->images, operands[0], error) < 0 ||
         (operands[1] && read_table(&idx->labels, operands[1], error) < 0) || check(idx, error) < 0)
         return -1;
-    source->x = (struct shape){VALUE_REAL, idx->images.size};
+    size_t classes = 0, pixels = idx->images.size / (idx->side * idx->side);
+    source->x = (struct shape){VALUE_REAL, pixels};
     source->y = (struct shape){VALUE_CLASS, operands[1] != NULL};
     idx->order = malloc(idx->images.count * sizeof *idx->order);
-    idx->x = malloc(idx->images.size * sizeof *idx->x);
+    idx->x = malloc(pixels * sizeof *idx->x);
     if (!idx->order || !idx->x)
         return error_no_memory(error);
+    for (size_t i = 0; i < idx->labels.count; i++)
+        if (idx->labels.bytes[i] >= classes)
+            classes = idx->labels.bytes[i] + 1u;
+    if (permutation_open(&idx->pixels, pixels, idx->seed, error) < 0 ||
+        permutation_open(&idx->classes, classes, idx->seed, error) < 0)
+        return -1;
     for (int grey = 0; grey < GREYS; grey++)
         idx->greys[grey] = (float)grey / (GREYS - 1);
     return rewind_idx(source, 0, error);
+}
+
+static void read_pixels(struct idx *idx, const unsigned char *pixels) {
+    size_t width = idx->images.width, side = idx->side, columns = width / side;
+    for (size_t i = 0; i < idx->source.x.count; i++) {
+        const unsigned char *corner = pixels + i / columns * side * width + i % columns * side;
+        float sum = 0;
+        for (size_t k = 0; k < side * side; k++)
+            sum += idx->greys[corner[k / side * width + k % side]];
+        idx->x[idx->pixels.to[i]] = sum / (float)(side * side);
+    }
 }
 
 static int next(struct source *source, struct step *step, struct error *error) {
@@ -180,12 +213,12 @@ static int next(struct source *source, struct step *step, struct error *error) {
     if (idx->position == idx->images.count)
         return 0;
     size_t image = idx->order[idx->position++];
-    const unsigned char *pixels = idx->images.bytes + image * idx->images.size;
-    for (size_t i = 0; i < idx->images.size; i++)
-        idx->x[i] = idx->greys[pixels[i]];
+    permutation_advance(&idx->pixels);
+    permutation_advance(&idx->classes);
+    read_pixels(idx, idx->images.bytes + image * idx->images.size);
     step->x = idx->x;
     if (idx->labels.bytes) {
-        idx->y = idx->labels.bytes[image];
+        idx->y = idx->classes.to[idx->labels.bytes[image]];
         step->y = &idx->y;
     }
     step->end = true;
@@ -201,6 +234,8 @@ static void close_idx(struct source *source) {
     struct idx *idx = (struct idx *)source;
     free(idx->images.bytes);
     free(idx->labels.bytes);
+    free(idx->pixels.to);
+    free(idx->classes.to);
     free(idx->order);
     free(idx->x);
 }
@@ -209,6 +244,7 @@ const struct source_type source_idx = {
     .command = {"idx", "IMAGES [LABELS]", "images and labels in MNIST's IDX format",
                 .complete = COMPLETE_FILE, .rows = OPTIONS},
     .size = sizeof(struct idx),
+    .set_defaults = set_defaults,
     .open = open_idx,
     .next = next,
     .rewind = rewind_idx,

@@ -6,9 +6,10 @@
 #include "feed_synth.h"
 #include "streams/feed.h"
 
-static const struct generator *const GENERATORS[] = {&generator_sine,   &generator_mackey_glass,
-                                                     &generator_lorenz, &generator_adding,
-                                                     &generator_copy,   &generator_drift};
+static const struct generator *const GENERATORS[] = {
+    &generator_sine,   &generator_mackey_glass, &generator_lorenz,
+    &generator_adding, &generator_copy,         &generator_drift,
+    &generator_slow,   &generator_regimes,      &generator_recall};
 enum { GENERATOR_COUNT = sizeof GENERATORS / sizeof GENERATORS[0] };
 
 #define NOISE_MAX 1e6
@@ -34,14 +35,17 @@ static const struct option_row OPTIONS[] = {
     {"size", 0, "N", "numbers in x: sine (default 1), drift (default 4)", SETTING(SYNTH_SIZE)},
     {"length", 0, "N", "adding: shortest sequence (100); copy: symbols to remember (10)",
      SETTING(SYNTH_LENGTH)},
-    {"delay", 0, "N", "copy: steps before the answer (20); mackey-glass: tau (17)",
+    {"delay", 0, "N", "steps before the answer: copy (20), recall (50); mackey-glass: tau (17)",
      SETTING(SYNTH_DELAY)},
-    {"alphabet", 0, "N", "copy: different symbols (8); input.size is N + 2, output.size N",
+    {"alphabet", 0, "N",
+     "symbols to remember: copy (8; input.size is N + 2), recall (4; N + 6); output.size is N",
      SETTING(SYNTH_ALPHABET)},
-    {"change", 0, "N", "drift: steps between two changes, 0 = never (1000)", SETTING(SYNTH_CHANGE)},
+    {"change", 0, "N",
+     "steps between two changes, 0 = never: drift (1000), slow (10000), regimes (3000)",
+     SETTING(SYNTH_CHANGE)},
     {"seed", 0, "N", "the same seed gives the same bytes (default 1)",
      OPTION_COUNT(struct source_synth, synth.seed, 0, UINT64_MAX)},
-    {"noise", 0, "SD", "normal noise on x (sine, mackey-glass, lorenz) or y (drift)",
+    {"noise", 0, "SD", "normal noise on x (sine, mackey-glass, lorenz) or y (drift, regimes)",
      OPTION_REAL(struct source_synth, synth.noise, 0, NOISE_MAX),
      OPTION_GIVEN(struct source_synth, noise_given)},
     OPTIONS_END,
@@ -52,9 +56,8 @@ static int find_generator(struct synth *synth, const char *name, struct error *e
         if (strcmp(GENERATORS[i]->name, name) == 0)
             synth->generator = GENERATORS[i];
     if (!synth->generator)
-        return error_set(
-            error, EX_USAGE,
-            "unknown kind '%s'; expected sine, mackey-glass, lorenz, adding, copy or drift", name);
+        return error_set(error, EX_USAGE, "unknown kind '%s'; expected one of %s", name,
+                         synth->source.type->command.words);
     return 0;
 }
 
@@ -112,8 +115,10 @@ static void close_synth(struct source *source) {
 }
 
 const struct source_type source_synth = {
-    .command = {"synth", "KIND", "generated: sine, mackey-glass, lorenz, adding, copy, drift",
-                .complete = COMPLETE_WORDS, .words = "sine mackey-glass lorenz adding copy drift",
+    .command = {"synth", "KIND",
+                "generated: sine, mackey-glass, lorenz, adding, copy, drift, slow, regimes, recall",
+                .complete = COMPLETE_WORDS,
+                .words = "sine mackey-glass lorenz adding copy drift slow regimes recall",
                 .rows = OPTIONS},
     .endless = true,
     .bundles = true,

@@ -7,6 +7,7 @@
 #include <sysexits.h>
 
 #include "feed_input.h"
+#include "feed_permutation.h"
 #include "streams/feed.h"
 
 enum { BYTES = 256, NOT_A_SYMBOL = -1 };
@@ -14,8 +15,11 @@ enum { BYTES = 256, NOT_A_SYMBOL = -1 };
 struct text {
     struct source source;
     const char *alphabet; /* NULL: every byte is a symbol; "auto"; or a file */
-    bool end;             /* the last byte ends the sequence */
-    int symbols[BYTES];   /* symbol of each byte, or NOT_A_SYMBOL */
+    struct permutation permutation;
+    uint64_t seed;
+    bool end;           /* the last byte ends the sequence */
+    int symbols[BYTES]; /* symbol of each byte, or NOT_A_SYMBOL */
+    size_t count;       /* symbols of the alphabet */
     const unsigned char *chunk;
     size_t left;     /* remaining bytes of the chunk */
     uint64_t offset; /* offset of the next byte in the file */
@@ -28,6 +32,9 @@ static const struct option_row OPTIONS[] = {
      "number the distinct bytes of this file 0..n-1; auto: of the input file, and print the "
      "alphabet (default: a byte's own value, an alphabet of 256)",
      OPTION_FILE(struct text, alphabet)},
+    {"permute", 0, "N", "draw another order of the symbols every N bytes",
+     OPTION_COUNT(struct text, permutation.every, 0, UINT64_MAX)},
+    {"seed", 0, "SEED", "seed of these orders", OPTION_COUNT(struct text, seed, 0, UINT64_MAX)},
     {"end", 0, NULL, "the last byte of the file ends the sequence", OPTION_FLAG(struct text, end)},
     OPTIONS_END,
 };
@@ -45,6 +52,7 @@ static int learn_alphabet(struct text *text, struct input *input, struct error *
         return -1;
     for (int byte = 0; byte < BYTES; byte++)
         text->symbols[byte] = seen[byte] ? count++ : NOT_A_SYMBOL;
+    text->count = (size_t)count;
     if (count == 0)
         return error_set(error, EX_DATAERR, "%s: empty file; an alphabet needs at least one byte",
                          input_name(input));
@@ -60,6 +68,7 @@ static int learn_alphabet(struct text *text, struct input *input, struct error *
 static int open_alphabet(struct text *text, struct error *error) {
     for (int byte = 0; byte < BYTES; byte++)
         text->symbols[byte] = byte;
+    text->count = BYTES;
     if (!text->alphabet)
         return 0;
     if (strcmp(text->alphabet, "auto") == 0) {
@@ -94,7 +103,9 @@ static int open_text(struct source *source, char **operands, struct error *error
     source->x = (struct shape){VALUE_CLASS, 1};
     source->once = input_is_pipe(source->input);
     text->line = 1;
-    return open_alphabet(text, error);
+    return open_alphabet(text, error) < 0
+               ? -1
+               : permutation_open(&text->permutation, text->count, text->seed, error);
 }
 
 static int refill(struct text *text, struct error *error) {
@@ -121,7 +132,8 @@ static int next(struct source *source, struct step *step, struct error *error) {
         source->skipped += symbol == NOT_A_SYMBOL;
         text->line += byte == '\n';
     }
-    text->symbol = (uint32_t)symbol;
+    permutation_advance(&text->permutation);
+    text->symbol = text->permutation.to[symbol];
     step->x = &text->symbol;
     if (!text->end)
         return 1;
@@ -131,6 +143,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
 }
 
 static void close_text(struct source *source) {
+    free(((struct text *)source)->permutation.to);
     input_close(&source->input);
 }
 

@@ -133,7 +133,11 @@ static struct workload_options resumed_case(size_t which) {
     case 7: /* five moments, including the starting values, and no rate */
         o.optimizer = (struct optimizer){.kind = OPTIMIZER_cocob, .rate = RATE_AUTO, .alpha = 100};
         break;
-    case 8: /* later labels, with relative and scaled targets */
+    case 8: /* starting values for pull beside one moment */
+        o.optimizer = (struct optimizer){
+            .kind = OPTIMIZER_adam, .rate = 0.003, .pull = 3, .beta2 = 0.999, .epsilon = 1e-8};
+        break;
+    case 9: /* later labels, with relative and scaled targets */
         o.architecture.output = (struct output){.loss = LOSS_squared,
                                                 .size = 2,
                                                 .target = TARGET_LATER,
@@ -143,7 +147,7 @@ static struct workload_options resumed_case(size_t which) {
                                                 .limit = 30};
         o.keys = 2;
         break;
-    case 9: /* several horizons */
+    case 10: /* several horizons */
         o.architecture.output.ahead = (struct ahead){2, {2, 5}};
         o.architecture.output.relative = RELATIVE_TRUE;
         break;

@@ -1,4 +1,5 @@
-/* Compares MEASURE with the oracle's state and directly computed sums. */
+/* Compares MEASURE with the oracle's state and directly computed sums, and its statistics over
+   updates and probes with the h, losses and weights that a test can read. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -189,7 +190,179 @@ static void layers_are_measured(void **state) {
                 check(cell, norm, d);
 }
 
+/* ---- Over updates ---- */
+
+enum { LAYERS = 2, UPDATES = 16 * 12, RING = 8, EVERY = 16, PROBE = 5 };
+
+/* One layer's numbers, as defined in kernels/activities.h. */
+struct units {
+    double m[SIZE], a[SIZE], ring[RING][SIZE], e1, e2, start;
+};
+
+static void units_add(struct units *u, const float *h, size_t age) {
+    double q[SIZE], square = 0, products = 0, samples = (double)age / EVERY - RING;
+    for (size_t i = 0; i < SIZE; i++) {
+        u->m[i] += fmax(1.0 / (double)age, 0.01) * ((double)h[i] - u->m[i]);
+        u->a[i] += fmax(1.0 / (double)age, 0.001) * (fabs((double)h[i]) - u->a[i]);
+        q[i] = (double)h[i] - u->m[i];
+        square += q[i] * q[i];
+    }
+    if (age % EVERY)
+        return;
+    for (size_t r = 0; r < RING; r++) {
+        double product = 0;
+        for (size_t i = 0; i < SIZE; i++)
+            product += q[i] * u->ring[r][i];
+        products += product * product / RING;
+    }
+    if (samples > 0) {
+        u->e1 += fmax(1 / samples, 0.002) * (square - u->e1);
+        u->e2 += fmax(1 / samples, 0.002) * (products - u->e2);
+    }
+    memcpy(u->ring[age / EVERY % RING], q, sizeof q);
+}
+
+static double weights_norm(struct fixture *f, size_t layer) {
+    static const enum tensor_role roles[] = {TENSOR_WEIGHT_IH, TENSOR_WEIGHT_HH};
+    float *values = calloc(f->model.parameters, sizeof *values);
+    double squares = 0;
+    fixture_read(f, ENGINE_PARAMETERS, values);
+    for (size_t r = 0; r < 2; r++) {
+        const struct tensor *tensor = model_find(&f->model, roles[r], layer);
+        for (size_t k = 0; k < tensor_size(tensor); k++)
+            squares += pow((double)values[tensor->offset + k], 2);
+    }
+    free(values);
+    return sqrt(squares);
+}
+
+static void assert_activity(struct fixture *f, const struct units *u, size_t layer, size_t age) {
+    const struct layer_statistics *found = &f->measures[layer];
+    double mean = 0, dormant = 0, saturated = 0, norm = weights_norm(f, layer);
+    for (size_t i = 0; i < SIZE; i++)
+        mean += u->a[i] / SIZE;
+    for (size_t i = 0; i < SIZE; i++) {
+        dormant += (u->a[i] <= 0.01 * mean) / (double)SIZE;
+        saturated += (u->a[i] > 0.95) / (double)SIZE;
+    }
+    assert_near(found->units.dormant, dormant, "dormant");
+    assert_near(found->units.saturated, saturated, "saturated");
+    if (age < EVERY * (RING + 1))
+        assert_true(isnan(found->units.rank));
+    else
+        assert_near(found->units.rank, u->e1 * u->e1 / u->e2, "rank");
+    assert_near(found->weights.norm, norm, "norm of the weights");
+    assert_near(found->weights.growth, norm / u->start, "growth");
+}
+
+/* The first layer is saturated in part and dormant in part. */
+static void open_layers(struct fixture **f) {
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = INPUTS},
+        .layers = {{.cell = CELL_rnn, .size = SIZE, .activation = ACTIVATION_tanh},
+                   {.cell = CELL_lstm, .size = SIZE, .norm = NORM_layer}},
+        .layer_count = LAYERS,
+        .output = {.loss = LOSS_squared, .size = 1},
+    };
+    const struct optimizer adam = fixture_optimizer(OPTIMIZER_adam, 0);
+    fixture_open(f, &architecture, &adam, WINDOW, 2, SEED);
+    size_t count = (*f)->model.parameters;
+    float *values = calloc(count, sizeof *values);
+    fixture_read(*f, ENGINE_PARAMETERS, values);
+    for (size_t k = 0; k < SIZE; k++) {
+        for (size_t i = 0; i < INPUTS; i++)
+            values[model_find(&(*f)->model, TENSOR_WEIGHT_IH, 0)->offset + k * INPUTS + i] *=
+                k < 4 ? 0 : 1;
+        values[model_find(&(*f)->model, TENSOR_BIAS_IH, 0)->offset + k] = k < 4 ? 0.0F : 9.0F;
+        values[model_find(&(*f)->model, TENSOR_BIAS_HH, 0)->offset + k] = 0;
+    }
+    fixture_write(*f, ENGINE_PARAMETERS, values);
+    free(values);
+}
+
+/* An update on one step from the zero state, which slot 1 repeats after it. */
+static void learn(struct fixture *f, size_t age, bool probe) {
+    union value x[INPUTS], y[1];
+    fixture_random_input(f, x);
+    y[0].real = (float)sin((double)x[0].real) + 2;
+    fixture_forget(f, 0);
+    fixture_step(f, 0, 0, x);
+    fixture_score(f, 0, 0, y, true);
+    fixture_update(f, 0, 0, 1, 1, 1, age % 2);
+    f->operations[f->plan.count - 1].probe = probe;
+    fixture_forget(f, 1);
+    fixture_step(f, 1, 0, x);
+    fixture_score(f, 1, 0, y, false);
+}
+
+static void assert_probe(const struct fixture *f, size_t age) {
+    if (age % PROBE) {
+        assert_true(isnan(f->updates[0].plasticity));
+        return;
+    }
+    double growths[] = {f->measures[0].weights.growth, f->measures[1].weights.growth};
+    size_t layer = growths[1] > growths[0];
+    assert_near(f->updates[0].plasticity, fmin(fmax(1 - f->losses[1] / f->losses[0], 0), 1),
+                "plasticity");
+    assert_near(f->updates[0].growth, growths[layer], "largest growth");
+    assert_int_equal(f->updates[0].layer, layer);
+}
+
+static void updates_are_counted(void **state) {
+    struct units units[LAYERS] = {0};
+    struct fixture *f;
+    open_layers(&f);
+    const size_t at[] = {f->model.state_offset[0], f->model.state_offset[1]};
+    float *record = calloc(slot_record_size(&f->model, WINDOW), sizeof *record);
+    for (size_t k = 0; k < LAYERS; k++)
+        units[k].start = weights_norm(f, k);
+    for (size_t age = 1; age <= UPDATES; age++) {
+        learn(f, age, age % PROBE == 0);
+        fixture_measure(f, 0);
+        fixture_play(f, 0.01, 1.0);
+        assert_int_equal(f->ops->read(f->engine, ENGINE_SLOT, 0, record, NULL), 0);
+        for (size_t k = 0; k < LAYERS; k++) {
+            units_add(&units[k], record + at[k], age);
+            assert_activity(f, &units[k], k, age);
+        }
+        assert_probe(f, age);
+    }
+    free(record);
+    fixture_close(&f);
+}
+
+/* The same updates in other plans and without probes. */
+static void plans_and_probes_change_no_bit(void **state) {
+    struct fixture *f[2];
+    float *values[2];
+    double *activity[2];
+    for (size_t n = 0; n < 2; n++) {
+        open_layers(&f[n]);
+        for (size_t age = 1; age <= UPDATES; age++) {
+            learn(f[n], age, n && age % PROBE == 0);
+            if (n || age % 6 == 0)
+                fixture_play(f[n], 0.01, 1.0);
+        }
+        values[n] = calloc(f[n]->model.parameters, sizeof *values[n]);
+        activity[n] = calloc(engine_activity_size(&f[n]->model), sizeof *activity[n]);
+        fixture_read(f[n], ENGINE_PARAMETERS, values[n]);
+        assert_int_equal(f[n]->ops->read(f[n]->engine, ENGINE_ACTIVITY, 0, activity[n], NULL), 0);
+    }
+    assert_memory_equal(values[0], values[1], f[0]->model.parameters * sizeof *values[0]);
+    assert_memory_equal(activity[0], activity[1],
+                        engine_activity_size(&f[0]->model) * sizeof *activity[0]);
+    for (size_t n = 0; n < 2; n++) {
+        free(values[n]);
+        free(activity[n]);
+        fixture_close(&f[n]);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layers_are_measured)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_are_measured),
+        cmocka_unit_test(updates_are_counted),
+        cmocka_unit_test(plans_and_probes_change_no_bit),
+    };
     return under_test_run(tests);
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "fixture.h"
+#include "kernels/optimizers.h"
 #include "oracle.h"
 #include "under_test.h"
 
@@ -49,6 +50,18 @@ static void run_open(struct double_run *run, struct fixture *f) {
     run->state = zeros(f->model.state_size + 1);
     read_as_double(f, ENGINE_PARAMETERS, run->parameters);
     memcpy(run->start, run->parameters, count * sizeof *run->start);
+}
+
+/* As the learner does. */
+static void write_start(struct fixture *f, struct double_run *run) {
+    size_t start = optimizer_start(&f->options.optimizer);
+    if (start == SIZE_MAX)
+        return;
+    float *values = calloc(run->count, sizeof *values);
+    fixture_read(f, ENGINE_PARAMETERS, values);
+    fixture_write(f, ENGINE_MOMENTS + (unsigned)start, values);
+    memcpy(run->moments[start], run->start, run->count * sizeof *run->start);
+    free(values);
 }
 
 static void run_close(struct double_run *run) {
@@ -127,6 +140,7 @@ static void check(const char *name, const struct optimizer *optimizer, double cl
         return;
     fixture_open(&f, &architecture, optimizer, WINDOW, 1, SEED);
     run_open(&run, f);
+    write_start(f, &run);
     for (size_t n = 1; n <= UPDATES; n++) {
         /* The plan's rate is used, and may differ between plans. */
         double rate = n > UPDATES / 2 ? optimizer->rate / 2.0 : optimizer->rate;
@@ -163,6 +177,37 @@ static void adam(void **state) {
     check("adam with weight decay", &o, 0.0);
     o.kind = OPTIMIZER_adamw;
     check("adamw", &o, 0.0);
+}
+
+/* Without an average of the gradient. */
+static void adam_without_beta1(void **state) {
+    struct optimizer o = {
+        .kind = OPTIMIZER_adam, .rate = 0.01, .beta1 = 0, .beta2 = 0.95, .epsilon = 1e-5};
+    check("adam with beta1 0", &o, 0.0);
+    o.pull = 20;
+    check("adam with beta1 0 and pull", &o, 1.0);
+    o.kind = OPTIMIZER_adamw;
+    o.weight_decay = 0.1;
+    check("adamw with beta1 0 and pull", &o, 0.0);
+}
+
+/* rate * pull from 0.05 to 1, and more, which counts as 1. */
+static void pull(void **state) {
+    struct optimizer o = {
+        .kind = OPTIMIZER_adam, .rate = 0.01, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-5};
+    o.pull = 30;
+    check("adam with pull", &o, 0.0);
+    o.kind = OPTIMIZER_adamw;
+    o.weight_decay = 0.1;
+    check("adamw with pull", &o, 1.0);
+    o = (struct optimizer){.kind = OPTIMIZER_sgd, .rate = 0.1, .pull = 2};
+    check("sgd with pull", &o, 0.0);
+    o.momentum = 0.9;
+    check("momentum with pull", &o, 0.0);
+    o = (struct optimizer){
+        .kind = OPTIMIZER_rmsprop, .rate = 0.01, .alpha = 0.9, .epsilon = 1e-5, .pull = 5};
+    check("rmsprop with pull", &o, 0.0);
+    assert_true(optimizer_prepare(&o, 1.0, 1).pull == 1.0F);
 }
 
 static void cocob(void **state) {
@@ -225,7 +270,8 @@ static void clipping(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sgd),          cmocka_unit_test(rmsprop),
-        cmocka_unit_test(adam),         cmocka_unit_test(every_optimizer),
+        cmocka_unit_test(adam),         cmocka_unit_test(adam_without_beta1),
+        cmocka_unit_test(pull),         cmocka_unit_test(every_optimizer),
         cmocka_unit_test(clipping),     cmocka_unit_test(cocob),
         cmocka_unit_test(cocob_learns),
     };

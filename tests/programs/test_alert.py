@@ -70,8 +70,9 @@ class Publisher:
         self.send("loss", **{**LOSS, **fields})
 
     def state(self, **fields):
+        units = {"dormant": fields.pop("dormant", 0.0)}
         hidden = {**UNITS, "norm": 1 + random.random(), **fields}
-        self.send("state", layers=[{"kind": "gru", "size": 8, "hidden": hidden}])
+        self.send("state", layers=[{"kind": "gru", "size": 8, "hidden": hidden, "units": units}])
 
     def close(self):
         self.context.destroy()
@@ -162,6 +163,13 @@ def test_conditions(directory):
         for _ in range(30):
             daemon.state(saturated=0.0)
         alert.until("saturated", "over")
+        for share, state in (0.75, "began"), (0.0, "over"):
+            for _ in range(30):
+                daemon.state(dormant=share)
+            text = alert.until("dormant", state)["text"]
+            assert "% of the units of layer 0 (gru) are dormant" in text or state == "over", text
+        daemon.send("event", kind="stale", text="the network learns less: set learning.optimizer.pull")
+        assert "set learning.optimizer.pull" in alert.until("stale")["text"]
 
         for _ in range(30):
             daemon.state(std=1e-5)
@@ -203,8 +211,8 @@ def test_conditions(directory):
         alert.until("silence", "over")
         assert "ended unexpectedly" in alert.until("restart")["text"]
         alert.end()
-        for kind in "saturated", "dead", "rejected", "journal", "disk", "gap", "restart", \
-                "worse_than_baseline":
+        for kind in "saturated", "dormant", "stale", "dead", "rejected", "journal", "disk", "gap", \
+                "restart", "worse_than_baseline":
             assert alert.count(kind) == 1, (kind, alert.alerts)
         assert alert.count("page-hinkley") == alert.count("adwin") == alert.count("rising") == 0
         # On a busy machine silence may be reported before the name is known.

@@ -321,6 +321,33 @@ def test_idx(directory):
     assert first[:50] not in (plain, first[50:]) and sorted(first[50:]) == sorted(plain)
 
 
+def test_permutations(directory):
+    """Pixels, labels and symbols have another order every N examples, over all passes."""
+    pixels = np.random.default_rng(1).integers(0, 256, (50, 4, 6))
+    labels = np.arange(50) % 10
+    images, names = write(directory / "i", idx(pixels)), write(directory / "l", idx(labels))
+    means = pixels.reshape(50, 2, 2, 3, 2).mean(axis=(2, 4)).reshape(50, 6) / 255
+    plain = [good("idx", images, names, "--average", 2, "--permute-pixels", 30, "--permute-labels", 30,
+                  "--repeat", 2, "--seed", seed, y_type="<u4") for seed in (3, 3, 4)]
+    first, again, other = [[(e.x.tobytes(), e.y[0]) for e in run] for run in plain]
+    assert first == again != other
+    orders = set()
+    for begin in (0, 30, 60, 90):
+        block = [n % 50 for n in range(100)][begin:begin + 30]
+        x, y = np.array(values(plain[0][begin:begin + 30])), [int(e.y[0]) for e in plain[0][begin:begin + 30]]
+        order = [int(np.abs(means[block, k, None] - x).max(axis=0).argmin()) for k in range(6)]
+        assert sorted(order) == list(range(6)) and near(x[:, order], means[block])
+        classes = dict(zip(labels[block], y))
+        assert sorted(classes.values()) == list(range(10)) and y == [classes[c] for c in labels[block]]
+        orders.add((*order, *(classes[c] for c in range(10))))
+    assert len(orders) == 4
+    fails(USAGE, "--average: expected a divisor of 4 and 6, got 3", "idx", images, "--average", 3)
+
+    text = write(directory / "t", b"abcab" * 4)
+    symbols = [int(e.x[0]) for e in good("text", text, "--alphabet", "auto", "--permute", 10, **U4)]
+    assert sorted(set(symbols)) == [0, 1, 2] and symbols[:5] == symbols[5:10] != symbols[10:15] == symbols[15:]
+
+
 def test_idx_bad(directory):
     images = idx(np.zeros((5, 2, 2)))
     for data, output in [(images[:-1], "expected 5 x 4 bytes, got 19"),
@@ -407,12 +434,12 @@ def synth(kind, count, *options, **types):
 
 
 def test_synth_seeds(directory):
-    for kind in ["sine", "mackey-glass", "lorenz", "adding", "copy", "drift"]:
+    for kind in ["sine", "mackey-glass", "lorenz", "adding", "copy", "drift", "slow", "regimes", "recall"]:
         first, same, other = [[e.frames[:3] for e in synth(kind, 300, "--seed", seed)]
                               for seed in (5, 5, 6)]
         assert first == same and first != other, kind
         bundled = synth(kind, 60, "--seed", 5, "--steps", 5)
-        if kind in ("sine", "mackey-glass", "lorenz", "drift"):
+        if kind not in ("adding", "copy"):
             assert b"".join(f[1] for f in first) == b"".join(e.frames[1] for e in bundled)
 
 
@@ -479,6 +506,41 @@ def test_synth_drift(directory):
     assert np.abs(weights[0] - weights[1]).max() > .05 < np.abs(weights[1] - weights[2]).max()
     assert re.findall(r"changes at step (\d+)", fed.err) == ["101", "201"]
     assert "changes" not in feed("synth", "drift", "--count", 300, "--change", 0, "--verbose").err
+
+
+def test_synth_slow(directory):
+    examples = synth("slow", 400, "--change", 100)
+    x, y = np.array(values(examples)), [e.y[0] for e in examples]
+    assert set(x.ravel()) == {0, 1} and len(set(y)) > 2 and len({tuple(row) for row in x[:100, 15:]}) > 20
+    changed = [(i, int((x[i] != x[i - 1])[:15].sum())) for i in range(1, 400) if (x[i] != x[i - 1])[:15].any()]
+    assert changed == [(100, 1), (200, 1), (300, 1)]
+    answers = {}
+    assert all(answers.setdefault(tuple(row), target) == target for row, target in zip(x, y))
+
+
+def test_synth_regimes(directory):
+    examples = synth("regimes", 2000, "--change", 1000)
+    x, y = np.array(values(examples)), np.array([e.y for e in examples])
+    assert x.shape == (2000, 8) and y.shape == (2000, 4)
+    assert np.abs(x[:1000].mean(axis=0) - x[1000:].mean(axis=0)).max() > 1
+    assert np.abs(np.diff(x, axis=0)).mean() < x[:1000].std()  # the sensors are correlated over time
+
+    def error(a, b):
+        """Of a linear model of regime a, on regime b."""
+        ones = np.hstack([x, np.ones((2000, 1))])
+        w = np.linalg.lstsq(ones[a], y[a], rcond=None)[0]
+        return np.square(ones[b] @ w - y[b]).mean()
+    first, second = slice(0, 1000), slice(1000, 2000)
+    assert error(first, first) < y[first].var() and error(first, second) > 2 * error(second, second)
+
+
+def test_synth_recall(directory):
+    examples = synth("recall", 63, "--delay", 20, "--alphabet", 3, **U4, y_type="<u4")
+    x, y = [int(e.x[0]) for e in examples], [int(e.y[0]) for e in examples]
+    for i in (0, 21, 42):
+        assert x[i] < 3 and all(3 <= s < 8 for s in x[i + 1:i + 20]) and x[i + 20] == 8
+        assert y[i:i + 21] == [NO_CLASS] * 20 + [x[i]]
+    assert ends(examples) == []
 
 
 def test_synth_usage(directory):

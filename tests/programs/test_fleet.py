@@ -294,6 +294,19 @@ def test_strangers(directory):
         assert "the stream belongs to partition s." in anna.text()
 
 
+def test_default_of_earlier_versions(directory):
+    """A daemon without state cannot join a fleet that learns with the default of an earlier version, and
+    the message has the remedy."""
+    stated = ("stride: 4}", "stride: 4, optimizer: {beta1: 0.9}}")
+    with brokers.Redis(directory) as redis, \
+            fleet.Changed(directory, redis.url, "anna", lease=10, change=stated) as anna:
+        fleet.shared(redis, [anna], ["anna"] * PARTS)
+        fleet.ends(directory, redis, "bert", CONFIGURATION, "another configuration",
+                   "the default of earlier versions: set learning.optimizer.beta1: 0.9 here")
+        with fleet.Changed(directory, redis.url, "carl", lease=10, change=stated) as carl:
+            fleet.all_learned(redis, [anna, carl], ["anna", "carl"])
+
+
 def test_copies(directory):
     """Two daemons with one name and a copied state directory: one of them ends."""
     with brokers.Redis(directory) as redis:

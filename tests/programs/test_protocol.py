@@ -54,10 +54,16 @@ def described(fields, *titles):
 
 
 def table(title):
-    """The fields in the table below a heading: {path: its condition, or ""}."""
-    rows = re.findall(r"^\| `([^`]+)` \| ?([^|]*?) ?\|", section(title), re.MULTILINE)
-    assert len(rows) > 4 and len(rows) == len(dict(rows)), (title, rows)
-    return dict(rows)
+    """The fields in the list below a heading: {path: whether it has a condition}. The condition of
+    an object is at its first member."""
+    rows, group = {}, ""
+    for path, only in re.findall(r"^- `([^`]+)`: (with )?", section(title), re.MULTILINE):
+        inherited = "." in path and path.split(".")[0] == group and rows[previous]
+        assert path not in rows, (title, path)
+        rows[path] = bool(only or inherited)
+        previous, group = path, path.split(".")[0]
+    assert len(rows) > 4, title
+    return rows
 
 
 def paths(message, tallies=("rejected_by", "refused_by", "ended_by", "tags", "configuration")):

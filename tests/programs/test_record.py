@@ -54,6 +54,7 @@ def loss_fields(i):
 
 def state_fields(i):
     layer = {"kind": "gru", "size": 4, "summed_inputs": {"mean": 0.5, "std": 1.25},
+             "units": {"dormant": 0.25, "saturated": 0.5, "rank": None}, "weights": {"norm": 5.0, "growth": 1.0 + i},
              "hidden": dict(UNITS, std=0.5 + i), "histogram": [(i + bin) % 5 for bin in range(20)]}
     return {"layers": [layer, dict(layer, kind="lstm", cell=UNITS)]}
 
@@ -202,12 +203,13 @@ def check_board(directory, first, end):
                     ("metric/rmse", lambda i: 1.5 * i), ("latency_us/p50", lambda i: 95.5),
                     ("run/rate", lambda i: 0.0003), ("column0/mae", lambda i: 1.25 * i),
                     ("experts/a,b/mean", lambda i: i + 0.5), ("experts/last/weight", lambda i: 0.25),
-                    ("layer1/cell/saturated", lambda i: 0.125)]:
+                    ("layer1/cell/saturated", lambda i: 0.125), ("layer0/units/dormant", lambda i: 0.25),
+                    ("layer1/weights/growth", lambda i: 1.0 + i)]:
         assert [step for step, _, _ in found[tag]] == [100 * (i + 1) for i in expected], tag
         assert [value for _, _, value in found[tag]] == [
             struct.unpack("<f", struct.pack("<f", of(i)))[0] for i in expected], tag
         assert found[tag][0][1] == 1700000000.25 + 100 * (first + 1)
-    for never_a_number in "run/gradient_norm", "column1/rmse":
+    for never_a_number in "run/gradient_norm", "column1/rmse", "layer0/units/rank":
         assert never_a_number not in found
     mean = [value for _, _, value in found["loss/mean"]]
     assert [math.isnan(value) for value in mean] == [i == 3 for i in expected]

@@ -117,7 +117,7 @@ FACTS = [r"^ host-load  learning .* up \d.* s", r"69,130 parameters on cpu \(avx
          r"gradient +12\.346", r"update +1\.23e-3", r"rate +0\.0003", r"speed +12\.3k",
          r"p50 95us p99 1\.23ms max 45\.7ms", r"queued +7  streams 12  missed 0",
          r"rejected 3  skipped 2", r"2,000 examples", r"0 lstm 128 ", r"1 dense 3 ", r"12\.5%",
-         r"0\.500 ±1\.250", r"-0\.012 ±0\.456",
+         r"-0\.012 ±0\.456", r"31\.2%", r"11\.8", r"8\.195", r"plastic +0\.1125",
          r"22:13:20 checkpoint of 900 examples", r"learning: ", r"healthy: yes",
          r"keeps up: ! barely: 7 wait", r"saved +not yet in this run"]
 
@@ -136,7 +136,16 @@ def facts(directory, columns, rows, *more):
 
 
 def test_facts_at_80(directory):
-    facts(directory, 80, 24, "▁▁▂▂▂▃▃▄▄▄▅▅▅▆▆▇▇▇██ 1.050")
+    facts(directory, 80, 24, "12.5%   31.2%  11.8  8.195 ▁▁▂▂▂▃▃▄▄▄▅▅▅▆▆▇▇▇██")
+
+
+def test_a_daemon_without_statistics_of_units(directory):
+    """The columns of an earlier daemon contain what it sends."""
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("loss", dict(LOSS, plasticity=None), examples=100)
+        daemon.send("state", {"layers": [{key: value for key, value in LSTM.items()
+                                          if key not in ("units", "weights")}]})
+        screen.until(r"0\.500 ±1\.250", "▁▁▂▂▂▃▃▄▄▄▅▅▅▆▆▇▇▇██ 1.050", absent=["dormant", "growth", "plastic"])
 
 
 CONSUMER = {"group": "plant", "partitions": 4, "places": {}, "lag": 900, "lags": {}, "dead": 2, "lost": 0, "away": 0.0}
@@ -166,7 +175,8 @@ def test_broker(directory):
 
 def test_facts_at_200(directory):
     """Each layer has a panel with all known values."""
-    facts(directory, 200, 60, r"layer 0 lstm 128", r"recurrent +-0\.750 ±2\.500",
+    facts(directory, 200, 60, r"layer 0 lstm 128", r"0\.500 ±1\.250", r"dormant 31\.2% rank 11\.8",
+          r"growth +8\.195", r"recurrent +-0\.750 ±2\.500",
           r"range +-1\.000\.\.1\.000", r"cell +0\.333 ±0\.456", r"gain +1\.050 ±0\.200",
           r"bias +-0\.100 ±0\.300", r"updates +62  steps 4,000", "real 8 > lstm 128 norm")
 
@@ -573,7 +583,7 @@ def test_without_utf8_and_colours(directory):
         for i in range(60):
             publish(daemon, smoothed=2 - i / 40, rejected=3 + i // 50)
         text = screen.until(r"n\?\?me \[2J  learning", "rejected 4  skipped 2", r"\*\*", "::",
-                            r"0\.500 ~1\.250", "! rejects: 1", "falling|steady", "loss is not finite")
+                            r"-0\.012 ~0\.456", "! rejects: 1", "falling|steady", "loss is not finite")
         assert text.isascii(), text
         assert not re.search(r"\033\[[\d;]*3[0-8]", "\n".join(screen.lines("-e"))), "no colours"
 

@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import sqlite3
 import struct
 import subprocess
@@ -92,6 +93,9 @@ STREAM = "stream-1"  # its last state is stored, too, as `export` returns it at 
 LEFT_OUT = {"commands": 5}  # examples, by a rollback after the last of them
 
 
+EARLIER = ("kind: adam,", "kind: adam, beta1: 0.9,")  # the default of these versions, stated
+
+
 def configuration(case, directory):
     return f"""
 name: {case}
@@ -129,15 +133,16 @@ def examples(case):
 
 
 @contextlib.contextmanager
-def started(case, state=None):
+def started(case, state=None, change=None):
     """A daemon that resumes from a copy of the state directory."""
+    change = change or ("", "")
     with tempfile.TemporaryDirectory(prefix="versions-") as name:
         directory = pathlib.Path(name)
         if state:
             shutil.copytree(state, directory / "state")
             for path in (directory / "state").iterdir():
                 path.chmod(0o600)
-        with running.Daemon(directory, configuration(case, directory)) as daemon:
+        with running.Daemon(directory, configuration(case, directory).replace(*change)) as daemon:
             yield daemon
 
 
@@ -262,6 +267,54 @@ def test_checkpoint(directory):
             assert daemon.end() == 0, daemon.text()
 
 
+def beta1(daemon):
+    return daemon.ask("config")["configuration"]["learning.optimizer.beta1"]
+
+
+def restart(daemon, *change):
+    assert daemon.end() == 0, daemon.text()
+    daemon.path.write_text(daemon.path.read_text(encoding="utf-8").replace(*change), encoding="utf-8")
+    daemon.log.close()
+    daemon.start()
+    daemon.ask("status")
+
+
+def test_default(directory):
+    """State that was learned with the default of an earlier version continues with it, until the
+    configuration states the current one."""
+    state = VERSIONS / "0.1.0" / "gru" / "state"
+    own = without_journal(state, pathlib.Path(directory, "own"))
+    blob = (VERSIONS / "0.1.0-4" / "forecast" / "stream.state").read_bytes()
+    with started("gru", own) as daemon:
+        wait_for(daemon, BEFORE)
+        assert daemon.text().count("which stays: learning.optimizer.beta1: 0.9") == 1, daemon.text()
+        assert beta1(daemon) == 0.9
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.until(lambda: daemon.ask("status")["state"] == "learning")
+        daemon.ask("set", key="learning.optimizer.rate", value=RATE)
+        daemon.ask("reset")
+        assert beta1(daemon) == 0.9
+        restart(daemon, "rate: 0.01", "rate: 0.02")
+        assert beta1(daemon) == 0.9 and "optimizer's moments" not in daemon.text(), daemon.text()
+        restart(daemon, *EARLIER)
+        assert beta1(daemon) == 0.9 and "which stays" not in daemon.text(), daemon.text()
+        restart(daemon, "beta1: 0.9", "beta1: 0")
+        assert beta1(daemon) == 0 and "the optimizer's moments start from scratch" in daemon.text()
+        restart(daemon, "beta1: 0, ", "")
+        assert beta1(daemon) == 0 and "which stays" not in daemon.text(), daemon.text()
+    with started("gru") as daemon:
+        assert beta1(daemon) == 0
+    with started("forecast") as daemon:
+        pieces = [blob[at:at + PIECE] for at in range(0, len(blob), PIECE)]
+        for n, piece in enumerate(pieces):
+            reply = daemon.request("adopt", part=n + 1, parts=len(pieces),
+                                   blob=base64.b64encode(piece).decode())[0]
+        assert reply["error"].endswith("set learning.optimizer.beta1: 0.9 here"), reply
+    with started("commands", VERSIONS / "0.1.0-3" / "commands" / "state") as daemon:
+        wait_learned(daemon, "commands")
+        assert beta1(daemon) == 0.9
+
+
 def stream_rows(blob):
     """The rows of a stream's state, by name."""
     key, rows = bytes([len(STREAM)]) + STREAM.encode(), {}
@@ -339,7 +392,7 @@ def test_replay(directory):
             assert daemon.end() == 0, daemon.text()
             shutil.copytree(daemon.directory / "state", new)
         for journal, wanted in ((old, None), (new, FORMAT)):
-            with started(case) as daemon:
+            with started(case, change=EARLIER) as daemon:
                 assert wanted in (None, journal_format(journal))
                 run = subprocess.run(
                     [BUILD / "runnel-replay", "--socket", "router", "--connect", daemon.endpoint("examples"),

@@ -689,6 +689,22 @@ def on_terminal(directory, rows, columns):
         assert status == OK and lines[-1] == "^C" and b"\033" not in one.bytes, lines
 
 
+def test_units_on_a_wide_terminal(directory):
+    """An earlier daemon does not send the activity of units."""
+    daemon = Daemon(directory)
+    terminal = Terminal(daemon.endpoint, 40, 160, "xterm", "--topic", "state")
+    daemon.wait_for("state")
+    daemon.send("state", {"layers": [dict(
+        layer, units={"dormant": 0.3125, "saturated": 0.25, "rank": 11.77},
+        weights={"norm": 25.5, "growth": 8.195}) for layer in STATE["layers"][:1]]})
+    terminal.until(lambda lines: any(
+        re.search(r"[▁-█]{20}  dormant  31.2%  rank  11.770  growth  8.1950$", line.rstrip()) for line in lines))
+    daemon.send("state", STATE)
+    terminal.until(lambda lines: "layer 1" in "".join(lines))
+    assert sum("dormant" in line for line in terminal.end()[1]) == 1
+    daemon.close()
+
+
 def test_terminal_of_80(directory):
     on_terminal(directory, 24, 80)
 

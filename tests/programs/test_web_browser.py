@@ -76,8 +76,10 @@ def look_at_charts(page, one, two, runs):
         daemon.status()  # it may have been silent for too long on a slow machine
     assert page.text("#panel-loss .unit") == "squared error"  # from the network
     assert page.text("#panel-metric .unit") == "original units"  # from the server, for the column
-    assert "learning rate in effect" in page.value(
-        "document.querySelector('#panel-rate h3 span').title").lower()
+    assert "loss of an update's targets" in page.value("document.querySelector('#panel-rate h3 span').title")
+    page.run("const list = document.querySelector('#panel-rate select'); list.value = 'rate';"
+             "list.dispatchEvent(new Event('change'))")
+    page.until("document.querySelector('#panel-rate h3 span').title", lambda text: "learning rate in effect" in text.lower())
     page.until("document.querySelector('#daemons').textContent", lambda text: text.count("learning") == 2
                and "one" in text and "two" in text and "20,000" in text)
     before = page.value("document.querySelector('#panel-loss canvas').toDataURL()")
@@ -90,6 +92,9 @@ def look_at_charts(page, one, two, runs):
              "list.dispatchEvent(new Event('change'))")
     page.until("document.querySelector('#panel-heat .empty').hidden")
     page.until_colored([253, 231, 37], "heat", pixels=100)
+    for name in ["dormant", "rank", "growth"]:
+        page.run(f"document.querySelector('#panel-{name}').scrollIntoView()")
+        page.until_colored(colors[0], name)
     page.until("document.querySelector('#layers').textContent", lambda text: "layer 0: gru 32" in text)
     show_learning(page)
     page.until(f"{LOSS}.inSight")

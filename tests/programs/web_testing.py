@@ -82,6 +82,7 @@ class Daemon:
         self.send("loss", {
             "loss": mean, "mean": mean, "smoothed": mean, "minimum": low, "maximum": high,
             "updates": self.examples, "rate": 0.003, "gradient_norm": 1.5, "update_ratio": 0.001,
+            "plasticity": 100 / (390 + self.examples),
             "metric": {"rmse": mean}, "examples_per_second": 100.0,
             "latency_us": {"p50": 10.0, "p99": 20.0, "max": 30.0}, "queued": 0, "rejected": 2,
             "rejected_by": {"x_size": 2}, "skipped": 0, "streams": 1, **fields})
@@ -89,6 +90,8 @@ class Daemon:
         histogram[self.examples // 10 % 20 if row is None else row] = 32
         layer = {"kind": "gru", "size": 32, "summed_inputs": {"mean": 0.5, "std": 1.25},
                  "summed_recurrent": {"mean": 0.1, "std": 0.2}, "hidden": UNITS,
+                 "units": {"dormant": 0.25, "saturated": 0.125, "rank": 9.5},
+                 "weights": {"norm": 5.0, "growth": 1 + self.examples / 1000},
                  "gain": UNITS, "bias": UNITS, "histogram": histogram}
         more = {"members": {name: {"layers": [layer] * layers} for name in members}} if members else {}
         self.send("state", {"layers": [layer] * layers, **more})

@@ -7,7 +7,7 @@
     "name, preset, seed, device, tags, model, learning, experts, members, combine, memory, "       \
     "tables, alphabet, distribution, anomaly, examples, fleet, statistics, control, publish, "     \
     "security, state"
-#define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay"
+#define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay, pull"
 #define NAME "expected 1 to 64 letters, digits, '-', '_' and '.' (name of this daemon), got "
 #define SEED                                                                                       \
     "expected a whole number from 0 to 9007199254740991 (seed of the starting weights), got "
@@ -397,6 +397,14 @@ static const struct {
      ":5:48: model.output.components: requires loss: mixture, got loss: squared"},
     {BASE "learning: {optimizer: {kind: sgd, beta1: 0.9}}\n",
      ":6:42: learning.optimizer.beta1: requires kind: adam or adamw, got kind: sgd"},
+    {BASE "learning: {optimizer: {kind: cocob, pull: 0.1}}\n",
+     ":6:43: learning.optimizer.pull: requires kind: sgd, rmsprop, adam or adamw, got kind: cocob"},
+    {BASE "learning: {optimizer: {pull: -1}}\n",
+     ":6:30: learning.optimizer.pull: expected a number from 0 to 100 (pull of the parameters back "
+     "towards their starting values), got \"-1\""},
+    {BASE "learning: {optimizer: {pull: 101}}\n",
+     ":6:30: learning.optimizer.pull: expected a number from 0 to 100 (pull of the parameters back "
+     "towards their starting values), got \"101\""},
     {BASE "learning: {optimizer: {kind: sgd, beta2: 0.9}}\n",
      ":6:42: learning.optimizer.beta2: requires kind: adam or adamw, got kind: sgd"},
     {BASE "learning: {optimizer: {kind: sgd, epsilon: 1e-8}}\n",

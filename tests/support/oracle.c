@@ -534,6 +534,8 @@ struct parameter_step {
 static double oracle_sgd(const struct parameter_step *s, double p, double g) {
     const struct optimizer *o = s->o;
     g += o->weight_decay * p;
+    if (o->momentum == 0.0)
+        return p - o->rate * g;
     *s->first = o->momentum * *s->first + g;
     return p - o->rate * (o->nesterov ? g + o->momentum * *s->first : *s->first);
 }
@@ -547,10 +549,15 @@ static double oracle_rmsprop(const struct parameter_step *s, double p, double g)
 
 static double adam_without_decay(const struct parameter_step *s, double p, double g) {
     const struct optimizer *o = s->o;
-    *s->first = o->beta1 * *s->first + (1.0 - o->beta1) * g;
-    *s->second = o->beta2 * *s->second + (1.0 - o->beta2) * g * g;
-    double m = *s->first / (1.0 - pow(o->beta1, s->t));
-    double v = *s->second / (1.0 - pow(o->beta2, s->t));
+    double *mean = s->first, *squares = s->second, only = 0.0;
+    if (o->beta1 == 0.0) {
+        mean = &only;
+        squares = s->first;
+    }
+    *mean = o->beta1 * *mean + (1.0 - o->beta1) * g;
+    *squares = o->beta2 * *squares + (1.0 - o->beta2) * g * g;
+    double m = *mean / (1.0 - pow(o->beta1, s->t));
+    double v = *squares / (1.0 - pow(o->beta2, s->t));
     return p - o->rate * m / (sqrt(v) + o->epsilon);
 }
 
@@ -596,5 +603,7 @@ void oracle_update(const struct optimizer *o, double clip, size_t update, size_t
                                       &moments[3][k],
                                       &moments[4][k]};
         parameters[k] = steps[o->kind](&step, parameters[k], gradient[k]);
+        if (o->pull > 0.0)
+            parameters[k] -= o->rate * o->pull * (parameters[k] - moments[optimizer_start(o)][k]);
     }
 }

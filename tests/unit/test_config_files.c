@@ -63,15 +63,19 @@ static void test_shipped_configurations(void **state) {
 }
 
 static void test_digests_of_before(void **state) {
-    static const char *const before[] = {"model.input.memory=0", "model.input.limit=0"};
+    static const char *const before[] = {"learning.optimizer.beta1=", "model.input.memory=0",
+                                         "model.input.limit=0"};
     for (size_t n = 0; n < COUNT(digests); n++) {
         char file[CONFIG_PATH_SIZE];
         struct config c;
         in_tree(file, digests[n].path);
-        load_file(&c, file, NULL, 0);
-        if (c.architecture.input.limit > 0)
-            load_file(&c, file, before, COUNT(before));
+        load_file(&c, file, before, 1);
+        size_t sets = c.architecture.input.limit > 0 ? COUNT(before) : 1;
+        load_file(&c, file, before, sets);
+        assert_string_equal(c.earlier.compatible, digests[n].digest);
+        assert_int_equal(config_load_earlier(&c, file, before, sets, NULL), 0);
         assert_string_equal(c.compatible, digests[n].digest);
+        assert_true(c.earlier.used);
     }
 }
 

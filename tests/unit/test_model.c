@@ -160,8 +160,17 @@ static void optimizers_keep_what_they_need(void **state) {
     assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_sgd, .momentum = 0.9}),
                      1);
     assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_rmsprop}), 1);
-    assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_adam}), 2);
-    assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_adamw}), 2);
+    for (enum optimizer_id id = OPTIMIZER_adam; id <= OPTIMIZER_adamw; id++) {
+        struct optimizer o = {.kind = id};
+        assert_int_equal(optimizer_moments(&o), 1);
+        assert_true(optimizer_start(&o) == SIZE_MAX);
+        o.pull = 0.03;
+        assert_int_equal(optimizer_moments(&o), 2);
+        assert_int_equal(optimizer_start(&o), 1);
+        o.beta1 = 0.9;
+        assert_int_equal(optimizer_moments(&o), 3);
+        assert_int_equal(optimizer_start(&o), 2);
+    }
     assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_cocob}), 5);
 }
 

@@ -428,6 +428,7 @@ struct options {
 #define INTERVAL 60.0  /* seconds */
 #define CALM_LEAST 1.0 /* seconds */
 #define SATURATED 0.5
+#define DORMANT 0.5
 #define QUEUE 100.0
 #define WAITING 10.0 /* seconds */
 #define DISK 256.0   /* MiB, as the daemon's own warning */
@@ -516,7 +517,7 @@ static int parse_url(void *values, const struct option_row *row, const char *tex
 
 #define KINDS                                                                                      \
     "silence restart non-finite rising page-hinkley adwin dead saturated queue rejected journal "  \
-    "disk gap input_scale worse_than_baseline anomaly idle"
+    "disk gap input_scale worse_than_baseline anomaly idle dormant stale"
 
 static const struct option_row rows[] = {
     {"connect", 'c', "ENDPOINT",
@@ -552,7 +553,9 @@ static const struct option_row limits[] = {
     {"idle", 0, "SECONDS", "time without a learned example; 0 = never (default 0)",
      OPTION_SECONDS(struct options, limits.idle)},
     {"saturated", 0, "SHARE", "share of saturated units in a layer (default 0.5)",
-     OPTION_POSITIVE(struct options, limits.saturated, 1)},
+     OPTION_POSITIVE(struct options, limits.shares[SHARE_SATURATED], 1)},
+    {"dormant", 0, "SHARE", "share of dormant units in a layer (default 0.5)",
+     OPTION_POSITIVE(struct options, limits.shares[SHARE_DORMANT], 1)},
     {"queue", 0, "EXAMPLES", "number of examples in the queue (default 100)",
      OPTION_POSITIVE(struct options, limits.queue, 1e9)},
     {"waiting", 0, "SECONDS", "time that an example waits for the journal's disk (default 10)",
@@ -605,7 +608,7 @@ static int options_read(struct options *o, int argc, char **argv) {
     *o = (struct options){
         .limits = {.drift = {PAGE_HINKLEY_DELTA, PAGE_HINKLEY_LAMBDA, ADWIN_DELTA, FLOOR, false},
                    .silence = HEALTH_SILENCE,
-                   .saturated = SATURATED,
+                   .shares = {SATURATED, DORMANT},
                    .queue = QUEUE,
                    .waiting = WAITING},
         .megabytes = DISK,
@@ -885,7 +888,8 @@ static bool all_refused(const struct alerts *a) {
 static int watch(struct alerts *a) {
     const struct options *o = &a->options;
     bool topics[TOPICS] = {[TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_EVENT] = true};
-    topics[TOPIC_STATE] = o->watched[ALERT_DEAD] || o->watched[ALERT_SATURATED];
+    topics[TOPIC_STATE] =
+        o->watched[ALERT_DEAD] || o->watched[ALERT_SATURATED] || o->watched[ALERT_DORMANT];
     struct pollfd items[ALERT_DAEMONS + 1];
     for (size_t i = 0; i < a->count; i++) {
         struct runnel_peer peer = tool_peer(o->endpoints.values[i], &o->keys);

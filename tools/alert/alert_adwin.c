@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "alert_adwin.h"
 
 #include <math.h>

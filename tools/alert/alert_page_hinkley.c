@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "alert_page_hinkley.h"
 
 #include <math.h>

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "alert_watcher.h"
 
 #include <math.h>
@@ -21,7 +19,7 @@ const char *const alert_names[ALERT_KINDS] = {
     "silence", "restart", "non-finite", "rising",      "page-hinkley",
     "adwin",   "dead",    "saturated",  "queue",       "rejected",
     "journal", "disk",    "gap",        "input_scale", "worse_than_baseline",
-    "anomaly", "idle",
+    "anomaly", "idle",    "dormant",    "stale",
 };
 
 const char *const alert_states[ALERT_STATES] = {"began", "still", "over", "passed"};
@@ -343,14 +341,16 @@ static double share_saturated(const struct layer *layer, const json_t *body) {
     return fmax(fmax(hidden, layer_number(body, LAYER_cell_saturated)), 0);
 }
 
-static void add_saturation(struct layer *layer, const json_t *body) {
+static void add_shares(struct layer *layer, const json_t *body) {
     double minimum = layer_number(body, LAYER_hidden_minimum);
     double maximum = layer_number(body, LAYER_hidden_maximum);
     layer->unbounded |= minimum < -BOUND || maximum > BOUND;
-    double share = share_saturated(layer, body);
-    layer->messages += layer->messages < LAYERS_SATURATED_LEAST;
+    const double shares[LAYERS_SHARES] = {share_saturated(layer, body),
+                                          fmax(layer_number(body, LAYER_units_dormant), 0)};
+    layer->messages += layer->messages < LAYERS_SHARE_LEAST;
     double weight = fmax(NEWEST_WEIGHT, 1.0 / layer->messages);
-    layer->saturated += weight * (share - layer->saturated);
+    for (int n = 0; n < LAYERS_SHARES; n++)
+        layer->shares[n] += weight * (shares[n] - layer->shares[n]);
 }
 
 /* The number of consecutive messages, up to LAYERS_DEAD_LEAST. */
@@ -380,21 +380,23 @@ static const char *kind_of(const json_t *body, char kind[KIND_SIZE]) {
     return kind;
 }
 
-static void report_saturation(const struct layers *layers, const json_t *list, double limit,
-                              struct book *book, double now) {
+static void report_share(const struct layers *layers, const json_t *list, int n, double limit,
+                         struct book *book, double now) {
+    static const enum alert_kind kinds[LAYERS_SHARES] = {ALERT_SATURATED, ALERT_DORMANT};
     size_t count = json_array_size(list), worst = 0;
     for (size_t i = 1; i < count && i < LAYERS_MAX; i++)
-        if (layers->layers[i].saturated > layers->layers[worst].saturated)
+        if (layers->layers[i].shares[n] > layers->layers[worst].shares[n])
             worst = i;
     const struct layer *layer = &layers->layers[worst];
+    double share = layer->shares[n];
     char kind[KIND_SIZE];
-    if (layer->messages >= LAYERS_SATURATED_LEAST && layer->saturated >= limit)
-        book_begin(book, ALERT_SATURATED, now, layer->saturated, limit,
-                   "%.0f%% of the units of layer %zu (%s) are saturated", 100 * layer->saturated,
-                   worst, kind_of(json_array_get(list, worst), kind));
-    else if (layer->saturated < OVER_SHARE * limit)
-        book_over(book, ALERT_SATURATED, now, "no layer has more than %.0f%% saturated units",
-                  100 * layer->saturated);
+    if (layer->messages >= LAYERS_SHARE_LEAST && share >= limit)
+        book_begin(book, kinds[n], now, share, limit,
+                   "%.0f%% of the units of layer %zu (%s) are %s", 100 * share, worst,
+                   kind_of(json_array_get(list, worst), kind), alert_names[kinds[n]]);
+    else if (share < OVER_SHARE * limit)
+        book_over(book, kinds[n], now, "no layer has more than %.0f%% %s units", 100 * share,
+                  alert_names[kinds[n]]);
 }
 
 static void report_life(const struct layers *layers, const json_t *list, struct book *book,
@@ -419,19 +421,20 @@ static void report_life(const struct layers *layers, const json_t *list, struct 
         book_over(book, ALERT_DEAD, now, "the units of every layer change again");
 }
 
-/* Updates the book from a message. A layer is saturated when the moving average of its share
-   reaches `limit`, until it falls below 4/5 of that. It is dead when for LAYERS_DEAD_LEAST messages
-   all its units are alike or none changes. */
-static void layers_add(struct layers *layers, const json_t *body, double limit, struct book *book,
-                       double now) {
+/* Updates the book from a message. A layer is saturated or dormant when the moving average of that
+   share reaches its limit, until it falls below 4/5 of that. It is dead when for LAYERS_DEAD_LEAST
+   messages all its units are alike or none changes. */
+static void layers_add(struct layers *layers, const json_t *body,
+                       const double limits[LAYERS_SHARES], struct book *book, double now) {
     json_t *list = state_layers(body);
     size_t count = json_array_size(list);
     for (size_t i = 0; i < count && i < LAYERS_MAX; i++) {
-        add_saturation(&layers->layers[i], json_array_get(list, i));
+        add_shares(&layers->layers[i], json_array_get(list, i));
         add_life(&layers->layers[i], json_array_get(list, i));
     }
     if (count > 0) {
-        report_saturation(layers, list, limit, book, now);
+        for (int n = 0; n < LAYERS_SHARES; n++)
+            report_share(layers, list, n, limits[n], book, now);
         report_life(layers, list, book, now);
     }
     json_decref(list);
@@ -762,6 +765,8 @@ static void handle_kind(struct watcher *w, const json_t *body, double now) {
         book_happened(&w->book, ALERT_NON_FINITE, now, w->limits->calm, NAN, "%s", clean);
     else if (strcmp(kind, "gap") == 0)
         book_happened(&w->book, ALERT_GAP, now, w->limits->calm, NAN, "%s", clean);
+    else if (strcmp(kind, "stale") == 0)
+        book_happened(&w->book, ALERT_STALE, now, 0, NAN, "%s", clean);
     else if (strcmp(kind, "input_scale") == 0)
         book_happened(&w->book, ALERT_INPUT_SCALE, now, w->limits->calm, number(body, "count"),
                       "%s", clean);
@@ -803,7 +808,7 @@ void watcher_message(struct watcher *w, const struct message *message, double no
         if (loss_number(body, FIELD_anomaly_open) == 0) /* an end may be lost */
             end_incidents(&w->book, NULL, "no incident is open that is not silenced", now);
     } else if (message->topic == TOPIC_STATE) {
-        layers_add(&w->layers, body, w->limits->saturated, &w->book, now);
+        layers_add(&w->layers, body, w->limits->shares, &w->book, now);
     } else if (message->topic == TOPIC_STATUS) {
         handle_status(w, body, now);
         check_rejected(w, body, now);

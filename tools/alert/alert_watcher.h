@@ -10,7 +10,6 @@
 
 #include "alert_adwin.h"
 #include "alert_page_hinkley.h"
-#include "common/clock.h"
 #include "common/wire.h"
 #include "tools/shared/watch_link.h"
 #include "tools/shared/watch_state.h"
@@ -45,6 +44,8 @@ enum alert_kind {
     ALERT_WORSE_THAN_BASELINE,
     ALERT_ANOMALY,
     ALERT_IDLE,
+    ALERT_DORMANT,
+    ALERT_STALE,
     ALERT_KINDS
 };
 
@@ -168,36 +169,39 @@ struct rising {
 };
 /* ---- Layers ----
 
-   Dead and saturated units, from the statistics of the hidden layers (topic `state`). */
+   Dead, saturated and dormant units, from the statistics of the hidden layers (topic `state`). */
 
 enum {
     LAYERS_MAX = STATE_LAYERS,
-    LAYERS_SATURATED_LEAST = 10, /* messages before saturation is checked */
-    LAYERS_DEAD_LEAST = 20,      /* consecutive messages without a change */
+    LAYERS_SHARE_LEAST = 10, /* messages before shares are checked */
+    LAYERS_DEAD_LEAST = 20,  /* consecutive messages without a change */
 };
 
 /* A layer whose units have a smaller standard deviation has equal units. */
 #define LAYERS_ALIKE 1e-3
 
+/* The shares of a layer's units that have a limit. */
+enum { SHARE_SATURATED, SHARE_DORMANT, LAYERS_SHARES };
+
 struct layers {
     struct layer {
-        bool unbounded;   /* |h| > 1 was seen, so |h| > 0.99 is not saturation */
-        int messages;     /* at most LAYERS_SATURATED_LEAST */
-        double saturated; /* moving average of the share */
-        int alike, same;  /* consecutive messages, at most LAYERS_DEAD_LEAST */
+        bool unbounded;               /* |h| > 1 was seen, so |h| > 0.99 is not saturation */
+        int messages;                 /* at most LAYERS_SHARE_LEAST */
+        double shares[LAYERS_SHARES]; /* moving averages */
+        int alike, same;              /* consecutive messages, at most LAYERS_DEAD_LEAST */
         double mean, std, norm;
     } layers[LAYERS_MAX];
 };
 
 struct limits {
     struct drift_limits drift;
-    double silence;   /* seconds; 0 = never */
-    double idle;      /* seconds without an example; 0 = never */
-    double saturated; /* share of a layer's units */
-    double queue;     /* examples */
-    double waiting;   /* seconds that an example waits for the disk */
-    double disk;      /* bytes of free space */
-    double calm;      /* seconds without recurrence after which an event ends */
+    double silence;               /* seconds; 0 = never */
+    double idle;                  /* seconds without an example; 0 = never */
+    double shares[LAYERS_SHARES]; /* of a layer's units */
+    double queue;                 /* examples */
+    double waiting;               /* seconds that an example waits for the disk */
+    double disk;                  /* bytes of free space */
+    double calm;                  /* seconds without recurrence after which an event ends */
 };
 
 /* Initialize with watcher_open. */

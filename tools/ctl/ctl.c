@@ -1,6 +1,4 @@
 /* runnel-ctl: sends commands to a running daemon. See runnel-ctl(1). */
-#include "build-config.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "ctl_backup.h"
 
 #include <dirent.h>

@@ -3,7 +3,6 @@
 #define RUNNEL_CTL_BACKUP_H
 
 #include <jansson.h>
-#include <stdbool.h>
 
 /* Copies checkpoints and journal of the state directory, of a running or stopped daemon, to a new
    directory. That directory appears when everything is written, synced and checked. Prints its

@@ -1,14 +1,10 @@
-#include "build-config.h"
-
 #include "ctl_print.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/fields.h"
-#include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
 
@@ -79,6 +75,7 @@ static const struct line lines[] = {
     {"clip", STATUS(clip), NULL, NULL},
     {"gradient norm", LOSS(gradient_norm), " of the last update, before clipping", NULL},
     {"update ratio", LOSS(update_ratio), NULL, NULL},
+    {"plasticity", LOSS(plasticity), NULL, NULL},
     {"loss", NULL, NULL, NULL},
     {"newest", LOSS(loss), NULL, NULL},
     {"mean", LOSS(mean), NULL, NULL},

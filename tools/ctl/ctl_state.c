@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "ctl_state.h"
 
 #include <ctype.h>

@@ -2,8 +2,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +12,10 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/error.h"
 #include "common/format.h"
 #include "common/text.h"
 #include "config/config.h"
 #include "engine/engines.h"
-#include "experiment_examples.h"
-#include "experiment_plan.h"
 #include "experiment_run.h"
 
 /* ---- Progress: a line that is redrawn, or one line per run ---- */

@@ -2,9 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +18,6 @@
 #include "daemon/skill.h"
 #include "engine/engines.h"
 #include "experiment_spec.h"
-#include "experiment_store.h"
 #include "learner/learner.h"
 #include "learner/learner_export.h"
 #include "model/parameters.h"

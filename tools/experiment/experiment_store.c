@@ -12,7 +12,6 @@
 #include <sysexits.h>
 
 #include "common/database.h"
-#include "common/error.h"
 #include "experiment_memory.h"
 
 struct experiment_store {

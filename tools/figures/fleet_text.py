@@ -40,7 +40,7 @@ model:
   input: {{kind: symbol, size: {symbols}}}
   layers: [{{cell: lstm, size: {units}, norm: layer}}]
   output: {{loss: softmax, size: {symbols}, target: next}}
-learning: {{window: 16, stride: 16, threads: 1, optimizer: {{kind: adam, rate: {rate}}}, clip: 1.0}}
+learning: {{window: 16, stride: 16, threads: 1, optimizer: {{kind: adam, beta1: 0.9, rate: {rate}}}, clip: 1.0}}
 statistics: {{bind: "ipc://{d}/statistics", every: {watch}}}
 control: {{bind: "ipc://{d}/control"}}
 """

@@ -15,7 +15,7 @@ import shared
 PEER = str(shared.SOURCE / "tools" / "figures" / "pytorch")
 NAMES = ("gru64", "lstm128", "lstm256", "lstm400x3", "gru1024", "gru2400")
 CONFIGURATIONS = [str(shared.SOURCE / "conf" / "bench" / f"{name}.yaml") for name in NAMES]
-OPTIMIZERS = {"adam": "{kind: adam, rate: 0.001}", "sgd": "{kind: sgd, rate: 0.001}"}
+OPTIMIZERS = {"adam": "{kind: adam, beta1: 0.9, rate: 0.001}", "sgd": "{kind: sgd, rate: 0.001}"}
 WINDOWS = [1, 16, 32]
 VARIANTS = ("eager", "graphs", "reference")
 PATIENCE = 300  # seconds of a measurement beyond the requested time

@@ -1,6 +1,4 @@
 /* Recording: messages become rows, and old rows are deleted. */
-#include "build-config.h"
-
 #include "history_store.h"
 
 #include <limits.h>

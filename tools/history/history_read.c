@@ -1,6 +1,4 @@
 /* Reads recordings. */
-#include "build-config.h"
-
 #include "history_store.h"
 
 #include <math.h>

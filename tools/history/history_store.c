@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "history_store.h"
 
 #include <errno.h>

@@ -1,6 +1,4 @@
 /* runnel-record: records published messages in files. See runnel-record(1). */
-#include "build-config.h"
-
 #include <errno.h>
 #include <locale.h>
 #include <math.h>

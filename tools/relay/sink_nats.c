@@ -1,7 +1,6 @@
 /* NATS subjects of a JetStream stream: confirmed by JetStream's answer. The header Nats-Msg-Id lets
    JetStream drop a message that is soon written again. */
 #include <stdlib.h>
-#include <string.h>
 #include <sysexits.h>
 
 #include <jansson.h>

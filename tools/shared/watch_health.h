@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/clock.h"
 #include "watch_link.h"
 
 #define HEALTH_SILENCE 15.0 /* seconds; a daemon sends `status` every 10 */

@@ -1,8 +1,5 @@
-#include "build-config.h"
-
 #include "watch_link.h"
 
-#include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

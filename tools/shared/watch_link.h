@@ -4,8 +4,6 @@
 #define RUNNEL_WATCH_LINK_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <jansson.h>
 

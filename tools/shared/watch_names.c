@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "watch_names.h"
 
 #include <stdio.h>

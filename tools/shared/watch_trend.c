@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "watch_trend.h"
 
 #include <math.h>

@@ -1,14 +1,12 @@
-/* Writes the tables of fields (common/fields.def) into docs/reference/protocol.md, the metrics made
-   of them into docs/reference/metrics.md, and lists of fields into docs/man/runneld.8. It copies a
-   page from standard input to standard output and replaces the lines between
+/* Writes the fields (common/fields.def) into docs/reference/protocol.md, the metrics made of them
+   into docs/reference/metrics.md, and lists of fields into docs/man/runneld.8. It copies a page
+   from standard input to standard output and replaces the lines between
 
      <!-- fields of NAME: written by `make documents` -->
      <!-- end of fields -->
 
    or the same with "metrics". In a manual these lines are comments of mdoc. Exit status: 0, or 65
    for an unknown table or one without an end. */
-#include "build-config.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,48 +14,60 @@
 
 #include "common/fields.h"
 
+enum { COLUMNS = 98, NAME_COLUMNS = 53 };
+
 struct page {
     const char *begin, *end; /* lines around a table; the name follows `begin` */
     void (*put)(const struct field_table *table);
 };
 
-static bool has_needs(const struct field_table *table) {
-    for (int i = 0; i < table->count; i++)
-        if (*field_need_text(table->fields[i].need))
-            return true;
-    return false;
-}
-
-static void put_text(const char *text) {
-    for (; *text; text++)
-        printf(*text == '|' ? "\\%c" : "%c", *text);
-}
-
 /* Counts and shares name their unit in their meaning; the page has the unit of losses. */
-static void put_meaning(const struct field *field) {
+static void write_meaning(FILE *item, const struct field *field) {
     bool named = field->type != FIELD_NUMBER || !strcmp(field->unit, "share");
     const char *unit = named || !strcmp(field->unit, "nats") ? "" : field->unit;
-    put_text(field->meaning);
-    printf("%s%s%s", *unit ? " (" : "", unit, *unit ? ")" : "");
-    printf("%s", field->type == FIELD_TALLY ? ", as counts" : "");
-    if (field->null) {
-        printf("; `null`: ");
-        put_text(field->null);
-    }
+    fprintf(item, "%s%s%s%s", field->meaning, *unit ? " (" : "", unit, *unit ? ")" : "");
+    fprintf(item, "%s", field->type == FIELD_TALLY ? ", as counts" : "");
+    if (field->null)
+        fprintf(item, "; `null`: %s", field->null);
 }
 
-static void put_table(const struct field_table *table) {
-    bool needs = has_needs(table);
-    printf(needs ? "| field | only with | |\n|---|---|---|\n" : "| field | |\n|---|---|\n");
+/* The first member of an object names the condition of all. */
+static bool is_named_before(const struct field_table *table, int i) {
+    const struct field *field = &table->fields[i], *previous = &table->fields[i ? i - 1 : 0];
+    return i > 0 && *field->group && !strcmp(field->group, previous->group) &&
+           field->need == previous->need;
+}
+
+/* Prints an item of a list, its words wrapped at COLUMNS. A minus must not begin a line: it would
+   begin another item. */
+static void put_item(char *text) {
+    size_t column = (size_t)printf("-");
+    for (char *rest = text, *word; (word = strtok_r(rest, " ", &rest));) {
+        bool wraps = column + 1 + strlen(word) > COLUMNS && strcmp(word, "-") != 0;
+        column = (wraps ? 1 : column) + 1 + strlen(word);
+        printf("%s %s", wraps ? "\n " : "", word);
+    }
+    putchar('\n');
+}
+
+static void put_fields(const struct field_table *table) {
+    putchar('\n');
     for (int i = 0; i < table->count; i++) {
         const char *need = field_need_text(table->fields[i].need);
-        printf("| `%s` |", table->fields[i].path);
-        if (needs)
-            printf(*need ? " %s |" : "%s |", need);
-        printf(" ");
-        put_meaning(&table->fields[i]);
-        printf(" |\n");
+        char *text = NULL;
+        size_t size;
+        FILE *item = open_memstream(&text, &size);
+        if (!item)
+            exit(EX_OSERR);
+        fprintf(item, "`%s`: ", table->fields[i].path);
+        if (*need && !is_named_before(table, i))
+            fprintf(item, "with %s: ", need);
+        write_meaning(item, &table->fields[i]);
+        fclose(item);
+        put_item(text);
+        free(text);
     }
+    putchar('\n');
 }
 
 static const struct field_table *member_table(const struct field *field) {
@@ -65,29 +75,34 @@ static const struct field_table *member_table(const struct field *field) {
     return &field_tables[columns ? FIELDS_OF_COLUMN : FIELDS_OF_EXPERT];
 }
 
-/* A metric for each member, with the row's label. */
+/* A line of a block of code: the metric, and its field or a member of each row of the field. */
+static void put_metric(const struct field *field, const char *end, const char *label,
+                       const char *member) {
+    int size = printf("runnel_%s%s%s", field->metric.name, *end ? "_" : "", end);
+    if (*label)
+        size += printf("{%s}", label);
+    printf("%*s%s%s%s\n", NAME_COLUMNS - size, " ", field->path, *member ? ": " : "", member);
+}
+
 static void put_metrics_of_rows(const struct field *field) {
     const struct field_table *table = member_table(field);
     for (int i = 0; i < table->count; i++)
-        printf("| `runnel_%s_%s{%s}` | `%s`: `%s` |\n", field->metric.name, table->fields[i].name,
-               field->metric.name, field->path, table->fields[i].path);
-}
-
-static void put_metric(const struct field *field) {
-    const char *label = field->metric.label ? field->metric.label : "reason";
-    bool tally = field->type == FIELD_TALLY;
-    printf("| `runnel_%s%s%s%s%s` | `%s` |\n", field->metric.name,
-           field->metric.kind == METRIC_COUNTER ? "_total" : "", tally ? "{" : "",
-           tally ? label : "", tally ? "}" : "", field->path);
+        put_metric(field, table->fields[i].name, field->metric.name, table->fields[i].path);
 }
 
 static void put_metrics(const struct field_table *table) {
-    printf("| metric | field |\n|---|---|\n");
-    for (int i = 0; i < table->count; i++)
-        if (table->fields[i].metric.name && table->fields[i].type == FIELD_ROWS)
-            put_metrics_of_rows(&table->fields[i]);
-        else if (table->fields[i].metric.name)
-            put_metric(&table->fields[i]);
+    puts("\n```");
+    for (int i = 0; i < table->count; i++) {
+        const struct field *field = &table->fields[i];
+        const char *end = field->metric.kind == METRIC_COUNTER ? "total" : "", *label = "";
+        if (field->type == FIELD_TALLY)
+            label = field->metric.label ? field->metric.label : "reason";
+        if (field->metric.name && field->type == FIELD_ROWS)
+            put_metrics_of_rows(field);
+        else if (field->metric.name)
+            put_metric(field, end, label, "");
+    }
+    puts("```\n");
 }
 
 /* Prints Markdown as running text of mdoc, each sentence on its own line. Links keep only their
@@ -118,7 +133,7 @@ static void put_list(const struct field_table *table) {
 }
 
 static const struct page pages[] = {
-    {"<!-- fields of ", "<!-- end of fields -->\n", put_table},
+    {"<!-- fields of ", "<!-- end of fields -->\n", put_fields},
     {"<!-- metrics of ", "<!-- end of metrics -->\n", put_metrics},
     {".\\\" fields of ", ".\\\" end of fields\n", put_list},
 };

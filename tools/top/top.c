@@ -1,6 +1,4 @@
 /* runnel-top: shows running daemons on one screen. See runnel-top(1). */
-#include "build-config.h"
-
 #include <errno.h>
 #include <jansson.h>
 #include <langinfo.h>

@@ -10,7 +10,6 @@
 #include <sys/ioctl.h>
 #include <sysexits.h>
 #include <termios.h>
-#include <unistd.h>
 
 #include "common/complain.h"
 #include "common/text.h"

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "top_chart.h"
 
 #include <math.h>
@@ -8,7 +6,6 @@
 #include <string.h>
 
 #include "common/format.h"
-#include "top_canvas.h"
 
 /* ---- Plot ----
 

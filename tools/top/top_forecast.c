@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "top_forecast.h"
 
 #include <math.h>

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "top_pane.h"
 
 #include <jansson.h>
@@ -13,11 +11,9 @@
 #include "common/json_member.h"
 #include "tools/shared/watch_state.h"
 #include "tools/shared/watch_trend.h"
-#include "top_canvas.h"
 #include "top_chart.h"
 #include "top_forecast.h"
 #include "top_verdict.h"
-#include "top_watched.h"
 
 /* ---- Broker ----
 
@@ -107,7 +103,7 @@ static void broker_draw(struct canvas *c, const struct area *area, const struct 
 
    A line or a panel for each layer of a network. */
 
-enum { LAYERS_PANEL_ROWS = 9, LAYERS_PANEL_COLUMNS = 56 };
+enum { LAYERS_PANEL_ROWS = 11, LAYERS_PANEL_COLUMNS = 56 };
 
 enum {
     BINS = FIELD_BINS,
@@ -116,7 +112,7 @@ enum {
     MEMBER = 16,              /* maximum columns of a member's name */
     PAIR = 13,                /* columns of "-0.123 ±0.456" */
     SUBJECT = 10,             /* columns of a panel's first word */
-    RANKS = 12,
+    RANKS = 15,
 };
 
 typedef void format_cell(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
@@ -173,13 +169,34 @@ static void format_norm(const struct canvas *c, char text[BARS_SIZE], const json
         format_rate(text, value);
 }
 
-static void format_saturated(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
-                             const char *object) {
-    double share;
+static double share_of(const json_t *layer, const char *object) {
+    double share = NAN;
+    const char *key = strcmp(object, "units") == 0 ? "dormant" : "saturated";
+    member_number(json_object_get(layer, object), key, &share);
+    return share;
+}
+
+static void format_share(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
+                         const char *object) {
+    double share = share_of(layer, object);
     (void)c;
     strcpy(text, "-");
-    if (member_number(json_object_get(layer, object), "saturated", &share))
+    if (!isnan(share))
         snprintf(text, BARS_SIZE, "%.1f%%", 100 * share);
+}
+
+static void format_rank(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
+                        const char *object) {
+    char rank[FORMAT_SIZE];
+    (void)c;
+    snprintf(text, BARS_SIZE, "%s", format_member(rank, layer, object, "rank"));
+}
+
+static void format_growth(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
+                          const char *object) {
+    char growth[FORMAT_SIZE];
+    (void)c;
+    snprintf(text, BARS_SIZE, "%s", format_member(growth, layer, object, "growth"));
 }
 
 static void format_histogram(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
@@ -196,18 +213,21 @@ static const struct column {
     format_cell *format;
     int width, rank; /* rank 1 is placed first */
 } columns[] = {
-    {"summed inputs", "summed_inputs", format_spread, PAIR, 3},
-    {"recurrent", "summed_recurrent", format_spread, PAIR, 8},
-    {"hidden", "hidden", format_spread, PAIR, 4},
-    {"range", "hidden", format_range, PAIR, 9},
-    {"norm", "hidden", format_norm, 5, 5},
-    {"satur.", "hidden", format_saturated, 6, 1},
+    {"summed inputs", "summed_inputs", format_spread, PAIR, 7},
+    {"recurrent", "summed_recurrent", format_spread, PAIR, 11},
+    {"hidden", "hidden", format_spread, PAIR, 3},
+    {"range", "hidden", format_range, PAIR, 12},
+    {"norm", "hidden", format_norm, 5, 8},
+    {"satur.", "hidden", format_share, 6, 1},
+    {"dormant", "units", format_share, 7, 4},
+    {"rank", "units", format_rank, 5, 6},
+    {"growth", "weights", format_growth, 6, 5},
     {"hidden -1 .. 1", NULL, format_histogram, BINS, 2},
-    {"cell", "cell", format_spread, PAIR, 10},
-    {"|c|>5", "cell", format_saturated, 6, 11},
-    {"gain", "gain", format_mean, 5, 6},
-    {"gain", "gain", format_spread, PAIR, 7},
-    {"bias", "bias", format_spread, PAIR, 12},
+    {"cell", "cell", format_spread, PAIR, 13},
+    {"|c|>5", "cell", format_share, 6, 14},
+    {"gain", "gain", format_mean, 5, 9},
+    {"gain", "gain", format_spread, PAIR, 10},
+    {"bias", "bias", format_spread, PAIR, 15},
 };
 
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -217,11 +237,19 @@ static bool is_replaced(int i) {
     return i + 1 < COLUMNS && strcmp(columns[i].title, columns[i + 1].title) == 0;
 }
 
+/* Whether a layer has the column's object; earlier daemons do not send all. */
+static bool is_sent(const struct column *column, const json_t *layers) {
+    for (size_t n = 0; column->object && n < json_array_size(layers); n++)
+        if (json_object_get(json_array_get(layers, n), column->object))
+            return true;
+    return !column->object;
+}
+
 /* Chooses columns by rank as long as they fit beside the used width. `taken` must be false. */
-static void fit_columns(bool taken[COLUMNS], int used, int width) {
+static void fit_columns(bool taken[COLUMNS], const json_t *layers, int used, int width) {
     for (int rank = 1; rank <= RANKS; rank++)
         for (int i = 0; i < COLUMNS; i++) {
-            if (columns[i].rank != rank)
+            if (columns[i].rank != rank || !is_sent(&columns[i], layers))
                 continue;
             bool instead = i > 0 && is_replaced(i - 1) && taken[i - 1];
             int needed = columns[i].width + 1 - (instead ? columns[i - 1].width + 1 : 0);
@@ -251,11 +279,9 @@ static int name_columns(const json_t *layers) {
 }
 
 static enum style cell_style(const struct column *column, const json_t *layer) {
-    double share;
-    if (column->format != format_saturated ||
-        !member_number(json_object_get(layer, column->object), "saturated", &share))
+    if (column->format != format_share)
         return column->format == format_histogram ? STYLE_LINE : STYLE_PLAIN;
-    return verdict_saturation(share);
+    return verdict_share(share_of(layer, column->object));
 }
 
 static void table_row(struct canvas *c, const struct area *area, int row, const bool taken[COLUMNS],
@@ -290,7 +316,7 @@ static void layers_table(struct canvas *c, const struct area *area, const json_t
     int name = name_columns(layers), at = name;
     if (room < 1)
         return;
-    fit_columns(taken, name, area->columns);
+    fit_columns(taken, layers, name, area->columns);
     *first = first_shown(*first, count, room);
     canvas_fill(c, area, 0, STYLE_PLAIN);
     if (count > room)
@@ -349,6 +375,18 @@ static void panel_line(struct canvas *c, const struct area *area, int *row, cons
     (*row)++;
 }
 
+/* Two lines, for example "dormant 12.5% rank 11.77" and "growth    8.195". */
+static void panel_units(struct canvas *c, const struct area *area, int *row, const json_t *layer) {
+    char dormant[BARS_SIZE], rank[BARS_SIZE];
+    format_share(c, dormant, layer, "units");
+    format_rank(c, rank, layer, "units");
+    int at = canvas_print(c, area, *row, 0, STYLE_DIM, "dormant ");
+    at = canvas_print(c, area, *row, at, verdict_share(share_of(layer, "units")), "%s ", dormant);
+    at = canvas_print(c, area, *row, at, STYLE_DIM, "rank ");
+    canvas_print(c, area, (*row)++, at, STYLE_PLAIN, "%s", rank);
+    panel_line(c, area, row, "growth", format_growth, layer, "weights", STYLE_PLAIN);
+}
+
 static void draw_panel(struct canvas *c, const struct area *area, const json_t *layer, int index) {
     char name[BARS_SIZE], saturated[BARS_SIZE], title[2 * BARS_SIZE];
     double share = layer_number(layer, LAYER_hidden_saturated);
@@ -361,11 +399,13 @@ static void draw_panel(struct canvas *c, const struct area *area, const json_t *
     panel_line(c, &text, &row, "recurrent", format_spread, layer, "summed_recurrent", STYLE_PLAIN);
     panel_line(c, &text, &row, "hidden", format_spread, layer, "hidden", STYLE_PLAIN);
     format_norm(c, name, layer, "hidden");
-    format_saturated(c, saturated, layer, "hidden");
+    format_share(c, saturated, layer, "hidden");
     int at = canvas_print(c, &text, row, 0, STYLE_DIM, "norm ");
     at = canvas_print(c, &text, row, at, STYLE_PLAIN, "%s ", name);
     at = canvas_print(c, &text, row, at, STYLE_DIM, "satur. ");
-    canvas_print(c, &text, row++, at, verdict_saturation(share), "%s", saturated);
+    canvas_print(c, &text, row++, at, verdict_share(share), "%s", saturated);
+    if (json_object_get(layer, "units"))
+        panel_units(c, &text, &row, layer);
     panel_line(c, &text, &row, "range", format_range, layer, "hidden", STYLE_PLAIN);
     panel_line(c, &text, &row, "cell", format_spread, layer, "cell", STYLE_PLAIN);
     panel_line(c, &text, &row, "gain", format_spread, layer, "gain", STYLE_PLAIN);
@@ -402,7 +442,7 @@ static void layers_panels(struct canvas *c, const struct area *area, const json_
 
 enum {
     METERS_WIDE = 76, /* columns for two meters side by side */
-    METERS_SLOTS = 5, /* meters above each other in a wide area */
+    METERS_SLOTS = 5, /* least meters above each other in a wide area; one more if used */
     METERS_ROWS = 8,  /* rows in a narrow area */
 };
 
@@ -417,13 +457,10 @@ static const struct meter {
     enum loss_field field;
 } learning[] =
     {
-        {"rmse", FIELD_metric_rmse},
-        {"accuracy", FIELD_metric_accuracy},
-        {"bits", FIELD_metric_bits},
-        {"skill", FIELD_skill},
-        {"gradient", FIELD_gradient_norm},
-        {"update", FIELD_update_ratio},
-        {"rate", FIELD_rate},
+        {"rmse", FIELD_metric_rmse},       {"accuracy", FIELD_metric_accuracy},
+        {"bits", FIELD_metric_bits},       {"skill", FIELD_skill},
+        {"gradient", FIELD_gradient_norm}, {"update", FIELD_update_ratio},
+        {"plastic", FIELD_plasticity},     {"rate", FIELD_rate},
 },
   running[] = {
       {"speed", FIELD_examples_per_second},
@@ -455,7 +492,7 @@ static const char *meter_text(char text[FORMAT_SIZE], const struct watched *w,
 /* Whether the daemon has sent this optional field. */
 static bool is_used(const struct watched *w, const struct meter *meter) {
     const struct past *p = &w->past;
-    if (!fields_of_loss[meter->field].need)
+    if (!fields_of_loss[meter->field].need && meter->field != FIELD_plasticity)
         return true;
     for (size_t i = p->count; i-- > 0;)
         if (isfinite(p->samples[i].values[meter->field]))
@@ -625,7 +662,8 @@ static int draw_learning(struct canvas *c, const struct area *area, const struct
 /* With height 1 one line each, else curves of three numbers with lines below. */
 static void draw_running(struct canvas *c, const struct area *area, const struct watched *w,
                          int height) {
-    static draw_line *const low[] = {draw_speed, draw_latency, draw_queue, draw_refused, draw_kept};
+    static draw_line *const low[] = {draw_speed,   draw_latency, draw_queue,
+                                     draw_refused, draw_kept,    draw_learned};
     static draw_line *const high[] = {draw_latency, draw_queue,      draw_refused,
                                       draw_journal, draw_checkpoint, draw_learned};
     if (height == 1) {
@@ -641,12 +679,19 @@ static void draw_running(struct canvas *c, const struct area *area, const struct
     draw_lines(c, &rest, w, high, sizeof high / sizeof *high);
 }
 
-/* Draws as many meters as fit, the most important first. In wide areas, all METERS_SLOTS meters
-   have the same height. */
+static int meters_slots(const struct watched *w) {
+    int used = 0;
+    for (size_t i = 0; i < sizeof learning / sizeof *learning; i++)
+        used += is_used(w, &learning[i]);
+    return METERS_SLOTS + (used > METERS_SLOTS);
+}
+
+/* Draws as many meters as fit, the most important first. In wide areas, all meters have the same
+   height. */
 static void meters_draw(struct canvas *c, const struct area *area, const struct watched *w) {
     static draw_line *const narrow[] = {draw_refused, draw_speed, draw_latency, draw_queue};
     if (area->columns >= METERS_WIDE) {
-        int half = area->columns / 2, height = area->rows / METERS_SLOTS;
+        int half = area->columns / 2, height = area->rows / meters_slots(w);
         struct area left = area_columns(area, 0, half - GAP);
         struct area right = area_columns(area, half, area->columns - half);
         draw_learning(c, &left, w, height < 1 ? 1 : height);
@@ -854,7 +899,7 @@ static struct layout lay_out(const struct area *area, int layers, const struct w
     l.forecast = area->rows < LOW ? 0 : !!w->truth + !!json_object_size(w->experts);
     l.broker = area->rows >= LOW ? broker_rows(w) : 0;
     rest -= l.forecast + l.broker;
-    l.meters = wide ? METERS_SLOTS * height : METERS_ROWS;
+    l.meters = wide ? meters_slots(w) * height : METERS_ROWS;
     int most = wide ? rest / 2 : rest / 3;
     l.meters = l.meters > most ? most : l.meters;
     rest -= l.meters;
@@ -921,8 +966,8 @@ void pane_draw(struct canvas *c, const struct area *area, struct watched *w,
         draw_model(c, &part, w);
     }
     if (settings->view == VIEW_LOSS) {
-        part =
-            cut_rows(&rest, rest.rows - (area->columns < METERS_WIDE ? METERS_ROWS : METERS_SLOTS));
+        part = cut_rows(&rest,
+                        rest.rows - (area->columns < METERS_WIDE ? METERS_ROWS : meters_slots(w)));
         draw_chart(c, &part, w, settings->log);
         meters_draw(c, &rest, w);
     } else if (settings->view == VIEW_LAYERS) {

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "top_verdict.h"
 
 #include <math.h>
@@ -74,7 +72,7 @@ struct verdict verdict_learning(const struct watched *w, bool utf8) {
     return verdict_direction(w, utf8);
 }
 
-enum style verdict_saturation(double share) {
+enum style verdict_share(double share) {
     return share >= SATURATED_BAD ? STYLE_BAD : share >= SATURATED_MUCH ? STYLE_WARN : STYLE_PLAIN;
 }
 
@@ -111,8 +109,7 @@ static struct verdict verdict_layers(const json_t *layers) {
         }
     }
     if (worst >= SATURATED_MUCH)
-        return make_verdict(verdict_saturation(worst), "layer %zu %.0f%% saturated", which,
-                            100 * worst);
+        return make_verdict(verdict_share(worst), "layer %zu %.0f%% saturated", which, 100 * worst);
     return make_verdict(STYLE_GOOD, "yes");
 }
 

@@ -23,8 +23,8 @@ struct verdict verdict_pace(const struct watched *watched);
 /* Red if the baseline was better over the last tenth of the examples. */
 enum style verdict_skill(const struct watched *watched);
 
-/* The style of a layer's share of saturated units. */
-enum style verdict_saturation(double share);
+/* The style of a layer's share of saturated or dormant units. */
+enum style verdict_share(double share);
 
 /* The increase of a counter in the minute before the cursor. */
 double verdict_recent(const struct watched *watched, enum loss_field field);

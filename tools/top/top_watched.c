@@ -1,8 +1,5 @@
-#include "build-config.h"
-
 #include "top_watched.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,6 +192,7 @@ static void dress_event(struct happening *event, const char *kind) {
         {"stream_forgotten", 0, STYLE_PLAIN}, {"gap", GAP_MARK, STYLE_WARN},
         {"replayed", '^', STYLE_PLAIN},       {"disk", '!', STYLE_BAD},
         {"stopping", '$', STYLE_WARN},        {"input_scale", '!', STYLE_BAD},
+        {"stale", '!', STYLE_WARN},
     };
     event->style = STYLE_PLAIN;
     event->mark = '*';

@@ -1,7 +1,5 @@
 /* runnel-watch: prints the statistics of a running daemon, one line a message. See
    runnel-watch(1). */
-#include "build-config.h"
-
 #include <errno.h>
 #include <jansson.h>
 #include <locale.h>

@@ -429,6 +429,21 @@ static void append_histogram(char line[LINE_SIZE], const struct lines *lines, co
     snprintf(line + used, LINE_SIZE - used, "  %s", trend_histogram(values, count, utf8, picture));
 }
 
+/* "  dormant 31.2%  rank 11.77  growth 8.195", if there is room. */
+static void append_units(char line[LINE_SIZE], const struct lines *lines, const json_t *layer) {
+    char dormant[FORMAT_SIZE] = "-", numbers[2][FORMAT_SIZE], text[LINE_SIZE];
+    double share = layer_number(layer, LAYER_units_dormant);
+    if (!isnan(share))
+        snprintf(dormant, sizeof dormant, "%.1f%%", 100 * share);
+    snprintf(text, sizeof text, "  dormant %6s  rank %7s  growth %7s", dormant,
+             format_number(numbers[0], layer_number(layer, LAYER_units_rank)),
+             format_number(numbers[1], layer_number(layer, LAYER_weights_growth)));
+    size_t used = strlen(line);
+    if (lines_width(line) + (int)strlen(text) <= lines->columns &&
+        json_object_get(layer, fields_of_layer[LAYER_units_dormant].group))
+        snprintf(line + used, LINE_SIZE - used, "%s", text);
+}
+
 /* "layer 0" or " 0 change", equally wide on a line of 80 columns. */
 static void format_layer(char label[LABEL_SIZE], const struct lines *lines, size_t index,
                          const json_t *layers) {
@@ -461,6 +476,7 @@ static void print_layer(struct lines *lines, size_t index, const json_t *layers)
              format_number(numbers[2], layer_number(layer, LAYER_summed_inputs_mean)),
              format_number(numbers[3], layer_number(layer, LAYER_summed_inputs_std)));
     append_histogram(line, lines, layer);
+    append_units(line, lines, layer);
     lines_add(lines, line);
 }
 

@@ -8,7 +8,6 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/complain.h"

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "web_api.h"
 
 #include <jansson.h>
@@ -11,8 +9,16 @@
 
 #include "common/json_member.h"
 #include "web_experiment_api.h"
-#include "web_feed.h"
-#include "web_reply.h"
+
+static const char no_run[] = "run must be the id of a run, from /api/runs";
+
+static struct reply no_memory(void) {
+    return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+}
+
+static struct reply not_read(const struct feeds *feeds) {
+    return reply_error(MHD_HTTP_INTERNAL_SERVER_ERROR, "%s", history_error(feeds->history));
+}
 
 /* ---- Anomalies ----
 
@@ -38,23 +44,14 @@ static const struct {
 };
 
 static void write_row(FILE *stream, const struct history_anomaly *row) {
-    fprintf(stream, "{\"event\":%lld,\"stream\":", (long long)row->event);
-    query_write_text(stream, row->stream);
-    fputs(",\"reason\":", stream);
-    query_write_text(stream, row->reason);
-    fputs(",\"note\":", stream);
-    if (*row->note)
-        query_write_text(stream, row->note);
-    else
-        fputs("null", stream);
-    if (row->column < 0)
-        fputs(",\"column\":null", stream);
-    else
-        fprintf(stream, ",\"column\":%d", row->column);
+    fprintf(stream, "{\"event\":%lld", (long long)row->event);
+    member_write_text(stream, "stream", row->stream);
+    member_write_text(stream, "reason", row->reason);
+    member_write_text(stream, "note", *row->note ? row->note : NULL);
+    member_write_number(stream, "column", row->column < 0 ? NAN : (double)row->column, DIGITS);
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         const void *value = (const char *)row + numbers[n].offset;
-        fprintf(stream, ",\"%s\":", numbers[n].name);
-        query_write_number(stream, *(const double *)value, numbers[n].digits);
+        member_write_number(stream, numbers[n].name, *(const double *)value, numbers[n].digits);
     }
     fputc('}', stream);
 }
@@ -64,14 +61,14 @@ static struct reply anomaly_answer(const struct feeds *feeds, struct MHD_Connect
     struct history_anomaly *rows;
     struct reply_text text;
     if (!query_count(connection, "run", 1, 1e15, &run) || !run)
-        return reply_error(MHD_HTTP_BAD_REQUEST, "run must be the id of a run, from /api/runs");
+        return reply_error(MHD_HTTP_BAD_REQUEST, "%s", no_run);
     if (!query_count(connection, "points", 1, POINTS_MOST, &points))
         return reply_error(MHD_HTTP_BAD_REQUEST, "points must be a whole number from 1 to %d",
                            POINTS_MOST);
     if (history_anomalies(feeds->history, (int64_t)run, query_text(connection, "stream"), points,
                           &rows, &count)) {
         free(rows);
-        return reply_error(MHD_HTTP_INTERNAL_SERVER_ERROR, "%s", history_error(feeds->history));
+        return not_read(feeds);
     }
     bool begun = reply_begin(&text);
     if (begun)
@@ -82,7 +79,7 @@ static struct reply anomaly_answer(const struct feeds *feeds, struct MHD_Connect
     }
     free(rows);
     if (!begun)
-        return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+        return no_memory();
     fputs("]}", text.stream);
     return reply_end(&text, REPLY_JSON);
 }
@@ -117,7 +114,7 @@ static struct reply answer_parts(size_t run, const struct history_part *columns,
                                  size_t expert_count) {
     struct reply_text text;
     if (!reply_begin(&text))
-        return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+        return no_memory();
     fprintf(text.stream, "{\"run\":%zu,\"columns\":", run);
     write_parts(text.stream, false, columns, column_count);
     fputs(",\"experts\":", text.stream);
@@ -132,11 +129,11 @@ static struct reply skill_answer(const struct feeds *feeds, struct MHD_Connectio
     struct reply reply;
     bool known;
     if (!query_count(connection, "run", 1, 1e15, &run) || !run)
-        return reply_error(MHD_HTTP_BAD_REQUEST, "run must be the id of a run, from /api/runs");
+        return reply_error(MHD_HTTP_BAD_REQUEST, "%s", no_run);
     if (history_has_run(feeds->history, (int64_t)run, &known) ||
         history_parts(feeds->history, (int64_t)run, false, &columns, &column_count) ||
         history_parts(feeds->history, (int64_t)run, true, &experts, &expert_count))
-        reply = reply_error(MHD_HTTP_INTERNAL_SERVER_ERROR, "%s", history_error(feeds->history));
+        reply = not_read(feeds);
     else if (!known)
         reply = reply_error(MHD_HTTP_NOT_FOUND, "run %zu not found; /api/runs lists the runs", run);
     else
@@ -164,7 +161,7 @@ static const char *parse_forecast_query(struct forecast_query *query, const stru
     *query = (struct forecast_query){.points = FORECAST_STEPS, .around = INFINITY};
     query->stream = query_text(connection, "stream");
     if (feeds->recording && (!query_count(connection, "run", 1, 1e15, &query->run) || !query->run))
-        return "run must be the id of a run, from /api/runs";
+        return no_run;
     if (!feeds->recording &&
         !query_count(connection, "daemon", 0, (double)feeds->count - 1, &query->daemon))
         return "daemon must be the number of a daemon, from /api/daemons";
@@ -182,10 +179,6 @@ static struct reply unknown(void) {
     return reply_error(
         MHD_HTTP_NOT_FOUND,
         "no forecasts of this stream and column; /api/forecasts lists all streams and columns");
-}
-
-static struct reply no_memory(void) {
-    return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
 }
 
 /* ---- A daemon ---- */
@@ -265,15 +258,11 @@ static void write_next(FILE *stream, const struct forecast_series *series, struc
     }
     fputs(",\"next\":{\"example\":", stream);
     query_write_number(stream, next[FORECAST_POSITION], QUERY_EXACT_DIGITS);
-    fputs(",\"data_time\":", stream);
-    query_write_number(stream, next[FORECAST_TIME], QUERY_EXACT_DIGITS);
-    for (size_t value = FORECAST_PREDICTION; value <= FORECAST_HIGH; value++) {
-        fprintf(stream, ",\"%s\":", value_names[value]);
-        query_write_number(stream, values[value], DIGITS);
-    }
-    fputs(",\"quantiles\":", stream);
-    query_write_list(stream, values + FORECAST_VALUES, 0, sizeof *values, series->level_count,
-                     DIGITS);
+    member_write_number(stream, "data_time", next[FORECAST_TIME], QUERY_EXACT_DIGITS);
+    for (size_t value = FORECAST_PREDICTION; value <= FORECAST_HIGH; value++)
+        member_write_number(stream, value_names[value], values[value], DIGITS);
+    member_write_list(stream, "quantiles", values + FORECAST_VALUES, 0, sizeof *values,
+                      series->level_count, DIGITS);
     fputc('}', stream);
 }
 
@@ -288,22 +277,18 @@ static void write_steps(FILE *stream, const struct forecast_query *query,
     size_t count = span.end - span.first;
     size_t apart = (size_t)(forecast_row(series, 1) - forecast_row(series, 0)) * sizeof(double);
     const double *values = forecast_values(series, span.first, query->column);
-    fprintf(stream, "{\"daemon\":%zu,\"stream\":", query->daemon);
-    query_write_text(stream, series->stream);
+    fprintf(stream, "{\"daemon\":%zu", query->daemon);
+    member_write_text(stream, "stream", series->stream);
     fprintf(stream, ",\"ahead\":%zu,\"column\":%zu,\"columns\":%zu", series->ahead, query->column,
             series->columns);
-    for (size_t n = 0; n < sizeof places / sizeof *places; n++) {
-        fprintf(stream, ",\"%s\":", places[n].name);
-        query_write_list(stream, forecast_row(series, span.first) + places[n].place, 0, apart,
-                         count, QUERY_EXACT_DIGITS);
-    }
-    for (size_t value = 0; value < FORECAST_VALUES; value++) {
-        fprintf(stream, ",\"%s\":", value_names[value]);
-        query_write_list(stream, values + value, 0, apart, count, DIGITS);
-    }
-    fputs(",\"levels\":", stream);
-    query_write_list(stream, series->levels, 0, sizeof *series->levels, series->level_count,
-                     DIGITS);
+    for (size_t n = 0; n < sizeof places / sizeof *places; n++)
+        member_write_list(stream, places[n].name,
+                          forecast_row(series, span.first) + places[n].place, 0, apart, count,
+                          QUERY_EXACT_DIGITS);
+    for (size_t value = 0; value < FORECAST_VALUES; value++)
+        member_write_list(stream, value_names[value], values + value, 0, apart, count, DIGITS);
+    member_write_list(stream, "levels", series->levels, 0, sizeof *series->levels,
+                      series->level_count, DIGITS);
     fputs(",\"quantiles\":[", stream);
     for (size_t n = 0; n < series->level_count; n++) {
         fputs(n ? "," : "", stream);
@@ -339,10 +324,6 @@ static void write_recorded(FILE *stream, const struct history_predicted *list, s
     fprintf(stream, ",\"ahead\":%d,\"columns\":%d,\"steps\":%llu}", list[i].ahead, columns,
             (unsigned long long)rows);
     *first = false;
-}
-
-static struct reply not_read(const struct feeds *feeds) {
-    return reply_error(MHD_HTTP_INTERNAL_SERVER_ERROR, "%s", history_error(feeds->history));
 }
 
 static struct reply list_recorded(const struct feeds *feeds, const struct forecast_query *query) {
@@ -385,10 +366,9 @@ static const struct {
 };
 
 static void write_rows(FILE *stream, const struct history_prediction *rows, size_t count) {
-    for (size_t k = 0; k < sizeof recorded / sizeof *recorded; k++) {
-        fprintf(stream, ",\"%s\":", recorded[k].name);
-        query_write_list(stream, rows, recorded[k].offset, sizeof *rows, count, recorded[k].digits);
-    }
+    for (size_t k = 0; k < sizeof recorded / sizeof *recorded; k++)
+        member_write_list(stream, recorded[k].name, rows, recorded[k].offset, sizeof *rows, count,
+                          recorded[k].digits);
 }
 
 /* Writes the levels of the newest row with quantiles, and a list of the rows for each level. */
@@ -446,8 +426,8 @@ static struct reply steps_recorded(const struct feeds *feeds, const struct forec
     }
     bool begun = count && reply_begin(&text);
     if (begun) {
-        fprintf(text.stream, "{\"run\":%zu,\"stream\":", query->run);
-        query_write_text(text.stream, query->stream);
+        fprintf(text.stream, "{\"run\":%zu", query->run);
+        member_write_text(text.stream, "stream", query->stream);
         fprintf(text.stream, ",\"ahead\":%zu,\"column\":%zu", query->ahead, query->column);
         write_rows(text.stream, rows, count);
         write_recorded_quantiles(text.stream, rows, count);
@@ -530,7 +510,7 @@ static const char *parse_query(struct query *query, struct MHD_Connection *conne
     double run = 0, layer = -1, points = POINTS, from = -INFINITY, to = INFINITY;
     enum history_axis axis = HISTORY_EXAMPLES;
     if (!query_number(connection, "run", 1, 1e15, &run) || run != floor(run) || run < 1)
-        return "run must be the id of a run, from /api/runs";
+        return no_run;
     if (!query_number(connection, "layer", 0, HISTORY_LAYERS - 1, &layer) || layer != floor(layer))
         return "layer must be a whole number from 0 to 127";
     if (!query_number(connection, "points", 2, POINTS_MAX, &points))
@@ -736,8 +716,7 @@ static struct reply answer_events(const struct feeds *feeds, struct MHD_Connecti
         write_position(text.stream, event->position);
         fputs("\"kind\":", text.stream);
         query_write_text(text.stream, event->kind);
-        fputs(",\"text\":", text.stream);
-        query_write_text(text.stream, event->text);
+        member_write_text(text.stream, "text", event->text);
         fprintf(text.stream, ",\"incident\":%s}", *event->incident ? event->incident : "null");
     }
     history_events_clear(&events);
@@ -757,10 +736,8 @@ static void write_layers(FILE *stream, struct history *history, int64_t run) {
         fprintf(stream, "%s{\"kind\":", i ? "," : "");
         query_write_text(stream, layers[i].kind);
         fprintf(stream, ",\"size\":%d", layers[i].size);
-        if (*layers[i].member) {
-            fputs(",\"member\":", stream);
-            query_write_text(stream, layers[i].member);
-        }
+        if (*layers[i].member)
+            member_write_text(stream, "member", layers[i].member);
         fputc('}', stream);
     }
     fputc(']', stream);

@@ -1,9 +1,6 @@
-#include "build-config.h"
-
 #include "web_experiment.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "web_experiment_api.h"
 
 #include <ctype.h>
@@ -8,30 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "web_reply.h"
-
 enum {
     CURVES_MAX = 100, /* maximum runs of one request */
 };
-
-/* ---- Members of an object ---- */
-
-static void text_member(FILE *stream, const char *name, const char *text) {
-    fprintf(stream, ",\"%s\":", name);
-    if (text)
-        query_write_text(stream, text);
-    else
-        fputs("null", stream);
-}
-
-static void number_member(FILE *stream, const char *name, double value, int digits) {
-    fprintf(stream, ",\"%s\":", name);
-    query_write_number(stream, value, digits);
-}
-
-static void count_member(FILE *stream, const char *name, uint64_t value) {
-    fprintf(stream, ",\"%s\":%" PRIu64, name, value);
-}
 
 /* ---- All runs ---- */
 
@@ -49,11 +26,11 @@ static void write_streams(FILE *stream, const struct experiment_results *results
     for (size_t i = 0; i < results->stream_count; i++) {
         const struct experiment_stream *one = &results->streams[i];
         fprintf(stream, "%s{\"stream\":%zu", i ? "," : "", one->stream);
-        text_member(stream, "name", one->name);
-        text_member(stream, "command", one->command);
-        text_member(stream, "digest", one->digest);
-        count_member(stream, "examples", one->examples);
-        count_member(stream, "bytes", one->bytes);
+        member_write_text(stream, "name", one->name);
+        member_write_text(stream, "command", one->command);
+        member_write_text(stream, "digest", one->digest);
+        member_write_count(stream, "examples", one->examples);
+        member_write_count(stream, "bytes", one->bytes);
         fputc('}', stream);
     }
     fputc(']', stream);
@@ -64,14 +41,14 @@ static void write_variants(FILE *stream, const struct experiment_results *result
     for (size_t i = 0; i < results->variant_count; i++) {
         const struct experiment_variant *one = &results->variants[i];
         fprintf(stream, "%s{\"variant\":%zu", i ? "," : "", one->variant);
-        text_member(stream, "name", one->name);
+        member_write_text(stream, "name", one->name);
         fputs(",\"settings\":[", stream);
         for (size_t k = 0; k < one->setting_count; k++) {
             const struct experiment_setting *setting = &one->settings[k];
             fputs(k ? ",{\"key\":" : "{\"key\":", stream);
             query_write_text(stream, setting->key);
-            text_member(stream, "short", setting->brief ? setting->brief : setting->key);
-            text_member(stream, "value", setting->value);
+            member_write_text(stream, "short", setting->brief ? setting->brief : setting->key);
+            member_write_text(stream, "value", setting->value);
             fputc('}', stream);
         }
         fputs("]}", stream);
@@ -82,21 +59,21 @@ static void write_variants(FILE *stream, const struct experiment_results *result
 static void write_run(FILE *stream, const struct experiment_run *run) {
     fprintf(stream, "{\"run\":%" PRId64 ",\"variant\":%zu,\"stream\":%zu,\"seed\":%" PRId64,
             run->run, run->variant, run->stream, run->seed);
-    text_member(stream, "state", experiment_state_name(run->state));
-    text_member(stream, "error", run->error);
+    member_write_text(stream, "state", experiment_state_name(run->state));
+    member_write_text(stream, "error", run->error);
     if (run->state != EXPERIMENT_WAITING) {
-        count_member(stream, "parameters", run->parameters);
-        count_member(stream, "examples", run->examples);
-        count_member(stream, "rejected", run->rejected);
-        count_member(stream, "scored", run->scored);
-        count_member(stream, "updates", run->updates);
-        count_member(stream, "skipped", run->skipped);
-        number_member(stream, "started", run->started, QUERY_EXACT_DIGITS);
-        number_member(stream, "seconds", run->seconds, QUERY_VALUE_DIGITS);
-        number_member(stream, "cpu_seconds", run->cpu_seconds, QUERY_VALUE_DIGITS);
+        member_write_count(stream, "parameters", run->parameters);
+        member_write_count(stream, "examples", run->examples);
+        member_write_count(stream, "rejected", run->rejected);
+        member_write_count(stream, "scored", run->scored);
+        member_write_count(stream, "updates", run->updates);
+        member_write_count(stream, "skipped", run->skipped);
+        member_write_number(stream, "started", run->started, QUERY_EXACT_DIGITS);
+        member_write_number(stream, "seconds", run->seconds, QUERY_VALUE_DIGITS);
+        member_write_number(stream, "cpu_seconds", run->cpu_seconds, QUERY_VALUE_DIGITS);
         for (size_t i = 0; i < EXPERIMENT_FIGURES; i++)
-            number_member(stream, experiment_measures[i].name, experiment_figure(&run->figures, i),
-                          QUERY_EXACT_DIGITS);
+            member_write_number(stream, experiment_measures[i].name,
+                                experiment_figure(&run->figures, i), QUERY_EXACT_DIGITS);
     }
     fputc('}', stream);
 }
@@ -110,10 +87,10 @@ static void write_runs(FILE *stream, const struct experiment_results *results) {
         counts[results->runs[i].state]++;
     }
     fputc(']', stream);
-    count_member(stream, "total", results->total);
-    count_member(stream, "over", results->run_count - counts[EXPERIMENT_WAITING]);
-    count_member(stream, "nonfinite", counts[EXPERIMENT_NONFINITE]);
-    count_member(stream, "failed", counts[EXPERIMENT_FAILED]);
+    member_write_count(stream, "total", results->total);
+    member_write_count(stream, "over", results->run_count - counts[EXPERIMENT_WAITING]);
+    member_write_count(stream, "nonfinite", counts[EXPERIMENT_NONFINITE]);
+    member_write_count(stream, "failed", counts[EXPERIMENT_FAILED]);
 }
 
 static struct reply answer_all(const struct experiment *experiment,
@@ -124,15 +101,15 @@ static struct reply answer_all(const struct experiment *experiment,
     if (!reply_begin(&text))
         return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
     fprintf(text.stream, "{\"revision\":%" PRIu64, experiment->revision);
-    text_member(text.stream, "name", results->name);
-    text_member(text.stream, "measure", results->measure);
-    number_member(text.stream, "recent", results->recent, QUERY_VALUE_DIGITS);
-    text_member(text.stream, "version", results->version);
-    text_member(text.stream, "device", results->device);
-    text_member(text.stream, "isa", results->isa);
-    number_member(text.stream, "started", results->started, QUERY_EXACT_DIGITS);
-    number_member(text.stream, "finished", results->finished, QUERY_EXACT_DIGITS);
-    text_member(text.stream, "yaml", results->text);
+    member_write_text(text.stream, "name", results->name);
+    member_write_text(text.stream, "measure", results->measure);
+    member_write_number(text.stream, "recent", results->recent, QUERY_VALUE_DIGITS);
+    member_write_text(text.stream, "version", results->version);
+    member_write_text(text.stream, "device", results->device);
+    member_write_text(text.stream, "isa", results->isa);
+    member_write_number(text.stream, "started", results->started, QUERY_EXACT_DIGITS);
+    member_write_number(text.stream, "finished", results->finished, QUERY_EXACT_DIGITS);
+    member_write_text(text.stream, "yaml", results->text);
     write_measures(text.stream);
     write_streams(text.stream, results);
     write_variants(text.stream, results);
@@ -164,10 +141,10 @@ static void write_columns(FILE *stream, const struct experiment_column *columns,
     fputs(",\"columns\":[", stream);
     for (size_t i = 0; i < count; i++) {
         fprintf(stream, "%s{\"column\":%zu", i ? "," : "", i);
-        text_member(stream, "name", columns[i].name);
-        number_member(stream, "rmse", columns[i].rmse, QUERY_VALUE_DIGITS);
-        number_member(stream, "mae", columns[i].mae, QUERY_VALUE_DIGITS);
-        number_member(stream, "skill", columns[i].skill, QUERY_VALUE_DIGITS);
+        member_write_text(stream, "name", columns[i].name);
+        member_write_number(stream, "rmse", columns[i].rmse, QUERY_VALUE_DIGITS);
+        member_write_number(stream, "mae", columns[i].mae, QUERY_VALUE_DIGITS);
+        member_write_number(stream, "skill", columns[i].skill, QUERY_VALUE_DIGITS);
         fputc('}', stream);
     }
     fputc(']', stream);
@@ -178,8 +155,8 @@ static void write_experts(FILE *stream, const struct experiment_expert *experts,
     for (size_t i = 0; i < count; i++) {
         fputs(i ? ",{\"name\":" : "{\"name\":", stream);
         query_write_text(stream, experts[i].name);
-        number_member(stream, "mean", experts[i].mean, QUERY_VALUE_DIGITS);
-        number_member(stream, "weight", experts[i].weight, QUERY_VALUE_DIGITS);
+        member_write_number(stream, "mean", experts[i].mean, QUERY_VALUE_DIGITS);
+        member_write_number(stream, "weight", experts[i].weight, QUERY_VALUE_DIGITS);
         fputc('}', stream);
     }
     fputc(']', stream);
@@ -192,15 +169,15 @@ static struct reply describe_run(const struct experiment_run *run,
     if (!reply_begin(&text))
         return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
     fprintf(text.stream, "{\"run\":%" PRId64, run->run);
-    text_member(text.stream, "state", experiment_state_name(run->state));
-    text_member(text.stream, "error", run->error);
-    text_member(text.stream, "configuration", run->configuration);
-    text_member(text.stream, "digest", run->digest);
-    text_member(text.stream, "data", run->data);
-    text_member(text.stream, "version", run->version);
-    text_member(text.stream, "device", run->device);
-    text_member(text.stream, "losses_digest", run->losses_digest);
-    text_member(text.stream, "parameters_digest", run->parameters_digest);
+    member_write_text(text.stream, "state", experiment_state_name(run->state));
+    member_write_text(text.stream, "error", run->error);
+    member_write_text(text.stream, "configuration", run->configuration);
+    member_write_text(text.stream, "digest", run->digest);
+    member_write_text(text.stream, "data", run->data);
+    member_write_text(text.stream, "version", run->version);
+    member_write_text(text.stream, "device", run->device);
+    member_write_text(text.stream, "losses_digest", run->losses_digest);
+    member_write_text(text.stream, "parameters_digest", run->parameters_digest);
     write_columns(text.stream, columns, column_count);
     write_experts(text.stream, experts, expert_count);
     fputc('}', text.stream);
@@ -254,9 +231,8 @@ static void write_curve(FILE *stream, int64_t run, const struct experiment_point
         fprintf(stream, "%s%" PRIu64, k ? "," : "", points[k].scored);
     fputc(']', stream);
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        fprintf(stream, ",\"%s\":", columns[i].name);
-        query_write_list(stream, points, columns[i].offset, sizeof *points, count,
-                         QUERY_VALUE_DIGITS);
+        member_write_list(stream, columns[i].name, points, columns[i].offset, sizeof *points, count,
+                          QUERY_VALUE_DIGITS);
     }
     fputc('}', stream);
 }

@@ -1,8 +1,5 @@
-#include "build-config.h"
-
 #include "web_feed.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +8,6 @@
 #include "common/clock.h"
 #include "common/complain.h"
 #include "common/json_member.h"
-#include "common/keys.h"
 #include "common/quantile.h"
 #include "common/text.h"
 #include "tools/shared/tool.h"

@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/clock.h"
 #include "common/keys.h"
 #include "tools/history/history.h"
 #include "tools/shared/watch_health.h"

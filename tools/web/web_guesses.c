@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "web_guesses.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,3 @@
-#include "build-config.h"
-
 #include "web_metrics.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
-#include "build-config.h"
-
 #include "web_reply.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,4 +172,27 @@ void query_write_text(FILE *stream, const char *text) {
     if (!string || json_dumpf(string, stream, JSON_ENCODE_ANY))
         fputs("\"\"", stream);
     json_decref(string);
+}
+
+void member_write_text(FILE *stream, const char *name, const char *text) {
+    fprintf(stream, ",\"%s\":", name);
+    if (text)
+        query_write_text(stream, text);
+    else
+        fputs("null", stream);
+}
+
+void member_write_number(FILE *stream, const char *name, double value, int digits) {
+    fprintf(stream, ",\"%s\":", name);
+    query_write_number(stream, value, digits);
+}
+
+void member_write_count(FILE *stream, const char *name, uint64_t value) {
+    fprintf(stream, ",\"%s\":%" PRIu64, name, value);
+}
+
+void member_write_list(FILE *stream, const char *name, const void *rows, size_t offset, size_t row,
+                       size_t count, int digits) {
+    fprintf(stream, ",\"%s\":", name);
+    query_write_list(stream, rows, offset, row, count, digits);
 }

@@ -6,6 +6,7 @@
 #include <microhttpd.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #define REPLY_JSON "application/json"
@@ -79,5 +80,12 @@ void query_write_number(FILE *stream, double value, int digits);
 void query_write_list(FILE *stream, const void *rows, size_t offset, size_t row, size_t count,
                       int digits);
 void query_write_text(FILE *stream, const char *text);
+
+/* Write a member of an object, with a comma before it. A text may be NULL. */
+void member_write_text(FILE *stream, const char *name, const char *text);
+void member_write_number(FILE *stream, const char *name, double value, int digits);
+void member_write_count(FILE *stream, const char *name, uint64_t value);
+void member_write_list(FILE *stream, const char *name, const void *rows, size_t offset, size_t row,
+                       size_t count, int digits);
 
 #endif

@@ -21,7 +21,7 @@ export function readTheme() {
 export function eventColor(kind) {
   const { accent, bad, warn, good, faint } = theme.colors;
   return { checkpoint: good, started: accent, resumed: accent, replayed: accent, reset: bad,
-    set: warn, paused: warn, skipped_update: bad, rejected: bad, input_scale: bad, gap: bad, disk: bad, drift: bad,
+    set: warn, paused: warn, skipped_update: bad, rejected: bad, input_scale: bad, stale: bad, gap: bad, disk: bad, drift: bad,
     anomaly: warn, incident: warn, stopping: bad, watch: warn }[kind] || faint;
 }
 

@@ -18,8 +18,9 @@ export const LEARNING = [
     lines: [{ column: "gradient_norm", band: "own", smooth: true }], range: [0, null] },
   { id: "ratio", title: "Update ratio", unit: "change over parameters", log: true, robust: true,
     lines: [{ column: "update_ratio", band: "own", smooth: true }], range: [0, null] },
-  { id: "rate", title: "Learning rate", log: true, range: [0, null],
-    lines: [{ column: "rate", stepped: true }] },
+  { id: "rate", title: "", log: true, choices: [
+    { title: "Plasticity", unit: "loss that an update removes", column: "plasticity", range: [0, null] },
+    { title: "Learning rate", column: "rate", range: [0, null], stepped: true, band: null, smooth: false }] },
 ];
 
 export const SKILL = [
@@ -36,6 +37,13 @@ export const HIDDEN = [
   { id: "saturated", title: "Saturated units", unit: "share; dashed: cells", range: [0, 1],
     lines: [{ column: "hidden_saturated", band: "own", smooth: true },
       { column: "cell_saturated", dash: [5, 4], smooth: true }] },
+  { id: "dormant", title: "Dormant units", unit: "share; dashed: saturated, over updates", range: [0, 1],
+    lines: [{ column: "units_dormant", band: "own", smooth: true },
+      { column: "units_saturated", dash: [5, 4], smooth: true }] },
+  { id: "rank", title: "Effective rank", unit: "independent units", range: [0, null],
+    lines: [{ column: "units_rank", band: "own", smooth: true }] },
+  { id: "growth", title: "Growth of weights", unit: "norm over that at the start", log: true, range: [0, null],
+    lines: [{ column: "weights_growth" }] },
   { id: "sums", title: "Summed inputs", unit: "mean ± deviation; dashed: recurrent",
     lines: [{ column: "summed_inputs_mean", band: "deviation", of: "summed_inputs_std", smooth: true },
       { column: "summed_recurrent_mean", dash: [5, 4], smooth: true }] },
@@ -140,7 +148,7 @@ export class Lines {
   specs() {
     const { panel } = this;
     if (!panel.choices) return panel.lines;
-    return [{ column: panel.choice.column, band: "own", smooth: true }];
+    return [{ band: "own", smooth: true, ...panel.choice }];
   }
 
   // Datasets for the shown runs; `view` has axis, band, smooth, width.
