@@ -104,13 +104,20 @@ static void check_running(const struct fixture *f, const float *after, double *p
                      k - f->model.learned, (double)after[k], parameters[k]);
 }
 
-static void check_network(const struct architecture *architecture, const char *name) {
+/* Columns have a norm of their output, which not every norm can be. */
+static bool is_allowed(const struct architecture *architecture) {
+    for (size_t n = 0; n < architecture->layer_count; n++)
+        if (!layer_takes_norm(&architecture->layers[n]))
+            return false;
+    return true;
+}
+
+static void check_gradient(const struct architecture *architecture, const char *name) {
     const struct optimizer sgd = {.kind = OPTIMIZER_sgd};
     struct fixture *f, *again;
     struct sequence s;
-    for (size_t n = 0; n < architecture->layer_count; n++)
-        if (!under_test_plays() || !layer_takes_norm(&architecture->layers[n]))
-            return;
+    if (!under_test_plays() || !is_allowed(architecture))
+        return;
     fixture_open(&f, architecture, &sgd, WINDOW, 1, 1);
     fixture_open(&again, architecture, &sgd, WINDOW, 1, 1);
     size_t count = f->model.parameters;
@@ -155,22 +162,6 @@ static void check_network(const struct architecture *architecture, const char *n
     free(gradient);
     fixture_close(&f);
     fixture_close(&again);
-}
-
-/* Also with all layers diagonal that may be. */
-static void check_gradient(const struct architecture *architecture, const char *name) {
-    struct architecture diagonal = *architecture;
-    char text[96];
-    bool other = false;
-    check_network(architecture, name);
-    for (size_t n = 0; n < diagonal.layer_count; n++) {
-        const struct cell_kind *kind = cell_kind(diagonal.layers[n].cell);
-        diagonal.layers[n].diagonal = kind->states > 0 && !kind->columns;
-        other |= diagonal.layers[n].diagonal;
-    }
-    snprintf(text, sizeof text, "%s, diagonal", name);
-    if (other)
-        check_network(&diagonal, text);
 }
 
 static struct output output_of(enum loss loss) {
@@ -233,19 +224,6 @@ static void layers_mixed(void **state) {
         .output = output_of(LOSS_mixture),
     };
     check_gradient(&stacked, "lstm, lstm, gru, gru");
-    const struct architecture columns = {
-        .input = {.kind = INPUT_REAL, .size = 5},
-        .layers =
-            {{.cell = CELL_rtu, .size = 9, .norm = NORM_layer},
-             {.cell = CELL_dense, .size = 6, .norm = NORM_layer, .activation = ACTIVATION_tanh},
-             {.cell = CELL_mingru, .size = 17, .norm = NORM_layer},
-             {.cell = CELL_lstm, .size = 5, .norm = NORM_layer, .diagonal = true},
-             {.cell = CELL_gru, .size = 7, .norm = NORM_layer},
-             {.cell = CELL_rtu, .size = 4}},
-        .layer_count = 6,
-        .output = output_of(LOSS_squared),
-    };
-    check_gradient(&columns, "rtu, dense, mingru, lstm, gru, rtu");
 }
 
 static void symbols(void **state) {
@@ -311,6 +289,43 @@ static void skip_path(void **state) {
         };
         check_gradient(&symbols, embedding ? "embedded skip path" : "one-hot skip path");
     }
+}
+
+/* Units that do not hear one another, alone and with a part of their size in every unit of a warp,
+   between other layers, below a skip path and below a solved output. */
+static void units_apart(void **state) {
+    static const enum cell CELLS_APART[] = {CELL_rnn, CELL_gru, CELL_lstm, CELL_mingru, CELL_rtu};
+    for (size_t c = 0; c < sizeof CELLS_APART / sizeof *CELLS_APART; c++)
+        for (enum norm norm = 0; norm < NORMS; norm++)
+            for (size_t layers = 1; layers <= 2; layers++) {
+                enum cell cell = CELLS_APART[c];
+                bool diagonal = !cell_kind(cell)->columns;
+                struct architecture architecture = {
+                    .input = {.kind = INPUT_REAL, .size = 5},
+                    .layers = {{.cell = cell, .size = 19, .norm = norm, .diagonal = diagonal},
+                               {.cell = cell, .size = 7, .norm = norm, .diagonal = diagonal}},
+                    .layer_count = layers,
+                    .output = {.loss = LOSS_squared, .size = 3, .skip = layers == 2},
+                };
+                char name[64];
+                snprintf(name, sizeof name, "%zu layers of %s apart, norm %s", layers,
+                         cell_kind(cell)->kind.name, norm_kind(norm)->kind.name);
+                check_gradient(&architecture, name);
+                architecture.output.solved = layers == 1;
+                check_gradient(&architecture, name);
+            }
+    const struct architecture mixed = {
+        .input = {.kind = INPUT_SYMBOL, .size = 6, .embedding = 5},
+        .layers = {{.cell = CELL_rtu, .size = 9, .norm = NORM_layer},
+                   {.cell = CELL_lstm, .size = 6, .norm = NORM_layer},
+                   {.cell = CELL_lstm, .size = 6, .norm = NORM_none, .diagonal = true},
+                   {.cell = CELL_dense, .size = 7, .norm = NORM_rms},
+                   {.cell = CELL_mingru, .size = 8, .norm = NORM_layer},
+                   {.cell = CELL_gru, .size = 5, .norm = NORM_batch}},
+        .layer_count = 6,
+        .output = output_of(LOSS_gaussian),
+    };
+    check_gradient(&mixed, "rtu, lstm, lstm apart, dense, mingru, gru");
 }
 
 /* Numbers, masks, sines and symbols together: symbols first, last and adjacent, as rows of
@@ -423,6 +438,7 @@ int main(void) {
         cmocka_unit_test(layers_mixed),
         cmocka_unit_test(symbols),
         cmocka_unit_test(skip_path),
+        cmocka_unit_test(units_apart),
         cmocka_unit_test(columns),
         cmocka_unit_test(hashed),
         cmocka_unit_test(wide_layers),

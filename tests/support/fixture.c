@@ -26,14 +26,14 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
         return u < 0.0 ? -1.0 - 0.5 * u : 1.0 + 0.5 * u;
     case TENSOR_EMBEDDING:
         return u;
-    case TENSOR_UNIT_0:
-    case TENSOR_UNIT_1:
-        return u - 1.0;
     case TENSOR_WEIGHT_IH:
     case TENSOR_WEIGHT_HH:
     case TENSOR_OUTPUT_WEIGHT:
     case TENSOR_OUTPUT_SKIP:
         return 1.5 * u / sqrt(tensor->columns ? (double)tensor->columns : 1.0);
+    case TENSOR_UNIT_0:
+        return 2.0 * u - 1.0;
+    case TENSOR_UNIT_1:
     case TENSOR_BIAS_IH:
     case TENSOR_BIAS_HH:
     case TENSOR_NORM_BIAS_IH:

@@ -142,26 +142,15 @@ static void dense(const struct place *at, const struct layer *layer, size_t inpu
     }
 }
 
-/* sums = W_hh h; diagonal: of each unit's own h alone. */
-static void recur(const struct place *at, const struct layer *layer, const double *h,
-                  double *sums) {
-    const double *w = values(at, TENSOR_WEIGHT_HH);
-    size_t H = layer->size, rows = cell_kind(layer->cell)->gates * H;
-    if (!layer->diagonal)
-        multiply(w, rows, H, h, sums);
-    for (size_t row = 0; row < rows && layer->diagonal; row++)
-        sums[row] = w[row] * h[row % H];
-}
-
 static void rnn(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
                 double *h) {
     size_t H = layer->size;
     double a[W], recurrent[W];
     multiply(values(at, TENSOR_WEIGHT_IH), H, inputs, x, a);
     add(a, values(at, TENSOR_BIAS_IH), H);
-    recur(at, layer, h, recurrent);
+    multiply(values(at, TENSOR_WEIGHT_HH), H, H, h, recurrent);
     add(a, recurrent, H);
-    if (layer_normalizes_sums(layer))
+    if (layer->norm)
         normalize(at, layer, PLACE_IH, a, H, H);
     else
         add(a, values(at, TENSOR_BIAS_HH), H);
@@ -175,8 +164,8 @@ static void lstm(const struct place *at, const struct layer *layer, size_t input
     double a[4 * W], recurrent[4 * W], inner[W], *c = h + H;
     multiply(values(at, TENSOR_WEIGHT_IH), 4 * H, inputs, x, a);
     add(a, values(at, TENSOR_BIAS_IH), 4 * H);
-    recur(at, layer, h, recurrent);
-    if (layer_normalizes_sums(layer)) {
+    multiply(values(at, TENSOR_WEIGHT_HH), 4 * H, H, h, recurrent);
+    if (layer->norm) {
         normalize(at, layer, PLACE_IH, a, 4 * H, 4 * H);
         normalize(at, layer, PLACE_HH, recurrent, 4 * H, 4 * H);
     } else {
@@ -186,7 +175,7 @@ static void lstm(const struct place *at, const struct layer *layer, size_t input
     const double *i = a, *f = a + H, *g = a + 2 * H, *o = a + 3 * H;
     for (size_t k = 0; k < H; k++)
         inner[k] = c[k] = sigmoid(f[k]) * c[k] + sigmoid(i[k]) * tanh(g[k]);
-    if (layer_normalizes_sums(layer))
+    if (layer->norm)
         normalize(at, layer, PLACE_INNER, inner, H, H);
     for (size_t k = 0; k < H; k++)
         h[k] = sigmoid(o[k]) * tanh(inner[k]);
@@ -198,8 +187,8 @@ static void gru(const struct place *at, const struct layer *layer, size_t inputs
     double ax[3 * W], ah[3 * W];
     multiply(values(at, TENSOR_WEIGHT_IH), 3 * H, inputs, x, ax);
     add(ax, values(at, TENSOR_BIAS_IH), 3 * H);
-    recur(at, layer, h, ah);
-    if (layer_normalizes_sums(layer)) {
+    multiply(values(at, TENSOR_WEIGHT_HH), 3 * H, H, h, ah);
+    if (layer->norm) {
         normalize(at, layer, PLACE_IH, ax, 3 * H, 2 * H);
         normalize(at, layer, PLACE_HH, ah, 3 * H, 2 * H);
     } else {
@@ -212,43 +201,47 @@ static void gru(const struct place *at, const struct layer *layer, size_t inputs
     }
 }
 
-/* Units that hear no other one, and their states: h, or a and b. */
-static void mingru(const struct place *at, const struct layer *layer, size_t inputs,
-                   const double *x, double *h) {
-    size_t H = layer->size;
-    double a[2 * W];
-    multiply(values(at, TENSOR_WEIGHT_IH), 2 * H, inputs, x, a);
-    add(a, values(at, TENSOR_BIAS_IH), 2 * H);
-    for (size_t k = 0; k < H; k++)
-        h[k] += sigmoid(a[k]) * (a[H + k] - h[k]);
-}
-
-static void rtu(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
-                double *state) {
-    size_t H = layer->size;
-    const double *nu = values(at, TENSOR_UNIT_0), *theta = values(at, TENSOR_UNIT_1);
-    double v[2 * W];
-    multiply(values(at, TENSOR_WEIGHT_IH), 2 * H, inputs, x, v);
-    add(v, values(at, TENSOR_BIAS_IH), 2 * H);
+/* A damped rotation of (h, c) by an angle of its own for each unit. */
+static void rotate(const struct place *at, size_t H, const double *a, double *h, double *c) {
+    const double *log_decay = values(at, TENSOR_UNIT_0), *log_phase = values(at, TENSOR_UNIT_1);
     for (size_t k = 0; k < H; k++) {
-        double a = state[k], b = state[H + k], r = exp(-exp(nu[k])), turn = exp(theta[k]);
-        double g = r * cos(turn), q = r * sin(turn), m = sqrt(1.0 - r * r);
-        state[k] = g * a - q * b + m * v[k];
-        state[H + k] = g * b + q * a + m * v[H + k];
+        double r = exp(-exp(log_decay[k])), angle = exp(log_phase[k]), m = sqrt(1.0 - r * r);
+        double turned = r * cos(angle) * h[k] - r * sin(angle) * c[k] + m * a[k];
+        c[k] = r * cos(angle) * c[k] + r * sin(angle) * h[k] + m * a[H + k];
+        h[k] = turned;
     }
 }
 
-/* The output of columns, from their states. */
-static void give_output(const struct place *at, const struct layer *layer, const double *state,
-                        double *out) {
-    size_t width = layer_width(layer);
-    double mean, deviation;
+/* Units that do not hear one another: `state` (H, or 2 H) moves; `out` is normalized. */
+static void columns(const struct place *at, const struct layer *layer, size_t inputs,
+                    const double *x, double *state, double *out) {
+    size_t H = layer->size, rows = cell_kind(layer->cell)->gates * H, width = layer_width(layer);
+    double a[4 * W], b[4 * W] = {0}, *h = state, *c = state + H, mean, deviation;
+    multiply(values(at, TENSOR_WEIGHT_IH), rows, inputs, x, a);
+    add(a, values(at, TENSOR_BIAS_IH), rows);
+    for (size_t k = 0; k < rows && layer->diagonal; k++)
+        b[k] = values(at, TENSOR_WEIGHT_HH)[k] * h[k % H] + values(at, TENSOR_BIAS_HH)[k];
+    for (size_t k = 0; k < H; k++) {
+        double i = a[k] + b[k], f = a[H + k] + b[H + k], z = sigmoid(f);
+        if (layer->cell == CELL_rnn)
+            h[k] = tanh(i);
+        if (layer->cell == CELL_mingru)
+            h[k] = (1.0 - sigmoid(i)) * h[k] + sigmoid(i) * f;
+        if (layer->cell == CELL_gru)
+            h[k] = (1.0 - z) * tanh(a[2 * H + k] + sigmoid(i) * b[2 * H + k]) + z * h[k];
+        if (layer->cell != CELL_lstm)
+            continue;
+        c[k] = z * c[k] + sigmoid(i) * tanh(a[2 * H + k] + b[2 * H + k]);
+        h[k] = sigmoid(a[3 * H + k] + b[3 * H + k]) * tanh(c[k]);
+    }
+    if (layer->cell == CELL_rtu)
+        rotate(at, H, a, h, c);
     memcpy(out, state, width * sizeof *out);
     if (!layer_normalizes_output(layer))
         return;
-    of_group(layer, state, 0, width, &mean, &deviation);
+    of_group(layer, out, 0, width, &mean, &deviation);
     for (size_t k = 0; k < width; k++)
-        out[k] = values(at, TENSOR_GAIN_OUT)[k] * (state[k] - mean) / deviation +
+        out[k] = values(at, TENSOR_GAIN_OUT)[k] * (out[k] - mean) / deviation +
                  values(at, TENSOR_NORM_BIAS_OUT)[k];
 }
 
@@ -309,6 +302,11 @@ void oracle_step(const struct model *model, const double *parameters, double *st
         double *h = state + model->state_offset[n];
         assert(layer_width(layer) <= W && inputs <= W);
         at.layer = n;
+        if (layer_is_columns(layer)) {
+            columns(&at, layer, inputs, from, h, hidden[n % 2]);
+            from = hidden[n % 2];
+            continue;
+        }
         switch (layer->cell) {
         case CELL_dense:
             h = hidden[n % 2];
@@ -324,19 +322,11 @@ void oracle_step(const struct model *model, const double *parameters, double *st
             lstm(&at, layer, inputs, from, h);
             break;
         case CELL_mingru:
-            mingru(&at, layer, inputs, from, h);
-            break;
         case CELL_rtu:
-            rtu(&at, layer, inputs, from, h);
-            break;
         case CELLS:
             break;
         }
         from = h;
-        if (layer_is_columns(layer)) {
-            give_output(&at, layer, h, hidden[n % 2]);
-            from = hidden[n % 2];
-        }
     }
     at.layer = 0;
     size_t last = layer_width(&model->architecture.layers[model->architecture.layer_count - 1]);
