@@ -485,7 +485,8 @@ static bool record_finite(const struct member *member, const float *numbers) {
     bool finite = finite_floats(numbers, size);
     for (size_t p = 0; p < record.ring; p++)
         finite &= finite_floats(record.positions + p * record.stride, size);
-    return finite;
+    size = slot_record_size(member->model, member->window);
+    return finite && finite_floats(numbers + size, rule_record_size(member->model, member->rule));
 }
 
 static bool symbol_fits(const float *bits, size_t size, bool sign) {
