@@ -179,7 +179,7 @@ enum { ACTIVITY_RING = 8, ACTIVITY_ROWS = 2 + ACTIVITY_RING };
 static inline size_t engine_activity_size(const struct model *model) {
     size_t size = 1;
     for (size_t k = 0; k < model->architecture.layer_count; k++)
-        size += ACTIVITY_HEAD + ACTIVITY_ROWS * model->architecture.layers[k].size;
+        size += ACTIVITY_HEAD + ACTIVITY_ROWS * layer_width(&model->architecture.layers[k]);
     return size;
 }
 

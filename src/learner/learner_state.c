@@ -37,9 +37,10 @@ int learner_write_parameters(struct learner *learner, size_t member, const float
                              bool begins, struct error *error) {
     const struct model *model = member_of(learner, member)->model;
     size_t start = learner_start_moment(learner, member);
-    begins &= start != SIZE_MAX;
-    if (learner_flush(learner, error))
+    if (learner_flush(learner, error) ||
+        (begins && member_begin_statistics(member_of(learner, member), error)))
         return -1;
+    begins &= start != SIZE_MAX;
     for (size_t n = 0; n < model->tensor_count; n++) {
         const float *at = values + model->tensors[n].offset;
         if (learner_write(learner, member, ENGINE_PARAMETERS, n, at, error) ||
