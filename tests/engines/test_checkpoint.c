@@ -151,6 +151,13 @@ static struct workload_options resumed_case(size_t which) {
         o.architecture.output.ahead = (struct ahead){2, {2, 5}};
         o.architecture.output.relative = RELATIVE_TRUE;
         break;
+    case 10: /* units apart, one with parameters and another output of its own */
+        layer->cell = CELL_rtu;
+        layer->radius = (struct radius){2, {0.9, 0.999}};
+        o.architecture.layers[1] =
+            (struct layer){.cell = CELL_lstm, .size = 5, .norm = NORM_layer, .diagonal = true};
+        o.architecture.layer_count = 2;
+        break;
     default: /* only parameters, updates at every step */
         o.architecture.input.scale = SCALE_NONE;
         o.architecture.input.hold = false;

@@ -278,6 +278,8 @@ static void skip_path(void **state) {
     check_gradient(&wide, "wide skip path, solved");
     wide.output.skip = false;
     check_gradient(&wide, "solved without a skip path");
+    wide.layers[1] = (struct layer){.cell = CELL_rtu, .size = 18, .norm = NORM_layer};
+    check_gradient(&wide, "solved with two outputs of a unit");
     for (size_t embedding = 0; embedding <= 4; embedding += 4) {
         const struct architecture symbols = {
             .input = {.kind = INPUT_SYMBOL, .size = 9, .embedding = embedding},

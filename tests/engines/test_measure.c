@@ -101,6 +101,8 @@ static size_t project(const struct fixture *f, const double *parameters, enum te
         sums[row] = b ? parameters[b->offset + row] : 0.0;
         for (size_t k = 0; k < w->columns; k++)
             sums[row] += parameters[w->offset + row * w->columns + k] * v[k];
+        if (!w->columns) /* diagonal */
+            sums[row] += parameters[w->offset + row] * v[row % SIZE];
     }
     return w->rows;
 }
@@ -121,7 +123,7 @@ static void check_summed(const struct fixture *f, const double *parameters, enum
     assert_mean_std(found->summed_inputs, sums, rows, "summed inputs");
 }
 
-static void check(enum cell cell, enum norm norm) {
+static void check(enum cell cell, enum norm norm, bool diagonal) {
     static const enum tensor_role gains[ROLES] = {TENSOR_GAIN_IH, TENSOR_GAIN_HH, TENSOR_GAIN_INNER,
                                                   TENSOR_GAIN_OUT};
     static const enum tensor_role means[ROLES] = {TENSOR_MEAN_IH, TENSOR_MEAN_HH, TENSOR_MEAN_INNER,
@@ -132,7 +134,8 @@ static void check(enum cell cell, enum norm norm) {
                                                    TENSOR_NORM_BIAS_INNER, TENSOR_NORM_BIAS_OUT};
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = INPUTS},
-        .layers = {{.cell = cell, .size = SIZE, .norm = norm, .norm_steps = AGES}},
+        .layers =
+            {{.cell = cell, .size = SIZE, .norm = norm, .norm_steps = AGES, .diagonal = diagonal}},
         .layer_count = 1,
         .output = {.loss = LOSS_squared, .size = 1},
     };
@@ -183,7 +186,8 @@ static void check(enum cell cell, enum norm norm) {
 static void layers_are_measured(void **state) {
     for (enum cell cell = 0; cell < CELLS; cell++)
         for (enum norm norm = 0; norm < NORMS; norm++)
-            check(cell, norm);
+            for (int d = 0; d <= (cell_kind(cell)->states > 0 && !cell_kind(cell)->columns); d++)
+                check(cell, norm, d);
 }
 
 /* ---- Over updates ---- */
