@@ -22,7 +22,7 @@
         EPSILON_KEY
 enum { ADAM_MOMENTS = 2 }; /* averages of the gradient, unless beta1 is 0, and of its square */
 #define ADAM_KEPT .moments = ADAM_MOMENTS, .moments_need = "beta1", .moments_least = 1
-#define ADAM_FLOPS 12
+#define ADAM_FLOPS 9 /* beta1 costs more */
 
 KIND_CONSTANT struct optimizer_kind adam_kind = {
     .name = "adam",
