@@ -167,7 +167,7 @@ enum engine_block {
 };
 
 /* Statistics over updates (kernels/activities.h): their number, the age, then for each layer these
-   numbers, followed by rows (H,): m, a and the ring of q. */
+   numbers, followed by rows, of its output: m, a and the ring of q. */
 enum activity_number {
     ACTIVITY_START, /* norm of the layer's matrices at age 0 */
     ACTIVITY_E1,

@@ -388,7 +388,7 @@ static int write_activity(const struct state_place *p, const void *numbers, stru
     bool valid = *at >= 0 && *at <= 0x1p53;
     at++;
     for (size_t k = 0; k < model->architecture.layer_count; k++) {
-        size_t rows = ACTIVITY_ROWS * model->architecture.layers[k].size;
+        size_t rows = ACTIVITY_ROWS * layer_width(&model->architecture.layers[k]);
         for (size_t n = 0; n < ACTIVITY_HEAD; n++)
             valid &= isfinite(at[n]) && at[n] >= 0;
         valid &= finite_within(at + ACTIVITY_HEAD, rows, most);
@@ -485,7 +485,8 @@ static bool record_finite(const struct member *member, const float *numbers) {
     bool finite = finite_floats(numbers, size);
     for (size_t p = 0; p < record.ring; p++)
         finite &= finite_floats(record.positions + p * record.stride, size);
-    return finite;
+    size = slot_record_size(member->model, member->window);
+    return finite && finite_floats(numbers + size, rule_record_size(member->model, member->rule));
 }
 
 static bool symbol_fits(const float *bits, size_t size, bool sign) {

@@ -2,6 +2,7 @@
 """Extreme data: the checkpoint of a daemon that has learned them can always be read again."""
 import itertools
 import json
+import math
 import struct
 import time
 import zlib
@@ -167,6 +168,25 @@ def test_many_columns_that_never_miss(directory):
     with Daemon(directory, configuration(directory, inputs, output)) as daemon:
         assert daemon.ask("status")["coverage"]["recent"] == 1
         assert daemon.end() == 0
+
+
+def test_statistics_that_nothing_can_write(directory):
+    """A checkpoint whose age of units or share of removed loss is impossible is damaged."""
+    producer = Producer("next")
+    for n in range(20):
+        producer.add(b"first", n % 5, None)
+    about = "kind: real, size: 1", "loss: squared, size: 1, target: next"
+    learned_and_read_back(directory, *about, producer)
+    for name, form, number in ("statistics.activity", "<d", -1), ("statistics.plasticity", "<3d", 2):
+        before = changed(directory, name, form)
+        for wrong in number, math.nan:
+            changed(directory, name, form, *before[:-1], wrong)
+            with Daemon(directory, configuration(directory, *about)) as daemon:
+                assert daemon.process.wait(running.LIMIT) == 74
+                assert f"invalid numbers in {name}" in daemon.text(), daemon.text()
+        changed(directory, name, form, *before)
+    with Daemon(directory, configuration(directory, *about)) as daemon:
+        assert daemon.ask("status")["examples"] == 20
 
 
 def test_an_open_step_matches_its_record(directory):

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Statistics over updates: they change no bit, they continue after a restart, and the event `stale`."""
+import base64
 import json
 import pathlib
 import random
@@ -65,7 +66,7 @@ def test_published(directory):
 
 
 def test_killed(directory):
-    """A daemon that was killed, or went back, continues with the same statistics; a reset begins them."""
+    """A daemon that was killed continues with the same statistics; an import and a reset begin them."""
     with started(directory, "whole") as whole, started(directory, "killed") as killed:
         learn(whole, 0, 400)
         learn(killed, 0, 230)
@@ -77,7 +78,8 @@ def test_killed(directory):
         assert rows != kept(killed)
         assert struct.unpack("<d", rows[0][:8])[0] == struct.unpack("<5d", rows[1])[1] == 99
         whole.ask("reset")
-        assert not any(kept(whole)[1])
+        killed.ask("import", blob=base64.b64encode(whole.export()).decode())
+        assert not any(kept(whole)[1]) and not any(kept(killed)[1])
 
 
 def stales(daemon, subscriber, seconds=0.3):
