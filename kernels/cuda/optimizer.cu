@@ -75,10 +75,9 @@ struct kept {
 
 /* One number of four. */
 template <float float4::*LANE, size_t MOST>
-static __device__ __forceinline__ void change_number(const struct optimizer_numbers &o,
-                                                     struct kept kept, float4 *weight,
-                                                     float4 gradient, float4 (&moments)[MOST],
-                                                     struct change *c) {
+static __device__ __forceinline__ void
+change_number(const struct optimizer_numbers &o, struct kept kept, float4 *weight, float4 gradient,
+              float4 (&moments)[MOST], struct change *c) {
     float *at[MOST];
 #pragma unroll
     for (size_t m = 0; m < MOST; m++)
