@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/topics.h"
@@ -303,13 +304,8 @@ static int receive_frames(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_M
 
 /* Copy the text, with a NUL after it. False: out of memory. */
 static bool keep_text(struct runnel_subscriber *s, const char *text, size_t size) {
-    if (size >= s->room) {
-        char *larger = realloc(s->text, size + 1);
-        if (!larger)
-            return false;
-        s->text = larger;
-        s->room = size + 1;
-    }
+    if (!array_reserve(&s->text, &s->room, size + 1, 1))
+        return false;
     memcpy(s->text, text, size);
     s->text[size] = '\0';
     return true;

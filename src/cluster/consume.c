@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,7 +177,7 @@ static struct consume_item *next(struct consume *consume) {
 }
 
 int consume_take(struct consume *consume, struct consume_message *message, struct error *error) {
-    uint64_t events;
+    eventfd_t events;
     lock(consume);
     struct consume_item *item = next(consume);
     int status = item != NULL;
@@ -190,8 +189,7 @@ int consume_take(struct consume *consume, struct consume_message *message, struc
         consume->given = true;
         consume->dead = DEAD_NONE;
     } else {
-        while (read(consume->event, &events, sizeof events) < 0 && errno == EINTR)
-            ;
+        eventfd_read(consume->event, &events);
         if (consume->failure.status)
             status = error_set(error, consume->failure.status, "%s", consume->failure.text);
     }
@@ -531,13 +529,8 @@ static void *read_on(void *context) {
 /* ---- Opening ---- */
 
 static int start(struct consume *consume, struct error *error) {
-    pthread_condattr_t monotonic;
-    sigset_t all, before;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&consume->mutex, NULL);
-    pthread_cond_init(&consume->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    threads_condition(&consume->changed);
     consume->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (consume->event < 0)
         return error_set(error, EX_OSERR, "examples: cannot create an eventfd: %s",
@@ -547,10 +540,7 @@ static int start(struct consume *consume, struct error *error) {
     snprintf(consume->endpoint, sizeof consume->endpoint, "%.*s %.*s", CONSUME_NAME_SIZE / 2 - 1,
              consume->about.where, CONSUME_NAME_SIZE / 2 - 1, consume->about.stream);
     consume->about.endpoint = consume->endpoint;
-    sigfillset(&all); /* the learning thread handles signals */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&consume->thread, NULL, read_on, consume);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int status = threads_start(&consume->thread, read_on, consume);
     consume->started = status == 0;
     return status ? error_set(error, EX_OSERR, "cannot start the thread that reads %s: %s",
                               consume->endpoint, strerror(status))
@@ -636,7 +626,5 @@ int consume_link(struct consume *consume, struct fleet_self *self, struct fleet_
 }
 
 void consume_announce(struct consume *consume) {
-    const uint64_t one = 1;
-    while (write(consume->event, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    eventfd_write(consume->event, 1);
 }

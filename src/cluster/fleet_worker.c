@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/threads.h"
@@ -404,12 +405,8 @@ static void *run(void *context) {
 /* ---- Opening and closing ---- */
 
 static int start(struct fleet_worker *worker, struct error *error) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&worker->mutex, NULL);
-    pthread_cond_init(&worker->something, &attributes);
-    pthread_condattr_destroy(&attributes);
+    threads_condition(&worker->something);
     worker->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (worker->event < 0)
         return error_set(error, EX_OSERR, "cannot create an eventfd: %s", strerror(errno));
@@ -473,7 +470,6 @@ void fleet_worker_close(struct fleet_worker **closed, bool leave) {
 
 enum {
     ROWS_A_RENEWAL = 4096, /* states between two checks of the lease */
-    ROOM_FIRST = 1 << 16,  /* bytes */
     ROUND_PAUSE_MS = 5,    /* between two queries of an open round */
     ROUND_PAUSE_MAX_MS = 100,
     MS = 1000000,
@@ -522,25 +518,11 @@ void fleet_job_free(struct fleet_job *job) {
 /* ---- States ---- */
 
 static int make_room(struct fleet_states *states, size_t more, struct error *error) {
-    if (states->count == states->row_room) {
-        size_t room = states->row_room ? 2 * states->row_room : ROWS_A_RENEWAL;
-        struct fleet_row *rows = realloc(states->rows, room * sizeof *rows);
-        if (!rows)
-            return error_no_memory(error);
-        states->rows = rows;
-        states->row_room = room;
-    }
-    if (states->room - states->size < more) {
-        size_t room = states->room ? states->room : ROOM_FIRST;
-        while (room - states->size < more)
-            room *= 2;
-        unsigned char *bytes = realloc(states->bytes, room);
-        if (!bytes)
-            return error_no_memory(error);
-        states->bytes = bytes;
-        states->room = room;
-    }
-    return 0;
+    return array_reserve(&states->rows, &states->row_room, states->count + 1,
+                         sizeof *states->rows) &&
+                   array_reserve(&states->bytes, &states->room, states->size + more, 1)
+               ? 0
+               : error_no_memory(error);
 }
 
 int fleet_states_add(struct fleet_states *states, const struct fleet_row *row,

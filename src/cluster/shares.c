@@ -12,6 +12,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
@@ -310,13 +311,8 @@ static int export_one(void *context, const char *key, size_t key_size,
     const struct fleet_commit *commit = commit_of(export, key, key_size);
     const uint64_t order =
         blob->order + export->daemon->cluster->shares->list[commit->partition].order;
-    if (export->room < ORDER_SIZE + blob->size) {
-        unsigned char *larger = realloc(export->copy, ORDER_SIZE + blob->size);
-        if (!larger)
-            return error_no_memory(error);
-        export->copy = larger;
-        export->room = ORDER_SIZE + blob->size;
-    }
+    if (!array_reserve(&export->copy, &export->room, ORDER_SIZE + blob->size, 1))
+        return error_no_memory(error);
     memcpy(export->copy, &order, ORDER_SIZE);
     memcpy(export->copy + ORDER_SIZE, blob->bytes, blob->size);
     const struct fleet_row row = {key, export->copy, key_size, ORDER_SIZE + blob->size};

@@ -25,14 +25,12 @@
 #include <sysexits.h>
 
 #include "baselines.h"
+#include "common/array.h"
 #include "common/unaligned.h"
 #include "model/safetensors.h"
 #include "part.h"
 
-enum {
-    FRESH_FIRST = 16,
-    NEWCOMERS_MAX = EXAMPLE_STEPS_MAX, /* words of one vocabulary in an example */
-};
+enum { NEWCOMERS_MAX = EXAMPLE_STEPS_MAX }; /* words of one vocabulary in an example */
 
 #define NO_COLUMN SIZE_MAX
 
@@ -203,13 +201,9 @@ static void words_close(void *self) {
 }
 
 static int reserve(struct resolved *resolved, size_t count, struct error *error) {
-    if (count <= resolved->capacity)
-        return 0;
-    union value *grown = realloc(resolved->values, count * sizeof *grown);
-    if (!grown)
-        return error_no_memory(error);
-    *resolved = (struct resolved){grown, count};
-    return 0;
+    return array_reserve(&resolved->values, &resolved->capacity, count, sizeof *resolved->values)
+               ? 0
+               : error_no_memory(error);
 }
 
 /* Part of a tensor: consecutive rows or columns. */
@@ -231,14 +225,9 @@ static void copy_one(const struct tensor *tensor, bool column, size_t at, float 
 }
 
 static int get_buffer(struct words *words, size_t size, struct error *error) {
-    if (size <= words->buffer_size)
-        return 0;
-    float *grown = realloc(words->buffer, size * sizeof *grown);
-    if (!grown)
-        return error_no_memory(error);
-    words->buffer = grown;
-    words->buffer_size = size;
-    return 0;
+    return array_reserve(&words->buffer, &words->buffer_size, size, sizeof *words->buffer)
+               ? 0
+               : error_no_memory(error);
 }
 
 /* Returns the tensor's starting values, which depend only on the seed. */
@@ -479,14 +468,9 @@ static int show_rows(struct words *words, uint32_t first, uint32_t count, struct
 /* Adds an id of this example, which cannot be predicted before the next example. */
 static int note_fresh(struct words *words, const struct lexicon *lexicon, uint32_t id,
                       struct error *error) {
-    if (words->fresh_count == words->fresh_capacity) {
-        size_t capacity = words->fresh_capacity ? 2 * words->fresh_capacity : FRESH_FIRST;
-        struct fresh *grown = realloc(words->fresh, capacity * sizeof *grown);
-        if (!grown)
-            return error_no_memory(error);
-        words->fresh = grown;
-        words->fresh_capacity = capacity;
-    }
+    if (!array_reserve(&words->fresh, &words->fresh_capacity, words->fresh_count + 1,
+                       sizeof *words->fresh))
+        return error_no_memory(error);
     words->fresh[words->fresh_count++] = (struct fresh){(size_t)(lexicon - words->of), id};
     return 0;
 }

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,20 +213,8 @@ static void *settle_thread(void *argument) {
         unlinkat(checkpoint->directory_file, CHECKPOINT_TEMPORARY, 0);
     close_file(&checkpoint->file);
     checkpoint->report.seconds = clock_seconds() - checkpoint->started;
-    const uint64_t one = 1;
-    ssize_t written = write(checkpoint->event, &one, sizeof one);
-    (void)written; /* the eventfd is never above 1, so writing cannot fail */
+    eventfd_write(checkpoint->event, 1);
     return NULL;
-}
-
-/* Signals are handled by the main thread. */
-static int start_thread(struct checkpoint *checkpoint) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&checkpoint->thread, NULL, settle_thread, checkpoint);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
 }
 
 /* Without a free descriptor, uses the reserved one, and reserves another later. */
@@ -270,7 +257,7 @@ int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
         .examples = counters.examples, .steps = counters.steps, .time = clock_unix()};
     path_of(checkpoint, CHECKPOINT_NEWEST, checkpoint->report.path);
     int status = write_temporary(checkpoint, config, learner, error);
-    if (!status && (status = start_thread(checkpoint)) != 0)
+    if (!status && (status = threads_start(&checkpoint->thread, settle_thread, checkpoint)) != 0)
         error_set(error, EX_UNAVAILABLE, "cannot start a thread to write %s: %s",
                   checkpoint->report.path, strerror(status));
     if (status) {

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "common/array.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "common/wire.h"
 
 enum {
-    TEXT_FIRST = 256,
     NUMBER_SIZE = 32, /* size of a number that this file prints */
     TOKEN_SIZE = 512, /* size of a number in a message */
     PRODUCER_SIZE = sizeof "0123456789abcdef",
@@ -30,15 +30,9 @@ void message_text_free(struct message_text *text) {
 static void put(struct message_text *to, const char *bytes, size_t size) {
     if (size == 0 || to->failed)
         return;
-    if (to->size + size >= to->capacity) {
-        size_t capacity = 2 * (to->size + size) + TEXT_FIRST;
-        char *text = realloc(to->text, capacity);
-        to->failed |= !text;
-        if (!text)
-            return;
-        to->text = text;
-        to->capacity = capacity;
-    }
+    to->failed = !array_reserve(&to->text, &to->capacity, to->size + size + 1, 1);
+    if (to->failed)
+        return;
     memcpy(to->text + to->size, bytes, size);
     to->size += size;
 }
