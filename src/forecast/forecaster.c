@@ -199,11 +199,8 @@ static void measure(struct column *c) {
     c->ds = c->change > 0 ? fmax(sqrt(c->change), least) : c->sd;
 }
 
-/* Takes the next value, NaN = missing, after `t` earlier steps of the stream. Rates are at least
-   0.001. After the first 30 values a value counts as at most 30 deviations and 30 changes, so a
-   wild value moves little; a new level is reached in some tens of steps, since the deviation
-   grows at each. When the first 30 are complete, up to three of them that are a thousand
-   deviations away from all others are left out. A missing value is held, and does not move the
+/* Takes the next value, NaN = missing, after `t` earlier steps of the stream
+   (docs/explanation/forecasts.md, "Units"). A missing value is held, and does not move the
    statistics. */
 static void column_take(struct column *c, double value, double t) {
     bool seen = !isnan(value), first = seen && c->count == 0;
@@ -505,17 +502,11 @@ static void regressions_learn(const struct regressions *r, double *block, size_t
 
 /* One horizon of a stream: the unit of a change over that many steps, its experts, and the steps
    that wait for their truths. A description, and a block of doubles for each stream, like the
-   regressions; all zero except the regressions is a new stream.
+   regressions; all zero except the regressions is a new stream. The equations are in
+   docs/explanation/forecasts.md, "Several steps ahead".
 
-   One step ahead, the unit and the waiting step are those of the columns. For h steps, with c_h the
-   mean square of the n changes over h steps so far, and v from the newest whole period L of the
-   lag, m = ceil(h / L):
-
-     ds_h = sqrt((n c_h + h h ds^2) / (n + h))      v_h = (x of mL - h steps ago - x) / ds_h
-
-   With few changes the unit is that of a random walk, since h overlapping changes are worth
-   about one. Changes count once the units of the column are complete, at the rates above, and
-   each as at most 30 ds_h. */
+   One step ahead, the unit and the waiting step are those of the columns. Else changes count once
+   the units of the column are complete, at the rates above, and each as at most 30 ds_h. */
 struct horizon {
     size_t ahead, columns;
     unsigned experts;
