@@ -1,14 +1,5 @@
-/* Words that become symbols and classes. A word's id depends only on the examples and their order,
-   so ids are assigned when an example is taken.
-
-   A vocabulary assigns ids in the order of appearance until its capacity is reached. A further word
-   becomes the unknown word, whose id is the capacity, or its example is rejected before it is
-   taken. With forget: lru it gets the least recently used id, unless this example uses all of them.
-
-   A class takes part in predictions from the example after its first one. Until then the bias of
-   its output is so low that its probability is 0, and it has no gradient. As the target of an
-   earlier prediction it is scored and learned as the unknown word, which learns the frequency of
-   new words. A new or reused id starts with starting values.
+/* Words that become symbols and classes (docs/reference/words.md). A word's id depends only on the
+   examples and their order, so ids are assigned when an example is taken.
 
    A network's parameters of a word are the symbol's row of the embedding or column of the first
    layer, and the class's rows of the output, with the optimizer's numbers for each. They are read
