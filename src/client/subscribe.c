@@ -132,11 +132,6 @@ static void track_message(struct track *track, enum topic topic, const json_t *b
         track_loss(track, body, news);
 }
 
-static void track_close(struct track *track) {
-    json_decref(track->run);
-    track->run = NULL;
-}
-
 enum {
     FRAMES_MAX = 3,         /* topic, JSON, and one more to detect too many */
     MESSAGE_MAX = 64 << 20, /* bytes: a prediction may have thousands of steps */
@@ -266,7 +261,7 @@ void runnel_subscriber_close(struct runnel_subscriber **subscriber) {
             ;
     if (s->more >= 0)
         close(s->more);
-    track_close(&s->track);
+    json_decref(s->track.run);
     json_decref(s->json);
     free(s->text);
     peer_close(&s->peer);

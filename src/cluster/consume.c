@@ -324,16 +324,12 @@ static bool has_room(const struct consume *consume) {
            (consume->waiting == 0 || consume->bytes < CONSUME_QUEUE_BYTES);
 }
 
-static bool is_read(const struct consume_partition *p) {
-    return p->read && p->generation == p->reading;
-}
-
 /* Waits for room and writes dead letters meanwhile. Returns 1 (locked), 0 or -1. */
 static int await_room(struct consume *consume, const struct consume_partition *p,
                       struct error *error) {
     for (;;) {
         lock(consume);
-        if (consume->closing || !is_read(p)) {
+        if (consume->closing || !p->read || p->generation != p->reading) {
             unlock(consume);
             return 0;
         }

@@ -53,9 +53,6 @@ struct fleet_worker {
     char *info;
 };
 
-/* Repeating a partly finished job does no harm. */
-static int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, struct error *error);
-
 #define SECOND ((double)NS_PER_SECOND)
 #define LOOK_INTERVAL 5.0 /* seconds between queries of other daemons' reports */
 #define PAUSE_FIRST 0.05
@@ -362,112 +359,6 @@ static void job_is_done(struct fleet_worker *worker, struct fleet_job *job) {
     pthread_mutex_unlock(&worker->mutex);
 }
 
-static int do_one(struct fleet_worker *worker, struct error *error) {
-    struct fleet_job *job;
-    if (fleet_worker_renew(worker, error))
-        return -1;
-    if (!(job = first_job(worker)))
-        return 0;
-    if (fleet_job_do(worker, job, error)) {
-        if (error->status == EX_TEMPFAIL)
-            return -1;
-        job->failed = true;
-        job->error = *error;
-    }
-    job_is_done(worker, job);
-    return 0;
-}
-
-static void wait_for_work(struct fleet_worker *worker) {
-    pthread_mutex_lock(&worker->mutex);
-    if (!worker->asked && !worker->closing && (!worker->look || worker->retry))
-        wait_until(worker, worker->retry ? worker->retry : worker->due);
-    pthread_mutex_unlock(&worker->mutex);
-}
-
-static void *run(void *context) {
-    struct fleet_worker *worker = context;
-    struct error error = {0};
-    threads_unpin();
-    while (!is_set(worker, &worker->closing)) {
-        if (do_one(worker, &error) == 0) {
-            is_back(worker);
-            wait_for_work(worker);
-        } else if (is_final(worker, &error)) {
-            break;
-        } else {
-            is_away(worker, &error);
-        }
-    }
-    return NULL;
-}
-
-/* ---- Opening and closing ---- */
-
-static int start(struct fleet_worker *worker, struct error *error) {
-    pthread_mutex_init(&worker->mutex, NULL);
-    threads_condition(&worker->something);
-    worker->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (worker->event < 0)
-        return error_set(error, EX_OSERR, "cannot create an eventfd: %s", strerror(errno));
-    worker->runs = pthread_create(&worker->thread, NULL, run, worker) == 0;
-    return worker->runs ? 0 : error_set(error, EX_OSERR, "cannot start a thread for the fleet");
-}
-
-int fleet_worker_open(struct fleet_worker **opened, struct fleet_link *link,
-                      const struct fleet_self *self, const char *where, const char *info,
-                      struct error *error) {
-    struct fleet_worker *worker = *opened = calloc(1, sizeof *worker);
-    if (!worker) {
-        link->ops->close(&link);
-        return error_no_memory(error);
-    }
-    worker->link = link;
-    worker->self = self;
-    worker->where = where;
-    worker->look = true;
-    worker->info = info ? strdup(info) : NULL;
-    return start(worker, error);
-}
-
-static void free_jobs(struct fleet_job *job) {
-    while (job) {
-        struct fleet_job *next = job->next;
-        fleet_job_free(job);
-        job = next;
-    }
-}
-
-void fleet_worker_close(struct fleet_worker **closed, bool leave) {
-    struct fleet_worker *worker = *closed;
-    struct error error;
-    if (!worker)
-        return;
-    if (worker->runs) {
-        pthread_mutex_lock(&worker->mutex);
-        worker->closing = true;
-        pthread_cond_signal(&worker->something);
-        pthread_mutex_unlock(&worker->mutex);
-        pthread_join(worker->thread, NULL);
-    }
-    if (leave && worker->joined && !worker->failed && worker->away == 0 &&
-        worker->link->ops->leave(worker->link, &error))
-        log_warning("cannot notify the fleet %s that this daemon leaves: %s", worker->self->group,
-                    error.text);
-    worker->link->ops->close(&worker->link);
-    free_jobs(worker->asked);
-    free_jobs(worker->done);
-    fleet_view_free(&worker->view);
-    fleet_view_free(&worker->known);
-    free(worker->info);
-    if (worker->event >= 0)
-        close(worker->event);
-    pthread_mutex_destroy(&worker->mutex);
-    pthread_cond_destroy(&worker->something);
-    free(worker);
-    *closed = NULL;
-}
-
 enum {
     ROWS_A_RENEWAL = 4096, /* states between two checks of the lease */
     ROUND_PAUSE_MS = 5,    /* between two queries of an open round */
@@ -691,6 +582,7 @@ static int average(struct fleet_worker *worker, struct fleet_job *job, struct er
     return result;
 }
 
+/* Repeating a partly finished job does no harm. */
 static int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, struct error *error) {
     struct fleet_link *link = worker->link;
     switch (job->kind) {
@@ -708,4 +600,112 @@ static int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, stru
         return average(worker, job, error);
     }
     return 0;
+}
+
+/* ---- Thread ---- */
+
+static int do_one(struct fleet_worker *worker, struct error *error) {
+    struct fleet_job *job;
+    if (fleet_worker_renew(worker, error))
+        return -1;
+    if (!(job = first_job(worker)))
+        return 0;
+    if (fleet_job_do(worker, job, error)) {
+        if (error->status == EX_TEMPFAIL)
+            return -1;
+        job->failed = true;
+        job->error = *error;
+    }
+    job_is_done(worker, job);
+    return 0;
+}
+
+static void wait_for_work(struct fleet_worker *worker) {
+    pthread_mutex_lock(&worker->mutex);
+    if (!worker->asked && !worker->closing && (!worker->look || worker->retry))
+        wait_until(worker, worker->retry ? worker->retry : worker->due);
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+static void *run(void *context) {
+    struct fleet_worker *worker = context;
+    struct error error = {0};
+    threads_unpin();
+    while (!is_set(worker, &worker->closing)) {
+        if (do_one(worker, &error) == 0) {
+            is_back(worker);
+            wait_for_work(worker);
+        } else if (is_final(worker, &error)) {
+            break;
+        } else {
+            is_away(worker, &error);
+        }
+    }
+    return NULL;
+}
+
+/* ---- Opening and closing ---- */
+
+static int start(struct fleet_worker *worker, struct error *error) {
+    pthread_mutex_init(&worker->mutex, NULL);
+    threads_condition(&worker->something);
+    worker->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (worker->event < 0)
+        return error_set(error, EX_OSERR, "cannot create an eventfd: %s", strerror(errno));
+    worker->runs = pthread_create(&worker->thread, NULL, run, worker) == 0;
+    return worker->runs ? 0 : error_set(error, EX_OSERR, "cannot start a thread for the fleet");
+}
+
+int fleet_worker_open(struct fleet_worker **opened, struct fleet_link *link,
+                      const struct fleet_self *self, const char *where, const char *info,
+                      struct error *error) {
+    struct fleet_worker *worker = *opened = calloc(1, sizeof *worker);
+    if (!worker) {
+        link->ops->close(&link);
+        return error_no_memory(error);
+    }
+    worker->link = link;
+    worker->self = self;
+    worker->where = where;
+    worker->look = true;
+    worker->info = info ? strdup(info) : NULL;
+    return start(worker, error);
+}
+
+static void free_jobs(struct fleet_job *job) {
+    while (job) {
+        struct fleet_job *next = job->next;
+        fleet_job_free(job);
+        job = next;
+    }
+}
+
+void fleet_worker_close(struct fleet_worker **closed, bool leave) {
+    struct fleet_worker *worker = *closed;
+    struct error error;
+    if (!worker)
+        return;
+    if (worker->runs) {
+        pthread_mutex_lock(&worker->mutex);
+        worker->closing = true;
+        pthread_cond_signal(&worker->something);
+        pthread_mutex_unlock(&worker->mutex);
+        pthread_join(worker->thread, NULL);
+    }
+    if (leave && worker->joined && !worker->failed && worker->away == 0 &&
+        worker->link->ops->leave(worker->link, &error))
+        log_warning("cannot notify the fleet %s that this daemon leaves: %s", worker->self->group,
+                    error.text);
+    worker->link->ops->close(&worker->link);
+    free_jobs(worker->asked);
+    free_jobs(worker->done);
+    fleet_view_free(&worker->view);
+    fleet_view_free(&worker->known);
+    free(worker->info);
+    if (worker->event >= 0)
+        close(worker->event);
+    pthread_mutex_destroy(&worker->mutex);
+    pthread_cond_destroy(&worker->something);
+    free(worker);
+    *closed = NULL;
 }

@@ -273,10 +273,6 @@ static int wrap(const struct making *making, const json_t *value, struct error *
     return 1;
 }
 
-static bool is_x(const json_t *value) {
-    return !json_is_boolean(value) && !json_is_null(value);
-}
-
 int message_example(struct message_text *text, const struct message *message, const char *forced,
                     message_numbered *numbered, void *context, char why[MESSAGE_WHY_SIZE],
                     struct error *error) {
@@ -286,7 +282,7 @@ int message_example(struct message_text *text, const struct message *message, co
                                JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &reason);
     text->size = 0;
     text->failed = false;
-    if (value && !is_x(value)) {
+    if (value && (json_is_boolean(value) || json_is_null(value))) {
         json_decref(value);
         return wrong(why, "expected numbers or an example");
     }
