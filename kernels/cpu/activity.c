@@ -49,7 +49,7 @@ void activity_add(const struct network *n, double *block, size_t position) {
     double *head = block + 1, age = ++block[0];
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
-        add_layer(head, l->hidden + position * l->padded, l->size, age);
-        head += activity_numbers(l->size);
+        add_layer(head, l->output + position * l->wide, l->width, age);
+        head += activity_numbers(l->width);
     }
 }

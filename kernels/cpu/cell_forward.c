@@ -205,7 +205,8 @@ INLINE void forward_any_source(enum cell cell, const struct network *n,
 }
 
 /* The output of columns: their states one after the other, without padding between them. */
-static void give_output(const struct network *n, const struct network_layer *l, size_t position) {
+static void normalize_output(const struct network *n, const struct network_layer *l,
+                             size_t position) {
     size_t size = l->size, row = position * l->wide;
     float *restrict out = l->output + row;
     float *restrict x = l->normal ? l->output_normal + row : out;
@@ -235,5 +236,5 @@ void cell_step(const struct network *n, const struct network_layer *l, size_t po
         break;
     }
     if (l->output != l->hidden)
-        give_output(n, l, position);
+        normalize_output(n, l, position);
 }

@@ -131,7 +131,7 @@ static void measure_layer(const struct network *n, const struct network_layer *l
 static double *head_of(const struct network *n, double *block, size_t layer) {
     double *head = block + 1;
     for (size_t k = 0; k < layer; k++)
-        head += activity_numbers(n->layers[k].size);
+        head += activity_numbers(n->layers[k].width);
     return head;
 }
 
@@ -169,7 +169,7 @@ void measure_step(const struct kernels *kernels, const struct network *n, double
         const struct network_layer *l = &n->layers[k];
         const double *head = head_of(n, block, k);
         measure_layer(n, l, position, &layers[k]);
-        layers[k].units = activity(head, *block, l->size);
+        layers[k].units = activity(head, *block, l->width);
         layers[k].weights = activity_weights(head, kernels->weights_norm(n, l));
     }
 }

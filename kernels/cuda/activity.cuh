@@ -20,7 +20,7 @@ static __device__ __forceinline__ double weights_norm(const struct network &n,
     const float *ih = parameters_of(n) + l.weight_ih, *hh = parameters_of(n) + l.weight_hh;
     for (size_t i = threadIdx.x; i < (size_t)l.rows * l.ld_ih; i += blockDim.x)
         squares += (double)ih[i] * (double)ih[i];
-    for (size_t i = threadIdx.x; l.states > 0 && i < (size_t)l.rows * l.ld_hh; i += blockDim.x)
+    for (size_t i = threadIdx.x; l.recurrent && i < (size_t)l.rows * l.ld_hh; i += blockDim.x)
         squares += (double)hh[i] * (double)hh[i];
     return sqrt(block_sum(squares, (double *)shared_memory));
 }

@@ -22,7 +22,7 @@
         EPSILON_KEY
 enum { ADAM_MOMENTS = 2 }; /* averages of the gradient, unless beta1 is 0, and of its square */
 #define ADAM_KEPT .moments = ADAM_MOMENTS, .moments_need = "beta1", .moments_least = 1
-#define ADAM_FLOPS 12
+#define ADAM_FLOPS 9 /* beta1 costs more */
 
 KIND_CONSTANT struct optimizer_kind adam_kind = {
     .name = "adam",
@@ -57,13 +57,14 @@ FORMULA struct adam_numbers adam_prepare(const struct optimizer *o, double rate,
    w -= rate / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon) */
 FORMULA float adam_step(const struct adam_numbers *o, size_t kept, float weight, float gradient,
                         float *const *moments) {
-    float g = gradient + o->decay * weight, m = g, v;
-    if (kept == ADAM_MOMENTS) {
-        *moments[0] = m = o->beta1 * *moments[0] + o->rest1 * g;
-        *moments[1] = v = o->beta2 * *moments[1] + o->rest2 * (g * g);
-    } else {
-        *moments[0] = v = o->beta2 * *moments[0] + o->rest2 * (g * g);
-    }
+    /* No address depends on `both`: it would keep the moments out of registers. */
+    bool both = kept == ADAM_MOMENTS;
+    float g = gradient + o->decay * weight, first = *moments[0];
+    float m = both ? o->beta1 * first + o->rest1 * g : g;
+    float v = o->beta2 * (both ? *moments[1] : first) + o->rest2 * (g * g);
+    *moments[0] = both ? m : v;
+    if (both)
+        *moments[1] = v;
     return weight * o->shrink - o->step * m / (sqrtf(v) * o->scale + o->epsilon);
 }
 

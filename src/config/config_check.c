@@ -835,7 +835,7 @@ static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
     bool columns = layer_is_columns(layer);
     char path[CONFIG_KEY_SIZE];
     snprintf(path, sizeof path, "model.layers.%zu.norm", n);
-    if (columns && !norm_kind(layer->norm)->outputs)
+    if (!layer_takes_norm(layer))
         return config_fail(reading, path, "expected layer or none with %s, got %s",
                            layer->diagonal ? "recurrent: diagonal" : cell, norm);
     snprintf(path, sizeof path, "model.layers.%zu.memory", n);

@@ -112,7 +112,8 @@ static unsigned layer_has(const struct layer *layer) {
     const struct cell_kind *cell = cell_kind(layer->cell);
     bool norm = norm_kind(layer->norm)->source != SOURCE_NOTHING;
     return (cell->apart ? FIELD_HAS(NEED_RECURRENT) : 0) |
-           (cell->states > cell->outputs ? FIELD_HAS(NEED_CELL) : 0) | (norm ? FIELD_HAS(NEED_NORM) : 0) |
+           (cell->states > cell->outputs ? FIELD_HAS(NEED_CELL) : 0) |
+           (norm ? FIELD_HAS(NEED_NORM) : 0) |
            (norm_kind(layer->norm)->source == SOURCE_RUNNING ? FIELD_HAS(NEED_RUNNING) : 0);
 }
 

@@ -167,7 +167,7 @@ enum engine_block {
 };
 
 /* Statistics over updates (kernels/activities.h): their number, the age, then for each layer these
-   numbers, followed by rows (H,): m, a and the ring of q. */
+   numbers, followed by rows, of its output: m, a and the ring of q. */
 enum activity_number {
     ACTIVITY_START, /* norm of the layer's matrices at age 0 */
     ACTIVITY_E1,
@@ -179,7 +179,7 @@ enum { ACTIVITY_RING = 8, ACTIVITY_ROWS = 2 + ACTIVITY_RING };
 static inline size_t engine_activity_size(const struct model *model) {
     size_t size = 1;
     for (size_t k = 0; k < model->architecture.layer_count; k++)
-        size += ACTIVITY_HEAD + ACTIVITY_ROWS * model->architecture.layers[k].size;
+        size += ACTIVITY_HEAD + ACTIVITY_ROWS * layer_width(&model->architecture.layers[k]);
     return size;
 }
 

@@ -93,6 +93,11 @@ int member_write(struct member *member, enum engine_block block, size_t index, c
     return member->ops->write(member->engine, block, index, data, error);
 }
 
+int member_begin_statistics(struct member *member, struct error *error) {
+    member->plasticity = (struct plasticity){0};
+    return member_write(member, ENGINE_ACTIVITY, 0, NULL, error);
+}
+
 /* ---- Operations ---- */
 
 uint32_t plan_position(const struct member *member, uint32_t slot, size_t age) {

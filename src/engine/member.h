@@ -74,6 +74,9 @@ int member_read(const struct member *member, enum engine_block block, size_t ind
 int member_write(struct member *member, enum engine_block block, size_t index, const void *data,
                  struct error *error);
 
+/* The next play begins the statistics over updates, with the current weights. */
+int member_begin_statistics(struct member *member, struct error *error);
+
 /* The position of the step of that age. */
 uint32_t plan_position(const struct member *member, uint32_t slot, size_t age);
 

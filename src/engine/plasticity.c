@@ -9,7 +9,7 @@ static const double LEAST_WEIGHT = 0.01, GROWN = 2, LOST = 0.5, MOST_PROBES = 0x
 bool plasticity_add(struct plasticity *p, const struct update_result *update) {
     p->probes++;
     p->mean += fmax(1 / p->probes, LEAST_WEIGHT) * (update->plasticity - p->mean);
-    if (p->probes < 1 / LEAST_WEIGHT) /* the mean of a few is no best */
+    if (p->probes < 1 / LEAST_WEIGHT) /* too few for a best */
         return false;
     p->best = fmax(p->best, p->mean);
     if (!(update->growth >= GROWN * fmax(p->growth, 1)) || p->mean >= LOST * p->best)

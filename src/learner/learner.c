@@ -860,10 +860,10 @@ static int write_zeros(struct member *member, float *values, struct error *error
     for (unsigned k = 0; k < member->moments; k++)
         if (k != member->start && write_block(member, ENGINE_MOMENTS + k, values, error))
             return -1;
-    member->plasticity = (struct plasticity){0};
-    if (member_write(member, ENGINE_UPDATES, 0, &updates, error))
-        return -1;
-    return member_write(member, ENGINE_ACTIVITY, 0, NULL, error);
+    return member_write(member, ENGINE_UPDATES, 0, &updates, error) ||
+                   member_begin_statistics(member, error)
+               ? -1
+               : 0;
 }
 
 /* ---- Starting, and starting again ---- */

@@ -37,9 +37,10 @@ int learner_write_parameters(struct learner *learner, size_t member, const float
                              bool begins, struct error *error) {
     const struct model *model = member_of(learner, member)->model;
     size_t start = learner_start_moment(learner, member);
-    begins &= start != SIZE_MAX;
-    if (learner_flush(learner, error))
+    if (learner_flush(learner, error) ||
+        (begins && member_begin_statistics(member_of(learner, member), error)))
         return -1;
+    begins &= start != SIZE_MAX;
     for (size_t n = 0; n < model->tensor_count; n++) {
         const float *at = values + model->tensors[n].offset;
         if (learner_write(learner, member, ENGINE_PARAMETERS, n, at, error) ||
@@ -387,7 +388,7 @@ static int write_activity(const struct state_place *p, const void *numbers, stru
     bool valid = *at >= 0 && *at <= 0x1p53;
     at++;
     for (size_t k = 0; k < model->architecture.layer_count; k++) {
-        size_t rows = ACTIVITY_ROWS * model->architecture.layers[k].size;
+        size_t rows = ACTIVITY_ROWS * layer_width(&model->architecture.layers[k]);
         for (size_t n = 0; n < ACTIVITY_HEAD; n++)
             valid &= isfinite(at[n]) && at[n] >= 0;
         valid &= finite_within(at + ACTIVITY_HEAD, rows, most);
@@ -484,7 +485,8 @@ static bool record_finite(const struct member *member, const float *numbers) {
     bool finite = finite_floats(numbers, size);
     for (size_t p = 0; p < record.ring; p++)
         finite &= finite_floats(record.positions + p * record.stride, size);
-    return finite;
+    size = slot_record_size(member->model, member->window);
+    return finite && finite_floats(numbers + size, rule_record_size(member->model, member->rule));
 }
 
 static bool symbol_fits(const float *bits, size_t size, bool sign) {

@@ -82,8 +82,8 @@ int learner_withdraw(struct learner *learner, const struct learner_place *place,
                      struct error *error);
 void learner_restored(struct learner *learner, uint32_t slot);
 
-/* Replaces all parameters (parameters,) of a member, and the starting values of `pull` if `begins`;
-   moments and streams stay. -1: the device has failed. */
+/* Replaces all parameters (parameters,) of a member. `begins`: they are starting values for `pull`
+   and for statistics. Moments and streams stay. -1: the device has failed. */
 int learner_write_parameters(struct learner *learner, size_t member, const float *values,
                              bool begins, struct error *error);
 

@@ -10,6 +10,8 @@
                                 journal
      learner.rates              (4,) rate and clip in effect, rate and clip configured (rate -1:
                                 auto)
+     statistics.activity        of units (enum activity_number)
+     statistics.plasticity      of updates (struct plasticity)
      learner.words              one row per word of a vocabulary, by ids: see CHECKPOINT_WORD
      streams.*                  one row per stream, least recently used first: keys (size, bytes),
                                 windows, records (the engine's slots), held (missing: hold), experts
@@ -23,8 +25,8 @@
                                 without them they start from scratch, as does streams.baseline,
                                 which format 3 lacks
      output.solution            least squares of readout: rls, doubles
-     members.NAME.*             of each listed member: parameters, optimizer.*, learner.rates,
-                                streams.windows, streams.records, output.solution
+     members.NAME.*             of each listed member: parameters, optimizer.*, statistics.*,
+                                learner.rates, streams.windows, streams.records, output.solution
      scaler.*                   (I,) counts, means, squares (scale: standard); first (I, 30) (limit)
      targets.*                  the same for targets (output.scale)
      checksum                   (1,) CRC-32 of all earlier bytes of the file

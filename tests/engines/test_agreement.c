@@ -154,7 +154,17 @@ static void long_windows_of_units_apart(void **state) {
     for (size_t n = 0; n < 3; n++) {
         learn_steps(&run, 40, 40);
         update(&run, 40, 20 + n, n == 0);
+        fixture_measure(run.fixture, 0);
         play(&run);
+        for (size_t k = 0; k < architecture.layer_count; k++) {
+            const struct layer_statistics *found = &run.fixture->measures[k];
+            keep(&run, found->hidden.norm);
+            keep(&run, found->summed_inputs.std);
+            keep(&run, found->summed_recurrent.std);
+            keep(&run, found->units.saturated);
+            keep(&run, found->weights.norm);
+            keep(&run, found->weights.growth);
+        }
     }
     end(&run, 14 + OPTIMIZERS);
 }

@@ -81,7 +81,7 @@ static void assert_same_learners(struct run *a, struct run *b, const struct work
     assert_same_streams(a, b, workload);
 }
 
-enum { CASES = 12 };
+enum { CASES = 13 };
 
 static struct workload_options resumed_case(size_t which) {
     struct workload_options o = sensor();
@@ -150,6 +150,13 @@ static struct workload_options resumed_case(size_t which) {
     case 10: /* several horizons */
         o.architecture.output.ahead = (struct ahead){2, {2, 5}};
         o.architecture.output.relative = RELATIVE_TRUE;
+        break;
+    case 11: /* units apart, one with parameters and another output of its own */
+        layer->cell = CELL_rtu;
+        layer->radius = (struct radius){2, {0.9, 0.999}};
+        o.architecture.layers[1] =
+            (struct layer){.cell = CELL_lstm, .size = 5, .norm = NORM_layer, .diagonal = true};
+        o.architecture.layer_count = 2;
         break;
     default: /* only parameters, updates at every step */
         o.architecture.input.scale = SCALE_NONE;

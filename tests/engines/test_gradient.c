@@ -106,11 +106,9 @@ static void check_running(const struct fixture *f, const float *after, double *p
 
 /* Columns have a norm of their output, which not every norm can be. */
 static bool is_allowed(const struct architecture *architecture) {
-    for (size_t n = 0; n < architecture->layer_count; n++) {
-        const struct layer *layer = &architecture->layers[n];
-        if (layer_is_columns(layer) && !norm_kind(layer->norm)->outputs)
+    for (size_t n = 0; n < architecture->layer_count; n++)
+        if (!layer_takes_norm(&architecture->layers[n]))
             return false;
-    }
     return true;
 }
 
@@ -280,6 +278,8 @@ static void skip_path(void **state) {
     check_gradient(&wide, "wide skip path, solved");
     wide.output.skip = false;
     check_gradient(&wide, "solved without a skip path");
+    wide.layers[1] = (struct layer){.cell = CELL_rtu, .size = 18, .norm = NORM_layer};
+    check_gradient(&wide, "solved with two outputs of a unit");
     for (size_t embedding = 0; embedding <= 4; embedding += 4) {
         const struct architecture symbols = {
             .input = {.kind = INPUT_SYMBOL, .size = 9, .embedding = embedding},

@@ -12,7 +12,7 @@
 #include "oracle.h"
 #include "under_test.h"
 
-enum { INPUTS = 3, SIZE = 21, STEPS = 5, AGES = 5, WINDOW = 7, SEED = 11 };
+enum { INPUTS = 3, SIZE = 21, STEPS = 5, AGES = 5, WINDOW = 7, SEED = 11, ROLES = 4 };
 
 static const double TOLERANCE = 1e-5;
 
@@ -67,7 +67,7 @@ static void assert_parameters(const struct parameter_statistics *found, const st
                               const char *what) {
     double values[AGES * 9 * SIZE], minimum = 0.0, maximum = 0.0;
     size_t count = 0;
-    for (size_t n = 0; n < 3; n++) {
+    for (size_t n = 0; n < ROLES; n++) {
         const struct tensor *tensor = model_find(&f->model, roles[n], 0);
         if (!tensor)
             continue;
@@ -83,9 +83,9 @@ static void assert_parameters(const struct parameter_statistics *found, const st
     assert_near(found->maximum, maximum, what);
 }
 
-static void assert_histogram(const uint32_t *found, const double *h) {
+static void assert_histogram(const uint32_t *found, const double *h, size_t size) {
     uint32_t expected[MEASURE_BINS] = {0};
-    for (size_t k = 0; k < SIZE; k++) {
+    for (size_t k = 0; k < size; k++) {
         double bin = floor((h[k] + 1.0) / 2.0 * MEASURE_BINS);
         expected[(size_t)fmin(fmax(bin, 0.0), MEASURE_BINS - 1.0)]++;
     }
@@ -101,6 +101,8 @@ static size_t project(const struct fixture *f, const double *parameters, enum te
         sums[row] = b ? parameters[b->offset + row] : 0.0;
         for (size_t k = 0; k < w->columns; k++)
             sums[row] += parameters[w->offset + row * w->columns + k] * v[k];
+        if (!w->columns) /* diagonal */
+            sums[row] += parameters[w->offset + row] * v[row % SIZE];
     }
     return w->rows;
 }
@@ -110,7 +112,7 @@ static void check_summed(const struct fixture *f, const double *parameters, enum
     double sums[4 * SIZE], recurrent[4 * SIZE];
     const struct layer_statistics *found = &f->measures[0];
     size_t rows = project(f, parameters, TENSOR_WEIGHT_IH, TENSOR_BIAS_IH, x, sums);
-    if (cell != CELL_dense) {
+    if (cell_kind(cell)->states > 0 && !cell_kind(cell)->columns) {
         bool gated = cell != CELL_rnn;
         project(f, parameters, TENSOR_WEIGHT_HH, TENSOR_BIAS_HH, h, recurrent);
         if (gated)
@@ -121,21 +123,27 @@ static void check_summed(const struct fixture *f, const double *parameters, enum
     assert_mean_std(found->summed_inputs, sums, rows, "summed inputs");
 }
 
-static void check(enum cell cell, enum norm norm) {
-    static const enum tensor_role gains[] = {TENSOR_GAIN_IH, TENSOR_GAIN_HH, TENSOR_GAIN_INNER};
-    static const enum tensor_role means[] = {TENSOR_MEAN_IH, TENSOR_MEAN_HH, TENSOR_MEAN_INNER};
-    static const enum tensor_role variances[] = {TENSOR_VAR_IH, TENSOR_VAR_HH, TENSOR_VAR_INNER};
-    static const enum tensor_role biases[] = {TENSOR_NORM_BIAS_IH, TENSOR_NORM_BIAS_HH,
-                                              TENSOR_NORM_BIAS_INNER};
+static void check(enum cell cell, enum norm norm, bool diagonal) {
+    static const enum tensor_role gains[ROLES] = {TENSOR_GAIN_IH, TENSOR_GAIN_HH, TENSOR_GAIN_INNER,
+                                                  TENSOR_GAIN_OUT};
+    static const enum tensor_role means[ROLES] = {TENSOR_MEAN_IH, TENSOR_MEAN_HH, TENSOR_MEAN_INNER,
+                                                  TENSOR_ROLES};
+    static const enum tensor_role variances[ROLES] = {TENSOR_VAR_IH, TENSOR_VAR_HH,
+                                                      TENSOR_VAR_INNER, TENSOR_ROLES};
+    static const enum tensor_role biases[ROLES] = {TENSOR_NORM_BIAS_IH, TENSOR_NORM_BIAS_HH,
+                                                   TENSOR_NORM_BIAS_INNER, TENSOR_NORM_BIAS_OUT};
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = INPUTS},
-        .layers = {{.cell = cell, .size = SIZE, .norm = norm, .norm_steps = AGES}},
+        .layers =
+            {{.cell = cell, .size = SIZE, .norm = norm, .norm_steps = AGES, .diagonal = diagonal}},
         .layer_count = 1,
         .output = {.loss = LOSS_squared, .size = 1},
     };
     const struct optimizer sgd = {.kind = OPTIMIZER_sgd};
     struct fixture *f;
     union value x[STEPS][INPUTS];
+    if (!layer_takes_norm(architecture.layers))
+        return;
     fixture_open(&f, &architecture, &sgd, WINDOW, 2, SEED);
     float *values = calloc(f->model.parameters, sizeof *values);
     double *parameters = calloc(f->model.parameters, sizeof *parameters);
@@ -159,9 +167,10 @@ static void check(enum cell cell, enum norm norm) {
     const struct layer_statistics *found = &f->measures[0];
     const double saturated_hidden = 0.99, saturated_cell = 5.0;
     check_summed(f, parameters, cell, inputs, before);
-    if (cell != CELL_dense) {
-        assert_units(&found->hidden, state, SIZE, saturated_hidden, "hidden");
-        assert_histogram(found->histogram, state);
+    if (cell != CELL_dense && !layer_normalizes_output(f->model.architecture.layers)) {
+        assert_units(&found->hidden, state, layer_width(f->model.architecture.layers),
+                     saturated_hidden, "hidden");
+        assert_histogram(found->histogram, state, layer_width(f->model.architecture.layers));
     }
     if (cell == CELL_lstm)
         assert_units(&found->cell, state + SIZE, SIZE, saturated_cell, "cell");
@@ -177,7 +186,8 @@ static void check(enum cell cell, enum norm norm) {
 static void layers_are_measured(void **state) {
     for (enum cell cell = 0; cell < CELLS; cell++)
         for (enum norm norm = 0; norm < NORMS; norm++)
-            check(cell, norm);
+            for (int d = 0; d <= (cell_kind(cell)->states > 0 && !cell_kind(cell)->columns); d++)
+                check(cell, norm, d);
 }
 
 /* ---- Over updates ---- */

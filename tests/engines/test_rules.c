@@ -1,8 +1,9 @@
 /* Learning rules without a window: their data of a stream carries the gradient from update to
    update. The exact rule is compared with central differences in double over the whole stream.
    Rules with a trace are compared with their equations in double, and with the exact rule where
-   nothing is dropped. For each rule: a new stream starts without data, another engine can
-   continue from its record, and the cut of operations into plans changes nothing. */
+   nothing is dropped; for columns with central differences, since their traces are exact. For each
+   rule: a new stream starts without data, another engine can continue from its record, and the cut
+   of operations into plans changes nothing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,8 +139,9 @@ static void exact_gradient(struct fixture *f, const struct sequence *s, double *
 static void check_exact(const struct architecture *architecture, const char *name) {
     struct fixture *f, *again;
     struct sequence s;
-    if (!under_test_is_cpu())
-        return;
+    for (size_t n = 0; n < architecture->layer_count; n++)
+        if (!under_test_is_cpu() || !rule_takes(RULE_rtrl, architecture->layers[n].cell, false))
+            return;
     open_rule(&f, architecture, RULE_rtrl, OPTIMIZER_sgd, 1);
     open_rule(&again, architecture, RULE_rtrl, OPTIMIZER_sgd, 1);
     size_t count = f->model.parameters;
@@ -281,6 +283,113 @@ static void check_trace(enum rule rule, const struct architecture *architecture,
     fixture_close(&again);
 }
 
+/* The gradient with respect to each layer through the whole stream, with the states of the other
+   layers before each step (for an embedding, of all) as constants; by central differences. */
+static double held_loss(struct fixture *f, const struct sequence *s, const double *parameters,
+                        const double *states, const struct tensor *tensor) {
+    const struct model *model = &f->model;
+    const struct layer *layer = &model->architecture.layers[tensor->layer];
+    size_t size = model->state_size, from = model->state_offset[tensor->layer], terms = 0;
+    size_t own =
+        tensor->role == TENSOR_EMBEDDING ? 0 : cell_kind(layer->cell)->states * layer->size;
+    double state[2 * ORACLE_WIDTH_MAX * MODEL_LAYERS_MAX], output[ORACLE_OUTPUTS_MAX], sum = 0;
+    memset(state, 0, sizeof state);
+    for (size_t t = 0; t < STEPS; t++, states += size) {
+        memcpy(state, states, from * sizeof *state);
+        memcpy(state + from + own, states + from + own, (size - from - own) * sizeof *state);
+        oracle_step(model, parameters, state, s->x + t * f->inputs, output);
+        if (t + CYCLES[LAST].closed < STEPS || !LEARNED[t])
+            continue;
+        sum += oracle_loss(model, output, s->y + t * model->target_size);
+        terms++;
+    }
+    return sum / (double)terms;
+}
+
+static void held_gradient(struct fixture *f, const struct sequence *s, double *expected) {
+    const double step = 1e-5;
+    size_t size = f->model.state_size;
+    float *parameters = calloc(f->model.parameters, sizeof *parameters);
+    double *states = calloc((STEPS + 1) * size, sizeof *states), output[ORACLE_OUTPUTS_MAX];
+    fixture_read(f, ENGINE_PARAMETERS, parameters);
+    double *exact = doubles(parameters, f->model.parameters);
+    for (size_t t = 0; t < STEPS; t++) {
+        memcpy(states + (t + 1) * size, states + t * size, size * sizeof *states);
+        oracle_step(&f->model, exact, states + (t + 1) * size, s->x + t * f->inputs, output);
+    }
+    for (size_t n = 0; n < f->model.learned_count; n++)
+        for (size_t k = 0; k < tensor_size(&f->model.tensors[n]); k++) {
+            double *p = exact + f->model.tensors[n].offset + k, value = *p, both[2];
+            for (int side = 0; side < 2; side++) {
+                *p = side ? value - step : value + step;
+                both[side] = held_loss(f, s, exact, states, &f->model.tensors[n]);
+            }
+            *p = value;
+            expected[f->model.tensors[n].offset + k] = (both[0] - both[1]) / (2.0 * step);
+        }
+    free(parameters);
+    free(states);
+    free(exact);
+}
+
+static void check_columns(const struct architecture *architecture, const char *name) {
+    struct fixture *f, *again;
+    struct sequence s;
+    open_rule(&f, architecture, RULE_snap1, OPTIMIZER_sgd, 1);
+    open_rule(&again, architecture, RULE_snap1, OPTIMIZER_sgd, 1);
+    size_t count = f->model.parameters;
+    float *gradient = calloc(count, sizeof *gradient), *other = calloc(count, sizeof *other);
+    double *expected = calloc(count, sizeof *expected), *whole = calloc(count, sizeof *whole);
+    make_sequence(f, &s);
+    held_gradient(f, &s, expected);
+    exact_gradient(f, &s, whole);
+    play(f, &s, true, gradient);
+    play(again, &s, false, other);
+    if (memcmp(gradient, other, count * sizeof *gradient) != 0)
+        fail_msg("%s: steps recomputed give other bits than fresh ones", name);
+    compare(f, gradient, expected, name);
+    if (architecture->layer_count < 3 && !layer_is_columns(&architecture->layers[1]))
+        compare(f, gradient, whole, name);
+    free(gradient);
+    free(other);
+    free(expected);
+    free(whole);
+    fixture_close(&f);
+    fixture_close(&again);
+}
+
+/* One layer of columns exactly; under another one, through the current step of that. */
+static void traces_of_columns_are_exact(void **state) {
+    for (enum cell cell = CELL_rnn; cell < CELLS && under_test_is_cpu(); cell++)
+        for (size_t layers = 1; layers <= 4; layers++)
+            for (enum norm norm = NORM_none; norm <= NORM_layer; norm++) {
+                struct layer layer = {.cell = cell, .size = 7, .norm = norm};
+                layer.diagonal = !cell_kind(cell)->columns;
+                const struct layer dense = {
+                    .cell = CELL_dense, .size = 5, .norm = norm, .activation = ACTIVATION_tanh};
+                const struct architecture a = {
+                    .input = {.kind = INPUT_REAL, .size = 3},
+                    .layers = {layer, dense, {.cell = CELL_rtu, .size = 18, .norm = norm}, layer},
+                    .layer_count = layers,
+                    .output = output_of(LOSS_squared),
+                };
+                char name[64];
+                snprintf(name, sizeof name, "%zu layers of %s, norm %s", layers,
+                         cell_kind(cell)->kind.name, norm_kind(norm)->kind.name);
+                check_columns(&a, name);
+            }
+    for (size_t k = 0; k < ALL_INPUTS && under_test_is_cpu(); k++) {
+        const struct architecture a = {
+            .input = INPUTS[k],
+            .layers = {{.cell = CELL_rtu, .size = 8, .norm = NORM_layer},
+                       {.cell = CELL_gru, .size = 5, .norm = NORM_layer, .diagonal = true}},
+            .layer_count = 2,
+            .output = {.loss = LOSS_softmax, .size = 6, .skip = true},
+        };
+        check_columns(&a, "columns with another input");
+    }
+}
+
 /* Every cell of a rule with every norm, and several layers. */
 static void traces_as_their_equations(void **state) {
     for (enum rule rule = 0; rule < RULES && under_test_is_cpu(); rule++)
@@ -298,8 +407,8 @@ static void traces_as_their_equations(void **state) {
                 char name[64];
                 snprintf(name, sizeof name, "%s of %s, norm %s", rule_kind(rule)->name,
                          cell_kind(cell)->kind.name, norm_kind(norm)->kind.name);
-                if (rule_kind(rule)->keeps == KEEPS_TRACE && rule_takes(rule, cell) &&
-                    !norm_kind(norm)->by_age)
+                if (rule_kind(rule)->keeps == KEEPS_TRACE && rule_takes(rule, cell, false) &&
+                    !cell_kind(cell)->columns && !norm_kind(norm)->by_age)
                     check_trace(rule, &a, name);
             }
 }
@@ -333,7 +442,8 @@ static void traces_are_exact_where_units_are_alone(void **state) {
                 };
                 struct fixture *f, *exact;
                 struct sequence s;
-                if (kind->keeps != KEEPS_TRACE || cell_kind(cell)->states != kind->states || zero)
+                if (kind->keeps != KEEPS_TRACE || cell_kind(cell)->states != kind->states ||
+                    cell_kind(cell)->columns || zero)
                     continue;
                 open_rule(&f, &a, rule, OPTIMIZER_sgd, 1);
                 open_rule(&exact, &a, RULE_rtrl, OPTIMIZER_sgd, 1);
@@ -369,8 +479,12 @@ static struct architecture network_for(enum rule rule) {
         .output = {.loss = LOSS_squared, .size = 2, .skip = true},
     };
     for (size_t n = 0; n < a.layer_count; n++)
-        if (!rule_takes(rule, a.layers[n].cell))
-            a.layers[n].cell = rule_takes(rule, CELL_lstm) ? CELL_lstm : CELL_gru;
+        if (!rule_takes(rule, a.layers[n].cell, false))
+            a.layers[n].cell = rule_takes(rule, CELL_lstm, false) ? CELL_lstm : CELL_gru;
+    if (rule_takes(rule, CELL_rtu, false)) {
+        a.layers[2] = (struct layer){.cell = CELL_rtu, .size = 7, .norm = NORM_layer};
+        a.layers[4] = (struct layer){.cell = CELL_lstm, .size = 3, .diagonal = true};
+    }
     return a;
 }
 
@@ -522,6 +636,7 @@ int main(void) {
         cmocka_unit_test(rtrl_of_every_cell_norm_and_loss),
         cmocka_unit_test(rtrl_of_layers_mixed),
         cmocka_unit_test(rtrl_of_every_input),
+        cmocka_unit_test(traces_of_columns_are_exact),
         cmocka_unit_test(traces_as_their_equations),
         cmocka_unit_test(traces_are_exact_where_units_are_alone),
         cmocka_unit_test(plans_are_cut_anywhere),

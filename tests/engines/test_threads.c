@@ -131,6 +131,8 @@ static void test_cells_and_norms(void **state) {
         for (enum norm norm = 0; norm < NORMS; norm++) {
             char what[64];
             const struct network_of network = network_of(cell, norm, SIZE);
+            if (!layer_takes_norm(network.architecture.layers))
+                continue;
             snprintf(what, sizeof what, "%s, norm %s", cell_kind(cell)->kind.name,
                      norm_kind(norm)->kind.name);
             check(&network, what);
@@ -141,7 +143,7 @@ static void test_rules(void **state) {
     for (enum rule rule = 0; rule < RULES; rule++)
         for (enum cell cell = 0; cell < CELLS; cell++) {
             char what[64];
-            if (!rule_takes(rule, cell))
+            if (!rule_takes(rule, cell, false))
                 continue;
             struct network_of network = network_of(cell, NORM_layer, SMALL);
             network.architecture.input = (struct input){

@@ -277,6 +277,9 @@ def test_the_paper_reports_what_the_first_seed_chose(directory):
     assert [(run["rate"], run["seed"]) for run in kinds[("layer",)]] == [("0.2", 2), ("0.2", 3)]
     assert [(run["rate"], run["seed"]) for run in kinds[("none",)]] == [("0.1", 2), ("0.1", 3)]
     results.database.close()
+    made = experiment_results.make(directory / "other", experiment_results.grid(optimizer=[
+        "{kind: adam, beta1: 0.9}", "{kind: sgd}"]))
+    assert [run["kind"] for run in paper_results.Results(made).runs] == ["adam"] * 3 + ["sgd"] * 3
     points = [(100 * n, 1.0 if n <= 100 else 5.0 if n <= 120 else 1.1) for n in range(1, 201)]
     before, after, back = paper_results.recovery(points, 10000, 20000)
     assert (before, after, back) == (1.0, 5.0, 2500), (before, after, back)

@@ -15,14 +15,16 @@ SIZE, LENGTH, SEQUENCES = 3, 7, 40
 END = struct.pack("<BBHIQd", 1, 1, 0, 0, 0, 0.0)
 # Another order of sums: the largest difference after some updates.
 TOLERANCE = 1e-4
+COLUMNS = ("rtu", "lstm, recurrent: diagonal")
 
 
 def configuration(directory, learning, cell="gru", output=""):
+    above = "dense" if cell in COLUMNS else cell
     return f"""
 name: rules
 model:
   input: {{kind: real, size: {SIZE}}}
-  layers: [{{cell: {cell}, size: 8}}, {{cell: {cell}, size: 6, norm: rms}}]
+  layers: [{{cell: {cell}, size: 8}}, {{cell: {above}, size: 6, norm: rms}}]
   output: {{loss: squared, size: {SIZE}, target: next{output}}}
 learning: {{{learning}, optimizer: {{kind: sgd, rate: 0.05}}, clip: 1}}
 examples: {{bind: "ipc://{directory}/examples"}}
@@ -71,10 +73,12 @@ def test_whole_sequences(directory):
     examples = list(sequences())
     whole = f"stride: {LENGTH}, window: {LENGTH}"
     horizons = ", ahead: [1, 3], relative: true"
-    for cell, output in (("rnn", ""), ("gru", ""), ("lstm", ""), ("gru", horizons)):
+    for cell, output in (("rnn", ""), ("gru", ""), ("lstm", ""), ("gru", horizons),
+                         *((columns, "") for columns in COLUMNS)):
+        rule = "snap1" if cell in COLUMNS else "rtrl"
         what = {"cell": cell, "output": output}
         losses, parameters = learn(directory, f"rule: tbptt, {whole}", examples, **what)
-        others, also = learn(directory, f"rule: rtrl, {whole}", examples, **what)
+        others, also = learn(directory, f"rule: {rule}, {whole}", examples, **what)
         assert losses[0] is None or losses[0] == others[0]
         scored = [(a, b) for a, b in zip(losses, others) if a is not None]
         assert len(scored) > SEQUENCES
@@ -99,7 +103,7 @@ def test_killed(directory):
     for rule, cell in RULES:
         found = []
         for kills in (False, True):
-            place = pathlib.Path(directory, f"{rule}-{kills}")
+            place = pathlib.Path(directory, f"{rule}-{cell[:4]}-{kills}")
             place.mkdir()
             with Daemon(place, configuration(place, f"rule: {rule}, stride: 2", cell=cell)) as daemon:
                 for begin in range(0, len(examples), 70):
@@ -146,7 +150,7 @@ state: {{directory: {place}/state}}
     assert alone and alone in exported["both"]
 
 
-RULES = (("rtrl", "lstm"), ("snap1", "gru"), ("eprop", "lstm"))
+RULES = (("rtrl", "lstm"), ("snap1", "gru"), ("eprop", "lstm"), ("snap1", COLUMNS[0]))
 
 if __name__ == "__main__":
     for name, test in sorted(globals().items()):

@@ -48,7 +48,7 @@ model:
       - {{name: hour, kind: cycle, period: {period}, harmonics: {harmonics}}}
   layers: [{{cell: {cell}, size: 8, norm: none}}]
   output: {{loss: softmax, target: given, {output}}}
-learning: {{window: {window}, stride: {window}, clip: {clip}, optimizer: {{kind: adam, rate: {rate}}}}}
+learning: {{window: {window}, stride: {window}, clip: {clip}, optimizer: {{kind: adam, rate: {rate}, beta1: 0.9}}}}
 examples: {{bind: "ipc://{d}/examples", socket: router}}
 statistics: {{bind: "ipc://{d}/statistics"}}
 control: {{bind: "ipc://{d}/control"}}

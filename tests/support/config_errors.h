@@ -21,6 +21,9 @@
     "expected tcp://HOST:PORT or ipc://PATH of at most 107 bytes, without '*' (endpoint of a "     \
     "bound feeder to connect to), got "
 #define RULE_WORDS "tbptt, rtrl, snap1 or eprop"
+#define COLUMNS(layer)                                                                             \
+    "name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: " layer "}]\n"             \
+    "  output: {loss: squared, size: 2}\n"
 #define LAYERS "a list of 1 to 16 layers"
 #define JSON(keys)                                                                                 \
     NEXT("columns: [{name: t}]", "loss: squared")                                                  \
@@ -140,7 +143,8 @@ static const struct {
     {BASE "model: {}\n", ":6:1: model: duplicate key, first in line 2"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, siez: 4}]\n",
      ":3:34: model.layers.0.siez: unknown key (did you mean \"model.layers.0.size\"?); expected in "
-     "model.layers.0: cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias"},
+     "model.layers.0: cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias, "
+     "recurrent, memory, radius"},
     /* Values in place of sections. */
     {BASE "learning: 3\n", ":6:11: learning: expected a mapping of rule, window, stride, "
                            "optimizer, clip, max_streams, threads, pin, got \"3\""},
@@ -154,7 +158,7 @@ static const struct {
     {"name: a\nmodel:\n  layers: []\n", ":3:11: model.layers: expected " LAYERS ", got 0"},
     {"name: a\nmodel:\n  layers: [lstm]\n",
      ":3:12: model.layers.0: expected a mapping of cell, size, norm, activation, gain, "
-     "norm_momentum, norm_steps, forget_bias, got \"lstm\""},
+     "norm_momentum, norm_steps, forget_bias, recurrent, memory, radius, got \"lstm\""},
     {"name: a\nmodel:\n  layers: [&l {cell: rnn, size: 1}, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, "
      "*l, *l, *l, *l, *l, *l]\n",
      ":3:11: model.layers: expected " LAYERS ", got 17"},
@@ -172,7 +176,8 @@ static const struct {
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n",
      ":3:3: model.layers: missing; expected " LAYERS},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{size: 4}]\n",
-     ":4:12: model.layers.0.cell: missing; expected dense, rnn, gru or lstm (kind of the layer)"},
+     ":4:12: model.layers.0.cell: missing; expected dense, rnn, gru, lstm, mingru or rtu (kind of "
+     "the layer)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}, {cell: "
      "gru}]\n",
      ":4:34: model.layers.1.size: missing; expected a whole number from 1 to 65536 (units of the "
@@ -291,7 +296,8 @@ static const struct {
     {"name: a\nmodel:\n  input: {kind: text}\n",
      ":3:17: model.input.kind: expected real or symbol (kind of an input), got \"text\""},
     {"name: a\nmodel:\n  layers: [{cell: ltsm, size: 4}]\n",
-     ":3:19: model.layers.0.cell: expected dense, rnn, gru or lstm (kind of the layer), got "
+     ":3:19: model.layers.0.cell: expected dense, rnn, gru, lstm, mingru or rtu (kind of the "
+     "layer), got "
      "\"ltsm\" (did you mean \"lstm\"?)"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 65537}]\n",
      ":3:31: model.layers.0.size: expected a whole number from 1 to 65536 (units of the layer), "
@@ -392,6 +398,28 @@ static const struct {
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, "
      "forget_bias: 1}]\n  output: {loss: squared, size: 2}\n",
      ":4:46: model.layers.0.forget_bias: requires cell: lstm, got cell: gru"},
+    {COLUMNS("dense, size: 4, recurrent: diagonal"),
+     ":4:46: model.layers.0.recurrent: requires cell: rnn, gru or lstm, got cell: dense"},
+    {COLUMNS("rtu, size: 4, recurrent: full"),
+     ":4:44: model.layers.0.recurrent: requires cell: rnn, gru or lstm, got cell: rtu"},
+    {COLUMNS("rtu, size: 4, norm: rms"),
+     ":4:39: model.layers.0.norm: expected layer or none with rtu, got rms"},
+    {COLUMNS("gru, size: 4, recurrent: diagonal, norm: batch"),
+     ":4:60: model.layers.0.norm: expected layer or none with recurrent: diagonal, got batch"},
+    {COLUMNS("gru, size: 4, memory: 10"),
+     ":4:41: model.layers.0.memory: requires recurrent: diagonal with cell: gru"},
+    {COLUMNS("rtu, size: 4, memory: 10"),
+     ":4:41: model.layers.0.memory: requires cell: gru, lstm or mingru, got cell: rtu"},
+    {COLUMNS("mingru, size: 4, memory: 1000001"),
+     ":4:44: model.layers.0.memory: expected a whole number from 0 to 1000000 ..."},
+    {COLUMNS("mingru, size: 4, radius: [0.5, 0.9]"),
+     ":4:44: model.layers.0.radius: requires cell: rtu, got cell: mingru"},
+    {COLUMNS("rtu, size: 4, radius: [0.5]"),
+     ":4:41: model.layers.0.radius: expected two rising numbers, as in [0.9, 0.999]"},
+    {COLUMNS("rtu, size: 4, radius: [0.9, 0.5]"),
+     ":4:47: model.layers.0.radius: expected two rising numbers from 0.001 to below 1..."},
+    {COLUMNS("rtu, size: 4, radius: [0.9, 1]"),
+     ":4:47: model.layers.0.radius: expected two rising numbers from 0.001 to below 1..."},
     {"name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: real, size: 2}\n  output: "
      "{loss: squared, size: 2, components: 4}\n",
      ":5:48: model.output.components: requires loss: mixture, got loss: squared"},
@@ -424,10 +452,17 @@ static const struct {
      ":6:18: learning.rule: expected " RULE_WORDS
      " (method that computes the gradient of an update), got \"bptt\" (did you mean \"tbptt\"?)"},
     {BASE "learning: {rule: snap1}\n", ":6:18: learning.rule: snap1 does not support the cell lstm "
-                                       "of model.layers.0; expected layers of dense, rnn or gru"},
+                                       "of model.layers.0; expected layers of dense, rnn, gru, "
+                                       "mingru or rtu, or recurrent: diagonal"},
     {NEXT("kind: real, size: 3", "loss: squared, size: 3") "learning: {rule: eprop}\n",
      ":6:18: learning.rule: eprop does not support the cell gru of model.layers.0; expected layers "
      "of dense or lstm"},
+    {COLUMNS("rtu, size: 4") "learning: {rule: rtrl}\n",
+     ":6:18: learning.rule: rtrl does not support the cell rtu of model.layers.0; expected layers "
+     "of dense, rnn, gru or lstm"},
+    {COLUMNS("lstm, size: 4, recurrent: diagonal") "learning: {rule: eprop}\n",
+     ":6:18: learning.rule: eprop does not support the cell diagonal lstm of model.layers.0; "
+     "expected layers of dense or lstm"},
     {BASE "learning: {rule: rtrl}\ndevice: cuda:1\n",
      ":6:18: learning.rule: rtrl is not supported with device: cuda:1; use device: cpu or auto"},
     {"name: a\nmodel:\n  layers: [{cell: dense, size: 8}, {cell: gru, size: 300}]\n  input: {kind: "
@@ -490,7 +525,7 @@ static const struct {
     {"model.layers.0.sise=3",
      "--set model.layers.0.sise: unknown key (did you mean "
      "\"model.layers.0.size\"?); expected in model.layers.0: cell, size, norm, activation, gain, "
-     "norm_momentum, norm_steps, forget_bias"},
+     "norm_momentum, norm_steps, forget_bias, recurrent, memory, radius"},
     {"model.layers.1.size=3", "--set model.layers.1.size: expected a layer "
                               "below 1, the number of layers, got 1"},
     {"model.layers.01.size=3", "--set model.layers.01.size: unknown key "
@@ -499,14 +534,14 @@ static const struct {
                                "(did you mean \"model.layers.0.size\"?); expected here: " TOP},
     {"model.layers.9999999.size=3", "--set model.layers.9999999.size: unknown key (did you mean "
                                     "\"model.layers.0.size\"?); expected here: " TOP},
-    {"model.layers.0=lstm",
-     "--set model.layers.0: expected a mapping of cell, size, norm, "
-     "activation, gain, norm_momentum, norm_steps, forget_bias, got \"lstm\""},
+    {"model.layers.0=lstm", "--set model.layers.0: expected a mapping of cell, size, norm, "
+                            "activation, gain, norm_momentum, norm_steps, forget_bias, recurrent, "
+                            "memory, radius, got \"lstm\""},
     {"model.layers.0={cell: rnn}",
      "--set model.layers.0={cell: rnn}: model.layers.0.size: missing; expected a whole number from "
      "1 to 65536 (units of the layer)"},
-    {"model.layers.0=",
-     ":4:11: model.layers.0.cell: missing; expected dense, rnn, gru or lstm (kind of the layer)"},
+    {"model.layers.0=", ":4:11: model.layers.0.cell: missing; expected dense, rnn, gru, lstm, "
+                        "mingru or rtu (kind of the layer)"},
     {"model.layers=", ":3:3: model.layers: missing; expected " LAYERS},
     {"name=", ":1:1: name: missing; expected 1 to 64 letters, digits, '-', '_' and '.' (name of "
               "this daemon)"},

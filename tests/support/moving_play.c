@@ -43,6 +43,11 @@ const struct play_case play_cases[PLAY_CASES] = {
     {"forecast", "name: a\npreset: forecast\nmodel: {input: {size: 2}}\n" FEW WATCH},
     {"shared", "name: a\npreset: forecast\nmodel: {input: {size: 1}, output: {ahead: [1, 4]}}\n" FEW
                "anomaly: {memory: 40, share: [s1, s2]}\n"},
+    {"columns", "name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: rtu, size: 3}, "
+                "{cell: mingru, size: 4, norm: none}, {cell: lstm, size: 3, recurrent: diagonal}]\n"
+                "  output: {loss: squared, size: 2, target: next}\n"
+                "learning: {rule: snap1, stride: 3, max_streams: 5, optimizer: {kind: sgd, rate: "
+                "0.01}}\n"},
 };
 
 int play_setup(void) {

@@ -80,9 +80,14 @@ def check(name, value, expected):
         raise RuntimeError(f"published {name}: {value}, expected {expected}")
 
 
-def reason_against(case):
+def reason_against(case, arguments):
     """Why the case is not supported, or None."""
-    return "renew" if "renew" in yaml.safe_load(case.read_text())["learning"] else NOT_SUPPORTED.get(case.stem)
+    learning = yaml.safe_load(case.read_text())["learning"]
+    if "renew" in learning:
+        return "renew"
+    if "cuda" in arguments and learning.get("rule", "tbptt") != "tbptt":
+        return f"rule: {learning['rule']} with device: cuda"
+    return NOT_SUPPORTED.get(case.stem)
 
 
 def play(program, case, device, original=run.play):
@@ -101,7 +106,7 @@ def play(program, case, device, original=run.play):
 def main():
     run.Daemon, run.play, arguments, played = Daemon, play, sys.argv[1:], 0
     for case in [pathlib.Path(argument) for argument in arguments if argument.endswith(".yaml")]:
-        reason = reason_against(case)
+        reason = reason_against(case, sys.argv)
         played += not reason
         if reason:
             arguments.remove(str(case))

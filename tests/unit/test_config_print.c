@@ -84,6 +84,10 @@ static const char *const texts[] = {
     "  input: {kind: real, size: 2, scale: standard}\n"
     "  output: {loss: softmax, vocabulary: {capacity: 4}, target: later, patience: 9, columns: "
     "[state]}\n",
+    "name: a\nmodel:\n  layers: [{cell: rtu, size: 4, radius: [0.5, 0.75]}, {cell: gru, size: 3, "
+    "recurrent: diagonal, memory: 20}, {cell: rtu, size: 2}]\n"
+    "  input: {kind: real, size: 2}\n  output: {loss: squared, size: 2}\n"
+    "learning: {rule: snap1, stride: 3}\n",
     "name: a\nmodel:\n  layers: [{cell: rnn, size: 4, norm: batch, norm_momentum: 0.3}]\n"
     "  input: {kind: real, size: 3}\n  output: {loss: mixture, components: 2, target: next}\n",
     FORECAST(""),
@@ -141,7 +145,8 @@ static void test_text(void **state) {
     static const char begin[] =
         "name: a\npreset: none\nseed: 7\ndevice: auto\nmodel:\n  input:\n    kind: real\n"
         "    size: 2\n    scale: none\n    missing: reject\n    time: []\n  layers:\n"
-        "    - cell: gru\n      size: 4\n      norm: layer\n      gain: 1\n"
+        "    - cell: gru\n      size: 4\n      norm: layer\n      gain: 1\n      recurrent: full\n"
+        "      memory: 0\n"
         "    - cell: dense\n      size: 3\n      norm: layer\n      activation: relu\n"
         "      gain: 1\n  output:\n    loss: squared\n    size: 2\n    target: given\n";
     assert_int_equal(strncmp(text, begin, strlen(begin)), 0);

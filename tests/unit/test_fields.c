@@ -258,7 +258,7 @@ static void kinds_are_those_of_the_list(void **state) {
         add_name(all, cell->kind.name);
         if (cell->apart)
             add_name(recurrent, cell->kind.name);
-        if (cell->states > 1)
+        if (cell->states > cell->outputs)
             add_name(cells, cell->kind.name);
     }
     assert_string_equal(fields_of_layer[LAYER_kind].meaning, all);

@@ -83,6 +83,23 @@ static void tensors_are_the_contracts(void **state) {
                  {"layers.0.bias_ih", 24, 0}, {"layers.0.bias_hh", 24, 0});
 }
 
+static void tensors_of_columns(void **state) {
+    struct architecture lone = architecture_of(CELL_rtu, true);
+    const struct expected rtu[] = {{"layers.0.weight_ih", 12, 5},  {"layers.0.bias_ih", 12, 0},
+                                   {"layers.0.log_decay", 6, 0},   {"layers.0.log_phase", 6, 0},
+                                   {"layers.0.norm.gain", 12, 0},  {"layers.0.norm.bias", 12, 0},
+                                   {"output.weight", TARGETS, 12}, {"output.bias", TARGETS, 0}};
+    assert_table(&lone, rtu, sizeof rtu / sizeof *rtu);
+    lone = architecture_of(CELL_gru, true);
+    lone.layers[0].diagonal = true;
+    const struct expected gru[] = {{"layers.0.weight_ih", 18, 5}, {"layers.0.weight_hh", 18, 0},
+                                   {"layers.0.bias_ih", 18, 0},   {"layers.0.bias_hh", 18, 0},
+                                   {"layers.0.norm.gain", 6, 0},  {"layers.0.norm.bias", 6, 0},
+                                   {"output.weight", TARGETS, 6}, {"output.bias", TARGETS, 0}};
+    assert_table(&lone, gru, sizeof gru / sizeof *gru);
+    ASSERT_LAYER(CELL_mingru, false, {"layers.0.weight_ih", 12, 5}, {"layers.0.bias_ih", 12, 0});
+}
+
 static void layers_follow_one_another(void **state) {
     struct architecture architecture = {
         .input = {.kind = INPUT_SYMBOL, .size = 10, .embedding = 4},
@@ -272,6 +289,43 @@ static void starting_values_have_their_ranges(void **state) {
     assert_uniform(&model, "output.bias", 1.0 / 9.0);
 }
 
+static void columns_start_with_their_memory(void **state) {
+    struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 9},
+        .layers = {{.cell = CELL_rtu, .size = 200, .radius = {2, {0.5, 0.9}}},
+                   {.cell = CELL_gru, .size = 100, .diagonal = true, .norm = NORM_layer},
+                   {.cell = CELL_lstm, .size = 200, .diagonal = true, .memory = 50},
+                   {.cell = CELL_mingru, .size = 200, .memory = 50}},
+        .layer_count = 4,
+        .output = {.loss = LOSS_squared, .size = 2},
+    };
+    struct model model;
+    model_build(&model, &architecture);
+    assert_uniform(&model, "layers.1.weight_ih", 1.0 / sqrt(400)); /* two outputs a unit */
+    assert_uniform(&model, "layers.1.weight_hh", 1.0);
+    assert_uniform(&model, "layers.1.bias_hh", 1.0 / 10.0);
+    float *decay = initialized(&model, "layers.0.log_decay", SEED);
+    float *phase = initialized(&model, "layers.0.log_phase", SEED);
+    float *lstm = initialized(&model, "layers.2.bias_ih", SEED);
+    float *mingru = initialized(&model, "layers.3.bias_ih", SEED);
+    double squares = 0, turns = 0, steps = 0;
+    for (size_t k = 0; k < 200; k++) {
+        double r = exp(-exp((double)decay[k])), after = exp(-(double)mingru[k]);
+        assert_true(r >= 0.5 && r <= 0.9);
+        squares += r * r / 200;
+        turns += exp((double)phase[k]) / 200;
+        assert_true(lstm[k] == -lstm[200 + k]); /* input and forget gate */
+        assert_true(after > 0 && after <= 49.001);
+        steps += after / 200;
+    }
+    assert_true(fabs(squares - (0.25 + 0.81) / 2) < 0.04);
+    assert_true(fabs(turns - 3.1416) < 0.4 && fabs(steps - 24.5) < 3);
+    free(decay);
+    free(phase);
+    free(lstm);
+    free(mingru);
+}
+
 static void assert_constant(const struct model *model, const char *name, float value) {
     float *values = initialized(model, name, SEED);
     for (size_t k = 0; k < tensor_size(model_named(model, name)); k++)
@@ -338,6 +392,7 @@ static void values_follow_seed_and_name_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_are_the_contracts),
+        cmocka_unit_test(tensors_of_columns),
         cmocka_unit_test(layers_follow_one_another),
         cmocka_unit_test(sixteen_layers_fit),
         cmocka_unit_test(outputs_follow_the_loss),
@@ -345,6 +400,7 @@ int main(void) {
         cmocka_unit_test(cocob_is_algorithm_2),
         cmocka_unit_test(recurrent_weights_are_orthogonal_per_gate),
         cmocka_unit_test(starting_values_have_their_ranges),
+        cmocka_unit_test(columns_start_with_their_memory),
         cmocka_unit_test(gains_and_forget_bias_start_as_configured),
         cmocka_unit_test(values_follow_seed_and_name_alone),
     };

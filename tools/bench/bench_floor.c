@@ -123,7 +123,7 @@ struct floor_work floor_work(const struct config *config, const struct model *mo
     pass.updated = block;
     struct work change = {
         .flops = parameters * (SQUARE_FLOPS + optimizer_kind(optimizer->kind)->flops),
-        .updated = block * (1 + 2 * (1 + blocks)),
+        .updated = block * (1 + 2 * (1 + blocks) - (optimizer->pull > 0)), /* w_0 is only read */
     };
     const struct work solved = solve(model);
     return (struct floor_work){

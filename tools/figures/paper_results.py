@@ -28,6 +28,7 @@ class Results:
             run["stream"] = run.pop("stream_name")
             run["settings"] = list(settings.get(run["variant"], {}))
             run["results"] = self
+            run.setdefault("kind", run.get("optimizer", "{kind: }")[len("{kind: "):-1].partition(",")[0])
             run["label"] = " ".join(filter(None, (run.get("norm"), run.get("norm_momentum"))))
 
     def to_run(self):

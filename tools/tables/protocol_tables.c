@@ -14,22 +14,12 @@
 
 #include "common/fields.h"
 
-enum { COLUMNS = 98, NAME_COLUMNS = 53 };
+enum { COLUMNS = 98, NAME_COLUMNS = 53, ITEM_SIZE = 4096 };
 
 struct page {
     const char *begin, *end; /* lines around a table; the name follows `begin` */
     void (*put)(const struct field_table *table);
 };
-
-/* Counts and shares name their unit in their meaning; the page has the unit of losses. */
-static void write_meaning(FILE *item, const struct field *field) {
-    bool named = field->type != FIELD_NUMBER || !strcmp(field->unit, "share");
-    const char *unit = named || !strcmp(field->unit, "nats") ? "" : field->unit;
-    fprintf(item, "%s%s%s%s", field->meaning, *unit ? " (" : "", unit, *unit ? ")" : "");
-    fprintf(item, "%s", field->type == FIELD_TALLY ? ", as counts" : "");
-    if (field->null)
-        fprintf(item, "; `null`: %s", field->null);
-}
 
 /* The first member of an object names the condition of all. */
 static bool is_named_before(const struct field_table *table, int i) {
@@ -50,23 +40,23 @@ static void put_item(char *text) {
     putchar('\n');
 }
 
+/* Counts and shares name their unit in their meaning; the page has the unit of losses. */
+static void put_field(const struct field *field, const char *need) {
+    char text[ITEM_SIZE];
+    bool named = field->type != FIELD_NUMBER || !strcmp(field->unit, "share");
+    const char *unit = named || !strcmp(field->unit, "nats") ? "" : field->unit;
+    snprintf(text, sizeof text, "`%s`: %s%s%s%s%s%s%s%s%s%s", field->path, *need ? "with " : "",
+             need, *need ? ": " : "", field->meaning, *unit ? " (" : "", unit, *unit ? ")" : "",
+             field->type == FIELD_TALLY ? ", as counts" : "", field->null ? "; `null`: " : "",
+             field->null ? field->null : "");
+    put_item(text);
+}
+
 static void put_fields(const struct field_table *table) {
     putchar('\n');
-    for (int i = 0; i < table->count; i++) {
-        const char *need = field_need_text(table->fields[i].need);
-        char *text = NULL;
-        size_t size;
-        FILE *item = open_memstream(&text, &size);
-        if (!item)
-            exit(EX_OSERR);
-        fprintf(item, "`%s`: ", table->fields[i].path);
-        if (*need && !is_named_before(table, i))
-            fprintf(item, "with %s: ", need);
-        write_meaning(item, &table->fields[i]);
-        fclose(item);
-        put_item(text);
-        free(text);
-    }
+    for (int i = 0; i < table->count; i++)
+        put_field(&table->fields[i],
+                  is_named_before(table, i) ? "" : field_need_text(table->fields[i].need));
     putchar('\n');
 }
 
