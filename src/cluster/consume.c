@@ -208,7 +208,7 @@ void consume_refuse(struct consume *consume, enum reject_reason why, const char 
     unlock(consume);
 }
 
-/* ---- Durable places ---- */
+/* ---- Durable places and status ---- */
 
 void consume_durable(struct consume *consume, size_t partition, const struct consume_place *place) {
     struct consume_partition *p = of(consume, partition);
@@ -216,8 +216,6 @@ void consume_durable(struct consume *consume, size_t partition, const struct con
     p->durable = *place;
     unlock(consume);
 }
-
-/* ---- Status ---- */
 
 void consume_figures(const struct consume *consume, size_t partition,
                      struct consume_figures *figures) {
@@ -242,7 +240,7 @@ double consume_away(const struct consume *consume) {
 
 #define WAIT_NS (NS_PER_SECOND / 10) /* between two checks for room */
 
-/* ---- Decoding ---- */
+/* ---- Decoding and copying ---- */
 
 /* Decodes the example, or sets the reason why the message is not one. */
 static int make(struct consume *consume, const struct consume_read *read,
@@ -274,8 +272,6 @@ static int make(struct consume *consume, const struct consume_read *read,
     made->dead = made->why != REJECT_NOT;
     return 0;
 }
-
-/* ---- Copying ---- */
 
 static const void *copy(char **at, const void *bytes, size_t size) {
     char *to = *at;
@@ -486,7 +482,7 @@ bool consume_wanted(struct consume *consume, struct consume_partition *p, bool *
     return read;
 }
 
-/* ---- Dead letters ---- */
+/* ---- Dead letters, and the thread ---- */
 
 int consume_bury(struct consume *consume, struct error *error) {
     lock(consume);
@@ -506,8 +502,6 @@ int consume_bury(struct consume *consume, struct error *error) {
     consume_announce(consume);
     return 0;
 }
-
-/* ---- Thread ---- */
 
 static void *read_on(void *context) {
     struct consume *consume = context;

@@ -582,6 +582,8 @@ static int average(struct fleet_worker *worker, struct fleet_job *job, struct er
     return result;
 }
 
+/* ---- The loop ---- */
+
 /* Repeating a partly finished job does no harm. */
 static int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, struct error *error) {
     struct fleet_link *link = worker->link;
@@ -601,8 +603,6 @@ static int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, stru
     }
     return 0;
 }
-
-/* ---- Thread ---- */
 
 static int do_one(struct fleet_worker *worker, struct error *error) {
     struct fleet_job *job;

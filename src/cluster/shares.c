@@ -28,14 +28,12 @@
 #include "daemon/run.h"
 #include "store/carry.h"
 
-/* ---- Partition of a stream ---- */
+/* ---- Partitions ---- */
 
 size_t shares_partition_of(const struct daemon *daemon, const char *key, size_t key_size) {
     return consume_partition_of(daemon->cluster->consume, daemon->cluster->shares->count, key,
                                 key_size);
 }
-
-/* ---- Reading ---- */
 
 int shares_read(struct daemon *daemon, size_t partition, const struct consume_place *after,
                 struct error *error) {

@@ -499,9 +499,7 @@ void options_help(const struct command_line *line, FILE *to, int width) {
     }
 }
 
-/* ---- Completion: scripts that need no library of completion functions ---- */
-
-/* ---- bash ---- */
+/* ---- Completion for bash: no script needs a library of completion functions ---- */
 
 /* bash splits words at '=', so that --option=VALUE arrives as three words. */
 static const char bash_begin[] =

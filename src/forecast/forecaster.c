@@ -534,11 +534,6 @@ static void horizon_describe(struct horizon *h, size_t ahead, size_t columns, si
     h->size = h->waiting + ahead * columns * IN_DOUBLES(struct waiting);
 }
 
-static void horizon_begin(const struct horizon *h, double *block) {
-    memset(block, 0, h->size * sizeof *block);
-    regressions_begin(&h->regressions, block);
-}
-
 static struct known *known_of(const struct horizon *h, double *block, size_t m) {
     return (struct known *)(void *)(block + h->known +
                                     m * known_size(h->regressions.known, h->ahead));
@@ -789,7 +784,7 @@ static double *block_of(struct forecaster *f, uint32_t slot, size_t horizon) {
 void forecaster_begin(struct forecaster *forecaster, uint32_t slot) {
     memset(forecaster_state(forecaster, slot), 0, forecaster->size * sizeof(double));
     for (size_t n = 0; n < forecaster->horizons; n++)
-        horizon_begin(&forecaster->of[n], block_of(forecaster, slot, n));
+        regressions_begin(&forecaster->of[n].regressions, block_of(forecaster, slot, n));
 }
 
 bool forecaster_state_valid(const struct forecaster *forecaster, const double *state, size_t open) {
