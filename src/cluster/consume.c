@@ -1,4 +1,3 @@
-
 #include "consume.h"
 
 #include <errno.h>
