@@ -42,7 +42,7 @@ static void score_horizons(struct members *all, size_t m, size_t slot, size_t st
 }
 
 static void gather(struct members *all, size_t m, size_t t) {
-    enum { REST_EVERY = 4, UPDATE_EVERY = 3, MEASURE_EVERY = 2 };
+    enum { REST_EVERY = 4, UPDATE_EVERY = 3, MEASURE_EVERY = 2, PROBE_EVERY = 5 };
     struct fixture *f = all->fixtures[m];
     size_t window = f->options.window, slot = t % SLOTS, step = t / SLOTS;
     size_t positions = model_ring(&f->model, window);
@@ -51,8 +51,10 @@ static void gather(struct members *all, size_t m, size_t t) {
     fixture_random_target(f, all->y[m]);
     fixture_step(f, slot, step % positions, all->x[m]);
     score_horizons(all, m, slot, step);
-    if (enough)
+    if (enough) {
         fixture_update(f, slot, (step + 1 - window) % positions, window, window, window, false);
+        f->operations[f->plan.count - 1].probe = t % 2 && comes(all, m, t, PROBE_EVERY);
+    }
     if (f->model.solved && comes(all, m, t, REST_EVERY))
         fixture_solve(f, slot, all->y[m]);
     if (comes(all, m, t, MEASURE_EVERY))
@@ -97,6 +99,9 @@ static void put_results(FILE *file, const struct fixture *f, const struct plan *
         assert_true(f->updates[n].applied);
         put(file, &f->updates[n].gradient_norm, sizeof f->updates[n].gradient_norm);
         put(file, &f->updates[n].update_ratio, sizeof f->updates[n].update_ratio);
+        put(file, &f->updates[n].plasticity, sizeof f->updates[n].plasticity);
+        put(file, &f->updates[n].growth, sizeof f->updates[n].growth);
+        put(file, &f->updates[n].layer, sizeof f->updates[n].layer);
     }
     put(file, f->measures, p->measures * f->model.architecture.layer_count * sizeof *f->measures);
 }
