@@ -51,8 +51,6 @@ enum predictions { PREDICTIONS_NONE, PREDICTIONS_TRUE, PREDICTIONS_ALL };
    journal.h). */
 enum journal_sync { JOURNAL_FULL, JOURNAL_NORMAL, JOURNAL_OFF };
 
-enum { LEVELS_MAX = 32 }; /* distribution.levels */
-
 /* A rate of alarms, as in anomaly.rate: `alarms` in `every` examples, or seconds of data time. */
 enum { CONFIG_RATE_SIZE = 64 };
 struct alarm_rate {
@@ -189,10 +187,7 @@ struct config {
     /* distribution: of forecasts, with scale: forecast. */
     struct {
         bool enabled;
-        struct levels {
-            size_t count;
-            double of[LEVELS_MAX]; /* rising */
-        } levels;
+        struct levels levels;
     } distribution;
 
     struct learning learning;
