@@ -41,6 +41,13 @@ static void score_horizons(struct members *all, size_t m, size_t slot, size_t st
     }
 }
 
+/* An update, with a probe or without. */
+static void gather_update(struct fixture *f, size_t slot, size_t first, bool fresh, bool probe) {
+    size_t window = f->options.window;
+    fixture_update(f, slot, first, window, window, window, fresh);
+    f->operations[f->plan.count - 1].probe = probe;
+}
+
 static void gather(struct members *all, size_t m, size_t t) {
     enum { REST_EVERY = 4, UPDATE_EVERY = 3, MEASURE_EVERY = 2, PROBE_EVERY = 5 };
     struct fixture *f = all->fixtures[m];
@@ -81,7 +88,7 @@ static void gather_run(struct members *all, size_t m, size_t run) {
             fixture_score(f, 0, t, all->y[m], true);
     }
     if (run == 0)
-        fixture_update(f, 0, 0, window, window, window, true);
+        gather_update(f, 0, 0, true, true);
 }
 
 static void put_slot(FILE *file, struct fixture *f) {
