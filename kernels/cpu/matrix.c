@@ -13,7 +13,8 @@ enum {
     /* columns, or steps, of such a tile: accumulators, one column and broadcasts fill 16
        registers */
     TILE = 3,
-    PAIR = 2,        /* steps of a tile of W^T d */
+    HALF = MATRIX_GROUP / 2,     /* columns, and */
+    STEPS = LANES == 16 ? 4 : 2, /* steps of a tile of W^T d: sums that the registers hold */
     AHEAD = 8,       /* columns that a single step's product prefetches if the matrix is */
     LARGE = 1 << 16, /* larger than this, and so in the third cache */
     LINE = LANES < 16 ? 16 / LANES : 1, /* vectors per cache line */
@@ -183,48 +184,52 @@ void matrix_transposed(const float *w, size_t rows, size_t columns, const float 
     }
 }
 
-/* GROUP sums at once: GROUP / PAIR columns by PAIR steps. */
-INLINE void transposed_pair(const float *w, size_t rows, size_t columns, const float *d, size_t c,
-                            vector *sum) {
-    enum { HALF = GROUP / PAIR };
-    for (int k = 0; k < GROUP; k++)
+/* The sums of HALF columns for each of `steps` steps (2, or STEPS). */
+INLINE void transposed_tile(const float *w, size_t rows, size_t columns, const float *d, size_t c,
+                            const int steps, float *sums) {
+    vector sum[HALF * STEPS];
+    for (int k = 0; k < HALF * steps; k++)
         sum[k] = vector_broadcast(0.0f);
     for (size_t row = 0; row < rows;) {
         size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
         const float *panel = w + row * columns + c * width;
         for (size_t part = 0; part < width; part += LANES) {
-            vector a = vector_hold(vector_load(d + row + part));
-            vector b = vector_hold(vector_load(d + rows + row + part));
+            vector a[STEPS];
+            for (int t = 0; t < steps; t++)
+                a[t] = vector_hold(vector_load(d + (size_t)t * rows + row + part));
             for (int k = 0; k < HALF; k++) {
                 vector column = vector_hold(vector_load(panel + (size_t)k * width + part));
-                sum[k] += column * a;
-                sum[HALF + k] += column * b;
+                for (int t = 0; t < steps; t++)
+                    sum[t * HALF + k] += column * a[t];
             }
         }
         row += width;
     }
+    for (int k = 0; k < HALF * steps; k += GROUP)
+        vector_sums8(sum + k, sums + k);
 }
 
 void matrix_transposed_many(const float *w, size_t rows, size_t columns, const float *d, float *out,
                             size_t stride, size_t count, struct range part) {
-    enum { HALF = GROUP / PAIR };
-    size_t whole = part.end / HALF * HALF, pairs = count / PAIR * PAIR;
+    size_t whole = part.end / HALF * HALF, even = count / 2 * 2;
     for (size_t c = part.from; c < whole; c += HALF)
-        for (size_t t = 0; t < pairs; t += PAIR) {
-            vector sum[GROUP];
-            float sums[GROUP];
-            transposed_pair(w, rows, columns, d + t * rows, c, sum);
-            vector_sums8(sum, sums);
-            memcpy(out + t * stride + c, sums, sizeof(float) * HALF);
-            memcpy(out + (t + 1) * stride + c, sums + HALF, sizeof(float) * HALF);
+        for (size_t t = 0, steps; t < even; t += steps) {
+            float sums[HALF * STEPS];
+            steps = even - t < STEPS ? 2 : STEPS;
+            if (steps == STEPS)
+                transposed_tile(w, rows, columns, d + t * rows, c, STEPS, sums);
+            else
+                transposed_tile(w, rows, columns, d + t * rows, c, 2, sums);
+            for (size_t k = 0; k < steps; k++)
+                memcpy(out + (t + k) * stride + c, sums + k * HALF, sizeof(float) * HALF);
         }
     for (size_t c = whole; c < part.end; c++)
-        for (size_t t = 0; t < pairs; t++) {
+        for (size_t t = 0; t < even; t++) {
             vector sum[1];
             transposed_columns(w, rows, columns, d + t * rows, c, 1, sum);
             out[t * stride + c] = vector_sum(sum[0]);
         }
-    for (size_t t = pairs; t < count; t++)
+    for (size_t t = even; t < count; t++)
         matrix_transposed(w, rows, columns, d + t * rows, out + t * stride, false, part);
 }
 
