@@ -13,7 +13,8 @@ enum {
     /* columns, or steps, of such a tile: accumulators, one column and broadcasts fill 16
        registers */
     TILE = 3,
-    HALF = MATRIX_GROUP / 2,     /* columns, and */
+    NARROW_TILE = NARROW < 4 ? 8 / NARROW : TILE, /* columns of a narrow gradient's tile */
+    HALF = MATRIX_GROUP / 2,                      /* columns, and */
     STEPS = LANES == 16 ? 4 : 2, /* steps of a tile of W^T d: sums that the registers hold */
     AHEAD = 8,       /* columns that a single step's product prefetches if the matrix is */
     LARGE = 1 << 16, /* larger than this, and so in the third cache */
@@ -36,10 +37,10 @@ INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
         for (int t = 0; t < steps; t++)
             for (int v = 0; v < vectors; v++)
                 sum[t][v] = vector_load(bias + row + v * LANES);
-    const float *x0 = x[0], *x1 = x[steps > 1 ? 1 : 0], *x2 = x[steps > 2 ? 2 : 0];
     for (size_t c = 0; c < columns; c++, w += width) {
-        vector a0 = vector_broadcast(x0[c]), a1 = vector_broadcast(x1[c]),
-               a2 = vector_broadcast(x2[c]);
+        vector a[TILE];
+        for (int t = 0; t < steps; t++)
+            a[t] = vector_broadcast(x[t][c]);
         if (ahead)
             for (int v = 0; v < vectors; v += LINE)
                 __builtin_prefetch(w + AHEAD * width + v * LANES);
@@ -47,11 +48,8 @@ INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
             vector column = vector_load(w + v * LANES);
             if (steps > 1)
                 column = vector_hold(column);
-            sum[0][v] += column * a0;
-            if (steps > 1)
-                sum[1][v] += column * a1;
-            if (steps > 2)
-                sum[2][v] += column * a2;
+            for (int t = 0; t < steps; t++)
+                sum[t][v] += column * a[t];
         }
     }
     for (int t = 0; t < steps; t++)
@@ -90,17 +88,12 @@ INLINE size_t next_tile(size_t left) {
     return left == 2 || left == 4 ? 2 : left >= TILE ? TILE : 1;
 }
 
+/* One panel for at least two steps. */
 static void project_panel(const float *w, size_t columns, const float *bias, const float *const *x,
                           float *const *y, size_t row, size_t count) {
     enum { PART = TILE_ROWS * LANES };
     for (size_t t = 0, tile; t < count; t += tile) {
         tile = next_tile(count - t);
-        if (tile == 1) {
-            for (size_t part = 0; part < MATRIX_PANEL; part += FULL * LANES)
-                project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, 1,
-                             FULL, false);
-            continue;
-        }
         for (size_t part = 0; part < MATRIX_PANEL; part += PART)
             if (tile == TILE)
                 project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, TILE,
@@ -138,6 +131,10 @@ void matrix_multiply(const float *w, size_t rows, size_t columns, const float *b
 void matrix_project(const float *w, size_t rows, size_t columns, const float *bias,
                     const float *const *x, float *const *y, size_t count, struct range part) {
     size_t row = part.from, wide = matrix_wide(rows, part.end);
+    if (count == 1) {
+        matrix_multiply(w, rows, columns, bias, *x, *y, false, part);
+        return;
+    }
     for (; row < wide; row += MATRIX_PANEL)
         project_panel(w + row * columns, columns, bias, x, y, row, count);
     for (; row < part.end; row += MATRIX_PAD)
@@ -238,24 +235,22 @@ void matrix_transposed_many(const float *w, size_t rows, size_t columns, const f
 INLINE void gradient_tile(float *restrict gradient, size_t width, const float *restrict d,
                           const float *const *x, size_t c, size_t count, const int columns,
                           const int vectors, vector *squares) {
-    vector sum[TILE][TILE_ROWS];
+    vector sum[NARROW_TILE][TILE_ROWS];
     for (int k = 0; k < columns; k++)
         for (int v = 0; v < vectors; v++)
             sum[k][v] = vector_broadcast(0.0f);
 #pragma GCC unroll 8
     for (size_t t = 0; t < count; t++) {
         const float *xc = x[t] + c;
-        vector a0 = vector_broadcast(xc[0]), a1 = vector_broadcast(xc[columns > 1 ? 1 : 0]),
-               a2 = vector_broadcast(xc[columns > 2 ? 2 : 0]);
+        vector a[NARROW_TILE];
+        for (int k = 0; k < columns; k++)
+            a[k] = vector_broadcast(xc[k]);
         for (int v = 0; v < vectors; v++) {
             vector row = vector_load(d + t * width + v * LANES);
             if (columns > 1)
                 row = vector_hold(row);
-            sum[0][v] += row * a0;
-            if (columns > 1)
-                sum[1][v] += row * a1;
-            if (columns > 2)
-                sum[2][v] += row * a2;
+            for (int k = 0; k < columns; k++)
+                sum[k][v] += row * a[k];
         }
     }
     for (int k = 0; k < columns; k++)
@@ -276,7 +271,10 @@ INLINE double gradient_panel(float *gradient, size_t columns, const float *d, co
         for (size_t c = 0, tile; c < columns; c += tile) {
             float *g = gradient + c * width + part;
             tile = next_tile(columns - c);
-            if (tile == TILE)
+            if (width == MATRIX_PAD && columns - c >= NARROW_TILE) {
+                tile = NARROW_TILE;
+                gradient_tile(g, width, d + part, x, c, count, NARROW_TILE, vectors, squares);
+            } else if (tile == TILE)
                 gradient_tile(g, width, d + part, x, c, count, TILE, vectors, squares);
             else if (tile == 2)
                 gradient_tile(g, width, d + part, x, c, count, 2, vectors, squares);
