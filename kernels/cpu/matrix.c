@@ -142,27 +142,36 @@ void matrix_project(const float *w, size_t rows, size_t columns, const float *bi
             project_narrow(w + row * columns, columns, bias ? bias + row : NULL, x[t], y[t] + row);
 }
 
-/* sum[k] += column k of a panel times d, for `columns` columns (a constant). */
-INLINE void transposed_panel(const float *w, size_t width, const float *d, const int columns,
-                             const int vectors, vector *sum) {
+/* sum[t][k] += column k of a panel times d[t], for `columns` columns and `steps` steps
+   (constants). */
+INLINE void transposed_panel(const float *w, size_t width, const float *d, size_t rows,
+                             const int columns, const int steps, const int vectors, vector *sum) {
+#pragma GCC unroll 2 /* more is slower with few registers */
     for (int v = 0; v < vectors; v++) {
-        vector part = vector_load(d + v * LANES);
-        for (int k = 0; k < columns; k++)
-            sum[k] += vector_load(w + (size_t)k * width + v * LANES) * part;
+        vector part[STEPS];
+        for (int t = 0; t < steps; t++)
+            part[t] = vector_load(d + (size_t)t * rows + v * LANES);
+        for (int k = 0; k < columns; k++) {
+            vector column = vector_load(w + (size_t)k * width + v * LANES);
+            if (steps > 1)
+                column = vector_hold(column);
+            for (int t = 0; t < steps; t++)
+                sum[t * columns + k] += column * part[t];
+        }
     }
 }
 
 INLINE void transposed_columns(const float *w, size_t rows, size_t columns, const float *d,
-                               size_t c, const int group, vector *sum) {
-    for (int k = 0; k < group; k++)
+                               size_t c, const int group, const int steps, vector *sum) {
+    for (int k = 0; k < group * steps; k++)
         sum[k] = vector_broadcast(0.0f);
     size_t row = 0;
     for (; row + MATRIX_PANEL <= rows; row += MATRIX_PANEL)
-        transposed_panel(w + row * columns + c * MATRIX_PANEL, MATRIX_PANEL, d + row, group, WIDE,
-                         sum);
+        transposed_panel(w + row * columns + c * MATRIX_PANEL, MATRIX_PANEL, d + row, rows, group,
+                         steps, WIDE, sum);
     for (; row < rows; row += MATRIX_PAD)
-        transposed_panel(w + row * columns + c * MATRIX_PAD, MATRIX_PAD, d + row, group, NARROW,
-                         sum);
+        transposed_panel(w + row * columns + c * MATRIX_PAD, MATRIX_PAD, d + row, rows, group,
+                         steps, NARROW, sum);
 }
 
 void matrix_transposed(const float *w, size_t rows, size_t columns, const float *d, float *out,
@@ -171,12 +180,12 @@ void matrix_transposed(const float *w, size_t rows, size_t columns, const float 
     for (size_t i = 0; i < groups; i++) {
         vector sum[GROUP];
         size_t c = part.from + (turn ? groups - 1 - i : i) * GROUP;
-        transposed_columns(w, rows, columns, d, c, GROUP, sum);
+        transposed_columns(w, rows, columns, d, c, GROUP, 1, sum);
         vector_sums8(sum, out + c);
     }
     for (size_t c = part.from + groups * GROUP; c < part.end; c++) {
         vector sum[1];
-        transposed_columns(w, rows, columns, d, c, 1, sum);
+        transposed_columns(w, rows, columns, d, c, 1, 1, sum);
         out[c] = vector_sum(sum[0]);
     }
 }
@@ -185,23 +194,7 @@ void matrix_transposed(const float *w, size_t rows, size_t columns, const float 
 INLINE void transposed_tile(const float *w, size_t rows, size_t columns, const float *d, size_t c,
                             const int steps, float *sums) {
     vector sum[HALF * STEPS];
-    for (int k = 0; k < HALF * steps; k++)
-        sum[k] = vector_broadcast(0.0f);
-    for (size_t row = 0; row < rows;) {
-        size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
-        const float *panel = w + row * columns + c * width;
-        for (size_t part = 0; part < width; part += LANES) {
-            vector a[STEPS];
-            for (int t = 0; t < steps; t++)
-                a[t] = vector_hold(vector_load(d + (size_t)t * rows + row + part));
-            for (int k = 0; k < HALF; k++) {
-                vector column = vector_hold(vector_load(panel + (size_t)k * width + part));
-                for (int t = 0; t < steps; t++)
-                    sum[t * HALF + k] += column * a[t];
-            }
-        }
-        row += width;
-    }
+    transposed_columns(w, rows, columns, d, c, HALF, steps, sum);
     for (int k = 0; k < HALF * steps; k += GROUP)
         vector_sums8(sum + k, sums + k);
 }
@@ -220,14 +213,9 @@ void matrix_transposed_many(const float *w, size_t rows, size_t columns, const f
             for (size_t k = 0; k < steps; k++)
                 memcpy(out + (t + k) * stride + c, sums + k * HALF, sizeof(float) * HALF);
         }
-    for (size_t c = whole; c < part.end; c++)
-        for (size_t t = 0; t < even; t++) {
-            vector sum[1];
-            transposed_columns(w, rows, columns, d + t * rows, c, 1, sum);
-            out[t * stride + c] = vector_sum(sum[0]);
-        }
-    for (size_t t = even; t < count; t++)
-        matrix_transposed(w, rows, columns, d + t * rows, out + t * stride, false, part);
+    for (size_t t = whole < part.end ? 0 : even; t < count; t++)
+        matrix_transposed(w, rows, columns, d + t * rows, out + t * stride, false,
+                          (struct range){t < even ? whole : part.from, part.end});
 }
 
 /* `columns` columns by `vectors` vectors of a panel of the gradient; adds its squares to
@@ -306,13 +294,8 @@ void matrix_gradient(float *gradient, size_t rows, size_t columns, const float *
 
 void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, float sign,
                         const float *bias, float *y) {
-    for (size_t row = 0; row < rows;) {
-        size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
-        const float *column = w + row * columns + c * width;
-        for (size_t i = 0; i < width; i++)
-            y[row + i] = sign * column[i] + bias[row + i];
-        row += width;
-    }
+    memcpy(y, bias, rows * sizeof *y);
+    matrix_add_from_column(w, rows, columns, c, sign, y);
 }
 
 void matrix_add_from_column(const float *w, size_t rows, size_t columns, size_t c, float sign,
