@@ -76,13 +76,9 @@ parameters(const struct network *n, const struct network_layer *l, enum tensor_r
         if (!tensor)
             continue;
         for (size_t gate = 0; gate < tensor->gates; gate++)
-            for (size_t i = 0; i < l->size; i++)
+            for (size_t i = 0; i < tensor->rows / tensor->gates; i++)
                 tally_add(&t, (double)n->parameters[l->at[role] + gate * l->padded + i]);
     }
-    for (size_t i = 0; i < l->width && l->normal; i++)
-        tally_add(
-            &t, (double)n->parameters
-                    [l->at[first == TENSOR_GAIN_IH ? TENSOR_GAIN_OUT : TENSOR_NORM_BIAS_OUT] + i]);
     return (struct parameter_statistics){tally_mean(&t), tally_std(&t), t.minimum, t.maximum};
 }
 

@@ -91,10 +91,8 @@ static __device__ struct parameter_statistics
 parameters(const struct network &n, const struct network_layer &l, const uint32_t (&at)[PLACES]) {
     struct tally t = tally_begin();
     bool norm = l.source != SOURCE_NOTHING;
-    if (l.normalized)
-        tally_numbers(&t, parameters_of(n) + at[PLACE_IH], l.size, 0);
-    if (norm)
-        tally_numbers(&t, parameters_of(n) + at[PLACE_IH], l.rows, 0);
+    if (norm || l.normalized)
+        tally_numbers(&t, parameters_of(n) + at[PLACE_IH], norm ? l.rows : l.size, 0);
     if (norm && l.apart)
         tally_numbers(&t, parameters_of(n) + at[PLACE_HH], l.rows, 0);
     if (norm && l.finishes)

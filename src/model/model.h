@@ -22,7 +22,7 @@ enum {
     MODEL_LAYERS_MAX = 16,
     /* parts of an input: one per column, and one for the time */
     MODEL_PARTS_MAX = COLUMNS_MAX + 1,
-    MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (13 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
+    MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (11 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
     MODEL_TENSOR_NAME_SIZE = 64,
 };
 
