@@ -1,5 +1,4 @@
 /* A segment's kernels, of all engines of an ensemble: in parallel branches. */
-#include "activity.cuh"
 #include "backward.cuh"
 #include "ensemble.cuh"
 #include "forward.cuh"

@@ -1,6 +1,7 @@
 #include "measure.cuh"
 
-#include "activity.cuh"
+#include "activities.h"
+#include "cells.cuh"
 
 /* Sums of one thread, then of the block: for mean, deviation and extremes. */
 struct tally {
@@ -119,6 +120,20 @@ static __device__ struct parameter_statistics running(const struct network &n,
     return p;
 }
 
+/* ---- Activity: activities.h ---- */
+
+/* Norm of a layer's matrices, by a block; the padding of rows is zero. */
+static __device__ __forceinline__ double weights_norm(const struct network &n,
+                                                      const struct network_layer &l) {
+    double squares = 0;
+    const float *ih = parameters_of(n) + l.weight_ih, *hh = parameters_of(n) + l.weight_hh;
+    for (size_t i = threadIdx.x; i < (size_t)l.rows * l.ld_ih; i += blockDim.x)
+        squares += (double)ih[i] * (double)ih[i];
+    for (size_t i = threadIdx.x; l.recurrent && i < (size_t)l.rows * l.ld_hh; i += blockDim.x)
+        squares += (double)hh[i] * (double)hh[i];
+    return sqrt(block_sum(squares, (double *)shared_memory));
+}
+
 static __device__ struct activity_statistics activity(const struct network &n, uint32_t layer) {
     const struct network_layer &l = n.layers[layer];
     const double *head = activity_head(n, layer), *a = head + ACTIVITY_HEAD + l.size;
@@ -179,4 +194,47 @@ cudaError_t launch_measure(const struct network *n, unsigned threads, cudaStream
     struct launch l = {dim3(n->layer_count, 1, n->members), threads,
                        (SCRATCH + MEASURE_BINS) * sizeof(float), stream};
     return launch_kernel(measure, &l, *n);
+}
+
+/* One block per layer. Rare. */
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
+    begin_activity(const __grid_constant__ struct network n) {
+    if (*activity_of(n) > 0)
+        return;
+    double norm = weights_norm(n, n.layers[blockIdx.x]);
+    if (threadIdx.x == 0)
+        activity_head(n, blockIdx.x)[ACTIVITY_START] = norm;
+}
+
+cudaError_t launch_activity_begin(const struct network *n, unsigned threads, cudaStream_t stream) {
+    struct launch l = {dim3(n->layer_count, 1, n->members), threads, SCRATCH * sizeof(float),
+                       stream};
+    return launch_kernel(begin_activity, &l, *n);
+}
+
+/* One block. Bound by the bytes of the matrices, of one in many updates. */
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
+    probe(const __grid_constant__ struct network n, uint32_t length) {
+    struct update_result *result = queue_of(n)->updates + current_of(n)->update, grown = {};
+    double loss = 0;
+    if (!state_of(n)->applied)
+        return;
+    for (uint32_t t = threadIdx.x; t < length; t += blockDim.x)
+        loss += losses_of(n)[t];
+    loss = block_sum(loss, (double *)shared_memory);
+    for (uint32_t k = 0; k < n.layer_count; k++) {
+        double norm = weights_norm(n, n.layers[k]);
+        activity_add_growth(&grown, k, activity_weights(activity_head(n, k), norm).growth);
+    }
+    if (threadIdx.x > 0)
+        return;
+    result->plasticity = activity_removed(state_of(n)->loss, loss);
+    result->growth = grown.growth;
+    result->layer = grown.layer;
+}
+
+cudaError_t launch_probe(const struct network *n, uint32_t length, unsigned threads,
+                         cudaStream_t stream) {
+    struct launch l = {dim3(1, 1, n->members), threads, SCRATCH * sizeof(float), stream};
+    return launch_kernel(probe, &l, *n, length);
 }
