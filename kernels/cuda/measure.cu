@@ -3,6 +3,58 @@
 #include "activities.h"
 #include "cells.cuh"
 
+/* ---- Norms of matrices ---- */
+
+enum { NORM_PIECES = 64 }; /* blocks of a layer, at most */
+
+static __device__ __forceinline__ double squares_of(const float *weights, size_t count) {
+    double sum = 0;
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+        sum += (double)weights[i] * (double)weights[i];
+    return sum;
+}
+
+/* Padding is zero. The last block adds up the pieces, in order. Blocks: (pieces, layers). Bound by
+   the bytes of the matrices. */
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
+    norms(const __grid_constant__ struct network n) {
+    const struct network_layer &l = n.layers[blockIdx.y];
+    double *sums = changes_of(n), sum = 0;
+    sum = squares_of(parameters_of(n) + l.weight_ih, (size_t)l.rows * l.ld_ih);
+    if (l.recurrent)
+        sum += squares_of(parameters_of(n) + l.weight_hh, (size_t)l.rows * l.ld_hh);
+    sum = block_sum(sum, (double *)shared_memory);
+    if (threadIdx.x == 0)
+        sums[blockIdx.y * gridDim.x + blockIdx.x] = sum;
+    if (!block_is_last(&state_of(n)->ticket))
+        return;
+    sum = 0;
+    for (uint32_t p = 0; p < gridDim.x && threadIdx.x < n.layer_count; p++)
+        sum += sums[threadIdx.x * gridDim.x + p];
+    __syncthreads();
+    if (threadIdx.x >= n.layer_count)
+        return;
+    sums[threadIdx.x] = sqrt(sum);
+    if (*activity_of(n) == 0)
+        activity_head(n, threadIdx.x)[ACTIVITY_START] = activity_start(sqrt(sum));
+}
+
+cudaError_t launch_norms(const struct network *n, uint32_t tiles, unsigned threads,
+                         cudaStream_t stream) {
+    uint32_t pieces = 2 * tiles / n->layer_count;
+    struct launch l = {
+        dim3(pieces < NORM_PIECES ? pieces : NORM_PIECES, n->layer_count, n->members), threads,
+        SCRATCH * sizeof(float), stream};
+    return launch_kernel(norms, &l, *n);
+}
+
+/* Of a layer, after launch_norms. */
+static __device__ __forceinline__ double weights_norm(const struct network &n, uint32_t layer) {
+    return changes_of(n)[layer];
+}
+
+/* ---- Of a step ---- */
+
 /* Sums of one thread, then of the block: for mean, deviation and extremes. */
 struct tally {
     double count, sum, squares, beyond; /* beyond: |value| over a limit */
@@ -120,20 +172,6 @@ static __device__ struct parameter_statistics running(const struct network &n,
     return p;
 }
 
-/* ---- Activity: activities.h ---- */
-
-/* Norm of a layer's matrices, by a block; the padding of rows is zero. */
-static __device__ __forceinline__ double weights_norm(const struct network &n,
-                                                      const struct network_layer &l) {
-    double squares = 0;
-    const float *ih = parameters_of(n) + l.weight_ih, *hh = parameters_of(n) + l.weight_hh;
-    for (size_t i = threadIdx.x; i < (size_t)l.rows * l.ld_ih; i += blockDim.x)
-        squares += (double)ih[i] * (double)ih[i];
-    for (size_t i = threadIdx.x; l.recurrent && i < (size_t)l.rows * l.ld_hh; i += blockDim.x)
-        squares += (double)hh[i] * (double)hh[i];
-    return sqrt(block_sum(squares, (double *)shared_memory));
-}
-
 static __device__ struct activity_statistics activity(const struct network &n, uint32_t layer) {
     const struct network_layer &l = n.layers[layer];
     const double *head = activity_head(n, layer), *a = head + ACTIVITY_HEAD + l.size;
@@ -179,7 +217,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     if (l.states > l.outputs)
         all.cell = units(s.inner, l.size, ENGINE_SATURATED_CELL);
     all.units = activity(n, blockIdx.x);
-    all.weights = activity_weights(activity_head(n, blockIdx.x), weights_norm(n, l));
+    all.weights = activity_weights(activity_head(n, blockIdx.x), weights_norm(n, blockIdx.x));
     all.gain = parameters(n, l, l.gain);
     all.bias = parameters(n, l, l.norm_bias);
     all.running_mean = running(n, l, false);
@@ -196,23 +234,9 @@ cudaError_t launch_measure(const struct network *n, unsigned threads, cudaStream
     return launch_kernel(measure, &l, *n);
 }
 
-/* One block per layer. Rare. */
-static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
-    begin_activity(const __grid_constant__ struct network n) {
-    if (*activity_of(n) > 0)
-        return;
-    double norm = weights_norm(n, n.layers[blockIdx.x]);
-    if (threadIdx.x == 0)
-        activity_head(n, blockIdx.x)[ACTIVITY_START] = norm;
-}
+/* ---- Growth and plasticity ---- */
 
-cudaError_t launch_activity_begin(const struct network *n, unsigned threads, cudaStream_t stream) {
-    struct launch l = {dim3(n->layer_count, 1, n->members), threads, SCRATCH * sizeof(float),
-                       stream};
-    return launch_kernel(begin_activity, &l, *n);
-}
-
-/* One block. Bound by the bytes of the matrices, of one in many updates. */
+/* One block. Bound by its launch. */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     probe(const __grid_constant__ struct network n, uint32_t length) {
     struct update_result *result = queue_of(n)->updates + current_of(n)->update, grown = {};
@@ -222,12 +246,11 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     for (uint32_t t = threadIdx.x; t < length; t += blockDim.x)
         loss += losses_of(n)[t];
     loss = block_sum(loss, (double *)shared_memory);
-    for (uint32_t k = 0; k < n.layer_count; k++) {
-        double norm = weights_norm(n, n.layers[k]);
-        activity_add_growth(&grown, k, activity_weights(activity_head(n, k), norm).growth);
-    }
     if (threadIdx.x > 0)
         return;
+    for (uint32_t k = 0; k < n.layer_count; k++)
+        activity_add_growth(&grown, k,
+                            activity_weights(activity_head(n, k), weights_norm(n, k)).growth);
     result->plasticity = activity_removed(state_of(n)->loss, loss);
     result->growth = grown.growth;
     result->layer = grown.layer;

@@ -617,42 +617,37 @@ static void ahead_print(const struct config_key *key, const void *where, struct 
     config_add(to, "%s", list ? "]" : "");
 }
 
-/* Their structs are a count and these numbers. */
-static int rising_add(const struct config_key *key, const char *text, bool quoted, void *where) {
-    size_t *count = where;
-    double *of = (double *)(void *)(count + 1), value;
-    if (quoted || !parse_real(text, &value) || !in_range(key, value) || *count == key->type->most ||
-        (*count && value <= of[*count - 1]))
+static int levels_add(const struct config_key *key, const char *text, bool quoted, void *where) {
+    struct levels *levels = where;
+    double value;
+    if (quoted || !parse_real(text, &value) || !in_range(key, value) ||
+        levels->count == key->type->most ||
+        (levels->count && value <= levels->of[levels->count - 1]))
         return -1;
-    of[(*count)++] = value;
+    levels->of[levels->count++] = value;
     return 0;
 }
 
-static void rising_print(const struct config_key *key, const void *where, struct config_text *to) {
-    const size_t *count = where;
-    const double *of = (const double *)(const void *)(count + 1);
+static void levels_print(const struct config_key *key, const void *where, struct config_text *to) {
+    const struct levels *levels = where;
     (void)key;
     config_add(to, "[");
-    for (size_t n = 0; n < *count; n++)
-        config_add(to, "%s%.15g", n ? ", " : "", of[n]);
+    for (size_t n = 0; n < levels->count; n++)
+        config_add(to, "%s%.15g", n ? ", " : "", levels->of[n]);
     config_add(to, "]");
 }
 
-_Static_assert(offsetof(struct levels, of) == sizeof(size_t) &&
-                   offsetof(struct radius, of) == sizeof(size_t),
-               "no gap after the count");
-
 const struct value_type value_radius = {
     "list of numbers",     "two rising numbers from $low to $high, as in [0.9, 0.999]",
-    sizeof(struct radius), .most = 2,
-    .add = rising_add,     .read = items_read,
-    .print = rising_print};
+    sizeof(struct levels), .most = 2,
+    .add = levels_add,     .read = items_read,
+    .print = levels_print};
 
 const struct value_type value_levels = {
     "list of numbers",     "a rising list of at most $most numbers from $low to $high",
     sizeof(struct levels), .most = LEVELS_MAX,
-    .empty = true,         .add = rising_add,
-    .read = items_read,    .print = rising_print};
+    .empty = true,         .add = levels_add,
+    .read = items_read,    .print = levels_print};
 
 const struct value_type value_ahead = {
     "whole number or list of them",
