@@ -46,17 +46,15 @@ static void add_sums(struct model *model, size_t n, size_t inputs) {
     }
 }
 
-/* One norm of all of the output of columns. */
-static void add_norm_of_output(struct model *model, size_t n) {
-    size_t outputs = cell_kind(model->architecture.layers[n].cell)->outputs;
-    add_to_layer(model, n, "norm.gain", TENSOR_GAIN_IH, outputs, 0)->gates = 1;
-    add_to_layer(model, n, "norm.bias", TENSOR_NORM_BIAS_IH, outputs, 0)->gates = 1;
-}
-
 static void add_norms(struct model *model, size_t n) {
-    const struct cell_kind *kind = cell_kind(model->architecture.layers[n].cell);
+    const struct layer *layer = &model->architecture.layers[n];
+    const struct cell_kind *kind = cell_kind(layer->cell);
     char name[sizeof "norm_ih.gain"];
-    for (size_t place = 0; place < PLACES; place++) {
+    if (layer_normalizes_output(layer)) { /* all of it together */
+        add_to_layer(model, n, "norm.gain", TENSOR_GAIN_IH, kind->outputs, 0)->gates = 1;
+        add_to_layer(model, n, "norm.bias", TENSOR_NORM_BIAS_IH, kind->outputs, 0)->gates = 1;
+    }
+    for (size_t place = 0; place < PLACES && layer_normalizes_sums(layer); place++) {
         if (!kind->norms[place])
             continue;
         size_t gates = place == PLACE_INNER ? 1 : kind->gates;
@@ -231,10 +229,7 @@ void model_build(struct model *model, const struct architecture *architecture) {
         model->state_offset[n] = model->state_size;
         model->state_size += cell_kind(layer->cell)->states * layer->size;
         add_sums(model, n, width);
-        if (layer_normalizes_sums(layer))
-            add_norms(model, n);
-        if (layer_normalizes_output(layer))
-            add_norm_of_output(model, n);
+        add_norms(model, n);
         width = layer_width(layer);
     }
     model->horizons = output->ahead.count ? output->ahead.count : 1;
