@@ -75,9 +75,14 @@ FORMULA struct weight_statistics activity_weights(const double *head, double nor
     return s;
 }
 
+/* The starting norm; 0, unknown, if it overflows: a checkpoint must not contain infinity. */
+FORMULA double activity_start(double norm) {
+    return norm - norm == 0 ? norm : 0;
+}
+
 /* Keeps the largest growth. */
 FORMULA void activity_add_growth(struct update_result *result, uint32_t layer, double growth) {
-    if (growth > result->growth) {
+    if (growth > result->growth && growth - growth == 0) {
         result->growth = growth;
         result->layer = layer;
     }

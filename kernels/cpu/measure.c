@@ -137,7 +137,8 @@ static double *head_of(const struct network *n, double *block, size_t layer) {
 
 void measure_begin(const struct kernels *kernels, const struct network *n, double *activity) {
     for (size_t k = 0; k < n->layer_count; k++)
-        head_of(n, activity, k)[ACTIVITY_START] = kernels->weights_norm(n, &n->layers[k]);
+        head_of(n, activity, k)[ACTIVITY_START] =
+            activity_start(kernels->weights_norm(n, &n->layers[k]));
 }
 
 void measure_growth(const struct kernels *kernels, const struct network *n, double *activity,

@@ -65,7 +65,7 @@ INLINE void move_panel(const struct moment *m, const float *seed, const float *p
 
 /* The same for two numbers of a parameter; row `row` and those after it have parameters at `at`. */
 INLINE void move_pair(const struct moment *m, size_t at, size_t row, const float *seed,
-                      size_t seeds, float x, const size_t width) {
+                      size_t seeds, float x, size_t width) {
     struct network *n = m->n;
     size_t rows = m->l->rows;
     float *restrict e = m->trace + kept_column(n, at), *restrict f = e + n->kept.row;
@@ -82,16 +82,11 @@ INLINE void move_pair(const struct moment *m, size_t at, size_t row, const float
 }
 
 static void move_matrix_of_pairs(const struct moment *m, enum tensor_role role, size_t columns) {
-    size_t rows = m->l->rows;
-    for (size_t row = 0; row < rows;) {
-        size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
-        size_t at = m->l->at[role] + row * columns;
+    size_t at = m->l->at[role], rows = m->l->rows, width;
+    for (size_t row = 0; row < rows; row += width) {
+        width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
         for (size_t c = 0; c < columns; c++, at += width)
-            if (width == MATRIX_PANEL)
-                move_pair(m, at, row, m->ih + row, rows, m->x[c], MATRIX_PANEL);
-            else
-                move_pair(m, at, row, m->ih + row, rows, m->x[c], MATRIX_PAD);
-        row += width;
+            move_pair(m, at, row, m->ih + row, rows, m->x[c], width);
     }
 }
 
@@ -137,35 +132,27 @@ static void move_vector(const struct moment *m, enum tensor_role role, const flo
     }
 }
 
-/* Of columns: what its norm learns does not affect the next state. */
-static void move_column_layer(const struct moment *m) {
+/* Norms of an inner value and of columns' output do not affect the next state: what they learn has
+   no trace. */
+static void move(const struct moment *m) {
     const struct network_layer *l = m->l;
     const float *seeds = m->n->kept.gradient;
+    int place = l->kind->apart ? PLACE_HH : PLACE_IH;
     size_t block = m->n->block;
     if (m->states > 1)
         move_matrix_of_pairs(m, TENSOR_WEIGHT_IH, l->inputs);
     else
         move_matrix(m, TENSOR_WEIGHT_IH, PLACE_IH, m->ih, m->x, l->inputs);
     move_vector(m, TENSOR_BIAS_IH, m->ih, l->rows, l->rows);
-    for (enum tensor_role role = TENSOR_WEIGHT_HH; role <= TENSOR_BIAS_HH && l->diagonal; role++)
-        if (role != TENSOR_BIAS_IH)
-            move_vector(m, role, seeds + l->at[role], block, l->rows);
     for (size_t k = 0; k < l->kind->parameters; k++)
         move_vector(m, TENSOR_UNIT_0 + k, seeds + l->at[TENSOR_UNIT_0 + k], block, l->padded);
-}
-
-/* An inner value's gain and bias do not affect the next state: they have no trace. */
-static void move(const struct moment *m) {
-    const struct network_layer *l = m->l;
-    const float *seeds = m->n->kept.gradient;
-    int place = l->kind->apart ? PLACE_HH : PLACE_IH;
-    if (l->column) {
-        move_column_layer(m);
-        return;
+    if (l->diagonal) {
+        move_vector(m, TENSOR_WEIGHT_HH, seeds + l->at[TENSOR_WEIGHT_HH], block, l->rows);
+        move_vector(m, TENSOR_BIAS_HH, seeds + l->at[TENSOR_BIAS_HH], block, l->rows);
     }
-    move_matrix(m, TENSOR_WEIGHT_IH, PLACE_IH, m->ih, m->x, l->inputs);
+    if (l->column)
+        return;
     move_matrix(m, TENSOR_WEIGHT_HH, place, m->hh, m->h, l->size);
-    move_vector(m, TENSOR_BIAS_IH, m->ih, 0, l->rows);
     if (l->source == SOURCE_NOTHING) {
         move_vector(m, TENSOR_BIAS_HH, m->hh, 0, l->rows);
         return;

@@ -13,19 +13,16 @@ static __device__ __forceinline__ double *activity_head(const struct network &n,
     return head;
 }
 
-/* Norm of a layer's matrices, by a block; the padding of rows is zero. */
-static __device__ __forceinline__ double weights_norm(const struct network &n,
-                                                      const struct network_layer &l) {
-    double squares = 0;
-    const float *ih = parameters_of(n) + l.weight_ih, *hh = parameters_of(n) + l.weight_hh;
-    for (size_t i = threadIdx.x; i < (size_t)l.rows * l.ld_ih; i += blockDim.x)
-        squares += (double)ih[i] * (double)ih[i];
-    for (size_t i = threadIdx.x; l.recurrent && i < (size_t)l.rows * l.ld_hh; i += blockDim.x)
-        squares += (double)hh[i] * (double)hh[i];
-    return sqrt(block_sum(squares, (double *)shared_memory));
+/* Norms of the layers' matrices, the first numbers of `changes` after launch_norms. */
+static __device__ __forceinline__ double weights_norm(const struct network &n, uint32_t layer) {
+    return changes_of(n)[layer];
 }
 
-/* At age 0: keeps the norms of the starting weights. */
+/* Between two optimizers, which need `changes` (2, tiles). */
+cudaError_t launch_norms(const struct network *n, uint32_t tiles, unsigned threads,
+                         cudaStream_t stream);
+
+/* At age 0: keeps the norms of the starting weights. After launch_norms, as launch_probe. */
 cudaError_t launch_activity_begin(const struct network *n, unsigned threads, cudaStream_t stream);
 
 /* After the forward and the losses of an update's window, with the parameters after it. */

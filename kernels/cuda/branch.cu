@@ -52,12 +52,19 @@ static cudaError_t enqueue_update(const struct branch *b, const struct shape *sh
     return status;
 }
 
+static cudaError_t enqueue_norms(const struct branch *b) {
+    const struct engine *e = b->first;
+    return launch_norms(&b->network, e->gradient.tiles, e->threads, b->stream);
+}
+
 /* The update's losses again, after it. */
 static cudaError_t enqueue_probe(const struct branch *b, uint32_t length) {
     const struct network *n = &b->network;
     cudaError_t status = enqueue_forward(b, STEPS_OF_WINDOW, length);
     if (status == cudaSuccess)
         status = launch_loss(n, length, b->first->threads, b->stream);
+    if (status == cudaSuccess)
+        status = enqueue_norms(b);
     return status ? status : launch_probe(n, length, b->first->threads, b->stream);
 }
 
@@ -77,6 +84,8 @@ static cudaError_t enqueue_branch(const struct branch *b, const struct shape *sh
         status = enqueue_probe(b, shape->length);
     if (status == cudaSuccess && shape->solve)
         status = launch_solve(n, &e->solution, SOLVE_AT_END, b->stream);
+    if (status == cudaSuccess && shape->measure)
+        status = enqueue_norms(b);
     if (status == cudaSuccess && shape->measure)
         status = launch_measure(n, e->threads, b->stream);
     return status;
@@ -192,7 +201,7 @@ cudaError_t ensemble_enqueue(struct ensemble *x, const struct shape *shapes) {
 
 size_t branch_nodes(const struct engine *e, const struct shape *shape) {
     return (size_t)shape->steps + 3 * (size_t)shape->length + 4 * (size_t)e->network.layer_count +
-           27;
+           29;
 }
 
 size_t ensemble_nodes(const struct ensemble *x, const struct shape *shapes) {
@@ -214,7 +223,9 @@ cudaError_t ensemble_refresh(struct ensemble *x, size_t member) {
     struct branch b;
     begin_branch(&b, x, member);
     add_member(&b, x, member);
-    cudaError_t status = launch_refresh(&b.network, b.first->threads, ensemble_stream(x));
-    return status ? status
-                  : launch_activity_begin(&b.network, b.first->threads, ensemble_stream(x));
+    b.stream = ensemble_stream(x);
+    cudaError_t status = launch_refresh(&b.network, b.first->threads, b.stream);
+    if (status == cudaSuccess)
+        status = enqueue_norms(&b);
+    return status ? status : launch_activity_begin(&b.network, b.first->threads, b.stream);
 }

@@ -166,7 +166,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     if (l.states > l.outputs)
         all.cell = units(s.inner, l.size, ENGINE_SATURATED_CELL);
     all.units = activity(n, blockIdx.x);
-    all.weights = activity_weights(activity_head(n, blockIdx.x), weights_norm(n, l));
+    all.weights = activity_weights(activity_head(n, blockIdx.x), weights_norm(n, blockIdx.x));
     all.gain = parameters(n, l, l.gain);
     all.bias = parameters(n, l, l.norm_bias);
     all.running_mean = running(n, l, false);

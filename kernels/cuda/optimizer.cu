@@ -66,26 +66,25 @@ struct change {
     float squares, before;
 };
 
-/* The number of moments, and the starting values if `pulled`. */
+/* The number of moments, and the starting values or NULL: read where they are used, since others
+   would pay for their registers. */
 struct kept {
     size_t moments;
-    bool pulled;
-    float4 start;
+    const float4 *start;
 };
 
 /* One number of four. */
 template <float float4::*LANE, size_t MOST>
-static __device__ __forceinline__ void change_number(const struct optimizer_numbers &o,
-                                                     struct kept kept, float4 *weight,
-                                                     float4 gradient, float4 (&moments)[MOST],
-                                                     struct change *c) {
+static __device__ __forceinline__ void
+change_number(const struct optimizer_numbers &o, struct kept kept, float4 *weight, float4 gradient,
+              float4 (&moments)[MOST], struct change *c) {
     float *at[MOST];
 #pragma unroll
     for (size_t m = 0; m < MOST; m++)
         at[m] = &(moments[m].*LANE);
     float before = weight->*LANE, next = step<MOST>(o, kept.moments, before, gradient.*LANE, at);
-    if (kept.pulled)
-        next = optimizer_pull(o.pull, next, kept.start.*LANE);
+    if (kept.start)
+        next = optimizer_pull(o.pull, next, kept.start->*LANE);
     next = update_next(before, gradient.*LANE, next);
     float d = next - before;
     weight->*LANE = next;
@@ -110,7 +109,9 @@ static __device__ __forceinline__ void change_quad(const struct network &n,
                                                    const struct optimizer_numbers &o, size_t at,
                                                    float4 g, struct change *c) {
     float4 *weights = (float4 *)(parameters_of(n) + at), w = *weights, moments[MOST];
-    struct kept kept = {0, n.at.start != 0, load(n, n.at.start, at)};
+    struct kept kept = {0, NULL};
+    if (n.at.start)
+        kept.start = (const float4 *)(block_of<float>(n, n.at.start) + at);
 #pragma unroll
     for (size_t m = 0; m < MOST; m++) {
         moments[m] = load(n, n.at.moments[m], at);

@@ -1,6 +1,4 @@
-/* Turns scores into alarms. A score raises an alarm if it is >= threshold + fatigue, more than
-   `rest` steps after the last alarm. Each alarm adds `fatigue`, which decays by exp(-steps /
-   recovery), so frequent alarms raise the threshold. */
+/* Turns scores into alarms (docs/explanation/anomalies.md): by threshold, fatigue and rest. */
 #ifndef RUNNEL_ALARM_H
 #define RUNNEL_ALARM_H
 

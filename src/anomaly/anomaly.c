@@ -34,11 +34,6 @@ struct recent {
     struct tail tail;           /* of their mean */
 };
 
-static void recent_begin(struct recent *recent) {
-    memset(recent, 0, sizeof *recent);
-    tail_begin(&recent->tail);
-}
-
 /* Missing losses are 0. The sum is computed from scratch, since a running sum would drift. */
 static double mean_of(const struct recent *recent) {
     double sum = 0;
@@ -189,12 +184,6 @@ static void silence_go_on(struct silence *silence, const struct arrival *arrival
     if (arrival->last > silence->clock)
         silence->clock = silence->newest = arrival->last;
     silence->earliest = 0;
-}
-
-/* A stream has moved here from a daemon with another clock: its pause begins now. */
-static void silence_moved(struct silence *silence, struct arrival *arrival) {
-    arrival->last = silence->clock;
-    silence->earliest = fmin(silence->earliest, deadline_of(arrival));
 }
 
 /* Whether a state from a checkpoint is valid. */
@@ -452,8 +441,11 @@ void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
             novelty_join(&column->novelty, &column_of(anomaly, shared, k)->novelty);
         tail_begin(&column->wrong);
     }
-    if (anomaly->options.symbols)
-        recent_begin(recent_of(anomaly, slot));
+    if (!anomaly->options.symbols)
+        return;
+    struct recent *recent = recent_of(anomaly, slot);
+    memset(recent, 0, sizeof *recent);
+    tail_begin(&recent->tail);
 }
 
 void anomaly_join(struct anomaly *anomaly, uint32_t slot, uint32_t group) {
@@ -481,10 +473,6 @@ static struct stream *begun(struct anomaly *anomaly, uint32_t slot) {
 }
 
 /* ---- Scores ---- */
-
-static unsigned minute_of(double time) {
-    return time > 0 ? (unsigned)(fmod(time, DAY) / MINUTE) : 0;
-}
 
 void anomaly_clear(struct anomaly *anomaly) {
     anomaly->score = anomaly->surprise = anomaly->level = anomaly->rarity = NAN;
@@ -588,7 +576,7 @@ double anomaly_level(const struct anomaly *anomaly) {
 
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time) {
     struct stream *stream = begun(anomaly, slot);
-    unsigned minute = minute_of(time);
+    unsigned minute = time > 0 ? (unsigned)(fmod(time, DAY) / MINUTE) : 0;
     double most = NAN;
     denormals_to_zero();
     for (size_t k = 0; k < anomaly->options.columns; k++) {
@@ -964,10 +952,13 @@ void anomaly_expect(struct anomaly *anomaly, uint32_t slot) {
 
 void anomaly_settle(struct anomaly *anomaly, uint32_t slot, bool arrived) {
     uint32_t shared = shared_slot(anomaly, slot);
-    anomaly->silence = anomaly->expecting;
+    struct silence *silence = &anomaly->silence;
+    *silence = anomaly->expecting;
     if (!arrived)
         return;
-    silence_moved(&anomaly->silence, arrival_of(anomaly, slot));
+    struct arrival *arrival = arrival_of(anomaly, slot);
+    arrival->last = silence->clock; /* its daemon had another clock: its pause begins now */
+    silence->earliest = fmin(silence->earliest, deadline_of(arrival));
     for (size_t k = 0; shared != ANOMALY_ALONE && k < anomaly->options.columns; k++)
         novelty_join(&column_of(anomaly, slot, k)->novelty,
                      &column_of(anomaly, shared, k)->novelty);

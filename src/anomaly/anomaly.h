@@ -1,22 +1,16 @@
 /* Scores how abnormal values are, by stream and column. Scores mean the same in every stream:
-   -log10 of how often such a value has occurred before.
+   -log10 of how often such a value has occurred before. docs/explanation/anomalies.md has the
+   equations.
 
    - Novelty (novelty.h): the recent values of a column differ from everything in its memory. The
-     score of a stream is the largest of its columns.
-     With a share of shape it is higher where the form of the values is new (shape.h).
+     score of a stream is the largest of its columns. Shape (shape.h) adds to it.
    - Level (level.h): several columns stand, together, not as usual.
-   - Surprise: the forecast error is among the largest of the stream, L - 0.4 log10(max(1, t /
-     1000)) >= 0 with L its tail (tail.h). The error is that of a column, with a score of at most
-     SURPRISE_IN_BAND while it is within SURPRISE_BAND deviations s of the column's values. For a
-     loss that is a density it is 1 / density of all columns together. The tail does not learn from
+   - Surprise: the forecast error is among the largest of the stream. The tail does not learn from
      a step that raises an alarm of surprise, nor from the SURPRISE_WAKE - 1 steps after it, whose
      forecasts still suffer from it. So a repeated spike keeps its score, while later steps of a
      lasting change are learned.
-   - Symbols have no columns. Their score is that of the mean loss of the last symbols.
    - Habits (habit.h): a column freezes (stuck) or is missing (silent), or the stream sends nothing
      (silent), for longer than ever before.
-
-   Missing values (NaN) do not enter a column's recent values or memory.
 
    Each stream has its own memory in one of `slots` places. It is allocated at opening; pages are
    touched as memories grow. Streams of a group share one memory (novelty.h) instead, and have no

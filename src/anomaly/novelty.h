@@ -1,25 +1,13 @@
-/* Novelty compares the recent values of a column with its history, at several scales. It finds the
-   nearest one in a memory of earlier contexts; the history of distances gives how unlikely this
-   distance is (tail.h). It has no model, one setting for all streams, a constant memory size, and
-   uses only values up to now.
+/* Novelty compares the recent values of a column with its history, at several scales: it finds the
+   nearest one in a memory of earlier contexts, and the history of distances gives how unlikely this
+   distance is (tail.h). The equations are in docs/explanation/anomalies.md. It has no model, one
+   setting for all streams, a constant memory size, and uses only values up to now.
 
-   With x relative to the stream's first value, and s the running deviation of all values so far:
-
-   - Context, 9 floats: the means of the lags [2^j - 1, 2^(j+1) - 2], j = 0..5 (0 before the first
-     value); 0.5 sin and 0.5 cos of the time of day; the mean of the last 30.
-   - Memory: up to `memory` contexts, which enter NOVELTY_DELAY steps late and replace a random one
-     when it is full (xorshift64, whose state is kept).
-   - N = s times the distance to the nearest: blocks divided by s, and the time of day. T likewise
-     with only the mean of the last 30. Q = 1 / (deviation of the last 30 + 0.001 s).
-   - Score = max(0, (L(N) + 0.2 L(Q) + 0.15 L(T)) / 1.15 - 0.4 log10(max(1, t / 1000))), L being
-     their tails, which learn from step NOVELTY_DELAY on.
-
-   Columns of several streams may share a memory (novelty_take_shared). Contexts are then normalized
-   per column, so that levels and scales do not matter: means relative to that of the last 63, in
-   units of s. Each column keeps its own calibration and delayed contexts. When the memory is full,
-   a context enters with probability 1 / n, where n is the number of contexts that other columns
-   have offered since the column's last one: the shared memory reaches as far back as that of one
-   stream. `t` is at least the number of contexts that entered.
+   Columns of several streams may share a memory (novelty_take_shared). Each column keeps its own
+   calibration and delayed contexts. When the memory is full, a context enters with probability
+   1 / n, where n is the number of contexts that other columns have offered since the column's last
+   one: the shared memory reaches as far back as that of one stream. `t` is at least the number of
+   contexts that entered.
 
    The search takes the least of float distances, each computed in a fixed order, so all
    instruction sets give the same bits. The rest is double. */

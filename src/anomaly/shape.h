@@ -1,14 +1,5 @@
 /* Shape scores how unlikely the form of a column's recent values is, whatever their level and
-   size.
-
-   - Contexts of three scales: the last 32, 96 and 224 values as 32 means of blocks of 1, 3 and 7,
-     less their mean, divided by the larger of their deviation and 0.1 s. s is the deviation of
-     all values up to the newest. A scale begins with its first full window.
-   - Memory: SHAPE_MEMORY contexts of each scale, or anomaly.memory if that is less. Contexts enter
-     150, 150 and 224 steps late, and replace a random one when it is full (novelty.h). 4,000
-     instead of 1,000 find as many anomalies of the UCR archive.
-   - Shape is the mean of the L (tail.h) of the three distances to the nearest context. A scale
-     with too few distances counts as 0.
+   size. The equations are in docs/explanation/anomalies.md.
 
    The part above SHAPE_FROM is added to novelty after the term of log t. The memory is the
    column's own, also where streams share that of novelty; `runnel-ctl normal` does not change it.

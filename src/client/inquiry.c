@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <zmq.h>
 
 #include "common/keys.h"
+#include "common/threads.h"
 #include "probe.h"
 
 const char *const finding_wants_keys =
@@ -253,28 +253,11 @@ struct inquiry {
     struct finding finding;
 };
 
-static void signal_event(int descriptor) {
-    const uint64_t one = 1;
-    while (write(descriptor, &one, sizeof one) < 0 && errno == EINTR)
-        ;
-}
-
 static void *run(void *context) {
     struct inquiry *inquiry = context;
     inquire(&inquiry->finding, inquiry->endpoint, inquiry->type, inquiry->keys, inquiry->stop);
-    signal_event(inquiry->over);
+    eventfd_write(inquiry->over, 1);
     return NULL;
-}
-
-/* The thread blocks all signals: the program handles them. */
-static int start(struct inquiry *inquiry) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&inquiry->thread, NULL, run, inquiry);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = status;
-    return status == 0 ? 0 : -1;
 }
 
 int inquiry_open(struct inquiry **result, const char *endpoint, int type,
@@ -287,11 +270,11 @@ int inquiry_open(struct inquiry **result, const char *endpoint, int type,
     inquiry->keys = keys;
     inquiry->over = over;
     inquiry->stop = eventfd(0, EFD_CLOEXEC);
-    if (inquiry->stop >= 0 && start(inquiry) == 0) {
+    int reason = inquiry->stop < 0 ? errno : threads_start(&inquiry->thread, run, inquiry);
+    if (!reason) {
         *result = inquiry;
         return 0;
     }
-    int reason = errno;
     if (inquiry->stop >= 0)
         close(inquiry->stop);
     free(inquiry);
@@ -308,11 +291,10 @@ void inquiry_close(struct inquiry **pointer) {
     struct inquiry *inquiry = *pointer;
     if (!inquiry)
         return;
-    signal_event(inquiry->stop);
+    eventfd_write(inquiry->stop, 1);
     pthread_join(inquiry->thread, NULL);
-    uint64_t count;
-    while (read(inquiry->over, &count, sizeof count) < 0 && errno == EINTR)
-        ;
+    eventfd_t count;
+    eventfd_read(inquiry->over, &count);
     close(inquiry->stop);
     free(inquiry);
     *pointer = NULL;

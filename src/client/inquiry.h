@@ -4,7 +4,6 @@
 #ifndef RUNNEL_INQUIRY_H
 #define RUNNEL_INQUIRY_H
 
-
 struct key_client;
 
 enum finding_kind {

@@ -134,15 +134,12 @@ static void window_sent(struct window *window, uint64_t number) {
 }
 
 /* Answers do not contain the key if the key itself is invalid. */
-static bool is_bad_key(const struct held *held) {
-    return held->key_size > WIRE_KEY_MAX || !wire_is_utf8(held->bytes, held->key_size);
-}
-
 static bool is_of(const struct held *held, const char *key, size_t key_size,
                   const struct wire_acknowledgement *answer) {
     bool same = held->key_size == key_size && memcmp(held->bytes, key, key_size) == 0;
+    bool invalid = held->key_size > WIRE_KEY_MAX || !wire_is_utf8(held->bytes, held->key_size);
     return !held->answered && held->sequence == answer->sequence && held->epoch == answer->epoch &&
-           (same || (key_size == 0 && answer->status == WIRE_REJECTED && is_bad_key(held)));
+           (same || (key_size == 0 && answer->status == WIRE_REJECTED && invalid));
 }
 
 static void settle(struct window *window, uint64_t number) {
@@ -298,16 +295,11 @@ static bool dealer_process(struct dealer *dealer) {
     return over;
 }
 
-/* End the connection. The delay before the next one grows until dealer_useful is called after an
-   answer. */
+/* End the connection. The delay before the next one grows until there is an answer. */
 static void dealer_drop(struct dealer *dealer) {
     end(dealer);
     dealer->retry_at = clock_seconds() + dealer->retry;
     dealer->retry = fmin(2 * dealer->retry, RETRY_MAX);
-}
-
-static void dealer_useful(struct dealer *dealer) {
-    dealer->retry = RETRY_FIRST;
 }
 
 /* Begin the next connection if it is time: 1, else 0. -1 (EX_UNAVAILABLE) if the daemon has
@@ -460,7 +452,7 @@ static int process_answer(struct router *router, const char *key, size_t key_siz
     router->last_answer = clock_seconds();
     router->silence = SILENCE_FIRST;
     router->fruitless = 0;
-    dealer_useful(router->dealer);
+    router->dealer->retry = RETRY_FIRST;
     if (is_of_schema(router, key_size, answer))
         return process_schema_answer(router, answer, sentence, error);
     bool once = false;
@@ -585,13 +577,6 @@ static void disconnect(struct router *router) {
         report_event(router, RUNNEL_REPORT_FRUITLESS, 0);
 }
 
-/* The socket shows no error: the daemon may be paused, or the connection dead. */
-static void connect_again(struct router *router) {
-    report_event(router, RUNNEL_REPORT_SILENT, router->silence);
-    router->silence *= 2;
-    drop(router);
-}
-
 /* Report once that the daemon is connected again. */
 static void welcome(struct router *router) {
     if (router->lost_at == 0 || !router->dealer->connected)
@@ -648,8 +633,11 @@ static int turn(struct router *router, struct error *error) {
         return -1;
     if (over)
         disconnect(router);
-    if (is_silent(router))
-        connect_again(router);
+    if (is_silent(router)) { /* the daemon may be paused, or the connection dead */
+        report_event(router, RUNNEL_REPORT_SILENT, router->silence);
+        router->silence *= 2;
+        drop(router);
+    }
     if (dealer_renew(router->dealer, error) < 0)
         return -1;
     welcome(router);

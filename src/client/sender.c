@@ -53,37 +53,6 @@ static int set(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
-static int push_close(struct push **pointer, double linger, struct error *error);
-
-/* Open the socket and connect or bind it. Peer and hooks must outlive it. Errors: EX_USAGE for
-   an invalid endpoint, EX_UNAVAILABLE for one that is not available. */
-static int push_open(struct push **result, const struct peer *peer, bool bind,
-                     const struct send_hooks *hooks, struct error *error) {
-    struct push *push = calloc(1, sizeof *push);
-    struct error why;
-    *result = push;
-    if (!push)
-        return error_no_memory(error);
-    push->peer = peer;
-    push->hooks = hooks;
-    push->binds = bind;
-    if (monitor_open(&push->monitor, peer->endpoint, ZMQ_PUSH, bind, &peer->keys, &why) < 0)
-        error_set(error, EX_OSERR, "%s", why.text);
-    else if (!(push->context = zmq_ctx_new()) ||
-             !(push->socket = zmq_socket(push->context, ZMQ_PUSH)) ||
-             peer_set_sending(push->peer, push->socket) < 0 ||
-             monitor_attach(push->monitor, push->context, push->socket) < 0)
-        error_set(error, EX_OSERR, "cannot open a ZeroMQ socket: %s", zmq_strerror(errno));
-    else if (send_attach(peer, push->socket, bind, error) == 0)
-        return 0;
-    push_close(result, 0, &why);
-    return -1;
-}
-
-static bool push_connected(const struct push *push) {
-    return push->peers > 0;
-}
-
 /* Whether the connection had a peer. A connection that did not fit into the table had one. */
 static bool forget_connection(struct push *push, int descriptor) {
     for (size_t i = 0; i < push->connection_count; i++) {
@@ -333,6 +302,31 @@ static int push_close(struct push **pointer, double linger, struct error *error)
     return status;
 }
 
+/* Open the socket and connect or bind it. Peer and hooks must outlive it. Errors: EX_USAGE for
+   an invalid endpoint, EX_UNAVAILABLE for one that is not available. */
+static int push_open(struct push **result, const struct peer *peer, bool bind,
+                     const struct send_hooks *hooks, struct error *error) {
+    struct push *push = calloc(1, sizeof *push);
+    struct error why;
+    *result = push;
+    if (!push)
+        return error_no_memory(error);
+    push->peer = peer;
+    push->hooks = hooks;
+    push->binds = bind;
+    if (monitor_open(&push->monitor, peer->endpoint, ZMQ_PUSH, bind, &peer->keys, &why) < 0)
+        error_set(error, EX_OSERR, "%s", why.text);
+    else if (!(push->context = zmq_ctx_new()) ||
+             !(push->socket = zmq_socket(push->context, ZMQ_PUSH)) ||
+             peer_set_sending(push->peer, push->socket) < 0 ||
+             monitor_attach(push->monitor, push->context, push->socket) < 0)
+        error_set(error, EX_OSERR, "cannot open a ZeroMQ socket: %s", zmq_strerror(errno));
+    else if (send_attach(peer, push->socket, bind, error) == 0)
+        return 0;
+    push_close(result, 0, &why);
+    return -1;
+}
+
 struct runnel_sender {
     struct peer peer;
     struct send_hooks hooks;
@@ -383,7 +377,7 @@ void runnel_sender_identify(struct runnel_sender *s, uint64_t producer) {
 }
 
 bool runnel_sender_connected(const struct runnel_sender *s) {
-    return s->router ? router_connected(s->router) : push_connected(s->push);
+    return s->router ? router_connected(s->router) : s->push->peers > 0;
 }
 
 int runnel_sender_poll(struct runnel_sender *s, double seconds, struct runnel_error *error) {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/topics.h"
@@ -129,11 +130,6 @@ static void track_message(struct track *track, enum topic topic, const json_t *b
         track_status(track, body);
     if (topic == TOPIC_LOSS)
         track_loss(track, body, news);
-}
-
-static void track_close(struct track *track) {
-    json_decref(track->run);
-    track->run = NULL;
 }
 
 enum {
@@ -265,7 +261,7 @@ void runnel_subscriber_close(struct runnel_subscriber **subscriber) {
             ;
     if (s->more >= 0)
         close(s->more);
-    track_close(&s->track);
+    json_decref(s->track.run);
     json_decref(s->json);
     free(s->text);
     peer_close(&s->peer);
@@ -303,13 +299,8 @@ static int receive_frames(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_M
 
 /* Copy the text, with a NUL after it. False: out of memory. */
 static bool keep_text(struct runnel_subscriber *s, const char *text, size_t size) {
-    if (size >= s->room) {
-        char *larger = realloc(s->text, size + 1);
-        if (!larger)
-            return false;
-        s->text = larger;
-        s->room = size + 1;
-    }
+    if (!array_reserve(&s->text, &s->room, size + 1, 1))
+        return false;
     memcpy(s->text, text, size);
     s->text[size] = '\0';
     return true;

@@ -169,7 +169,7 @@ static void poll_broker(const struct daemon *daemon, zmq_pollitem_t *item) {
         (zmq_pollitem_t){.fd = consume_descriptor(daemon->cluster->consume), .events = ZMQ_POLLIN};
 }
 
-/* ---- Durable places ---- */
+/* ---- Durable places and status ---- */
 
 /* Starts new partitions, too. */
 static int settle(struct daemon *daemon, struct error *error) {
@@ -189,8 +189,6 @@ static int settle(struct daemon *daemon, struct error *error) {
     cluster->durable = durable;
     return start_known(daemon, error);
 }
-
-/* ---- Status ---- */
 
 static unsigned report(struct daemon *daemon, struct status_fields *status) {
     struct cluster *cluster = daemon->cluster;

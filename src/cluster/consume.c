@@ -1,9 +1,7 @@
-
 #include "consume.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,7 +176,7 @@ static struct consume_item *next(struct consume *consume) {
 }
 
 int consume_take(struct consume *consume, struct consume_message *message, struct error *error) {
-    uint64_t events;
+    eventfd_t events;
     lock(consume);
     struct consume_item *item = next(consume);
     int status = item != NULL;
@@ -190,8 +188,7 @@ int consume_take(struct consume *consume, struct consume_message *message, struc
         consume->given = true;
         consume->dead = DEAD_NONE;
     } else {
-        while (read(consume->event, &events, sizeof events) < 0 && errno == EINTR)
-            ;
+        eventfd_read(consume->event, &events);
         if (consume->failure.status)
             status = error_set(error, consume->failure.status, "%s", consume->failure.text);
     }
@@ -210,7 +207,7 @@ void consume_refuse(struct consume *consume, enum reject_reason why, const char 
     unlock(consume);
 }
 
-/* ---- Durable places ---- */
+/* ---- Durable places and status ---- */
 
 void consume_durable(struct consume *consume, size_t partition, const struct consume_place *place) {
     struct consume_partition *p = of(consume, partition);
@@ -218,8 +215,6 @@ void consume_durable(struct consume *consume, size_t partition, const struct con
     p->durable = *place;
     unlock(consume);
 }
-
-/* ---- Status ---- */
 
 void consume_figures(const struct consume *consume, size_t partition,
                      struct consume_figures *figures) {
@@ -244,7 +239,7 @@ double consume_away(const struct consume *consume) {
 
 #define WAIT_NS (NS_PER_SECOND / 10) /* between two checks for room */
 
-/* ---- Decoding ---- */
+/* ---- Decoding and copying ---- */
 
 /* Decodes the example, or sets the reason why the message is not one. */
 static int make(struct consume *consume, const struct consume_read *read,
@@ -276,8 +271,6 @@ static int make(struct consume *consume, const struct consume_read *read,
     made->dead = made->why != REJECT_NOT;
     return 0;
 }
-
-/* ---- Copying ---- */
 
 static const void *copy(char **at, const void *bytes, size_t size) {
     char *to = *at;
@@ -326,16 +319,12 @@ static bool has_room(const struct consume *consume) {
            (consume->waiting == 0 || consume->bytes < CONSUME_QUEUE_BYTES);
 }
 
-static bool is_read(const struct consume_partition *p) {
-    return p->read && p->generation == p->reading;
-}
-
 /* Waits for room and writes dead letters meanwhile. Returns 1 (locked), 0 or -1. */
 static int await_room(struct consume *consume, const struct consume_partition *p,
                       struct error *error) {
     for (;;) {
         lock(consume);
-        if (consume->closing || !is_read(p)) {
+        if (consume->closing || !p->read || p->generation != p->reading) {
             unlock(consume);
             return 0;
         }
@@ -492,7 +481,7 @@ bool consume_wanted(struct consume *consume, struct consume_partition *p, bool *
     return read;
 }
 
-/* ---- Dead letters ---- */
+/* ---- Dead letters, and the thread ---- */
 
 int consume_bury(struct consume *consume, struct error *error) {
     lock(consume);
@@ -513,8 +502,6 @@ int consume_bury(struct consume *consume, struct error *error) {
     return 0;
 }
 
-/* ---- Thread ---- */
-
 static void *read_on(void *context) {
     struct consume *consume = context;
     struct error error;
@@ -531,13 +518,8 @@ static void *read_on(void *context) {
 /* ---- Opening ---- */
 
 static int start(struct consume *consume, struct error *error) {
-    pthread_condattr_t monotonic;
-    sigset_t all, before;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&consume->mutex, NULL);
-    pthread_cond_init(&consume->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    threads_condition(&consume->changed);
     consume->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (consume->event < 0)
         return error_set(error, EX_OSERR, "examples: cannot create an eventfd: %s",
@@ -547,10 +529,7 @@ static int start(struct consume *consume, struct error *error) {
     snprintf(consume->endpoint, sizeof consume->endpoint, "%.*s %.*s", CONSUME_NAME_SIZE / 2 - 1,
              consume->about.where, CONSUME_NAME_SIZE / 2 - 1, consume->about.stream);
     consume->about.endpoint = consume->endpoint;
-    sigfillset(&all); /* the learning thread handles signals */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&consume->thread, NULL, read_on, consume);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int status = threads_start(&consume->thread, read_on, consume);
     consume->started = status == 0;
     return status ? error_set(error, EX_OSERR, "cannot start the thread that reads %s: %s",
                               consume->endpoint, strerror(status))
@@ -636,7 +615,5 @@ int consume_link(struct consume *consume, struct fleet_self *self, struct fleet_
 }
 
 void consume_announce(struct consume *consume) {
-    const uint64_t one = 1;
-    while (write(consume->event, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    eventfd_write(consume->event, 1);
 }

@@ -90,10 +90,8 @@ const char *consume_title(const struct consume *consume, size_t partition);
 bool consume_calls_so(const struct consume *consume, const char *name);
 
 /* Finds which of the first `count` partitions a key belongs to, by the rule of the broker's
-   writers. A stream with a partition's
-   name ("sensors.3" of Redis, "sensors[3]" of Kafka)
-   belongs to it; messages without a key have such names. Otherwise a hash of the key decides:
-   64-bit FNV-1a modulo `count` for Redis, examples.kafka.partitioner for Kafka. */
+   writers. A stream with a partition's name ("sensors.3" of Redis, "sensors[3]" of Kafka) belongs
+   to it; messages without a key have such names. Otherwise a hash of the key decides. */
 size_t consume_partition_of(const struct consume *consume, size_t count, const char *key,
                             size_t key_size);
 

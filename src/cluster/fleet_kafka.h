@@ -1,17 +1,14 @@
-/* Fleets on Kafka. The daemons are static members of a consumer group (group.instance.id is the
-   daemon's name), which assigns partitions cooperatively: the old owner hands a partition over
-   before the new one gets it. The first daemon creates three topics for the state of the
-   partitions:
+/* Fleets on Kafka (docs/explanation/fleets.md). The first daemon creates three topics for the state
+   of the partitions:
 
    GROUP.claims (one partition, compacted): owner, offset and position of the states for each
    partition; each daemon's report about itself.
    GROUP.streams (as many partitions as the learned topic, compacted): states of its streams.
    GROUP.rounds (one partition): parameters for averages.
 
-   A commit is a transaction of states, the record that makes them valid, and the group's offsets.
-   It fails for a member that the group has expelled. A partition's record names its predecessor and
-   counts only directly after it. So readers of GROUP.claims agree which of two records counts, even
-   without transactions (librdkafka's mock cluster). */
+   A partition's record names its predecessor and counts only directly after it. So readers of
+   GROUP.claims agree which of two records counts, even without transactions (librdkafka's mock
+   cluster). */
 #ifndef RUNNEL_FLEET_KAFKA_H
 #define RUNNEL_FLEET_KAFKA_H
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 
 #define FOLLOW_MS "100"       /* time that a server waits for the next message */
@@ -675,14 +676,8 @@ struct rows {
 
 static int new_row(struct rows *rows, const unsigned char *key, size_t key_size, size_t size,
                    struct error *error) {
-    if (rows->count == rows->room) {
-        size_t room = 2 * rows->room + 64;
-        struct row *larger = realloc(rows->list, room * sizeof *larger);
-        if (!larger)
-            return error_no_memory(error);
-        rows->list = larger;
-        rows->room = room;
-    }
+    if (!array_reserve(&rows->list, &rows->room, rows->count + 1, sizeof *rows->list))
+        return error_no_memory(error);
     struct row *row = &rows->list[rows->count];
     *row = (struct row){malloc(key_size + 1), key_size, size, 0, rows->count};
     if (!row->bytes)

@@ -161,18 +161,15 @@ static bool begins(const char *text, const char *word) {
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-/* Whether a script found unknown data or a key of another type. */
-static bool is_no_sense(const char *text) {
-    return begins(text, "WRONGTYPE") || strstr(text, "user_script") != NULL;
-}
-
 static int check_error(struct fleet_redis *redis, const char *text, struct error *error) {
     if (begins(text, "NOSCRIPT")) { /* words of an appended command */
         memset(redis->sha, 0, sizeof redis->sha);
         return error_set(error, EX_TEMPFAIL, "server error: %s", text);
     }
     redis_fail(redis->url, text, error);
-    return error->status == EX_UNAVAILABLE && is_no_sense(text)
+    /* a key of another type, or unknown data in a script */
+    return error->status == EX_UNAVAILABLE &&
+                   (begins(text, "WRONGTYPE") || strstr(text, "user_script"))
                ? has_something_else(redis, text, error)
                : -1;
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/threads.h"
@@ -51,9 +52,6 @@ struct fleet_worker {
     double away; /* clock_seconds: since when the broker does not answer; 0: it answers */
     char *info;
 };
-
-/* Repeating a partly finished job does no harm. */
-static int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, struct error *error);
 
 #define SECOND ((double)NS_PER_SECOND)
 #define LOOK_INTERVAL 5.0 /* seconds between queries of other daemons' reports */
@@ -361,119 +359,8 @@ static void job_is_done(struct fleet_worker *worker, struct fleet_job *job) {
     pthread_mutex_unlock(&worker->mutex);
 }
 
-static int do_one(struct fleet_worker *worker, struct error *error) {
-    struct fleet_job *job;
-    if (fleet_worker_renew(worker, error))
-        return -1;
-    if (!(job = first_job(worker)))
-        return 0;
-    if (fleet_job_do(worker, job, error)) {
-        if (error->status == EX_TEMPFAIL)
-            return -1;
-        job->failed = true;
-        job->error = *error;
-    }
-    job_is_done(worker, job);
-    return 0;
-}
-
-static void wait_for_work(struct fleet_worker *worker) {
-    pthread_mutex_lock(&worker->mutex);
-    if (!worker->asked && !worker->closing && (!worker->look || worker->retry))
-        wait_until(worker, worker->retry ? worker->retry : worker->due);
-    pthread_mutex_unlock(&worker->mutex);
-}
-
-static void *run(void *context) {
-    struct fleet_worker *worker = context;
-    struct error error = {0};
-    threads_unpin();
-    while (!is_set(worker, &worker->closing)) {
-        if (do_one(worker, &error) == 0) {
-            is_back(worker);
-            wait_for_work(worker);
-        } else if (is_final(worker, &error)) {
-            break;
-        } else {
-            is_away(worker, &error);
-        }
-    }
-    return NULL;
-}
-
-/* ---- Opening and closing ---- */
-
-static int start(struct fleet_worker *worker, struct error *error) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&worker->mutex, NULL);
-    pthread_cond_init(&worker->something, &attributes);
-    pthread_condattr_destroy(&attributes);
-    worker->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (worker->event < 0)
-        return error_set(error, EX_OSERR, "cannot create an eventfd: %s", strerror(errno));
-    worker->runs = pthread_create(&worker->thread, NULL, run, worker) == 0;
-    return worker->runs ? 0 : error_set(error, EX_OSERR, "cannot start a thread for the fleet");
-}
-
-int fleet_worker_open(struct fleet_worker **opened, struct fleet_link *link,
-                      const struct fleet_self *self, const char *where, const char *info,
-                      struct error *error) {
-    struct fleet_worker *worker = *opened = calloc(1, sizeof *worker);
-    if (!worker) {
-        link->ops->close(&link);
-        return error_no_memory(error);
-    }
-    worker->link = link;
-    worker->self = self;
-    worker->where = where;
-    worker->look = true;
-    worker->info = info ? strdup(info) : NULL;
-    return start(worker, error);
-}
-
-static void free_jobs(struct fleet_job *job) {
-    while (job) {
-        struct fleet_job *next = job->next;
-        fleet_job_free(job);
-        job = next;
-    }
-}
-
-void fleet_worker_close(struct fleet_worker **closed, bool leave) {
-    struct fleet_worker *worker = *closed;
-    struct error error;
-    if (!worker)
-        return;
-    if (worker->runs) {
-        pthread_mutex_lock(&worker->mutex);
-        worker->closing = true;
-        pthread_cond_signal(&worker->something);
-        pthread_mutex_unlock(&worker->mutex);
-        pthread_join(worker->thread, NULL);
-    }
-    if (leave && worker->joined && !worker->failed && worker->away == 0 &&
-        worker->link->ops->leave(worker->link, &error))
-        log_warning("cannot notify the fleet %s that this daemon leaves: %s", worker->self->group,
-                    error.text);
-    worker->link->ops->close(&worker->link);
-    free_jobs(worker->asked);
-    free_jobs(worker->done);
-    fleet_view_free(&worker->view);
-    fleet_view_free(&worker->known);
-    free(worker->info);
-    if (worker->event >= 0)
-        close(worker->event);
-    pthread_mutex_destroy(&worker->mutex);
-    pthread_cond_destroy(&worker->something);
-    free(worker);
-    *closed = NULL;
-}
-
 enum {
     ROWS_A_RENEWAL = 4096, /* states between two checks of the lease */
-    ROOM_FIRST = 1 << 16,  /* bytes */
     ROUND_PAUSE_MS = 5,    /* between two queries of an open round */
     ROUND_PAUSE_MAX_MS = 100,
     MS = 1000000,
@@ -522,25 +409,11 @@ void fleet_job_free(struct fleet_job *job) {
 /* ---- States ---- */
 
 static int make_room(struct fleet_states *states, size_t more, struct error *error) {
-    if (states->count == states->row_room) {
-        size_t room = states->row_room ? 2 * states->row_room : ROWS_A_RENEWAL;
-        struct fleet_row *rows = realloc(states->rows, room * sizeof *rows);
-        if (!rows)
-            return error_no_memory(error);
-        states->rows = rows;
-        states->row_room = room;
-    }
-    if (states->room - states->size < more) {
-        size_t room = states->room ? states->room : ROOM_FIRST;
-        while (room - states->size < more)
-            room *= 2;
-        unsigned char *bytes = realloc(states->bytes, room);
-        if (!bytes)
-            return error_no_memory(error);
-        states->bytes = bytes;
-        states->room = room;
-    }
-    return 0;
+    return array_reserve(&states->rows, &states->row_room, states->count + 1,
+                         sizeof *states->rows) &&
+                   array_reserve(&states->bytes, &states->room, states->size + more, 1)
+               ? 0
+               : error_no_memory(error);
 }
 
 int fleet_states_add(struct fleet_states *states, const struct fleet_row *row,
@@ -709,6 +582,9 @@ static int average(struct fleet_worker *worker, struct fleet_job *job, struct er
     return result;
 }
 
+/* ---- The loop ---- */
+
+/* Repeating a partly finished job does no harm. */
 static int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, struct error *error) {
     struct fleet_link *link = worker->link;
     switch (job->kind) {
@@ -726,4 +602,110 @@ static int fleet_job_do(struct fleet_worker *worker, struct fleet_job *job, stru
         return average(worker, job, error);
     }
     return 0;
+}
+
+static int do_one(struct fleet_worker *worker, struct error *error) {
+    struct fleet_job *job;
+    if (fleet_worker_renew(worker, error))
+        return -1;
+    if (!(job = first_job(worker)))
+        return 0;
+    if (fleet_job_do(worker, job, error)) {
+        if (error->status == EX_TEMPFAIL)
+            return -1;
+        job->failed = true;
+        job->error = *error;
+    }
+    job_is_done(worker, job);
+    return 0;
+}
+
+static void wait_for_work(struct fleet_worker *worker) {
+    pthread_mutex_lock(&worker->mutex);
+    if (!worker->asked && !worker->closing && (!worker->look || worker->retry))
+        wait_until(worker, worker->retry ? worker->retry : worker->due);
+    pthread_mutex_unlock(&worker->mutex);
+}
+
+static void *run(void *context) {
+    struct fleet_worker *worker = context;
+    struct error error = {0};
+    threads_unpin();
+    while (!is_set(worker, &worker->closing)) {
+        if (do_one(worker, &error) == 0) {
+            is_back(worker);
+            wait_for_work(worker);
+        } else if (is_final(worker, &error)) {
+            break;
+        } else {
+            is_away(worker, &error);
+        }
+    }
+    return NULL;
+}
+
+/* ---- Opening and closing ---- */
+
+static int start(struct fleet_worker *worker, struct error *error) {
+    pthread_mutex_init(&worker->mutex, NULL);
+    threads_condition(&worker->something);
+    worker->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (worker->event < 0)
+        return error_set(error, EX_OSERR, "cannot create an eventfd: %s", strerror(errno));
+    worker->runs = pthread_create(&worker->thread, NULL, run, worker) == 0;
+    return worker->runs ? 0 : error_set(error, EX_OSERR, "cannot start a thread for the fleet");
+}
+
+int fleet_worker_open(struct fleet_worker **opened, struct fleet_link *link,
+                      const struct fleet_self *self, const char *where, const char *info,
+                      struct error *error) {
+    struct fleet_worker *worker = *opened = calloc(1, sizeof *worker);
+    if (!worker) {
+        link->ops->close(&link);
+        return error_no_memory(error);
+    }
+    worker->link = link;
+    worker->self = self;
+    worker->where = where;
+    worker->look = true;
+    worker->info = info ? strdup(info) : NULL;
+    return start(worker, error);
+}
+
+static void free_jobs(struct fleet_job *job) {
+    while (job) {
+        struct fleet_job *next = job->next;
+        fleet_job_free(job);
+        job = next;
+    }
+}
+
+void fleet_worker_close(struct fleet_worker **closed, bool leave) {
+    struct fleet_worker *worker = *closed;
+    struct error error;
+    if (!worker)
+        return;
+    if (worker->runs) {
+        pthread_mutex_lock(&worker->mutex);
+        worker->closing = true;
+        pthread_cond_signal(&worker->something);
+        pthread_mutex_unlock(&worker->mutex);
+        pthread_join(worker->thread, NULL);
+    }
+    if (leave && worker->joined && !worker->failed && worker->away == 0 &&
+        worker->link->ops->leave(worker->link, &error))
+        log_warning("cannot notify the fleet %s that this daemon leaves: %s", worker->self->group,
+                    error.text);
+    worker->link->ops->close(&worker->link);
+    free_jobs(worker->asked);
+    free_jobs(worker->done);
+    fleet_view_free(&worker->view);
+    fleet_view_free(&worker->known);
+    free(worker->info);
+    if (worker->event >= 0)
+        close(worker->event);
+    pthread_mutex_destroy(&worker->mutex);
+    pthread_cond_destroy(&worker->something);
+    free(worker);
+    *closed = NULL;
 }

@@ -12,6 +12,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
@@ -27,14 +28,12 @@
 #include "daemon/run.h"
 #include "store/carry.h"
 
-/* ---- Partition of a stream ---- */
+/* ---- Partitions ---- */
 
 size_t shares_partition_of(const struct daemon *daemon, const char *key, size_t key_size) {
     return consume_partition_of(daemon->cluster->consume, daemon->cluster->shares->count, key,
                                 key_size);
 }
-
-/* ---- Reading ---- */
 
 int shares_read(struct daemon *daemon, size_t partition, const struct consume_place *after,
                 struct error *error) {
@@ -310,13 +309,8 @@ static int export_one(void *context, const char *key, size_t key_size,
     const struct fleet_commit *commit = commit_of(export, key, key_size);
     const uint64_t order =
         blob->order + export->daemon->cluster->shares->list[commit->partition].order;
-    if (export->room < ORDER_SIZE + blob->size) {
-        unsigned char *larger = realloc(export->copy, ORDER_SIZE + blob->size);
-        if (!larger)
-            return error_no_memory(error);
-        export->copy = larger;
-        export->room = ORDER_SIZE + blob->size;
-    }
+    if (!array_reserve(&export->copy, &export->room, ORDER_SIZE + blob->size, 1))
+        return error_no_memory(error);
     memcpy(export->copy, &order, ORDER_SIZE);
     memcpy(export->copy + ORDER_SIZE, blob->bytes, blob->size);
     const struct fleet_row row = {key, export->copy, key_size, ORDER_SIZE + blob->size};

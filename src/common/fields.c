@@ -166,10 +166,6 @@ static void write_value(struct json_text *text, const struct field *field, const
     }
 }
 
-static bool same_group(const struct field *a, const struct field *b) {
-    return a->group == b->group || strcmp(a->group, b->group) == 0;
-}
-
 static void write_group(struct json_text *text, const struct field *field, const struct field *end,
                         const void *values, unsigned has) {
     const char *group = field->group;
@@ -198,7 +194,7 @@ void fields_write(struct json_text *text, enum field_table_of table, const void 
             if (is_there(field, has))
                 write_value(text, field, values, has);
         } else {
-            while (next < end && same_group(field, next))
+            while (next < end && strcmp(field->group, next->group) == 0)
                 next++;
             write_group(text, field, next, values, has);
         }
@@ -240,12 +236,6 @@ format_function *field_format(const struct field *field) {
     return field->format ? field->format : field->type == FIELD_NUMBER ? format_number : NULL;
 }
 
-/* Units of counts, rates and shares are clear from their format, and some metrics have the unit
-   in their names. */
-static bool wants_unit(const struct field *field) {
-    return *field->unit && field->type == FIELD_NUMBER && !field->format && !field->metric.unit;
-}
-
 char *field_sentence(const struct field *field, char *text, size_t size) {
     size_t used = 0;
     for (const char *c = field->meaning; *c && used + 1 < size; c++) {
@@ -256,7 +246,10 @@ char *field_sentence(const struct field *field, char *text, size_t size) {
     }
     text[0] = (char)toupper((unsigned char)text[0]);
     const char *unit = strcmp(field->unit, "nats") ? field->unit : "nats or squared error";
-    bool wanted = wants_unit(field);
+    /* Units of counts, rates and shares are clear from their format, and some metrics have the unit
+       in their names. */
+    bool wanted =
+        *field->unit && field->type == FIELD_NUMBER && !field->format && !field->metric.unit;
     snprintf(text + used, size - used, "%s%s%s.", wanted ? " (" : "", wanted ? unit : "",
              wanted ? ")" : "");
     return text;

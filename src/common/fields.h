@@ -1,12 +1,6 @@
 /* The fields of messages. fields.def defines the name, unit, meaning and format of each field
-   once. It generates
-     - the JSON of `status`, `loss` and `state` (fields_write, and the structs with their values),
-     - recorded data: columns of SQLite and CSV, tags of TensorBoard,
-     - the names, kinds and help of Prometheus, and /api/columns of runnel-web,
-     - the columns of runnel-watch, and the combination of several messages in runnel-top,
-     - the tables of docs/reference/protocol.md (`make documents`).
-
-   docs/explanation/design.md, "A field of a message", describes how to add one. */
+   once, for messages, recordings, metrics, programs and documents. docs/explanation/design.md, "A
+   field of a message", describes how to add one. */
 #ifndef RUNNEL_FIELDS_H
 #define RUNNEL_FIELDS_H
 

@@ -1,12 +1,6 @@
-/* CURVE keys in files, for the daemon, its feeders and its tools; runnel-keygen writes them. A
-   key is 40 characters of Z85 (ZeroMQ RFC 32).
-
-   A key file contains one key on its own line. A list of keys contains any number, each at the
-   start of a line. A space and a description may follow the key. Empty lines and lines that
-   begin with '#' are skipped; a '#' that begins a whole key is part of that key. In a list, two
-   words after a key have a meaning. The first is the name of its client. One that begins with
-   "streams=" lists the streams that this client may send, separated by commas; a '*' at the end
-   of a name matches all streams with this prefix.
+/* CURVE keys in files, for the daemon, its feeders and its tools; runnel-keygen writes them, and
+   runnel-keygen(1) describes them. Empty lines and lines that begin with '#' are skipped; a '#'
+   that begins a whole key is part of that key.
 
    Functions that can fail return 0, or -1 with EX_USAGE and one sentence that names the file and
    a way out. */

@@ -92,10 +92,9 @@ static int complain_of_option(const struct command_line *line, const struct opti
 
 /* ---- Values ---- */
 
-static int wrong(const struct option_row *row, const char *text, struct error *error,
-                 const char *format, ...) __attribute__((format(printf, 4, 5)));
-static int wrong(const struct option_row *row, const char *text, struct error *error,
-                 const char *format, ...) {
+static int __attribute__((format(printf, 4, 5)))
+wrong(const struct option_row *row, const char *text, struct error *error, const char *format,
+      ...) {
     char expected[LINE_SIZE / 2];
     TEXT_FORMAT(expected, sizeof expected, format);
     return error_set(error, EX_USAGE, "--%s: expected %s, got '%s'", row->name, expected, text);
@@ -438,10 +437,6 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-static size_t column_of(size_t longest) {
-    return longest + GAP;
-}
-
 static void print_commands(const struct command_line *line, FILE *to, int width) {
     char names[NAMES_SIZE];
     size_t longest = 0;
@@ -450,7 +445,7 @@ static void print_commands(const struct command_line *line, FILE *to, int width)
     fprintf(to, "\n%s:\n", line->commands_heading);
     for (size_t i = 0; line->commands[i]; i++) {
         size_t size = command_names(names, line->commands[i]);
-        print_row(to, names, size, line->commands[i]->summary, column_of(longest), width);
+        print_row(to, names, size, line->commands[i]->summary, longest + GAP, width);
     }
 }
 
@@ -461,10 +456,10 @@ static size_t help_column(const struct command_line *line) {
     options_collect(&rows, line);
     for (size_t i = 0; i < rows.count; i++) {
         size_t size = option_names(names, rows.places[i].row);
-        if (column_of(size) <= HELP_COLUMN_MOST)
+        if (size + GAP <= HELP_COLUMN_MOST)
             longest = larger(longest, size);
     }
-    return column_of(longest);
+    return longest + GAP;
 }
 
 static void print_usage(const struct command_line *line, FILE *to) {
@@ -504,9 +499,7 @@ void options_help(const struct command_line *line, FILE *to, int width) {
     }
 }
 
-/* ---- Completion: scripts that need no library of completion functions ---- */
-
-/* ---- bash ---- */
+/* ---- Completion for bash: no script needs a library of completion functions ---- */
 
 /* bash splits words at '=', so that --option=VALUE arrives as three words. */
 static const char bash_begin[] =
@@ -518,17 +511,13 @@ static const char bash_begin[] =
     "    fi\n"
     "    COMPREPLY=()\n";
 
-static void write_words(FILE *to, const char *words) {
-    fprintf(to, "mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$word\")", words);
-}
-
 static void bash_offer(FILE *to, enum completion complete, const char *words) {
     switch (complete) {
     case COMPLETE_NOTHING:
         fputs(":", to);
         break;
     case COMPLETE_WORDS:
-        write_words(to, words);
+        fprintf(to, "mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$word\")", words);
         break;
     case COMPLETE_PROGRAM:
         fputs("mapfile -t COMPREPLY < <(compgen -c -- \"$word\")", to);
@@ -592,8 +581,7 @@ static void bash_find_command(FILE *to, const struct options_rows *rows) {
 }
 
 static void bash_commands(const struct command_line *line, FILE *to) {
-    fputs("    case $command in\n    '') ", to);
-    fputs("mapfile -t COMPREPLY < <(compgen -W '", to);
+    fputs("    case $command in\n    '') mapfile -t COMPREPLY < <(compgen -W '", to);
     for (size_t i = 0; line->commands[i]; i++)
         fprintf(to, "%s ", line->commands[i]->name);
     fputs("' -- \"$word\") ;;\n", to);

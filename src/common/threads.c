@@ -231,15 +231,28 @@ void threads_run(struct threads *threads, threads_part *play, void *context, siz
 
 /* ---- Opening and closing ---- */
 
+int threads_start(pthread_t *thread, void *(*run)(void *), void *context) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(thread, NULL, run, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+void threads_condition(pthread_cond_t *condition) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
 static int start(struct threads *threads, size_t index) {
     struct helper *helper = &threads->helpers[index];
     char name[NAME_SIZE];
-    sigset_t all, before;
     *helper = (struct helper){.threads = threads, .index = index};
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* only the caller handles signals */
-    int status = pthread_create(&helper->thread, NULL, help, helper);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int status = threads_start(&helper->thread, help, helper);
     if (status)
         return status;
     threads->started++;

@@ -11,6 +11,7 @@
 #ifndef RUNNEL_THREADS_H
 #define RUNNEL_THREADS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -52,6 +53,12 @@ static inline size_t threads_share(size_t count, size_t part, size_t parts) {
 /* Write the CPUs that this process may use to `cpus` (THREADS_CPUS_MAX,) unless it is NULL.
    Returns their number, at least one. */
 size_t threads_cpus(int *cpus);
+
+/* Start a thread that blocks all signals: the caller handles them. Returns 0, or an errno. */
+int threads_start(pthread_t *thread, void *(*run)(void *), void *context);
+
+/* Initialize a condition whose timed waits use CLOCK_MONOTONIC. */
+void threads_condition(pthread_cond_t *condition);
 
 /* Let the calling thread, started by a pinned thread, use all CPUs again. */
 void threads_unpin(void);

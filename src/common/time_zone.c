@@ -170,10 +170,6 @@ static bool read_rule(const char *text, struct rule *rule) {
 
 /* ---- Dates ---- */
 
-static bool is_leap(long year) {
-    return year % 4 == 0 && (year % 100 != 0 || year % CYCLE_YEARS == 0);
-}
-
 long time_zone_year_begins(long year) {
     enum { DAYS_TO_1970 = 719162 }; /* days since the first day of the year 1 */
     long past = year - 1;
@@ -198,7 +194,7 @@ static long weekday(long day) {
 static long day_of(const struct change *change, long year) {
     static const int months[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};
     long begins = time_zone_year_begins(year);
-    bool leap = is_leap(year);
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % CYCLE_YEARS == 0);
     if (change->kind == 'D')
         return begins + change->day;
     if (change->kind == 'J')

@@ -1,16 +1,5 @@
 /* The binary formats on the sockets: the only header that the daemon shares with feeders and tools.
-   docs/reference/protocol.md describes the rest of the messages.
-
-   An example is the multipart message [key][x][y][header] (y and header optional), little-endian:
-     key     0..WIRE_KEY_MAX bytes of UTF-8, the stream
-     x       (steps, inputs) float32, or (steps,) uint32 for symbols
-     y       (steps, size) float32, NaN = not observed; or (steps,) uint32, WIRE_NO_CLASS = none
-     header  WIRE_HEADER_SIZE or, with a producer, WIRE_HEADER_SIZE_MAX bytes: struct wire_header
-     label   with WIRE_LABEL, WIRE_LABEL_SIZE bytes: struct wire_label. x is empty
-     words   with WIRE_WORDS: for each cell of x and then of y that is WIRE_WORD, in order, one
-             byte with the size of its word, and the word, UTF-8 of at most WIRE_WORD_MAX bytes
-     note    with WIRE_NOTE, after all others: UTF-8 of at most WIRE_NOTE_MAX bytes, for people
-   or one frame of JSON: {"stream", "x", "y", "end", "learn"}. */
+   docs/reference/protocol.md describes the messages and their frames. */
 #ifndef RUNNEL_WIRE_H
 #define RUNNEL_WIRE_H
 

@@ -51,8 +51,6 @@ enum predictions { PREDICTIONS_NONE, PREDICTIONS_TRUE, PREDICTIONS_ALL };
    journal.h). */
 enum journal_sync { JOURNAL_FULL, JOURNAL_NORMAL, JOURNAL_OFF };
 
-enum { LEVELS_MAX = 32 }; /* distribution.levels */
-
 /* A rate of alarms, as in anomaly.rate: `alarms` in `every` examples, or seconds of data time. */
 enum { CONFIG_RATE_SIZE = 64 };
 struct alarm_rate {
@@ -189,10 +187,7 @@ struct config {
     /* distribution: of forecasts, with scale: forecast. */
     struct {
         bool enabled;
-        struct levels {
-            size_t count;
-            double of[LEVELS_MAX]; /* rising */
-        } levels;
+        struct levels levels;
     } distribution;
 
     struct learning learning;
@@ -307,20 +302,9 @@ void config_mapping(const struct config *config, const char *fields[CONFIG_SHARE
                     struct mapping_options *options);
 
 /* Read the file, then apply `overrides` ("learning.optimizer.rate=0.01", count of them), check
-   every key, fill in defaults, and compute the digests.
-
-   The value of an override is YAML. It replaces the value of the file, also a whole mapping or
-   list; an empty value removes the key. Elements of a list are numbered:
-   "model.layers.0.size=64". "model.layers.N.size=64" sets it for all layers that support the
-   key. bind and connect replace each other; "tags.site=osaka" sets one of the tags.
-
-   Paths: "~/" is $HOME. A relative model.initial or state.directory begins in the directory of
-   the file, and in an override in the working directory. The default of state.directory is
-   $STATE_DIRECTORY (the first of several), else $XDG_STATE_HOME/runnel/NAME, else
-   ~/.local/state/runnel/NAME.
-
-   `preset` fills in missing values. Each of `members` is checked as its own configuration with
-   its own values.
+   every key, fill in defaults and the values of `preset`, and compute the digests. runneld(8)
+   describes overrides, runnel.yaml(5) how paths are completed. Each of `members` is checked as its
+   own configuration with its own values.
 
    Errors (EX_CONFIG; EX_NOINPUT for an unreadable file, EX_USAGE for an override without '=')
    name file, line, column, key, the value and the expected values; or the override instead of

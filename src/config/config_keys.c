@@ -50,9 +50,8 @@
 /* describe_kinds() adds the words and keys of the kinds. */
 /* clang-format off */
 static struct config_key rows[] = {
-    {"name", &value_name, AT(name), .flags = KEY_REQUIRED,
-     .what = "name of this daemon", .example = "reference",
-     .more = "Messages contain it, and the default of `state.directory`."},
+    {"name", &value_name, AT(name), .flags = KEY_REQUIRED, .what = "name of this daemon",
+     .example = "reference", .more = "Messages contain it, and the default of `state.directory`."},
     {"preset", &value_word, AT(preset), .words = "none|forecast|symbols",
      .meanings = "no preset|good forecasts of streams of numbers without further choices: `name` "
                  "and `model.input.size` are then a complete configuration|the same for streams "
@@ -93,7 +92,7 @@ static struct config_key rows[] = {
      .example = "8"},
     {"model.input.vocabulary.capacity", &value_size, AT(architecture.input.vocabulary.capacity),
      RANGE(0, VOCABULARY_MAX), .fallback = "0", WHEN("model.input.kind", "symbol"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED, .unit = "words",
+     .flags = KEY_ADDED, .unit = "words",
      .what = "words that get a symbol each, in order of appearance, 0 = no vocabulary",
      .example = "1000",
      .more = "Inputs are then words, such as `\"web-3\"` in JSON, and `size` must not be given: "
@@ -102,20 +101,15 @@ static struct config_key rows[] = {
     {"model.input.vocabulary.unknown", &value_choice, AT(architecture.input.vocabulary.reject),
      .words = "share|reject",
      .meanings = "it gets the symbol for unknown words|its example is rejected and counted as "
-                 "`vocabulary`",
-     .fallback = "share", WHEN("model.input.kind", "symbol"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
-     .what = "treatment of a word beyond the capacity", .example = "share"},
+                 "`vocabulary`", .fallback = "share", WHEN("model.input.kind", "symbol"),
+     .flags = KEY_ADDED, .what = "treatment of a word beyond the capacity", .example = "share"},
     {"model.input.vocabulary.forget", &value_choice, AT(architecture.input.vocabulary.lru),
      .words = "none|lru",
      .meanings = "no word is forgotten|a new word replaces the least recently used one and begins "
-                 "with starting values",
-     .fallback = "none", WHEN("model.input.kind", "symbol"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
-     .what = "word to forget when all symbols are in use", .example = "none"},
+                 "with starting values", .fallback = "none", WHEN("model.input.kind", "symbol"),
+     .flags = KEY_ADDED, .what = "word to forget when all symbols are in use", .example = "none"},
     {"model.input.hash", &value_size, AT(architecture.input.hash), RANGE(0, INPUT_MAX),
-     .fallback = "0", WHEN("model.input.kind", "symbol"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .fallback = "0", WHEN("model.input.kind", "symbol"), .flags = KEY_ADDED,
      .what = "number of symbols that words are hashed to, 0 = no hashing", .unit = "symbols",
      .example = "4096",
      .more = "Replaces `size` and `vocabulary`. No word is stored, and different words may share a "
@@ -127,22 +121,19 @@ static struct config_key rows[] = {
     {INPUT_SCALE, &value_word, AT(architecture.input.scale),
      .meanings = "numbers are not scaled|each number is (x - mean) / standard deviation, both over "
                  "all examples so far|each stream's own units for levels, changes and a lag, with "
-                 "experts beside the network",
-     .fallback = "none", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
-     .what = "running standardization of inputs", .example = "standard",
+                 "experts beside the network", .fallback = "none", WHEN("model.input.kind", "real"),
+     .flags = KEY_DIGEST, .what = "running standardization of inputs", .example = "standard",
      .more = "Targets of `target: next` are scaled in the same way. Predictions and errors are "
              "reported in original units. Set `memory` and `limit`: without them one wild finite "
              "value affects mean and deviation permanently."},
     {"model.input.memory", &value_count, AT(architecture.input.memory), RANGE(0, MEMORY_MAX),
-     .fallback = "0", WHEN("model.input.scale", "standard"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .fallback = "0", WHEN("model.input.scale", "standard"), .flags = KEY_ADDED,
      .what = "number of values that mean and deviation remember, 0 = all", .unit = "values",
      .example = "1000",
      .more = "The n-th value has the weight 1/n, but at least 1/memory. Mean and deviation "
              "therefore follow a new level and forget an old one."},
     {"model.input.limit", &value_real, AT(architecture.input.limit), RANGE(0, LIMIT_MAX),
-     .fallback = "0", WHEN("model.input.scale", "standard"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .fallback = "0", WHEN("model.input.scale", "standard"), .flags = KEY_ADDED,
      .what = "largest distance of a value from the mean, in deviations, 0 = no limit",
      .unit = "deviations", .example = "30",
      .more = "A value beyond the limit moves mean and deviation only as far as the limit, and no "
@@ -154,34 +145,31 @@ static struct config_key rows[] = {
      .fallback = "reject", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
      .what = "treatment of a NaN input", .example = "hold"},
     {"model.input.columns", &value_columns, AT(architecture.input.column_count), .fallback = "",
-     .left_out = "none: `kind` and `size` define the input",
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .left_out = "none: `kind` and `size` define the input", .flags = KEY_ADDED,
      .what = "columns of an input, in place of `kind` and `size`",
      .example = "[{name: load, kind: real}, {name: host, kind: symbol, size: 8}]",
      .more = "Each column has a `name` and a `kind`. `real` (the default) has `scale`, `memory`, "
              "`limit` and `missing`, whose defaults are those of `model.input`, and `mask: true`. "
              "`known: K` marks a column whose values are known K steps ahead, at least "
-             "`model.output.ahead`: it is listed last and not forecast, and x has its value at each "
-             "step of `model.output.ahead` in place of the current one. "
-             "`symbol` has `size` and `embedding`. `cycle` has `period` and `harmonics`."},
+             "`model.output.ahead`: it is listed last and not forecast, and x has its value at "
+             "each step of `model.output.ahead` in place of the current one. `symbol` has `size` "
+             "and `embedding`. `cycle` has `period` and `harmonics`."},
 
     {"model.input.time", &value_set, AT(architecture.input.time), .words = "gap|day|week|year",
      .meanings = "the logarithm of the time since the stream's last example, standardized|sine and "
                  "cosine of the time of day|sine and cosine of the time of the week|sine and "
-                 "cosine of the time of the year",
-     .fallback = CONFIG_EMPTY_SET, .left_out = "[], none",
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+                 "cosine of the time of the year", .fallback = CONFIG_EMPTY_SET,
+     .left_out = "[], none", .flags = KEY_ADDED,
      .what = "inputs computed from the times of the examples", .example = "[gap, day, week]",
      .more = "These inputs follow all others. For an example without a time they are 0."},
     {"model.input.time_zone", &value_zone, AT(architecture.input.time_zone), .fallback = "UTC",
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
-     .what = "time zone of `day`, `week` and `year` of `model.input.time`",
+     .flags = KEY_ADDED, .what = "time zone of `day`, `week` and `year` of `model.input.time`",
      .example = "Europe/Berlin",
      .more = "Daylight saving time follows tzdata. The environment variable TZ is ignored."},
 
 #define PART_KEY(name, kind, path, otherwise, ...) \
     {path, &value_##kind, AT(parts.name), .fallback = (otherwise), \
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED, __VA_ARGS__},
+     .flags = KEY_ADDED, __VA_ARGS__},
 #include "common/parts.def"
 
     {LAYER_CELL, &value_word, IN_LAYER(cell),
@@ -212,12 +200,12 @@ static struct config_key rows[] = {
     {"model.layers.*.recurrent", &value_choice, IN_LAYER(diagonal), .words = "full|diagonal",
      .meanings = "each unit hears all units of its layer|only itself: `weight_hh` and `bias_hh` are "
                  "vectors, and `norm` is that of the layer's output",
-     .fallback = "full", .when = LAYER_CELL, .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .fallback = "full", .when = LAYER_CELL, .flags = KEY_ADDED,
      .what = "units that a unit of the layer hears", .example = "diagonal",
      .more = "With `diagonal` and `learning.rule: snap1` the gradient is exact back to the beginning of "
              "the stream."},
     {"model.layers.*.memory", &value_size, IN_LAYER(memory), RANGE(0, LAYER_MEMORY_MAX),
-     .fallback = "0", .when = LAYER_CELL, .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .fallback = "0", .when = LAYER_CELL, .flags = KEY_ADDED,
      .what = "steps that units remember at the start, each its own from 1 to this, 0 = biases as "
              "elsewhere", .unit = "steps", .example = "200",
      .more = "As long as the longest lag that matters: without it lags beyond a few dozen are not "
@@ -227,9 +215,8 @@ static struct config_key rows[] = {
      .what = "smallest and largest share of its state that a unit keeps of a step at the start",
      .example = "[0.9, 0.999]", .more = "Its square is uniform between their squares."},
 
-    {OUTPUT_LOSS, &value_word, AT(architecture.output.loss),
-     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "loss to minimize", .example = "squared",
-     .more = "It also defines the prediction."},
+    {OUTPUT_LOSS, &value_word, AT(architecture.output.loss), .flags = KEY_REQUIRED | KEY_DIGEST,
+     .what = "loss to minimize", .example = "squared", .more = "It also defines the prediction."},
     {"model.output.size", &value_size, AT(architecture.output.size), RANGE(1, INPUT_MAX),
      .left_out = "3 with `loss: mixture`; required with other losses",
      .flags = KEY_DIGEST, .what = "numbers in a target, or number of classes", .example = "8",
@@ -247,16 +234,14 @@ static struct config_key rows[] = {
     {"model.output.columns", &value_column_names, AT(architecture.output.column_count),
      .fallback = "",
      .left_out = "with `next` all real columns, or with `loss: softmax` the one symbol; else none",
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
-     .what = "names of targets", .example = "[load, temperature]",
+     .flags = KEY_ADDED, .what = "names of targets", .example = "[load, temperature]",
      .more = "With `target: next` they are columns of `model.input.columns`. Cycles are allowed, "
              "and their predictions are values of the cycle as sent. With `given` and `later` they "
              "name the numbers of y in order: JSON may use these names, and the number of names is "
              "the size."},
     {"model.output.ahead", &value_ahead, AT(architecture.output.ahead), RANGE(1, AHEAD_STEPS_MAX),
-     .fallback = "1", WHEN(OUTPUT_TARGET, "next"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
-     .what = "horizons: steps from forecast to target", .unit = "steps",
-     .example = "[1, 6, 24]",
+     .fallback = "1", WHEN(OUTPUT_TARGET, "next"), .flags = KEY_ADDED,
+     .what = "horizons: steps from forecast to target", .unit = "steps", .example = "[1, 6, 24]",
      .more = "Each horizon in a list has outputs of its own, one horizon after the other. A step "
              "is scored at each horizon, and learned once the furthest target is known."},
     {"model.output.patience", &value_size, AT(architecture.output.patience), RANGE(1, PATIENCE_MAX),
@@ -266,7 +251,7 @@ static struct config_key rows[] = {
              "uses as much memory as a step of the window."},
     {"model.output.vocabulary.capacity", &value_size, AT(architecture.output.vocabulary.capacity),
      RANGE(0, VOCABULARY_MAX), .fallback = "0", WHEN(OUTPUT_LOSS, "softmax"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED, .unit = "words",
+     .flags = KEY_ADDED, .unit = "words",
      .what = "names that become classes, in order of appearance, 0 = no vocabulary",
      .example = "100",
      .more = "Targets are then names, such as `\"free\"` in JSON, and `size` must not be given. "
@@ -276,42 +261,36 @@ static struct config_key rows[] = {
     {"model.output.vocabulary.unknown", &value_choice, AT(architecture.output.vocabulary.reject),
      .words = "share|reject",
      .meanings = "it gets the class for unknown names|its example is rejected and counted as "
-                 "`vocabulary`",
-     .fallback = "share", WHEN(OUTPUT_LOSS, "softmax"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
-     .what = "treatment of a name beyond the capacity", .example = "share"},
+                 "`vocabulary`", .fallback = "share", WHEN(OUTPUT_LOSS, "softmax"),
+     .flags = KEY_ADDED, .what = "treatment of a name beyond the capacity", .example = "share"},
     {"model.output.vocabulary.forget", &value_choice, AT(architecture.output.vocabulary.lru),
      .words = "none|lru",
      .meanings = "no name is forgotten|a new name replaces the least recently used one and begins "
-                 "with starting values",
-     .fallback = "none", WHEN(OUTPUT_LOSS, "softmax"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
-     .what = "name to forget when all classes are in use", .example = "none"},
+                 "with starting values", .fallback = "none", WHEN(OUTPUT_LOSS, "softmax"),
+     .flags = KEY_ADDED, .what = "name to forget when all classes are in use", .example = "none"},
     {OUTPUT_SCALE, &value_word, AT(architecture.output.scale), .words = "none|standard",
      .meanings = "numbers are not scaled|each number is (y - mean) / standard deviation, both over "
                  "all targets so far",
      .fallback = "none", .left_out = "that of the input, if the loss supports scaled targets",
-     WHEN(OUTPUT_TARGET, "given|later"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     WHEN(OUTPUT_TARGET, "given|later"), .flags = KEY_ADDED,
      .what = "running standardization of the targets in messages", .example = "standard",
      .more = "Predictions and errors are reported in original units. Requires `loss: squared` or "
              "`gaussian`."},
     {"model.output.memory", &value_count, AT(architecture.output.memory), RANGE(0, MEMORY_MAX),
      .fallback = "0", .left_out = "that of the input, else 0", WHEN(OUTPUT_SCALE, "standard"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
-     .what = "number of targets that mean and deviation remember, 0 = all", .unit = "values",
-     .example = "1000"},
+     .flags = KEY_ADDED, .what = "number of targets that mean and deviation remember, 0 = all",
+     .unit = "values", .example = "1000"},
     {"model.output.limit", &value_real, AT(architecture.output.limit), RANGE(0, LIMIT_MAX),
      .fallback = "0", .left_out = "that of the input, else 0", WHEN(OUTPUT_SCALE, "standard"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .flags = KEY_ADDED,
      .what = "largest distance of a target from the mean, in deviations, 0 = no limit",
      .unit = "deviations", .example = "30"},
 
     {"model.output.relative", &value_truth, AT(architecture.output.relative),
      .words = "none|last|ar12",
      .meanings = "the level, in standard deviations|the change from the last value|the change "
-                 "relative to the forecast of the expert `ar12`",
-     .fallback = "false", .flags = KEY_DIGEST | KEY_CHANGED,
-     .what = "reference value of the targets", .example = "ar12",
+                 "relative to the forecast of the expert `ar12`", .fallback = "false",
+     .flags = KEY_DIGEST | KEY_CHANGED, .what = "reference value of the targets", .example = "ar12",
      .more = "`true`: the network predicts the difference from the last value. With `target: "
              "given` and `later` this is the last observed target. Published predictions are "
              "values. Requires `loss: squared` or `gaussian`. The words require `scale: forecast`, "
@@ -390,12 +369,11 @@ static struct config_key rows[] = {
              "taskset). A list names the CPUs: `[2, 3]`, or `\"2-3\"`. The first CPU is for the "
              "learning thread."},
 
-    {"experts", &value_set, AT(experts), .left_out = "all experts",
-     WHEN(INPUT_SCALE, "forecast"), .symbols = true, .flags = KEY_DIGEST | KEY_LATER,
-     .what = "simple forecasts that are mixed with those of the network",
-     .example = "[last, ar12]",
-     .more = "From `orders` on they are those of `preset: symbols`. There `position` and `kneser` take "
-             "part from the first symbol on if the list is given, else after 4096 symbols."},
+    {"experts", &value_set, AT(experts), .left_out = "all experts", WHEN(INPUT_SCALE, "forecast"),
+     .symbols = true, .flags = KEY_DIGEST | KEY_LATER,
+     .what = "simple forecasts that are mixed with those of the network", .example = "[last, ar12]",
+     .more = "From `orders` on they are those of `preset: symbols`. There `position` and `kneser` "
+             "take part from the first symbol on if the list is given, else after 4096 symbols."},
     {"members", &value_members, AT(members_given), WHEN(INPUT_SCALE, "forecast"), .symbols = true,
      .left_out = "one network", .what = "networks that learn the same streams in parallel",
      .example = "[{name: change}, {name: level, set: {model.output.relative: none}}]",
@@ -418,13 +396,12 @@ static struct config_key rows[] = {
     {"tables", &value_choice, AT(symbols.own), .words = "shared|own",
      .meanings = "all streams share what is learned|each stream has a table of `memory` / "
                  "`learning.max_streams` bytes, at least 64 KiB, and 7 MiB besides",
-     .fallback = "shared", WHEN("preset", "symbols"),
-     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED, .what = "tables of the experts",
-     .example = "shared"},
+     .fallback = "shared", WHEN("preset", "symbols"), .flags = KEY_ADDED,
+     .what = "tables of the experts", .example = "shared"},
     {"alphabet", &value_choice, AT(symbols.others), .words = "bytes|symbols",
      .meanings = "bytes of texts, with words, fields and lines|any other symbols",
      .fallback = "bytes", .left_out = "bytes with `size: 256`, else symbols",
-     WHEN("preset", "symbols"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     WHEN("preset", "symbols"), .flags = KEY_ADDED,
      .what = "kind of the symbols", .example = "bytes"},
 
     {"distribution.enabled", &value_boolean, AT(distribution.enabled), .fallback = "false",
@@ -439,9 +416,8 @@ static struct config_key rows[] = {
      .example = "[0.05, 0.5, 0.95]", .more = "With `[]` only scores are published."},
 
     {ANOMALY, &value_boolean, AT(anomaly.enabled), .fallback = "false",
-     .left_out = "false; true with a preset",
-     .flags = KEY_DECIDES | KEY_CHANGED, .what = "compute an anomaly score for each example",
-     .example = "true",
+     .left_out = "false; true with a preset", .flags = KEY_DECIDES | KEY_CHANGED,
+     .what = "compute an anomaly score for each example", .example = "true",
      .more = "Each stream and column has a memory of its history; learning does not depend on it. "
              "A checkpoint without scores, or with another `anomaly.memory`, is accepted: memories "
              "are then empty. If only the preset enables scores and they need more than half of "
@@ -477,9 +453,8 @@ static struct config_key rows[] = {
      .more = "An error within three deviations of the column's values has at most 6."},
     {"anomaly.surprise_rest", &value_real, AT(anomaly.surprise_rest),
      RANGE(SURPRISE_REST_MIN, MEMORY_MAX), .fallback = "20", WHEN("anomaly.surprise", "true"),
-     .flags = KEY_DECIDES,
-     .what = "number of steps without another surprise alarm after one", .unit = "steps",
-     .example = "20"},
+     .flags = KEY_DECIDES, .what = "number of steps without another surprise alarm after one",
+     .unit = "steps", .example = "20"},
     {"anomaly.level", &value_boolean, AT(anomaly.level), .fallback = "true", WHEN(ANOMALY, "true"),
      .flags = KEY_DECIDES | KEY_CHANGED, .what = "also alarm when columns are unusual together",
      .example = "true",
@@ -503,16 +478,14 @@ static struct config_key rows[] = {
              "reasons together. A time is that of the data; without it, as long as a stream has no "
              "times, the rate is 1 per 5,000 examples."},
     {"anomaly.share", &value_prefixes, AT(anomaly.share),
-     .left_out = "[], one memory for each stream",
-     WHEN(ANOMALY, "true"), .flags = KEY_DECIDES,
+     .left_out = "[], one memory for each stream", WHEN(ANOMALY, "true"), .flags = KEY_DECIDES,
      .what = "key prefixes whose streams share one memory", .example = "[web-, db-]",
      .more = "All streams whose keys begin with the same prefix share the memory of their history, "
              "each in its own scale. The longest matching prefix counts. `[\"\"]` means all "
              "streams. A checkpoint with another `anomaly.share` is accepted: memories are then "
              "empty."},
     {"anomaly.group", &value_prefixes, AT(anomaly.group),
-     .left_out = "[], one incident for each stream",
-     WHEN(ANOMALY, "true"),
+     .left_out = "[], one incident for each stream", WHEN(ANOMALY, "true"),
      .what = "key prefixes whose streams form one incident together", .example = "[web-, db-]",
      .more = "An incident of such streams lasts from the begin of the first to the end of the "
              "last. The longest matching prefix counts. `[\"\"]` means all streams."},
@@ -626,10 +599,9 @@ static struct config_key rows[] = {
     {"statistics.connect", &value_connect, IN_DRAFT(statistics_connect),
      .what = "endpoint of a bound proxy to connect to", .example = "tcp://proxy.example:5571",
      .more = "Replaces `statistics.bind`."},
-    {"statistics.every", &value_count, AT(statistics_every), RANGE(1, EVERY_MAX),
-     .fallback = "100", .flags = KEY_IN_FLIGHT, .what = "examples between two loss messages",
-     .unit = "examples", .example = "100",
-     .more = "Messages of the topic `state` are sent together with them."},
+    {"statistics.every", &value_count, AT(statistics_every), RANGE(1, EVERY_MAX), .fallback = "100",
+     .flags = KEY_IN_FLIGHT, .what = "examples between two loss messages", .unit = "examples",
+     .example = "100", .more = "Messages of the topic `state` are sent together with them."},
     {"statistics.seconds", &value_real, AT(statistics_seconds), RANGE(0, SECONDS_MAX),
      .fallback = "10", .flags = KEY_RELOAD,
      .what = "longest time between two loss messages, 0 = no limit", .unit = "seconds",
@@ -645,8 +617,7 @@ static struct config_key rows[] = {
     {"statistics.top", &value_count, AT(statistics_top), RANGE(0, CONFIG_TOP_MAX), .fallback = "5",
      .flags = KEY_RELOAD,
      .what = "number of most probable words in a prediction of classes that are words, or of "
-             "symbols with `preset: symbols`",
-     .unit = "words", .example = "5",
+             "symbols with `preset: symbols`", .unit = "words", .example = "5",
      .more = "With `preset: symbols` at most 100; a change requires a restart."},
     {"statistics.plasticity", &value_count, AT(statistics_plasticity), RANGE(0, 1000000),
      .fallback = "64", .unit = "updates", .example = "64",
@@ -670,8 +641,7 @@ static struct config_key rows[] = {
      .more = "`redis://HOST:PORT/DATABASE` or `unix:///PATH`."},
     {"publish.kafka", &value_text, AT(publish.kafka), .flags = KEY_RELOAD,
      .what = "Kafka servers that `runnel-relay --config` writes to, in place of an MQTT broker",
-     .example = "broker.example:9092",
-     .more = "`HOST:PORT`, several separated by commas."},
+     .example = "broker.example:9092", .more = "`HOST:PORT`, several separated by commas."},
     {"publish.nats", &value_text, AT(publish.nats), .flags = KEY_RELOAD,
      .what = "NATS server with JetStream that `runnel-relay --config` writes to, in place of an "
              "MQTT broker", .example = "nats://broker.example",
@@ -721,9 +691,8 @@ static struct config_key rows[] = {
     {"security.allow.statistics", &value_path, AT(security.allow[SOCKET_STATISTICS]),
      .flags = KEY_RELOAD, .what = "file of the keys that may read statistics",
      .example = "statistics.keys"},
-    {"security.allow.control", &value_path, AT(security.allow[SOCKET_CONTROL]),
-     .flags = KEY_RELOAD, .what = "file of the keys that may send control requests",
-     .example = "control.keys"},
+    {"security.allow.control", &value_path, AT(security.allow[SOCKET_CONTROL]), .flags = KEY_RELOAD,
+     .what = "file of the keys that may send control requests", .example = "control.keys"},
     {"security.insecure", &value_boolean, AT(security.insecure), .fallback = "false",
      .flags = KEY_RELOAD, .what = "allow sockets without keys that other machines can reach",
      .example = "false",
@@ -769,9 +738,8 @@ static struct config_key rows[] = {
      .fallback = "60", .flags = KEY_RELOAD, .unit = "seconds", .example = "60",
      .what = "seconds between two checkpoints, 0 = not by time"},
     {"state.checkpoint.keep", &value_count, AT(checkpoint.keep),
-     RANGE(CHECKPOINT_KEEP_MIN, CHECKPOINT_KEEP_MAX), .fallback = "2",
-     .flags = KEY_RELOAD, .unit = "checkpoints", .example = "2",
-     .what = "number of checkpoints to keep",
+     RANGE(CHECKPOINT_KEEP_MIN, CHECKPOINT_KEEP_MAX), .fallback = "2", .flags = KEY_RELOAD,
+     .unit = "checkpoints", .example = "2", .what = "number of checkpoints to keep",
      .more = "A rollback returns to one of them. The journal keeps all examples after the oldest "
              "one. With `journal.keep: all` a rollback can also return to the beginning."},
     {"state.journal.enabled", &value_boolean, AT(journal.enabled), .fallback = "true",

@@ -218,11 +218,11 @@ static int fail(const char *name, const struct meant *meant, struct error *error
                      CONFIG_KEY_SIZE, name, config_path_meant(name, near));
 }
 
-static bool is_in_flight(const char *path) {
+static const struct config_key *find_full(const char *path) {
     for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++)
         if (!strcmp(key->path, path))
-            return key->flags & KEY_IN_FLIGHT;
-    return false;
+            return key;
+    return NULL;
 }
 
 int config_key_meant(const char *name, char path[CONFIG_KEY_NAME_SIZE], struct error *error) {
@@ -230,14 +230,18 @@ int config_key_meant(const char *name, char path[CONFIG_KEY_NAME_SIZE], struct e
         bool sections, layered;
     } orders[] = {{false, true}, {false, false}, {true, false}};
     struct meant meant = {0};
+    if (find_full(name)) /* also if layers have a key of that name, such as `memory` */
+        add(&meant, name);
     for (size_t n = 0; n < sizeof orders / sizeof *orders && meant.count == 0 && *name; n++)
         find(&meant, name, orders[n].sections, orders[n].layered);
-    for (size_t n = 0; n < meant.count; n++)
-        /* the name was a full path, or its key can be set in flight */
-        if (!strcmp(meant.paths[n], name) || is_in_flight(meant.paths[n])) {
+    for (size_t n = 0; n < meant.count; n++) {
+        const struct config_key *key = find_full(meant.paths[n]);
+        /* the name was the path of a section, or its key can be set in flight */
+        if (!strcmp(meant.paths[n], name) || (key && key->flags & KEY_IN_FLIGHT)) {
             memmove(meant.paths[0], meant.paths[n], sizeof meant.paths[0]);
             meant.count = 1;
         }
+    }
     if (meant.count != 1)
         return fail(name, &meant, error);
     strcpy(path, meant.paths[0]);

@@ -617,50 +617,31 @@ static void ahead_print(const struct config_key *key, const void *where, struct 
     config_add(to, "%s", list ? "]" : "");
 }
 
-static int rising_add(const struct config_key *key, const char *text, bool quoted, size_t *count,
-                      double *of) {
-    double value;
-    if (quoted || !parse_real(text, &value) || !in_range(key, value) || *count == key->type->most ||
-        (*count && value <= of[*count - 1]))
-        return -1;
-    of[(*count)++] = value;
-    return 0;
-}
-
-static void rising_print(size_t count, const double *of, struct config_text *to) {
-    config_add(to, "[");
-    for (size_t n = 0; n < count; n++)
-        config_add(to, "%s%.15g", n ? ", " : "", of[n]);
-    config_add(to, "]");
-}
-
 static int levels_add(const struct config_key *key, const char *text, bool quoted, void *where) {
     struct levels *levels = where;
-    return rising_add(key, text, quoted, &levels->count, levels->of);
+    double value;
+    if (quoted || !parse_real(text, &value) || !in_range(key, value) ||
+        levels->count == key->type->most ||
+        (levels->count && value <= levels->of[levels->count - 1]))
+        return -1;
+    levels->of[levels->count++] = value;
+    return 0;
 }
 
 static void levels_print(const struct config_key *key, const void *where, struct config_text *to) {
     const struct levels *levels = where;
     (void)key;
-    rising_print(levels->count, levels->of, to);
-}
-
-static int radius_add(const struct config_key *key, const char *text, bool quoted, void *where) {
-    struct radius *radius = where;
-    return rising_add(key, text, quoted, &radius->count, radius->of);
-}
-
-static void radius_print(const struct config_key *key, const void *where, struct config_text *to) {
-    const struct radius *radius = where;
-    (void)key;
-    rising_print(radius->count, radius->of, to);
+    config_add(to, "[");
+    for (size_t n = 0; n < levels->count; n++)
+        config_add(to, "%s%.15g", n ? ", " : "", levels->of[n]);
+    config_add(to, "]");
 }
 
 const struct value_type value_radius = {
     "list of numbers",     "two rising numbers from $low to $high, as in [0.9, 0.999]",
-    sizeof(struct radius), .most = 2,
-    .add = radius_add,     .read = items_read,
-    .print = radius_print};
+    sizeof(struct levels), .most = 2,
+    .add = levels_add,     .read = items_read,
+    .print = levels_print};
 
 const struct value_type value_levels = {
     "list of numbers",     "a rising list of at most $most numbers from $low to $high",

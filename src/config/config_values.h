@@ -54,6 +54,8 @@ enum {
     /* Part of the digest, but a restart can change it: windows are then empty. */
     KEY_WINDOW = 512,
     KEY_MOMENT = 1024, /* also resets the optimizer's moments */
+    /* Of a key that was added later: it keeps the digests of configurations without it. */
+    KEY_ADDED = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
 };
 
 struct config_key {
@@ -133,7 +135,7 @@ extern const struct value_type value_word, /* one of `words`, an enum by its ind
     value_share,        /* false (0), true (0.5) or a number, in a double */
     value_alarm_rate,   /* texts: number of alarms in a time or number of examples */
     value_levels,       /* rising list of numbers, in a struct levels */
-    value_radius,       /* two rising numbers, in a struct radius */
+    value_radius,       /* two rising numbers, in a struct levels */
     value_ahead,        /* whole number or ascending list, in a struct ahead */
     value_set,          /* list of `words`, a set of bits in an unsigned */
     value_members,      /* list of members, from config.members_given on */

@@ -8,6 +8,7 @@
 #include <sysexits.h>
 
 #include "announce.h"
+#include "common/array.h"
 #include "common/error.h"
 #include "common/format.h"
 #include "common/log.h"
@@ -80,15 +81,9 @@ struct search {
 
 static int note_example(struct search *search, const struct journal_entry *entry,
                         struct error *error) {
-    enum { FEW = 1024 };
-    if (search->count == search->capacity) {
-        size_t capacity = search->capacity ? 2 * search->capacity : FEW;
-        struct sent *larger = realloc(search->examples, capacity * sizeof *larger);
-        if (!larger)
-            return error_no_memory(error);
-        search->examples = larger;
-        search->capacity = capacity;
-    }
+    if (!array_reserve(&search->examples, &search->capacity, search->count + 1,
+                       sizeof *search->examples))
+        return error_no_memory(error);
     search->examples[search->count++] =
         (struct sent){.position = entry->position,
                       .steps = entry->example.steps,

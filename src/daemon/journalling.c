@@ -101,10 +101,8 @@ static int open_journal(struct daemon *daemon, struct error *error) {
 }
 
 /* Logs a warning, and keeps it for the event `resumed`. */
-static void warn(struct daemon *daemon, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void warn(struct daemon *daemon, const char *format, ...) {
+static void __attribute__((format(printf, 2, 3)))
+warn(struct daemon *daemon, const char *format, ...) {
     char *all = daemon->resumed.warning, text[ERROR_TEXT_SIZE];
     size_t used = strlen(all);
     TEXT_FORMAT(text, sizeof text, format);

@@ -256,18 +256,21 @@ static void on_stale(void *context, const struct learner_stale *stale) {
     struct daemon *daemon = context;
     if (run_is_replaying(daemon)) /* announced when it was learned */
         return;
-    double rate = stale->rate > 0 ? stale->rate : 1;
-    double pulls[] = {1 / (rate * PULL_UPDATES[0]), 1 / (rate * PULL_UPDATES[1])};
-    json_t *details =
-        json_pack("{s:s, s:I, s:f, s:f, s:f, s:[f, f]}", "member", stale->member, "layer",
-                  (json_int_t)stale->layer, "growth", stale->growth, "plasticity",
-                  stale->plasticity, "best", stale->best, "pull", pulls[0], pulls[1]);
+    char remedy[64] = "use an optimizer that has pull";
+    double pulls[] = {1 / (stale->rate * PULL_UPDATES[0]), 1 / (stale->rate * PULL_UPDATES[1])};
+    json_t *pull = stale->rate > 0 ? json_pack("[f, f]", pulls[0], pulls[1]) : NULL;
+    if (pull)
+        snprintf(remedy, sizeof remedy, "set optimizer.pull to a number from %.2g to %.2g",
+                 pulls[0], pulls[1]);
+    json_t *details = json_pack("{s:s, s:I, s:f, s:f, s:f, s:o?}", "member", stale->member, "layer",
+                                (json_int_t)stale->layer, "growth", stale->growth, "plasticity",
+                                stale->plasticity, "best", stale->best, "pull", pull);
     announce_logged(
         daemon, log_warning, "stale", details,
         "%s%slayer %u learns less: its weights have grown %.3g times, and plasticity is "
-        "%.3g, best %.3g; set optimizer.pull to a number from %.2g to %.2g",
+        "%.3g, best %.3g; %s",
         stale->member, *stale->member ? ": " : "", stale->layer, stale->growth, stale->plasticity,
-        stale->best, pulls[0], pulls[1]);
+        stale->best, remedy);
 }
 
 static void count(struct field_count *counts, const struct bin *bins, double value) {

@@ -1,25 +1,8 @@
 /* The daemon's parts, for the files of this directory. daemon.c opens and closes the shared objects
    in struct daemon. Each file owns its part of the changing state; others call its functions. Each
-   part calls only the parts above it:
-
-     announce       events, and the topic `status`
-     alarms         the event `anomaly`
-     run            signals, pausing, stopping, and the reason for the end of the loop
-     observe        results of examples and labels: figures, and messages about learning
-     journalling    appends examples, makes them durable, acknowledges them
-     checkpoints    when a checkpoint is written
-     settings       the configuration in force, and all changes of it
-     learning       the learner, and its replacement
-     feedback       marks an alarm as normal
-     moving         streams from and to other daemons, and parameters
-     left_out       entries of the journal that are not learned
-     replay         learns the journal's entries after a checkpoint
-     rollback       removes examples from the learned state
-     abnormal       rolls back a stream's examples at an alarm
-     source         examples of a socket; loads the module of brokers and fleets (src/cluster)
-     take           examples from their socket to the learner
-     commands       commands of the control socket
-     daemon         opens, loops, closes */
+   part calls only the ones before it: announce, alarms, run, observe, journalling, checkpoints,
+   settings, learning, feedback, moving, left_out, replay, rollback, abnormal, source, take,
+   commands, daemon. */
 #ifndef RUNNEL_PARTS_H
 #define RUNNEL_PARTS_H
 

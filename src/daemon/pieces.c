@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
+#include "common/array.h"
 #include "common/base64.h"
 #include "common/error.h"
 
@@ -40,15 +41,10 @@ static int make_room(struct pieces *pieces, size_t size, size_t most, struct err
                          "blob exceeds %zu bytes: it belongs to another configuration, or is "
                          "another kind of file",
                          most);
-    if (pieces->bytes && pieces->size + size <= pieces->capacity)
-        return 0;
-    size_t capacity = 2 * pieces->capacity + size + 1; /* + 1: not zero for an empty blob */
-    unsigned char *larger = realloc(pieces->bytes, capacity);
-    if (!larger)
-        return error_no_memory(error);
-    pieces->bytes = larger;
-    pieces->capacity = capacity;
-    return 0;
+    /* + 1: not zero for an empty blob */
+    return array_reserve(&pieces->bytes, &pieces->capacity, pieces->size + size + 1, 1)
+               ? 0
+               : error_no_memory(error);
 }
 
 int pieces_take(struct pieces *pieces, const json_t *command, size_t most, struct error *error) {

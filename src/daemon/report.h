@@ -32,24 +32,9 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
 void report_state(struct json_text *text, const struct learner *learner,
                   const struct layer_statistics *const *statistics);
 
-/* Topic `prediction`. An example with several steps has a list of predictions. The form by loss:
-     squared             [a, ..]
-     gaussian            {"mean": [..], "sd": [..]}
-     softmax, bernoulli  [probability, ..]
-     mixture             {"end", "weights": [..], "mean1", "mean2", "sd1", "sd2", "rho"}
-   Targets of `next` have original units, by the scaling of the example: null before the first
-   observation, and an sd also while the values do not vary.
-
-   Then `interval` and `scored`, from the reported truths (truth.h), and `data_time`.
-
-   If classes are words, a prediction is {"words": [..], "probabilities": [..]}, the `top` most
-   probable, null for the unknown class, and a target is a word.
-
-   With preset: symbols also {"symbols": [..], "probabilities": [..]}; with `experts` and a network
-   `experts`, the same of the experts and the network.
-
-   With `experts`, and scale: forecast, also `experts`, the forecasts of each expert and member, and
-   `weights` of each column at the last step. */
+/* Topic `prediction` (docs/reference/protocol.md). `experts`: with the forecasts of each expert and
+   member, and their weights at the last step. Of classes that are words, and with preset: symbols,
+   it has the `top` most probable. */
 void report_prediction(struct json_text *text, const struct model *model,
                        const struct learner *learner, bool experts, size_t top,
                        const struct learned *learned);

@@ -1,23 +1,10 @@
-/* Intervals around forecasts, from the errors of the stream's own forecasts: adaptive conformal
-   inference (Gibbs and Candes, "Adaptive conformal inference under distribution shift", 2021),
-   column by column.
-
-   An interval should contain the truth in CONFORMAL_COVERAGE of all cases. Its bounds are the
-   forecast plus a low and a high quantile of the newest CONFORMAL_ERRORS errors e = y - p. The
-   quantiles are learned: a level a begins at 1 - CONFORMAL_COVERAGE, and each truth changes it by
-
-     a = a + CONFORMAL_RATE (1 - CONFORMAL_COVERAGE - [the truth was outside])
-
-   Misses widen the interval and hits narrow it, slowly: the share of misses tends to 1 -
-   CONFORMAL_COVERAGE for any errors. With n sorted errors e(1) <= ... <= e(n), the bounds are those
-   at rank r = (n + 1) a / 2 from below and from above, interpolated between two errors; below rank
-   1 they extend outwards by the distance of e(1) and e(n) until rank 0. The level a stays within 0
-   and CONFORMAL_LEVEL_MOST. It does not move at a truth that is exactly on an interval without
-   width, which does not show how wide it should be.
+/* Intervals around forecasts, from the errors of the stream's own forecasts, column by column:
+   adaptive conformal inference. The equations are in docs/explanation/forecasts.md. The level does
+   not move at a truth that is exactly on an interval without width, which does not show how wide it
+   should be.
 
    All is computed in the order of the truths, in double; errors are stored as float. Memory is
-   allocated at opening; all zero is a new stream. A truth costs two searches in 400 bytes and
-   two moves of them. */
+   allocated at opening; all zero is a new stream. */
 #ifndef RUNNEL_FORECAST_CONFORMAL_H
 #define RUNNEL_FORECAST_CONFORMAL_H
 

@@ -138,11 +138,6 @@ struct column {
     double z[COLUMN_LEVELS]; /* levels in sd, within 8 */
 };
 
-/* Whether the first values are complete. */
-static inline bool column_is_settled(const struct column *c) {
-    return c->count > COLUMN_FIRST;
-}
-
 #define EWMA_RATE 0.2
 /* most wild ones among the first values: more of them are a level of their own */
 #define WILD_MAX 3
@@ -199,11 +194,8 @@ static void measure(struct column *c) {
     c->ds = c->change > 0 ? fmax(sqrt(c->change), least) : c->sd;
 }
 
-/* Takes the next value, NaN = missing, after `t` earlier steps of the stream. Rates are at least
-   0.001. After the first 30 values a value counts as at most 30 deviations and 30 changes, so a
-   wild value moves little; a new level is reached in some tens of steps, since the deviation
-   grows at each. When the first 30 are complete, up to three of them that are a thousand
-   deviations away from all others are left out. A missing value is held, and does not move the
+/* Takes the next value, NaN = missing, after `t` earlier steps of the stream
+   (docs/explanation/forecasts.md, "Units"). A missing value is held, and does not move the
    statistics. */
 static void column_take(struct column *c, double value, double t) {
     bool seen = !isnan(value), first = seen && c->count == 0;
@@ -429,11 +421,6 @@ static void fill_known(double *phi, size_t known, size_t ahead, const double *va
     }
 }
 
-/* A forecast level, as a change. */
-static double change_of(const struct column *c, double ds, double level) {
-    return (c->mean + c->sd * level - c->x[0]) / ds;
-}
-
 static void predict_group(const struct regressions *r, double *block, size_t place,
                           enum expert expert, size_t group, const struct column *columns,
                           const double *ds, const double *v, const double *known) {
@@ -451,7 +438,9 @@ static void predict_group(const struct regressions *r, double *block, size_t pla
         fill_known(phi + (g->lags + 1) * r->width + 1, r->known, r->places, known);
     least_squares_predict(&g->ls, numbers, phi, own);
     for (size_t k = 0; k < r->width; k++)
-        stored[k] = expert_kinds[expert].levels ? change_of(&c[k], ds[first + k], own[k]) : own[k];
+        stored[k] = expert_kinds[expert].levels /* as a change */
+                        ? (c[k].mean + c[k].sd * own[k] - c[k].x[0]) / ds[first + k]
+                        : own[k];
 }
 
 /* Forecasts from the columns, with the unit and v of the horizon (columns,), and stores the
@@ -505,17 +494,11 @@ static void regressions_learn(const struct regressions *r, double *block, size_t
 
 /* One horizon of a stream: the unit of a change over that many steps, its experts, and the steps
    that wait for their truths. A description, and a block of doubles for each stream, like the
-   regressions; all zero except the regressions is a new stream.
+   regressions; all zero except the regressions is a new stream. The equations are in
+   docs/explanation/forecasts.md, "Several steps ahead".
 
-   One step ahead, the unit and the waiting step are those of the columns. For h steps, with c_h the
-   mean square of the n changes over h steps so far, and v from the newest whole period L of the
-   lag, m = ceil(h / L):
-
-     ds_h = sqrt((n c_h + h h ds^2) / (n + h))      v_h = (x of mL - h steps ago - x) / ds_h
-
-   With few changes the unit is that of a random walk, since h overlapping changes are worth
-   about one. Changes count once the units of the column are complete, at the rates above, and
-   each as at most 30 ds_h. */
+   One step ahead, the unit and the waiting step are those of the columns. Else changes count once
+   the units of the column are complete, at the rates above, and each as at most 30 ds_h. */
 struct horizon {
     size_t ahead, columns;
     unsigned experts;
@@ -551,18 +534,9 @@ static void horizon_describe(struct horizon *h, size_t ahead, size_t columns, si
     h->size = h->waiting + ahead * columns * IN_DOUBLES(struct waiting);
 }
 
-static void horizon_begin(const struct horizon *h, double *block) {
-    memset(block, 0, h->size * sizeof *block);
-    regressions_begin(&h->regressions, block);
-}
-
 static struct known *known_of(const struct horizon *h, double *block, size_t m) {
     return (struct known *)(void *)(block + h->known +
                                     m * known_size(h->regressions.known, h->ahead));
-}
-
-static struct unit *units_of(const struct horizon *h, double *block) {
-    return (struct unit *)(void *)(block + h->units);
 }
 
 static struct waiting *waiting_of(const struct horizon *h, double *block, size_t place) {
@@ -630,7 +604,7 @@ static double unit_of(const struct horizon *h, struct unit *u, const struct colu
                       double change) {
     double ahead = (double)h->ahead, begins = ahead * ahead * c->ds * c->ds;
     double ds = sqrt((u->count * u->change + begins) / (u->count + ahead));
-    if (!(column_is_settled(c) && !isnan(change)))
+    if (c->count <= COLUMN_FIRST || isnan(change))
         return ds;
     change = forecast_clip(change, COLUMN_FAR * ds);
     u->count++;
@@ -649,6 +623,7 @@ static double period_of(const struct horizon *h, const struct column *c, double 
 
 static void horizon_units(const struct horizon *h, double *block, const struct column *columns,
                           size_t t, const void *x, double *ds, double *v) {
+    struct unit *units = (void *)(block + h->units);
     for (size_t k = 0; k < h->columns; k++) {
         const struct column *c = &columns[k];
         ds[k] = c->ds;
@@ -657,8 +632,7 @@ static void horizon_units(const struct horizon *h, double *block, const struct c
             continue;
         struct waiting *w = &waiting_of(h, block, t % h->ahead)[k];
         bool pair = t >= h->ahead && w->known > 0;
-        ds[k] = unit_of(h, &units_of(h, block)[k], c,
-                        pair ? (double)unaligned_float(x, k) - w->x : NAN);
+        ds[k] = unit_of(h, &units[k], c, pair ? (double)unaligned_float(x, k) - w->x : NAN);
         v[k] = period_of(h, c, (double)t, ds[k]);
         *w = (struct waiting){c->count > 0, c->x[0], c->mean, c->sd, ds[k]};
     }
@@ -734,10 +708,6 @@ enum expert experts_at(unsigned experts, size_t n) {
 
 /* ---- Memory ---- */
 
-static size_t result_rows(const struct forecaster *f) {
-    return ARRAYS + f->horizons * (OF_EXPERTS + experts_count(f->experts));
-}
-
 /* Numbers kept of one horizon's targets of a step. */
 static size_t outcome_size(const struct forecaster *f) {
     return 1 + OUTCOMES * f->columns;
@@ -762,7 +732,8 @@ static void describe(struct forecaster *f, size_t columns, size_t known, unsigne
 
 static bool allocate(struct forecaster *f, size_t slots) {
     f->states = calloc(slots, f->size * sizeof *f->states);
-    f->results = calloc(result_rows(f), f->columns * sizeof *f->results);
+    size_t rows = ARRAYS + f->horizons * (OF_EXPERTS + experts_count(f->experts));
+    f->results = calloc(rows, f->columns * sizeof *f->results);
     f->work = calloc(f->of[0].regressions.work, sizeof *f->work);
     f->known_values = calloc(f->known + 1, (f->horizons + 1) * sizeof *f->known_values);
     return f->states && f->results && f->work && f->known_values;
@@ -802,10 +773,6 @@ double *forecaster_state(struct forecaster *forecaster, uint32_t slot) {
     return forecaster->states + slot * forecaster->size;
 }
 
-static struct head *head_of(struct forecaster *f, uint32_t slot) {
-    return (struct head *)(void *)forecaster_state(f, slot);
-}
-
 static struct column *columns_of(struct forecaster *f, uint32_t slot) {
     return (struct column *)(void *)(forecaster_state(f, slot) + IN_DOUBLES(struct head));
 }
@@ -817,7 +784,7 @@ static double *block_of(struct forecaster *f, uint32_t slot, size_t horizon) {
 void forecaster_begin(struct forecaster *forecaster, uint32_t slot) {
     memset(forecaster_state(forecaster, slot), 0, forecaster->size * sizeof(double));
     for (size_t n = 0; n < forecaster->horizons; n++)
-        horizon_begin(&forecaster->of[n], block_of(forecaster, slot, n));
+        regressions_begin(&forecaster->of[n].regressions, block_of(forecaster, slot, n));
 }
 
 bool forecaster_state_valid(const struct forecaster *forecaster, const double *state, size_t open) {
@@ -929,7 +896,7 @@ static void forecast_ahead(struct forecaster *f, uint32_t slot, size_t t, const 
 
 void forecaster_take(struct forecaster *f, uint32_t slot, const void *x, bool learn,
                      struct forecast_step *step) {
-    struct head *head = head_of(f, slot);
+    struct head *head = (void *)forecaster_state(f, slot);
     size_t t = (size_t)head->steps;
     settle(f, slot, t, x, learn);
     if (t >= f->furthest)

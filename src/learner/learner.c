@@ -47,10 +47,6 @@ _Static_assert((int)EXPERTS + (int)CONFIG_MEMBERS_MAX <= (int)LEARNER_FORECASTS_
 
 #define EACH(learner, part, function) PARTS_EACH(&(learner)->host, part, function)
 
-/* Plays the plan, passes every finished example to the observer, and starts an empty plan that
-   continues an unfinished one. */
-static int play(struct learner *learner, struct error *error);
-
 struct part_host *learner_host(const struct learner *learner) {
     return (struct part_host *)&learner->host;
 }
@@ -73,11 +69,11 @@ static bool has_room(const struct learner *learner) {
 
 static int make_room(struct part_host *host, struct error *error) {
     struct learner *learner = learner_of(host);
-    return has_room(learner) ? 0 : play(learner, error);
+    return has_room(learner) ? 0 : learner_flush(learner, error);
 }
 
 static int play_for(struct part_host *host, struct error *error) {
-    return play(learner_of(host), error);
+    return learner_flush(learner_of(host), error);
 }
 
 static bool open_plan(struct learner *learner, size_t most_steps) {
@@ -353,7 +349,7 @@ size_t learner_parameters(const struct learner *learner) {
     return count;
 }
 
-static int play(struct learner *learner, struct error *error) {
+int learner_flush(struct learner *learner, struct error *error) {
     const struct part_host *host = &learner->host;
     struct engine_part parts[CONFIG_MEMBERS_MAX];
     size_t count = gather_parts(learner, parts);
@@ -372,10 +368,6 @@ static int play(struct learner *learner, struct error *error) {
     if (host->observer.played)
         host->observer.played(host->observer.context);
     return 0;
-}
-
-int learner_flush(struct learner *learner, struct error *error) {
-    return play(learner, error);
 }
 
 /* ---- Planning: predict, then score, then learn (README.md) ---- */
@@ -553,7 +545,7 @@ int learner_take(struct learner *learner, const struct example *example, struct 
     if (part->kind->take(part->self, &taken, error))
         return -1;
     bool full = !has_room(learner) || learner->example_count == host->plan_steps;
-    if (full && play(learner, error))
+    if (full && learner_flush(learner, error))
         return -1;
     begin(learner, &taken);
     EACH(learner, part, example)
@@ -575,10 +567,10 @@ static int forget_all(struct learner *learner, struct error *error) {
     size_t room = learner->host.plan_steps * OPERATIONS_PER_STEP;
     for (size_t forgotten = 1; streams_count(streams); forgotten++) {
         forget(learner, streams_oldest(streams));
-        if (forgotten % room == 0 && play(learner, error))
+        if (forgotten % room == 0 && learner_flush(learner, error))
             return -1;
     }
-    return play(learner, error);
+    return learner_flush(learner, error);
 }
 
 static int forget_member(struct learner *learner, size_t member, struct error *error) {
@@ -589,11 +581,11 @@ static int forget_member(struct learner *learner, size_t member, struct error *e
     for (; slot != STREAMS_NONE; slot = streams_newer(streams, slot)) {
         plan_append(m, OPERATION_FORGET, slot);
         m->windows[slot] = (struct learner_window){0};
-        if (m->plan.count == room && play(learner, error))
+        if (m->plan.count == room && learner_flush(learner, error))
             return -1;
     }
     learner_all_changed(learner);
-    return play(learner, error);
+    return learner_flush(learner, error);
 }
 
 bool learner_has_stream(const struct learner *learner, const char *key, size_t key_size) {
@@ -601,7 +593,7 @@ bool learner_has_stream(const struct learner *learner, const char *key, size_t k
 }
 
 int learner_forget(struct learner *learner, const char *key, size_t key_size, struct error *error) {
-    if (play(learner, error))
+    if (learner_flush(learner, error))
         return -1;
     uint32_t slot = streams_find(learner->host.streams, key, key_size);
     if (slot == STREAMS_NONE)
@@ -609,7 +601,7 @@ int learner_forget(struct learner *learner, const char *key, size_t key_size, st
     EACH(learner, part, forget)
     part->kind->forget(part->self, slot);
     forget(learner, slot);
-    return play(learner, error);
+    return learner_flush(learner, error);
 }
 
 /* ---- Opening and closing ---- */
@@ -909,7 +901,7 @@ static void reset_rates(struct member *member) {
 
 static int begin_again(struct learner *learner, float *const *values, struct error *error) {
     struct part_host *host = &learner->host;
-    if (play(learner, error) || forget_all(learner, error))
+    if (learner_flush(learner, error) || forget_all(learner, error))
         return -1;
     reset_parts(learner);
     for (size_t m = 0; m < host->member_count; m++)
@@ -940,7 +932,7 @@ int learner_reset(struct learner *learner, struct error *error) {
 
 static int begin_member(struct learner *learner, size_t m, float *values, struct error *error) {
     struct member *member = &learner->host.members[m];
-    if (fill(learner, m, values, error) || play(learner, error) ||
+    if (fill(learner, m, values, error) || learner_flush(learner, error) ||
         forget_member(learner, m, error) || write_values(learner, m, values, error) ||
         write_zeros(member, values, error))
         return -1;

@@ -68,10 +68,11 @@ struct input {
     char time_zone[TIME_ZONE_NAME_SIZE];
 };
 
-/* Least and largest share of its state that an rtu's unit keeps of a step at the start. */
-struct radius {
+/* A rising list of numbers. */
+enum { LEVELS_MAX = 32 };
+struct levels {
     size_t count;
-    double of[2];
+    double of[LEVELS_MAX];
 };
 
 struct layer {
@@ -80,7 +81,7 @@ struct layer {
     bool diagonal; /* recurrent: diagonal */
     size_t
         memory; /* largest starting memory of a unit in steps, 0 = starting biases as elsewhere */
-    struct radius radius;
+    struct levels radius; /* least and largest share of its state that an rtu's unit keeps */
     enum norm norm;
     enum activation activation; /* function of a cell that has one */
     float gain;                 /* starting value of every gain */

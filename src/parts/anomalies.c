@@ -626,10 +626,6 @@ static void anomalies_forget(void *self, uint32_t slot) {
 enum { THRESHOLDS = 2 };
 _Static_assert(sizeof(struct learner_thresholds) == THRESHOLDS * sizeof(double), "one row");
 
-static size_t one(const struct state_place *p) {
-    return (void)p, 1;
-}
-
 static int read_thresholds(const struct state_place *p, void *numbers, struct error *error) {
     const struct learner_thresholds t = anomalies_thresholds(((struct anomalies *)p->self)->host);
     memcpy(numbers, &t, sizeof t);
@@ -665,10 +661,6 @@ static void *numbers_at(const struct state_place *p, size_t n) {
     const struct anomaly_state s = anomaly_state(a->anomaly, p->slot);
     double *const all[] = {s.numbers, s.alarms, s.rates, s.level, s.shapes};
     return (void)n, all[p->row->which];
-}
-
-static size_t none(const struct state_place *p) {
-    return (void)p, 0;
 }
 
 static void *rates_at(const struct state_place *p, size_t n) {
@@ -740,7 +732,7 @@ static const char *anomalies_filled(void *self, uint32_t slot) {
 enum { KEPT = STATE_LATER | STATE_WATCH };
 
 static const struct state_row rows[] = {
-    STATE_ROW("learner.thresholds", F64, STATE_ONCE | KEPT, .width = THRESHOLDS, .size = one,
+    STATE_ROW("learner.thresholds", F64, STATE_ONCE | KEPT, .count = 1, .width = THRESHOLDS,
               STATE_COPIED(thresholds)),
     STATE_ROW("learner.clock", F64, STATE_ONCE | KEPT, .count = ANOMALY_CLOCK, .at = clock_at,
               .filled = clock_filled),
@@ -748,11 +740,11 @@ static const struct state_row rows[] = {
               .at = numbers_at),
     STATE_ROW("shared.anomaly", F64, KEPT | STATE_SHARED | STATE_ALONE, .size = shared_size,
               .at = numbers_at),
-    STATE_ROW(ANOMALY_HELD, F64, KEPT, .size = none),
+    STATE_ROW(ANOMALY_HELD, F64, KEPT, .count = 0),
     STATE_ROW("streams.contexts", F32, KEPT | STATE_SHARED | STATE_MEMORY, .size = contexts_size,
               .at = contexts_at, .used = contexts_used, .most = contexts_at_most),
-    STATE_ROW("learner.alarm_rates", F64, STATE_ONCE | KEPT, .width = 2, .size = one,
-              .at = rates_at, .filled = rates_filled),
+    STATE_ROW("learner.alarm_rates", F64, STATE_ONCE | KEPT, .count = 1, .width = 2, .at = rates_at,
+              .filled = rates_filled),
     STATE_ROW("streams.rates", F64, KEPT, .which = OF_RATES, .size = numbers_size,
               .at = numbers_at),
     STATE_ROW("streams.level", F64, KEPT, .which = OF_LEVEL, .size = numbers_size,
@@ -783,8 +775,7 @@ const struct part_kind anomalies_part = {
     .scored = anomalies_scored,
     .given = anomalies_given,
     .report = anomalies_report,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
+    STATE_ROWS(rows),
     .shares = true,
     .valid = anomalies_valid,
     .filled = anomalies_filled,

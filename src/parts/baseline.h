@@ -1,14 +1,8 @@
-/* The loss of the simplest forecast on the same targets, which a network has to beat. The loss
-   selects the forecast (enum loss_baseline). It uses all targets of one stream so far, unweighted:
-
-     BASELINE_VALUE    the last value (target: next), or the running mean
-     BASELINE_NORMAL   a normal around that, whose variance is the running mean square of its errors
-     BASELINE_CLASSES  class frequencies, (n + 1) / (N + C)
-     BASELINE_RATES    the rate of each number, (sum + 1/2) / (N + 1)
+/* The loss of the simplest forecast on the same targets, which a network has to beat
+   (docs/explanation/forecasts.md, "Skill"). The loss selects the forecast (enum loss_baseline).
 
    One baseline serves all streams, each with its own state, a row of doubles by slot. It does no
-   scaling: the caller passes forecast and target in the unit in which the network learns. Cost: a
-   few operations for each number of a target. */
+   scaling: the caller passes forecast and target in the unit in which the network learns. */
 #ifndef RUNNEL_BASELINE_H
 #define RUNNEL_BASELINE_H
 

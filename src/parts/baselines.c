@@ -256,7 +256,6 @@ const struct part_kind baselines_part = {
     .stepped = baselines_stepped,
     .target = baselines_target,
     .scored = baselines_scored,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
+    STATE_ROWS(rows),
     .valid = baselines_valid,
 };

@@ -397,7 +397,6 @@ const struct part_kind distributions_part = {
     .input = distributions_input,
     .scored = distributions_scored,
     .played = distributions_played,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
+    STATE_ROWS(rows),
     .valid = distributions_valid,
 };

@@ -508,7 +508,6 @@ const struct part_kind experts_part = {
     .played = experts_played,
     .gather = experts_gather,
     .report = experts_report,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
+    STATE_ROWS(rows),
     .valid = experts_valid,
 };

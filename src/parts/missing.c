@@ -95,7 +95,6 @@ const struct part_kind missing_part = {
     .close = missing_close,
     .begin = missing_begin,
     .input = missing_input,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
+    STATE_ROWS(rows),
     .valid = missing_valid,
 };

@@ -80,5 +80,6 @@ static inline size_t state_row_size(const struct state_place *place) {
 #define STATE_ROW(name, type, flags, ...)                                                          \
     { name, SAFETENSORS_##type, flags, __VA_ARGS__ }
 #define STATE_COPIED(what) .read = read_##what, .write = write_##what
+#define STATE_ROWS(list) .rows = list, .row_count = sizeof list / sizeof *list
 
 #endif

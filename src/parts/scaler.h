@@ -4,12 +4,8 @@
    "Over all examples so far, this one included": the learner adds all steps of an example before it
    scales the first of them, so that one mean and one sd hold for a whole example.
 
-   With a memory of N values the rate 1 / n of the n-th value does not go below 1 / N.
-
-   A limit L protects them from wild values. After the first SCALER_FIRST values, a value counts as
-   at most L sd away from the mean, and z stays within +-L. A new level is reached in some tens of
-   values, since the deviation grows at each. The first values count unchanged; once they are
-   complete, up to SCALER_WILD_MAX of them far outside all others are left out. */
+   `runneld --explain model.input.memory` and `.limit` describe how values are forgotten, and how
+   wild ones are limited. */
 #ifndef RUNNEL_SCALER_H
 #define RUNNEL_SCALER_H
 

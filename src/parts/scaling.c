@@ -261,8 +261,7 @@ const struct part_kind scaling_part = {
     .input = scaling_input,
     .report = scaling_report,
     .next = scaling_next,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
+    STATE_ROWS(rows),
 };
 
 const struct part_kind target_scaling_part = {
@@ -274,6 +273,5 @@ const struct part_kind target_scaling_part = {
     .reset = scaling_reset,
     .example = target_scaling_example,
     .next = scaling_next,
-    .rows = target_rows,
-    .row_count = sizeof target_rows / sizeof *target_rows,
+    STATE_ROWS(target_rows),
 };

@@ -541,7 +541,6 @@ const struct part_kind symbols_part = {
     .report = part_report,
     .figures = part_figures,
     .next = part_next,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
+    STATE_ROWS(rows),
     .valid = part_valid,
 };

@@ -792,7 +792,6 @@ const struct part_kind targets_part = {
     .given = targets_given,
     .gather = targets_gather,
     .report = targets_report,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
+    STATE_ROWS(rows),
     .valid = targets_valid,
 };

@@ -191,7 +191,6 @@ const struct part_kind times_part = {
     .example = times_example,
     .input = times_input,
     .stepped = times_stepped,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
+    STATE_ROWS(rows),
     .valid = times_valid,
 };

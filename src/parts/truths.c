@@ -345,8 +345,7 @@ const struct part_kind truths_part = {
     .given = truths_given,
     .report = truths_report,
     .next = truths_next,
-    .rows = rows,
-    .row_count = sizeof rows / sizeof *rows,
+    STATE_ROWS(rows),
     .valid = truths_valid,
     .filled = truths_filled,
 };

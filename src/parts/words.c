@@ -1,14 +1,5 @@
-/* Words that become symbols and classes. A word's id depends only on the examples and their order,
-   so ids are assigned when an example is taken.
-
-   A vocabulary assigns ids in the order of appearance until its capacity is reached. A further word
-   becomes the unknown word, whose id is the capacity, or its example is rejected before it is
-   taken. With forget: lru it gets the least recently used id, unless this example uses all of them.
-
-   A class takes part in predictions from the example after its first one. Until then the bias of
-   its output is so low that its probability is 0, and it has no gradient. As the target of an
-   earlier prediction it is scored and learned as the unknown word, which learns the frequency of
-   new words. A new or reused id starts with starting values.
+/* Words that become symbols and classes (docs/reference/words.md). A word's id depends only on the
+   examples and their order, so ids are assigned when an example is taken.
 
    A network's parameters of a word are the symbol's row of the embedding or column of the first
    layer, and the class's rows of the output, with the optimizer's numbers for each. They are read
@@ -25,14 +16,12 @@
 #include <sysexits.h>
 
 #include "baselines.h"
+#include "common/array.h"
 #include "common/unaligned.h"
 #include "model/safetensors.h"
 #include "part.h"
 
-enum {
-    FRESH_FIRST = 16,
-    NEWCOMERS_MAX = EXAMPLE_STEPS_MAX, /* words of one vocabulary in an example */
-};
+enum { NEWCOMERS_MAX = EXAMPLE_STEPS_MAX }; /* words of one vocabulary in an example */
 
 #define NO_COLUMN SIZE_MAX
 
@@ -203,13 +192,9 @@ static void words_close(void *self) {
 }
 
 static int reserve(struct resolved *resolved, size_t count, struct error *error) {
-    if (count <= resolved->capacity)
-        return 0;
-    union value *grown = realloc(resolved->values, count * sizeof *grown);
-    if (!grown)
-        return error_no_memory(error);
-    *resolved = (struct resolved){grown, count};
-    return 0;
+    return array_reserve(&resolved->values, &resolved->capacity, count, sizeof *resolved->values)
+               ? 0
+               : error_no_memory(error);
 }
 
 /* Part of a tensor: consecutive rows or columns. */
@@ -231,14 +216,9 @@ static void copy_one(const struct tensor *tensor, bool column, size_t at, float 
 }
 
 static int get_buffer(struct words *words, size_t size, struct error *error) {
-    if (size <= words->buffer_size)
-        return 0;
-    float *grown = realloc(words->buffer, size * sizeof *grown);
-    if (!grown)
-        return error_no_memory(error);
-    words->buffer = grown;
-    words->buffer_size = size;
-    return 0;
+    return array_reserve(&words->buffer, &words->buffer_size, size, sizeof *words->buffer)
+               ? 0
+               : error_no_memory(error);
 }
 
 /* Returns the tensor's starting values, which depend only on the seed. */
@@ -479,14 +459,9 @@ static int show_rows(struct words *words, uint32_t first, uint32_t count, struct
 /* Adds an id of this example, which cannot be predicted before the next example. */
 static int note_fresh(struct words *words, const struct lexicon *lexicon, uint32_t id,
                       struct error *error) {
-    if (words->fresh_count == words->fresh_capacity) {
-        size_t capacity = words->fresh_capacity ? 2 * words->fresh_capacity : FRESH_FIRST;
-        struct fresh *grown = realloc(words->fresh, capacity * sizeof *grown);
-        if (!grown)
-            return error_no_memory(error);
-        words->fresh = grown;
-        words->fresh_capacity = capacity;
-    }
+    if (!array_reserve(&words->fresh, &words->fresh_capacity, words->fresh_count + 1,
+                       sizeof *words->fresh))
+        return error_no_memory(error);
     words->fresh[words->fresh_count++] = (struct fresh){(size_t)(lexicon - words->of), id};
     return 0;
 }

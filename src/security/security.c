@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "common/threads.h"
 #include "connections.h"
 
 #define ZAP_ENDPOINT "inproc://zeromq.zap.01" /* RFC 27 */
@@ -331,16 +331,10 @@ static int open_pairs(struct security *security, void *zmq_context) {
                : -1;
 }
 
-/* The daemon's main loop handles signals. */
 static int start_thread(struct security *security) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    int failed = pthread_create(&security->thread, NULL, serve, security);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    security->running = failed == 0;
-    errno = failed;
-    return failed ? -1 : 0;
+    errno = threads_start(&security->thread, serve, security);
+    security->running = errno == 0;
+    return errno ? -1 : 0;
 }
 
 /* Some descriptors are always reserved for checkpoint and journal. */

@@ -1,20 +1,16 @@
-/* Access control and limits for the daemon's sockets: a thread that tracks connections and ends
-   those that exceed a limit, with and without keys. With security.secret it also provides CURVE
-   and answers libzmq's ZAP requests (ZeroMQ RFC 27), with one domain per socket.
+/* Access control and limits for the daemon's sockets (docs/explanation/security.md): a thread that
+   tracks connections and ends those that exceed a limit, with and without keys. With
+   security.secret it also provides CURVE and answers libzmq's ZAP requests (ZeroMQ RFC 27), with
+   one domain per socket.
 
    libzmq accepts all connections, and reads and stores all their data. It does not limit the
    number of connections, subscriptions, or the size of messages whose last part never arrives.
    Its monitors report the descriptors of connections, the kernel counts their bytes, and
    shutdown(2) ends them.
 
-   With keys the daemon is the CURVE server of all its sockets, also of those that connect. A
-   client needs the daemon's public key, and if the socket has a list (security.allow.*), a key
-   on it. libzmq asks only once, in the handshake: so the connections of a removed key are ended.
+   libzmq asks for a key only once, in the handshake: so the connections of a removed key are ended.
    The key of a connection is certain, except for simultaneous handshakes from one address. Of
-   these all are ended, and admitted clients connect again by themselves.
-
-   Failed handshakes and ended connections are counted by reason and announced with the peer's
-   address. */
+   these all are ended, and admitted clients connect again by themselves. */
 #ifndef RUNNEL_SECURITY_H
 #define RUNNEL_SECURITY_H
 

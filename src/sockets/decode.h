@@ -1,24 +1,10 @@
-/* Converts the frames of one message to a checked example, or to the reason of its rejection.
-   Uses the model's shapes; independent of sockets.
+/* Converts the frames of one message (docs/reference/protocol.md) to a checked example, or to the
+   reason of its rejection. Uses the model's shapes; independent of sockets.
 
-   Binary messages (2 to 4 frames, see wire.h) are checked in place: nothing is copied or
-   allocated. Without a header they have one step, because a vector of float64 would otherwise be
-   learned as two steps of float32. The rejection of a frame with twice or half the expected
-   bytes suggests the type. A message of one frame is JSON:
-     {"stream": "a", "x": X, "y": Y, "end": false, "learn": true,
-      "epoch": 0, "sequence": 0, "sparse": false, "time": 0, "result": false,
-      "quantiles": false, "note": ""}
-   or, for a label, {"stream": "a", "label_of": 17, "y": Y, "label_epoch": 0} and the others except
-   x.
-
-   Only x is required; unknown and duplicate members are errors. With I numbers in a step (real:
-   input.size; symbols: 1), X is
-     [1, 2, .. I]          one step
-     [[1, .. I], ..]       one step per list
-     7  or  [7, 8, 9]      with I = 1: one step, or one step per number
-   and Y has the same forms with the numbers of a target (softmax: 1); null or [] means no target.
-   A null among the numbers is missing: NaN in binary, for a class WIRE_NO_CLASS. Symbols and
-   classes are whole numbers; `sequence` is below 2^53, and makes the example `numbered`. */
+   Binary messages are checked in place: nothing is copied or allocated. Without a header they have
+   one step, because a vector of float64 would otherwise be learned as two steps of float32. The
+   rejection of a frame with twice or half the expected bytes suggests the type. A null among the
+   numbers of JSON is missing: NaN in binary, for a class WIRE_NO_CLASS. */
 #ifndef RUNNEL_DECODE_H
 #define RUNNEL_DECODE_H
 

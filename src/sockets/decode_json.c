@@ -287,15 +287,8 @@ static enum reject_reason json_put_value(const struct shape *shape, json_t *valu
 
 /* ---- Schema ----
 
-   A client sends a schema to declare its examples, and to learn early about errors. It is a
-   message of one frame, and not an example:
-     {"schema": {"dtype": "float32", "columns": ["load", "oil"], "targets": 1}}
-   `dtype` is the type of x: float32, or uint32 for symbols. `columns` are those of one step of x:
-   the model's names in order if it has names, or their number. `targets` are those of y in the same
-   form, or 0 if the target is the next x. `target_dtype` is the type of y. `names` are the columns
-   that x will name, in any order. All members are optional. A column may also be an object with its
-   "name" and "kind": real, symbol or cycle. Unknown members of columns and of the schema are
-   ignored. */
+   A client sends a schema (docs/reference/protocol.md) to declare its examples, and to learn early
+   about errors. It is a message of one frame, and not an example. */
 
 /* One of x and y, with its names in the schema. */
 struct part {

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,10 +13,12 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/fields.h"
 #include "common/json_text.h"
+#include "common/threads.h"
 #include "config/config.h"
 #include "endpoint.h"
 #include "security/security.h"
@@ -182,15 +183,8 @@ static struct record *find(struct publish_thread *thread, int descriptor, uint64
 }
 
 static struct record *add(struct publish_thread *thread, int descriptor, uint64_t number) {
-    enum { ROOM_FIRST = 16 };
-    if (thread->count == thread->room) {
-        size_t room = thread->room ? 2 * thread->room : ROOM_FIRST;
-        struct record *larger = realloc(thread->records, room * sizeof *larger);
-        if (!larger)
-            return NULL;
-        thread->records = larger;
-        thread->room = room;
-    }
+    if (!array_reserve(&thread->records, &thread->room, thread->count + 1, sizeof *thread->records))
+        return NULL;
     struct record *record = &thread->records[thread->count++];
     *record = (struct record){.descriptor = descriptor, .number = number};
     return record;
@@ -383,13 +377,8 @@ static int publish_thread_start(struct publish_thread **result, void *socket,
     thread->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     thread->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int failed = thread->wake < 0 || thread->news < 0 ? errno : 0;
-    if (!failed) {
-        sigset_t all, before; /* the daemon's main loop handles signals */
-        sigfillset(&all);
-        pthread_sigmask(SIG_BLOCK, &all, &before);
-        failed = pthread_create(&thread->thread, NULL, serve, thread);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
+    if (!failed)
+        failed = threads_start(&thread->thread, serve, thread);
     if (!failed)
         return 0;
     thread->stop = true; /* the thread was not created */

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,16 +56,6 @@ struct checkpoint {
     struct error error;
 };
 
-/* Makes the newest checkpoint, which is about to be replaced, the previous one, and so on; keeps
-   `keep` - 2 older ones. -1 with errno. */
-static int checkpoint_rotate(int directory, unsigned keep);
-
-/* Returns whether no checkpoint has an example, and the journal beside them has no entry. */
-static bool checkpoint_is_unlearned(const struct checkpoint *checkpoint);
-
-/* -1 with errno. */
-static int checkpoint_remove_all(const struct checkpoint *checkpoint);
-
 enum {
     DIRECTORY_MODE = 0700,
     FILE_MODE = 0600,
@@ -77,6 +66,110 @@ enum {
 static void path_of(const struct checkpoint *checkpoint, const char *name,
                     char path[CHECKPOINT_PATH_SIZE]) {
     snprintf(path, CHECKPOINT_PATH_SIZE, "%s/%s", checkpoint->directory, name);
+}
+
+/* ---- Names ---- */
+
+enum { EXAMPLES = 0, POSITION = 5 }; /* Indexes in learner.counters. */
+
+/* Returns the name of the newest (1), the previous one (2), and so on. */
+static void name_of(unsigned age, char name[CHECKPOINT_KEPT_NAME_SIZE]) {
+    if (age <= 2)
+        snprintf(name, CHECKPOINT_KEPT_NAME_SIZE, "%s",
+                 age == 1 ? CHECKPOINT_NEWEST : CHECKPOINT_PREVIOUS);
+    else
+        snprintf(name, CHECKPOINT_KEPT_NAME_SIZE, CHECKPOINT_OLDER, age);
+}
+
+static int remove_name(int directory, const char *name) {
+    return unlinkat(directory, name, 0) && errno != ENOENT ? -1 : 0;
+}
+
+/* Gives `from`, if it exists, a second name. On a filesystem without links, renames it. */
+static int link_or_rename(int directory, const char *from, const char *to) {
+    if (remove_name(directory, to))
+        return -1;
+    if (linkat(directory, from, directory, to, 0) == 0 || errno == ENOENT)
+        return 0;
+    return renameat(directory, from, directory, to);
+}
+
+/* Makes the newest checkpoint, which is about to be replaced, the previous one, and so on; keeps
+   `keep` - 2 older ones. Renames from the oldest on, so that after a loss of power each has a name.
+   The newest keeps its name until the next one replaces it. */
+static int checkpoint_rotate(int directory, unsigned keep) {
+    char name[CHECKPOINT_KEPT_NAME_SIZE], older[CHECKPOINT_KEPT_NAME_SIZE];
+    if (faccessat(directory, CHECKPOINT_NEWEST, F_OK, 0))
+        return errno == ENOENT ? 0 : -1;
+    for (unsigned age = CHECKPOINT_KEEP_MAX; age > 2; age--) {
+        name_of(age, older);
+        name_of(age - 1, name);
+        if (age > keep ? remove_name(directory, older)
+            : age > 3  ? renameat(directory, name, directory, older) && errno != ENOENT
+                       : link_or_rename(directory, name, older))
+            return -1;
+    }
+    return link_or_rename(directory, CHECKPOINT_NEWEST, CHECKPOINT_PREVIOUS);
+}
+
+/* Reads counters and time; returns whether that is possible. */
+static bool read_counters(const struct checkpoint *checkpoint, struct checkpoint_kept *kept,
+                          uint64_t counters[CHECKPOINT_COUNTERS]) {
+    enum { SIZE = CHECKPOINT_COUNTERS * sizeof *counters };
+    char path[CHECKPOINT_PATH_SIZE];
+    struct safetensors *file;
+    path_of(checkpoint, kept->name, path);
+    if (safetensors_open(&file, path, NULL))
+        return false;
+    const struct safetensors_entry *entry = safetensors_find(file, "learner.counters");
+    const char *time = safetensors_metadata(file, "time");
+    bool good = entry && time && entry->size == SIZE &&
+                safetensors_read(file, entry, 0, counters, SIZE, NULL) == 0;
+    if (good) {
+        kept->position = counters[POSITION];
+        kept->time = strtod(time, NULL);
+    }
+    safetensors_close(&file);
+    return good;
+}
+
+static bool is_there(const struct checkpoint *checkpoint, const char *name) {
+    return faccessat(checkpoint->directory_file, name, F_OK, 0) == 0;
+}
+
+/* ---- Checkpoints without any learning ---- */
+
+/* Returns the name of the newest (1) and so on; after the oldest, the first. */
+static void any_name_of(unsigned age, char name[CHECKPOINT_KEPT_NAME_SIZE]) {
+    if (age <= CHECKPOINT_KEEP_MAX)
+        name_of(age, name);
+    else
+        snprintf(name, CHECKPOINT_KEPT_NAME_SIZE, "%s", CHECKPOINT_FIRST);
+}
+
+/* Without a journal, counters do not include commands such as an import. */
+static bool checkpoint_is_unlearned(const struct checkpoint *checkpoint) {
+    if (!is_there(checkpoint, "journal.sqlite"))
+        return false;
+    for (unsigned age = 1; age <= CHECKPOINT_KEEP_MAX + 1; age++) {
+        struct checkpoint_kept kept;
+        uint64_t counters[CHECKPOINT_COUNTERS];
+        any_name_of(age, kept.name);
+        if (is_there(checkpoint, kept.name) && (!read_counters(checkpoint, &kept, counters) ||
+                                                counters[EXAMPLES] != 0 || counters[POSITION] != 0))
+            return false;
+    }
+    return true;
+}
+
+static int checkpoint_remove_all(const struct checkpoint *checkpoint) {
+    for (unsigned age = 1; age <= CHECKPOINT_KEEP_MAX + 1; age++) {
+        char name[CHECKPOINT_KEPT_NAME_SIZE];
+        any_name_of(age, name);
+        if (remove_name(checkpoint->directory_file, name))
+            return -1;
+    }
+    return fsync(checkpoint->directory_file);
 }
 
 /* ---- Directory and lock ---- */
@@ -214,20 +307,8 @@ static void *settle_thread(void *argument) {
         unlinkat(checkpoint->directory_file, CHECKPOINT_TEMPORARY, 0);
     close_file(&checkpoint->file);
     checkpoint->report.seconds = clock_seconds() - checkpoint->started;
-    const uint64_t one = 1;
-    ssize_t written = write(checkpoint->event, &one, sizeof one);
-    (void)written; /* the eventfd is never above 1, so writing cannot fail */
+    eventfd_write(checkpoint->event, 1);
     return NULL;
-}
-
-/* Signals are handled by the main thread. */
-static int start_thread(struct checkpoint *checkpoint) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&checkpoint->thread, NULL, settle_thread, checkpoint);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
 }
 
 /* Without a free descriptor, uses the reserved one, and reserves another later. */
@@ -270,7 +351,7 @@ int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
         .examples = counters.examples, .steps = counters.steps, .time = clock_unix()};
     path_of(checkpoint, CHECKPOINT_NEWEST, checkpoint->report.path);
     int status = write_temporary(checkpoint, config, learner, error);
-    if (!status && (status = start_thread(checkpoint)) != 0)
+    if (!status && (status = threads_start(&checkpoint->thread, settle_thread, checkpoint)) != 0)
         error_set(error, EX_UNAVAILABLE, "cannot start a thread to write %s: %s",
                   checkpoint->report.path, strerror(status));
     if (status) {
@@ -513,78 +594,7 @@ bool checkpoint_is_earlier(const char *directory, const struct config *config) {
     return earlier;
 }
 
-enum { EXAMPLES = 0, POSITION = 5 }; /* Indexes in learner.counters. */
-
-/* Returns the name of the newest (1), the previous one (2), and so on. */
-static void name_of(unsigned age, char name[CHECKPOINT_KEPT_NAME_SIZE]) {
-    if (age <= 2)
-        snprintf(name, CHECKPOINT_KEPT_NAME_SIZE, "%s",
-                 age == 1 ? CHECKPOINT_NEWEST : CHECKPOINT_PREVIOUS);
-    else
-        snprintf(name, CHECKPOINT_KEPT_NAME_SIZE, CHECKPOINT_OLDER, age);
-}
-
-static int remove_name(int directory, const char *name) {
-    return unlinkat(directory, name, 0) && errno != ENOENT ? -1 : 0;
-}
-
-/* Gives `from`, if it exists, a second name. On a filesystem without links, renames it. */
-static int link_or_rename(int directory, const char *from, const char *to) {
-    if (remove_name(directory, to))
-        return -1;
-    if (linkat(directory, from, directory, to, 0) == 0 || errno == ENOENT)
-        return 0;
-    return renameat(directory, from, directory, to);
-}
-
-/* Renames from the oldest on, so that after a loss of power each has a name. The newest keeps its
-   name until the next one replaces it. */
-static int checkpoint_rotate(int directory, unsigned keep) {
-    char name[CHECKPOINT_KEPT_NAME_SIZE], older[CHECKPOINT_KEPT_NAME_SIZE];
-    if (faccessat(directory, CHECKPOINT_NEWEST, F_OK, 0))
-        return errno == ENOENT ? 0 : -1;
-    for (unsigned age = CHECKPOINT_KEEP_MAX; age > 2; age--) {
-        name_of(age, older);
-        name_of(age - 1, name);
-        if (age > keep ? remove_name(directory, older)
-            : age > 3  ? renameat(directory, name, directory, older) && errno != ENOENT
-                       : link_or_rename(directory, name, older))
-            return -1;
-    }
-    return link_or_rename(directory, CHECKPOINT_NEWEST, CHECKPOINT_PREVIOUS);
-}
-
 /* ---- Listing ---- */
-
-static void path_in(const struct checkpoint *checkpoint, const char *name,
-                    char path[CHECKPOINT_PATH_SIZE]) {
-    snprintf(path, CHECKPOINT_PATH_SIZE, "%s/%s", checkpoint->directory, name);
-}
-
-/* Reads counters and time; returns whether that is possible. */
-static bool read_counters(const struct checkpoint *checkpoint, struct checkpoint_kept *kept,
-                          uint64_t counters[CHECKPOINT_COUNTERS]) {
-    enum { SIZE = CHECKPOINT_COUNTERS * sizeof *counters };
-    char path[CHECKPOINT_PATH_SIZE];
-    struct safetensors *file;
-    path_in(checkpoint, kept->name, path);
-    if (safetensors_open(&file, path, NULL))
-        return false;
-    const struct safetensors_entry *entry = safetensors_find(file, "learner.counters");
-    const char *time = safetensors_metadata(file, "time");
-    bool good = entry && time && entry->size == SIZE &&
-                safetensors_read(file, entry, 0, counters, SIZE, NULL) == 0;
-    if (good) {
-        kept->position = counters[POSITION];
-        kept->time = strtod(time, NULL);
-    }
-    safetensors_close(&file);
-    return good;
-}
-
-static bool is_there(const struct checkpoint *checkpoint, const char *name) {
-    return faccessat(checkpoint->directory_file, name, F_OK, 0) == 0;
-}
 
 /* Reads a checkpoint, unless it is to be renamed as damaged or removed. */
 static bool read_kept(const struct checkpoint *checkpoint, struct checkpoint_kept *kept) {
@@ -619,7 +629,7 @@ int checkpoint_load_kept(const struct checkpoint *checkpoint, const struct check
                          const struct config *config, struct learner *learner,
                          struct checkpoint_report *report, struct error *error) {
     *report = (struct checkpoint_report){0};
-    path_in(checkpoint, kept->name, report->path);
+    path_of(checkpoint, kept->name, report->path);
     if (checkpoint_read(report->path, config, learner, report, error))
         return -1;
     if (!*report->before)
@@ -686,39 +696,4 @@ void checkpoint_keep_first(struct checkpoint *checkpoint) {
 
 void checkpoint_drop_first(struct checkpoint *checkpoint) {
     unlinkat(checkpoint->directory_file, CHECKPOINT_FIRST, 0);
-}
-
-/* ---- Checkpoints without any learning ---- */
-
-/* Returns the name of the newest (1) and so on; after the oldest, the first. */
-static void any_name_of(unsigned age, char name[CHECKPOINT_KEPT_NAME_SIZE]) {
-    if (age <= CHECKPOINT_KEEP_MAX)
-        name_of(age, name);
-    else
-        snprintf(name, CHECKPOINT_KEPT_NAME_SIZE, "%s", CHECKPOINT_FIRST);
-}
-
-/* Without a journal, counters do not include commands such as an import. */
-static bool checkpoint_is_unlearned(const struct checkpoint *checkpoint) {
-    if (!is_there(checkpoint, "journal.sqlite"))
-        return false;
-    for (unsigned age = 1; age <= CHECKPOINT_KEEP_MAX + 1; age++) {
-        struct checkpoint_kept kept;
-        uint64_t counters[CHECKPOINT_COUNTERS];
-        any_name_of(age, kept.name);
-        if (is_there(checkpoint, kept.name) && (!read_counters(checkpoint, &kept, counters) ||
-                                                counters[EXAMPLES] != 0 || counters[POSITION] != 0))
-            return false;
-    }
-    return true;
-}
-
-static int checkpoint_remove_all(const struct checkpoint *checkpoint) {
-    for (unsigned age = 1; age <= CHECKPOINT_KEEP_MAX + 1; age++) {
-        char name[CHECKPOINT_KEPT_NAME_SIZE];
-        any_name_of(age, name);
-        if (remove_name(checkpoint->directory_file, name))
-            return -1;
-    }
-    return fsync(checkpoint->directory_file);
 }

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/streams.h"
+#include "common/threads.h"
 #include "common/wire.h"
 #include "journal_check.h"
 #include "journal_mark.h"
@@ -54,7 +54,6 @@ struct journal {
     /* Shared under the mutex; `work` wakes the journal's thread, `done` the learning thread. */
     pthread_mutex_t mutex;
     pthread_cond_t work, done;
-    bool synchronized; /* the three above exist */
     struct journal_queue queue;
     bool stop, hurry; /* hurry: commit without waiting for more entries */
     bool alone;       /* the newest batch had one entry */
@@ -242,12 +241,6 @@ static void stop_at(struct journal *journal, const struct error *error) {
     pthread_cond_broadcast(&journal->done);
 }
 
-static void announce(struct journal *journal) {
-    const uint64_t one = 1;
-    while (write(journal->event, &one, sizeof one) < 0 && errno == EINTR)
-        ;
-}
-
 /* The clock for ages of streams' rows: it runs from the newest row on, and only while the journal
    is open. The system's clock can jump, for example when NTP sets it, and must not expire a
    producer that waits for an answer. */
@@ -425,13 +418,13 @@ static void *write_thread(void *context) {
         if (!status) {
             settle(journal, &task);
             pthread_mutex_unlock(&journal->mutex);
-            announce(journal);
+            eventfd_write(journal->event, 1);
             status = journal_store_move_log(&journal->store, &error);
             pthread_mutex_lock(&journal->mutex);
         }
         if (status) {
             stop_at(journal, &error);
-            announce(journal);
+            eventfd_write(journal->event, 1);
         }
     }
     pthread_mutex_unlock(&journal->mutex);
@@ -471,21 +464,6 @@ static int allocate(struct journal *journal, const struct journal_options *optio
         return error_set(error, EX_UNAVAILABLE, "the journal cannot be prepared: %s",
                          strerror(errno));
     return 0;
-}
-
-static int synchronize(struct journal *journal, struct error *error) {
-    pthread_condattr_t monotonic;
-    int status = pthread_condattr_init(&monotonic);
-    if (!status) {
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_mutex_init(&journal->mutex, NULL);
-        pthread_cond_init(&journal->work, &monotonic);
-        pthread_cond_init(&journal->done, &monotonic);
-        pthread_condattr_destroy(&monotonic);
-        journal->synchronized = true;
-        return 0;
-    }
-    return error_set(error, EX_UNAVAILABLE, "the journal cannot be prepared: %s", strerror(status));
 }
 
 /* Records and syncs changed settings before anything else is written: after a loss of power, a file
@@ -563,17 +541,12 @@ static int open_file(struct journal *journal, const struct journal_options *opti
     return 0;
 }
 
-/* Signals are handled by the main thread. */
 static int start(struct journal *journal, struct error *error) {
-    sigset_t all, before;
     journal->appended = journal->totals.newest;
     journal->oldest = journal->totals.oldest;
     journal->producers = journal->totals.streams;
     atomic_store(&journal->durable, journal->totals.newest);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int status = pthread_create(&journal->thread, NULL, write_thread, journal);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int status = threads_start(&journal->thread, write_thread, journal);
     journal->started = status == 0;
     if (status)
         return error_set(error, EX_UNAVAILABLE, "cannot start the journal's thread: %s",
@@ -594,9 +567,11 @@ int journal_open(struct journal **journal, const char *directory,
     opened->reading = (struct journal_reading){.path = opened->path,
                                                .input_bytes = options->input_bytes,
                                                .target_bytes = options->target_bytes};
-    if (!allocate(opened, options, error) && !synchronize(opened, error) &&
-        !journal_mark_open(&opened->mark, directory, error) && !open_file(opened, options, error) &&
-        !start(opened, error))
+    pthread_mutex_init(&opened->mutex, NULL);
+    threads_condition(&opened->work);
+    threads_condition(&opened->done);
+    if (!allocate(opened, options, error) && !journal_mark_open(&opened->mark, directory, error) &&
+        !open_file(opened, options, error) && !start(opened, error))
         return 0;
     journal_close(journal);
     return -1;
@@ -623,11 +598,9 @@ void journal_close(struct journal **journal) {
     journal_read_close(&old->reading);
     journal_store_close(&old->store, old->failed);
     journal_mark_close(&old->mark);
-    if (old->synchronized) {
-        pthread_mutex_destroy(&old->mutex);
-        pthread_cond_destroy(&old->work);
-        pthread_cond_destroy(&old->done);
-    }
+    pthread_mutex_destroy(&old->mutex);
+    pthread_cond_destroy(&old->work);
+    pthread_cond_destroy(&old->done);
     if (old->event >= 0)
         close(old->event);
     journal_queue_close(&old->queue);
@@ -670,9 +643,8 @@ static int status_of(const struct journal *journal, struct error *error) {
 }
 
 int journal_poll(struct journal *journal, struct error *error) {
-    uint64_t events;
-    while (read(journal->event, &events, sizeof events) < 0 && errno == EINTR)
-        ;
+    eventfd_t events;
+    eventfd_read(journal->event, &events);
     pthread_mutex_lock(&journal->mutex);
     int status = status_of(journal, error);
     pthread_mutex_unlock(&journal->mutex);

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-
 /* ---- Kind ---- */
 
 static const char *const beginnings[JOURNAL_KINDS] = {

@@ -1,24 +1,6 @@
-/* A block: consecutive entries of one transaction as one row of the journal's file
-   (docs/reference/journal.md). SQLite needs half as long for a row as learning an
-   example takes; a block has room for about thirty small ones.
-
-   The entries are described by a JSON text that any program can read:
-
-       [[time,kind,at,key,x,y,steps,flags,epoch,sequence,stamp,producer,of_epoch,of,words],...]
-
-   One list for each entry:
-     time             microseconds since 1970
-     kind             enum journal_kind
-     at               where the entry's bytes begin in the block's
-     key, x, y        bytes of the stream's key, of x and of y (null: no y)
-     steps, flags     of the example
-     epoch, sequence  null: not numbered; the sequence as int64
-     stamp            the bits of the producer's time as int64 (null: unknown)
-     producer         as int64; omitted if it is 0 and nothing follows
-     of_epoch, of     of a label, whose x has 0 bytes: numbers of its example (null: not numbered)
-     words            bytes of the words of an example that has some
-   The bytes of an entry are key, x, y and words (wire.h). A command has only the first five fields:
-   its x is its text and a zero. */
+/* A block: consecutive entries of one transaction as one row of the journal's file, whose columns
+   docs/reference/journal.md describes. SQLite needs half as long for a row as learning an example
+   takes; a block has room for about thirty small ones. */
 #ifndef RUNNEL_JOURNAL_BLOCK_H
 #define RUNNEL_JOURNAL_BLOCK_H
 

@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -367,11 +366,7 @@ static int visit_all(struct reader *reader, journal_visit *visit, void *context,
 static int read_and_visit(struct reader *reader, journal_visit *visit, void *context,
                           struct error *error) {
     pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* this thread handles signals */
-    int status = pthread_create(&thread, NULL, reader_thread, reader);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int status = threads_start(&thread, reader_thread, reader);
     if (status)
         return error_set(error, EX_UNAVAILABLE, "cannot start the journal's thread: %s",
                          strerror(status));

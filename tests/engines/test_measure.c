@@ -358,8 +358,38 @@ static void plans_and_probes_change_no_bit(void **state) {
     }
 }
 
+/* Weights beyond the root of float's range, at the start or later, leave numbers that a checkpoint
+   may contain. */
+static void wild_weights_leave_numbers(void **state) {
+    for (size_t grown = 0; grown < 2; grown++) {
+        struct fixture *f;
+        open_layers(&f);
+        const struct tensor *weights = model_find(&f->model, TENSOR_WEIGHT_IH, 0);
+        float *values = calloc(f->model.parameters, sizeof *values);
+        double *activity = calloc(engine_activity_size(&f->model), sizeof *activity);
+        if (grown) {
+            learn(f, 1, false);
+            fixture_play(f, 0.01, 1.0);
+        }
+        fixture_read(f, ENGINE_PARAMETERS, values);
+        for (size_t i = 0; i < tensor_size(weights); i++)
+            values[weights->offset + i] = 1e25F;
+        fixture_write(f, ENGINE_PARAMETERS, values);
+        learn(f, 2, true);
+        fixture_play(f, 0.01, 1.0);
+        assert_true(f->updates[0].applied && isfinite(f->updates[0].growth));
+        assert_int_equal(f->ops->read(f->engine, ENGINE_ACTIVITY, 0, activity, NULL), 0);
+        for (size_t i = 0; i < engine_activity_size(&f->model); i++)
+            assert_true(isfinite(activity[i]));
+        free(activity);
+        free(values);
+        fixture_close(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wild_weights_leave_numbers),
         cmocka_unit_test(layers_are_measured),
         cmocka_unit_test(updates_are_counted),
         cmocka_unit_test(plans_and_probes_change_no_bit),

@@ -47,6 +47,18 @@ def until(process, reached):
 
 # --- runs ----------------------------------------------------------------------------------------
 
+def test_memory_of_long_lags(directory):
+    """conf/lags.yaml learns to recall a symbol after 50 steps; a window of 16 guesses."""
+    lags = (pathlib.Path(os.environ.get("srcdir", ".")) / "conf/lags.yaml").resolve()
+    experiments.write(directory, "e.yaml", {
+        "base": str(lags), "streams": {"lag": {"feed": "synth recall --delay 50 --count 120003"}},
+        "variants": [{"name": "mingru"}, {"name": "window", "rule": "tbptt", "window": 16,
+                                          "layers.0": {"cell": "gru", "size": 16, "norm": "none"}}]})
+    assert experiments.call(directory, "e.yaml").status == OK
+    (found,), (guessed,) = experiments.rows(directory / "e.experiment", "SELECT recent FROM runs ORDER BY variant")
+    assert found < 0.1 and guessed > 1, (found, guessed)
+
+
 def test_a_grid(directory):
     experiments.write(directory, "e.yaml", RATES)
     done = experiments.call(directory, "e.yaml")

@@ -11,6 +11,7 @@
 #include <sysexits.h>
 
 #include "anomaly/anomaly.h"
+#include "anomaly/novelty.h"
 #include "common/error.h"
 
 enum { COLUMNS = 2, SLOTS = 4, SLOT = 1, OTHER = 3, HABIT = 200 };

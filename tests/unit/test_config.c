@@ -482,6 +482,7 @@ static void test_short_names(void **state) {
     check_meant("optimizer", "learning.optimizer");
     check_meant("layers", "model.layers");
     check_meant("name", "name");
+    check_meant("memory", "memory");
     check_meant("norm", "model.layers.N.norm");
     check_meant("size", "model.layers.N.size");
     check_meant("output.size", "model.output.size");

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "common/array.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "common/wire.h"
 
 enum {
-    TEXT_FIRST = 256,
     NUMBER_SIZE = 32, /* size of a number that this file prints */
     TOKEN_SIZE = 512, /* size of a number in a message */
     PRODUCER_SIZE = sizeof "0123456789abcdef",
@@ -30,15 +30,9 @@ void message_text_free(struct message_text *text) {
 static void put(struct message_text *to, const char *bytes, size_t size) {
     if (size == 0 || to->failed)
         return;
-    if (to->size + size >= to->capacity) {
-        size_t capacity = 2 * (to->size + size) + TEXT_FIRST;
-        char *text = realloc(to->text, capacity);
-        to->failed |= !text;
-        if (!text)
-            return;
-        to->text = text;
-        to->capacity = capacity;
-    }
+    to->failed = !array_reserve(&to->text, &to->capacity, to->size + size + 1, 1);
+    if (to->failed)
+        return;
     memcpy(to->text + to->size, bytes, size);
     to->size += size;
 }
@@ -279,10 +273,6 @@ static int wrap(const struct making *making, const json_t *value, struct error *
     return 1;
 }
 
-static bool is_x(const json_t *value) {
-    return !json_is_boolean(value) && !json_is_null(value);
-}
-
 int message_example(struct message_text *text, const struct message *message, const char *forced,
                     message_numbered *numbered, void *context, char why[MESSAGE_WHY_SIZE],
                     struct error *error) {
@@ -292,7 +282,7 @@ int message_example(struct message_text *text, const struct message *message, co
                                JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &reason);
     text->size = 0;
     text->failed = false;
-    if (value && !is_x(value)) {
+    if (value && (json_is_boolean(value) || json_is_null(value))) {
         json_decref(value);
         return wrong(why, "expected numbers or an example");
     }
