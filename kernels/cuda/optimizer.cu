@@ -214,6 +214,7 @@ static __device__ void conclude(const struct network &n, const struct decision &
     result->update_ratio = v.applies && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 0;
     result->squares = v.applies ? sums[1] : 0;
     result->plasticity = NAN;
+    result->growth = result->layer = 0;
     state_of(n)->loss = v.loss;
     state_of(n)->updates += v.applies;
     *activity_of(n) += v.applies;

@@ -297,7 +297,7 @@ static void learn(struct fixture *f, size_t age, bool probe) {
 
 static void assert_probe(const struct fixture *f, size_t age) {
     if (age % PROBE) {
-        assert_true(isnan(f->updates[0].plasticity));
+        assert_true(isnan(f->updates[0].plasticity) && f->updates[0].growth == 0);
         return;
     }
     double growths[] = {f->measures[0].weights.growth, f->measures[1].weights.growth};

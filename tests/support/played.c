@@ -41,8 +41,15 @@ static void score_horizons(struct members *all, size_t m, size_t slot, size_t st
     }
 }
 
+/* An update, with a probe or without. */
+static void gather_update(struct fixture *f, size_t slot, size_t first, bool fresh, bool probe) {
+    size_t window = f->options.window;
+    fixture_update(f, slot, first, window, window, window, fresh);
+    f->operations[f->plan.count - 1].probe = probe;
+}
+
 static void gather(struct members *all, size_t m, size_t t) {
-    enum { REST_EVERY = 4, UPDATE_EVERY = 3, MEASURE_EVERY = 2 };
+    enum { REST_EVERY = 4, UPDATE_EVERY = 3, MEASURE_EVERY = 2, PROBE_EVERY = 5 };
     struct fixture *f = all->fixtures[m];
     size_t window = f->options.window, slot = t % SLOTS, step = t / SLOTS;
     size_t positions = model_ring(&f->model, window);
@@ -51,8 +58,10 @@ static void gather(struct members *all, size_t m, size_t t) {
     fixture_random_target(f, all->y[m]);
     fixture_step(f, slot, step % positions, all->x[m]);
     score_horizons(all, m, slot, step);
-    if (enough)
+    if (enough) {
         fixture_update(f, slot, (step + 1 - window) % positions, window, window, window, false);
+        f->operations[f->plan.count - 1].probe = t % 2 && comes(all, m, t, PROBE_EVERY);
+    }
     if (f->model.solved && comes(all, m, t, REST_EVERY))
         fixture_solve(f, slot, all->y[m]);
     if (comes(all, m, t, MEASURE_EVERY))
@@ -79,7 +88,7 @@ static void gather_run(struct members *all, size_t m, size_t run) {
             fixture_score(f, 0, t, all->y[m], true);
     }
     if (run == 0)
-        fixture_update(f, 0, 0, window, window, window, true);
+        gather_update(f, 0, 0, true, true);
 }
 
 static void put_slot(FILE *file, struct fixture *f) {
@@ -97,6 +106,9 @@ static void put_results(FILE *file, const struct fixture *f, const struct plan *
         assert_true(f->updates[n].applied);
         put(file, &f->updates[n].gradient_norm, sizeof f->updates[n].gradient_norm);
         put(file, &f->updates[n].update_ratio, sizeof f->updates[n].update_ratio);
+        put(file, &f->updates[n].plasticity, sizeof f->updates[n].plasticity);
+        put(file, &f->updates[n].growth, sizeof f->updates[n].growth);
+        put(file, &f->updates[n].layer, sizeof f->updates[n].layer);
     }
     put(file, f->measures, p->measures * f->model.architecture.layer_count * sizeof *f->measures);
 }
