@@ -88,7 +88,9 @@ int checkpoint_check_digest(struct checkpoint_layout *layout,
             report,
             "%s was learned with another window, stride, rule or optimizer (%.250s; now %.250s): "
             "parameters and statistics are kept, windows of streams%s start from scratch",
-            source->path, description, ours, layout->moments ? " and the optimizer's moments" : "");
+            source->path, description,
+            strcmp(ours, description) ? ours : "other numbers of the optimizer",
+            layout->moments ? " and the optimizer's moments" : "");
         return 0;
     }
     return error_set(
