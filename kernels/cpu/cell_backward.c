@@ -216,10 +216,10 @@ void cell_output_backward(const struct network *n, const struct network_layer *l
     size_t size = l->size;
     float *restrict dz = n->d_gate; /* free until the step's own backward */
     if (l->normal) {
-        normalize_backward(
-            d, l->joined + position * l->wide, n->parameters + l->at[TENSOR_GAIN_OUT],
-            l->scales[position * NETWORK_NORMS], l->wide_mask, l->wide, l->width, true, dz,
-            n->gradient + l->at[TENSOR_GAIN_OUT], n->gradient + l->at[TENSOR_NORM_BIAS_OUT]);
+        normalize_backward(d, l->joined + position * l->wide, n->parameters + l->at[TENSOR_GAIN_IH],
+                           l->scales[position * NETWORK_NORMS], l->wide_mask, l->wide, l->width,
+                           true, dz, n->gradient + l->at[TENSOR_GAIN_IH],
+                           n->gradient + l->at[TENSOR_NORM_BIAS_IH]);
         memcpy(d, dz, l->wide * sizeof *d);
     }
     for (size_t i = size; i < l->width; i++)
