@@ -5,47 +5,38 @@
 #include "cell_rows.h"
 #include "normalization.h"
 
-/* Backward for a group with constant mean and deviation. `x` is the group's normalized sum.
-   (length,) */
-static void normalize_constant_backward(const float *restrict d, const float *restrict x,
-                                        const float *restrict gain, float rstd, size_t length,
-                                        float *restrict dz, float *restrict d_gain,
-                                        float *restrict d_bias) {
+/* Backward for numbers from..end of a sum whose mean and deviation are constants: `scale`, or
+   without it those of units. */
+INLINE void normalize_constant_backward(const struct sum *s, struct range part,
+                                        const struct norm_scale *scale, const float *restrict d,
+                                        float *restrict dz) {
+    const float *restrict a = s->values, *restrict gain = s->gain;
+    float *restrict d_gain = s->d_gain, *restrict d_bias = s->d_bias;
+    struct norm_scale of = scale ? *scale : (struct norm_scale){0, 0};
 #pragma omp simd
-    for (size_t i = 0; i < length; i++) {
-        d_gain[i] += d[i] * x[i];
+    for (size_t i = part.from; i < part.end; i++) {
+        float mean = scale ? of.mean : s->mean[i], rstd = scale ? of.rstd : s->rstd[i];
+        d_gain[i] += d[i] * normalization_of_unit(a[i], mean, rstd);
         d_bias[i] += d[i];
         dz[i] = normalization_unit_backward(d[i], gain[i], rstd);
     }
 }
 
 /* d (rows,), the gradient after gain and bias, becomes dz, that of the sum. */
-static void normalize_groups_backward(const struct network *n, const struct network_layer *l,
-                                      const struct sum *s, const float *d, float *dz) {
-    for (size_t k = 0; k < l->group_count; k++) {
+INLINE void normalize_sum_backward(enum norm_source source, const struct network *n,
+                                   const struct network_layer *l, const struct sum *s,
+                                   const float *d, float *dz) {
+    if (source != SOURCE_GROUP)
+        normalize_constant_backward(s, (struct range){0, l->rows}, NULL, d, dz);
+    for (size_t k = 0; k < l->group_count && source == SOURCE_GROUP; k++) {
         const struct norm_group *g = &l->groups[k];
         size_t i = g->first;
-        if (n->kept.constant) {
-            normalize_constant_backward(d + i, s->values + i, s->gain + i, s->scales[k].rstd,
-                                        g->length, dz + i, s->d_gain + i, s->d_bias + i);
-            continue;
-        }
-        normalize_backward(d + i, s->values + i, s->gain + i, s->scales[k], l->mask + i, g->length,
-                           g->units, l->centred, dz + i, s->d_gain + i, s->d_bias + i);
-    }
-}
-
-/* The same for norms of units. (length,) */
-static void normalize_units_backward(const struct sum *s, size_t length, const float *restrict d,
-                                     float *restrict dz) {
-    const float *restrict a = s->values, *restrict gain = s->gain, *restrict mean = s->mean,
-                          *restrict rstd = s->rstd;
-    float *restrict d_gain = s->d_gain, *restrict d_bias = s->d_bias;
-#pragma omp simd
-    for (size_t i = 0; i < length; i++) {
-        d_gain[i] += d[i] * normalization_of_unit(a[i], mean[i], rstd[i]);
-        d_bias[i] += d[i];
-        dz[i] = normalization_unit_backward(d[i], gain[i], rstd[i]);
+        if (n->kept.constant)
+            normalize_constant_backward(s, (struct range){i, i + g->length}, &s->scales[k], d, dz);
+        else
+            normalize_backward(d + i, s->values + i, s->gain + i, s->scales[k], l->mask + i,
+                               g->length, g->units, l->centred, dz + i, s->d_gain + i,
+                               s->d_bias + i);
     }
 }
 
@@ -147,7 +138,7 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
                 normalize_backward(d, inner.values, inner.gain, *inner.scales, l->mask, p, l->size,
                                    l->centred, dz, inner.d_gain, inner.d_bias);
             else
-                normalize_units_backward(&inner, p, d, dz);
+                normalize_constant_backward(&inner, (struct range){0, p}, NULL, d, dz);
             through = dz;
         }
     }
@@ -155,10 +146,8 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
                    kind->own ? d_hh + last : NULL);
     if (kind->finishes)
         memset(d, 0, p * sizeof(float));
-    if (source == SOURCE_GROUP)
-        normalize_groups_backward(n, l, &r.ih, d_gate, d_ih);
-    else if (source != SOURCE_NOTHING)
-        normalize_units_backward(&r.ih, l->rows, d_gate, d_ih);
+    if (source != SOURCE_NOTHING)
+        normalize_sum_backward(source, n, l, &r.ih, d_gate, d_ih);
     if (kind->states == 0 || kind->columns)
         return;
     if (!kind->apart || source == SOURCE_NOTHING) {
@@ -169,10 +158,7 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
     }
     if (kind->own)
         memcpy(d_gate + last, d_hh + last, p * sizeof(float));
-    if (source == SOURCE_GROUP)
-        normalize_groups_backward(n, l, &r.hh, d_gate, d_hh);
-    else
-        normalize_units_backward(&r.hh, l->rows, d_gate, d_hh);
+    normalize_sum_backward(source, n, l, &r.hh, d_gate, d_hh);
 }
 
 /* ---- For each cell, function and source of a norm's numbers ---- */
@@ -230,10 +216,10 @@ void cell_output_backward(const struct network *n, const struct network_layer *l
     size_t size = l->size;
     float *restrict dz = n->d_gate; /* free until the step's own backward */
     if (l->normal) {
-        normalize_backward(
-            d, l->output_normal + position * l->wide, n->parameters + l->at[TENSOR_GAIN_IH],
-            l->scales[position * NETWORK_NORMS], l->wide_mask, l->wide, l->width, true, dz,
-            n->gradient + l->at[TENSOR_GAIN_IH], n->gradient + l->at[TENSOR_NORM_BIAS_IH]);
+        normalize_backward(d, l->joined + position * l->wide, n->parameters + l->at[TENSOR_GAIN_IH],
+                           l->scales[position * NETWORK_NORMS], l->wide_mask, l->wide, l->width,
+                           true, dz, n->gradient + l->at[TENSOR_GAIN_IH],
+                           n->gradient + l->at[TENSOR_NORM_BIAS_IH]);
         memcpy(d, dz, l->wide * sizeof *d);
     }
     for (size_t i = size; i < l->width; i++)

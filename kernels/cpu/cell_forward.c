@@ -8,11 +8,11 @@
 #include "normalization.h"
 #include "split.h"
 
-static void normalize_groups(const struct network_layer *l, const struct sum *s) {
+static void measure_groups(const struct network_layer *l, struct sum *s) {
     for (size_t k = 0; k < l->group_count; k++) {
         const struct norm_group *g = &l->groups[k];
-        s->scales[k] =
-            normalize(s->values + g->first, l->mask + g->first, g->length, g->units, l->centred);
+        s->scales[k] = s->group[k] =
+            norm_measure(s->values + g->first, l->mask + g->first, g->length, g->units, l->centred);
     }
 }
 
@@ -37,12 +37,14 @@ static void recurrent_sum(const struct network *n, const struct network_layer *l
                    position % 2);
 }
 
-/* Number `i` of a sum after its normalization. */
-INLINE float normalized(enum norm_source source, const struct sum *s, size_t i) {
+/* Number `i` of a sum after its normalization, in a gate of group `group`. */
+INLINE float normalized(enum norm_source source, const struct sum *s, size_t group, size_t i) {
     float a = s->values[i];
     if (source == SOURCE_NOTHING)
         return a;
-    float x = source == SOURCE_GROUP ? a : normalization_of_unit(a, s->mean[i], s->rstd[i]);
+    bool units = source != SOURCE_GROUP;
+    float x = normalization_of_unit(a, units ? s->mean[i] : s->group[group].mean,
+                                    units ? s->rstd[i] : s->group[group].rstd);
     return normalization_apply(x, s->gain[i], s->bias[i]);
 }
 
@@ -50,9 +52,10 @@ INLINE void load_sums(const struct cell_kind *kind, enum norm_source source, con
                       size_t gate, size_t i, struct cell_unit *u) {
     if (gate >= kind->gates)
         return;
-    u->ih[gate] = normalized(source, &r->ih, gate * r->padded + i);
+    size_t group = gate >= kind->group_gates[0];
+    u->ih[gate] = normalized(source, &r->ih, group, gate * r->padded + i);
     if (kind->apart)
-        u->hh[gate] = normalized(source, &r->hh, gate * r->padded + i);
+        u->hh[gate] = normalized(source, &r->hh, group, gate * r->padded + i);
 }
 
 INLINE void store_gate(const struct cell_kind *kind, const struct rows *r, size_t gate, size_t i,
@@ -129,7 +132,7 @@ INLINE void finish_units(enum cell cell, enum norm_source source, const struct r
     for (size_t i = 0; i < r.padded; i++) {
         struct cell_unit u;
         u.gate[kind->finished_gate] = r.gate[kind->finished_gate * r.padded + i];
-        u.inner = normalized(source, &s, i);
+        u.inner = normalized(source, &s, 0, i);
         cell_finish(cell, &u);
         r.squashed[i] = u.squashed;
         r.hidden[i] = u.out;
@@ -151,19 +154,16 @@ INLINE void forward(enum cell cell, enum activation activation, enum norm_source
             a[i] += b[i];
     }
     if (source == SOURCE_GROUP)
-        normalize_groups(l, &r.ih);
+        measure_groups(l, &r.ih);
     if (source == SOURCE_GROUP && kind->apart)
-        normalize_groups(l, &r.hh);
+        measure_groups(l, &r.hh);
     forward_units(cell, activation, source, &r);
     if (!kind->finishes)
         return;
     struct sum inner = sum_at(n, l, PLACE_INNER, position);
-    if (source == SOURCE_GROUP) {
-        memcpy(inner.values, r.inner, l->padded * sizeof(float));
-        *inner.scales = normalize(inner.values, l->mask, l->padded, l->size, l->centred);
-    } else {
-        inner.values = r.inner;
-    }
+    if (source == SOURCE_GROUP)
+        *inner.scales = inner.group[0] =
+            norm_measure(inner.values, l->mask, l->padded, l->size, l->centred);
     finish_units(cell, source, &r, &inner);
 }
 
@@ -209,7 +209,7 @@ static void normalize_output(const struct network *n, const struct network_layer
                              size_t position) {
     size_t size = l->size, row = position * l->wide;
     float *restrict out = l->output + row;
-    float *restrict x = l->normal ? l->output_normal + row : out;
+    float *restrict x = l->normal ? l->joined + row : out;
     memset(x, 0, l->wide * sizeof *x);
     memcpy(x, l->hidden + position * l->padded, size * sizeof *x);
     if (l->width > size)
@@ -218,10 +218,11 @@ static void normalize_output(const struct network *n, const struct network_layer
         return;
     const float *restrict gain = n->parameters + l->at[TENSOR_GAIN_IH];
     const float *restrict bias = n->parameters + l->at[TENSOR_NORM_BIAS_IH];
-    l->scales[position * NETWORK_NORMS] = normalize(x, l->wide_mask, l->wide, l->width, true);
+    struct norm_scale s = norm_measure(x, l->wide_mask, l->wide, l->width, true);
+    l->scales[position * NETWORK_NORMS] = s;
 #pragma omp simd
     for (size_t i = 0; i < l->wide; i++)
-        out[i] = normalization_apply(x[i], gain[i], bias[i]);
+        out[i] = normalization_apply(normalization_of_unit(x[i], s.mean, s.rstd), gain[i], bias[i]);
 }
 
 void cell_step(const struct network *n, const struct network_layer *l, size_t position,

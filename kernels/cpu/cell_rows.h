@@ -24,16 +24,16 @@ struct sum {
     float *values;
     const float *gain, *bias;
     float *d_gain, *d_bias;
-    struct norm_scale *scales; /* for norms of groups */
-    const float *mean, *rstd;  /* for norms of units */
+    const float *mean, *rstd;                 /* for norms of units */
+    struct norm_scale *scales;                /* for norms of groups */
+    struct norm_scale group[CELL_GROUPS_MAX]; /* the same, measured in this step forward */
 };
 
 INLINE struct sum sum_at(const struct network *n, const struct network_layer *l, int place,
                          size_t position) {
     float *values = place == PLACE_IH   ? l->summed_ih + position * l->rows
                     : place == PLACE_HH ? l->summed_hh + position * l->rows
-                    : l->ages           ? l->inner + position * l->padded
-                                        : l->inner_normal + position * l->padded;
+                                        : l->inner + position * l->padded;
     const struct unit_norm *units = &l->units[place];
     size_t row = l->ages ? network_age(n, l, position) * units->width : 0;
     size_t gain = l->at[TENSOR_GAIN_IH + place], bias = l->at[TENSOR_NORM_BIAS_IH + place];
@@ -43,9 +43,10 @@ INLINE struct sum sum_at(const struct network *n, const struct network_layer *l,
         n->parameters + bias,
         n->gradient + gain,
         n->gradient + bias,
-        l->scales + position * NETWORK_NORMS + place * CELL_GROUPS_MAX,
         units->mean + row,
         units->rstd + row,
+        l->scales + position * NETWORK_NORMS + place * CELL_GROUPS_MAX,
+        {{0, 0}},
     };
 }
 

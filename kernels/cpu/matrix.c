@@ -13,7 +13,9 @@ enum {
     /* columns, or steps, of such a tile: accumulators, one column and broadcasts fill 16
        registers */
     TILE = 3,
-    PAIR = 2,        /* steps of a tile of W^T d */
+    NARROW_TILE = NARROW < 4 ? 8 / NARROW : TILE, /* columns of a narrow gradient's tile */
+    HALF = MATRIX_GROUP / 2,                      /* columns, and */
+    STEPS = LANES == 16 ? 4 : 2, /* steps of a tile of W^T d: sums that the registers hold */
     AHEAD = 8,       /* columns that a single step's product prefetches if the matrix is */
     LARGE = 1 << 16, /* larger than this, and so in the third cache */
     LINE = LANES < 16 ? 16 / LANES : 1, /* vectors per cache line */
@@ -35,10 +37,10 @@ INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
         for (int t = 0; t < steps; t++)
             for (int v = 0; v < vectors; v++)
                 sum[t][v] = vector_load(bias + row + v * LANES);
-    const float *x0 = x[0], *x1 = x[steps > 1 ? 1 : 0], *x2 = x[steps > 2 ? 2 : 0];
     for (size_t c = 0; c < columns; c++, w += width) {
-        vector a0 = vector_broadcast(x0[c]), a1 = vector_broadcast(x1[c]),
-               a2 = vector_broadcast(x2[c]);
+        vector a[TILE];
+        for (int t = 0; t < steps; t++)
+            a[t] = vector_broadcast(x[t][c]);
         if (ahead)
             for (int v = 0; v < vectors; v += LINE)
                 __builtin_prefetch(w + AHEAD * width + v * LANES);
@@ -46,11 +48,8 @@ INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
             vector column = vector_load(w + v * LANES);
             if (steps > 1)
                 column = vector_hold(column);
-            sum[0][v] += column * a0;
-            if (steps > 1)
-                sum[1][v] += column * a1;
-            if (steps > 2)
-                sum[2][v] += column * a2;
+            for (int t = 0; t < steps; t++)
+                sum[t][v] += column * a[t];
         }
     }
     for (int t = 0; t < steps; t++)
@@ -89,17 +88,12 @@ INLINE size_t next_tile(size_t left) {
     return left == 2 || left == 4 ? 2 : left >= TILE ? TILE : 1;
 }
 
+/* One panel for at least two steps. */
 static void project_panel(const float *w, size_t columns, const float *bias, const float *const *x,
                           float *const *y, size_t row, size_t count) {
     enum { PART = TILE_ROWS * LANES };
     for (size_t t = 0, tile; t < count; t += tile) {
         tile = next_tile(count - t);
-        if (tile == 1) {
-            for (size_t part = 0; part < MATRIX_PANEL; part += FULL * LANES)
-                project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, 1,
-                             FULL, false);
-            continue;
-        }
         for (size_t part = 0; part < MATRIX_PANEL; part += PART)
             if (tile == TILE)
                 project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, TILE,
@@ -137,6 +131,10 @@ void matrix_multiply(const float *w, size_t rows, size_t columns, const float *b
 void matrix_project(const float *w, size_t rows, size_t columns, const float *bias,
                     const float *const *x, float *const *y, size_t count, struct range part) {
     size_t row = part.from, wide = matrix_wide(rows, part.end);
+    if (count == 1) {
+        matrix_multiply(w, rows, columns, bias, *x, *y, false, part);
+        return;
+    }
     for (; row < wide; row += MATRIX_PANEL)
         project_panel(w + row * columns, columns, bias, x, y, row, count);
     for (; row < part.end; row += MATRIX_PAD)
@@ -144,27 +142,36 @@ void matrix_project(const float *w, size_t rows, size_t columns, const float *bi
             project_narrow(w + row * columns, columns, bias ? bias + row : NULL, x[t], y[t] + row);
 }
 
-/* sum[k] += column k of a panel times d, for `columns` columns (a constant). */
-INLINE void transposed_panel(const float *w, size_t width, const float *d, const int columns,
-                             const int vectors, vector *sum) {
+/* sum[t][k] += column k of a panel times d[t], for `columns` columns and `steps` steps
+   (constants). */
+INLINE void transposed_panel(const float *w, size_t width, const float *d, size_t rows,
+                             const int columns, const int steps, const int vectors, vector *sum) {
+#pragma GCC unroll 2 /* more is slower with few registers */
     for (int v = 0; v < vectors; v++) {
-        vector part = vector_load(d + v * LANES);
-        for (int k = 0; k < columns; k++)
-            sum[k] += vector_load(w + (size_t)k * width + v * LANES) * part;
+        vector part[STEPS];
+        for (int t = 0; t < steps; t++)
+            part[t] = vector_load(d + (size_t)t * rows + v * LANES);
+        for (int k = 0; k < columns; k++) {
+            vector column = vector_load(w + (size_t)k * width + v * LANES);
+            if (steps > 1)
+                column = vector_hold(column);
+            for (int t = 0; t < steps; t++)
+                sum[t * columns + k] += column * part[t];
+        }
     }
 }
 
 INLINE void transposed_columns(const float *w, size_t rows, size_t columns, const float *d,
-                               size_t c, const int group, vector *sum) {
-    for (int k = 0; k < group; k++)
+                               size_t c, const int group, const int steps, vector *sum) {
+    for (int k = 0; k < group * steps; k++)
         sum[k] = vector_broadcast(0.0f);
     size_t row = 0;
     for (; row + MATRIX_PANEL <= rows; row += MATRIX_PANEL)
-        transposed_panel(w + row * columns + c * MATRIX_PANEL, MATRIX_PANEL, d + row, group, WIDE,
-                         sum);
+        transposed_panel(w + row * columns + c * MATRIX_PANEL, MATRIX_PANEL, d + row, rows, group,
+                         steps, WIDE, sum);
     for (; row < rows; row += MATRIX_PAD)
-        transposed_panel(w + row * columns + c * MATRIX_PAD, MATRIX_PAD, d + row, group, NARROW,
-                         sum);
+        transposed_panel(w + row * columns + c * MATRIX_PAD, MATRIX_PAD, d + row, rows, group,
+                         steps, NARROW, sum);
 }
 
 void matrix_transposed(const float *w, size_t rows, size_t columns, const float *d, float *out,
@@ -173,59 +180,42 @@ void matrix_transposed(const float *w, size_t rows, size_t columns, const float 
     for (size_t i = 0; i < groups; i++) {
         vector sum[GROUP];
         size_t c = part.from + (turn ? groups - 1 - i : i) * GROUP;
-        transposed_columns(w, rows, columns, d, c, GROUP, sum);
+        transposed_columns(w, rows, columns, d, c, GROUP, 1, sum);
         vector_sums8(sum, out + c);
     }
     for (size_t c = part.from + groups * GROUP; c < part.end; c++) {
         vector sum[1];
-        transposed_columns(w, rows, columns, d, c, 1, sum);
+        transposed_columns(w, rows, columns, d, c, 1, 1, sum);
         out[c] = vector_sum(sum[0]);
     }
 }
 
-/* GROUP sums at once: GROUP / PAIR columns by PAIR steps. */
-INLINE void transposed_pair(const float *w, size_t rows, size_t columns, const float *d, size_t c,
-                            vector *sum) {
-    enum { HALF = GROUP / PAIR };
-    for (int k = 0; k < GROUP; k++)
-        sum[k] = vector_broadcast(0.0f);
-    for (size_t row = 0; row < rows;) {
-        size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
-        const float *panel = w + row * columns + c * width;
-        for (size_t part = 0; part < width; part += LANES) {
-            vector a = vector_hold(vector_load(d + row + part));
-            vector b = vector_hold(vector_load(d + rows + row + part));
-            for (int k = 0; k < HALF; k++) {
-                vector column = vector_hold(vector_load(panel + (size_t)k * width + part));
-                sum[k] += column * a;
-                sum[HALF + k] += column * b;
-            }
-        }
-        row += width;
-    }
+/* The sums of HALF columns for each of `steps` steps (2, or STEPS). */
+INLINE void transposed_tile(const float *w, size_t rows, size_t columns, const float *d, size_t c,
+                            const int steps, float *sums) {
+    vector sum[HALF * STEPS];
+    transposed_columns(w, rows, columns, d, c, HALF, steps, sum);
+    for (int k = 0; k < HALF * steps; k += GROUP)
+        vector_sums8(sum + k, sums + k);
 }
 
 void matrix_transposed_many(const float *w, size_t rows, size_t columns, const float *d, float *out,
                             size_t stride, size_t count, struct range part) {
-    enum { HALF = GROUP / PAIR };
-    size_t whole = part.end / HALF * HALF, pairs = count / PAIR * PAIR;
+    size_t whole = part.end / HALF * HALF, even = count / 2 * 2;
     for (size_t c = part.from; c < whole; c += HALF)
-        for (size_t t = 0; t < pairs; t += PAIR) {
-            vector sum[GROUP];
-            float sums[GROUP];
-            transposed_pair(w, rows, columns, d + t * rows, c, sum);
-            vector_sums8(sum, sums);
-            memcpy(out + t * stride + c, sums, sizeof(float) * HALF);
-            memcpy(out + (t + 1) * stride + c, sums + HALF, sizeof(float) * HALF);
+        for (size_t t = 0, steps; t < even; t += steps) {
+            float sums[HALF * STEPS];
+            steps = even - t < STEPS ? 2 : STEPS;
+            if (steps == STEPS)
+                transposed_tile(w, rows, columns, d + t * rows, c, STEPS, sums);
+            else
+                transposed_tile(w, rows, columns, d + t * rows, c, 2, sums);
+            for (size_t k = 0; k < steps; k++)
+                memcpy(out + (t + k) * stride + c, sums + k * HALF, sizeof(float) * HALF);
         }
-    for (size_t c = whole; c < part.end; c++)
-        for (size_t t = 0; t < pairs; t++) {
-            vector sum[1];
-            transposed_columns(w, rows, columns, d + t * rows, c, 1, sum);
-            out[t * stride + c] = vector_sum(sum[0]);
-        }
-    for (size_t t = pairs; t < count; t++)
-        matrix_transposed(w, rows, columns, d + t * rows, out + t * stride, false, part);
+    for (size_t t = whole < part.end ? 0 : even; t < count; t++)
+        matrix_transposed(w, rows, columns, d + t * rows, out + t * stride, false,
+                          (struct range){t < even ? whole : part.from, part.end});
 }
 
 /* `columns` columns by `vectors` vectors of a panel of the gradient; adds its squares to
@@ -233,24 +223,22 @@ void matrix_transposed_many(const float *w, size_t rows, size_t columns, const f
 INLINE void gradient_tile(float *restrict gradient, size_t width, const float *restrict d,
                           const float *const *x, size_t c, size_t count, const int columns,
                           const int vectors, vector *squares) {
-    vector sum[TILE][TILE_ROWS];
+    vector sum[NARROW_TILE][TILE_ROWS];
     for (int k = 0; k < columns; k++)
         for (int v = 0; v < vectors; v++)
             sum[k][v] = vector_broadcast(0.0f);
 #pragma GCC unroll 8
     for (size_t t = 0; t < count; t++) {
         const float *xc = x[t] + c;
-        vector a0 = vector_broadcast(xc[0]), a1 = vector_broadcast(xc[columns > 1 ? 1 : 0]),
-               a2 = vector_broadcast(xc[columns > 2 ? 2 : 0]);
+        vector a[NARROW_TILE];
+        for (int k = 0; k < columns; k++)
+            a[k] = vector_broadcast(xc[k]);
         for (int v = 0; v < vectors; v++) {
             vector row = vector_load(d + t * width + v * LANES);
             if (columns > 1)
                 row = vector_hold(row);
-            sum[0][v] += row * a0;
-            if (columns > 1)
-                sum[1][v] += row * a1;
-            if (columns > 2)
-                sum[2][v] += row * a2;
+            for (int k = 0; k < columns; k++)
+                sum[k][v] += row * a[k];
         }
     }
     for (int k = 0; k < columns; k++)
@@ -271,7 +259,10 @@ INLINE double gradient_panel(float *gradient, size_t columns, const float *d, co
         for (size_t c = 0, tile; c < columns; c += tile) {
             float *g = gradient + c * width + part;
             tile = next_tile(columns - c);
-            if (tile == TILE)
+            if (width == MATRIX_PAD && columns - c >= NARROW_TILE) {
+                tile = NARROW_TILE;
+                gradient_tile(g, width, d + part, x, c, count, NARROW_TILE, vectors, squares);
+            } else if (tile == TILE)
                 gradient_tile(g, width, d + part, x, c, count, TILE, vectors, squares);
             else if (tile == 2)
                 gradient_tile(g, width, d + part, x, c, count, 2, vectors, squares);
@@ -303,13 +294,8 @@ void matrix_gradient(float *gradient, size_t rows, size_t columns, const float *
 
 void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, float sign,
                         const float *bias, float *y) {
-    for (size_t row = 0; row < rows;) {
-        size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
-        const float *column = w + row * columns + c * width;
-        for (size_t i = 0; i < width; i++)
-            y[row + i] = sign * column[i] + bias[row + i];
-        row += width;
-    }
+    memcpy(y, bias, rows * sizeof *y);
+    matrix_add_from_column(w, rows, columns, c, sign, y);
 }
 
 void matrix_add_from_column(const float *w, size_t rows, size_t columns, size_t c, float sign,

@@ -5,7 +5,6 @@
 
 #include "activities.h"
 #include "network.h"
-#include "normalization.h"
 
 /* Running sums for mean, deviation and extremes. */
 struct tally {
@@ -40,28 +39,12 @@ static struct unit_statistics units(const float *values, size_t size, double lim
                                     t.maximum,      sqrt(t.squares), (double)beyond / (double)size};
 }
 
-/* Mean and deviation of a sum over all its units. For a sum normalized in place they are
-   computed from each group's mean and deviation if the norm is centred, else from the restored
-   sum. */
-static struct mean_std sum_mean_std(const struct network_layer *l, const float *sum,
-                                    const struct norm_scale *scales) {
+/* Mean and deviation of a sum over all its units. */
+static struct mean_std sum_mean_std(const struct network_layer *l, const float *sum) {
     struct tally t = {0};
-    for (size_t row = 0; row < l->rows && !l->centred; row++) {
-        double rstd = 1;
-        for (size_t k = 0; k < l->group_count && l->source == SOURCE_GROUP; k++)
-            if (row >= l->groups[k].first)
-                rstd = (double)scales[k].rstd;
+    for (size_t row = 0; row < l->rows; row++)
         if (row % l->padded < l->size)
-            tally_add(&t, (double)sum[row] / rstd);
-    }
-    for (size_t k = 0; k < l->group_count && l->centred; k++) {
-        double n = (double)l->groups[k].units, mean = (double)scales[k].mean;
-        double rstd = (double)scales[k].rstd;
-        double variance = 1 / (rstd * rstd) - (double)NORMALIZATION_EPSILON;
-        t.count += n;
-        t.sum += n * mean;
-        t.squares += n * (fmax(variance, 0) + mean * mean);
-    }
+            tally_add(&t, (double)sum[row]);
     return (struct mean_std){tally_mean(&t), tally_std(&t)};
 }
 
@@ -105,13 +88,11 @@ static void histogram(const float *values, size_t size, uint32_t bins[MEASURE_BI
 
 static void measure_layer(const struct network *n, const struct network_layer *l, size_t position,
                           struct layer_statistics *s) {
-    const struct norm_scale *scales = l->scales + position * NETWORK_NORMS;
     const float *hidden = l->output + position * l->wide;
     memset(s, 0, sizeof *s);
-    s->summed_inputs = sum_mean_std(l, l->summed_ih + position * l->rows, scales);
+    s->summed_inputs = sum_mean_std(l, l->summed_ih + position * l->rows);
     if (l->kind->apart)
-        s->summed_recurrent =
-            sum_mean_std(l, l->summed_hh + position * l->rows, scales + PLACE_HH * CELL_GROUPS_MAX);
+        s->summed_recurrent = sum_mean_std(l, l->summed_hh + position * l->rows);
     s->hidden = units(hidden, l->width, ENGINE_SATURATED_HIDDEN);
     if (l->kind->states > l->kind->outputs)
         s->cell = units(l->inner + position * l->padded, l->size, ENGINE_SATURATED_CELL);

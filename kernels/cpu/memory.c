@@ -237,16 +237,14 @@ static float *floats(struct arena *arena, size_t count) {
 
 static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t ring) {
     const struct cell_kind *kind = l->kind;
-    bool normal = kind->finishes && l->source == SOURCE_GROUP;
     l->mask = floats(arena, l->rows);
     l->summed_ih = floats(arena, ring * l->rows);
     l->summed_hh = floats(arena, kind->states && !kind->columns ? ring * l->rows : 0);
     l->gate = floats(arena, kind->gated ? ring * l->rows : 0);
     l->inner = floats(arena, kind->inner ? ring * l->padded : 0);
-    l->inner_normal = floats(arena, normal ? ring * l->padded : 0);
     l->squashed = floats(arena, kind->finishes ? ring * l->padded : 0);
     l->hidden = floats(arena, ring * l->padded);
-    l->output_normal = floats(arena, l->normal ? ring * l->wide : 0);
+    l->joined = floats(arena, l->normal ? ring * l->wide : 0);
     l->output = l->hidden;
     if (l->normal || l->width > l->size)
         l->output = floats(arena, ring * l->wide);

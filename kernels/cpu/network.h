@@ -95,17 +95,15 @@ struct network_layer {
     float *wide_mask; /* (wide,): the same for the output */
     float *factors;   /* (CELL_FACTORS_MAX, padded) of a cell whose units have parameters */
 
-    /* Arrays of each step, one row per position of the ring, if the cell uses them. After a norm
-       of groups the sums are stored normalized. */
+    /* Arrays of each step, one row per position of the ring, if the cell uses them. */
     float *summed_ih;          /* (ring, rows) W_ih x + b_ih */
     float *summed_hh;          /* (ring, rows) W_hh h */
     float *gate;               /* (ring, rows) values of the gates */
     float *inner;              /* (ring, padded) the inner value */
-    float *inner_normal;       /* (ring, padded) normalized, if the cell finishes */
     float *squashed;           /* (ring, padded) if the cell finishes */
     float *hidden;             /* (ring, padded) h */
     float *output;             /* (ring, wide) what the layer above gets: h, or of columns */
-    float *output_normal;      /* (ring, wide) `normal`: the output before gain and bias */
+    float *joined;             /* (ring, wide) `normal`: the output before its norm */
     struct norm_scale *scales; /* (ring, NETWORK_NORMS) */
 };
 
