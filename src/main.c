@@ -131,8 +131,9 @@ static int run(const struct arguments *arguments, const char *directory, struct 
         if (config_load_earlier(&config, source.path, source.overrides, source.override_count,
                                 error))
             return -1;
-        log_info("%s was learned with the default of earlier versions, which stays: %s", directory,
-                 config_earlier());
+        log_info("%s was learned with the default of earlier versions, which stays: %s; to change "
+                 "it, write the key",
+                 directory, config_earlier());
     }
     config.journal.accept_short = arguments->accept_short;
     if (!arguments->check)

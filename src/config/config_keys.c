@@ -213,7 +213,7 @@ static struct config_key rows[] = {
     {"model.layers.*.radius", &value_radius, IN_LAYER(radius), RANGE(0.001, 1),
      .left_out = "[0.9, 0.999]", .when = LAYER_CELL, .flags = KEY_DIGEST | KEY_LATER | KEY_BELOW,
      .what = "smallest and largest share of its state that a unit keeps of a step at the start",
-     .example = "[0.9, 0.999]", .more = "Its square is uniform between their squares."},
+     .example = "[0.9, 0.999]", .more = "A unit that keeps r remembers about 1 / (1 - r) steps."},
 
     {OUTPUT_LOSS, &value_word, AT(architecture.output.loss), .flags = KEY_REQUIRED | KEY_DIGEST,
      .what = "loss to minimize", .example = "squared", .more = "It also defines the prediction."},
@@ -341,8 +341,8 @@ static struct config_key rows[] = {
      .what = "pull of the parameters back towards their starting values", .example = "0.03",
      .more = "Keeps a network able to learn over months. After each step, w becomes w - rate * pull "
              "* (w - w_0): a change that nothing confirms lasts 1 / (rate * pull) updates. Use 3,000 "
-             "where much changes, 30,000 where little does. w_0 is the starting value, an imported "
-             "one, or with a new `pull` the current one; it is kept for each parameter."},
+             "where much changes, 30,000 where little does. w_0 is the starting value, or an imported "
+             "one."},
     {"learning.clip", &value_real, AT(learning.clip), RANGE(0, CLIP_MAX), .fallback = "0",
      .flags = KEY_IN_FLIGHT | KEY_DECIDES, .what = "largest gradient norm, 0 = no clipping",
      .example = "1.0",

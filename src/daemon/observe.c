@@ -256,11 +256,11 @@ static void on_stale(void *context, const struct learner_stale *stale) {
     struct daemon *daemon = context;
     if (run_is_replaying(daemon)) /* announced when it was learned */
         return;
-    char remedy[64] = "use an optimizer that has pull";
+    char remedy[96] = "use an optimizer that has pull";
     double pulls[] = {1 / (stale->rate * PULL_UPDATES[0]), 1 / (stale->rate * PULL_UPDATES[1])};
     json_t *pull = stale->rate > 0 ? json_pack("[f, f]", pulls[0], pulls[1]) : NULL;
     if (pull)
-        snprintf(remedy, sizeof remedy, "set optimizer.pull to a number from %.2g to %.2g",
+        snprintf(remedy, sizeof remedy, "set learning.optimizer.pull to a number from %.2g to %.2g",
                  pulls[0], pulls[1]);
     json_t *details = json_pack("{s:s, s:I, s:f, s:f, s:f, s:o?}", "member", stale->member, "layer",
                                 (json_int_t)stale->layer, "growth", stale->growth, "plasticity",

@@ -88,7 +88,9 @@ int checkpoint_check_digest(struct checkpoint_layout *layout,
             report,
             "%s was learned with another window, stride, rule or optimizer (%.250s; now %.250s): "
             "parameters and statistics are kept, windows of streams%s start from scratch",
-            source->path, description, ours, layout->moments ? " and the optimizer's moments" : "");
+            source->path, description,
+            strcmp(ours, description) ? ours : "other numbers of the optimizer",
+            layout->moments ? " and the optimizer's moments" : "");
         return 0;
     }
     return error_set(
@@ -171,16 +173,18 @@ static void mark_sized(struct checkpoint_layout *layout, const struct safetensor
                                 "streams continue");
 }
 
-/* Marks windows and moments that start from scratch; of records, the states are read. */
+/* Marks windows and moments that start from scratch; of records, the states are read. With a `pull`
+   that the file did not have, starting values stay those of a new network: the current ones would
+   hold a network where it has stopped to learn. */
 static void mark_begun(struct checkpoint_layout *layout, const struct safetensors *file) {
     for (size_t n = 0; n < layout->count && layout->begins; n++) {
         struct checkpoint_entry *of = &layout->of[n];
         const struct safetensors_entry *found = safetensors_find(file, of->name);
         unsigned flags = of->kind == ENTRY_KEPT ? of->row->flags : 0;
-        of->lacked |= flags & STATE_WINDOW ||
-                      (layout->moments &&
-                       (flags & STATE_MOMENTS || (of->kind == ENTRY_TENSOR && of->block > 0 &&
-                                                  !checkpoint_is_start(layout, of))));
+        bool start = checkpoint_is_start(layout, of);
+        of->lacked |= flags & STATE_WINDOW || (start && !found) ||
+                      (layout->moments && (flags & STATE_MOMENTS ||
+                                           (of->kind == ENTRY_TENSOR && of->block > 0 && !start)));
         if (of->kind == ENTRY_KEPT && of->row->lasting && found && found->shape[1])
             layout->entries[n].shape[1] = found->shape[1];
     }

@@ -536,17 +536,6 @@ static int check_format(const struct checkpoint_source *source, struct error *er
                      source->path, format, version ? version : "?", FORMAT);
 }
 
-/* Returns the entry of the same tensor's parameters: where `pull` is new, they are the starting
-   values. */
-static const struct safetensors_entry *find_parameters(const struct checkpoint_layout *layout,
-                                                       const struct checkpoint_entry *start) {
-    const struct checkpoint_entry *of = layout->of;
-    while (of->kind != ENTRY_TENSOR || of->member != start->member || of->block ||
-           of->tensor != start->tensor)
-        of++;
-    return &layout->entries[of - layout->of];
-}
-
 /* Opens the layout for the file's number of streams, and checks each entry against it. */
 static int check_entries(struct checkpoint_layout *layout, const struct checkpoint_source *source,
                          struct learner *learner, const struct config *config,
@@ -554,7 +543,7 @@ static int check_entries(struct checkpoint_layout *layout, const struct checkpoi
     const struct safetensors_entry *keys = safetensors_find(source->file, "streams.keys");
     if (!keys || keys->rank != 2 || keys->shape[0] > config->learning.max_streams)
         return damaged(source, "missing streams, or too many", error);
-    bool begins = layout->begins, moments = layout->moments;
+    bool begins = layout->begins, moments = layout->moments, started = false;
     if (checkpoint_layout_open(layout, learner, keys->shape[0], error))
         return -1;
     layout->begins = begins;
@@ -568,10 +557,13 @@ static int check_entries(struct checkpoint_layout *layout, const struct checkpoi
         struct safetensors_entry *wanted = &layout->entries[n];
         const struct checkpoint_entry *of = &layout->of[n];
         const struct safetensors_entry *found = safetensors_find(source->file, wanted->name);
+        if (of->lacked && !started && checkpoint_is_start(layout, of)) {
+            if (learner_start(learner, error))
+                return -1;
+            started = true;
+        }
         if (of->lacked)
             continue;
-        if (!found && layout->begins && checkpoint_is_start(layout, of))
-            found = find_parameters(layout, of);
         if (found && (of->kind == ENTRY_WORDS || (of->kind == ENTRY_KEPT && of->row->used)))
             wanted->shape[0] = found->shape[0];
         if (!found || found->type != wanted->type || found->rank != wanted->rank ||

@@ -77,23 +77,24 @@ def test_killed(directory):
 
 
 def test_turned_on(directory):
-    """A restart with pull starts from the current parameters, and keeps them with another pull and
-    another optimizer. The optimizer's average of squares continues."""
+    """A restart with pull for the first time has the starting values of a new network, and keeps
+    them with another pull and another optimizer. The optimizer's average of squares continues."""
     with started(directory, "one", ("", "")) as daemon:
+        before = tensors(daemon.export())
         learn(daemon, 0, COUNT)
         then = kept(daemon)
         parameters = tensors(daemon.export())
         assert daemon.end() == 0
         change(daemon, *PULL)
         now = kept(daemon)
-        assert starts(daemon) == parameters
+        assert tensors(daemon.export()) == parameters != before and starts(daemon) == before
         averages = [name for name in then if name.startswith("optimizer.")]
         assert len(averages) > 1 and all(now[name] == then[name] for name in averages)
         learn(daemon, COUNT, 2 * COUNT)
         for old, new in ("pull: 2", "pull: 3"), ("kind: adam", "kind: sgd"):
             assert daemon.end() == 0
             change(daemon, old, new)
-            assert starts(daemon) == parameters != tensors(daemon.export())
+            assert starts(daemon) == before != tensors(daemon.export())
         assert daemon.end() == 0
         change(daemon, ", pull: 3", "")
         assert not starts(daemon)
