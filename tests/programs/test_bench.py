@@ -378,7 +378,20 @@ def test_table():
         us = found[row[0]]["rows"][0]
         for cell, key in ((1, "floor"), (2, "single"), (4, "queued"), (6, "socket")):
             assert abs(float(row[cell]) - us[key]) <= 0.5, (row, us)
-    assert "No PyTorch" in done.stdout and "make bench PYTHON=" in done.stdout, done.stdout
+    for words in ("No PyTorch", "make bench PYTHON=", "Disturbance: medians"):
+        assert words in done.stdout, (words, done.stdout)
+
+
+def test_table_of_instructions():
+    """A row for each instruction set; one that this machine lacks is an error."""
+    for instructions, status in ("baseline", 0), ("avx9", 1):
+        done = subprocess.run(
+            [sys.executable, SOURCE / "tools" / "figures" / "bench", "--build", BUILD, "--python", "/bin/false",
+             "--rounds", "1", "--seconds", "0", "--instructions", instructions, "--set", "learning.rule=tbptt",
+             CONFIGURATIONS / "mingru64.yaml"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+        assert done.returncode == status, done
+        assert ("mingru64 baseline" in done.stdout) if status == 0 else "avx9" in done.stderr, done
 
 
 def test_usage():
