@@ -54,9 +54,12 @@ static void count_elementwise(const struct layer *layer, struct matrices *m) {
 
 /* The norms of an inner value and of columns' output do not reach the next state. */
 static bool has_trace(const struct model *model, enum rule rule, const struct tensor *tensor) {
-    bool ending = tensor->role == TENSOR_GAIN_INNER || tensor->role == TENSOR_NORM_BIAS_INNER ||
-                  tensor->role == TENSOR_GAIN_OUT || tensor->role == TENSOR_NORM_BIAS_OUT;
-    return rule_kind(rule)->keeps == KEEPS_TRACE && !ending && rule_covers(model, rule, tensor);
+    if (rule_kind(rule)->keeps != KEEPS_TRACE || !rule_covers(model, rule, tensor))
+        return false;
+    enum tensor_role last = layer_is_columns(&model->architecture.layers[tensor->layer])
+                                ? TENSOR_GAIN_IH
+                                : TENSOR_GAIN_INNER;
+    return tensor->role != last && tensor->role != last + TENSOR_NORM_BIAS_IH - TENSOR_GAIN_IH;
 }
 
 /* gradient += sum_i w_i e_i and e_i = sum_j D_ij e_j + I_i x of each parameter. */
