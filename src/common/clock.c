@@ -20,6 +20,10 @@ double clock_seconds(void) {
     return seconds(CLOCK_MONOTONIC);
 }
 
+double clock_thread_seconds(void) {
+    return seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
 double clock_unix(void) {
     return seconds(CLOCK_REALTIME);
 }

@@ -1,4 +1,4 @@
-/* Two clocks: a monotonic one for durations and deadlines, and the time of day. */
+/* Clocks: a monotonic one for durations and deadlines, the time of day, and a thread's CPU time. */
 #ifndef RUNNEL_CLOCK_H
 #define RUNNEL_CLOCK_H
 
@@ -9,6 +9,9 @@
 /* CLOCK_MONOTONIC, in ns and in seconds. */
 uint64_t clock_ns(void);
 double clock_seconds(void);
+
+/* CPU time of the calling thread in seconds. */
+double clock_thread_seconds(void);
 
 /* Unix time in seconds. */
 double clock_unix(void);

@@ -38,8 +38,8 @@ PYTHON = """#!/bin/sh
 case "$*" in
 *"import torch"*) exit 0 ;;
 *"import site"*) exit 0 ;;
-*figures/pytorch\ *) echo '{"torch": "2.0", "variants": {"eager": {"us": {"median": 5e6}},
-    "graphs": {"failed": "no capture today"}, "reference": {"us": {"median": 4e6}}}}' ;;
+*figures/pytorch\ *) echo '{"torch": "2.0", "variants": {"eager": {"us": {"quiet": 5e6}},
+    "graphs": {"failed": "no capture today"}, "reference": {"us": {"quiet": 4e6}}}}' ;;
 *run.py*"--device cuda"*) echo "ok one"; echo "${PASSED:-2 passed, 0 failed}" ;;
 *) exit 64 ;;
 esac

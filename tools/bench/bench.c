@@ -250,8 +250,6 @@ static int open_cpu(struct bench *b, struct error *error) {
 
 static int open_others(struct bench *b, struct error *error) {
     const struct arguments *a = b->arguments;
-    if (latencies_open(&b->report.latencies))
-        return error_set(error, EX_OSERR, "out of memory for latencies");
     if ((on_gpu(b) ? open_gpu : open_cpu)(b, error) || (a->members && open_lone(b, error)))
         return -1;
     const struct bench_socket_options options = {a->daemon, a->config, a->overrides.values,
@@ -261,16 +259,12 @@ static int open_others(struct bench *b, struct error *error) {
                : 0;
 }
 
-static void add(struct bench *b, enum bench_part part, double seconds) {
-    series_add(&b->report.parts[part], seconds * MICROSECONDS);
-}
-
 static int measure_socket(struct bench *b, struct error *error) {
     double example;
     struct bench_memory *m = &b->report.daemon;
     if (bench_socket_time(b->socket, SOCKET_SLICE, &example, error))
         return -1;
-    add(b, PART_SOCKET, example);
+    series_add(&b->report.parts[PART_SOCKET], example * MICROSECONDS);
     struct resident resident = bench_socket_resident(b->socket);
     if (m->examples)
         m->resident_growth += (long)resident.now - (long)m->resident.now;
@@ -281,36 +275,25 @@ static int measure_socket(struct bench *b, struct error *error) {
 }
 
 static void measure_split(struct bench *b) {
-    struct split_times split;
-    bench_split_time(b->split, SLICE, &split);
-    add(b, PART_FORWARD_SINGLE, split.forward);
-    add(b, PART_FORWARD_QUEUED, split.together);
-    add(b, PART_BACKWARD, split.backward);
-    add(b, PART_OPTIMIZER, split.optimizer);
-}
-
-static int measure_lone(struct bench *b, double slice, struct error *error) {
-    double single, queued;
-    if (bench_learner_time(b->lone, slice, 1, &single, error) ||
-        bench_learner_time(b->lone, slice, b->arguments->plan, &queued, error))
-        return -1;
-    add(b, PART_LONE_SINGLE, single);
-    add(b, PART_LONE_QUEUED, queued);
-    return 0;
+    struct series *us = b->report.parts;
+    const struct split_series parts = {&us[PART_FORWARD_SINGLE], &us[PART_FORWARD_QUEUED],
+                                       &us[PART_BACKWARD], &us[PART_OPTIMIZER]};
+    bench_split_time(b->split, SLICE, &parts);
 }
 
 /* Measures everything once, in turn, so that other load on the machine disturbs all measurements
    equally. */
 static int measure_round(struct bench *b, struct error *error) {
-    double single, queued, slice = b->socket ? LONG_SLICE : SLICE;
+    struct series *us = b->report.parts;
+    double slice = b->socket ? LONG_SLICE : SLICE;
+    size_t plan = b->arguments->plan;
     if ((!on_gpu(b) && machine_round(&b->report.machine, error)) ||
-        bench_learner_time(b->learner, slice, 1, &single, error) ||
-        bench_learner_time(b->learner, slice, b->arguments->plan, &queued, error) ||
+        bench_learner_time(b->learner, slice, 1, &us[PART_SINGLE], error) ||
+        bench_learner_time(b->learner, slice, plan, &us[PART_QUEUED], error) ||
         bench_learner_latency(b->learner, SLICE, &b->report.latencies, error))
         return -1;
-    add(b, PART_SINGLE, single);
-    add(b, PART_QUEUED, queued);
-    if (b->lone && measure_lone(b, slice, error))
+    if (b->lone && (bench_learner_time(b->lone, slice, 1, &us[PART_LONE_SINGLE], error) ||
+                    bench_learner_time(b->lone, slice, plan, &us[PART_LONE_QUEUED], error)))
         return -1;
     if (b->split)
         measure_split(b);
@@ -344,6 +327,7 @@ static void print(struct bench *b) {
     b->report.plan = b->arguments->plan;
     b->report.members = b->arguments->members;
     b->report.threads = bench_engine_threads(b->learner);
+    b->report.learned = bench_learner_learned(b->learner);
     b->report.device = bench_learner_device(b->learner);
     b->report.why = b->engine.why;
     if (b->arguments->json)
@@ -358,7 +342,6 @@ static void close_bench(struct bench *b) {
     bench_learner_close(&b->learner);
     bench_learner_close(&b->lone);
     bench_data_close(&b->data);
-    latencies_close(&b->report.latencies);
     machine_close(&b->report.machine);
 }
 

@@ -2,6 +2,7 @@
 
 #include "config/config.h"
 #include "engine/cuda_module.h"
+#include "model/rule.h"
 
 const char *const floor_phase_names[PHASES] = {"forward", "backward", "optimizer"};
 
@@ -22,10 +23,13 @@ struct matrices {
     double column;    /* one-hot input: the column that a step reads */
     double upper;     /* W_ih of the others, and of the first layer with an embedding */
     double recurrent; /* W_hh of all layers */
+    double earlier;   /* of it through which the gradient reaches the step before */
     double output;
     double all; /* their sum, including a one-hot first layer */
 
     double forward, backward; /* flops of a step's elementwise work in all layers */
+    double traces;            /* numbers that the rule keeps of the parameters, */
+    double moved;             /* and flops of a step that advances them */
 };
 
 static double size_of(const struct model *model, enum tensor_role role, size_t layer) {
@@ -48,7 +52,30 @@ static void count_elementwise(const struct layer *layer, struct matrices *m) {
     m->backward += size * (cell->backward + norm->backward * normalized);
 }
 
-static struct matrices count_matrices(const struct model *model) {
+/* The norms of an inner value and of columns' output do not reach the next state. */
+static bool has_trace(const struct model *model, enum rule rule, const struct tensor *tensor) {
+    if (rule_kind(rule)->keeps != KEEPS_TRACE || !rule_covers(model, rule, tensor))
+        return false;
+    enum tensor_role last = layer_is_columns(&model->architecture.layers[tensor->layer])
+                                ? TENSOR_GAIN_IH
+                                : TENSOR_GAIN_INNER;
+    return tensor->role != last && tensor->role != last + TENSOR_NORM_BIAS_IH - TENSOR_GAIN_IH;
+}
+
+/* gradient += sum_i w_i e_i and e_i = sum_j D_ij e_j + I_i x of each parameter. */
+static void count_traces(const struct model *model, enum rule rule, struct matrices *m) {
+    for (size_t i = 0; i < model->learned_count; i++) {
+        const struct tensor *tensor = &model->tensors[i];
+        if (!has_trace(model, rule, tensor))
+            continue;
+        const struct layer *layer = &model->architecture.layers[tensor->layer];
+        double states = layer_is_columns(layer) ? (double)cell_kind(layer->cell)->states : 1;
+        m->traces += states * (double)tensor_size(tensor);
+        m->moved += states * (2 * states + 3) * (double)tensor_size(tensor);
+    }
+}
+
+static struct matrices count_matrices(const struct model *model, enum rule rule) {
     const struct input *input = &model->architecture.input;
     const struct tensor *first = model_find(model, TENSOR_WEIGHT_IH, 0);
     struct matrices m = {.output = size_of(model, TENSOR_OUTPUT_WEIGHT, 0)};
@@ -57,6 +84,8 @@ static struct matrices count_matrices(const struct model *model) {
         m.upper += layer ? size_of(model, TENSOR_WEIGHT_IH, layer) : 0;
         count_elementwise(&model->architecture.layers[layer], &m);
     }
+    count_traces(model, rule, &m);
+    m.earlier = rule_kind(rule)->keeps == KEEPS_TRACE ? 0 : m.recurrent;
     double bottom = (double)tensor_size(first);
     m.all = bottom + m.upper + m.recurrent + m.output;
     if (input_is_real(input))
@@ -85,10 +114,10 @@ static struct work forward(const struct matrices *m, double steps, double output
 static struct work backward(const struct matrices *m, double steps, double outputs) {
     double weights = 2 * (steps * (m->first + m->upper + m->recurrent) + outputs * m->output) +
                      steps * (m->column + m->backward);
-    double below = 2 * (steps * m->upper + (steps - 1) * m->recurrent + outputs * m->output);
+    double below = 2 * (steps * m->upper + (steps - 1) * m->earlier + outputs * m->output);
     return (struct work){
-        .flops = weights + below,
-        .weights_read = sizeof(float) * ((steps - 1) * m->recurrent + m->upper + m->output),
+        .flops = weights + below + steps * m->moved,
+        .weights_read = sizeof(float) * ((steps - 1) * m->earlier + m->upper + m->output),
     };
 }
 
@@ -112,7 +141,7 @@ static struct work solve(const struct model *model) {
 struct floor_work floor_work(const struct config *config, const struct model *model,
                              size_t together) {
     const struct optimizer *optimizer = &config->learning.optimizer;
-    const struct matrices m = count_matrices(model);
+    const struct matrices m = count_matrices(model, config->learning.rule);
     double window = (double)config->learning.window, stride = (double)config->learning.stride;
     double parameters = (double)model->learned, blocks = (double)optimizer_moments(optimizer);
     double block = sizeof(float) * parameters;
@@ -120,7 +149,8 @@ struct floor_work floor_work(const struct config *config, const struct model *mo
     struct work pass = backward(&m, window, stride);
     if (stride < window)
         pass = add(pass, forward(&m, window, stride, window));
-    pass.updated = block;
+    double traces = sizeof(float) * m.traces;
+    pass.updated = block + 2 * traces;
     struct work change = {
         .flops = parameters * (SQUARE_FLOPS + optimizer_kind(optimizer->kind)->flops),
         .updated = block * (1 + 2 * (1 + blocks) - (optimizer->pull > 0)), /* w_0 is only read */
@@ -130,7 +160,7 @@ struct floor_work floor_work(const struct config *config, const struct model *mo
         .phases = {divide(forward(&m, stride, stride, waiting), stride), divide(pass, stride),
                    add(divide(change, stride), solved)},
         .weights_set = sizeof(float) * m.all,
-        .updated_set = block * (2 + blocks) + solved.updated / 2,
+        .updated_set = block * (2 + blocks) + traces + solved.updated / 2,
         .solved = solved.updated,
     };
 }
@@ -148,7 +178,7 @@ static double charge(double bytes, double set, const struct machine *machine,
     for (int level = 0; level < LEVELS && left > 0; level++) {
         double capacity = (double)machine->capacity[level],
                held = left < capacity ? left : capacity;
-        seconds += bytes * (held / set) / bandwidth[level].median;
+        seconds += bytes * (held / set) / bandwidth[level].quiet;
         left -= held;
     }
     return seconds;
@@ -158,7 +188,7 @@ struct floor_time floor_phase(const struct floor_work *work, enum floor_phase ph
                               const struct machine *machine,
                               const struct machine_figures *figures) {
     const struct work *w = &work->phases[phase];
-    double flops = w->flops / figures->multiply_add.median;
+    double flops = w->flops / figures->multiply_add.quiet;
     double bytes = charge(w->weights_read, work->weights_set, machine, figures->read) +
                    charge(w->updated, work->updated_set, machine, figures->update);
     return (struct floor_time){flops, bytes, 0, flops > bytes ? flops : bytes};

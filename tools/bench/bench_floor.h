@@ -1,15 +1,17 @@
 /* The floor of learning: the least work of one example, and its time at the machine's ceilings.
 
    Work is counted over one cycle of `stride` examples and one update, and divided by stride.
-   Assumptions: truncated backpropagation through time; weights are float32; an update needs the
-   whole gradient before it changes the first parameter (for clipping, and since nothing may change
-   unless all of it is finite), so the gradient is written and read again.
+   Assumptions: weights are float32; an update needs the whole gradient before it changes the first
+   parameter (for clipping, and since nothing may change unless all of it is finite), so the gradient
+   is written and read again.
 
    Flops, two per multiply-add, with M the numbers in the matrices and L the window:
      forward    2 M per step, and the cells' elementwise work
      backward   per step of the window: 2 |W_hh| (except the first step), 2 |W_ih| of every layer
                 but the first, 2 |W_out|: gradients of lower layers; 2 M: gradients of weights; the
-                cells' elementwise work. stride < window: also forward over the window
+                cells' elementwise work. stride < window: also forward over the window. Rules with
+                traces (kernels/rules/snap1.h): S (2 S + 3) per parameter with S of them, instead
+                of 2 |W_hh|. The influence of rtrl is left out
      optimizer  a fixed number per parameter; with readout: rls also a step of least squares, in
                 double, whose operations count twice
    A square root, a division or a comparison counts as one; a sigmoid or tanh as FUNCTION_FLOPS. The
@@ -19,7 +21,8 @@
    per step forward, and once per step but the first backward. W_ih and W_out are read once for all
    steps that are computed together: `together` queued examples forward, the whole window backward.
    Bytes updated: the gradient is written and read; parameters, moments and the least squares of the
-   output are read and written. Activations, inputs, targets and everything else are left out.
+   output are read and written; traces, once an update. Activations, inputs, targets and everything
+   else are left out.
 
    A byte counts at the bandwidth of the nearest level that can hold it. Of a working set of S bytes
    that is read repeatedly, the size of the L1 cache counts at L1's bandwidth, the size of the L2
@@ -33,7 +36,12 @@
 
    A phase takes at least the larger of its flops' time and its bytes' time. Each phase needs all
    results of the previous one, so floor = the sum over phases of
-   max(flops / multiply-add rate, bytes / bandwidth). */
+   max(flops / multiply-add rate, bytes / bandwidth).
+
+   Rates and bandwidths are quiet values (bench_series.h), as are the times beside a floor. Left out
+   are the latencies of the recurrent chain (two sums of a norm, a root, divisions and functions that
+   wait for each other: some 340 cycles for a step of a GRU, about as many backward). Also, backward
+   cannot overlap flops and bytes well: gradients of weights need all steps' gradients first. */
 #ifndef RUNNEL_BENCH_FLOOR_H
 #define RUNNEL_BENCH_FLOOR_H
 

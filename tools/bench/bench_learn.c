@@ -18,6 +18,7 @@
 #include "learner/learner_export.h"
 
 static const char KEY[] = "bench";
+static const double MICROSECONDS = 1e6;
 
 struct bench_learner {
     const struct model *model;
@@ -26,6 +27,7 @@ struct bench_learner {
     struct learner *learner;
     size_t stride;
     uint64_t next; /* next example */
+    struct stopwatch stopwatch;
     struct bench_learned learned;
 };
 
@@ -53,6 +55,8 @@ int bench_learner_open(struct bench_learner **learner, const struct config *conf
         bench_learner_close(learner);
         return -1;
     }
+    opened->learned.wall = engine != &cpu_engine || bench_engine_threads(opened) > 1;
+    stopwatch_open(&opened->stopwatch, opened->learned.wall);
     return 0;
 }
 
@@ -86,26 +90,31 @@ static uint64_t common_multiple(uint64_t a, uint64_t b) {
 }
 
 int bench_learner_time(struct bench_learner *learner, double seconds, size_t together,
-                       double *example, struct error *error) {
-    uint64_t block = common_multiple(learner->stride, together), count = 0;
+                       struct series *us, struct error *error) {
+    uint64_t block = common_multiple(learner->stride, together);
     if (bench_learner_run(learner, learner->stride, together, error))
         return -1;
-    double begin = clock_seconds(), now = begin;
-    for (; now < begin + seconds; now = clock_seconds(), count += block)
+    double begin = clock_seconds(), ran = clock_thread_seconds(), now;
+    stopwatch_lap(&learner->stopwatch);
+    do {
         if (bench_learner_run(learner, block, together, error))
             return -1;
-    *example = (now - begin) / (double)count;
+        series_add(us, stopwatch_lap(&learner->stopwatch) / (double)block * MICROSECONDS);
+        now = clock_seconds();
+    } while (now < begin + seconds);
+    learner->learned.seconds += now - begin;
+    learner->learned.ran += clock_thread_seconds() - ran;
     return 0;
 }
 
-int bench_learner_latency(struct bench_learner *learner, double seconds,
-                          struct latencies *latencies, struct error *error) {
+int bench_learner_latency(struct bench_learner *learner, double seconds, struct series *latencies,
+                          struct error *error) {
     double first = clock_seconds(), begin = first;
     while (begin < first + seconds) {
         if (bench_learner_run(learner, 1, 1, error))
             return -1;
         double end = clock_seconds();
-        latencies_add(latencies, end - begin);
+        series_add(latencies, end - begin);
         begin = end;
     }
     return 0;
@@ -158,6 +167,7 @@ struct bench_split {
     const union value **targets; /* (window, horizons) */
     uint64_t updates;
     size_t next; /* row of the data */
+    struct stopwatch stopwatch;
 };
 
 static const struct kernels *find_kernels(const char *instructions) {
@@ -210,6 +220,7 @@ int bench_split_open(struct bench_split **split, const struct config *config,
                      optimizer_moments(&opened->optimizer), opened->threads, error) ||
         write_parameters(opened, config, model, error))
         goto fail;
+    stopwatch_open(&opened->stopwatch, opened->threads);
     opened->state = memory_reserve(opened->network.state * sizeof *opened->state);
     opened->kept = memory_reserve(kept_bytes(&opened->network));
     opened->inputs = calloc(opened->window, sizeof *opened->inputs);
@@ -260,46 +271,42 @@ static void forward(struct bench_split *split, size_t first, size_t count) {
     split->kernels->forward(&split->network, &steps, 0);
 }
 
-/* Plays `stride` examples and one update, and adds their times to `times`: forward step by step,
-   or all steps at once. */
-static void play_cycle(struct bench_split *split, bool alone, struct split_times *times) {
+static void add_lap(struct bench_split *split, struct series *us) {
+    double seconds = stopwatch_lap(&split->stopwatch);
+    series_add(us, seconds / (double)split->stride * MICROSECONDS);
+}
+
+/* Plays `stride` examples and one update, forward step by step, or all steps at once. */
+static void play_cycle(struct bench_split *split, bool alone, const struct split_series *us) {
     size_t window = split->window, stride = split->stride;
     size_t terms = stride * split->network.model->horizons;
     struct network_steps steps = {0, window, split->state, split->inputs};
     struct network_targets targets = {window - stride, split->targets, terms};
     choose_window(split);
-    double begin = clock_seconds();
+    stopwatch_lap(&split->stopwatch);
     if (alone)
         for (size_t t = 0; t < stride; t++)
             forward(split, t, 1);
     else
         forward(split, 0, stride);
-    double predicted = clock_seconds();
+    add_lap(split, alone ? us->forward : us->together);
     if (stride < window)
         split->kernels->forward(&split->network, &steps, targets.from);
     struct network_gradient g =
         split->kernels->backward(&split->network, &steps, &targets, split->kept);
-    double differentiated = clock_seconds();
+    add_lap(split, us->backward);
     double norm = sqrt(g.squares);
     split->kernels->optimize(&split->network, &split->optimizer, split->optimizer.rate,
                              split->clip > 0 && norm > split->clip ? split->clip / norm : 1,
                              ++split->updates);
-    double end = clock_seconds();
-    *(alone ? &times->forward : &times->together) += predicted - begin;
-    times->backward += differentiated - predicted;
-    times->optimizer += end - differentiated;
+    add_lap(split, us->optimizer);
 }
 
-void bench_split_time(struct bench_split *split, double seconds, struct split_times *times) {
-    struct split_times warm = {0}, sum = {0};
+void bench_split_time(struct bench_split *split, double seconds, const struct split_series *us) {
     threads_pin_caller(split->threads);
-    play_cycle(split, false, &warm);
-    double pairs = 0;
-    for (double begin = clock_seconds(); clock_seconds() < begin + seconds; pairs++) {
-        play_cycle(split, true, &sum);
-        play_cycle(split, false, &sum);
-    }
-    double examples = pairs * (double)split->stride;
-    *times = (struct split_times){sum.forward / examples, sum.together / examples,
-                                  sum.backward / (2 * examples), sum.optimizer / (2 * examples)};
+    double begin = clock_seconds();
+    do {
+        play_cycle(split, true, us);
+        play_cycle(split, false, us);
+    } while (clock_seconds() < begin + seconds);
 }

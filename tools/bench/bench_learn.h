@@ -5,11 +5,11 @@
 #include <stdint.h>
 
 #include "bench_data.h"
+#include "bench_series.h"
 
 struct bench_learner;
 struct config;
 struct error;
-struct latencies;
 
 /* `plan`: number of examples in a plan. Data and config must outlive it. */
 int bench_learner_open(struct bench_learner **learner, const struct config *config,
@@ -21,14 +21,14 @@ void bench_learner_close(struct bench_learner **learner);
 int bench_learner_run(struct bench_learner *learner, uint64_t count, size_t together,
                       struct error *error);
 
-/* Learns for at least `seconds` and a whole number of updates, after a warm-up that is not
-   timed. Returns the seconds per example. */
+/* Learns for at least `seconds`, after a warm-up that is not timed, in cycles: the fewest examples
+   that make whole plans and whole updates. Adds the us per example of each cycle. */
 int bench_learner_time(struct bench_learner *learner, double seconds, size_t together,
-                       double *example, struct error *error);
+                       struct series *us, struct error *error);
 
 /* Learns one example at a time for at least `seconds`, and adds the seconds of each one. */
-int bench_learner_latency(struct bench_learner *learner, double seconds,
-                          struct latencies *latencies, struct error *error);
+int bench_learner_latency(struct bench_learner *learner, double seconds, struct series *latencies,
+                          struct error *error);
 
 /* Writes all parameters to a safetensors file, like `runnel-ctl export`. */
 int bench_learner_export(struct bench_learner *learner, const char *path, struct error *error);
@@ -36,7 +36,9 @@ int bench_learner_export(struct bench_learner *learner, const char *path, struct
 /* Counts so far. */
 struct bench_learned {
     uint64_t examples, updates, skipped;
-    double loss; /* loss of the newest scored example */
+    double loss;         /* loss of the newest scored example */
+    bool wall;           /* cycles are timed by the wall clock, see struct stopwatch */
+    double seconds, ran; /* of bench_learner_time, and those in which the thread ran */
 };
 struct bench_learned bench_learner_learned(const struct bench_learner *learner);
 
@@ -59,15 +61,15 @@ int bench_split_open(struct bench_split **split, const struct config *config,
                      const char *instructions, struct error *error);
 void bench_split_close(struct bench_split **split);
 
-/* Seconds for one example. */
-struct split_times {
-    double forward;  /* a step computed alone */
-    double together; /* a step computed with all others up to the next update */
-    double backward; /* including the window's recomputed forward pass if stride < window */
-    double optimizer;
+/* us per example. */
+struct split_series {
+    struct series *forward;  /* a step computed alone */
+    struct series *together; /* a step computed with all others up to the next update */
+    struct series *backward; /* including the window's recomputed forward pass if stride < window */
+    struct series *optimizer;
 };
 
-/* Measures for at least `seconds`, after a warm-up. */
-void bench_split_time(struct bench_split *split, double seconds, struct split_times *times);
+/* Measures for at least `seconds`. */
+void bench_split_time(struct bench_split *split, double seconds, const struct split_series *us);
 
 #endif

@@ -7,16 +7,16 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "common/error.h"
 #include "cpu/ceilings.h"
 
 const char *const machine_level_names[LEVELS] = {"L1", "L2", "L3", "memory"};
 
 enum {
-    OPERATIONS_ROUNDS = 2000, /* about 0.3 ms */
-    SLICE_BYTES = 64 << 20,   /* least bytes read of a cache in one slice */
-    WARM_UP = 16,             /* passes before timing, while the cache has other data */
+    SLICES = 8,              /* in a round, each about as long as a small network's cycle */
+    OPERATIONS_ROUNDS = 250, /* about 40 us */
+    SLICE_BYTES = 4 << 20,   /* least bytes read of a cache in one slice */
+    WARM_UP = 16,            /* passes before timing, while the cache has other data */
     HUGE_PAGE = 2 << 20,
     CACHE_INDEXES = 16,
     CACHE_PATH_SIZE = 96,
@@ -112,9 +112,9 @@ static const struct ceilings *find_loops(const char *instructions) {
 
 void machine_open(struct machine *machine, const char *instructions) {
     static const size_t assumed[LEVELS] = {32 << 10, 1 << 20, 32 << 20, SIZE_MAX};
-    memset(machine, 0, sizeof *machine);
     machine->loops = find_loops(instructions);
     machine->reported = true;
+    stopwatch_open(&machine->stopwatch, false);
     read_processor(machine);
     read_capacities(machine);
     machine->capacity[LEVEL_MEMORY] = SIZE_MAX;
@@ -151,21 +151,25 @@ static void measure_level(struct machine *machine, int level) {
     float *buffer = machine->buffers[level];
     if (level != LEVEL_MEMORY)
         loops->read(buffer, n, WARM_UP);
-    double begin = clock_seconds();
-    loops->read(buffer, n, rounds);
-    double middle = clock_seconds();
-    loops->update(buffer, n, rounds);
-    double end = clock_seconds();
-    series_add(&machine->read[level], (double)(rounds * size) / (middle - begin));
-    series_add(&machine->update[level], 2.0 * (double)(rounds * size) / (end - middle));
+    for (int slice = 0; slice < (level == LEVEL_MEMORY ? 1 : SLICES); slice++) {
+        stopwatch_lap(&machine->stopwatch);
+        loops->read(buffer, n, rounds);
+        series_add(&machine->read[level],
+                   (double)(rounds * size) / stopwatch_lap(&machine->stopwatch));
+        loops->update(buffer, n, rounds);
+        series_add(&machine->update[level],
+                   2.0 * (double)(rounds * size) / stopwatch_lap(&machine->stopwatch));
+    }
 }
 
 int machine_round(struct machine *machine, struct error *error) {
     if (open_buffers(machine, error))
         return -1;
-    double begin = clock_seconds();
-    double operations = machine->loops->multiply_add(OPERATIONS_ROUNDS);
-    series_add(&machine->multiply_add, operations / (clock_seconds() - begin));
+    for (int slice = 0; slice < SLICES; slice++) {
+        stopwatch_lap(&machine->stopwatch);
+        double operations = machine->loops->multiply_add(OPERATIONS_ROUNDS);
+        series_add(&machine->multiply_add, operations / stopwatch_lap(&machine->stopwatch));
+    }
     for (int level = 0; level < LEVELS; level++)
         measure_level(machine, level);
     return 0;
@@ -178,10 +182,11 @@ void machine_close(struct machine *machine) {
 }
 
 struct machine_figures machine_figures(struct machine *machine) {
-    struct machine_figures figures = {.multiply_add = series_figure(&machine->multiply_add)};
+    struct machine_figures figures = {.multiply_add =
+                                          series_figure(&machine->multiply_add, 1 - QUIET)};
     for (int level = 0; level < LEVELS; level++) {
-        figures.read[level] = series_figure(&machine->read[level]);
-        figures.update[level] = series_figure(&machine->update[level]);
+        figures.read[level] = series_figure(&machine->read[level], 1 - QUIET);
+        figures.update[level] = series_figure(&machine->update[level], 1 - QUIET);
     }
     return figures;
 }

@@ -22,16 +22,17 @@ struct machine {
     bool reported;                /* the machine reports its caches' sizes; else assumed */
     size_t buffer_size[LEVELS];   /* bytes read to measure that level */
     void *mapped[LEVELS];
-    float *buffers[LEVELS];       /* pointers into `mapped`; NULL until the first round */
+    float *buffers[LEVELS]; /* pointers into `mapped`; NULL until the first round */
+    struct stopwatch stopwatch;
     struct series multiply_add;   /* operations per second, two per multiply-add */
     struct series read[LEVELS];   /* bytes per second */
     struct series update[LEVELS]; /* bytes per second, read and written together */
 };
 
-/* `instructions`: the engine's name of an instruction set. */
+/* `machine` must be all zero. `instructions`: the engine's name of an instruction set. */
 void machine_open(struct machine *machine, const char *instructions);
 
-/* Measures everything once, some 50 ms. -1 if out of memory. */
+/* Measures everything, some 50 ms. -1 if out of memory. */
 int machine_round(struct machine *machine, struct error *error);
 void machine_close(struct machine *machine);
 

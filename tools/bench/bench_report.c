@@ -11,7 +11,7 @@
 #include "engine/cuda_module.h"
 #include "model/model.h"
 
-/* ---- Findings: medians, floors and ratios ---- */
+/* ---- Findings: quiet values, floors and ratios ---- */
 
 struct findings {
     struct machine_figures machine; /* ceilings of the CPU; all zero on a GPU */
@@ -65,12 +65,12 @@ static void findings_make(struct bench_report *report, struct findings *f) {
     if (!report->gpu)
         f->machine = machine_figures(&report->machine);
     for (int part = 0; part < PARTS; part++)
-        f->parts[part] = series_figure(&report->parts[part]);
+        f->parts[part] = series_figure(&report->parts[part], QUIET);
     for (int mode = 0; mode < MODES && networks(report); mode++)
         (report->gpu ? find_gpu_floor : find_cpu_floor)(report, f, mode,
                                                         mode == MODE_SINGLE ? 1 : report->plan);
-    f->p50 = latencies_quantile(&report->latencies, P50) * MICRO;
-    f->p99 = latencies_quantile(&report->latencies, P99) * MICRO;
+    f->p50 = series_quantile(&report->latencies, P50) * MICRO;
+    f->p99 = series_quantile(&report->latencies, P99) * MICRO;
 }
 
 /* Microseconds per example in that mode. */
@@ -85,20 +85,18 @@ static const struct figure *findings_lone(const struct findings *f, enum bench_m
 
 /* Floor over measured time: 1 is the fastest possible. */
 static double findings_ratio(const struct findings *f, enum bench_mode mode) {
-    return f->floor[mode].floor * MICRO / findings_whole(f, mode)->median;
+    return f->floor[mode].floor * MICRO / findings_whole(f, mode)->quiet;
 }
 
 /* Microseconds per example outside of the engine's three parts: plan, copies, scoring, clocks. */
 static double findings_rest(const struct findings *f, enum bench_mode mode) {
     const struct figure *p = f->parts;
-    double forward = p[mode == MODE_SINGLE ? PART_FORWARD_SINGLE : PART_FORWARD_QUEUED].median;
-    return findings_whole(f, mode)->median - forward - p[PART_BACKWARD].median -
-           p[PART_OPTIMIZER].median;
+    double forward = p[mode == MODE_SINGLE ? PART_FORWARD_SINGLE : PART_FORWARD_QUEUED].quiet;
+    return findings_whole(f, mode)->quiet - forward - p[PART_BACKWARD].quiet -
+           p[PART_OPTIMIZER].quiet;
 }
 
 static const char *const mode_names[MODES] = {"one at a time", "queued"};
-
-static const double NOISY = 0.1; /* spread of times above which their ratio is doubtful */
 
 /* ---- The text form ---- */
 
@@ -125,22 +123,22 @@ static void print_level(const struct bench_report *r, const struct machine_figur
     if (level != LEVEL_MEMORY)
         snprintf(size, sizeof size, "%zu KiB", r->machine.capacity[level] >> 10);
     const struct figure *read = &m->read[level], *update = &m->update[level];
-    printf("  %-6s %10s   read %6.1f (best %6.1f, spread %2.0f%%)   update %6.1f (best %6.1f, "
-           "spread %2.0f%%) GB/s\n",
-           machine_level_names[level], size, read->median / GIGA, read->maximum / GIGA,
-           read->spread * PERCENT, update->median / GIGA, update->maximum / GIGA,
+    printf("  %-6s %10s   read %6.1f (median %6.1f, spread %2.0f%%)   update %6.1f (median "
+           "%6.1f, spread %2.0f%%) GB/s\n",
+           machine_level_names[level], size, read->quiet / GIGA, read->median / GIGA,
+           read->spread * PERCENT, update->quiet / GIGA, update->median / GIGA,
            update->spread * PERCENT);
 }
 
 static void print_machine(const struct bench_report *r, const struct findings *f) {
     const struct figure *rate = &f->machine.multiply_add;
-    printf("\nThis machine's ceilings, one core, %s, median of %zu rounds%s\n",
+    printf("\nThis machine's ceilings, one core, %s, 95th percentile in %zu rounds%s\n",
            r->machine.loops->name, r->rounds,
            r->machine.reported
                ? ""
                : " (cache sizes are partly assumed: this machine does not report all)");
-    printf("  multiply-add        %6.1f (best %6.1f, spread %2.0f%%) GFLOP/s\n",
-           rate->median / GIGA, rate->maximum / GIGA, rate->spread * PERCENT);
+    printf("  multiply-add        %6.1f (median %6.1f, spread %2.0f%%) GFLOP/s\n",
+           rate->quiet / GIGA, rate->median / GIGA, rate->spread * PERCENT);
     for (int level = 0; level < LEVELS; level++)
         print_level(r, &f->machine, level);
 }
@@ -190,7 +188,7 @@ static void print_floor(const struct findings *f, enum bench_mode mode) {
 }
 
 static void print_figure(const char *name, const struct figure *figure) {
-    printf("  %-24s%10.2f%10.2f%9.0f%%", name, figure->median, figure->minimum,
+    printf("  %-24s%10.2f%10.2f%9.0f%%", name, figure->quiet, figure->median,
            figure->spread * PERCENT);
 }
 
@@ -217,44 +215,54 @@ static void print_mode(const struct bench_report *r, const struct findings *f,
         print_split(f, mode);
 }
 
+/* The median cycle over the quiet one. */
+static double disturbance(const struct findings *f) {
+    const struct figure *single = findings_whole(f, MODE_SINGLE);
+    return single->median / single->quiet;
+}
+
+/* Share of the time in which the thread did not run. */
+static double waited(const struct bench_report *r) {
+    return fmax(1 - r->learned.ran / r->learned.seconds, 0);
+}
+
+static void print_disturbance(const struct bench_report *r, const struct findings *f) {
+    printf("  disturbance: the median is %.2f times the quiet value", disturbance(f));
+    if (r->learned.wall)
+        printf(" (wall clock)\n");
+    else
+        printf(" (CPU time); the thread did not run for %.0f%% of the time\n", waited(r) * PERCENT);
+}
+
 static void print_times(const struct bench_report *r, const struct findings *f) {
     const struct figure *socket = &f->parts[PART_SOCKET];
-    printf("\nMicroseconds for an example%9s%10s%10s%10s%10s\n", "median", "best", "spread",
+    printf("\nMicroseconds for an example%9s%10s%10s%10s%10s\n", "quiet", "median", "spread",
            "floor", "floor %");
     for (int mode = 0; mode < MODES; mode++)
         print_mode(r, f, mode);
-    if (socket->median > 0) {
+    if (socket->quiet > 0) {
         print_figure("through the socket", socket);
         printf("    %.0f examples/s, %.0f%% of the rate in-process (queued)\n",
-               MICRO / socket->median, f->parts[PART_QUEUED].median / socket->median * PERCENT);
+               MICRO / socket->quiet, f->parts[PART_QUEUED].quiet / socket->quiet * PERCENT);
     }
-    printf("  (queued: %zu examples in one plan; floor %%: floor over median)\n", r->plan);
-}
-
-/* A ratio of two times is as uncertain as these times. */
-static void print_noise(const struct findings *f) {
-    double most = 0;
-    for (int mode = 0; mode < MODES; mode++)
-        most = fmax(most, fmax(findings_whole(f, mode)->spread, findings_lone(f, mode)->spread));
-    if (most > NOISY)
-        printf("  (noisy: the times spread by up to %.0f%%, and so does 'times as long'; use a "
-               "larger --seconds on an idle machine)\n",
-               most * PERCENT);
+    printf(
+        "  (queued: %zu examples in one plan; quiet: 5th percentile; floor %%: floor over quiet)\n",
+        r->plan);
+    print_disturbance(r, f);
 }
 
 static void print_members(const struct bench_report *r, const struct findings *f) {
     double count = (double)r->members;
     printf("\nMicroseconds for an example in each of %zu members%13s%10s%16s%14s\n", r->members,
-           "median", "floor", "one network", "times as long");
+           "quiet", "floor", "one network", "times as long");
     for (int mode = 0; mode < MODES; mode++) {
-        double all = findings_whole(f, mode)->median, lone = findings_lone(f, mode)->median;
+        double all = findings_whole(f, mode)->quiet, lone = findings_lone(f, mode)->quiet;
         printf("  %-58s%10.2f%10.2f%16.2f%14.2f\n", mode_names[mode], all / count,
                f->floor[mode].floor * MICRO / count, lone, all / lone);
     }
     printf("  (%zu thread%s; one network: the first member alone; times as long: all members over "
            "one network)\n",
            r->threads, text_s(r->threads));
-    print_noise(f);
 }
 
 static void print_memory(const char *who, const struct bench_memory *m) {
@@ -299,9 +307,9 @@ static const char *const part_keys[PARTS] = {
 /* ---- JSON ---- */
 
 static json_t *figure_json(const struct figure *figure, double unit) {
-    return json_pack("{s:f, s:f, s:f, s:f}", "median", figure->median / unit, "minimum",
-                     figure->minimum / unit, "maximum", figure->maximum / unit, "spread",
-                     figure->spread);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "quiet", figure->quiet / unit, "median",
+                     figure->median / unit, "minimum", figure->minimum / unit, "maximum",
+                     figure->maximum / unit, "spread", figure->spread);
 }
 
 static json_t *architecture_json(const struct config *config) {
@@ -321,9 +329,11 @@ static json_t *architecture_json(const struct config *config) {
 
 static json_t *learning_json(const struct config *config) {
     const struct optimizer *o = &config->learning.optimizer;
-    return json_pack("{s:I, s:I, s:s, s:f, s:f}", "window", (json_int_t)config->learning.window,
-                     "stride", (json_int_t)config->learning.stride, "optimizer",
-                     optimizer_kind(o->kind)->name, "rate", o->rate, "clip", config->learning.clip);
+    return json_pack(
+        "{s:I, s:I, s:s, s:s, s:f, s:f, s:f}", "window", (json_int_t)config->learning.window,
+        "stride", (json_int_t)config->learning.stride, "rule",
+        rule_kind(config->learning.rule)->name, "optimizer", optimizer_kind(o->kind)->name, "rate",
+        o->rate, "beta1", o->beta1, "clip", config->learning.clip);
 }
 
 static json_t *machine_json(const struct machine *machine, const struct machine_figures *figures) {
@@ -387,7 +397,7 @@ static json_t *members_json(const struct bench_report *r, const struct findings 
         json_pack("{s:I, s:I}", "count", (json_int_t)r->members, "threads", (json_int_t)r->threads);
     double count = (double)r->members;
     for (int mode = 0; mode < MODES; mode++) {
-        double all = findings_whole(f, mode)->median, lone = findings_lone(f, mode)->median;
+        double all = findings_whole(f, mode)->quiet, lone = findings_lone(f, mode)->quiet;
         json_object_set_new(object, mode_keys[mode],
                             json_pack("{s:f, s:f, s:f, s:f}", "us", all / count, "floor_us",
                                       f->floor[mode].floor * MICRO / count, "lone_us", lone,
@@ -403,6 +413,14 @@ static json_t *memory_json(const struct bench_memory *m) {
                      "resident_growth", (json_int_t)m->resident_growth, "resident",
                      (json_int_t)m->resident.now, "resident_peak", (json_int_t)m->resident.peak,
                      "bound", (json_int_t)m->bound);
+}
+
+static json_t *disturbance_json(const struct bench_report *r, const struct findings *f) {
+    json_t *object = json_pack("{s:s, s:f}", "clock", r->learned.wall ? "wall" : "thread",
+                               "median_over_quiet", disturbance(f));
+    if (!r->learned.wall)
+        json_object_set_new(object, "not_running", json_real(waited(r)));
+    return object;
 }
 
 void bench_report_json(struct bench_report *report) {
@@ -426,6 +444,7 @@ void bench_report_json(struct bench_report *report) {
     json_object_set_new(object, "latency_us",
                         json_pack("{s:f, s:f, s:I}", "p50", f.p50, "p99", f.p99, "examples",
                                   (json_int_t)report->latencies.count));
+    json_object_set_new(object, "disturbance", disturbance_json(report, &f));
     for (int mode = 0; mode < MODES && networks(report); mode++)
         json_object_set_new(object, mode_keys[mode], floor_json(report, &f, mode));
     if (report->members)

@@ -41,7 +41,8 @@ struct bench_report {
     const char *device, *why;       /* `why` is the reason of auto, "" for another device */
     const struct cuda_figures *gpu; /* NULL on a CPU, where `machine` is used */
     struct machine machine;
-    struct latencies latencies; /* seconds of single examples, one at a time */
+    struct bench_learned learned;
+    struct series latencies;    /* wall seconds of single examples, one at a time */
     struct series parts[PARTS]; /* microseconds; empty: not measured */
     size_t rounds, plan;
     size_t members; /* networks of this configuration, measured together; 0: only its own */

@@ -50,15 +50,15 @@ def cells(row):
     found, count = row["gpu"], row["count"]
     texts, ours = [row["name"], str(count)], None
     if found:
-        queued, ours, lone = found["queued"], found["us"]["queued"]["median"], found["us"]["lone_queued"]["median"]
-        single = found["us"]["single"]["median"]
+        queued, ours, lone = found["queued"], found["us"]["queued"]["quiet"], found["us"]["lone_queued"]["quiet"]
+        single = found["us"]["single"]["quiet"]
         texts += [gpu_table.number(value) for value in (
             queued["floor_us"], ours, 1 / queued["ratio"], ours / count, lone, count * lone)]
         texts += [f"{100 * ours / (count * lone):.0f}%", gpu_table.number(single),
-                  gpu_table.number(single / found["us"]["lone_single"]["median"])]
+                  gpu_table.number(single / found["us"]["lone_single"]["quiet"])]
     else:
         texts += ["-"] * 9
-    cpu = row["cpu"]["us"]["queued"]["median"] if row["cpu"] else None
+    cpu = row["cpu"]["us"]["queued"]["quiet"] if row["cpu"] else None
     return texts + [gpu_table.number(cpu), gpu_table.number(cpu / ours if cpu and ours else None)]
 
 

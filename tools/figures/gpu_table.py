@@ -15,7 +15,7 @@ import shared
 PEER = str(shared.SOURCE / "tools" / "figures" / "pytorch")
 NAMES = ("gru64", "lstm128", "lstm256", "lstm400x3", "gru1024", "gru2400")
 CONFIGURATIONS = [str(shared.SOURCE / "conf" / "bench" / f"{name}.yaml") for name in NAMES]
-OPTIMIZERS = {"adam": "{kind: adam, beta1: 0.9, rate: 0.001}", "sgd": "{kind: sgd, rate: 0.001}"}
+OPTIMIZERS = {"adam": "{kind: adam, rate: 0.001}", "sgd": "{kind: sgd, rate: 0.001}"}
 WINDOWS = [1, 16, 32]
 VARIANTS = ("eager", "graphs", "reference")
 PATIENCE = 300  # seconds of a measurement beyond the requested time
@@ -31,11 +31,11 @@ class Failure(Exception):
     """The error of a measurement, in one sentence."""
 
 
-def run(command, seconds):
+def run(command, seconds, environment=None):
     """The JSON that a program prints."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              timeout=seconds + PATIENCE)
+                              timeout=seconds + PATIENCE, env=environment)
     except subprocess.TimeoutExpired:
         raise Failure(f"took more than {seconds + PATIENCE:.0f} s") from None
     if done.returncode:
@@ -65,7 +65,7 @@ def measure_peers(options, found, variants=VARIANTS):
                "--loss", model["loss"], "--outputs", str(model["size"]),
                "--components", str(model["components"]), "--stride", str(learning["stride"]),
                "--clip", str(learning["clip"]), "--optimizer", learning["optimizer"],
-               "--rate", str(learning["rate"])]
+               "--rate", str(learning["rate"]), "--beta1", str(learning["beta1"])]
     peers = run(command, options.seconds * len(variants))
     for variant in variants:
         count = peers["variants"][variant].get("parameters", found["parameters"])
@@ -116,18 +116,18 @@ def cells(row):
     """Times floor: measured / floor. x: the CPU's time / the GPU's, queued."""
     texts, ours = [row["name"], str(row["window"]), row["optimizer"]], None
     if row["gpu"]:
-        gpu, ours = row["gpu"], row["gpu"]["us"]["queued"]["median"]
+        gpu, ours = row["gpu"], row["gpu"]["us"]["queued"]["quiet"]
         single, queued = gpu["single"], gpu["queued"]
         texts += [number(value) for value in (
             *work(queued), queued["floor_us"], ours, 1 / queued["ratio"], single["floor_us"],
-            gpu["us"]["single"]["median"], 1 / single["ratio"], gpu["latency_us"]["p50"],
+            gpu["us"]["single"]["quiet"], 1 / single["ratio"], gpu["latency_us"]["p50"],
             gpu["latency_us"]["p99"])]
     else:
         texts += ["-"] * 10
-    others = [row["cpu"]["us"]["queued"]["median"] if row["cpu"] else None]
+    others = [row["cpu"]["us"]["queued"]["quiet"] if row["cpu"] else None]
     for variant in VARIANTS:
         result = row["peers"]["variants"][variant] if row["peers"] else {}
-        others.append(result["us"]["median"] if "us" in result else None)
+        others.append(result["us"]["quiet"] if "us" in result else None)
     for other in others:
         texts += [number(other), number(other / ours if other and ours else None)]
     return texts
