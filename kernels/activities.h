@@ -26,11 +26,6 @@ enum { ACTIVITY_EVERY = 16 };
 #define ACTIVITY_DORMANT 0.01 /* a, at most this share of its mean over the layer */
 #define ACTIVITY_SATURATED 0.95
 
-/* Numbers of a layer in the block. */
-FORMULA size_t activity_numbers(size_t units) {
-    return ACTIVITY_HEAD + ACTIVITY_ROWS * units;
-}
-
 FORMULA double activity_weight(double count, double least) {
     return 1 / count > least ? 1 / count : least;
 }

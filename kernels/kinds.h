@@ -42,19 +42,19 @@ enum { PLACE_IH, PLACE_HH, PLACE_INNER, PLACES };
 /* The role of a tensor. Each place with a norm has a gain and a bias, and for norms with running
    statistics also these, which are not learned: TENSOR_GAIN_IH + place, and so on. */
 enum tensor_role {
-    TENSOR_EMBEDDING,       /* embedding.weight (V, E) */
-    TENSOR_WEIGHT_IH,       /* layers.N.weight_ih (GH, I); dense: layers.N.weight (H, I) */
-    TENSOR_WEIGHT_HH,       /* layers.N.weight_hh (GH, H); recurrent: diagonal: (GH,) */
-    TENSOR_BIAS_IH,         /* layers.N.bias_ih (GH,); dense: layers.N.bias (H,) */
-    TENSOR_BIAS_HH,         /* layers.N.bias_hh (GH,), without norm or diagonal only */
-    TENSOR_GAIN_IH,         /* layers.N.norm_ih.gain (GH,); rnn, dense: layers.N.norm.gain (H,) */
+    TENSOR_EMBEDDING, /* embedding.weight (V, E) */
+    TENSOR_WEIGHT_IH, /* layers.N.weight_ih (GH, I); dense: layers.N.weight (H, I) */
+    TENSOR_WEIGHT_HH, /* layers.N.weight_hh (GH, H); recurrent: diagonal: (GH,) */
+    TENSOR_BIAS_IH,   /* layers.N.bias_ih (GH,); dense: layers.N.bias (H,) */
+    TENSOR_BIAS_HH,   /* layers.N.bias_hh (GH,), without norm or diagonal only */
+    /* layers.N.norm_ih.gain (GH,); rnn, dense: layers.N.norm.gain (H,); of the output of columns:
+       layers.N.norm.gain (outputs H,) */
+    TENSOR_GAIN_IH,
     TENSOR_GAIN_HH,         /* layers.N.norm_hh.gain (GH,), lstm and gru */
     TENSOR_GAIN_INNER,      /* layers.N.norm_c.gain (H,), lstm */
     TENSOR_NORM_BIAS_IH,    /* layers.N.norm_ih.bias, with the shape of its gain */
     TENSOR_NORM_BIAS_HH,    /* layers.N.norm_hh.bias */
     TENSOR_NORM_BIAS_INNER, /* layers.N.norm_c.bias */
-    TENSOR_GAIN_OUT,        /* layers.N.norm.gain of the output of columns (outputs H,) */
-    TENSOR_NORM_BIAS_OUT,   /* layers.N.norm.bias of it */
     TENSOR_UNIT_0,          /* a unit's own parameters: rtu: layers.N.log_decay (H,) */
     TENSOR_UNIT_1,          /* rtu: layers.N.log_phase (H,) */
     TENSOR_OUTPUT_WEIGHT,   /* output.weight (K, H of the last layer) */
@@ -114,8 +114,7 @@ struct cell_tensor {
      forward   the sums have no norm (as SOURCE_NOTHING). The new states are those of the formulas:
                h and, with 2 `states`, the inner value. They are carried to the next step as they
                are. The layer above gets the output, `outputs` H numbers: h, then with 2 `outputs`
-               (rtu) the inner value, all of them normalized as one group with TENSOR_GAIN_OUT and
-               TENSOR_NORM_BIAS_OUT if the layer has a norm.
+               (rtu) the inner value, all of them normalized as one group if the layer has a norm.
      factors   NAME_factors computes numbers of a unit from its own parameters; they change only
                with these.
      backward  the gradient of the output, back through its norm, is that of the states. To it is

@@ -43,15 +43,7 @@ struct cell_gradient {
 };
 
 /* Cells with fewer stages use these. */
-FORMULA void cell_has_no_factors(struct cell_unit *u) {
-    (void)u;
-}
-
-FORMULA void cell_has_no_gates(struct cell_unit *u) {
-    (void)u;
-}
-
-FORMULA void cell_has_no_finish(struct cell_unit *u) {
+FORMULA void cell_has_no_stage(struct cell_unit *u) {
     (void)u;
 }
 

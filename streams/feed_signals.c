@@ -1,6 +1,5 @@
 /* Signals without a target: the model predicts the next value. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "streams/sources/feed_synth.h"
 
@@ -24,14 +23,9 @@ struct sine {
     double amplitude, frequency, phase;
 };
 
-static int sine_open(struct synth *synth, struct error *error) {
-    size_t size = synth->settings[SYNTH_SIZE];
-    struct sine *sines = synth->state = calloc(size * SINES, sizeof *sines);
-    synth->source.x = (struct shape){VALUE_REAL, size};
-    if (!sines)
-        return error_no_memory(error);
-    for (size_t k = 0; k < size; k++) {
-        struct sine *mixture = sines + k * SINES;
+static void sine_begin(struct synth *synth) {
+    struct sine *mixture = synth->state;
+    for (size_t k = 0; k < synth->source.x.count; k++, mixture += SINES) {
         double sum = 0;
         for (int j = 0; j < SINES; j++) {
             double octaves = random_uniform(&synth->random, 0, log(PERIOD_MAX / PERIOD_MIN));
@@ -43,7 +37,6 @@ static int sine_open(struct synth *synth, struct error *error) {
         for (int j = 0; j < SINES; j++)
             mixture[j].amplitude /= sum;
     }
-    return 0;
 }
 
 static void sine_next(struct synth *synth, struct step *step) {
@@ -61,7 +54,10 @@ const struct generator generator_sine = {
     .name = "sine",
     .ranges = {[SYNTH_SIZE] = {1, SIZE_MAX_REAL, 1}},
     .noisy = true,
-    .open = sine_open,
+    .x = {VALUE_REAL, 0},
+    .each = SINES * sizeof(struct sine),
+    .of = SYNTH_SIZE,
+    .begin = sine_begin,
     .next = sine_next,
 };
 
@@ -102,18 +98,14 @@ static void mg_unit(struct mackey_glass *mg) {
     }
 }
 
-static int mg_open(struct synth *synth, struct error *error) {
-    size_t delay = synth->settings[SYNTH_DELAY] * MG_STEPS_PER_UNIT;
-    struct mackey_glass *mg = synth->state = malloc(sizeof *mg + delay * sizeof mg->past[0]);
-    synth->source.x = (struct shape){VALUE_REAL, 1};
-    if (!mg)
-        return error_no_memory(error);
-    *mg = (struct mackey_glass){.x = random_uniform(&synth->random, 1.1, 1.3), .delay = delay};
-    for (size_t i = 0; i < delay; i++)
+static void mg_begin(struct synth *synth) {
+    struct mackey_glass *mg = synth->state;
+    mg->x = random_uniform(&synth->random, 1.1, 1.3);
+    mg->delay = synth->settings[SYNTH_DELAY] * MG_STEPS_PER_UNIT;
+    for (size_t i = 0; i < mg->delay; i++)
         mg->past[i] = mg->x;
     for (int i = 0; i < MG_SKIPPED_UNITS; i++)
         mg_unit(mg);
-    return 0;
 }
 
 static void mg_next(struct synth *synth, struct step *step) {
@@ -127,7 +119,11 @@ const struct generator generator_mackey_glass = {
     .name = "mackey-glass",
     .ranges = {[SYNTH_DELAY] = {1, 1000, MG_TAU}},
     .noisy = true,
-    .open = mg_open,
+    .x = {VALUE_REAL, 1},
+    .state = sizeof(struct mackey_glass),
+    .each = MG_STEPS_PER_UNIT * sizeof(double),
+    .of = SYNTH_DELAY,
+    .begin = mg_begin,
     .next = mg_next,
 };
 
@@ -162,16 +158,12 @@ static void lorenz_step(double s[LORENZ_SIZE]) {
         s[i] += LORENZ_STEP / 6 * (k[0][i] + 2 * k[1][i] + 2 * k[2][i] + k[3][i]);
 }
 
-static int lorenz_open(struct synth *synth, struct error *error) {
-    double *s = synth->state = malloc(LORENZ_SIZE * sizeof *s);
-    synth->source.x = (struct shape){VALUE_REAL, LORENZ_SIZE};
-    if (!s)
-        return error_no_memory(error);
+static void lorenz_begin(struct synth *synth) {
+    double *s = synth->state;
     for (int i = 0; i < LORENZ_SIZE; i++)
         s[i] = random_uniform(&synth->random, 0, 1);
     for (int i = 0; i < LORENZ_SKIPPED_STEPS; i++)
         lorenz_step(s);
-    return 0;
 }
 
 static void lorenz_next(struct synth *synth, struct step *step) {
@@ -186,6 +178,8 @@ static void lorenz_next(struct synth *synth, struct step *step) {
 const struct generator generator_lorenz = {
     .name = "lorenz",
     .noisy = true,
-    .open = lorenz_open,
+    .x = {VALUE_REAL, LORENZ_SIZE},
+    .state = LORENZ_SIZE * sizeof(double),
+    .begin = lorenz_begin,
     .next = lorenz_next,
 };

@@ -73,9 +73,9 @@ case ACTIVATION_##name:                                                         
     }
 }
 
-#define dense_factors cell_has_no_factors
-#define dense_gates cell_has_no_gates
-#define dense_finish cell_has_no_finish
+#define dense_factors cell_has_no_stage
+#define dense_gates cell_has_no_stage
+#define dense_finish cell_has_no_stage
 #define dense_finish_backward cell_has_no_finish_backward
 
 #endif

@@ -52,8 +52,8 @@ FORMULA void gru_backward(const struct cell_unit *u, float d, struct cell_gradie
     g->before = d * z;
 }
 
-#define gru_factors cell_has_no_factors
-#define gru_finish cell_has_no_finish
+#define gru_factors cell_has_no_stage
+#define gru_finish cell_has_no_stage
 #define gru_finish_backward cell_has_no_finish_backward
 
 #endif

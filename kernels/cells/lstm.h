@@ -63,6 +63,6 @@ FORMULA void lstm_backward(const struct cell_unit *u, float d, struct cell_gradi
     g->before = d * f;
 }
 
-#define lstm_factors cell_has_no_factors
+#define lstm_factors cell_has_no_stage
 
 #endif

@@ -43,8 +43,8 @@ FORMULA void mingru_backward(const struct cell_unit *u, float d, struct cell_gra
     g->before = d * (1.0f - z);
 }
 
-#define mingru_factors cell_has_no_factors
-#define mingru_finish cell_has_no_finish
+#define mingru_factors cell_has_no_stage
+#define mingru_finish cell_has_no_stage
 #define mingru_finish_backward cell_has_no_finish_backward
 
 #endif

@@ -29,9 +29,9 @@ FORMULA void rnn_backward(const struct cell_unit *u, float d, struct cell_gradie
     g->gate[0] = d * formula_tanh_gradient(u->out);
 }
 
-#define rnn_factors cell_has_no_factors
-#define rnn_gates cell_has_no_gates
-#define rnn_finish cell_has_no_finish
+#define rnn_factors cell_has_no_stage
+#define rnn_gates cell_has_no_stage
+#define rnn_finish cell_has_no_stage
 #define rnn_finish_backward cell_has_no_finish_backward
 
 #endif

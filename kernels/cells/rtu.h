@@ -73,7 +73,7 @@ FORMULA void rtu_backward(const struct cell_unit *u, float d, struct cell_gradie
     gradient->parameter[1] = u->factor[4] * (g * across - q * turned);
 }
 
-#define rtu_finish cell_has_no_finish
+#define rtu_finish cell_has_no_stage
 #define rtu_finish_backward cell_has_no_finish_backward
 
 #endif

@@ -45,11 +45,11 @@ static void add_layer(double *head, const float *h, size_t size, double age) {
         add_sample(head, h, size, age);
 }
 
-void activity_add(const struct network *n, double *block, size_t position) {
-    double *head = block + 1, age = ++block[0];
+void activity_add(const struct network *n, size_t position) {
+    double age = ++n->activity[0];
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
-        add_layer(head, l->output + position * l->wide, l->width, age);
-        head += activity_numbers(l->width);
+        add_layer(n->activity + engine_activity_at(n->model, k), l->output + position * l->wide,
+                  l->width, age);
     }
 }

@@ -231,9 +231,9 @@ void cell_output_backward(const struct network *n, const struct network_layer *l
     float *restrict dz = n->d_gate; /* free until the step's own backward */
     if (l->normal) {
         normalize_backward(
-            d, l->output_normal + position * l->wide, n->parameters + l->at[TENSOR_GAIN_OUT],
+            d, l->output_normal + position * l->wide, n->parameters + l->at[TENSOR_GAIN_IH],
             l->scales[position * NETWORK_NORMS], l->wide_mask, l->wide, l->width, true, dz,
-            n->gradient + l->at[TENSOR_GAIN_OUT], n->gradient + l->at[TENSOR_NORM_BIAS_OUT]);
+            n->gradient + l->at[TENSOR_GAIN_IH], n->gradient + l->at[TENSOR_NORM_BIAS_IH]);
         memcpy(d, dz, l->wide * sizeof *d);
     }
     for (size_t i = size; i < l->width; i++)

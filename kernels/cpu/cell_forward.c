@@ -216,8 +216,8 @@ static void normalize_output(const struct network *n, const struct network_layer
         memcpy(x + size, l->inner + position * l->padded, size * sizeof *x);
     if (!l->normal)
         return;
-    const float *restrict gain = n->parameters + l->at[TENSOR_GAIN_OUT];
-    const float *restrict bias = n->parameters + l->at[TENSOR_NORM_BIAS_OUT];
+    const float *restrict gain = n->parameters + l->at[TENSOR_GAIN_IH];
+    const float *restrict bias = n->parameters + l->at[TENSOR_NORM_BIAS_IH];
     l->scales[position * NETWORK_NORMS] = normalize(x, l->wide_mask, l->wide, l->width, true);
 #pragma omp simd
     for (size_t i = 0; i < l->wide; i++)

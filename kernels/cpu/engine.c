@@ -33,7 +33,6 @@ struct engine {
     struct slot_layout layout;
     float *slots;             /* (options.slots, layout.size) */
     struct solution solution; /* of a solved output */
-    double *activity;         /* see activities.h */
     uint64_t updates;
     size_t newest;                         /* ring position of the newest step */
     size_t ahead;                          /* steps of the plan that are already computed */
@@ -87,7 +86,6 @@ static void cpu_close(struct engine **engine) {
     network_close(&e->network);
     memory_release(e->slots, e->options.slots * e->layout.size * sizeof(float));
     solution_close(&e->solution);
-    free(e->activity);
     free(e->inputs);
     free(e->targets);
     free(e);
@@ -114,10 +112,9 @@ static int cpu_open(struct engine **engine, const struct model *model,
     if (model->solved && solution_open(&e->solution, model, error))
         goto fail;
     e->slots = memory_reserve(options->slots * e->layout.size * sizeof(float));
-    e->activity = calloc(engine_activity_size(model), sizeof *e->activity);
     e->inputs = calloc(e->network.ring, sizeof *e->inputs);
     e->targets = calloc(e->network.ring * model->horizons, sizeof *e->targets);
-    if (!e->slots || !e->activity || !e->inputs || !e->targets) {
+    if (!e->slots || !e->inputs || !e->targets) {
         error_set(error, EX_UNAVAILABLE,
                   "out of memory for %zu streams with a window of %zu steps; lower "
                   "learning.max_streams or learning.window",
@@ -281,7 +278,7 @@ static void probe(struct engine *e, const struct network_steps *steps,
                     k % horizons * outputs,
                 e->targets[k], 1.0f, NULL, n->loss_scratch);
     result->plasticity = activity_removed(before, loss / (double)targets->terms);
-    measure_growth(e->kernels, n, e->activity, result);
+    measure_growth(e->kernels, n, result);
 }
 
 static struct update_result play_update(struct engine *e, const struct plan *plan,
@@ -311,7 +308,7 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
         return result;
     struct network_change change =
         e->kernels->optimize(n, &e->options.optimizer, plan->rate, factor, ++e->updates);
-    e->kernels->activity(n, e->activity, network_position(n, o->position, o->length - 1));
+    e->kernels->activity(n, network_position(n, o->position, o->length - 1));
     e->kernels->absorb(n, network_position(n, o->position, targets.from), o->closed);
     e->kernels->refresh(n);
     result.applied = true;
@@ -331,8 +328,8 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
     e->ahead = 0;
     if (e->stale)
         e->kernels->refresh(&e->network);
-    if (e->stale && e->activity[0] == 0)
-        measure_begin(e->kernels, &e->network, e->activity);
+    if (e->stale && e->network.activity[0] == 0)
+        measure_begin(e->kernels, &e->network);
     e->stale = false;
     for (size_t i = 0; i < plan->count; i++) {
         const struct operation *o = &plan->operations[i];
@@ -362,7 +359,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
                            plan->targets + o->value * e->layout.target_size);
             break;
         case OPERATION_MEASURE:
-            measure_step(e->kernels, &e->network, e->activity, e->newest,
+            measure_step(e->kernels, &e->network, e->newest,
                          results->measures + measures++ * e->network.layer_count);
             break;
         }
@@ -381,6 +378,10 @@ static size_t solution_bytes(const struct engine *e) {
     return least_squares_size(&e->solution.ls) * sizeof(double);
 }
 
+static size_t activity_bytes(const struct engine *e) {
+    return engine_activity_size(e->model) * sizeof(double);
+}
+
 static int cpu_read(struct engine *e, enum engine_block block, size_t index, void *data,
                     struct error *error) {
     (void)error;
@@ -389,20 +390,12 @@ static int cpu_read(struct engine *e, enum engine_block block, size_t index, voi
     else if (block == ENGINE_SOLUTION)
         memcpy(data, e->solution.block, solution_bytes(e));
     else if (block == ENGINE_ACTIVITY)
-        memcpy(data, e->activity, engine_activity_size(e->model) * sizeof *e->activity);
+        memcpy(data, e->network.activity, activity_bytes(e));
     else if (block == ENGINE_SLOT)
         slot_read(&e->layout, &e->network, slot(e, index), data);
     else
         network_read(&e->network, block_of(e, block), &e->model->tensors[index], data);
     return 0;
-}
-
-static void write_activity(struct engine *e, const void *data) {
-    size_t bytes = engine_activity_size(e->model) * sizeof *e->activity;
-    if (data)
-        memcpy(e->activity, data, bytes);
-    else
-        memset(e->activity, 0, bytes);
 }
 
 static int cpu_write(struct engine *e, enum engine_block block, size_t index, const void *data,
@@ -414,7 +407,7 @@ static int cpu_write(struct engine *e, enum engine_block block, size_t index, co
     else if (block == ENGINE_SOLUTION)
         memcpy(e->solution.block, data, solution_bytes(e));
     else if (block == ENGINE_ACTIVITY)
-        write_activity(e, data);
+        memcpy(e->network.activity, data, activity_bytes(e));
     else if (block == ENGINE_SLOT)
         slot_write(&e->layout, &e->network, slot(e, index), data);
     else

@@ -76,13 +76,9 @@ parameters(const struct network *n, const struct network_layer *l, enum tensor_r
         if (!tensor)
             continue;
         for (size_t gate = 0; gate < tensor->gates; gate++)
-            for (size_t i = 0; i < l->size; i++)
+            for (size_t i = 0; i < tensor->rows / tensor->gates; i++)
                 tally_add(&t, (double)n->parameters[l->at[role] + gate * l->padded + i]);
     }
-    for (size_t i = 0; i < l->width && l->normal; i++)
-        tally_add(
-            &t, (double)n->parameters
-                    [l->at[first == TENSOR_GAIN_IH ? TENSOR_GAIN_OUT : TENSOR_NORM_BIAS_OUT] + i]);
     return (struct parameter_statistics){tally_mean(&t), tally_std(&t), t.minimum, t.maximum};
 }
 
@@ -128,25 +124,20 @@ static void measure_layer(const struct network *n, const struct network_layer *l
 
 /* ---- Activity ---- */
 
-static double *head_of(const struct network *n, double *block, size_t layer) {
-    double *head = block + 1;
-    for (size_t k = 0; k < layer; k++)
-        head += activity_numbers(n->layers[k].width);
-    return head;
+static double *head_of(const struct network *n, size_t layer) {
+    return n->activity + engine_activity_at(n->model, layer);
 }
 
-void measure_begin(const struct kernels *kernels, const struct network *n, double *activity) {
+void measure_begin(const struct kernels *kernels, const struct network *n) {
     for (size_t k = 0; k < n->layer_count; k++)
-        head_of(n, activity, k)[ACTIVITY_START] =
-            activity_start(kernels->weights_norm(n, &n->layers[k]));
+        head_of(n, k)[ACTIVITY_START] = activity_start(kernels->weights_norm(n, &n->layers[k]));
 }
 
-void measure_growth(const struct kernels *kernels, const struct network *n, double *activity,
+void measure_growth(const struct kernels *kernels, const struct network *n,
                     struct update_result *result) {
     for (size_t k = 0; k < n->layer_count; k++) {
         double norm = kernels->weights_norm(n, &n->layers[k]);
-        activity_add_growth(result, (uint32_t)k,
-                            activity_weights(head_of(n, activity, k), norm).growth);
+        activity_add_growth(result, (uint32_t)k, activity_weights(head_of(n, k), norm).growth);
     }
 }
 
@@ -164,13 +155,13 @@ static struct activity_statistics activity(const double *head, double age, size_
                                (double)saturated / (double)size);
 }
 
-void measure_step(const struct kernels *kernels, const struct network *n, double *block,
-                  size_t position, struct layer_statistics *layers) {
+void measure_step(const struct kernels *kernels, const struct network *n, size_t position,
+                  struct layer_statistics *layers) {
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
-        const double *head = head_of(n, block, k);
+        const double *head = head_of(n, k);
         measure_layer(n, l, position, &layers[k]);
-        layers[k].units = activity(head, *block, l->width);
+        layers[k].units = activity(head, n->activity[0], l->width);
         layers[k].weights = activity_weights(head, kernels->weights_norm(n, l));
     }
 }

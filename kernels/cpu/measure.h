@@ -10,14 +10,14 @@ struct kernels;
 struct network;
 struct update_result;
 
-/* `activity` is the block of activities.h. measure_begin keeps norms of the starting weights;
-   measure_growth finds the layer whose weights have grown most since. */
-void measure_begin(const struct kernels *kernels, const struct network *n, double *activity);
-void measure_growth(const struct kernels *kernels, const struct network *n, double *activity,
+/* measure_begin keeps norms of the starting weights; measure_growth finds the layer whose weights
+   have grown most since. */
+void measure_begin(const struct kernels *kernels, const struct network *n);
+void measure_growth(const struct kernels *kernels, const struct network *n,
                     struct update_result *result);
 
 /* Fills `layers` (layer_count,) from the step at `position` of the ring, and the activity. */
-void measure_step(const struct kernels *kernels, const struct network *n, double *activity,
-                  size_t position, struct layer_statistics *layers);
+void measure_step(const struct kernels *kernels, const struct network *n, size_t position,
+                  struct layer_statistics *layers);
 
 #endif

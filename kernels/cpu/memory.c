@@ -338,6 +338,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->squares = take(arena, panels, sizeof *n->squares);
     n->changes = n->parts > 1 ? take(arena, network_blocks(n), sizeof *n->changes) : NULL;
     n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));
+    n->activity = take(arena, engine_activity_size(n->model), sizeof *n->activity);
     hand_out_kept(arena, n, rows, padded);
     n->x = take(arena, n->ring, sizeof *n->x);
     n->y = take(arena, n->ring, sizeof *n->y);

@@ -131,9 +131,10 @@ struct network {
 
     float *parameters, *gradient, *moments[MOMENTS_MAX]; /* (block,) each; NULL: unused */
     float *output;                                       /* (ring, padded) */
-    float *skipped; /* (ring, padded) the skip path's part of it */
-    float *ages;    /* (ring,) of each step */
-    float *encoded; /* (ring, I of the first layer) for an input of parts */
+    float *skipped;   /* (ring, padded) the skip path's part of it */
+    float *ages;      /* (ring,) of each step */
+    float *encoded;   /* (ring, I of the first layer) for an input of parts */
+    double *activity; /* see activities.h */
 
     /* Scratch of backward. */
     float *d_output;    /* (window, padded) */
@@ -227,7 +228,7 @@ struct kernels {
                                       double rate, double factor, uint64_t t);
 
     /* Adds an update whose newest step is at that position to the activity of units. */
-    void (*activity)(const struct network *n, double *block, size_t position);
+    void (*activity)(const struct network *n, size_t position);
 
     /* Norm of a layer's matrices. */
     double (*weights_norm)(const struct network *n, const struct network_layer *l);
@@ -272,7 +273,7 @@ void units_refresh(struct network *n);
 double units_pull(const struct network *n, const struct network_layer *l, int place,
                   enum tensor_role role, size_t columns);
 
-void activity_add(const struct network *n, double *block, size_t position);
+void activity_add(const struct network *n, size_t position);
 double activity_norm(const struct network *n, const struct network_layer *l);
 struct network_change optimizer_step(struct network *n, const struct optimizer *optimizer,
                                      double rate, double factor, uint64_t t);

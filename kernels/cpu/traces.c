@@ -21,12 +21,9 @@
 struct moment {
     struct network *n;
     const struct network_layer *l;
-    const float *x, *h;   /* (inputs,), (size,) */
-    const float *ih, *hh; /* (rows,) I of the sums, without their inputs */
-    const float *decay;   /* (rows,) D of each row's unit */
-    const float *weight;  /* (rows,) factor of e before the step in the gradient of the loss */
-    float *trace;         /* the stream's traces */
-    size_t states;        /* numbers of a parameter: 2 for columns with two states */
+    const float *x, *h; /* (inputs,), (size,) */
+    float *trace;       /* the stream's traces */
+    size_t states;      /* numbers of a parameter: 2 for columns with two states */
 };
 
 /* Numbers that are kept of one of the layer's parameters. */
@@ -36,57 +33,55 @@ static size_t states_of(const struct network_layer *l) {
 
 /* ---- One step of the traces ---- */
 
-/* gradient += weight e, e = decay e + seed x - pull w, of a panel's column. */
-INLINE void move_column(float *restrict e, float *restrict gradient, const float *restrict w,
-                        const float *restrict decay, const float *restrict weight,
-                        const float *restrict seed, const float *restrict pull, float x,
-                        const bool pulls, const size_t width) {
+/* A tensor's own influence in a step: seed x - pull w. */
+struct influence {
+    const float *seed; /* (rows,) */
+    size_t seeds;      /* that on a second state is so far after it */
+    const float *pull; /* (rows,), or NULL */
+};
+
+enum way { ONE_STATE, ONE_STATE_PULLED, TWO_STATES };
+
+/* gradient += weight e, e = decay e + seed x - pull w, of parameters at `at` in the block, those of
+   row `row` and the next ones. */
+INLINE void move_column(const struct moment *m, const struct influence *own, size_t at, size_t row,
+                        float x, const enum way way, const size_t width) {
+    struct network *n = m->n;
+    const size_t rows = m->l->rows;
+    float *restrict e = m->trace + kept_column(n, at), *restrict f = e + n->kept.row;
+    float *restrict gradient = n->gradient + at;
+    const float *restrict d = n->kept.decay + row, *restrict weight = n->kept.weight + row;
+    const float *restrict seed = own->seed + row, *restrict second = seed + own->seeds;
+    const float *restrict pull = own->pull + row, *restrict w = n->parameters + at;
+    if (way == TWO_STATES) {
+#pragma omp simd
+        for (size_t i = 0; i < width; i++) {
+            float a = e[i], b = f[i];
+            gradient[i] += weight[i] * a + weight[rows + i] * b;
+            e[i] = formula_finite(d[i] * a + d[rows + i] * b + seed[i] * x);
+            f[i] = formula_finite(d[2 * rows + i] * a + d[3 * rows + i] * b + second[i] * x);
+        }
+        return;
+    }
 #pragma omp simd
     for (size_t i = 0; i < width; i++) {
         gradient[i] += weight[i] * e[i];
-        float moved = decay[i] * e[i] + seed[i] * x;
-        if (pulls)
+        float moved = d[i] * e[i] + seed[i] * x;
+        if (way == ONE_STATE_PULLED)
             moved -= pull[i] * w[i];
         e[i] = formula_finite(moved);
     }
 }
 
-INLINE void move_panel(const struct moment *m, const float *seed, const float *pull, const float *x,
-                       size_t at, size_t row, size_t columns, const bool pulls,
-                       const size_t width) {
-    struct network *n = m->n;
-    size_t first = at + row * columns;
-    float *e = m->trace + kept_column(n, first), *gradient = n->gradient + first;
-    const float *w = n->parameters + first;
-    for (size_t c = 0; c < columns; c++)
-        move_column(e + c * width, gradient + c * width, w + c * width, m->decay + row,
-                    m->weight + row, seed + row, pull + row, x[c], pulls, width);
-}
-
-/* The same for two numbers of a parameter; row `row` and those after it have parameters at `at`. */
-INLINE void move_pair(const struct moment *m, size_t at, size_t row, const float *seed,
-                      size_t seeds, float x, size_t width) {
-    struct network *n = m->n;
-    size_t rows = m->l->rows;
-    float *restrict e = m->trace + kept_column(n, at), *restrict f = e + n->kept.row;
-    float *restrict gradient = n->gradient + at;
-    const float *restrict d = m->decay + row, *restrict w = m->weight + row;
-    const float *restrict second = seed + seeds;
-#pragma omp simd
-    for (size_t i = 0; i < width; i++) {
-        float a = e[i], b = f[i];
-        gradient[i] += w[i] * a + w[rows + i] * b;
-        e[i] = formula_finite(d[i] * a + d[rows + i] * b + seed[i] * x);
-        f[i] = formula_finite(d[2 * rows + i] * a + d[3 * rows + i] * b + second[i] * x);
-    }
-}
-
-static void move_matrix_of_pairs(const struct moment *m, enum tensor_role role, size_t columns) {
-    size_t at = m->l->at[role], rows = m->l->rows, width;
-    for (size_t row = 0; row < rows; row += width) {
-        width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
+INLINE void move_panels(const struct moment *m, const struct influence *own, size_t at,
+                        const float *x, size_t columns, const enum way way) {
+    for (size_t row = 0, width; row < m->l->rows; row += width) {
+        width = row + MATRIX_PANEL <= m->l->rows ? MATRIX_PANEL : MATRIX_PAD;
         for (size_t c = 0; c < columns; c++, at += width)
-            move_pair(m, at, row, m->ih + row, rows, m->x[c], width);
+            if (width == MATRIX_PANEL)
+                move_column(m, own, at, row, x[c], way, MATRIX_PANEL);
+            else
+                move_column(m, own, at, row, x[c], way, MATRIX_PAD);
     }
 }
 
@@ -95,71 +90,55 @@ static void move_matrix_of_pairs(const struct moment *m, enum tensor_role role, 
 static void move_matrix(const struct moment *m, enum tensor_role role, int place, const float *seed,
                         const float *x, size_t columns) {
     const struct network_layer *l = m->l;
-    bool pulls = l->source == SOURCE_ROWS;
-    float *pull = m->n->kept.pull;
+    const struct influence own = {seed, l->rows, m->n->kept.pull};
     const float *gain = m->n->parameters + l->at[TENSOR_GAIN_IH + place];
     const float *d_gain = m->n->kept.gradient + l->at[TENSOR_GAIN_IH + place];
+    bool pulls = l->source == SOURCE_ROWS;
     for (size_t i = 0; i < l->rows && pulls; i++)
-        pull[i] = normalization_rows_pull(gain[i], d_gain[i], l->units[place].rstd[i]);
-    for (size_t row = 0; row < l->rows;) {
-        size_t width = row + MATRIX_PANEL <= l->rows ? MATRIX_PANEL : MATRIX_PAD;
-        if (pulls && width == MATRIX_PANEL)
-            move_panel(m, seed, pull, x, l->at[role], row, columns, true, MATRIX_PANEL);
-        else if (pulls)
-            move_panel(m, seed, pull, x, l->at[role], row, columns, true, MATRIX_PAD);
-        else if (width == MATRIX_PANEL)
-            move_panel(m, seed, pull, x, l->at[role], row, columns, false, MATRIX_PANEL);
-        else
-            move_panel(m, seed, pull, x, l->at[role], row, columns, false, MATRIX_PAD);
-        row += width;
-    }
+        m->n->kept.pull[i] = normalization_rows_pull(gain[i], d_gain[i], l->units[place].rstd[i]);
+    if (m->states > 1)
+        move_panels(m, &own, l->at[role], x, columns, TWO_STATES);
+    else if (pulls)
+        move_panels(m, &own, l->at[role], x, columns, ONE_STATE_PULLED);
+    else
+        move_panels(m, &own, l->at[role], x, columns, ONE_STATE);
 }
 
-/* A vector (count,); `seed`: the step's own influence, of a second state `seeds` after it. */
-static void move_vector(const struct moment *m, enum tensor_role role, const float *restrict seed,
+static void move_vector(const struct moment *m, enum tensor_role role, const float *seed,
                         size_t seeds, size_t count) {
-    struct network *n = m->n;
-    size_t first = m->l->at[role];
-    if (m->states > 1) {
-        move_pair(m, first, 0, seed, seeds, 1.0f, count);
-        return;
-    }
-    float *restrict e = m->trace + kept_column(n, first), *restrict gradient = n->gradient + first;
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) {
-        gradient[i] += m->weight[i] * e[i];
-        e[i] = formula_finite(m->decay[i] * e[i] + seed[i]);
-    }
+    const struct influence own = {seed, seeds, seed};
+    if (m->states > 1)
+        move_column(m, &own, m->l->at[role], 0, 1.0f, TWO_STATES, count);
+    else
+        move_column(m, &own, m->l->at[role], 0, 1.0f, ONE_STATE, count);
 }
 
-/* Norms of an inner value and of columns' output do not affect the next state: what they learn has
-   no trace. */
+/* A vector whose seeds are in the block of gradients. */
+static void move_own(const struct moment *m, enum tensor_role role, size_t count) {
+    move_vector(m, role, m->n->kept.gradient + m->l->at[role], m->n->block, count);
+}
+
+/* Gain and bias of an inner value, or of the output of columns, do not affect the next state: they
+   have no trace. */
 static void move(const struct moment *m) {
     const struct network_layer *l = m->l;
-    const float *seeds = m->n->kept.gradient;
     int place = l->kind->apart ? PLACE_HH : PLACE_IH;
-    size_t block = m->n->block;
-    if (m->states > 1)
-        move_matrix_of_pairs(m, TENSOR_WEIGHT_IH, l->inputs);
-    else
-        move_matrix(m, TENSOR_WEIGHT_IH, PLACE_IH, m->ih, m->x, l->inputs);
-    move_vector(m, TENSOR_BIAS_IH, m->ih, l->rows, l->rows);
-    for (size_t k = 0; k < l->kind->parameters; k++)
-        move_vector(m, TENSOR_UNIT_0 + k, seeds + l->at[TENSOR_UNIT_0 + k], block, l->padded);
+    move_matrix(m, TENSOR_WEIGHT_IH, PLACE_IH, m->n->kept.ih, m->x, l->inputs);
+    move_vector(m, TENSOR_BIAS_IH, m->n->kept.ih, l->rows, l->rows);
     if (l->diagonal) {
-        move_vector(m, TENSOR_WEIGHT_HH, seeds + l->at[TENSOR_WEIGHT_HH], block, l->rows);
-        move_vector(m, TENSOR_BIAS_HH, seeds + l->at[TENSOR_BIAS_HH], block, l->rows);
+        move_own(m, TENSOR_WEIGHT_HH, l->rows);
+        move_own(m, TENSOR_BIAS_HH, l->rows);
     }
+    for (size_t k = 0; k < l->kind->parameters; k++)
+        move_own(m, TENSOR_UNIT_0 + k, l->padded);
     if (l->column)
         return;
-    move_matrix(m, TENSOR_WEIGHT_HH, place, m->hh, m->h, l->size);
-    if (l->source == SOURCE_NOTHING) {
-        move_vector(m, TENSOR_BIAS_HH, m->hh, 0, l->rows);
-        return;
-    }
-    for (int p = PLACE_IH; p <= place; p++) {
-        move_vector(m, TENSOR_GAIN_IH + p, seeds + l->at[TENSOR_GAIN_IH + p], 0, l->rows);
-        move_vector(m, TENSOR_NORM_BIAS_IH + p, seeds + l->at[TENSOR_NORM_BIAS_IH + p], 0, l->rows);
+    move_matrix(m, TENSOR_WEIGHT_HH, place, m->n->kept.hh, m->h, l->size);
+    if (l->source == SOURCE_NOTHING)
+        move_vector(m, TENSOR_BIAS_HH, m->n->kept.hh, 0, l->rows);
+    for (int p = PLACE_IH; p <= place && l->source != SOURCE_NOTHING; p++) {
+        move_own(m, TENSOR_GAIN_IH + p, l->rows);
+        move_own(m, TENSOR_NORM_BIAS_IH + p, l->rows);
     }
 }
 
@@ -241,19 +220,10 @@ static void weigh(struct network *n, const struct network_steps *steps, size_t k
 static void advance(struct network *n, const struct network_steps *steps, size_t k,
                     const float *signal, float *trace) {
     const struct network_layer *l = &n->layers[k];
-    const struct network_kept *kept = &n->kept;
     for (size_t t = 0; t < steps->count; t++, signal += states_of(l) * l->padded) {
         weigh(n, steps, k, t, signal);
-        const struct moment m = {n,
-                                 l,
-                                 input_of(n, steps, k, t),
-                                 hidden_before(n, l, steps, t),
-                                 kept->ih,
-                                 kept->hh,
-                                 kept->decay,
-                                 kept->weight,
-                                 trace,
-                                 states_of(l)};
+        const struct moment m = {
+            n, l, input_of(n, steps, k, t), hidden_before(n, l, steps, t), trace, states_of(l)};
         move(&m);
     }
 }

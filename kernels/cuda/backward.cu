@@ -392,8 +392,7 @@ backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) 
     b.position = ring_position(n, s->window, t);
     b.at = layer_at(n, l, b.position);
     struct layer_step before = layer_at(n, l, ring_position(n, s->window, t ? t - 1 : 0));
-    b.before = COLUMNS && l.columns ? columns_before(l, before, t, state)
-                                    : carried_of(n, l, before, t, state);
+    b.before = carried_of<COLUMNS>(n, l, before, t, state);
     return b;
 }
 

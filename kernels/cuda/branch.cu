@@ -1,5 +1,4 @@
 /* A segment's kernels, of all engines of an ensemble: in parallel branches. */
-#include "activity.cuh"
 #include "backward.cuh"
 #include "ensemble.cuh"
 #include "forward.cuh"
@@ -105,8 +104,6 @@ int engine_prepare(const struct engine *e, struct error *error) {
     cudaError_t status = enqueue_branch(&b, &all);
     if (status == cudaSuccess)
         status = enqueue_branch(&b, &shorter);
-    if (status == cudaSuccess)
-        status = launch_activity_begin(n, e->threads, e->stream);
     return status ? prepare_failed(&e->device, status, e->way_out, error) : 0;
 }
 
@@ -225,7 +222,5 @@ cudaError_t ensemble_refresh(struct ensemble *x, size_t member) {
     add_member(&b, x, member);
     b.stream = ensemble_stream(x);
     cudaError_t status = launch_refresh(&b.network, b.first->threads, b.stream);
-    if (status == cudaSuccess)
-        status = enqueue_norms(&b);
-    return status ? status : launch_activity_begin(&b.network, b.first->threads, b.stream);
+    return status ? status : enqueue_norms(&b);
 }

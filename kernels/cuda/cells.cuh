@@ -158,11 +158,13 @@ struct carried {
 };
 
 /* That before step t, if `before` is the step before it. */
-static __device__ __forceinline__ struct carried carried_of(const struct network &n,
-                                                            const struct network_layer &l,
-                                                            const struct layer_step &before,
-                                                            uint32_t t, const float *state) {
-    struct carried c = {t ? before.hidden : state, t ? before.inner : state + l.size,
+template <bool COLUMNS>
+static __device__ __forceinline__ struct carried
+carried_of(const struct network &n, const struct network_layer &l, const struct layer_step &before,
+           uint32_t t, const float *state) {
+    bool columns = COLUMNS && l.columns;
+    struct carried c = {t ? columns ? before.raw : before.hidden : state,
+                        t ? before.inner : state + (columns ? l.size / l.outputs : l.size),
                         age_of(n, l, state - l.state, t)};
     return c;
 }
@@ -275,16 +277,9 @@ activate_cell(const struct network &n, const struct network_layer &l, const stru
         finish_units<C>(n, l, s, before.age, keep, h, finished, scratch);
 }
 
-/* ---- Columns ---- */
+/* ---- Columns: struct cell_kind ----
 
-/* See struct cell_kind. Bound by the latency of the norm's two reductions. */
-
-static __device__ __forceinline__ struct carried columns_before(const struct network_layer &l,
-                                                                const struct layer_step &before,
-                                                                uint32_t t, const float *state) {
-    struct carried c = {t ? before.raw : state, t ? before.inner : state + l.size / l.outputs, 0};
-    return c;
-}
+   Bound by the latency of the norm's two reductions. */
 
 /* A unit before its step. */
 template <enum cell C>
@@ -384,8 +379,7 @@ activate(const struct network &n, const struct network_layer &l, uint32_t first,
         h[i] = 0;
     struct layer_step s = layer_at(n, l, ring_position(n, first, t));
     struct layer_step before = layer_at(n, l, ring_position(n, first, t ? t - 1 : 0));
-    struct carried carried = COLUMNS && l.columns ? columns_before(l, before, t, state)
-                                                  : carried_of(n, l, before, t, state);
+    struct carried carried = carried_of<COLUMNS>(n, l, before, t, state);
     switch (l.cell) {
 #define CELL(name)                                                                                 \
 case CELL_##name:                                                                                  \

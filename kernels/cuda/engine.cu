@@ -164,14 +164,6 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
     return direction == IN ? copy(e, device, s, bytes, IN, error) : 0;
 }
 
-static int copy_activity(struct engine *e, void *data, enum direction direction,
-                         struct error *error) {
-    char *at = engine_at(e, e->network.at.activity);
-    size_t bytes = engine_activity_size(e->model) * sizeof(double);
-    return data ? copy(e, at, data, bytes, direction, error)
-                : settle(e, cudaMemsetAsync(at, 0, bytes, e->stream), "clearing statistics", error);
-}
-
 static int copy_block(struct engine *e, enum engine_block block, size_t index, void *data,
                       enum direction direction, struct error *error) {
     switch (block) {
@@ -181,7 +173,8 @@ static int copy_block(struct engine *e, enum engine_block block, size_t index, v
     case ENGINE_SLOT:
         return copy_slot(e, index, (float *)data, direction, error);
     case ENGINE_ACTIVITY:
-        return copy_activity(e, data, direction, error);
+        return copy(e, engine_at(e, e->network.at.activity), data,
+                    engine_activity_size(e->model) * sizeof(double), direction, error);
     case ENGINE_SOLUTION:
         return copy(e, engine_at(e, e->network.at.solution), data,
                     least_squares_size(&e->solution.ls) * sizeof(double), direction, error);

@@ -1,6 +1,59 @@
 #include "measure.cuh"
 
-#include "activity.cuh"
+#include "activities.h"
+#include "cells.cuh"
+
+/* ---- Norms of matrices ---- */
+
+enum { NORM_PIECES = 64 }; /* blocks of a layer, at most */
+
+static __device__ __forceinline__ double squares_of(const float *weights, size_t count) {
+    double sum = 0;
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+        sum += (double)weights[i] * (double)weights[i];
+    return sum;
+}
+
+/* Padding is zero. The last block adds up the pieces, in order. Blocks: (pieces, layers). Bound by
+   the bytes of the matrices. */
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
+    norms(const __grid_constant__ struct network n) {
+    const struct network_layer &l = n.layers[blockIdx.y];
+    double *sums = changes_of(n), sum = 0;
+    sum = squares_of(parameters_of(n) + l.weight_ih, (size_t)l.rows * l.ld_ih);
+    if (l.recurrent)
+        sum += squares_of(parameters_of(n) + l.weight_hh, (size_t)l.rows * l.ld_hh);
+    sum = block_sum(sum, (double *)shared_memory);
+    if (threadIdx.x == 0)
+        sums[blockIdx.y * gridDim.x + blockIdx.x] = sum;
+    if (!block_is_last(&state_of(n)->ticket))
+        return;
+    sum = 0;
+    for (uint32_t p = 0; p < gridDim.x && threadIdx.x < n.layer_count; p++)
+        sum += sums[threadIdx.x * gridDim.x + p];
+    __syncthreads();
+    if (threadIdx.x >= n.layer_count)
+        return;
+    sums[threadIdx.x] = sqrt(sum);
+    if (*activity_of(n) == 0)
+        activity_head(n, threadIdx.x)[ACTIVITY_START] = activity_start(sqrt(sum));
+}
+
+cudaError_t launch_norms(const struct network *n, uint32_t tiles, unsigned threads,
+                         cudaStream_t stream) {
+    uint32_t pieces = 2 * tiles / n->layer_count;
+    struct launch l = {
+        dim3(pieces < NORM_PIECES ? pieces : NORM_PIECES, n->layer_count, n->members), threads,
+        SCRATCH * sizeof(float), stream};
+    return launch_kernel(norms, &l, *n);
+}
+
+/* Of a layer, after launch_norms. */
+static __device__ __forceinline__ double weights_norm(const struct network &n, uint32_t layer) {
+    return changes_of(n)[layer];
+}
+
+/* ---- Of a step ---- */
 
 /* Sums of one thread, then of the block: for mean, deviation and extremes. */
 struct tally {
@@ -91,10 +144,8 @@ static __device__ struct parameter_statistics
 parameters(const struct network &n, const struct network_layer &l, const uint32_t (&at)[PLACES]) {
     struct tally t = tally_begin();
     bool norm = l.source != SOURCE_NOTHING;
-    if (l.normalized)
-        tally_numbers(&t, parameters_of(n) + at[PLACE_IH], l.size, 0);
-    if (norm)
-        tally_numbers(&t, parameters_of(n) + at[PLACE_IH], l.rows, 0);
+    if (norm || l.normalized)
+        tally_numbers(&t, parameters_of(n) + at[PLACE_IH], norm ? l.rows : l.size, 0);
     if (norm && l.apart)
         tally_numbers(&t, parameters_of(n) + at[PLACE_HH], l.rows, 0);
     if (norm && l.finishes)
@@ -181,4 +232,32 @@ cudaError_t launch_measure(const struct network *n, unsigned threads, cudaStream
     struct launch l = {dim3(n->layer_count, 1, n->members), threads,
                        (SCRATCH + MEASURE_BINS) * sizeof(float), stream};
     return launch_kernel(measure, &l, *n);
+}
+
+/* ---- Growth and plasticity ---- */
+
+/* One block. Bound by its launch. */
+static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
+    probe(const __grid_constant__ struct network n, uint32_t length) {
+    struct update_result *result = queue_of(n)->updates + current_of(n)->update, grown = {};
+    double loss = 0;
+    if (!state_of(n)->applied)
+        return;
+    for (uint32_t t = threadIdx.x; t < length; t += blockDim.x)
+        loss += losses_of(n)[t];
+    loss = block_sum(loss, (double *)shared_memory);
+    if (threadIdx.x > 0)
+        return;
+    for (uint32_t k = 0; k < n.layer_count; k++)
+        activity_add_growth(&grown, k,
+                            activity_weights(activity_head(n, k), weights_norm(n, k)).growth);
+    result->plasticity = activity_removed(state_of(n)->loss, loss);
+    result->growth = grown.growth;
+    result->layer = grown.layer;
+}
+
+cudaError_t launch_probe(const struct network *n, uint32_t length, unsigned threads,
+                         cudaStream_t stream) {
+    struct launch l = {dim3(1, 1, n->members), threads, SCRATCH * sizeof(float), stream};
+    return launch_kernel(probe, &l, *n, length);
 }

@@ -65,10 +65,6 @@ static void place_parameters(struct engine *e, struct layout *block) {
             l->norm_bias[at] =
                 place_tensor(block, model, (enum tensor_role)(TENSOR_NORM_BIAS_IH + at), k);
         }
-        if (!l->columns)
-            continue;
-        l->gain[0] = place_tensor(block, model, TENSOR_GAIN_OUT, k);
-        l->norm_bias[0] = place_tensor(block, model, TENSOR_NORM_BIAS_OUT, k);
     }
     n->output_weight = place(block, (size_t)n->outputs * n->ld_output);
     n->output_skip = n->skip_from ? n->output_weight + n->skip_from
@@ -99,8 +95,6 @@ struct placed engine_placed(const struct engine *e, const struct tensor *tensor)
         l->norm_bias[0],
         l->norm_bias[1],
         l->norm_bias[2],
-        l->gain[0],
-        l->norm_bias[0],
         l->own_parameters[0],
         l->own_parameters[1],
         n->output_weight,

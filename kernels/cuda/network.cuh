@@ -265,6 +265,14 @@ BLOCK(double, changes)
 BLOCK(double, activity)
 #undef BLOCK
 
+/* A layer's numbers in the block of activity: activities.h. */
+static __device__ __forceinline__ double *activity_head(const struct network &n, uint32_t layer) {
+    double *head = activity_of(n) + 1;
+    for (uint32_t k = 0; k < layer; k++)
+        head += ACTIVITY_HEAD + ACTIVITY_ROWS * (size_t)n.layers[k].size;
+    return head;
+}
+
 static __device__ __forceinline__ struct queue *queue_of(const struct network &n) {
     return n.queues + n.queue_of[blockIdx.z];
 }

@@ -1,6 +1,7 @@
 #include "optimizer.cuh"
 
-#include "activity.cuh"
+#include "activities.h"
+#include "cells.cuh"
 #include "tile.cuh"
 #include "updates.h"
 

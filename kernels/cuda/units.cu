@@ -119,32 +119,25 @@ static __device__ void refresh_rows(const struct network &n, const struct networ
     }
 }
 
-/* Factors of units with their own parameters. */
-template <enum cell C>
-static __device__ void make_factors(const struct network &n, const struct network_layer &l) {
-    typedef struct shape_of<C> shape;
-    uint32_t size = l.size / shape::outputs;
-    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
-        struct cell_unit u = {};
-        for (int p = 0; p < (int)shape::parameters; p++)
-            u.parameter[p] = parameters_of(n)[l.own_parameters[p] + i];
-        cell_factors(C, &u);
-        for (uint32_t f = 0; f < CELL_FACTORS_MAX; f++)
-            units_of(n)[l.units + (size_t)f * size + i] = u.factor[f];
-    }
-}
-
-/* One block per layer. */
+/* Factors of units with their own parameters. One block per layer. */
 static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
     refresh_factors(const __grid_constant__ struct network n) {
     const struct network_layer &l = n.layers[blockIdx.x];
+    uint32_t parameters = 0, size = l.size / l.outputs;
     switch (l.cell) {
 #define CELL(name)                                                                                 \
     case CELL_##name:                                                                              \
-        if constexpr (name##_kind.parameters > 0)                                                  \
-            make_factors<CELL_##name>(n, l);                                                       \
+        parameters = name##_kind.parameters;                                                       \
         break;
 #include "kinds.def"
+    }
+    for (uint32_t i = threadIdx.x; i < size && parameters > 0; i += blockDim.x) {
+        struct cell_unit u = {};
+        for (uint32_t p = 0; p < parameters; p++)
+            u.parameter[p] = parameters_of(n)[l.own_parameters[p] + i];
+        cell_factors((enum cell)l.cell, &u);
+        for (uint32_t f = 0; f < CELL_FACTORS_MAX; f++)
+            units_of(n)[l.units + (size_t)f * size + i] = u.factor[f];
     }
 }
 

@@ -51,8 +51,6 @@ static void walk_vector(const struct engine *e, struct walked *w, const struct t
         l->d_bias[0],
         l->d_bias[1],
         l->d_bias[2],
-        l->d_gain[0],
-        l->d_bias[0],
         l->d_weight,
         l->d_weight + n->window * padded((uint32_t)tensor->rows),
         0,

@@ -115,16 +115,13 @@ static int load(struct config *config, const char *path, const char *const *over
     *read = *reading;
     if (check(reading, read, true))
         goto done;
-    const struct config *first = &reading->draft.config;
-    char compatible[CONFIG_DIGEST_SIZE], optimizer[CONFIG_DIGEST_SIZE];
-    memcpy(compatible, first->compatible, sizeof compatible);
-    memcpy(optimizer, first->optimizer, sizeof optimizer);
-    if (!earlier && check(reading, read, false))
+    struct config *kept = &read->draft.config;
+    memcpy(kept->earlier.compatible, reading->draft.config.compatible, CONFIG_DIGEST_SIZE);
+    memcpy(kept->earlier.optimizer, reading->draft.config.optimizer, CONFIG_DIGEST_SIZE);
+    kept->earlier.used = earlier;
+    if (check(reading, read, earlier))
         goto done;
     *config = reading->draft.config;
-    memcpy(config->earlier.compatible, compatible, sizeof compatible);
-    memcpy(config->earlier.optimizer, optimizer, sizeof optimizer);
-    config->earlier.used = earlier;
     config->initial_digest = digest_of_file(config->initial);
     config_digest(config);
     status = 0;

@@ -161,7 +161,7 @@ enum engine_block {
     /* the least squares of a solved output, doubles: its tensors are rounded from them, and writing
        those tensors restarts them */
     ENGINE_SOLUTION,
-    ENGINE_ACTIVITY, /* doubles: enum activity_number. Writing NULL begins them */
+    ENGINE_ACTIVITY, /* doubles: enum activity_number. Writing zeros begins them */
     /* + k: of one tensor, the k-th number that the optimizer keeps for each parameter */
     ENGINE_MOMENTS,
 };
@@ -176,11 +176,16 @@ enum activity_number {
 };
 enum { ACTIVITY_RING = 8, ACTIVITY_ROWS = 2 + ACTIVITY_RING };
 
-static inline size_t engine_activity_size(const struct model *model) {
+/* Numbers before those of a layer. */
+static inline size_t engine_activity_at(const struct model *model, size_t layer) {
     size_t size = 1;
-    for (size_t k = 0; k < model->architecture.layer_count; k++)
+    for (size_t k = 0; k < layer; k++)
         size += ACTIVITY_HEAD + ACTIVITY_ROWS * layer_width(&model->architecture.layers[k]);
     return size;
+}
+
+static inline size_t engine_activity_size(const struct model *model) {
+    return engine_activity_at(model, model->architecture.layer_count);
 }
 
 /* The least squares of a solved output: h of the last layer, x of the skip path and 1 to its

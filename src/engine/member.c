@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/error.h"
+
 /* ---- Memory ---- */
 
 /* The most rows of targets per step: one for each SCORE, and as many for SOLVE. */
@@ -94,8 +96,12 @@ int member_write(struct member *member, enum engine_block block, size_t index, c
 }
 
 int member_begin_statistics(struct member *member, struct error *error) {
+    double *zeros = calloc(engine_activity_size(member->model), sizeof *zeros);
+    int status =
+        zeros ? member_write(member, ENGINE_ACTIVITY, 0, zeros, error) : error_no_memory(error);
     member->plasticity = (struct plasticity){0};
-    return member_write(member, ENGINE_ACTIVITY, 0, NULL, error);
+    free(zeros);
+    return status;
 }
 
 /* ---- Operations ---- */

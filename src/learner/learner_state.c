@@ -381,6 +381,14 @@ static size_t activity_size(const struct state_place *p) {
     return engine_activity_size(member_at(p)->model);
 }
 
+/* Before the first update the engine sets starting norms when it plays; they are not state. */
+static int read_activity(const struct state_place *p, void *numbers, struct error *error) {
+    int status = read_block(p, numbers, error);
+    if (status == 0 && *(double *)numbers == 0)
+        memset(numbers, 0, activity_size(p) * sizeof(double));
+    return status;
+}
+
 /* Numbers of units are at most h, or a difference of two. */
 static int write_activity(const struct state_place *p, const void *numbers, struct error *error) {
     const struct model *model = member_at(p)->model;
@@ -568,7 +576,7 @@ static const struct state_row first_rows[] = {
     STATE_ROW("output.solution", F64, STATE_ONCE | STATE_MEMBERS, ENGINE_SOLUTION,
               .size = solution_size, .read = read_block, .write = write_solution),
     STATE_ROW("statistics.activity", F64, STATE_ONCE | STATE_MEMBERS | STATE_LATER, ENGINE_ACTIVITY,
-              .size = activity_size, .read = read_block, .write = write_activity),
+              .size = activity_size, .read = read_activity, .write = write_activity),
     STATE_ROW("statistics.plasticity", F64, STATE_ONCE | STATE_MEMBERS | STATE_LATER,
               .count = PLASTICITY, .at = plasticity_at, .filled = plasticity_filled),
     STATE_ROW("learner.counters", I64, STATE_ONCE, .count = COUNTERS, .at = counters_at,

@@ -22,13 +22,14 @@ static struct tensor *add(struct model *model, enum tensor_role role, size_t row
     return tensor;
 }
 
-static void add_to_layer(struct model *model, size_t layer, const char *name, enum tensor_role role,
-                         size_t gates, size_t columns) {
+static struct tensor *add_to_layer(struct model *model, size_t layer, const char *name,
+                                   enum tensor_role role, size_t gates, size_t columns) {
     size_t rows = gates * model->architecture.layers[layer].size;
     struct tensor *tensor = add(model, role, rows, columns);
     tensor->layer = layer;
     tensor->gates = gates;
     snprintf(tensor->name, sizeof tensor->name, "layers.%zu.%s", layer, name);
+    return tensor;
 }
 
 static void add_sums(struct model *model, size_t n, size_t inputs) {
@@ -45,21 +46,15 @@ static void add_sums(struct model *model, size_t n, size_t inputs) {
     }
 }
 
-/* One norm of all of the output of columns. */
-static void add_norm_of_output(struct model *model, size_t n) {
-    static const char *const names[] = {"norm.gain", "norm.bias"};
-    for (size_t k = 0; k < 2; k++) {
-        struct tensor *tensor = add(model, k ? TENSOR_NORM_BIAS_OUT : TENSOR_GAIN_OUT,
-                                    layer_width(&model->architecture.layers[n]), 0);
-        tensor->layer = n;
-        snprintf(tensor->name, sizeof tensor->name, "layers.%zu.%s", n, names[k]);
-    }
-}
-
 static void add_norms(struct model *model, size_t n) {
-    const struct cell_kind *kind = cell_kind(model->architecture.layers[n].cell);
+    const struct layer *layer = &model->architecture.layers[n];
+    const struct cell_kind *kind = cell_kind(layer->cell);
     char name[sizeof "norm_ih.gain"];
-    for (size_t place = 0; place < PLACES; place++) {
+    if (layer_normalizes_output(layer)) { /* all of it together */
+        add_to_layer(model, n, "norm.gain", TENSOR_GAIN_IH, kind->outputs, 0)->gates = 1;
+        add_to_layer(model, n, "norm.bias", TENSOR_NORM_BIAS_IH, kind->outputs, 0)->gates = 1;
+    }
+    for (size_t place = 0; place < PLACES && layer_normalizes_sums(layer); place++) {
         if (!kind->norms[place])
             continue;
         size_t gates = place == PLACE_INNER ? 1 : kind->gates;
@@ -234,10 +229,7 @@ void model_build(struct model *model, const struct architecture *architecture) {
         model->state_offset[n] = model->state_size;
         model->state_size += cell_kind(layer->cell)->states * layer->size;
         add_sums(model, n, width);
-        if (layer_normalizes_sums(layer))
-            add_norms(model, n);
-        if (layer_normalizes_output(layer))
-            add_norm_of_output(model, n);
+        add_norms(model, n);
         width = layer_width(layer);
     }
     model->horizons = output->ahead.count ? output->ahead.count : 1;
@@ -440,16 +432,15 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
     case TENSOR_GAIN_IH:
     case TENSOR_GAIN_HH:
     case TENSOR_GAIN_INNER:
-    case TENSOR_GAIN_OUT:
         fill(values, count, layer->gain);
         break;
     case TENSOR_NORM_BIAS_IH:
         fill(values, count, 0.0F);
-        add_forget_bias(layer, values);
+        if (normalized)
+            add_forget_bias(layer, values);
         break;
     case TENSOR_NORM_BIAS_HH:
     case TENSOR_NORM_BIAS_INNER:
-    case TENSOR_NORM_BIAS_OUT:
     case TENSOR_MEAN_IH:
     case TENSOR_MEAN_HH:
     case TENSOR_MEAN_INNER:

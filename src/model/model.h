@@ -22,7 +22,7 @@ enum {
     MODEL_LAYERS_MAX = 16,
     /* parts of an input: one per column, and one for the time */
     MODEL_PARTS_MAX = COLUMNS_MAX + 1,
-    MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (13 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
+    MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (11 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
     MODEL_TENSOR_NAME_SIZE = 64,
 };
 
@@ -188,17 +188,14 @@ static inline bool layer_is_columns(const struct layer *layer) {
 static inline size_t layer_width(const struct layer *layer) {
     return cell_kind(layer->cell)->outputs * layer->size;
 }
-static inline bool layer_has_norm(const struct layer *layer) {
-    return norm_kind(layer->norm)->source != SOURCE_NOTHING;
-}
 static inline bool layer_takes_norm(const struct layer *layer) {
     return !layer_is_columns(layer) || norm_kind(layer->norm)->outputs;
 }
 static inline bool layer_normalizes_sums(const struct layer *layer) {
-    return layer_has_norm(layer) && !layer_is_columns(layer);
+    return norm_kind(layer->norm)->source != SOURCE_NOTHING && !layer_is_columns(layer);
 }
 static inline bool layer_normalizes_output(const struct layer *layer) {
-    return layer_has_norm(layer) && layer_is_columns(layer);
+    return norm_kind(layer->norm)->source != SOURCE_NOTHING && layer_is_columns(layer);
 }
 
 /* Distance from a step to its target at a horizon. */

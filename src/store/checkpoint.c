@@ -14,7 +14,6 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "checkpoint_changes.h"
 #include "checkpoint_file.h"
 #include "common/clock.h"
 #include "common/sync.h"

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "build-config.h"
-#include "checkpoint_changes.h"
 #include "common/finite.h"
 #include "common/streams.h"
 #include "common/wire.h"

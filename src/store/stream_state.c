@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "checkpoint_changes.h"
 #include "checkpoint_file.h"
 #include "common/streams.h"
 #include "common/text.h"

@@ -42,10 +42,15 @@ struct synth_range {
 struct generator {
     const char *name;
     struct synth_range ranges[SYNTH_SETTINGS];
-    bool noisy; /* supports --noise */
+    bool noisy;        /* supports --noise */
+    struct shape x, y; /* x.count 0: --size */
 
-    /* Sets the shapes and allocates the state. */
-    int (*open)(struct synth *synth, struct error *error);
+    /* Bytes of the state: these, and `each` for each unit of the setting `of`. */
+    size_t state, each;
+    enum synth_setting of;
+
+    /* Sets the state, which is zeros. May be NULL. */
+    void (*begin)(struct synth *synth);
     void (*next)(struct synth *synth, struct step *step);
 };
 

@@ -38,13 +38,6 @@ struct adding {
     double sum;                               /* of the marked values */
 };
 
-static int adding_open(struct synth *synth, struct error *error) {
-    synth->source.x = (struct shape){VALUE_REAL, ADDING_INPUTS};
-    synth->source.y = (struct shape){VALUE_REAL, 1};
-    synth->state = calloc(1, sizeof(struct adding));
-    return synth->state ? 0 : error_no_memory(error);
-}
-
 static void adding_begin(struct synth *synth, struct adding *adding) {
     uint64_t shortest = synth->settings[SYNTH_LENGTH];
     adding->position = 0;
@@ -75,7 +68,9 @@ static void adding_next(struct synth *synth, struct step *step) {
 const struct generator generator_adding = {
     .name = "adding",
     .ranges = {[SYNTH_LENGTH] = {2 * ADDING_FIRST_MARKS, LENGTH_MAX, ADDING_LENGTH}},
-    .open = adding_open,
+    .x = {VALUE_REAL, ADDING_INPUTS},
+    .y = {VALUE_REAL, 1},
+    .state = sizeof(struct adding),
     .next = adding_next,
 };
 
@@ -92,14 +87,6 @@ struct copy {
     uint64_t position;
     uint32_t symbols[]; /* (L,) of the current sequence */
 };
-
-static int copy_open(struct synth *synth, struct error *error) {
-    synth->source.x = (struct shape){VALUE_CLASS, 1};
-    synth->source.y = (struct shape){VALUE_CLASS, 1};
-    synth->state =
-        calloc(1, sizeof(struct copy) + synth->settings[SYNTH_LENGTH] * sizeof(uint32_t));
-    return synth->state ? 0 : error_no_memory(error);
-}
 
 static void copy_next(struct synth *synth, struct step *step) {
     struct copy *copy = synth->state;
@@ -120,7 +107,11 @@ const struct generator generator_copy = {
     .ranges = {[SYNTH_LENGTH] = {1, LENGTH_MAX, COPY_LENGTH},
                [SYNTH_DELAY] = {1, LENGTH_MAX, COPY_DELAY},
                [SYNTH_ALPHABET] = {2, LENGTH_MAX, COPY_ALPHABET}},
-    .open = copy_open,
+    .x = {VALUE_CLASS, 1},
+    .y = {VALUE_CLASS, 1},
+    .state = sizeof(struct copy),
+    .each = sizeof(uint32_t),
+    .of = SYNTH_LENGTH,
     .next = copy_next,
 };
 
@@ -131,26 +122,15 @@ const struct generator generator_copy = {
 
 enum { DRIFT_SIZE = 4, DRIFT_CHANGE = 1000 };
 
-static void drift_change(struct synth *synth) {
+static void drift_begin(struct synth *synth) {
     draw(synth, synth->state, synth->source.x.count, 1, synth->source.x.count);
-}
-
-static int drift_open(struct synth *synth, struct error *error) {
-    size_t size = synth->settings[SYNTH_SIZE];
-    synth->source.x = (struct shape){VALUE_REAL, size};
-    synth->source.y = (struct shape){VALUE_REAL, 1};
-    synth->state = malloc(size * sizeof(double));
-    if (!synth->state)
-        return error_no_memory(error);
-    drift_change(synth);
-    return 0;
 }
 
 static void drift_next(struct synth *synth, struct step *step) {
     const double *weights = synth->state;
     (void)step;
     if (changes(synth))
-        drift_change(synth);
+        drift_begin(synth);
     double y = synth->noise > 0 ? synth->noise * random_normal(&synth->random) : 0;
     for (size_t i = 0; i < synth->source.x.count; i++) {
         double x = random_uniform(&synth->random, -1, 1);
@@ -165,7 +145,11 @@ const struct generator generator_drift = {
     .ranges = {[SYNTH_SIZE] = {1, SIZE_MAX_DRIFT, DRIFT_SIZE},
                [SYNTH_CHANGE] = {0, UINT64_MAX, DRIFT_CHANGE}},
     .noisy = true,
-    .open = drift_open,
+    .x = {VALUE_REAL, 0},
+    .y = {VALUE_REAL, 1},
+    .each = sizeof(double),
+    .of = SYNTH_SIZE,
+    .begin = drift_begin,
     .next = drift_next,
 };
 
@@ -187,18 +171,13 @@ static double draw_sign(struct synth *synth) {
     return random_below(&synth->random, 2) ? 1 : -1;
 }
 
-static int slow_open(struct synth *synth, struct error *error) {
-    synth->source.x = (struct shape){VALUE_REAL, SLOW_INPUTS};
-    synth->source.y = (struct shape){VALUE_REAL, 1};
-    struct slow *slow = synth->state = malloc(sizeof *slow);
-    if (!slow)
-        return error_no_memory(error);
+static void slow_begin(struct synth *synth) {
+    struct slow *slow = synth->state;
     for (size_t u = 0; u <= SLOW_UNITS; u++) {
         slow->output[u] = draw_sign(synth);
         for (size_t i = 0; u < SLOW_UNITS && i <= SLOW_INPUTS; i++)
             slow->weights[u][i] = draw_sign(synth);
     }
-    return 0;
 }
 
 static void slow_next(struct synth *synth, struct step *step) {
@@ -227,7 +206,10 @@ static void slow_next(struct synth *synth, struct step *step) {
 const struct generator generator_slow = {
     .name = "slow",
     .ranges = {[SYNTH_CHANGE] = {0, UINT64_MAX, SLOW_CHANGE}},
-    .open = slow_open,
+    .x = {VALUE_REAL, SLOW_INPUTS},
+    .y = {VALUE_REAL, 1},
+    .state = sizeof(struct slow),
+    .begin = slow_begin,
     .next = slow_next,
 };
 
@@ -255,16 +237,11 @@ static void regimes_change(struct synth *synth) {
     draw(synth, own->output, REGIMES_TARGETS * REGIMES_UNITS, gain, REGIMES_UNITS);
 }
 
-static int regimes_open(struct synth *synth, struct error *error) {
-    synth->source.x = (struct shape){VALUE_REAL, REGIMES_SENSORS};
-    synth->source.y = (struct shape){VALUE_REAL, REGIMES_TARGETS};
-    struct regimes *own = synth->state = calloc(1, sizeof *own);
-    if (!own)
-        return error_no_memory(error);
+static void regimes_begin(struct synth *synth) {
+    struct regimes *own = synth->state;
     for (size_t i = 0; i < REGIMES_SENSORS; i++)
         own->keep[i] = random_uniform(&synth->random, 0.5, 0.99);
     regimes_change(synth);
-    return 0;
 }
 
 static void regimes_next(struct synth *synth, struct step *step) {
@@ -294,7 +271,10 @@ const struct generator generator_regimes = {
     .name = "regimes",
     .ranges = {[SYNTH_CHANGE] = {0, UINT64_MAX, REGIMES_CHANGE}},
     .noisy = true,
-    .open = regimes_open,
+    .x = {VALUE_REAL, REGIMES_SENSORS},
+    .y = {VALUE_REAL, REGIMES_TARGETS},
+    .state = sizeof(struct regimes),
+    .begin = regimes_begin,
     .next = regimes_next,
 };
 
@@ -304,13 +284,6 @@ const struct generator generator_regimes = {
    and again, without an end of a sequence (D: --delay). y is the cue at the question. */
 
 enum { RECALL_CUES = 4, RECALL_DISTRACTORS = 5, RECALL_DELAY = 50 };
-
-static int recall_open(struct synth *synth, struct error *error) {
-    synth->source.x = (struct shape){VALUE_CLASS, 1};
-    synth->source.y = (struct shape){VALUE_CLASS, 1};
-    synth->state = calloc(1, sizeof(uint32_t)); /* the cue */
-    return synth->state ? 0 : error_no_memory(error);
-}
 
 static void recall_next(struct synth *synth, struct step *step) {
     uint32_t *cue = synth->state, cues = (uint32_t)synth->settings[SYNTH_ALPHABET];
@@ -329,6 +302,8 @@ const struct generator generator_recall = {
     .name = "recall",
     .ranges = {[SYNTH_DELAY] = {1, LENGTH_MAX, RECALL_DELAY},
                [SYNTH_ALPHABET] = {2, LENGTH_MAX, RECALL_CUES}},
-    .open = recall_open,
+    .x = {VALUE_CLASS, 1},
+    .y = {VALUE_CLASS, 1},
+    .state = sizeof(uint32_t), /* the cue */
     .next = recall_next,
 };

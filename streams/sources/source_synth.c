@@ -88,13 +88,21 @@ static int open_synth(struct source *source, char **operands, struct error *erro
     struct synth *synth = &own->synth;
     if (find_generator(synth, operands[0], error) < 0 || settle(own, error) < 0)
         return -1;
-    source->label = synth->generator->name;
+    const struct generator *kind = synth->generator;
+    source->label = kind->name;
+    source->x = kind->x;
+    source->y = kind->y;
+    if (!source->x.count)
+        source->x.count = synth->settings[SYNTH_SIZE];
     synth->random = synth->seed;
-    if (synth->generator->open(synth, error) < 0)
-        return -1;
+    synth->state = calloc(1, kind->state + kind->each * synth->settings[kind->of]);
     synth->x = calloc(source->x.count + 1, sizeof *synth->x);
     synth->y = calloc(source->y.count + 1, sizeof *synth->y);
-    return synth->x && synth->y ? 0 : error_no_memory(error);
+    if (!synth->state || !synth->x || !synth->y)
+        return error_no_memory(error);
+    if (kind->begin)
+        kind->begin(synth);
+    return 0;
 }
 
 static int next(struct source *source, struct step *step, struct error *error) {

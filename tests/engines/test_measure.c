@@ -12,7 +12,7 @@
 #include "oracle.h"
 #include "under_test.h"
 
-enum { INPUTS = 3, SIZE = 21, STEPS = 5, AGES = 5, WINDOW = 7, SEED = 11, ROLES = 4 };
+enum { INPUTS = 3, SIZE = 21, STEPS = 5, AGES = 5, WINDOW = 7, SEED = 11, ROLES = 3 };
 
 static const double TOLERANCE = 1e-5;
 
@@ -124,14 +124,14 @@ static void check_summed(const struct fixture *f, const double *parameters, enum
 }
 
 static void check(enum cell cell, enum norm norm, bool diagonal) {
-    static const enum tensor_role gains[ROLES] = {TENSOR_GAIN_IH, TENSOR_GAIN_HH, TENSOR_GAIN_INNER,
-                                                  TENSOR_GAIN_OUT};
-    static const enum tensor_role means[ROLES] = {TENSOR_MEAN_IH, TENSOR_MEAN_HH, TENSOR_MEAN_INNER,
-                                                  TENSOR_ROLES};
+    static const enum tensor_role gains[ROLES] = {TENSOR_GAIN_IH, TENSOR_GAIN_HH,
+                                                  TENSOR_GAIN_INNER};
+    static const enum tensor_role means[ROLES] = {TENSOR_MEAN_IH, TENSOR_MEAN_HH,
+                                                  TENSOR_MEAN_INNER};
     static const enum tensor_role variances[ROLES] = {TENSOR_VAR_IH, TENSOR_VAR_HH,
-                                                      TENSOR_VAR_INNER, TENSOR_ROLES};
+                                                      TENSOR_VAR_INNER};
     static const enum tensor_role biases[ROLES] = {TENSOR_NORM_BIAS_IH, TENSOR_NORM_BIAS_HH,
-                                                   TENSOR_NORM_BIAS_INNER, TENSOR_NORM_BIAS_OUT};
+                                                   TENSOR_NORM_BIAS_INNER};
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = INPUTS},
         .layers =

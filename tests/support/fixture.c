@@ -22,7 +22,6 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
     case TENSOR_GAIN_IH:
     case TENSOR_GAIN_HH:
     case TENSOR_GAIN_INNER:
-    case TENSOR_GAIN_OUT:
         return u < 0.0 ? -1.0 - 0.5 * u : 1.0 + 0.5 * u;
     case TENSOR_EMBEDDING:
         return u;
@@ -39,7 +38,6 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
     case TENSOR_NORM_BIAS_IH:
     case TENSOR_NORM_BIAS_HH:
     case TENSOR_NORM_BIAS_INNER:
-    case TENSOR_NORM_BIAS_OUT:
     case TENSOR_OUTPUT_BIAS:
     case TENSOR_MEAN_IH:
     case TENSOR_MEAN_HH:

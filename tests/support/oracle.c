@@ -241,8 +241,8 @@ static void columns(const struct place *at, const struct layer *layer, size_t in
         return;
     of_group(layer, out, 0, width, &mean, &deviation);
     for (size_t k = 0; k < width; k++)
-        out[k] = values(at, TENSOR_GAIN_OUT)[k] * (out[k] - mean) / deviation +
-                 values(at, TENSOR_NORM_BIAS_OUT)[k];
+        out[k] = values(at, TENSOR_GAIN_IH)[k] * (out[k] - mean) / deviation +
+                 values(at, TENSOR_NORM_BIAS_IH)[k];
 }
 
 /* Column by column: numbers, a symbol's row, or 1 at its place; negated for hashed symbols. */

@@ -115,8 +115,9 @@ enum {
     RANKS = 15,
 };
 
+/* Formats a member of a layer's object, or several. */
 typedef void format_cell(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
-                         const char *object);
+                         const char *object, const char *key);
 
 static char *format_short(char text[FORMAT_SIZE], double value) {
     if (fabs(value) >= 9.9995)
@@ -133,8 +134,9 @@ static const char *format_member(char text[FORMAT_SIZE], const json_t *layer, co
 }
 
 static void format_spread(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
-                          const char *object) {
+                          const char *object, const char *key) {
     char mean[FORMAT_SIZE], deviation[FORMAT_SIZE];
+    (void)key;
     if (!json_object_get(layer, object))
         strcpy(text, "-");
     else
@@ -143,9 +145,9 @@ static void format_spread(const struct canvas *c, char text[BARS_SIZE], const js
 }
 
 static void format_range(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
-                         const char *object) {
+                         const char *object, const char *key) {
     char low[FORMAT_SIZE], high[FORMAT_SIZE];
-    (void)c;
+    (void)c, (void)key;
     if (!json_object_get(layer, object))
         strcpy(text, "-");
     else
@@ -153,81 +155,66 @@ static void format_range(const struct canvas *c, char text[BARS_SIZE], const jso
                  format_member(high, layer, object, "maximum"));
 }
 
-static void format_mean(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
-                        const char *object) {
-    char mean[FORMAT_SIZE];
+static void format_one(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
+                       const char *object, const char *key) {
+    char number[FORMAT_SIZE];
     (void)c;
-    snprintf(text, BARS_SIZE, "%s", format_member(mean, layer, object, "mean"));
+    snprintf(text, BARS_SIZE, "%s", format_member(number, layer, object, key));
 }
 
 static void format_norm(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
-                        const char *object) {
+                        const char *object, const char *key) {
     double value;
     (void)c;
     strcpy(text, "-");
-    if (member_number(json_object_get(layer, object), "norm", &value))
+    if (member_number(json_object_get(layer, object), key, &value))
         format_rate(text, value);
 }
 
-static double share_of(const json_t *layer, const char *object) {
+static double share_of(const json_t *layer, const char *object, const char *key) {
     double share = NAN;
-    const char *key = strcmp(object, "units") == 0 ? "dormant" : "saturated";
     member_number(json_object_get(layer, object), key, &share);
     return share;
 }
 
 static void format_share(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
-                         const char *object) {
-    double share = share_of(layer, object);
+                         const char *object, const char *key) {
+    double share = share_of(layer, object, key);
     (void)c;
     strcpy(text, "-");
     if (!isnan(share))
         snprintf(text, BARS_SIZE, "%.1f%%", 100 * share);
 }
 
-static void format_rank(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
-                        const char *object) {
-    char rank[FORMAT_SIZE];
-    (void)c;
-    snprintf(text, BARS_SIZE, "%s", format_member(rank, layer, object, "rank"));
-}
-
-static void format_growth(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
-                          const char *object) {
-    char growth[FORMAT_SIZE];
-    (void)c;
-    snprintf(text, BARS_SIZE, "%s", format_member(growth, layer, object, "growth"));
-}
-
 static void format_histogram(const struct canvas *c, char text[BARS_SIZE], const json_t *layer,
-                             const char *object) {
+                             const char *object, const char *key) {
     double bins[BINS];
     char picture[TREND_PICTURE_SIZE];
-    (void)object;
+    (void)object, (void)key;
     snprintf(text, BARS_SIZE, "%s",
              layer_bins(layer, bins) ? trend_histogram(bins, BINS, c->utf8, picture) : "-");
 }
 
 static const struct column {
-    const char *title, *object;
+    const char *title, *object, *key; /* key: NULL if the format needs none */
     format_cell *format;
     int width, rank; /* rank 1 is placed first */
 } columns[] = {
-    {"summed inputs", "summed_inputs", format_spread, PAIR, 7},
-    {"recurrent", "summed_recurrent", format_spread, PAIR, 11},
-    {"hidden", "hidden", format_spread, PAIR, 3},
-    {"range", "hidden", format_range, PAIR, 12},
-    {"norm", "hidden", format_norm, 5, 8},
-    {"satur.", "hidden", format_share, 6, 1},
-    {"dormant", "units", format_share, 7, 4},
-    {"rank", "units", format_rank, 5, 6},
-    {"growth", "weights", format_growth, 6, 5},
-    {"hidden -1 .. 1", NULL, format_histogram, BINS, 2},
-    {"cell", "cell", format_spread, PAIR, 13},
-    {"|c|>5", "cell", format_share, 6, 14},
-    {"gain", "gain", format_mean, 5, 9},
-    {"gain", "gain", format_spread, PAIR, 10},
-    {"bias", "bias", format_spread, PAIR, 15},
+    {"summed inputs", "summed_inputs", NULL, format_spread, PAIR, 7},
+    {"recurrent", "summed_recurrent", NULL, format_spread, PAIR, 11},
+    {"hidden", "hidden", NULL, format_spread, PAIR, 3},
+    {"range", "hidden", NULL, format_range, PAIR, 12},
+    {"norm", "hidden", "norm", format_norm, 5, 8},
+    {"satur.", "hidden", "saturated", format_share, 6, 1},
+    {"dormant", "units", "dormant", format_share, 7, 4},
+    {"rank", "units", "rank", format_one, 5, 6},
+    {"growth", "weights", "growth", format_one, 6, 5},
+    {"hidden -1 .. 1", NULL, NULL, format_histogram, BINS, 2},
+    {"cell", "cell", NULL, format_spread, PAIR, 13},
+    {"|c|>5", "cell", "saturated", format_share, 6, 14},
+    {"gain", "gain", "mean", format_one, 5, 9},
+    {"gain", "gain", NULL, format_spread, PAIR, 10},
+    {"bias", "bias", NULL, format_spread, PAIR, 15},
 };
 
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -281,7 +268,7 @@ static int name_columns(const json_t *layers) {
 static enum style cell_style(const struct column *column, const json_t *layer) {
     if (column->format != format_share)
         return column->format == format_histogram ? STYLE_LINE : STYLE_PLAIN;
-    return verdict_share(share_of(layer, column->object));
+    return verdict_share(share_of(layer, column->object, column->key));
 }
 
 static void table_row(struct canvas *c, const struct area *area, int row, const bool taken[COLUMNS],
@@ -293,7 +280,7 @@ static void table_row(struct canvas *c, const struct area *area, int row, const 
     for (int i = 0; i < COLUMNS; i++) {
         if (!taken[i])
             continue;
-        columns[i].format(c, text, layer, columns[i].object);
+        columns[i].format(c, text, layer, columns[i].object, columns[i].key);
         int blank = columns[i].width - canvas_width(text);
         bool left = columns[i].format == format_spread && strlen(text) > 1;
         canvas_print(c, area, row, at + 1 + (left || blank < 0 ? 0 : blank),
@@ -365,26 +352,27 @@ static void draw_histogram(struct canvas *c, const struct area *area, const json
 
 static void panel_line(struct canvas *c, const struct area *area, int *row, const char *subject,
                        format_cell *format, const json_t *layer, const char *object,
-                       enum style style) {
+                       const char *key) {
     char text[BARS_SIZE];
     if (!json_object_get(layer, object))
         return;
-    format(c, text, layer, object);
+    format(c, text, layer, object, key);
     canvas_print(c, area, *row, 0, STYLE_DIM, "%s", subject);
-    canvas_print(c, area, *row, SUBJECT, style, "%*s", format == format_spread ? 0 : 6, text);
+    canvas_print(c, area, *row, SUBJECT, STYLE_PLAIN, "%*s", format == format_spread ? 0 : 6, text);
     (*row)++;
 }
 
 /* Two lines, for example "dormant 12.5% rank 11.77" and "growth    8.195". */
 static void panel_units(struct canvas *c, const struct area *area, int *row, const json_t *layer) {
     char dormant[BARS_SIZE], rank[BARS_SIZE];
-    format_share(c, dormant, layer, "units");
-    format_rank(c, rank, layer, "units");
+    format_share(c, dormant, layer, "units", "dormant");
+    format_one(c, rank, layer, "units", "rank");
     int at = canvas_print(c, area, *row, 0, STYLE_DIM, "dormant ");
-    at = canvas_print(c, area, *row, at, verdict_share(share_of(layer, "units")), "%s ", dormant);
+    at = canvas_print(c, area, *row, at, verdict_share(layer_number(layer, LAYER_units_dormant)),
+                      "%s ", dormant);
     at = canvas_print(c, area, *row, at, STYLE_DIM, "rank ");
     canvas_print(c, area, (*row)++, at, STYLE_PLAIN, "%s", rank);
-    panel_line(c, area, row, "growth", format_growth, layer, "weights", STYLE_PLAIN);
+    panel_line(c, area, row, "growth", format_one, layer, "weights", "growth");
 }
 
 static void draw_panel(struct canvas *c, const struct area *area, const json_t *layer, int index) {
@@ -395,21 +383,21 @@ static void draw_panel(struct canvas *c, const struct area *area, const json_t *
     snprintf(title, sizeof title, "layer %s", name);
     canvas_heading(c, area, 0, title);
     struct area text = area_columns(area, 0, SUBJECT + PAIR + 1);
-    panel_line(c, &text, &row, "sums", format_spread, layer, "summed_inputs", STYLE_PLAIN);
-    panel_line(c, &text, &row, "recurrent", format_spread, layer, "summed_recurrent", STYLE_PLAIN);
-    panel_line(c, &text, &row, "hidden", format_spread, layer, "hidden", STYLE_PLAIN);
-    format_norm(c, name, layer, "hidden");
-    format_share(c, saturated, layer, "hidden");
+    panel_line(c, &text, &row, "sums", format_spread, layer, "summed_inputs", NULL);
+    panel_line(c, &text, &row, "recurrent", format_spread, layer, "summed_recurrent", NULL);
+    panel_line(c, &text, &row, "hidden", format_spread, layer, "hidden", NULL);
+    format_norm(c, name, layer, "hidden", "norm");
+    format_share(c, saturated, layer, "hidden", "saturated");
     int at = canvas_print(c, &text, row, 0, STYLE_DIM, "norm ");
     at = canvas_print(c, &text, row, at, STYLE_PLAIN, "%s ", name);
     at = canvas_print(c, &text, row, at, STYLE_DIM, "satur. ");
     canvas_print(c, &text, row++, at, verdict_share(share), "%s", saturated);
     if (json_object_get(layer, "units"))
         panel_units(c, &text, &row, layer);
-    panel_line(c, &text, &row, "range", format_range, layer, "hidden", STYLE_PLAIN);
-    panel_line(c, &text, &row, "cell", format_spread, layer, "cell", STYLE_PLAIN);
-    panel_line(c, &text, &row, "gain", format_spread, layer, "gain", STYLE_PLAIN);
-    panel_line(c, &text, &row, "bias", format_spread, layer, "bias", STYLE_PLAIN);
+    panel_line(c, &text, &row, "range", format_range, layer, "hidden", NULL);
+    panel_line(c, &text, &row, "cell", format_spread, layer, "cell", NULL);
+    panel_line(c, &text, &row, "gain", format_spread, layer, "gain", NULL);
+    panel_line(c, &text, &row, "bias", format_spread, layer, "bias", NULL);
     struct area lower = area_rows(area, 1, area->rows - 1);
     struct area bars = area_columns(&lower, text.columns + GAP, area->columns - text.columns - GAP);
     draw_histogram(c, &bars, layer);
