@@ -197,8 +197,8 @@ cudaError_t ensemble_enqueue(struct ensemble *x, const struct shape *shapes) {
 }
 
 size_t branch_nodes(const struct engine *e, const struct shape *shape) {
-    return (size_t)shape->steps + 3 * (size_t)shape->length + 4 * (size_t)e->network.layer_count +
-           29;
+    size_t length = shape->length, layers = e->network.layer_count;
+    return shape->steps + 2 * length + 3 * layers + 23 + (shape->probe ? length + layers + 5 : 0);
 }
 
 size_t ensemble_nodes(const struct ensemble *x, const struct shape *shapes) {

@@ -25,6 +25,7 @@ size_t graphs_budget(const struct engine *e) {
     struct shape longest = {};
     longest.steps = window < RUN_MAX ? window : RUN_MAX;
     longest.length = window;
+    longest.probe = true;
     size_t nodes = branch_nodes(e, &longest);
     if (window >= GEMM_STEPS)
         nodes += e->gradient.count;

@@ -65,7 +65,11 @@ const std::string &reports();
 /* "name (file+0xoffset)" of an address in code. */
 const std::string &place(const void *address);
 
-/* A function's readable name, without parameters. */
+/* A function's name without what it returns and its parameters. Arguments of a template stay: a
+   kernel may have several instances. */
+std::string without_types(std::string name);
+
+/* The same of a mangled name. */
 std::string readable(const char *symbol);
 
 /* ---- grid.cpp: one launch ---- */

@@ -47,7 +47,7 @@ std::string line_of(int32_t code) {
             }
             const std::string at = trimmed(line), file = at.substr(0, at.find(" ("));
             if (n == 0 && at[0] != '?') {
-                text = file + " in " + function.substr(0, function.find('('));
+                text = file + " in " + without_types(function);
             } else {
                 last = ", called at " + file; /* the kernel's own line is last */
             }

@@ -14,16 +14,22 @@
 
 namespace hostcuda {
 
+std::string without_types(std::string name) {
+    /* demangled names of templates begin with what they return */
+    for (const std::string part : {"(anonymous namespace)::", "void "}) {
+        for (size_t at; (at = name.find(part)) != std::string::npos;) {
+            name.erase(at, part.size());
+        }
+    }
+    return name.substr(0, name.find('('));
+}
+
 std::string readable(const char *symbol) {
     int status;
     char *text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
     std::string name = status == 0 ? text : symbol;
     free(text);
-    const std::string nameless = "(anonymous namespace)::";
-    for (size_t at; (at = name.find(nameless)) != std::string::npos;) {
-        name.erase(at, nameless.size());
-    }
-    return name.substr(0, name.find('('));
+    return without_types(name);
 }
 
 namespace {
