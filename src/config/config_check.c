@@ -830,7 +830,7 @@ static int check_size(struct reading *reading) {
 }
 
 static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
-    static const struct levels usual = {2, {0.9, 0.999}};
+    static const struct radius usual = {2, {0.9, 0.999}};
     const char *cell = cell_kind(layer->cell)->kind.name, *norm = norm_kind(layer->norm)->kind.name;
     bool columns = layer_is_columns(layer);
     char path[CONFIG_KEY_SIZE];

@@ -617,37 +617,40 @@ static void ahead_print(const struct config_key *key, const void *where, struct 
     config_add(to, "%s", list ? "]" : "");
 }
 
-static int levels_add(const struct config_key *key, const char *text, bool quoted, void *where) {
-    struct levels *levels = where;
-    double value;
-    if (quoted || !parse_real(text, &value) || !in_range(key, value) ||
-        levels->count == key->type->most ||
-        (levels->count && value <= levels->of[levels->count - 1]))
+/* A rising list is a count and its numbers. */
+static int rising_add(const struct config_key *key, const char *text, bool quoted, void *where) {
+    size_t *count = where;
+    double *of = (double *)(count + 1), value;
+    if (quoted || !parse_real(text, &value) || !in_range(key, value) || *count == key->type->most ||
+        (*count && value <= of[*count - 1]))
         return -1;
-    levels->of[levels->count++] = value;
+    of[(*count)++] = value;
     return 0;
 }
 
-static void levels_print(const struct config_key *key, const void *where, struct config_text *to) {
-    const struct levels *levels = where;
+static void rising_print(const struct config_key *key, const void *where, struct config_text *to) {
+    const size_t *count = where;
+    const double *of = (const double *)(count + 1);
     (void)key;
     config_add(to, "[");
-    for (size_t n = 0; n < levels->count; n++)
-        config_add(to, "%s%.15g", n ? ", " : "", levels->of[n]);
+    for (size_t n = 0; n < *count; n++)
+        config_add(to, "%s%.15g", n ? ", " : "", of[n]);
     config_add(to, "]");
 }
 
-const struct value_type value_radius = {
-    "list of numbers",     "two rising numbers from $low to $high, as in [0.9, 0.999]",
-    sizeof(struct levels), .most = 2,
-    .add = levels_add,     .read = items_read,
-    .print = levels_print};
+#define RISING .add = rising_add, .read = items_read, .print = rising_print
+_Static_assert(offsetof(struct levels, of) == sizeof(size_t) &&
+                   offsetof(struct radius, of) == sizeof(size_t),
+               "a rising list");
+
+const struct value_type value_radius = {"list of numbers",
+                                        "two rising numbers from $low to $high, as in [0.9, 0.999]",
+                                        sizeof(struct radius), .most = 2, RISING};
 
 const struct value_type value_levels = {
     "list of numbers",     "a rising list of at most $most numbers from $low to $high",
     sizeof(struct levels), .most = LEVELS_MAX,
-    .empty = true,         .add = levels_add,
-    .read = items_read,    .print = levels_print};
+    .empty = true,         RISING};
 
 const struct value_type value_ahead = {
     "whole number or list of them",

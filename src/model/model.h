@@ -74,6 +74,10 @@ struct levels {
     size_t count;
     double of[LEVELS_MAX];
 };
+struct radius { /* the same, small: each layer has one */
+    size_t count;
+    double of[2];
+};
 
 struct layer {
     enum cell cell;
@@ -81,7 +85,7 @@ struct layer {
     bool diagonal; /* recurrent: diagonal */
     size_t
         memory; /* largest starting memory of a unit in steps, 0 = starting biases as elsewhere */
-    struct levels radius; /* least and largest share of its state that an rtu's unit keeps */
+    struct radius radius; /* least and largest share of its state that an rtu's unit keeps */
     enum norm norm;
     enum activation activation; /* function of a cell that has one */
     float gain;                 /* starting value of every gain */
