@@ -2,8 +2,8 @@
 
    Work is counted over one cycle of `stride` examples and one update, and divided by stride.
    Assumptions: weights are float32; an update needs the whole gradient before it changes the first
-   parameter (for clipping, and since nothing may change unless all of it is finite), so the gradient
-   is written and read again.
+   parameter (for clipping, and since nothing may change unless all of it is finite), so the
+   gradient is written and read again.
 
    Flops, two per multiply-add, with M the numbers in the matrices and L the window:
      forward    2 M per step, and the cells' elementwise work
@@ -39,9 +39,10 @@
    max(flops / multiply-add rate, bytes / bandwidth).
 
    Rates and bandwidths are quiet values (bench_series.h), as are the times beside a floor. Left out
-   are the latencies of the recurrent chain (two sums of a norm, a root, divisions and functions that
-   wait for each other: some 340 cycles for a step of a GRU, about as many backward). Also, backward
-   cannot overlap flops and bytes well: gradients of weights need all steps' gradients first. */
+   are the latencies of the recurrent chain (two sums of a norm, a root, divisions and functions
+   that wait for each other: some 340 cycles for a step of a GRU, about as many backward). Also,
+   backward cannot overlap flops and bytes well: gradients of weights need all steps' gradients
+   first. */
 #ifndef RUNNEL_BENCH_FLOOR_H
 #define RUNNEL_BENCH_FLOOR_H
 
