@@ -5,7 +5,7 @@
 
 /* ---- Norms of matrices ---- */
 
-enum { NORM_PIECES = 64 }; /* blocks of a layer, at most */
+enum { PIECES_MAX = 64 }; /* blocks of a layer, at most */
 
 static __device__ __forceinline__ double squares_of(const float *weights, size_t count) {
     double sum = 0;
@@ -43,7 +43,7 @@ cudaError_t launch_norms(const struct network *n, uint32_t tiles, unsigned threa
                          cudaStream_t stream) {
     uint32_t pieces = 2 * tiles / n->layer_count;
     struct launch l = {
-        dim3(pieces < NORM_PIECES ? pieces : NORM_PIECES, n->layer_count, n->members), threads,
+        dim3(pieces < PIECES_MAX ? pieces : PIECES_MAX, n->layer_count, n->members), threads,
         SCRATCH * sizeof(float), stream};
     return launch_kernel(norms, &l, *n);
 }

@@ -153,7 +153,7 @@ static struct workload_options resumed_case(size_t which) {
         break;
     case 11: /* units apart, one with parameters and another output of its own */
         layer->cell = CELL_rtu;
-        layer->radius = (struct levels){2, {0.9, 0.999}};
+        layer->radius = (struct radius){2, {0.9, 0.999}};
         o.architecture.layers[1] =
             (struct layer){.cell = CELL_lstm, .size = 5, .norm = NORM_layer, .diagonal = true};
         o.architecture.layer_count = 2;
