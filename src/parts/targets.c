@@ -509,14 +509,11 @@ static void add_errors(struct targets *t, struct planned *example, struct scored
     struct column_error *columns = t->host->errors.columns;
     double sum = example->squared_error;
     for (size_t k = 0; k < t->size; k++) {
-        double difference;
         t->errors[k] = NAN;
         if (offsets ? isnan(offsets[k]) : isnan(score->target[k].real))
             continue;
-        if (offsets)
-            difference = offsets[k] + offsets[t->size + k] * score->output[k];
-        else
-            difference = (double)score->output[k] - score->target[k].real;
+        double difference = offsets ? offsets[k] + offsets[t->size + k] * score->output[k]
+                                    : (double)score->output[k] - score->target[k].real;
         sum += difference * difference;
         example->observed++;
         column_error_add(&columns[k], difference, score->of_baseline[k]);
