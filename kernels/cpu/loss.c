@@ -20,11 +20,6 @@ struct loss_context {
 
 #define WALK static inline __attribute__((always_inline)) double
 
-static void put(const struct loss_context *s, size_t k, double gradient) {
-    if (s->d)
-        s->d[k] = (float)gradient;
-}
-
 static size_t observed(const union value *y, size_t size) {
     size_t count = 0;
     for (size_t k = 0; k < size; k++)
@@ -34,7 +29,7 @@ static size_t observed(const union value *y, size_t size) {
 
 /* The mean over the observed numbers of the target. */
 WALK numbers(const struct loss_context *s, number_formula *number) {
-    size_t size = s->target_size, parts = s->outputs / size;
+    size_t size = s->target_size, parts = s->d ? s->outputs / size : 0;
     double count = (double)observed(s->y, size), factor = s->scale / count, total = 0;
     for (size_t k = 0; k < size; k++) {
         float y = s->y[k].real;
@@ -43,7 +38,7 @@ WALK numbers(const struct loss_context *s, number_formula *number) {
         double gradient[NUMBER_PARTS_MAX] = {0};
         total += number(s->a + k, size, y, gradient);
         for (size_t part = 0; part < parts; part++)
-            put(s, part * size + k, gradient[part] * factor);
+            s->d[part * size + k] = (float)(gradient[part] * factor);
     }
     return total / count;
 }
@@ -123,7 +118,8 @@ WALK components_and_numbers(const struct loss_context *s, component_formula *com
         if (!loss_observed(y))
             continue;
         loss += number(s->a + k, 1, y, &gradient);
-        put(s, k, gradient * s->scale);
+        if (s->d)
+            s->d[k] = (float)(gradient * s->scale);
     }
     return loss;
 }

@@ -261,7 +261,8 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
                    struct error *error) {
     const struct part_host *host = &learner->host;
     struct planned *example = &learner->examples[row];
-    struct learned learned = {0};
+    struct learned learned;
+    memset(&learned.mean, 0, sizeof learned - offsetof(struct learned, mean));
     const struct given given = {row, cursor->steps, cursor->scores, &learned};
     deliver_steps(learner, example, cursor);
     EACH(learner, part, given)
@@ -276,7 +277,8 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
         gather_measure(learner, example, cursor->measures);
         return 0;
     }
-    const struct layer_statistics *measured[CONFIG_MEMBERS_MAX] = {learner->long_measure};
+    const struct layer_statistics *measured[CONFIG_MEMBERS_MAX]; /* few are used */
+    measured[0] = learner->long_measure;
     for (size_t m = 0; example->planned_measures && m < host->member_count; m++)
         measured[m] = host->members[m].results.measures +
                       cursor->measures * host->members[m].model->architecture.layer_count;
@@ -359,7 +361,8 @@ int learner_flush(struct learner *learner, struct error *error) {
                             host->steps * learner_parameters(learner), error))
         return -1;
     learner->played = host->counters.examples + finished_examples(learner);
-    struct cursor cursor = {0};
+    struct cursor cursor; /* few members are used */
+    memset(&cursor, 0, offsetof(struct cursor, updates[host->member_count]));
     for (size_t row = 0; row < learner->example_count; row++)
         if (deliver(learner, row, &cursor, error))
             return -1;
@@ -502,8 +505,8 @@ static void begin(struct learner *learner, const struct example *example) {
     host->row = learner->example_count++;
     struct planned *planned = host->planned = &learner->examples[host->row];
     memset(&planned->forgets, 0,
-           offsetof(struct planned, planned_updates) - offsetof(struct planned, forgets));
-    memset(planned->planned_updates, 0, host->member_count * sizeof *planned->planned_updates);
+           offsetof(struct planned, planned_updates[host->member_count]) -
+               offsetof(struct planned, forgets));
     memcpy(planned->key, example->key, example->key_size);
     planned->key_size = example->key_size;
     planned->received = example->received;

@@ -90,8 +90,13 @@ struct learned {
     size_t skipped;       /* not applied: loss or gradient not finite */
     double gradient_norm; /* the last of these updates'; 0 without one */
     double update_ratio;  /* the last of these updates'; 0 without one */
-    /* (I,) mean and deviation of the scaler for this example, NaN before an observation: x = mean +
-       deviation * z. NULL with scale: none. If columns are targets, those columns only. */
+    size_t output_steps;  /* T below; 0 for a label */
+    size_t streams;       /* streams in memory after the update */
+    /* (members,) of (layers,); NULL: not requested. */
+    const struct layer_statistics *const *measured;
+    /* From here on parts set the fields, or they are 0. (I,) mean and deviation of the scaler for
+       this example, NaN before an observation: x = mean + deviation * z. NULL with scale: none. If
+       columns are targets, those columns only. */
     const double *mean;
     const double *deviation;
     /* scale: forecast: the forecasts at its steps, in original units; NULL: not requested. Each
@@ -102,7 +107,6 @@ struct learned {
     /* (T, K) network outputs at its steps, with the base added to relative targets; NULL: not
        requested. */
     const float *outputs;
-    size_t output_steps; /* T; 0 for a label */
     /* preset: symbols: a row for each of its steps: the class that came and its probability, and
        the guess_count most probable classes before it, after it, and with `all` those of experts
        and networks. Fewer end with a probability of 0. NULL: not requested. */
@@ -119,9 +123,6 @@ struct learned {
     size_t first_pair, first_bounds;
     /* The largest score of its steps and scores; NULL: anomaly detection is off. */
     const struct anomaly_result *anomaly;
-    /* (members,) of (layers,); NULL: not requested. */
-    const struct layer_statistics *const *measured;
-    size_t streams; /* streams in memory after the update */
 };
 
 #define SYMBOLS_GUESSES(count, others) (1 + (count) * (2 + (others))) /* in a row */

@@ -64,8 +64,9 @@ struct targets {
 /* Returns mean or deviation (size,) for the predictions of the example in this row of the plan;
    NULL: not scaled. */
 static const double *scale_row(const struct targets *targets, size_t row, bool deviation) {
-    return targets_are_inputs(targets->model) ? scaling_row(targets->host, row, deviation)
-                                              : scaling_target_row(targets->host, row, deviation);
+    return !targets->scaler                     ? NULL
+           : targets_are_inputs(targets->model) ? scaling_row(targets->host, row, deviation)
+                                                : scaling_target_row(targets->host, row, deviation);
 }
 
 /* ---- Memory ---- */
@@ -243,12 +244,13 @@ static int close_known(const struct targets *t, uint32_t slot, struct error *err
 static bool is_observed(const struct targets *t, const union value *target) {
     if (t->loss->class_id)
         return target->id != WIRE_NO_CLASS;
-    size_t together = 0, single = 0;
-    for (size_t k = 0; k < t->loss->together; k++)
-        together += !isnan(target[k].real);
     for (size_t k = t->loss->together; k < t->size; k++)
-        single += !isnan(target[k].real);
-    return single > 0 || (together > 0 && together == t->loss->together);
+        if (!isnan(target[k].real))
+            return true;
+    for (size_t k = 0; k < t->loss->together; k++)
+        if (isnan(target[k].real))
+            return false;
+    return t->loss->together > 0;
 }
 
 /* Stores offset and deviation that convert the network's output to the error in original units; `y`
@@ -301,7 +303,8 @@ static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, 
         union value *row = member->plan.targets + member->plan.rows * t->size;
         if (member->windows[slot].open < age)
             continue;
-        memmove(row, come.value, t->size * sizeof *row);
+        if (row != come.value)
+            memcpy(row, come.value, t->size * sizeof *row);
         plan_score(member, slot, age, horizon, learn);
     }
     open->terms += learn;
@@ -506,14 +509,11 @@ static void add_errors(struct targets *t, struct planned *example, struct scored
     struct column_error *columns = t->host->errors.columns;
     double sum = example->squared_error;
     for (size_t k = 0; k < t->size; k++) {
-        double difference;
         t->errors[k] = NAN;
         if (offsets ? isnan(offsets[k]) : isnan(score->target[k].real))
             continue;
-        if (offsets)
-            difference = offsets[k] + offsets[t->size + k] * score->output[k];
-        else
-            difference = (double)score->output[k] - score->target[k].real;
+        double difference = offsets ? offsets[k] + offsets[t->size + k] * score->output[k]
+                                    : (double)score->output[k] - score->target[k].real;
         sum += difference * difference;
         example->observed++;
         column_error_add(&columns[k], difference, score->of_baseline[k]);
