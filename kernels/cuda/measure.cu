@@ -42,9 +42,8 @@ static __global__ void __launch_bounds__(BLOCK_THREADS_MAX, 1)
 cudaError_t launch_norms(const struct network *n, uint32_t tiles, unsigned threads,
                          cudaStream_t stream) {
     uint32_t pieces = 2 * tiles / n->layer_count;
-    struct launch l = {
-        dim3(pieces < PIECES_MAX ? pieces : PIECES_MAX, n->layer_count, n->members), threads,
-        SCRATCH * sizeof(float), stream};
+    struct launch l = {dim3(pieces < PIECES_MAX ? pieces : PIECES_MAX, n->layer_count, n->members),
+                       threads, SCRATCH * sizeof(float), stream};
     return launch_kernel(norms, &l, *n);
 }
 
