@@ -278,10 +278,12 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
         return 0;
     }
     const struct layer_statistics *measured[CONFIG_MEMBERS_MAX]; /* few are used */
-    measured[0] = learner->long_measure;
-    for (size_t m = 0; example->planned_measures && m < host->member_count; m++)
-        measured[m] = host->members[m].results.measures +
-                      cursor->measures * host->members[m].model->architecture.layer_count;
+    for (size_t m = 0; m < host->member_count; m++) {
+        size_t first = cursor->measures * host->members[m].model->architecture.layer_count;
+        measured[m] = example->planned_measures ? host->members[m].results.measures + first
+                      : m                       ? NULL
+                                                : learner->long_measure;
+    }
     cursor->measures += example->planned_measures;
     observe(learner, example, &given, example->measured ? measured : NULL);
     return 0;
