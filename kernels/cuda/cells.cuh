@@ -196,6 +196,18 @@ scale_sums(const struct network_layer &l, const struct layer_step &s, bool keep,
     }
 }
 
+/* Stores what backward needs of a unit. */
+template <enum cell C>
+static __device__ __forceinline__ void
+keep_unit(const struct layer_step &s, const struct cell_unit &u, uint32_t size, uint32_t i) {
+    typedef struct shape_of<C> shape;
+#pragma unroll
+    for (uint32_t g = 0; g < shape::gates && shape::gated; g++)
+        s.gate[g * size + i] = u.gate[g];
+    if (shape::inner)
+        s.inner[i] = u.inner;
+}
+
 /* Computes the gates and h from the sums after their norms. For a cell that finishes, h gets the
    inner value, and `finished` the finished gate. */
 template <enum cell C>
@@ -230,11 +242,7 @@ activate_units(const struct network &n, const struct network_layer &l, const str
             finished[i] = u.gate[shape::finished_gate];
         if (!keep)
             continue;
-#pragma unroll
-        for (uint32_t g = 0; g < shape::gates && shape::gated; g++)
-            s.gate[g * size + i] = u.gate[g];
-        if (shape::inner)
-            s.inner[i] = u.inner;
+        keep_unit<C>(s, u, size, i);
         if (!shape::finishes)
             s.hidden[i] = u.out;
     }
@@ -327,11 +335,7 @@ activate_columns(const struct network &n, const struct network_layer &l, const s
             h[size + i] = u.inner;
         if (!keep)
             continue;
-#pragma unroll
-        for (uint32_t g = 0; g < shape::gates && shape::gated; g++)
-            s.gate[g * size + i] = u.gate[g];
-        if (shape::inner)
-            s.inner[i] = u.inner;
+        keep_unit<C>(s, u, size, i);
         if (shape::finishes)
             s.squashed[i] = u.squashed;
     }
