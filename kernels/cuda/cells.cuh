@@ -33,7 +33,7 @@ struct layer_step {
 
 static __device__ __forceinline__ struct layer_step
 layer_at(const struct network &n, const struct network_layer &l, uint32_t position) {
-    float *a = activations_of(n);
+    float *a = n.activations;
     size_t row = (size_t)position * l.rows, unit = (size_t)position * l.size;
     struct layer_step s;
     s.sum_ih = a + l.sum_ih + row;
@@ -117,7 +117,7 @@ static __device__ __forceinline__ struct scale unit_scale(const struct network &
                                                           uint32_t place, uint32_t age,
                                                           uint32_t row) {
     uint32_t width = units_width(l, place);
-    const float *mean = units_of(n) + unit_numbers(l, place) + (size_t)age * width + row;
+    const float *mean = n.units + unit_numbers(l, place) + (size_t)age * width + row;
     struct scale scale = {mean[0], mean[(size_t)2 * l.ages * width]};
     return scale;
 }
@@ -130,8 +130,8 @@ static __device__ __forceinline__ float normalized_at(const struct network &n,
     if (l.source == SOURCE_NOTHING)
         return sum;
     float x = normalized(sum, l.ages ? unit_scale(n, l, place, age, row) : scale);
-    return normalization_apply(x, parameters_of(n)[l.gain[place] + row],
-                               parameters_of(n)[l.norm_bias[place] + row]);
+    return normalization_apply(x, n.parameters[l.gain[place] + row],
+                               n.parameters[l.norm_bias[place] + row]);
 }
 
 /* The part of a cell's description that must be constant. */
@@ -158,11 +158,10 @@ struct carried {
 };
 
 /* That before step t, if `before` is the step before it. */
-template <bool COLUMNS>
 static __device__ __forceinline__ struct carried
 carried_of(const struct network &n, const struct network_layer &l, const struct layer_step &before,
            uint32_t t, const float *state) {
-    bool columns = COLUMNS && l.columns;
+    bool columns = l.columns;
     struct carried c = {t ? columns ? before.raw : before.hidden : state,
                         t ? before.inner : state + (columns ? l.size / l.outputs : l.size),
                         age_of(n, l, state - l.state, t)};
@@ -298,7 +297,7 @@ column_unit(const struct network &n, const struct network_layer &l, const struct
     u.h = before.h[i];
     if (shape_of<C>::states > 1)
         u.before = before.inner[i];
-    const float *factors = units_of(n) + l.units + i;
+    const float *factors = n.units + l.units + i;
     for (uint32_t f = 0; f < CELL_FACTORS_MAX && shape_of<C>::parameters; f++)
         u.factor[f] = factors[(size_t)f * (l.size / l.outputs)];
     return u;
@@ -319,7 +318,7 @@ activate_columns(const struct network &n, const struct network_layer &l, const s
             if (shape::columns)
                 continue;
             float sum =
-                parameters_of(n)[l.weight_hh + row] * u.h + parameters_of(n)[l.bias_hh + row];
+                n.parameters[l.weight_hh + row] * u.h + n.parameters[l.bias_hh + row];
             if (keep)
                 s.sum_hh[row] = sum;
             if (shape::apart)
@@ -352,18 +351,18 @@ activate_columns(const struct network &n, const struct network_layer &l, const s
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
         if (l.normalized)
             h[i] = normalization_apply(normalized(h[i], scales[0]),
-                                       parameters_of(n)[l.gain[PLACE_IH] + i],
-                                       parameters_of(n)[l.norm_bias[PLACE_IH] + i]);
+                                       n.parameters[l.gain[PLACE_IH] + i],
+                                       n.parameters[l.norm_bias[PLACE_IH] + i]);
         if (keep)
             s.hidden[i] = h[i];
     }
 }
 
-template <enum cell C, bool COLUMNS>
+template <enum cell C>
 static __device__ __forceinline__ void
 activate_kind(const struct network &n, const struct network_layer &l, const struct layer_step &s,
               const struct carried &before, bool keep, float *h, float *finished, float *scratch) {
-    if constexpr (COLUMNS && shape_of<C>::states > 0)
+    if constexpr (shape_of<C>::states > 0)
         if (l.columns) {
             activate_columns<C>(n, l, s, before, keep, h, scratch);
             return;
@@ -375,7 +374,6 @@ activate_kind(const struct network &n, const struct network_layer &l, const stru
 /* h (ld,) in shared memory, padded with zeros, of the layer's step t of a run or window that
    begins at position `first`; uses `ld` further floats after it. `state` (H, or 2 H) is the
    layer's state before the first step. `keep`: this block stores the data for backward. */
-template <bool COLUMNS>
 static __device__ __forceinline__ void
 activate(const struct network &n, const struct network_layer &l, uint32_t first, uint32_t t,
          const float *state, bool keep, float *h, uint32_t ld, float *scratch) {
@@ -383,11 +381,11 @@ activate(const struct network &n, const struct network_layer &l, uint32_t first,
         h[i] = 0;
     struct layer_step s = layer_at(n, l, ring_position(n, first, t));
     struct layer_step before = layer_at(n, l, ring_position(n, first, t ? t - 1 : 0));
-    struct carried carried = carried_of<COLUMNS>(n, l, before, t, state);
+    struct carried carried = carried_of(n, l, before, t, state);
     switch (l.cell) {
 #define CELL(name)                                                                                 \
 case CELL_##name:                                                                                  \
-    activate_kind<CELL_##name, COLUMNS>(n, l, s, carried, keep, h, h + ld, scratch);               \
+    activate_kind<CELL_##name>(n, l, s, carried, keep, h, h + ld, scratch);               \
     break;
 #include "kinds.def"
     }

@@ -1,4 +1,4 @@
-/* Common to all kernels: error messages of CUDA calls, the launcher, and reductions over a block.
+/* Error messages of CUDA calls, and reductions over a block.
    Reductions have a fixed order, so that every run gives the same bits. */
 #ifndef RUNNEL_CUDA_DEVICE_CUH
 #define RUNNEL_CUDA_DEVICE_CUH
@@ -6,8 +6,6 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 #include <sysexits.h>
-
-#include <utility>
 
 extern "C" {
 #include "common/error.h"
@@ -19,7 +17,7 @@ enum {
     LANES = 32,
     WARPS_MAX = 32,
     QUAD = 4,
-    BLOCK_THREADS_MAX = 512, /* threads of a wave's block */
+    PLAY_THREADS = 512, /* of a block */
     SUMS_MAX = 8,            /* that block_sums reduces at once */
     /* Shared memory begins with the scratch of reductions: floats. */
     SCRATCH = SUMS_MAX * WARPS_MAX * sizeof(double) / sizeof(float),
@@ -38,38 +36,19 @@ int cuda_select(struct cuda_device *device, struct error *error);
 /* 0, or -1 with "WHAT: the device's reason". */
 int cuda_check(cudaError_t status, const char *what, struct error *error);
 
-struct launch {
-    dim3 grid; /* z: members; 0: the launch is only prepared, see prepare_kernel */
-    unsigned threads;
-    size_t shared; /* bytes */
-    cudaStream_t stream;
-};
-
 /* Loads a kernel and checks that the device can run it with blocks of that size. Allows it that
    much shared memory and no more, since the rest is cache. The limit belongs to the process,
    where another engine may need more, so it never shrinks. */
-cudaError_t prepare_kernel(const char *name, const void *kernel, const struct launch *l);
+cudaError_t prepare_kernel(const char *name, const void *kernel, unsigned threads, size_t shared);
 
 /* Sets `error` from a status of prepare_kernel: names the kernel that this thread prepared last. */
 int prepare_failed(const struct cuda_device *device, cudaError_t status, const char *way_out,
                    struct error *error);
 
-#define launch_kernel(kernel, ...) launch_named(#kernel, kernel, __VA_ARGS__)
-
-template <typename... Expected, typename... Actual>
-static cudaError_t launch_named(const char *name, void (*kernel)(Expected...),
-                                const struct launch *l, Actual &&...arguments) {
-    if (l->grid.z == 0)
-        return prepare_kernel(name, (const void *)kernel, l);
-    cudaLaunchConfig_t config = {};
-    config.gridDim = l->grid;
-    config.blockDim = dim3(l->threads, 1, 1);
-    config.dynamicSmemBytes = l->shared;
-    config.stream = l->stream;
-    return cudaLaunchKernelEx(&config, kernel, std::forward<Actual>(arguments)...);
-}
-
 /* ---- Inside a kernel ---- */
+
+/* A part of the kernel between barriers: a call of its own, so that its registers are. */
+#define PHASE __attribute__((noinline))
 
 static __device__ __forceinline__ unsigned lane_index() {
     return threadIdx.x % LANES;
@@ -145,23 +124,6 @@ static __device__ __forceinline__ Number block_maximum(Number value, Number *scr
         value = other > value || other != other ? other : value;
     }
     return value;
-}
-
-/* Whether this block is the last of its member to arrive: it then sees the writes of the others.
-   `ticket`, one per member, is 0 before and after. */
-static __device__ __forceinline__ bool block_is_last(unsigned *ticket) {
-    unsigned blocks = gridDim.x * gridDim.y;
-    __threadfence();
-    __syncthreads();
-    unsigned *taken = (unsigned *)shared_memory;
-    if (threadIdx.x == 0)
-        *taken = atomicInc(ticket, blocks - 1);
-    __syncthreads();
-    bool last = *taken == blocks - 1;
-    __syncthreads();
-    if (last)
-        __threadfence();
-    return last;
 }
 
 #endif

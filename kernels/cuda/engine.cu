@@ -1,5 +1,5 @@
-/* The CUDA engine: opening, reading and writing. plan.cu plays. */
-#include "ensemble.cuh"
+/* The CUDA engine: opening, reading and writing. play.cu plays. */
+#include "engine.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,7 @@ static void cuda_close(struct engine **engine) {
         return;
     if (e->stream)
         cudaStreamSynchronize(e->stream);
-    ensemble_dissolve(e->ensemble);
-    blas_close(e->gradient.blas);
+    engine_release_buffers(e);
     engine_release(e);
     if (e->stream)
         cudaStreamDestroy(e->stream);
@@ -24,19 +23,14 @@ static void cuda_close(struct engine **engine) {
     *engine = NULL;
 }
 
-/* Equal texts mean equal bits: the order of sums depends on the number of multiprocessors, and
-   the gradient of long windows on cuBLAS. CUDA represents 13.0 as 13000. */
+/* Equal texts mean equal bits. CUDA represents 13.0 as 13000. */
 static void describe(struct engine *e) {
-    enum { MAJOR = 1000, MINOR = 10, BLAS_TEXT_SIZE = 24 };
+    enum { MAJOR = 1000, MINOR = 10 };
     const struct cuda_device *d = &e->device;
-    char blas[BLAS_TEXT_SIZE] = "";
-    int version = 0;
-    if (e->gradient.blas && (version = blas_version(e->gradient.blas)))
-        snprintf(blas, sizeof blas, ", cuBLAS %d", version);
     snprintf(e->description, sizeof e->description,
-             "cuda %s (%d.%d, %d multiprocessors), CUDA %d.%d, driver %d.%d%s, runnel %s", d->name,
+             "cuda %s (%d.%d, %d multiprocessors), CUDA %d.%d, driver %d.%d, runnel %s", d->name,
              d->capability_major, d->capability_minor, d->multiprocessors, d->runtime / MAJOR,
-             d->runtime % MAJOR / MINOR, d->driver / MAJOR, d->driver % MAJOR / MINOR, blas,
+             d->runtime % MAJOR / MINOR, d->driver / MAJOR, d->driver % MAJOR / MINOR,
              PACKAGE_VERSION);
 }
 
@@ -56,10 +50,7 @@ static int cuda_open(struct engine **engine, const struct model *model,
     if (cuda_probe(device, &e->device, error) || cuda_select(&e->device, error) ||
         cuda_check(cudaStreamCreateWithFlags(&e->stream, cudaStreamNonBlocking), "opening a stream",
                    error) ||
-        engine_allocate(e, error) ||
-        (e->network.at.gradient && blas_open(&e->gradient.blas, e->stream,
-                                             engine_at(e, e->at_workspace), e->way_out, error)) ||
-        engine_prepare(e, error) ||
+        engine_allocate(e, error) || engine_prepare(e, error) ||
         cuda_check(cudaDeviceSynchronize(), "starting the GPU", error)) {
         cuda_close(&e);
         return -1;
@@ -155,7 +146,7 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
                               direction);
     for (size_t p = 0; p < n->ring; p++) {
         record = copy_numbers(s + l->before + p * l->state, record, state, direction);
-        record = copy_numbers(s + l->input + p * l->input_row + (e->encoding.count > 0), record,
+        record = copy_numbers(s + l->input + p * l->input_row + (e->network.encoding.count > 0), record,
                               e->model->features, direction);
         record = copy_numbers(s + l->target + p * n->horizons * l->target_size, record,
                               n->horizons * l->target_size, direction);
@@ -177,7 +168,7 @@ static int copy_block(struct engine *e, enum engine_block block, size_t index, v
                     engine_activity_size(e->model) * sizeof(double), direction, error);
     case ENGINE_SOLUTION:
         return copy(e, engine_at(e, e->network.at.solution), data,
-                    least_squares_size(&e->solution.ls) * sizeof(double), direction, error);
+                    least_squares_size(&e->ls) * sizeof(double), direction, error);
     default:
         return copy_tensor(e, block, index, data, direction, error);
     }
@@ -186,7 +177,7 @@ static int copy_block(struct engine *e, enum engine_block block, size_t index, v
 /* Restarts the weights of the least squares from a tensor of the output. */
 static int begin_weights(struct engine *e, const struct tensor *tensor, const float *values,
                          struct error *error) {
-    const struct least_squares *ls = &e->solution.ls;
+    const struct least_squares *ls = &e->ls;
     size_t columns = tensor->columns ? tensor->columns : 1, count = tensor_size(tensor);
     size_t first = tensor->role == TENSOR_OUTPUT_WEIGHT ? 0
                    : tensor->role == TENSOR_OUTPUT_SKIP ? ls->inputs - 1 - columns

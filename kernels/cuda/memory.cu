@@ -3,14 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backward.cuh"
 #include "engine.cuh"
-#include "forward.cuh"
 
 enum { LINE = 32 }; /* floats: every array begins at a cache line */
 
-/* Bytes for cuBLAS itself besides its workspace, by estimate. */
-static const size_t BLAS_ITSELF = (size_t)32 << 20;
 static const double MIB = 1024.0 * 1024.0;
 
 /* A block of floats under layout. */
@@ -37,9 +33,9 @@ static uint32_t place_tensor(struct layout *block, const struct model *model, en
 
 static void place_embeddings(struct engine *e, struct layout *block) {
     const struct model *model = e->model;
-    if (!e->encoding.count)
+    if (!e->network.encoding.count)
         e->network.embedding = place_tensor(block, model, TENSOR_EMBEDDING, 0);
-    for (uint32_t k = 0; k < e->encoding.count; k++)
+    for (uint32_t k = 0; k < e->network.encoding.count; k++)
         if (e->parts[k].ld)
             e->parts[k].weight = place(block, (size_t)e->parts[k].size * e->parts[k].ld);
 }
@@ -144,17 +140,17 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
                                    : l->columns       ? padded(l->rows)
                                                       : 0));
     l->carry = place(a, 2 * (l->columns ? units * l->states : size * l->carries));
-    l->split_ih.partial = place(a, window * l->split_ih.chunks * l->ld_ih);
-    l->split_hh.partial = l->recurrent ? place(a, (size_t)2 * l->split_hh.chunks * l->ld_hh) : 0;
+    l->ih.partial = place(a, l->input_gradient * window * l->ih.count * l->ld_ih);
+    l->hh.partial = place(a, (size_t)2 * l->hh.count * l->ld_hh);
 }
 
 /* Places the gradients of embedded inputs, and the symbols, for each step of the window. */
 static void place_inputs(struct engine *e, struct layout *a) {
     struct network *n = &e->network;
-    if (!e->encoding.count)
+    if (!e->network.encoding.count)
         n->d_embedding = place(a, (size_t)n->window * n->ld_embedding);
     n->ids = place(a, n->window);
-    for (uint32_t k = 0; k < e->encoding.count; k++) {
+    for (uint32_t k = 0; k < e->network.encoding.count; k++) {
         struct encoded_part *part = &e->parts[k];
         part->ids = part->ld ? place(a, n->window) : 0;
         part->d = part->ld ? place(a, (size_t)n->window * part->ld) : 0;
@@ -169,7 +165,7 @@ static void place_activations(struct engine *e, struct layout *a) {
     n->d_output = place(a, (size_t)n->window * padded(n->outputs));
     n->top = place(a, (size_t)n->window * n->ld_output);
     place_inputs(e, a);
-    n->split_output.partial = place(a, (size_t)n->window * n->split_output.chunks * n->ld_output);
+    n->out.partial = place(a, (size_t)n->window * n->out.count * n->ld_output);
 }
 
 /* Returns the numbers of norms of units. */
@@ -194,12 +190,12 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     s->output = place(&slot, places * n->outputs);
     s->before = place(&slot, (size_t)n->ring * s->state);
     s->input_row = n->input_real ? padded(n->input_size) : 1;
-    s->input_row += e->encoding.count ? e->encoding.features : 0;
+    s->input_row += e->network.encoding.count ? e->network.encoding.features : 0;
     s->input = place(&slot, (size_t)n->ring * s->input_row);
     s->target_size = n->target_size;
     s->target = place(&slot, (size_t)n->ring * n->horizons * s->target_size);
     s->learned = place(&slot, (size_t)n->ring * n->horizons);
-    s->solved_row = e->model->solved ? (uint32_t)e->solution.ls.stride : 0;
+    s->solved_row = e->model->solved ? (uint32_t)e->ls.stride : 0;
     s->solved = e->model->solved ? place(&slot, places * s->solved_row) : 0;
     s->size = (uint32_t)slot.size;
     return slot.size;
@@ -228,19 +224,45 @@ static size_t budget_left(const struct engine *e) {
 
 /* ---- Allocation ---- */
 
+/* The least squares of a solved output; two rows (stride,) follow them on the device. */
+static void place_solution(struct engine *e) {
+    struct solved *s = &e->network.solved;
+    if (!e->model->solved)
+        return;
+    const struct least_squares *ls = &e->ls;
+    e->ls = engine_solution(e->model);
+    s->weights = ls->inputs * ls->stride;
+    s->t = s->weights + ls->outputs * ls->stride;
+    s->product = least_squares_size(ls);
+    s->diagonal = s->product + ls->stride;
+    s->inputs = (uint32_t)ls->inputs;
+    s->outputs = (uint32_t)ls->outputs;
+    s->stride = (uint32_t)ls->stride;
+    s->keep = ls->keep;
+    s->prior = ls->prior;
+}
+
+static size_t solution_numbers(const struct least_squares *ls) {
+    return ls->inputs ? least_squares_size(ls) + 2 * ls->stride : 0;
+}
+
+/* The most partial sums of a gradient's norm. */
+static size_t partials_most(const struct network *n) {
+    return (size_t)NORM_PIECES_MAX * n->tensor_count + n->tiles;
+}
+
 /* Bytes required on the device. */
 struct need {
-    size_t block, activations, units, slots, workspace, solution, others;
+    size_t block, activations, units, slots, solution, others;
     size_t plans, earlier; /* plans of this engine, and of those that were opened before */
-    size_t library;        /* graphs, of all engines that are played together, and cuBLAS */
     size_t encoded;        /* the table after the parameters, see inputs.cuh */
     int blocks;            /* of parameters, moments, gradient */
+    bool gradient;
 };
 
 static size_t total(const struct need *need) {
     return need->blocks * need->block + need->encoded + need->activations + need->units +
-           need->slots + need->workspace + need->solution + need->others + need->plans +
-           need->earlier + need->library;
+           need->slots + need->solution + need->others + need->plans + need->earlier;
 }
 
 static int refuse(const struct engine *e, const struct need *need, struct error *error) {
@@ -252,22 +274,20 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
     return error_set(
         error, EX_UNAVAILABLE,
         "the model needs %.1f MiB on %s, which has %.1f MiB free: %.1f for parameters and moments, "
-        "%.1f for %zu streams, %.1f for the window and %.1f for plans and graphs%s; lower "
+        "%.1f for %zu streams, %.1f for the window and %.1f for plans%s; lower "
         "learning.max_streams or learning.window%s%s",
         (double)total(need) / MIB, e->device.name, (double)e->device.free_memory / MIB,
         (double)(need->blocks * need->block) / MIB, (double)need->slots / MIB, e->options.slots,
-        (double)(need->encoded + need->activations + need->units + need->workspace +
-                 need->solution + need->others) /
+        (double)(need->encoded + need->activations + need->units + need->solution +
+                 need->others) /
             MIB,
-        (double)(need->plans + need->earlier + need->library) / MIB, earlier,
+        (double)(need->plans + need->earlier) / MIB, earlier,
         need->earlier ? ", or run fewer networks on it" : "", e->way_out);
 }
 
 /* Shared memory for the widest layer may exceed the device's. */
 static int check_shared(const struct engine *e, struct error *error) {
-    size_t forward = forward_shared(&e->network);
-    size_t backward = backward_shared(&e->network, e->threads);
-    size_t most = forward > backward ? forward : backward;
+    size_t most = e->shared * sizeof(float) + sizeof(struct network);
     if (most <= e->device.shared)
         return 0;
     return error_set(error, EX_UNAVAILABLE,
@@ -283,45 +303,76 @@ static uint32_t place_block(size_t *arena, size_t bytes) {
     return bytes ? (uint32_t)at : 0;
 }
 
-/* Tables that all members of a launch read from the first one precede the blocks, so that no
-   block begins at 0. Returns the arena's bytes. */
+/* The network and its tables precede the blocks, so that no block begins at 0. Returns the arena's
+   bytes. */
 static size_t place_blocks(struct engine *e, const struct need *need) {
     struct network *n = &e->network;
     struct blocks *at = &n->at;
     size_t arena = 0, kept = optimizer_moments(&e->options.optimizer);
     bool pulled = e->options.optimizer.pull > 0;
-    e->at_tensors = place_block(&arena, e->gradient.count * sizeof *e->walked);
-    e->at_parts = place_block(&arena, e->encoding.count * sizeof *e->parts);
-    at->current = place_block(&arena, sizeof(struct segment));
+    e->at_network = place_block(&arena, sizeof *n);
+    e->at_tensors = place_block(&arena, n->tensor_count * sizeof *e->walked);
+    e->at_parts = place_block(&arena, n->encoding.count * sizeof *e->parts);
+    e->at_strips = place_block(&arena, (n->strip_count + 1) * sizeof *e->strips);
     at->state = place_block(&arena, sizeof(struct update_state));
     at->losses = place_block(&arena, n->window * sizeof(double));
-    at->squares = place_block(&arena, gradient_partials(&e->gradient) * sizeof(double));
-    at->changes = place_block(&arena, 2 * (size_t)e->gradient.tiles * sizeof(double));
+    at->squares = place_block(&arena, partials_most(n) * sizeof(double));
+    at->changes = place_block(&arena, 2 * (size_t)n->tiles * sizeof(double));
+    at->norms = place_block(&arena, n->strip_count * sizeof(double));
     at->solution = place_block(&arena, need->solution);
     at->activity = place_block(&arena, engine_activity_size(e->model) * sizeof(double));
     at->parameters = place_block(&arena, need->block + need->encoded);
     for (size_t k = 0; k < kept - pulled; k++)
         at->moments[k] = place_block(&arena, need->block);
     at->start = place_block(&arena, pulled ? need->block : 0);
-    at->gradient = place_block(&arena, need->workspace ? need->block : 0);
+    at->gradient = place_block(&arena, need->gradient ? need->block : 0);
     at->activations = place_block(&arena, need->activations);
     at->units = place_block(&arena, need->units);
-    e->at_workspace = place_block(&arena, need->workspace);
     at->slots = place_block(&arena, need->slots);
     return arena * GRAIN;
 }
 
-/* The tables that all members of a launch read from the first one. */
+/* The device's pointers; NULL for a block that does not exist. */
+static void point(struct engine *e) {
+    struct network *n = &e->network;
+    const struct blocks *at = &n->at;
+    n->parameters = engine_floats(e, at->parameters);
+    n->gradient = engine_floats(e, at->gradient);
+    for (size_t k = 0; k < MOMENTS_MAX; k++)
+        n->moments[k] = at->moments[k] ? engine_floats(e, at->moments[k]) : NULL;
+    n->start = at->start ? engine_floats(e, at->start) : NULL;
+    n->activations = engine_floats(e, at->activations);
+    n->units = engine_floats(e, at->units);
+    n->slots = engine_floats(e, at->slots);
+    n->state = (struct update_state *)engine_at(e, at->state);
+    n->losses = (double *)engine_at(e, at->losses);
+    n->squares = (double *)engine_at(e, at->squares);
+    n->changes = (double *)engine_at(e, at->changes);
+    n->norms = (double *)engine_at(e, at->norms);
+    n->activity = (double *)engine_at(e, at->activity);
+    n->solution = (double *)engine_at(e, at->solution);
+    n->tensors = (const struct walked *)engine_at(e, e->at_tensors);
+    n->encoding.parts = (const struct encoded_part *)engine_at(e, e->at_parts);
+    n->strips = (const struct strip *)engine_at(e, e->at_strips);
+    n->team.arrived = &n->state->arrived;
+}
+
+static cudaError_t copy_table(struct engine *e, uint32_t at, const void *table, size_t bytes) {
+    if (!bytes)
+        return cudaSuccess;
+    return cudaMemcpy(engine_at(e, at), table, bytes, cudaMemcpyHostToDevice);
+}
+
 static cudaError_t copy_tables(struct engine *e) {
-    size_t tensors = e->gradient.count * sizeof *e->walked;
-    size_t parts = e->encoding.count * sizeof *e->parts;
-    e->gradient.tensors = (const struct walked *)(e->arena + grains(e->at_tensors));
-    e->encoding.parts = (const struct encoded_part *)(e->arena + grains(e->at_parts));
-    cudaError_t status =
-        cudaMemcpy(e->arena + grains(e->at_tensors), e->walked, tensors, cudaMemcpyHostToDevice);
-    if (status || !parts)
-        return status;
-    return cudaMemcpy(e->arena + grains(e->at_parts), e->parts, parts, cudaMemcpyHostToDevice);
+    const struct network *n = &e->network;
+    cudaError_t status = copy_table(e, e->at_network, n, sizeof *n);
+    if (status == cudaSuccess)
+        status = copy_table(e, e->at_tensors, e->walked, n->tensor_count * sizeof *e->walked);
+    if (status == cudaSuccess)
+        status = copy_table(e, e->at_parts, e->parts, n->encoding.count * sizeof *e->parts);
+    if (status == cudaSuccess)
+        status = copy_table(e, e->at_strips, e->strips, (n->strip_count + 1) * sizeof *e->strips);
+    return status;
 }
 
 static int take_arena(struct engine *e, const struct need *need, struct error *error) {
@@ -331,6 +382,7 @@ static int take_arena(struct engine *e, const struct need *need, struct error *e
         status = cudaMemset(e->arena, 0, bytes);
     if (cuda_check(status, "allocating memory on the GPU", error))
         return -1;
+    point(e);
     return cuda_check(copy_tables(e), "copying to the GPU", error);
 }
 
@@ -338,30 +390,31 @@ int engine_allocate(struct engine *e, struct error *error) {
     struct network *n = &e->network;
     struct layout block = {0}, activations = {0};
     engine_describe_network(e);
-    e->solution = solution_of(e->model);
-    engine_share(e);
+    place_solution(e);
+    if (engine_cut_strips(e, error))
+        return -1;
     place_parameters(e, &block);
     size_t tensors = block.size;
-    if (e->encoding.count)
+    if (e->network.encoding.count)
         n->embedding = place(&block, (size_t)n->ring * n->ld_embedding);
     place_activations(e, &activations);
     size_t units = place_units(n), slot = place_slot(e, &n->slot);
     engine_walk(e);
+    e->shared = engine_shared(n);
     struct need need = {};
     need.block = tensors * sizeof(float);
     need.encoded = (block.size - tensors) * sizeof(float);
     need.activations = activations.size * sizeof(float);
     need.units = units * sizeof(float);
     need.slots = e->options.slots * slot * sizeof(float);
-    need.solution = solution_numbers(&e->solution) * sizeof(double);
-    need.workspace = n->window >= GEMM_STEPS ? BLAS_WORKSPACE : 0;
+    need.solution = solution_numbers(&e->ls) * sizeof(double);
+    need.gradient = n->window >= FORM_STEPS;
     need.plans = e->options.longest ? engine_plan_bytes(e, e->options.longest) : 0;
     need.earlier = budget_left(e);
-    need.library = graphs_budget(e) + (need.workspace ? BLAS_ITSELF : 0);
-    need.others = ((size_t)n->window + gradient_partials(&e->gradient) +
-                   2 * (size_t)e->gradient.tiles + engine_activity_size(e->model)) *
+    need.others = ((size_t)n->window + partials_most(n) + 2 * (size_t)n->tiles +
+                   engine_activity_size(e->model)) *
                   sizeof(double);
-    need.blocks = 1 + (int)optimizer_moments(&e->options.optimizer) + (need.workspace > 0);
+    need.blocks = 1 + (int)optimizer_moments(&e->options.optimizer) + need.gradient;
     if (total(&need) > e->device.free_memory)
         return refuse(e, &need, error);
     if (block.size > UINT32_MAX || activations.size > UINT32_MAX || units > UINT32_MAX ||
@@ -387,5 +440,7 @@ void engine_release(struct engine *e) {
         cudaFree(e->arena);
     e->arena = NULL;
     free(e->slot);
+    free(e->strips);
     e->slot = NULL;
+    e->strips = NULL;
 }

@@ -1,20 +1,16 @@
-/* The network for the kernels: offsets into blocks of device memory, small enough to be passed to
-   each kernel by value; and the queue from which the kernels of a captured graph read their slot
-   and positions.
+/* The network for the kernel, and the queue of what it plays.
 
-   All of a network's memory on the device is one block, its *arena*. Networks of equal shape have
-   equal arenas, and one launch plays several of them: blockIdx.z is the member, and a table in the
-   kernel's arguments has its arena and queue. So these are in the bank of constants, like the
-   pointers of a single network. Properties that may differ between members (rate, clip, the
-   optimizer's constants) are in their queues.
+   One launch of `play` plays whole plans of several networks, each by its own team of blocks (see
+   exchange.cuh). A plan is cut into *segments*: one slot's run of steps with their scores, and the
+   update after it. Every block has the network in its shared memory, with pointers to its numbers:
+   those that stay on chip during the plan are its own.
 
-   A plan is cut into *segments*: one slot's run of steps with their scores, and the update after
-   it. Every segment begins with the kernel `begin`, which makes the next entry of the queue the
-   current one; the other kernels of the segment read that entry. */
+   Matrices are dealt to the team in *strips* of some rows: the block with a strip multiplies with
+   it, forward and backward, and makes its gradient and its optimizer's step. */
 #ifndef RUNNEL_CUDA_NETWORK_CUH
 #define RUNNEL_CUDA_NETWORK_CUH
 
-#include "device.cuh"
+#include "exchange.cuh"
 
 extern "C" {
 #include "model/model.h"
@@ -27,16 +23,29 @@ enum {
     SCALES = PLACES * GROUPS,   /* normalizations of one layer at one step */
     SCALE_NUMBERS = 2 * SCALES, /* a mean and a 1 / deviation each */
     NONE = 0xffffffff,          /* no row */
-    COLUMN_GROUP = 64,          /* columns of a transposed product per block */
     TOGETHER_MAX = 64,          /* networks played by one launch */
     GRAIN = 256,                /* bytes: blocks of an arena begin at multiples of it */
+    QUAD_BITS_MIN = 3,          /* float4 columns of a tile: 2 to that power, see tile.cuh */
+    QUAD_BITS_MAX = 6,
+    STRIP_ROWS_MAX = PLAY_THREADS * 4 >> QUAD_BITS_MIN,
 };
 
-/* Distribution of a transposed product: `chunks` of `chunk_rows` rows each, whose sums the
-   reader adds up; `groups` of COLUMN_GROUP columns. */
-struct split {
-    uint16_t first_block, chunks, chunk_rows, groups;
-    uint32_t partial; /* offset of the sums, see struct network_layer */
+/* The strips of one matrix: `count` from number `first` on, of `rows` rows each but for the last.
+   A transposed product has a sum of each strip, and its reader adds them up. */
+struct strips {
+    uint32_t first, count, rows;
+    uint32_t partial; /* offset of the sums, see struct network_layer; unused without product */
+};
+
+enum matrix { MATRIX_IH, MATRIX_HH, MATRIX_OUTPUT };
+
+/* Rows first..end of a matrix. */
+struct strip {
+    uint8_t layer, matrix;
+    uint32_t first, end;
+    uint32_t number; /* in its matrix */
+    uint32_t tensor; /* number of its tensor, see tile.cuh; NONE: not learned */
+    uint32_t before; /* numbers of all strips before it */
 };
 
 struct network_layer {
@@ -97,11 +106,11 @@ struct network_layer {
        their states */
     uint32_t carry;
 
-    /* Forward: blocks of a wave. */
-    uint16_t first_ih, blocks_ih, first_hh, blocks_hh;
-
-    /* Backward. partial: ih (window, chunks, ld_ih), hh (2, chunks, ld_hh) by t % 2. */
-    struct split split_ih, split_hh;
+    /* partial: ih (window, strips, ld_ih), if its input has a gradient; hh (2, strips, ld_hh), by
+       t % 2. */
+    struct strips ih, hh;
+    uint8_t parameters;     /* of a unit, see own_parameters */
+    uint8_t input_gradient; /* whether its input has one */
 };
 
 /* Offsets in a slot, in floats; the state (S,) is at 0. */
@@ -142,17 +151,19 @@ struct segment {
     uint32_t window, length;      /* the update: position of its first step, and its steps */
     uint32_t closed, terms;
     uint32_t update;   /* row of the results */
-    uint32_t measure;  /* position of the step to be measured */
-    uint32_t measured; /* row of the results */
+    uint32_t recompute; /* the update's window must be computed again */
+    uint32_t probe;     /* the update's losses are computed once more after it */
+    uint32_t measure;   /* position of the step to be measured, or NONE */
+    uint32_t measured;  /* row of the results */
 };
 
 /* The steps of a forward: those of the segment's run, or of its update's window. */
 enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
 
-/* The head of an uploaded plan. Pointers are the device's; results are in pinned memory. */
+/* The head of a plan. Pointers are the device's; results are in pinned memory. */
 struct queue {
-    uint32_t cursor; /* of the next segment */
-    unsigned ticket;
+    uint32_t count;   /* segments */
+    uint32_t refresh; /* the units' deviations must be computed first */
     double rate, clip;
     struct optimizer optimizer;
     float momentum[MODEL_LAYERS_MAX]; /* of running statistics */
@@ -168,11 +179,11 @@ struct queue {
 
 /* Data of an update for later kernels. */
 struct update_state {
+    unsigned arrived;                 /* see struct team */
     uint64_t updates;                 /* number of applied updates */
     struct optimizer_numbers numbers; /* numbers of the current update, if it is applied */
     double loss;                      /* of the last one, before it */
     uint32_t applied;                 /* whether the last one was applied */
-    unsigned ticket;
 };
 
 /* Blocks of an arena, in grains from its start; 0: unused. */
@@ -183,23 +194,58 @@ struct blocks {
     uint32_t activations;
     uint32_t units; /* see struct network_layer */
     uint32_t slots; /* (slots, slot.size) */
-    uint32_t current, state;
+    uint32_t state;
     /* (window,) doubles, of the window's steps, 0 for steps that are not learned */
     uint32_t losses;
     uint32_t squares; /* doubles: partial sums of the gradient's squares */
-    /* (2, tiles) doubles: partial sums of an update's change, and of the weights before it */
+    /* (tiles, 2) doubles: partial sums of an update's change, and of the weights before it */
     uint32_t changes;
+    uint32_t norms; /* (strips,) doubles: squares of the strips' weights */
     uint32_t solution; /* see solve.cuh */
     uint32_t activity; /* doubles: enum activity_number */
 };
 
+/* See struct input_part. */
+struct encoded_part {
+    uint32_t from, at, width, size;
+    uint32_t ld;     /* numbers in a padded row of its embedding; 0: no embedding, else: */
+    uint32_t weight; /* (size, ld) in the block of parameters */
+    uint32_t ids; /* offset in the block of activations, for each step of the window: the symbol, */
+    uint32_t d;   /* (window, ld) and the gradient of its row */
+};
+
+struct encoding {
+    const struct encoded_part *parts; /* (count,) on the device */
+    uint32_t count;                   /* 0: x is not encoded */
+    uint32_t features;                /* numbers in x */
+    bool learned;                     /* some part has an embedding */
+};
+
+/* Offsets of each part in the block, which begins with P, see solve.cuh. */
+struct solved {
+    size_t weights, t, product, diagonal;
+    uint32_t inputs, outputs, stride;
+    double keep, prior;
+};
+
 struct network {
-    /* Members of a launch; zero in an engine: networks of equal shape are equal except for
-       these. */
-    uint32_t members;
-    uint8_t queue_of[TOGETHER_MAX]; /* (members,) */
-    char *arenas[TOGETHER_MAX];     /* (members,) */
-    struct queue *queues;           /* queues of all engines that are played together */
+    struct team team;
+    uint32_t own, own_end;   /* the block's strips */
+    const struct strip *strips; /* (strip_count,) */
+    uint32_t strip_count;
+    struct queue *queue;
+    const struct segment *current;
+    const struct walked *tensors; /* (tensor_count,) */
+    uint32_t tensor_count, tiles; /* tiles of all tensors */
+    uint32_t pulls;               /* some tensor has a pull */
+    uint32_t widest_vector;       /* slices of the longest vector, see gradient.cuh */
+    struct encoding encoding;
+    struct solved solved;
+
+    /* Its numbers. */
+    float *parameters, *gradient, *moments[MOMENTS_MAX], *start, *activations, *units, *slots;
+    struct update_state *state;
+    double *losses, *squares, *changes, *norms, *activity, *solution;
 
     struct blocks at;
     struct slot_layout slot;
@@ -229,56 +275,25 @@ struct network {
     uint32_t top;                         /* (window, ld_output) the h that is the input of W_out */
     uint32_t d_embedding;                 /* (window, ld_embedding) */
     uint32_t ids;                         /* (window,) symbols */
-    uint16_t first_output, blocks_output; /* forward: blocks of a wave */
-    uint16_t blocks_forward, blocks_backward;
-    struct split split_output; /* partial: (window, chunks, ld_output) */
+    struct strips out; /* partial: (window, strips, ld_output) */
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
-
-static_assert(sizeof(struct network) <= 4000, "kernel parameters must fit in 4096 bytes");
-
-/* ---- The block's work in a launch ---- */
 
 /* In bytes. */
 static __host__ __device__ __forceinline__ size_t grains(uint32_t count) {
     return (size_t)count * GRAIN;
 }
 
-template <typename Number>
-static __device__ __forceinline__ Number *block_of(const struct network &n, uint32_t at) {
-    return (Number *)(n.arenas[blockIdx.z] + grains(at));
-}
-
-#define BLOCK(type, name)                                                                          \
-    static __device__ __forceinline__ type *name##_of(const struct network &n) {                   \
-        return block_of<type>(n, n.at.name);                                                       \
-    }
-BLOCK(float, parameters)
-BLOCK(float, gradient)
-BLOCK(float, activations)
-BLOCK(float, units)
-BLOCK(struct segment, current)
-BLOCK(struct update_state, state)
-BLOCK(double, losses)
-BLOCK(double, squares)
-BLOCK(double, changes)
-BLOCK(double, activity)
-#undef BLOCK
-
 /* A layer's numbers in the block of activity: activities.h. */
 static __device__ __forceinline__ double *activity_head(const struct network &n, uint32_t layer) {
-    double *head = activity_of(n) + 1;
+    double *head = n.activity + 1;
     for (uint32_t k = 0; k < layer; k++)
         head += ACTIVITY_HEAD + ACTIVITY_ROWS * (size_t)n.layers[k].size;
     return head;
 }
 
-static __device__ __forceinline__ struct queue *queue_of(const struct network &n) {
-    return n.queues + n.queue_of[blockIdx.z];
-}
-
-static __device__ __forceinline__ float *slot_of(const struct network &n, const struct segment *s) {
-    return block_of<float>(n, n.at.slots) + (size_t)s->slot * n.slot.size;
+static __device__ __forceinline__ float *slot_of(const struct network &n) {
+    return n.slots + (size_t)n.current->slot * n.slot.size;
 }
 
 /* ---- Places ---- */
@@ -339,17 +354,16 @@ static __device__ __forceinline__ const float *input_at(const struct network &n,
     if (n.input_real)
         return x;
     uint32_t id = ((const union value *)x)->id;
-    return parameters_of(n) + n.embedding + (size_t)id * n.ld_embedding;
+    return n.parameters + n.embedding + (size_t)id * n.ld_embedding;
 }
 
-/* The sum over chunks of a split product's column. */
-static __device__ __forceinline__ float joined(const struct network &n, const struct split &split,
+/* A transposed product's column: the sum over its strips. */
+static __device__ __forceinline__ float joined(const struct network &n, const struct strips &of,
                                                uint32_t ld, uint32_t index, uint32_t column) {
-    const float *partial =
-        activations_of(n) + split.partial + (size_t)index * split.chunks * ld + column;
+    const float *partial = n.activations + of.partial + (size_t)index * of.count * ld + column;
     float sum = 0;
-    for (uint32_t chunk = 0; chunk < split.chunks; chunk++)
-        sum += partial[(size_t)chunk * ld];
+    for (uint32_t k = 0; k < of.count; k++)
+        sum += partial[(size_t)k * ld];
     return sum;
 }
 

@@ -1,13 +1,262 @@
-/* One optimizer step: reads and writes each parameter once; its gradient is computed in place,
-   or read if it was formed. Nothing changes if loss or gradient is not finite. */
+/* The optimizer's step. */
 #ifndef RUNNEL_CUDA_OPTIMIZER_CUH
 #define RUNNEL_CUDA_OPTIMIZER_CUH
 
+#include "activities.h"
+#include "cells.cuh"
 #include "gradient.cuh"
+#include "updates.h"
 
-/* `partials`: number of the gradient's partial sums. launch_loss has set the optimizer's numbers
-   in network.state. */
-cudaError_t launch_optimizer(const struct network *n, const struct gradient_plan *plan,
-                             uint32_t length, uint32_t partials, cudaStream_t stream);
+/* Computed by every block before its tile. */
+struct decision {
+    bool applies;
+    double norm;   /* norm of the gradient before clipping */
+    double factor; /* of clipping */
+    double loss;
+};
+
+static __device__ __forceinline__ struct decision check_update(const struct network &n) {
+    uint32_t length = n.current->length, partials = gradient_partials(n, length);
+    double sums[2] = {0, 0}; /* squares, loss */
+    for (uint32_t i = threadIdx.x; i < partials; i += blockDim.x)
+        sums[0] += n.squares[i];
+    for (uint32_t t = threadIdx.x; t < length; t += blockDim.x)
+        sums[1] += n.losses[t];
+    block_sums(sums, (double *)shared_memory);
+    double squares = sums[0] < 0 ? 0 : sums[0]; /* cancellation may leave less than 0 */
+    struct decision v;
+    v.norm = sqrt(squares);
+    v.loss = sums[1];
+    v.factor = update_clip_factor(n.queue->clip, v.norm);
+    v.applies = update_applies(sums[1], squares, v.factor);
+    return v;
+}
+
+/* One number's step, with its moments in and out; `kept` of them exist. Optimizers are told apart by
+   their number of moments: registers for five would slow down those with one or two. */
+enum { FEW_MOMENTS = 2 };
+
+static __host__ __device__ constexpr bool is_in_step(size_t moments, size_t most) {
+    return (moments <= FEW_MOMENTS) == (most <= FEW_MOMENTS);
+}
+
+template <size_t MOST>
+static __device__ __forceinline__ float step(const struct optimizer_numbers &o, size_t kept,
+                                             float weight, float gradient, float *const *moments) {
+    switch (o.kind) {
+#define OPTIMIZER(name)                                                                            \
+    case OPTIMIZER_##name:                                                                         \
+        if constexpr (is_in_step(name##_kind.moments, MOST))                                     \
+            return name##_step(&o.of.name, kept, weight, gradient, moments);                       \
+        break;
+#include "kinds.def"
+    case OPTIMIZERS:
+        break;
+    }
+    return weight;
+}
+
+/* Sums of squares: of the change, and of the weights before it. */
+struct change {
+    float squares, before;
+};
+
+/* The number of moments, and the starting values or NULL: read where they are used, since others
+   would pay for their registers. */
+struct kept {
+    size_t moments;
+    const float4 *start;
+};
+
+/* One number of four. */
+template <float float4::*LANE, size_t MOST>
+static __device__ __forceinline__ void
+change_number(const struct optimizer_numbers &o, struct kept kept, float4 *weight, float4 gradient,
+              float4 (&moments)[MOST], struct change *c) {
+    float *at[MOST];
+#pragma unroll
+    for (size_t m = 0; m < MOST; m++)
+        at[m] = &(moments[m].*LANE);
+    float before = weight->*LANE, next = step<MOST>(o, kept.moments, before, gradient.*LANE, at);
+    if (kept.start)
+        next = optimizer_pull(o.pull, next, kept.start->*LANE);
+    next = update_next(before, gradient.*LANE, next);
+    float d = next - before;
+    weight->*LANE = next;
+    c->squares += d * d;
+    c->before += before * before;
+}
+
+/* Four numbers from `at` on. */
+template <size_t MOST>
+static __device__ __forceinline__ void change_quad(const struct network &n,
+                                                   const struct optimizer_numbers &o, size_t at,
+                                                   float4 g, struct change *c) {
+    float4 *weights = (float4 *)(n.parameters + at), w = *weights, moments[MOST];
+    struct kept kept = {0, n.start ? (const float4 *)(n.start + at) : NULL};
+#pragma unroll
+    for (size_t m = 0; m < MOST; m++) {
+        bool exists = n.moments[m] != NULL;
+        moments[m] = exists ? *(const float4 *)(n.moments[m] + at) : make_float4(0, 0, 0, 0);
+        kept.moments += exists;
+    }
+    change_number<&float4::x, MOST>(o, kept, &w, g, moments, c);
+    change_number<&float4::y, MOST>(o, kept, &w, g, moments, c);
+    change_number<&float4::z, MOST>(o, kept, &w, g, moments, c);
+    change_number<&float4::w, MOST>(o, kept, &w, g, moments, c);
+    *weights = w;
+#pragma unroll
+    for (size_t m = 0; m < MOST; m++)
+        if (n.moments[m])
+            *(float4 *)(n.moments[m] + at) = moments[m];
+}
+
+static __device__ __forceinline__ float4 scaled(float4 g, float factor) {
+    return make_float4(g.x * factor, g.y * factor, g.z * factor, g.w * factor);
+}
+
+/* The tile's numbers; the gradient is computed here, or read. Stores the sums of its changes. */
+template <size_t MOST>
+static __device__ PHASE void
+change_tile(const struct network &n, const struct walked &w, const struct decision &v,
+            const struct optimizer_numbers &o, uint32_t number) {
+    uint32_t length = n.current->length;
+    bool formed = length >= FORM_STEPS;
+    struct tile tile = tile_of(w, number);
+    struct change c = {0, 0};
+    float4 made[TILE_ROWS];
+    if (!formed)
+        make_tile(n, w, tile, length, (float)v.factor, made, shared_memory);
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS; k++) {
+        if (!in_tensor(w, tile, k))
+            continue;
+        size_t at = w.offset + (size_t)(tile.row + k) * w.ld + tile.column;
+        float4 g = made[k];
+        if (formed)
+            g = scaled(*(const float4 *)(n.gradient + at), (float)v.factor);
+        change_quad<MOST>(n, o, at, g, &c);
+    }
+    double sums[2] = {(double)c.squares, (double)c.before};
+    block_sums(sums, (double *)shared_memory);
+    if (threadIdx.x == 0) {
+        n.changes[2 * (size_t)number] = sums[0];
+        n.changes[2 * (size_t)number + 1] = sums[1];
+    }
+}
+
+/* ---- Activity, beside the tiles ---- */
+
+/* The newest q replaces the oldest, after the products with all of them. A thread has the same
+   units throughout. */
+static __device__ void add_sample(double *head, const float *h, uint32_t size, double age) {
+    static_assert((int)ACTIVITY_RING <= (int)SUMS_MAX, "one reduction");
+    const double *m = head + ACTIVITY_HEAD;
+    double *ring = head + ACTIVITY_HEAD + 2 * (size_t)size,
+           *newest = ring + activity_row(age) * size;
+    double sums[ACTIVITY_RING] = {}, square = 0, products = 0;
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+        double q = (double)h[i] - m[i];
+        for (uint32_t r = 0; r < ACTIVITY_RING; r++)
+            sums[r] += q * ring[(size_t)r * size + i];
+        square += q * q;
+        newest[i] = q;
+    }
+    block_sums(sums, (double *)shared_memory);
+    square = block_sum(square, (double *)shared_memory);
+    for (uint32_t r = 0; r < ACTIVITY_RING; r++)
+        products += sums[r] * sums[r];
+    if (threadIdx.x == 0 && activity_sampled(age) > 0)
+        activity_add_sample(head, age, square, products);
+}
+
+/* A layer's part of an update that is applied, by a block; `conclude` counts the update. */
+static __device__ __attribute__((noinline)) void activity_add(const struct network &n,
+                                                              uint32_t layer) {
+    const struct network_layer &l = n.layers[layer];
+    const struct segment *s = n.current;
+    const float *h = layer_at(n, l, ring_position(n, s->window, s->length - 1)).hidden;
+    double *head = activity_head(n, layer), age = *n.activity + 1;
+    double *m = head + ACTIVITY_HEAD, *a = m + l.size;
+    double of_mean = activity_weight(age, ACTIVITY_LEAST_OF_MEAN);
+    double of_size = activity_weight(age, ACTIVITY_LEAST_OF_SIZE);
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
+        m[i] += of_mean * ((double)h[i] - m[i]);
+        a[i] += of_size * (fabs((double)h[i]) - a[i]);
+    }
+    if (activity_samples(age))
+        add_sample(head, h, l.size, age);
+}
+
+/* Adds up all results, and reports them: one block, after the others. */
+static __device__ PHASE void conclude(const struct network &n, const struct decision &v) {
+    double sums[2] = {0, 0};
+    for (uint32_t i = threadIdx.x; i < n.tiles && v.applies; i += blockDim.x) {
+        sums[0] += n.changes[2 * i];
+        sums[1] += n.changes[2 * i + 1];
+    }
+    block_sums(sums, (double *)shared_memory);
+    if (threadIdx.x > 0)
+        return;
+    struct update_result *result = n.queue->updates + n.current->update;
+    result->applied = v.applies;
+    n.state->applied = v.applies;
+    result->gradient_norm = v.norm;
+    result->update_ratio = v.applies && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 0;
+    result->squares = v.applies ? sums[1] : 0;
+    result->plasticity = NAN;
+    result->growth = result->layer = 0;
+    n.state->loss = v.loss;
+    n.state->updates += v.applies;
+    *n.activity += v.applies;
+}
+
+static __device__ __forceinline__ void change_numbers(const struct network &n,
+                                                      const struct walked &w,
+                                                      const struct decision &v,
+                                                      const struct optimizer_numbers &o,
+                                                      uint32_t number) {
+    if (n.moments[FEW_MOMENTS])
+        change_tile<MOMENTS_MAX>(n, w, v, o, number);
+    else
+        change_tile<FEW_MOMENTS>(n, w, v, o, number);
+}
+
+/* The tiles of the block's own strips, and its share of the others; beside them activity. Bound by
+   bytes: each parameter and its moments are read and written once. */
+static __device__ PHASE void update_tiles(const struct network &n,
+                                                 const struct decision &v) {
+    const struct optimizer_numbers o = n.state->numbers;
+    for (uint32_t k = n.own; k < n.own_end; k++) {
+        const struct strip s = n.strips[k];
+        if (s.tensor == NONE)
+            continue;
+        const struct walked &w = n.tensors[s.tensor];
+        for (uint32_t c = 0; c < w.column_tiles; c++)
+            change_numbers(n, w, v, o, w.first_tile + s.number * w.column_tiles + c);
+    }
+    for (uint32_t number = n.team.rank; number < n.tiles; number += n.team.size) {
+        const struct walked &w = *tensor_of(n.tensors, n.tensor_count, number);
+        if (!w.strips)
+            change_numbers(n, w, v, o, number);
+    }
+    /* the last blocks have the fewest tiles */
+    for (uint32_t k = n.team.size - 1 - n.team.rank; k < n.layer_count; k += n.team.size)
+        activity_add(n, k);
+}
+
+/* One optimizer step: reads and writes each parameter once; its gradient is computed in place, or
+   read if it was stored. Nothing changes if loss or gradient is not finite. Returns whether it was
+   applied. */
+static __device__ __forceinline__ bool optimize(const struct network &n) {
+    struct decision v = check_update(n);
+    if (v.applies)
+        update_tiles(n, v);
+    team_sync(n.team);
+    if (n.team.rank == 0)
+        conclude(n, v);
+    team_sync(n.team);
+    return v.applies;
+}
 
 #endif

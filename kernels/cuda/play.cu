@@ -1,0 +1,448 @@
+/* Plays plans: one launch for all networks that are played together. */
+#include <assert.h>
+#include <string.h>
+
+#include "backward.cuh"
+#include "engine.cuh"
+#include "forward.cuh"
+#include "inputs.cuh"
+#include "measure.cuh"
+#include "optimizer.cuh"
+#include "segment.cuh"
+#include "solve.cuh"
+#include "units.cuh"
+
+/* One network of a launch. Its plan is in pinned memory at `from`, and is copied to `to`, since all
+   blocks of its team read it. */
+struct member {
+    const struct network *network;
+    const char *from;
+    char *to;
+    uint32_t bytes;
+};
+
+struct call {
+    uint32_t scope, blocks; /* blocks of each team */
+    uint32_t network_at;    /* where the network is in shared memory, in floats */
+    uint32_t count;
+    struct member members[TOGETHER_MAX]; /* (count,) */
+};
+
+/* ---- The kernel ---- */
+
+static __device__ void copy_words(void *to, const void *from, size_t bytes, uint32_t rank,
+                                  uint32_t size) {
+    for (size_t i = (size_t)rank * blockDim.x + threadIdx.x; i < bytes / sizeof(uint32_t);
+         i += (size_t)size * blockDim.x)
+        ((uint32_t *)to)[i] = ((const uint32_t *)from)[i];
+}
+
+/* The first strip whose middle is in the share of block `rank`, or of a later one. */
+static __device__ uint32_t first_strip(const struct network &n, uint32_t rank) {
+    const struct strip *s = n.strips;
+    uint64_t all = s[n.strip_count].before;
+    uint32_t low = 0, high = n.strip_count;
+    while (low < high) {
+        uint32_t k = (low + high) / 2;
+        uint64_t twice = (uint64_t)s[k].before + s[k + 1].before;
+        if (twice * n.team.size < 2 * all * rank)
+            low = k + 1;
+        else
+            high = k;
+    }
+    return low;
+}
+
+/* The block's network, in shared memory. */
+static __device__ struct network &enter(const struct call &call) {
+    const struct member &m = call.members[blockIdx.x / call.blocks];
+    uint32_t rank = blockIdx.x % call.blocks;
+    struct network &n = *(struct network *)(shared_memory + call.network_at);
+    copy_words(&n, m.network, sizeof n, 0, 1);
+    copy_words(m.to, m.from, m.bytes, rank, call.blocks);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        n.team.scope = call.scope;
+        n.team.rank = rank;
+        n.team.size = call.blocks;
+        n.queue = (struct queue *)m.to;
+        n.own = first_strip(n, rank);
+        n.own_end = first_strip(n, rank + 1);
+    }
+    __syncthreads();
+    team_sync(n.team);
+    return n;
+}
+
+/* The sums, hidden states and outputs of some steps. */
+static __device__ void run_forward(const struct network &n, enum steps_of of) {
+    if (n.encoding.count) {
+        encode(n, of);
+        team_sync(n.team);
+    }
+    forward(n, of);
+}
+
+static __device__ void run_refresh(const struct network &n) {
+    refresh(n);
+    team_sync(n.team);
+}
+
+static __device__ void run_norms(const struct network &n) {
+    norms(n);
+    team_sync(n.team);
+    begin_norms(n);
+    team_sync(n.team);
+}
+
+static __device__ void run_update(const struct network &n) {
+    if (n.current->recompute) {
+        run_forward(n, STEPS_OF_WINDOW);
+    } else if (n.solved.inputs) {
+        solved_outputs(n);
+        team_sync(n.team);
+    }
+    window_loss(n);
+    team_sync(n.team);
+    output_backward(n);
+    team_sync(n.team);
+    backward(n);
+    if (has_inputs_backward(n)) {
+        inputs_backward(n);
+        team_sync(n.team);
+    }
+    if (n.rows_norms) {
+        make_pulls(n);
+        team_sync(n.team);
+    }
+    gradient_norm(n);
+    team_sync(n.team);
+    bool applied = optimize(n);
+    if (applied && n.running_norms) {
+        absorb(n);
+        team_sync(n.team);
+    }
+    if (applied && has_refresh(n))
+        run_refresh(n);
+}
+
+/* The update's losses again, after it. */
+static __device__ void run_probe(const struct network &n) {
+    run_forward(n, STEPS_OF_WINDOW);
+    window_loss(n);
+    run_norms(n);
+    if (n.team.rank == 0)
+        probe(n);
+    team_sync(n.team);
+}
+
+static __device__ void play_segment(const struct network &n) {
+    const struct segment *s = n.current;
+    if (s->steps || s->forget || s->lead != NONE) {
+        begin(n);
+        team_sync(n.team);
+    }
+    if (s->lead_solve != NONE)
+        solve(n, SOLVE_BEFORE_RUN);
+    if (s->steps) {
+        run_forward(n, STEPS_OF_RUN);
+        finish(n);
+        team_sync(n.team);
+    }
+    if (s->length)
+        run_update(n);
+    if (s->probe)
+        run_probe(n);
+    if (s->solve != NONE)
+        solve(n, SOLVE_AT_END);
+    if (s->measure != NONE) {
+        run_norms(n);
+        measure(n);
+        team_sync(n.team);
+    }
+}
+
+/* Blocks: the teams' one after another. */
+static __global__ void __launch_bounds__(PLAY_THREADS, 1)
+    play(const __grid_constant__ struct call call) {
+    struct network &n = enter(call);
+    if (n.queue->refresh) {
+        run_refresh(n);
+        run_norms(n);
+    }
+    for (uint32_t k = 0; k < n.queue->count; k++) {
+        if (threadIdx.x == 0)
+            n.current = n.queue->segments + k;
+        __syncthreads();
+        play_segment(n);
+    }
+}
+
+/* ---- Its shared memory ---- */
+
+size_t engine_shared(const struct network *n) {
+    size_t most = TILE_SHARED, forward = SCRATCH + forward_shared(n),
+           backward = SCRATCH + backward_shared(n), measured = SCRATCH + MEASURE_BINS;
+    most = forward > most ? forward : most;
+    most = backward > most ? backward : most;
+    most = measured > most ? measured : most;
+    return (most + QUAD - 1) / QUAD * QUAD;
+}
+
+int engine_prepare(const struct engine *e, struct error *error) {
+    cudaError_t status = prepare_kernel("play", (const void *)play, PLAY_THREADS,
+                                        e->shared * sizeof(float) + sizeof(struct network));
+    return status ? prepare_failed(&e->device, status, e->way_out, error) : 0;
+}
+
+/* ---- Layout of a plan's numbers ---- */
+
+enum { ALIGNMENT = 256 }; /* bytes, of uploads and downloads */
+
+static size_t aligned(size_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* A segment has at least one operation. */
+static struct upload_layout lay_out_upload(const struct engine *e, const struct plan *plan) {
+    struct upload_layout l;
+    l.segments = aligned(sizeof(struct queue));
+    l.steps = l.segments + aligned(plan->count * sizeof(struct segment));
+    l.scores = l.steps + aligned(plan->steps * sizeof(struct step_entry));
+    l.inputs = l.scores + aligned(plan->scores * sizeof(struct score_entry));
+    l.targets = l.inputs + aligned(plan->steps * e->model->features * sizeof(union value));
+    l.size = l.targets + aligned(plan->rows * e->network.target_size * sizeof(union value));
+    return l;
+}
+
+static struct download_layout lay_out_download(const struct engine *e, const struct plan *plan) {
+    const struct network *n = &e->network;
+    struct download_layout l;
+    l.losses = 0;
+    l.scored = l.losses + aligned(plan->scores * sizeof(double));
+    l.outputs = l.scored + aligned(plan->scores * n->scored * sizeof(float));
+    l.updates = l.outputs + aligned(plan->outputs ? plan->steps * n->outputs * sizeof(float) : 0);
+    l.measures = l.updates + aligned(plan->updates * sizeof(struct update_result));
+    l.size = l.measures + ALIGNMENT +
+             aligned(plan->measures * n->layer_count * sizeof(struct layer_statistics));
+    return l;
+}
+
+size_t engine_plan_bytes(const struct engine *e, const struct plan *plan) {
+    return lay_out_upload(e, plan).size;
+}
+
+static void release(struct buffer *b) {
+    if (b->host)
+        cudaFreeHost(b->host);
+    *b = (struct buffer){};
+}
+
+static void release_upload(struct engine *e) {
+    if (e->received) {
+        cudaFree(e->received);
+        budget_taken(e, -(int64_t)e->upload.capacity);
+    }
+    e->received = NULL;
+    release(&e->upload);
+}
+
+void engine_release_buffers(struct engine *e) {
+    release_upload(e);
+    release(&e->download);
+}
+
+static cudaError_t take(struct buffer *b, size_t capacity) {
+    cudaError_t status = cudaHostAlloc((void **)&b->host, capacity, cudaHostAllocMapped);
+    if (status == cudaSuccess)
+        status = cudaHostGetDevicePointer((void **)&b->device, b->host, 0);
+    b->capacity = status == cudaSuccess ? capacity : 0;
+    return status;
+}
+
+/* Memory for a plan: more than requested, so that longer plans seldom allocate again, but at most
+   the budget. Nothing runs between plays. */
+static int reserve(struct engine *e, struct error *error) {
+    cudaError_t status = cudaSuccess;
+    size_t upload = e->up.size, download = e->down.size;
+    if (upload > e->upload.capacity) {
+        size_t room = 2 * upload < e->plans ? 2 * upload : e->plans;
+        assert(e->plans == 0 || upload <= e->plans); /* engine_options.longest */
+        release_upload(e);
+        status = take(&e->upload, room > upload ? room : upload);
+        if (status == cudaSuccess)
+            status = cudaMalloc((void **)&e->received, e->upload.capacity);
+        if (status == cudaSuccess)
+            budget_taken(e, (int64_t)e->upload.capacity);
+    }
+    if (status == cudaSuccess && download > e->download.capacity) {
+        release(&e->download);
+        status = take(&e->download, 2 * download);
+    }
+    return cuda_check(status, "allocating memory for a plan", error);
+}
+
+/* ---- Upload and download ---- */
+
+static void fill_queue(struct engine *e, const struct plan *plan) {
+    struct queue *q = (struct queue *)e->upload.host;
+    char *device = e->received, *results = e->download.device;
+    struct cutter cutter = {};
+    cutter.e = e;
+    cutter.plan = plan;
+    cutter.segments = (struct segment *)(e->upload.host + e->up.segments);
+    cutter.steps = (struct step_entry *)(e->upload.host + e->up.steps);
+    cutter.scores = (struct score_entry *)(e->upload.host + e->up.scores);
+    engine_cut(&cutter);
+    memset(q, 0, sizeof *q);
+    q->count = cutter.count;
+    q->refresh = e->stale;
+    q->rate = plan->rate;
+    q->clip = plan->clip;
+    q->optimizer = e->options.optimizer;
+    for (uint32_t k = 0; k < e->network.layer_count; k++)
+        q->momentum[k] = e->model->architecture.layers[k].norm_momentum;
+    q->segments = (const struct segment *)(device + e->up.segments);
+    q->steps = (const struct step_entry *)(device + e->up.steps);
+    q->scores = (const struct score_entry *)(device + e->up.scores);
+    q->inputs = (const union value *)(device + e->up.inputs);
+    q->targets = (const union value *)(device + e->up.targets);
+    q->losses = (double *)(results + e->down.losses);
+    q->scored = (float *)(results + e->down.scored);
+    q->outputs = (float *)(results + e->down.outputs);
+    q->updates = (struct update_result *)(results + e->down.updates);
+    q->measures = (struct layer_statistics *)(results + e->down.measures);
+    if (plan->steps)
+        memcpy(e->upload.host + e->up.inputs, plan->inputs,
+               plan->steps * e->model->features * sizeof(union value));
+    if (plan->rows)
+        memcpy(e->upload.host + e->up.targets, plan->targets,
+               plan->rows * e->network.target_size * sizeof(union value));
+    e->stale = false;
+}
+
+static void fetch(void *to, const struct engine *e, size_t from, size_t bytes) {
+    if (bytes)
+        memcpy(to, e->download.host + from, bytes);
+}
+
+static void fetch_results(const struct engine_part *part) {
+    const struct engine *e = part->engine;
+    const struct network *n = &e->network;
+    const struct plan *plan = part->plan;
+    const struct results *results = part->results;
+    const struct download_layout *l = &e->down;
+    fetch(results->losses, e, l->losses, plan->scores * sizeof(double));
+    fetch(results->scored, e, l->scored, plan->scores * n->scored * sizeof(float));
+    if (plan->outputs)
+        fetch(results->outputs, e, l->outputs, plan->steps * n->outputs * sizeof(float));
+    fetch(results->updates, e, l->updates, plan->updates * sizeof(struct update_result));
+    fetch(results->measures, e, l->measures,
+          plan->measures * n->layer_count * sizeof(struct layer_statistics));
+}
+
+/* ---- The launch ---- */
+
+/* Blocks of each of `count` teams. More blocks than tiles would have no work. */
+static uint32_t team_blocks(const struct engine *e, uint32_t count) {
+    uint32_t most = (uint32_t)e->device.multiprocessors / count, tiles = e->network.tiles;
+    if (e->scope == SCOPE_BLOCK)
+        return 1;
+    if (e->scope == SCOPE_CLUSTER)
+        return CLUSTER_BLOCKS;
+    return most < tiles ? most : tiles;
+}
+
+static void add_member(struct call *call, struct engine *e) {
+    struct member *m = &call->members[call->count++];
+    m->network = (const struct network *)engine_at(e, e->at_network);
+    m->from = e->upload.device;
+    m->to = e->received;
+    m->bytes = (uint32_t)e->up.size;
+    if (e->shared > call->network_at)
+        call->network_at = (uint32_t)e->shared;
+}
+
+static cudaError_t launch(const struct call *call, cudaStream_t stream) {
+    cudaLaunchAttribute attribute = {};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(call->count * call->blocks);
+    config.blockDim = dim3(PLAY_THREADS);
+    config.dynamicSmemBytes = call->network_at * sizeof(float) + sizeof(struct network);
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = call->scope != SCOPE_BLOCK;
+    if (call->scope == SCOPE_CLUSTER) {
+        attribute.id = cudaLaunchAttributeClusterDimension;
+        attribute.val.clusterDim = {call->blocks, 1, 1};
+    } else {
+        attribute.id = cudaLaunchAttributeCooperative;
+        attribute.val.cooperative = 1;
+    }
+    return cudaLaunchKernelEx(&config, play, *call);
+}
+
+/* The first part, and those after it with its scope, as many as one launch plays. */
+static size_t gather(const struct engine_part *parts, size_t count, struct call *call) {
+    struct engine *first = parts[0].engine;
+    uint32_t most = first->scope == SCOPE_GRID ? (uint32_t)first->device.multiprocessors
+                                               : (uint32_t)TOGETHER_MAX;
+    *call = (struct call){};
+    call->scope = first->scope;
+    for (size_t k = 0; k < count && parts[k].engine->scope == first->scope && call->count < most &&
+                       call->count < TOGETHER_MAX;
+         k++)
+        add_member(call, parts[k].engine);
+    call->blocks = team_blocks(first, call->count);
+    return call->count;
+}
+
+/* The engines may have been played on another's stream, whose work must have ended. */
+static cudaError_t launch_some(const struct engine_part *parts, size_t count,
+                               const struct call *call) {
+    cudaStream_t stream = parts[0].engine->stream;
+    for (size_t k = 0; k < count; k++)
+        parts[k].engine->played_on = stream;
+    return launch(call, stream);
+}
+
+static cudaError_t wait(const struct engine_part *parts, size_t count) {
+    cudaError_t status = cudaSuccess;
+    for (size_t k = 0; k < count; k++) {
+        cudaError_t ended = cudaStreamSynchronize(parts[k].engine->played_on);
+        status = status ? status : ended;
+    }
+    return status;
+}
+
+/* Another thread may have opened the engines, and each thread has its own current device. */
+int engine_play_together(const struct engine_part *parts, size_t count, struct error *error) {
+    struct call call;
+    cudaError_t status = cudaSuccess;
+    if (cuda_check(cudaSetDevice(parts[0].engine->device.index), "selecting the GPU", error))
+        return -1;
+    for (size_t k = 0; k < count; k++) {
+        struct engine *e = parts[k].engine;
+        e->up = lay_out_upload(e, parts[k].plan);
+        e->down = lay_out_download(e, parts[k].plan);
+        if (reserve(e, error))
+            return -1;
+        fill_queue(e, parts[k].plan);
+    }
+    for (size_t k = 0, some; k < count && !status; k += some) {
+        some = gather(parts + k, count - k, &call);
+        status = launch_some(parts + k, some, &call);
+    }
+    cudaError_t ended = wait(parts, count);
+    if (cuda_check(status ? status : ended, "learning on the GPU", error))
+        return -1;
+    for (size_t k = 0; k < count; k++)
+        fetch_results(&parts[k]);
+    return 0;
+}
+
+int engine_play(struct engine *e, const struct plan *plan, const struct results *results,
+                struct error *error) {
+    const struct engine_part part = {e, plan, results};
+    return engine_play_together(&part, 1, error);
+}
