@@ -34,6 +34,21 @@ static void describe(struct engine *e) {
              PACKAGE_VERSION);
 }
 
+/* The smallest scope whose shared memory has room for all parameters and moments; or that which
+   $RUNNEL_SCOPE names, for tests. */
+static enum scope scope_of(const struct engine *e) {
+    const char *named = getenv("RUNNEL_SCOPE");
+    size_t kept = e->resident * sizeof(float), room = e->device.shared - block_bytes(e);
+    bool clusters = e->device.capability_major >= CLUSTER_CAPABILITY;
+    if (named)
+        return strcmp(named, "block") == 0                 ? SCOPE_BLOCK
+               : strcmp(named, "cluster") == 0 && clusters ? SCOPE_CLUSTER
+                                                           : SCOPE_GRID;
+    return kept <= room                                ? SCOPE_BLOCK
+           : clusters && kept <= CLUSTER_BLOCKS * room ? SCOPE_CLUSTER
+                                                       : SCOPE_GRID;
+}
+
 static int cuda_open(struct engine **engine, const struct model *model,
                      const struct engine_options *options, const char *device,
                      struct error *error) {
@@ -56,6 +71,7 @@ static int cuda_open(struct engine **engine, const struct model *model,
         return -1;
     }
     describe(e);
+    e->scope = scope_of(e);
     e->options.longest = NULL;
     *engine = e;
     return 0;

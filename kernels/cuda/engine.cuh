@@ -36,6 +36,7 @@ struct engine {
     struct walked walked[WALKED_MAX];
     struct strip *strips;  /* (strip_count + 1,) */
     size_t shared;         /* of a block, without the network: floats */
+    size_t resident;       /* parameters and moments: floats */
     cudaStream_t stream, played_on; /* its own; of its newest play */
     char *arena;           /* its memory on the device, with offsets in grains: */
     uint32_t at_network, at_tensors, at_parts, at_strips; /* besides network.at */
@@ -56,6 +57,11 @@ static inline char *engine_at(const struct engine *e, uint32_t at) {
 
 static inline float *engine_floats(const struct engine *e, uint32_t at) {
     return (float *)engine_at(e, at);
+}
+
+/* Shared memory of a block, in bytes. */
+static inline size_t block_bytes(const struct engine *e) {
+    return e->shared * sizeof(float) + sizeof(struct network);
 }
 
 /* ---- describe.cu ---- */

@@ -9,7 +9,7 @@
 
 #include "device.cuh"
 
-enum scope { SCOPE_BLOCK, SCOPE_CLUSTER, SCOPE_GRID, SCOPES };
+enum scope { SCOPE_BLOCK, SCOPE_CLUSTER, SCOPE_GRID };
 
 enum {
     CLUSTER_BLOCKS = 8,      /* the most that every device with clusters supports */

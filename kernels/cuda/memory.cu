@@ -287,7 +287,7 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
 
 /* Shared memory for the widest layer may exceed the device's. */
 static int check_shared(const struct engine *e, struct error *error) {
-    size_t most = e->shared * sizeof(float) + sizeof(struct network);
+    size_t most = block_bytes(e);
     if (most <= e->device.shared)
         return 0;
     return error_set(error, EX_UNAVAILABLE,
@@ -401,6 +401,7 @@ int engine_allocate(struct engine *e, struct error *error) {
     size_t units = place_units(n), slot = place_slot(e, &n->slot);
     engine_walk(e);
     e->shared = engine_shared(n);
+    e->resident = block.size * (1 + optimizer_moments(&e->options.optimizer));
     struct need need = {};
     need.block = tensors * sizeof(float);
     need.encoded = (block.size - tensors) * sizeof(float);

@@ -190,8 +190,7 @@ size_t engine_shared(const struct network *n) {
 }
 
 int engine_prepare(const struct engine *e, struct error *error) {
-    cudaError_t status = prepare_kernel("play", (const void *)play, PLAY_THREADS,
-                                        e->shared * sizeof(float) + sizeof(struct network));
+    cudaError_t status = prepare_kernel("play", (const void *)play, PLAY_THREADS, block_bytes(e));
     return status ? prepare_failed(&e->device, status, e->way_out, error) : 0;
 }
 
