@@ -18,7 +18,7 @@ static __device__ PHASE void norms(const struct network &n) {
         const struct strip s = n.strips[k];
         const struct network_layer &l = n.layers[s.layer];
         size_t ld = s.matrix == MATRIX_HH ? l.ld_hh : l.ld_ih, count = (s.end - s.first) * ld;
-        const float *weights = strip_weights(n, s);
+        const float *weights = strip_numbers(n, s, k, 0);
         if (s.matrix == MATRIX_OUTPUT)
             continue;
         double sum = 0;

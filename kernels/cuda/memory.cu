@@ -395,6 +395,10 @@ int engine_allocate(struct engine *e, struct error *error) {
     size_t units = place_units(n), slot = place_slot(e, &n->slot);
     engine_walk(e);
     e->shared = engine_shared(n);
+    n->counts.parameters = (uint32_t)block.size;
+    n->counts.moments = (uint32_t)tensors;
+    n->counts.activations = (uint32_t)activations.size;
+    n->counts.units = (uint32_t)units;
     e->resident = block.size * (1 + optimizer_moments(&e->options.optimizer));
     struct need need = {};
     need.block = tensors * sizeof(float);

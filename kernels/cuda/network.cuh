@@ -164,6 +164,7 @@ enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
 struct queue {
     uint32_t count;   /* segments */
     uint32_t refresh; /* the units' deviations must be computed first */
+    uint32_t keep;    /* the plan is long enough to keep numbers on chip, see keep.cuh */
     double rate, clip;
     struct optimizer optimizer;
     float momentum[MODEL_LAYERS_MAX]; /* of running statistics */
@@ -228,7 +229,7 @@ struct solved {
     double keep, prior;
 };
 
-struct network {
+struct __align__(16) network {
     struct team team;
     uint32_t own, own_end;      /* the block's strips */
     const struct strip *strips; /* (strip_count,) */
@@ -242,8 +243,14 @@ struct network {
     struct encoding encoding;
     struct solved solved;
 
-    /* Its numbers. */
+    /* Its numbers; while they are on chip, those there. */
     float *parameters, *gradient, *moments[MOMENTS_MAX], *start, *activations, *units, *slots;
+    struct {
+        uint32_t parameters, moments, activations, units; /* of each, in whole float4s */
+    } counts;
+    /* The block's strips before `held_end` are on chip: weights, then as many moments. */
+    float *held;
+    uint32_t held_end, held_moments, held_numbers;
     struct update_state *state;
     double *losses, *squares, *changes, *norms, *activity, *solution;
 
