@@ -189,10 +189,9 @@ static __global__ void __launch_bounds__(PLAY_THREADS, 1)
 
 size_t engine_shared(const struct network *n) {
     size_t most = TILE_SHARED, forward = SCRATCH + forward_shared(n),
-           backward = SCRATCH + backward_shared(n), measured = SCRATCH + MEASURE_BINS;
+           backward = SCRATCH + backward_shared(n);
     most = forward > most ? forward : most;
     most = backward > most ? backward : most;
-    most = measured > most ? measured : most;
     return (most + QUAD - 1) / QUAD * QUAD;
 }
 
@@ -230,8 +229,7 @@ static struct download_layout lay_out_download(const struct engine *e, const str
     l.outputs = l.scored + aligned(plan->scores * n->scored * sizeof(float));
     l.updates = l.outputs + aligned(plan->outputs ? plan->steps * n->outputs * sizeof(float) : 0);
     l.measures = l.updates + aligned(plan->updates * sizeof(struct update_result));
-    l.size = l.measures + ALIGNMENT +
-             aligned(plan->measures * n->layer_count * sizeof(struct layer_statistics));
+    l.size = l.measures + ALIGNMENT + aligned(plan->measures * measured_size(*n));
     return l;
 }
 
@@ -319,7 +317,7 @@ static void fill_queue(struct engine *e, const struct plan *plan) {
     q->scored = (float *)(results + e->down.scored);
     q->outputs = (float *)(results + e->down.outputs);
     q->updates = (struct update_result *)(results + e->down.updates);
-    q->measures = (struct layer_statistics *)(results + e->down.measures);
+    q->measures = results + e->down.measures;
     if (plan->steps)
         memcpy(e->upload.host + e->up.inputs, plan->inputs,
                plan->steps * e->model->features * sizeof(union value));
@@ -345,8 +343,9 @@ static void fetch_results(const struct engine_part *part) {
     if (plan->outputs)
         fetch(results->outputs, e, l->outputs, plan->steps * n->outputs * sizeof(float));
     fetch(results->updates, e, l->updates, plan->updates * sizeof(struct update_result));
-    fetch(results->measures, e, l->measures,
-          plan->measures * n->layer_count * sizeof(struct layer_statistics));
+    for (size_t k = 0; k < plan->measures; k++)
+        read_measure(*n, e->download.host + l->measures + k * measured_size(*n),
+                     results->measures + k * n->layer_count);
 }
 
 /* ---- The launch ---- */
