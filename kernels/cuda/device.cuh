@@ -48,7 +48,7 @@ int prepare_failed(const struct cuda_device *device, cudaError_t status, const c
 /* ---- Inside a kernel ---- */
 
 /* A part of the kernel between barriers: a call of its own, so that its registers are. */
-#define PHASE __attribute__((noinline))
+#define PHASE __attribute__((noinline, unused))
 
 static __device__ __forceinline__ unsigned lane_index() {
     return threadIdx.x % LANES;

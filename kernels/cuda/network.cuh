@@ -233,6 +233,14 @@ struct solved {
     double keep, prior;
 };
 
+/* What an update does. */
+struct decision {
+    bool applies;
+    double norm;   /* norm of the gradient before clipping */
+    double factor; /* of clipping */
+    double loss;
+};
+
 struct __align__(16) network {
     struct team team;
     uint32_t own, own_end;      /* the block's strips */
@@ -240,6 +248,7 @@ struct __align__(16) network {
     uint32_t strip_count;
     struct queue *queue;
     const struct segment *current;
+    mutable struct decision decision;
     const struct walked *tensors; /* (tensor_count,) */
     uint32_t tensor_count, tiles; /* tiles of all tensors */
     uint32_t pulls;               /* some tensor has a pull */
