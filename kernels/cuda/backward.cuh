@@ -35,9 +35,8 @@ static __device__ __forceinline__ float *carry_of(const struct network &n,
 static __device__ __forceinline__ float
 hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward &b, uint32_t i) {
     const struct network_layer &l = n.layers[k];
-    float d = k + 1 < n.layer_count
-                  ? joined(n, n.layers[k + 1].ih, n.layers[k + 1].ld_ih, b.t, i)
-                  : joined(n, n.out, n.ld_output, b.t, i);
+    float d = k + 1 < n.layer_count ? joined(n, n.layers[k + 1].ih, n.layers[k + 1].ld_ih, b.t, i)
+                                    : joined(n, n.out, n.ld_output, b.t, i);
     if (b.last || !l.recurrent)
         return d;
     d += joined(n, l.hh, l.ld_hh, (b.t + 1) % 2, i);
@@ -66,8 +65,7 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
             continue;
         if (l.ages)
             scale = unit_scale(n, l, PLACE_INNER, b.before.age, i);
-        float x = normalized(b.at.inner[i], scale),
-              gain = n.parameters[l.gain[PLACE_INNER] + i];
+        float x = normalized(b.at.inner[i], scale), gain = n.parameters[l.gain[PLACE_INNER] + i];
         sums[0] += g.inner * gain;
         sums[1] += g.inner * gain * x;
         if (b.writes) {
@@ -412,9 +410,9 @@ layer_gradients(const struct network &n, uint32_t k, const struct layer_backward
     const struct network_layer &l = n.layers[k];
     switch (l.cell) {
 #define CELL(name)                                                                                 \
-    case CELL_##name:                                                                              \
-        cell_backward_at<CELL_##name>(n, k, b, shared_memory);                                     \
-        break;
+case CELL_##name:                                                                                  \
+    cell_backward_at<CELL_##name>(n, k, b, shared_memory);                                         \
+    break;
 #include "kinds.def"
     }
     __syncthreads();
@@ -441,8 +439,7 @@ static __device__ __forceinline__ void strip_gradients(const struct network &n,
         return;
     const struct strips &of = recurrent ? l.hh : l.ih;
     uint32_t ld = recurrent ? l.ld_hh : l.ld_ih, index = recurrent ? b.t % 2 : b.t;
-    multiply_transposed(strip_numbers(n, s, at, 0), ld, ld, s.end - s.first, d,
-                        d + STRIP_ROWS_MAX,
+    multiply_transposed(strip_numbers(n, s, at, 0), ld, ld, s.end - s.first, d, d + STRIP_ROWS_MAX,
                         n.activations + of.partial + ((size_t)index * of.count + s.number) * ld);
 }
 
@@ -527,8 +524,7 @@ static __device__ __forceinline__ void keep_top(const struct network &n, uint32_
 static __device__ PHASE void output_backward(const struct network &n) {
     uint32_t ld = n.ld_output;
     float *d = shared_memory + SCRATCH;
-    for (uint32_t item = n.team.rank; item < n.current->length * n.out.count;
-         item += n.team.size) {
+    for (uint32_t item = n.team.rank; item < n.current->length * n.out.count; item += n.team.size) {
         uint32_t t = item / n.out.count;
         uint32_t index = n.out.first + item % n.out.count;
         const struct strip s = n.strips[index];
@@ -537,8 +533,8 @@ static __device__ PHASE void output_backward(const struct network &n) {
         for (uint32_t k = threadIdx.x; k < s.end - s.first; k += blockDim.x)
             d[k] = from[k];
         __syncthreads();
-        multiply_transposed(strip_numbers(n, s, index, 0), ld, gradient_columns(n), s.end - s.first, d,
-                            d + STRIP_ROWS_MAX,
+        multiply_transposed(strip_numbers(n, s, index, 0), ld, gradient_columns(n), s.end - s.first,
+                            d, d + STRIP_ROWS_MAX,
                             n.activations + n.out.partial +
                                 ((size_t)t * n.out.count + s.number) * ld);
         if (s.number == 0)

@@ -32,8 +32,8 @@ static __device__ __forceinline__ struct decision check_update(const struct netw
     return v;
 }
 
-/* One number's step, with its moments in and out; `kept` of them exist. Optimizers are told apart by
-   their number of moments: registers for five would slow down those with one or two. */
+/* One number's step, with its moments in and out; `kept` of them exist. Optimizers are told apart
+   by their number of moments: registers for five would slow down those with one or two. */
 enum { FEW_MOMENTS = 2 };
 
 static __host__ __device__ constexpr bool is_in_step(size_t moments, size_t most) {
@@ -45,10 +45,10 @@ static __device__ __forceinline__ float step(const struct optimizer_numbers &o, 
                                              float weight, float gradient, float *const *moments) {
     switch (o.kind) {
 #define OPTIMIZER(name)                                                                            \
-    case OPTIMIZER_##name:                                                                         \
-        if constexpr (is_in_step(name##_kind.moments, MOST))                                     \
-            return name##_step(&o.of.name, kept, weight, gradient, moments);                       \
-        break;
+case OPTIMIZER_##name:                                                                             \
+    if constexpr (is_in_step(name##_kind.moments, MOST))                                           \
+        return name##_step(&o.of.name, kept, weight, gradient, moments);                           \
+    break;
 #include "kinds.def"
     case OPTIMIZERS:
         break;
@@ -226,11 +226,9 @@ static __device__ PHASE void conclude(const struct network &n, const struct deci
     *n.activity += v.applies;
 }
 
-static __device__ __forceinline__ void change_numbers(const struct network &n,
-                                                      const struct walked &w,
-                                                      const struct decision &v,
-                                                      const struct numbers &numbers,
-                                                      uint32_t number) {
+static __device__ __forceinline__ void
+change_numbers(const struct network &n, const struct walked &w, const struct decision &v,
+               const struct numbers &numbers, uint32_t number) {
     if (numbers.moments[FEW_MOMENTS])
         change_tile<MOMENTS_MAX>(n, w, v, numbers, number);
     else

@@ -107,9 +107,8 @@ static __device__ __forceinline__ void multiply_transposed(const float *weight, 
 enum { TRANSPOSED_SUMS = QUAD * PLAY_THREADS };
 
 /* A strip's weights (rows, ld), its own block's; with `moment` k + 1 its k-th moment, or NULL. */
-static __device__ __forceinline__ float *strip_numbers(const struct network &n,
-                                                       const struct strip &s, uint32_t index,
-                                                       uint32_t moment) {
+static __device__ __forceinline__ float *
+strip_numbers(const struct network &n, const struct strip &s, uint32_t index, uint32_t moment) {
     const struct network_layer &l = n.layers[s.layer];
     uint32_t offset = s.matrix == MATRIX_IH   ? l.weight_ih
                       : s.matrix == MATRIX_HH ? l.weight_hh
