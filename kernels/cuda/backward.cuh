@@ -428,7 +428,7 @@ layer_gradients(const struct network &n, uint32_t k, const struct layer_backward
 static __device__ __forceinline__ void strip_gradients(const struct network &n,
                                                        const struct layer_backward &b,
                                                        const struct norm_means &m,
-                                                       const struct strip &s) {
+                                                       const struct strip &s, uint32_t at) {
     const struct network_layer &l = n.layers[s.layer];
     bool recurrent = s.matrix == MATRIX_HH;
     float *d = b.d + gradient_rows(l);
@@ -441,7 +441,7 @@ static __device__ __forceinline__ void strip_gradients(const struct network &n,
         return;
     const struct strips &of = recurrent ? l.hh : l.ih;
     uint32_t ld = recurrent ? l.ld_hh : l.ld_ih, index = recurrent ? b.t % 2 : b.t;
-    multiply_transposed(strip_weights(n, s), ld, ld, s.end - s.first, d,
+    multiply_transposed(strip_numbers(n, s, at, 0), ld, ld, s.end - s.first, d,
                         d + STRIP_ROWS_MAX,
                         n.activations + of.partial + ((size_t)index * of.count + s.number) * ld);
 }
@@ -466,7 +466,7 @@ static __device__ PHASE void backward_wave(const struct network &n, uint32_t num
                 keep_vectors(n, k, b, slot);
             made = k;
         }
-        strip_gradients(n, b, m, s);
+        strip_gradients(n, b, m, s, i);
     }
 }
 
@@ -530,13 +530,14 @@ static __device__ PHASE void output_backward(const struct network &n) {
     for (uint32_t item = n.team.rank; item < n.current->length * n.out.count;
          item += n.team.size) {
         uint32_t t = item / n.out.count;
-        const struct strip s = n.strips[n.out.first + item % n.out.count];
+        uint32_t index = n.out.first + item % n.out.count;
+        const struct strip s = n.strips[index];
         const float *from = n.activations + n.d_output + (size_t)t * padded(n.outputs) + s.first;
         __syncthreads();
         for (uint32_t k = threadIdx.x; k < s.end - s.first; k += blockDim.x)
             d[k] = from[k];
         __syncthreads();
-        multiply_transposed(strip_weights(n, s), ld, gradient_columns(n), s.end - s.first, d,
+        multiply_transposed(strip_numbers(n, s, index, 0), ld, gradient_columns(n), s.end - s.first, d,
                             d + STRIP_ROWS_MAX,
                             n.activations + n.out.partial +
                                 ((size_t)t * n.out.count + s.number) * ld);

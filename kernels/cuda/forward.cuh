@@ -66,9 +66,8 @@ static __device__ __forceinline__ bool keeps(const struct network &n, int layer)
 /* x in shared memory, and padded: for the output followed by layer 0's x for the skip path. Bits
    must not depend on the position of a step in its run, so this has the only call of `activate` in
    the kernel. */
-static __device__ __forceinline__ const float *make_vector(const struct network &n,
-                                                           const struct walk &w,
-                                                           const struct vector &v) {
+static __device__ PHASE const float *make_vector(const struct network &n, const struct walk &w,
+                                                 const struct vector &v) {
     float *x = shared_memory + SCRATCH;
     const float *given = NULL;
     bool top = v.layer + 1 == (int)n.layer_count;
@@ -100,13 +99,13 @@ static __device__ __forceinline__ const float *make_vector(const struct network 
     return x;
 }
 
-static __device__ __forceinline__ struct product product_of(const struct network &n,
-                                                            const struct walk &w,
-                                                            const struct strip &s, uint32_t t) {
+static __device__ __forceinline__ struct product
+product_of(const struct network &n, const struct walk &w, const struct strip &s, uint32_t index,
+           uint32_t t) {
     const struct network_layer &l = n.layers[s.layer];
     uint32_t position = ring_position(n, w.first, t);
     struct product p = {};
-    p.weight = strip_weights(n, s);
+    p.weight = strip_numbers(n, s, index, 0);
     switch (s.matrix) {
     case MATRIX_IH:
         p.bias = n.parameters + l.bias_ih + s.first;
@@ -143,7 +142,7 @@ static __device__ PHASE void wave(const struct network &n, enum steps_of of,
         struct vector v;
         if (!vector_of(n, w, s, number, &v))
             continue;
-        struct product p = product_of(n, w, s, v.t);
+        struct product p = product_of(n, w, s, k, v.t);
         if (v.layer < 0 && is_one_hot(n)) {
             copy_column(p, s.end - s.first, symbol_of(n, w, v.t));
             continue;
@@ -178,7 +177,8 @@ static __device__ PHASE void solved_outputs(const struct network &n) {
     float *x = shared_memory + SCRATCH;
     for (uint32_t item = n.team.rank; item < w.steps * n.out.count; item += n.team.size) {
         uint32_t t = item / n.out.count;
-        const struct strip s = n.strips[n.out.first + item % n.out.count];
+        uint32_t index = n.out.first + item % n.out.count;
+        const struct strip s = n.strips[index];
         if (t < w.outputs_from)
             continue;
         const float *h = layer_at(n, top, ring_position(n, w.first, t)).hidden;
@@ -188,7 +188,7 @@ static __device__ PHASE void solved_outputs(const struct network &n) {
                    : i < top.size                  ? h[i]
                                                    : 0.0f;
         __syncthreads();
-        struct product p = product_of(n, w, s, t);
+        struct product p = product_of(n, w, s, index, t);
         p.x = x;
         multiply(p, s.end - s.first);
     }

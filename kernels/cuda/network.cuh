@@ -150,7 +150,7 @@ struct segment {
     uint32_t position;            /* position of the run's first step in the ring */
     uint32_t window, length;      /* the update: position of its first step, and its steps */
     uint32_t closed, terms;
-    uint32_t update;   /* row of the results */
+    uint32_t update;    /* row of the results */
     uint32_t recompute; /* the update's window must be computed again */
     uint32_t probe;     /* the update's losses are computed once more after it */
     uint32_t measure;   /* position of the step to be measured, or NONE */
@@ -164,6 +164,7 @@ enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
 struct queue {
     uint32_t count;   /* segments */
     uint32_t refresh; /* the units' deviations must be computed first */
+    uint32_t keep;    /* the plan is long enough to keep numbers on chip, see keep.cuh */
     double rate, clip;
     struct optimizer optimizer;
     float momentum[MODEL_LAYERS_MAX]; /* of running statistics */
@@ -174,7 +175,7 @@ struct queue {
     double *losses;
     float *scored, *outputs;
     struct update_result *updates;
-    struct layer_statistics *measures;
+    char *measures; /* see measure.cuh */
 };
 
 /* Data of an update for later kernels. */
@@ -200,7 +201,7 @@ struct blocks {
     uint32_t squares; /* doubles: partial sums of the gradient's squares */
     /* (tiles, 2) doubles: partial sums of an update's change, and of the weights before it */
     uint32_t changes;
-    uint32_t norms; /* (strips,) doubles: squares of the strips' weights */
+    uint32_t norms;    /* (strips,) doubles: squares of the strips' weights */
     uint32_t solution; /* see solve.cuh */
     uint32_t activity; /* doubles: enum activity_number */
 };
@@ -228,9 +229,9 @@ struct solved {
     double keep, prior;
 };
 
-struct network {
+struct __align__(16) network {
     struct team team;
-    uint32_t own, own_end;   /* the block's strips */
+    uint32_t own, own_end;      /* the block's strips */
     const struct strip *strips; /* (strip_count,) */
     uint32_t strip_count;
     struct queue *queue;
@@ -242,8 +243,14 @@ struct network {
     struct encoding encoding;
     struct solved solved;
 
-    /* Its numbers. */
+    /* Its numbers; while they are on chip, those there. */
     float *parameters, *gradient, *moments[MOMENTS_MAX], *start, *activations, *units, *slots;
+    struct {
+        uint32_t parameters, moments, activations, units; /* of each, in whole float4s */
+    } counts;
+    /* The block's strips before `held_end` are on chip: weights, then as many moments. */
+    float *held;
+    uint32_t held_end, held_moments, held_numbers;
     struct update_state *state;
     double *losses, *squares, *changes, *norms, *activity, *solution;
 
@@ -272,10 +279,10 @@ struct network {
     uint32_t embedding, output_weight, output_bias; /* offsets in the block of parameters */
     uint32_t output;                                /* (ring, K) in the block of activations */
     uint32_t d_output;                              /* (window, padded K) */
-    uint32_t top;                         /* (window, ld_output) the h that is the input of W_out */
-    uint32_t d_embedding;                 /* (window, ld_embedding) */
-    uint32_t ids;                         /* (window,) symbols */
-    struct strips out; /* partial: (window, strips, ld_output) */
+    uint32_t top;         /* (window, ld_output) the h that is the input of W_out */
+    uint32_t d_embedding; /* (window, ld_embedding) */
+    uint32_t ids;         /* (window,) symbols */
+    struct strips out;    /* partial: (window, strips, ld_output) */
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
 
@@ -328,6 +335,15 @@ static __device__ __forceinline__ uint32_t age_of(const struct network &n,
 static __host__ __device__ __forceinline__ uint32_t units_width(const struct network_layer &l,
                                                                 uint32_t place) {
     return place == PLACE_INNER ? l.size : l.rows;
+}
+
+/* Numbers in the gain and in the bias of a place's norm; 0: none. */
+static __host__ __device__ __forceinline__ uint32_t norm_width(const struct network_layer &l,
+                                                               uint32_t place) {
+    if (l.source == SOURCE_NOTHING)
+        return place == PLACE_IH && l.normalized ? l.size : 0;
+    bool exists = place == PLACE_IH || (place == PLACE_HH ? l.apart : l.finishes);
+    return exists ? units_width(l, place) : 0;
 }
 
 /* Offset of a place in the block of units' numbers: mean, var and 1 / deviation, (ages, width)

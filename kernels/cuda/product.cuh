@@ -106,15 +106,19 @@ static __device__ __forceinline__ void multiply_transposed(const float *weight, 
 /* Its sums, in floats. */
 enum { TRANSPOSED_SUMS = QUAD * PLAY_THREADS };
 
-/* The weights of a strip (rows, ld). */
-static __device__ __forceinline__ float *strip_weights(const struct network &n,
-                                                       const struct strip &s) {
+/* A strip's weights (rows, ld), its own block's; with `moment` k + 1 its k-th moment, or NULL. */
+static __device__ __forceinline__ float *strip_numbers(const struct network &n,
+                                                       const struct strip &s, uint32_t index,
+                                                       uint32_t moment) {
     const struct network_layer &l = n.layers[s.layer];
     uint32_t offset = s.matrix == MATRIX_IH   ? l.weight_ih
                       : s.matrix == MATRIX_HH ? l.weight_hh
                                               : n.output_weight;
     uint32_t ld = s.matrix == MATRIX_IH ? l.ld_ih : s.matrix == MATRIX_HH ? l.ld_hh : n.ld_output;
-    return n.parameters + offset + (size_t)s.first * ld;
+    float *numbers = moment ? n.moments[moment - 1] : n.parameters;
+    if (index < n.held_end && moment <= n.held_moments)
+        return n.held + (size_t)moment * n.held_numbers + (s.before - n.strips[n.own].before);
+    return numbers ? numbers + offset + (size_t)s.first * ld : NULL;
 }
 
 #endif
