@@ -38,15 +38,16 @@ static void describe(struct engine *e) {
    $RUNNEL_SCOPE names, for tests. */
 static enum scope scope_of(const struct engine *e) {
     const char *named = getenv("RUNNEL_SCOPE");
-    size_t kept = e->resident * sizeof(float), room = e->device.shared - block_bytes(e);
-    bool clusters = e->device.capability_major >= CLUSTER_CAPABILITY;
+    size_t kept = e->resident * sizeof(float), inbox = e->network.inbox_size * sizeof(float);
+    size_t room = e->device.shared - block_bytes(e);
+    bool clusters = e->device.capability_major >= CLUSTER_CAPABILITY && inbox <= room;
     if (named)
         return strcmp(named, "block") == 0                 ? SCOPE_BLOCK
                : strcmp(named, "cluster") == 0 && clusters ? SCOPE_CLUSTER
                                                            : SCOPE_GRID;
-    return kept <= room                                ? SCOPE_BLOCK
-           : clusters && kept <= CLUSTER_BLOCKS * room ? SCOPE_CLUSTER
-                                                       : SCOPE_GRID;
+    return kept <= room                                          ? SCOPE_BLOCK
+           : clusters && kept <= CLUSTER_BLOCKS * (room - inbox) ? SCOPE_CLUSTER
+                                                                 : SCOPE_GRID;
 }
 
 static int cuda_open(struct engine **engine, const struct model *model,
@@ -162,8 +163,8 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
                               direction);
     for (size_t p = 0; p < n->ring; p++) {
         record = copy_numbers(s + l->before + p * l->state, record, state, direction);
-        record = copy_numbers(s + l->input + p * l->input_row + (e->network.encoding.count > 0), record,
-                              e->model->features, direction);
+        record = copy_numbers(s + l->input + p * l->input_row + (e->network.encoding.count > 0),
+                              record, e->model->features, direction);
         record = copy_numbers(s + l->target + p * n->horizons * l->target_size, record,
                               n->horizons * l->target_size, direction);
         record = copy_numbers(s + l->learned + p * n->horizons, record, n->horizons, direction);

@@ -58,8 +58,8 @@ static __device__ __forceinline__ bool vector_of(const struct network &n, const 
 
 /* Whether this block stores a layer's data for backward: it has the first strip that reads h. */
 static __device__ __forceinline__ bool keeps(const struct network &n, int layer) {
-    uint32_t first = (uint32_t)layer + 1 < n.layer_count ? n.layers[layer + 1].ih.first
-                                                         : n.out.first;
+    uint32_t first =
+        (uint32_t)layer + 1 < n.layer_count ? n.layers[layer + 1].ih.first : n.out.first;
     return first >= n.own && first < n.own_end;
 }
 
@@ -72,8 +72,8 @@ static __device__ PHASE const float *make_vector(const struct network &n, const 
     const float *given = NULL;
     bool top = v.layer + 1 == (int)n.layer_count;
     uint32_t count, ld = v.layer < 0 ? n.layers[0].ld_ih
-                     : top   ? n.ld_output
-                             : n.layers[v.layer + 1].ld_ih;
+                         : top       ? n.ld_output
+                                     : n.layers[v.layer + 1].ld_ih;
     if (v.layer < 0) {
         given = input_of(n, w, v.t);
         count = ld;
@@ -99,12 +99,16 @@ static __device__ PHASE const float *make_vector(const struct network &n, const 
     return x;
 }
 
-static __device__ __forceinline__ struct product
-product_of(const struct network &n, const struct walk &w, const struct strip &s, uint32_t index,
-           uint32_t t) {
+static __device__ __forceinline__ struct product product_of(const struct network &n,
+                                                            const struct walk &w,
+                                                            const struct strip &s, uint32_t index,
+                                                            uint32_t t) {
     const struct network_layer &l = n.layers[s.layer];
     uint32_t position = ring_position(n, w.first, t);
     struct product p = {};
+    if (n.inbox && s.matrix != MATRIX_OUTPUT)
+        p.inbox = inbox_sums(n, l, s.matrix == MATRIX_HH, t) + s.first;
+    p.blocks = n.team.size;
     p.weight = strip_numbers(n, s, index, 0);
     switch (s.matrix) {
     case MATRIX_IH:
@@ -122,8 +126,8 @@ product_of(const struct network &n, const struct walk &w, const struct strip &s,
         p.ld = n.ld_output;
         p.out = n.activations + n.output + (size_t)position * n.outputs + s.first;
         if (n.ld_skip && !n.skip_from) {
-            p.chosen = n.parameters + n.output_skip + (size_t)s.first * n.ld_skip +
-                       symbol_of(n, w, t);
+            p.chosen =
+                n.parameters + n.output_skip + (size_t)s.first * n.ld_skip + symbol_of(n, w, t);
             p.ld_chosen = n.ld_skip;
         }
     }
@@ -132,8 +136,7 @@ product_of(const struct network &n, const struct walk &w, const struct strip &s,
 
 /* The block's strips in a wave. Neighbours share their vector. Every row is computed by this call
    of `multiply`: see make_vector. */
-static __device__ PHASE void wave(const struct network &n, enum steps_of of,
-                                         uint32_t number) {
+static __device__ PHASE void wave(const struct network &n, enum steps_of of, uint32_t number) {
     const struct walk w = walk_of(n, of);
     struct vector made = {-2, 0, 0};
     const float *x = NULL;

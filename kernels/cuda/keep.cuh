@@ -1,8 +1,8 @@
-/* What stays in shared memory during a plan. A block alone keeps whole arrays: first all parameters,
-   then the window's activations, then each moment, as many as there is room for. A block of a
-   larger team keeps the strips that it owns: first weights, then moments if all of them fit. What
-   does not fit is read through the caches, with the same bits. A short plan keeps nothing: it would
-   copy more than it reads. */
+/* What stays in shared memory during a plan. A block alone keeps whole arrays: first all
+   parameters, then the window's activations, then each moment, as many as there is room for. A
+   block of a larger team keeps the strips that it owns: first weights, then moments if all of them
+   fit. What does not fit is read through the caches, with the same bits. A short plan keeps
+   nothing: it would copy more than it reads. */
 #ifndef RUNNEL_CUDA_KEEP_CUH
 #define RUNNEL_CUDA_KEEP_CUH
 
