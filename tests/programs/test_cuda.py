@@ -96,11 +96,11 @@ class Daemon(running.Daemon):
         return self.text()
 
 
-def refused(directory, device, size=12, window=8, **variables):
+def refused(directory, device, size=12, window=8, settings=(), **variables):
     """The error of a daemon that cannot have its device."""
     path = pathlib.Path(directory, "refused.yaml")
     path.write_text(configuration(directory, device, size, window))
-    result = subprocess.run([PROGRAM, "--config", path], env={**os.environ, **variables},
+    result = subprocess.run([PROGRAM, "--config", path, *settings], env={**os.environ, **variables},
                             capture_output=True, text=True, timeout=LIMIT)
     assert result.returncode == UNAVAILABLE, (result.returncode, result.stderr)
     lines = [line for line in result.stderr.splitlines() if line.startswith("runneld: ")]
@@ -278,48 +278,21 @@ def test_a_device_that_fails_ends_the_daemon(directory):
     assert re.search(r"replayed \d+ entries of the journal", text), text
 
 
-def played(directory, cell, size, examples=3, **variables):
-    """The log of a daemon that learns a few examples with windows of 1."""
-    with tempfile.TemporaryDirectory(dir=directory) as place:
-        config = yaml.safe_load(configuration(place, "cuda", size))
-        config["model"]["layers"][0].update(cell)
-        config["learning"].update(window=1, stride=1)
-        with environment(HOSTCUDA_TRACE="1", **variables):
-            daemon = running.Daemon(place, yaml.safe_dump(config))
-        with daemon, daemon.socket(zmq.PUSH, "examples") as push:
-            for n in range(examples):
-                push.send_multipart([b"a", struct.pack("<2f", math.sin(n), math.cos(n))])
-            running.wait_learned(daemon, examples)
-            assert daemon.end() == 0, daemon.text()[-600:]
-        return daemon.text()
-
-
-def launches(text):
-    """(blocks, bytes of shared memory of each) of the launches in the log."""
-    return {(int(blocks), int(shared)) for blocks, shared in
-            re.findall(r"hostcuda: play \(.*<<<\((\d+), 1, 1\).* (\d+)>>>", text)}
-
-
-DENSE = {"cell": "dense", "norm": "none", "activation": "tanh"}
-
-
-def test_the_kernel_has_the_shared_memory_that_it_needs(directory):
-    """A small network is one block, which leaves most memory to the cache; a larger one is the blocks of a
-    cluster, or of the whole grid. A layer that needs more than a multiprocessor has is refused."""
+def test_larger_networks_have_more_blocks(directory):
+    """A small network is one block, a larger one the blocks of a cluster, or of the whole grid. A layer that
+    needs more shared memory than a multiprocessor has is refused."""
     if not HOSTCUDA:
         return
-    for size, capability, expected in ((12, 90, 1), (6400, 90, 8), (6400, 80, 4)):
-        found = launches(played(directory, DENSE, size, HOSTCUDA_SMS="4", HOSTCUDA_CAPABILITY=str(capability)))
-        assert {blocks for blocks, _ in found} == {expected}, (size, found)
-        assert all((shared > 48 << 10) == (size > 12) for _, shared in found), (size, found)
-    text = pathlib.Path(directory, "large.yaml")
-    config = yaml.safe_load(configuration(directory, "cuda", 70000))
-    config["model"]["layers"][0].update(DENSE)
-    text.write_text(yaml.safe_dump(config))
-    result = subprocess.run([PROGRAM, "--config", text], capture_output=True, text=True, timeout=LIMIT)
-    assert result.returncode == UNAVAILABLE and re.search(
-        r"a layer of this model needs \d+ KiB of a multiprocessor's shared memory, but hostcuda .* has 227 KiB; use a "
-        r"smaller widest layer, or use device: cpu$", result.stderr, re.M), result.stderr
+    for size, capability, expected in ((12, 90, 1), (130, 90, 8), (130, 80, 4)):
+        with tempfile.TemporaryDirectory(dir=directory) as place, \
+                Daemon(place, "cuda", size, HOSTCUDA_TRACE="1", HOSTCUDA_SMS="4",
+                       HOSTCUDA_CAPABILITY=str(capability)) as daemon:
+            daemon.learn(1, 3)
+            blocks = set(map(int, re.findall(r"hostcuda: play \(.*<<<\((\d+), 1, 1\)", daemon.stop())))
+        assert blocks == {expected}, (size, blocks)
+    text = refused(directory, "cuda", 65536, settings=("--set", "model.layers.0.cell=dense"))
+    assert re.search(r"a layer of this model needs \d+ KiB of a multiprocessor's shared memory, but hostcuda .* has "
+                     r"227 KiB; use a smaller widest layer, or use device: cpu$", text), text
 
 
 WIDE = 8300  # an x with so many numbers is not copied into shared memory

@@ -135,7 +135,7 @@ const struct played played_cases[PLAYED_CASES] = {
      .window = 20,
      .runs = 1},
     /* a layer wider than a block's threads, and rows of several tiles */
-    {.name = "broad",
+    {.name = "wide",
      .model = {.input = {.kind = INPUT_REAL, .size = 3},
                .layers = {{.cell = CELL_dense,
                            .size = 2100,
