@@ -48,7 +48,7 @@ struct engine {
     struct upload_layout up;
     struct download_layout down;
     float *slot; /* (slot.size,) in host memory, for reading and writing */
-    char description[DESCRIPTION_SIZE];
+    char description[DESCRIPTION_SIZE], fingerprint[DESCRIPTION_SIZE];
 };
 
 static inline char *engine_at(const struct engine *e, uint32_t at) {

@@ -74,6 +74,12 @@ static struct config_key rows[] = {
              "several shapes the average counts. `cuda` and `cuda:0` are the first GPU. A "
              "requested GPU that does not work is an error: runneld does not fall back to the "
              "processor."},
+    {"device_scope", &value_word, AT(device_scope), .words = "auto|block|cluster|grid",
+     .meanings = "block or cluster if its shared memory has room for parameters and moments, else "
+                 "grid|one multiprocessor|8 multiprocessors, with compute capability 9.0 or "
+                 "newer|all multiprocessors",
+     .fallback = "auto", .what = "part of a GPU that computes a network", .example = "auto",
+     .more = "The scope changes speed, not bits. The processor ignores it."},
 
     {"tags", &value_tags, AT(tags), .flags = KEY_RELOAD, .left_out = "none",
      .what = "names of this daemon's runs in recordings, beside its name",
