@@ -158,9 +158,10 @@ struct carried {
 };
 
 /* That before step t, if `before` is the step before it. */
-static __device__ __forceinline__ struct carried
-carried_of(const struct network &n, const struct network_layer &l, const struct layer_step &before,
-           uint32_t t, const float *state) {
+static __device__ __forceinline__ struct carried carried_of(const struct network &n,
+                                                            const struct network_layer &l,
+                                                            const struct layer_step &before,
+                                                            uint32_t t, const float *state) {
     bool columns = l.columns;
     struct carried c = {t ? columns ? before.raw : before.hidden : state,
                         t ? before.inner : state + (columns ? l.size / l.outputs : l.size),
@@ -317,8 +318,7 @@ activate_columns(const struct network &n, const struct network_layer &l, const s
             u.ih[g] = s.sum_ih[row];
             if (shape::columns)
                 continue;
-            float sum =
-                n.parameters[l.weight_hh + row] * u.h + n.parameters[l.bias_hh + row];
+            float sum = n.parameters[l.weight_hh + row] * u.h + n.parameters[l.bias_hh + row];
             if (keep)
                 s.sum_hh[row] = sum;
             if (shape::apart)
@@ -350,9 +350,9 @@ activate_columns(const struct network &n, const struct network_layer &l, const s
     }
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
         if (l.normalized)
-            h[i] = normalization_apply(normalized(h[i], scales[0]),
-                                       n.parameters[l.gain[PLACE_IH] + i],
-                                       n.parameters[l.norm_bias[PLACE_IH] + i]);
+            h[i] =
+                normalization_apply(normalized(h[i], scales[0]), n.parameters[l.gain[PLACE_IH] + i],
+                                    n.parameters[l.norm_bias[PLACE_IH] + i]);
         if (keep)
             s.hidden[i] = h[i];
     }
@@ -374,18 +374,23 @@ activate_kind(const struct network &n, const struct network_layer &l, const stru
 /* h (ld,) in shared memory, padded with zeros, of the layer's step t of a run or window that
    begins at position `first`; uses `ld` further floats after it. `state` (H, or 2 H) is the
    layer's state before the first step. `keep`: this block stores the data for backward. */
-static __device__ __forceinline__ void
-activate(const struct network &n, const struct network_layer &l, uint32_t first, uint32_t t,
-         const float *state, bool keep, float *h, uint32_t ld, float *scratch) {
+static __device__ __forceinline__ void activate(const struct network &n,
+                                                const struct network_layer &l, uint32_t first,
+                                                uint32_t t, const float *state, bool keep, float *h,
+                                                uint32_t ld, float *scratch) {
     for (uint32_t i = l.size + threadIdx.x; i < ld; i += blockDim.x)
         h[i] = 0;
     struct layer_step s = layer_at(n, l, ring_position(n, first, t));
+    if (n.inbox)
+        s.sum_ih = inbox_sums(n, l, false, t);
+    if (n.inbox && l.recurrent)
+        s.sum_hh = inbox_sums(n, l, true, t);
     struct layer_step before = layer_at(n, l, ring_position(n, first, t ? t - 1 : 0));
     struct carried carried = carried_of(n, l, before, t, state);
     switch (l.cell) {
 #define CELL(name)                                                                                 \
 case CELL_##name:                                                                                  \
-    activate_kind<CELL_##name>(n, l, s, carried, keep, h, h + ld, scratch);               \
+    activate_kind<CELL_##name>(n, l, s, carried, keep, h, h + ld, scratch);                        \
     break;
 #include "kinds.def"
     }

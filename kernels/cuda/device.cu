@@ -96,15 +96,14 @@ static __thread struct {
     int most; /* largest number of threads on the device; 0: unknown */
 } prepared;
 
-cudaError_t prepare_kernel(const char *name, const void *kernel, unsigned threads,
-                           size_t shared) {
+cudaError_t prepare_kernel(const char *name, const void *kernel, unsigned threads, size_t shared) {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     struct cudaFuncAttributes found = {};
     pthread_mutex_lock(&one_at_a_time);
     cudaError_t status = cudaFuncGetAttributes(&found, kernel);
     if (status == cudaSuccess && (size_t)found.maxDynamicSharedSizeBytes < shared)
-        status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)shared);
+        status =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     pthread_mutex_unlock(&one_at_a_time);
     prepared.kernel = name;
     prepared.threads = threads;

@@ -18,7 +18,7 @@ enum {
     WARPS_MAX = 32,
     QUAD = 4,
     PLAY_THREADS = 512, /* of a block */
-    SUMS_MAX = 8,            /* that block_sums reduces at once */
+    SUMS_MAX = 8,       /* that block_sums reduces at once */
     /* Shared memory begins with the scratch of reductions: floats. */
     SCRATCH = SUMS_MAX * WARPS_MAX * sizeof(double) / sizeof(float),
 };

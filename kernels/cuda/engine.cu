@@ -39,23 +39,25 @@ static void describe(struct engine *e) {
    shared memory has room for all parameters and moments. */
 static int choose_scope(struct engine *e, struct error *error) {
     const struct cuda_device *d = &e->device;
-    bool clusters = d->capability_major >= CLUSTER_CAPABILITY;
-    size_t kept = e->resident * sizeof(float), room = d->shared - block_bytes(e);
+    size_t kept = e->resident * sizeof(float), inbox = e->network.inbox_size * sizeof(float);
+    size_t room = d->shared - block_bytes(e);
+    bool clusters = d->capability_major >= CLUSTER_CAPABILITY && inbox <= room;
     const char *forced = getenv("RUNNEL_SCOPE");
     uint32_t scope = e->options.scope;
     if (scope == SCOPE_AUTO && forced)
         for (scope = SCOPE_GRID; scope && strcmp(forced, scope_name((enum scope)scope)) != 0;)
             scope--;
-    e->scope = scope                                       ? (enum scope)scope
-               : kept <= room                              ? SCOPE_BLOCK
-               : clusters && kept <= CLUSTER_BLOCKS * room ? SCOPE_CLUSTER
-                                                           : SCOPE_GRID;
+    e->scope = scope                                                 ? (enum scope)scope
+               : kept <= room                                        ? SCOPE_BLOCK
+               : clusters && kept <= CLUSTER_BLOCKS * (room - inbox) ? SCOPE_CLUSTER
+                                                                     : SCOPE_GRID;
     if (e->scope != SCOPE_CLUSTER || clusters)
         return 0;
     return error_set(error, EX_UNAVAILABLE,
-                     "device_scope: cluster requires compute capability %d.0 or newer, but %s has "
-                     "%d.%d; use device_scope: auto",
-                     CLUSTER_CAPABILITY, d->name, d->capability_major, d->capability_minor);
+                     "device_scope: cluster requires compute capability %d.0 or newer and %zu KiB "
+                     "of shared memory, but %s has %d.%d and %zu KiB; use device_scope: auto",
+                     CLUSTER_CAPABILITY, (d->shared - room + inbox) >> 10, d->name,
+                     d->capability_major, d->capability_minor, d->shared >> 10);
 }
 
 static int cuda_open(struct engine **engine, const struct model *model,

@@ -30,19 +30,19 @@ struct engine {
     struct cuda_device device;
     const char *way_out; /* for errors */
     enum scope scope;
-    struct network network; /* with the device's pointers */
+    struct network network;  /* with the device's pointers */
     struct least_squares ls; /* of a solved output */
     struct encoded_part parts[MODEL_PARTS_MAX];
     struct walked walked[WALKED_MAX];
-    struct strip *strips;  /* (strip_count + 1,) */
-    size_t shared;         /* of a block, without the network: floats */
-    size_t resident;       /* parameters and moments: floats */
+    struct strip *strips;           /* (strip_count + 1,) */
+    size_t shared;                  /* of a block, without the network: floats */
+    size_t resident;                /* parameters and moments: floats */
     cudaStream_t stream, played_on; /* its own; of its newest play */
-    char *arena;           /* its memory on the device, with offsets in grains: */
+    char *arena;                    /* its memory on the device, with offsets in grains: */
     uint32_t at_network, at_tensors, at_parts, at_strips; /* besides network.at */
-    uint32_t newest;       /* position of the newest step */
-    bool stale;            /* the units' deviations must be recomputed */
-    size_t plans;          /* bytes on the device for the longest play, by memory.cu */
+    uint32_t newest;                                      /* position of the newest step */
+    bool stale;   /* the units' deviations must be recomputed */
+    size_t plans; /* bytes on the device for the longest play, by memory.cu */
     struct buffer upload, download;
     char *received; /* (upload.capacity,) on the device */
     struct upload_layout up;
@@ -61,7 +61,8 @@ static inline float *engine_floats(const struct engine *e, uint32_t at) {
 
 /* Shared memory of a block, in bytes. */
 static inline size_t block_bytes(const struct engine *e) {
-    return e->shared * sizeof(float) + sizeof(struct network);
+    size_t inbox = e->scope == SCOPE_CLUSTER ? e->network.inbox_size : 0;
+    return (e->shared + inbox) * sizeof(float) + sizeof(struct network);
 }
 
 /* ---- describe.cu ---- */

@@ -82,9 +82,9 @@ static __host__ __device__ __forceinline__ uint32_t norm_pieces(const struct net
 }
 
 /* One of a tensor's `pieces`. Bound by the latency of its inner products. */
-static __device__ __forceinline__ double norm_piece(const struct network &n,
-                                                    const struct walked &w, uint32_t piece,
-                                                    uint32_t pieces, uint32_t length) {
+static __device__ __forceinline__ double norm_piece(const struct network &n, const struct walked &w,
+                                                    uint32_t piece, uint32_t pieces,
+                                                    uint32_t length) {
     double squares = 0;
     /* of tensors with a pull: see tile_squares */
     uint32_t items = w.pull == NONE ? norm_items(w, length) : 0;

@@ -124,14 +124,9 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
     l->scales = place(a, ring * SCALE_NUMBERS);
     l->d_ih = place(a, window * padded(l->rows));
     l->d_hh = l->recurrent || l->columns ? place(a, window * padded(l->rows)) : 0;
-    for (int at = 0; at < PLACES && l->source != SOURCE_NOTHING; at++) {
-        size_t numbers = kind->norms[at] ? window * (at == PLACE_INNER ? size : rows) : 0;
-        l->d_bias[at] = place(a, numbers);
-        l->d_gain[at] = place(a, numbers);
-    }
-    for (int at = 0; at < l->normalized; at++) {
-        l->d_bias[at] = place(a, window * size);
-        l->d_gain[at] = place(a, window * size);
+    for (uint32_t at = 0; at < PLACES; at++) {
+        l->d_bias[at] = place(a, window * norm_width(*l, at));
+        l->d_gain[at] = place(a, window * norm_width(*l, at));
     }
     l->pull = l->source == SOURCE_ROWS ? place(a, 2 * rows) : 0;
     l->input = kept_input ? place(a, window * l->ld_ih) : 0;
@@ -278,8 +273,7 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
         "learning.max_streams or learning.window%s%s",
         (double)total(need) / MIB, e->device.name, (double)e->device.free_memory / MIB,
         (double)(need->blocks * need->block) / MIB, (double)need->slots / MIB, e->options.slots,
-        (double)(need->encoded + need->activations + need->units + need->solution +
-                 need->others) /
+        (double)(need->encoded + need->activations + need->units + need->solution + need->others) /
             MIB,
         (double)(need->plans + need->earlier) / MIB, earlier,
         need->earlier ? ", or run fewer networks on it" : "", e->way_out);
@@ -401,6 +395,10 @@ int engine_allocate(struct engine *e, struct error *error) {
     size_t units = place_units(n), slot = place_slot(e, &n->slot);
     engine_walk(e);
     e->shared = engine_shared(n);
+    n->counts.parameters = (uint32_t)block.size;
+    n->counts.moments = (uint32_t)tensors;
+    n->counts.activations = (uint32_t)activations.size;
+    n->counts.units = (uint32_t)units;
     e->resident = block.size * (1 + optimizer_moments(&e->options.optimizer));
     struct need need = {};
     need.block = tensors * sizeof(float);

@@ -109,6 +109,10 @@ struct network_layer {
     /* partial: ih (window, strips, ld_ih), if its input has a gradient; hh (2, strips, ld_hh), by
        t % 2. */
     struct strips ih, hh;
+    /* Offsets in the inbox of a cluster's block, by t % 2: the sums of W_ih x and W_hh h (2, 2,
+       rows); in their place backward the sums of strips, of hh, and of ih if it has a layer below.
+     */
+    uint32_t inbox;
     uint8_t parameters;     /* of a unit, see own_parameters */
     uint8_t input_gradient; /* whether its input has one */
 };
@@ -150,7 +154,7 @@ struct segment {
     uint32_t position;            /* position of the run's first step in the ring */
     uint32_t window, length;      /* the update: position of its first step, and its steps */
     uint32_t closed, terms;
-    uint32_t update;   /* row of the results */
+    uint32_t update;    /* row of the results */
     uint32_t recompute; /* the update's window must be computed again */
     uint32_t probe;     /* the update's losses are computed once more after it */
     uint32_t measure;   /* position of the step to be measured, or NONE */
@@ -164,6 +168,7 @@ enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
 struct queue {
     uint32_t count;   /* segments */
     uint32_t refresh; /* the units' deviations must be computed first */
+    uint32_t keep;    /* the plan is long enough to keep numbers on chip, see keep.cuh */
     double rate, clip;
     struct optimizer optimizer;
     float momentum[MODEL_LAYERS_MAX]; /* of running statistics */
@@ -174,7 +179,7 @@ struct queue {
     double *losses;
     float *scored, *outputs;
     struct update_result *updates;
-    struct layer_statistics *measures;
+    char *measures; /* see measure.cuh */
 };
 
 /* Data of an update for later kernels. */
@@ -200,7 +205,7 @@ struct blocks {
     uint32_t squares; /* doubles: partial sums of the gradient's squares */
     /* (tiles, 2) doubles: partial sums of an update's change, and of the weights before it */
     uint32_t changes;
-    uint32_t norms; /* (strips,) doubles: squares of the strips' weights */
+    uint32_t norms;    /* (strips,) doubles: squares of the strips' weights */
     uint32_t solution; /* see solve.cuh */
     uint32_t activity; /* doubles: enum activity_number */
 };
@@ -228,9 +233,9 @@ struct solved {
     double keep, prior;
 };
 
-struct network {
+struct __align__(16) network {
     struct team team;
-    uint32_t own, own_end;   /* the block's strips */
+    uint32_t own, own_end;      /* the block's strips */
     const struct strip *strips; /* (strip_count,) */
     uint32_t strip_count;
     struct queue *queue;
@@ -242,8 +247,18 @@ struct network {
     struct encoding encoding;
     struct solved solved;
 
-    /* Its numbers. */
+    /* Its numbers; while they are on chip, those there. */
     float *parameters, *gradient, *moments[MOMENTS_MAX], *start, *activations, *units, *slots;
+    struct {
+        uint32_t parameters, moments, activations, units; /* of each, in whole float4s */
+    } counts;
+    /* What the other blocks of a cluster send to this one, in its shared memory: the numbers that
+       the next wave waits for. NULL in other scopes. */
+    float *inbox;
+    uint32_t inbox_size;
+    /* The block's strips before `held_end` are on chip: weights, then as many moments. */
+    float *held;
+    uint32_t held_end, held_moments, held_numbers;
     struct update_state *state;
     double *losses, *squares, *changes, *norms, *activity, *solution;
 
@@ -272,10 +287,10 @@ struct network {
     uint32_t embedding, output_weight, output_bias; /* offsets in the block of parameters */
     uint32_t output;                                /* (ring, K) in the block of activations */
     uint32_t d_output;                              /* (window, padded K) */
-    uint32_t top;                         /* (window, ld_output) the h that is the input of W_out */
-    uint32_t d_embedding;                 /* (window, ld_embedding) */
-    uint32_t ids;                         /* (window,) symbols */
-    struct strips out; /* partial: (window, strips, ld_output) */
+    uint32_t top;         /* (window, ld_output) the h that is the input of W_out */
+    uint32_t d_embedding; /* (window, ld_embedding) */
+    uint32_t ids;         /* (window,) symbols */
+    struct strips out;    /* partial: (window, strips, ld_output) */
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
 
@@ -330,6 +345,15 @@ static __host__ __device__ __forceinline__ uint32_t units_width(const struct net
     return place == PLACE_INNER ? l.size : l.rows;
 }
 
+/* Numbers in the gain and in the bias of a place's norm; 0: none. */
+static __host__ __device__ __forceinline__ uint32_t norm_width(const struct network_layer &l,
+                                                               uint32_t place) {
+    if (l.source == SOURCE_NOTHING)
+        return place == PLACE_IH && l.normalized ? l.size : 0;
+    bool exists = place == PLACE_IH || (place == PLACE_HH ? l.apart : l.finishes);
+    return exists ? units_width(l, place) : 0;
+}
+
 /* Offset of a place in the block of units' numbers: mean, var and 1 / deviation, (ages, width)
    each. */
 static __host__ __device__ __forceinline__ size_t unit_numbers(const struct network_layer &l,
@@ -357,14 +381,45 @@ static __device__ __forceinline__ const float *input_at(const struct network &n,
     return n.parameters + n.embedding + (size_t)id * n.ld_embedding;
 }
 
-/* A transposed product's column: the sum over its strips. */
-static __device__ __forceinline__ float joined(const struct network &n, const struct strips &of,
-                                               uint32_t ld, uint32_t index, uint32_t column) {
-    const float *partial = n.activations + of.partial + (size_t)index * of.count * ld + column;
+/* Where the sums of a layer's inputs or of its h at step t are, for the next wave. */
+static __device__ __forceinline__ float *
+inbox_sums(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+    return n.inbox + l.inbox + (size_t)(2 * (t % 2) + recurrent) * l.rows;
+}
+
+/* The sums of strips of a transposed product at step t (count, ld), likewise. */
+static __host__ __device__ __forceinline__ uint32_t partial_numbers(const struct network_layer &l,
+                                                                    bool recurrent) {
+    return recurrent ? l.hh.count * l.ld_hh : l.ih.count * l.ld_ih;
+}
+
+static __device__ __forceinline__ float *
+inbox_partials(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+    uint32_t hh = partial_numbers(l, true), both = hh + partial_numbers(l, false);
+    return n.inbox + l.inbox + (size_t)(t % 2) * both + (recurrent ? 0 : hh);
+}
+
+static __device__ __forceinline__ float *
+kept_partials(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+    size_t of_step = partial_numbers(l, recurrent);
+    return n.activations +
+           (recurrent ? l.hh.partial + (t % 2) * of_step : l.ih.partial + t * of_step);
+}
+
+/* A transposed product's column: the sum over its strips' sums (count, ld). */
+static __device__ __forceinline__ float joined(const float *partials, uint32_t count, uint32_t ld,
+                                               uint32_t column) {
     float sum = 0;
-    for (uint32_t k = 0; k < of.count; k++)
-        sum += partial[(size_t)k * ld];
+    for (uint32_t k = 0; k < count; k++)
+        sum += partials[(size_t)k * ld + column];
     return sum;
+}
+
+/* The output's at step t of the window. */
+static __device__ __forceinline__ float output_joined(const struct network &n, uint32_t t,
+                                                      uint32_t column) {
+    const float *partials = n.activations + n.out.partial + (size_t)t * n.out.count * n.ld_output;
+    return joined(partials, n.out.count, n.ld_output, column);
 }
 
 /* Rows of the first normalization group of a sum. */

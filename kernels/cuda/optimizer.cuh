@@ -32,8 +32,8 @@ static __device__ __forceinline__ struct decision check_update(const struct netw
     return v;
 }
 
-/* One number's step, with its moments in and out; `kept` of them exist. Optimizers are told apart by
-   their number of moments: registers for five would slow down those with one or two. */
+/* One number's step, with its moments in and out; `kept` of them exist. Optimizers are told apart
+   by their number of moments: registers for five would slow down those with one or two. */
 enum { FEW_MOMENTS = 2 };
 
 static __host__ __device__ constexpr bool is_in_step(size_t moments, size_t most) {
@@ -45,10 +45,10 @@ static __device__ __forceinline__ float step(const struct optimizer_numbers &o, 
                                              float weight, float gradient, float *const *moments) {
     switch (o.kind) {
 #define OPTIMIZER(name)                                                                            \
-    case OPTIMIZER_##name:                                                                         \
-        if constexpr (is_in_step(name##_kind.moments, MOST))                                     \
-            return name##_step(&o.of.name, kept, weight, gradient, moments);                       \
-        break;
+case OPTIMIZER_##name:                                                                             \
+    if constexpr (is_in_step(name##_kind.moments, MOST))                                           \
+        return name##_step(&o.of.name, kept, weight, gradient, moments);                           \
+    break;
 #include "kinds.def"
     case OPTIMIZERS:
         break;
@@ -87,18 +87,24 @@ change_number(const struct optimizer_numbers &o, struct kept kept, float4 *weigh
     c->before += before * before;
 }
 
+/* Where a tensor's numbers are: those of its strip's first row, if it is dealt in strips. */
+struct stored {
+    float *weights, *moments[MOMENTS_MAX];
+    const float *start;
+};
+
 /* Four numbers from `at` on. */
 template <size_t MOST>
-static __device__ __forceinline__ void change_quad(const struct network &n,
+static __device__ __forceinline__ void change_quad(const struct stored &stored,
                                                    const struct optimizer_numbers &o, size_t at,
                                                    float4 g, struct change *c) {
-    float4 *weights = (float4 *)(n.parameters + at), w = *weights, moments[MOST];
-    struct kept kept = {0, n.start ? (const float4 *)(n.start + at) : NULL};
+    float4 *weights = (float4 *)(stored.weights + at), w = *weights, moments[MOST];
+    struct kept kept = {0, stored.start ? (const float4 *)(stored.start + at) : NULL};
 #pragma unroll
     for (size_t m = 0; m < MOST; m++) {
-        bool exists = n.moments[m] != NULL;
-        moments[m] = exists ? *(const float4 *)(n.moments[m] + at) : make_float4(0, 0, 0, 0);
-        kept.moments += exists;
+        const float *moment = stored.moments[m];
+        moments[m] = moment ? *(const float4 *)(moment + at) : make_float4(0, 0, 0, 0);
+        kept.moments += moment != NULL;
     }
     change_number<&float4::x, MOST>(o, kept, &w, g, moments, c);
     change_number<&float4::y, MOST>(o, kept, &w, g, moments, c);
@@ -107,36 +113,45 @@ static __device__ __forceinline__ void change_quad(const struct network &n,
     *weights = w;
 #pragma unroll
     for (size_t m = 0; m < MOST; m++)
-        if (n.moments[m])
-            *(float4 *)(n.moments[m] + at) = moments[m];
+        if (stored.moments[m])
+            *(float4 *)(stored.moments[m] + at) = moments[m];
 }
 
-static __device__ __forceinline__ float4 scaled(float4 g, float factor) {
-    return make_float4(g.x * factor, g.y * factor, g.z * factor, g.w * factor);
-}
-
-/* The tile's numbers; the gradient is computed here, or read. Stores the sums of its changes. */
-template <size_t MOST>
-static __device__ PHASE void
-change_tile(const struct network &n, const struct walked &w, const struct decision &v,
-            const struct optimizer_numbers &o, uint32_t number) {
-    uint32_t length = n.current->length;
-    bool formed = length >= FORM_STEPS;
-    struct tile tile = tile_of(w, number);
-    struct change c = {0, 0};
-    float4 made[TILE_ROWS];
+/* This thread's rows of a tile's gradient, in shared memory (rows, threads): computed there, or
+   read. */
+static __device__ __forceinline__ void stage_tile(const struct network &n, const struct walked &w,
+                                                  const struct tile &tile, float factor) {
+    float4 made[TILE_ROWS], *staged = (float4 *)shared_memory;
+    bool formed = n.current->length >= FORM_STEPS;
     if (!formed)
-        make_tile(n, w, tile, length, (float)v.factor, made, shared_memory);
+        make_tile(n, w, tile, n.current->length, factor, made, shared_memory);
+    __syncthreads();
 #pragma unroll
     for (int k = 0; k < TILE_ROWS; k++) {
-        if (!in_tensor(w, tile, k))
-            continue;
         size_t at = w.offset + (size_t)(tile.row + k) * w.ld + tile.column;
-        float4 g = made[k];
-        if (formed)
-            g = scaled(*(const float4 *)(n.gradient + at), (float)v.factor);
-        change_quad<MOST>(n, o, at, g, &c);
+        if (formed && in_tensor(w, tile, k)) {
+            float4 g = *(const float4 *)(n.gradient + at);
+            made[k] = make_float4(g.x * factor, g.y * factor, g.z * factor, g.w * factor);
+        }
+        staged[k * PLAY_THREADS + threadIdx.x] = made[k];
     }
+}
+
+/* The tile's numbers. Stores the sums of its changes. */
+template <size_t MOST>
+static __device__ PHASE void change_tile(const struct network &n, const struct walked &w,
+                                         const struct decision &v, const struct stored &stored,
+                                         uint32_t number) {
+    const struct optimizer_numbers o = n.state->numbers;
+    struct tile tile = tile_of(w, number);
+    struct change c = {0, 0};
+    uint32_t first = w.strips ? tile.first_row : 0;
+    stage_tile(n, w, tile, (float)v.factor);
+#pragma unroll 1
+    for (int k = 0; k < TILE_ROWS; k++)
+        if (in_tensor(w, tile, k))
+            change_quad<MOST>(stored, o, (size_t)(tile.row + k - first) * w.ld + tile.column,
+                              ((const float4 *)shared_memory)[k * PLAY_THREADS + threadIdx.x], &c);
     double sums[2] = {(double)c.squares, (double)c.before};
     block_sums(sums, (double *)shared_memory);
     if (threadIdx.x == 0) {
@@ -211,34 +226,44 @@ static __device__ PHASE void conclude(const struct network &n, const struct deci
     *n.activity += v.applies;
 }
 
-static __device__ __forceinline__ void change_numbers(const struct network &n,
-                                                      const struct walked &w,
-                                                      const struct decision &v,
-                                                      const struct optimizer_numbers &o,
-                                                      uint32_t number) {
-    if (n.moments[FEW_MOMENTS])
-        change_tile<MOMENTS_MAX>(n, w, v, o, number);
+static __device__ __forceinline__ void
+change_numbers(const struct network &n, const struct walked &w, const struct decision &v,
+               const struct stored &stored, uint32_t number) {
+    if (stored.moments[FEW_MOMENTS])
+        change_tile<MOMENTS_MAX>(n, w, v, stored, number);
     else
-        change_tile<FEW_MOMENTS>(n, w, v, o, number);
+        change_tile<FEW_MOMENTS>(n, w, v, stored, number);
+}
+
+/* The numbers of a tensor. */
+static __device__ __forceinline__ struct stored stored_of(const struct network &n,
+                                                            const struct walked &w, size_t first) {
+    struct stored stored = {n.parameters + w.offset + first};
+    stored.start = n.start ? n.start + w.offset + first : NULL;
+    for (size_t m = 0; m < MOMENTS_MAX; m++)
+        stored.moments[m] = n.moments[m] ? n.moments[m] + w.offset + first : NULL;
+    return stored;
 }
 
 /* The tiles of the block's own strips, and its share of the others; beside them activity. Bound by
    bytes: each parameter and its moments are read and written once. */
-static __device__ PHASE void update_tiles(const struct network &n,
-                                                 const struct decision &v) {
-    const struct optimizer_numbers o = n.state->numbers;
+static __device__ PHASE void update_tiles(const struct network &n, const struct decision &v) {
     for (uint32_t k = n.own; k < n.own_end; k++) {
         const struct strip s = n.strips[k];
         if (s.tensor == NONE)
             continue;
         const struct walked &w = n.tensors[s.tensor];
+        struct stored stored = stored_of(n, w, (size_t)s.first * w.ld);
+        stored.weights = strip_numbers(n, s, k, 0);
+        for (uint32_t m = 0; m < MOMENTS_MAX; m++)
+            stored.moments[m] = strip_numbers(n, s, k, m + 1);
         for (uint32_t c = 0; c < w.column_tiles; c++)
-            change_numbers(n, w, v, o, w.first_tile + s.number * w.column_tiles + c);
+            change_numbers(n, w, v, stored, w.first_tile + s.number * w.column_tiles + c);
     }
     for (uint32_t number = n.team.rank; number < n.tiles; number += n.team.size) {
         const struct walked &w = *tensor_of(n.tensors, n.tensor_count, number);
         if (!w.strips)
-            change_numbers(n, w, v, o, number);
+            change_numbers(n, w, v, stored_of(n, w, 0), number);
     }
     /* the last blocks have the fewest tiles */
     for (uint32_t k = n.team.size - 1 - n.team.rank; k < n.layer_count; k += n.team.size)

@@ -6,6 +6,7 @@
 #include "engine.cuh"
 #include "forward.cuh"
 #include "inputs.cuh"
+#include "keep.cuh"
 #include "measure.cuh"
 #include "optimizer.cuh"
 #include "segment.cuh"
@@ -23,7 +24,8 @@ struct member {
 
 struct call {
     uint32_t scope, blocks; /* blocks of each team */
-    uint32_t network_at;    /* where the network is in shared memory, in floats */
+    uint32_t network_at;    /* where the network is in shared memory, in floats, */
+    uint32_t end;           /* and where that ends */
     uint32_t count;
     struct member members[TOGETHER_MAX]; /* (count,) */
 };
@@ -53,6 +55,11 @@ static __device__ uint32_t first_strip(const struct network &n, uint32_t rank) {
     return low;
 }
 
+/* What follows the network in shared memory: the inbox, if there is one, and what stays there. */
+static __device__ __forceinline__ float *after_network(const struct call &call) {
+    return shared_memory + call.network_at + sizeof(struct network) / sizeof(float);
+}
+
 /* The block's network, in shared memory. */
 static __device__ struct network &enter(const struct call &call) {
     const struct member &m = call.members[blockIdx.x / call.blocks];
@@ -68,6 +75,8 @@ static __device__ struct network &enter(const struct call &call) {
         n.queue = (struct queue *)m.to;
         n.own = first_strip(n, rank);
         n.own_end = first_strip(n, rank + 1);
+        n.held_end = 0;
+        n.inbox = call.scope == SCOPE_CLUSTER ? after_network(call) : NULL;
     }
     __syncthreads();
     team_sync(n.team);
@@ -75,7 +84,7 @@ static __device__ struct network &enter(const struct call &call) {
 }
 
 /* The sums, hidden states and outputs of some steps. */
-static __device__ void run_forward(const struct network &n, enum steps_of of) {
+static __device__ PHASE void run_forward(const struct network &n, enum steps_of of) {
     if (n.encoding.count) {
         encode(n, of);
         team_sync(n.team);
@@ -95,7 +104,7 @@ static __device__ void run_norms(const struct network &n) {
     team_sync(n.team);
 }
 
-static __device__ void run_update(const struct network &n) {
+static __device__ PHASE void run_update(const struct network &n) {
     if (n.current->recompute) {
         run_forward(n, STEPS_OF_WINDOW);
     } else if (n.solved.inputs) {
@@ -127,7 +136,7 @@ static __device__ void run_update(const struct network &n) {
 }
 
 /* The update's losses again, after it. */
-static __device__ void run_probe(const struct network &n) {
+static __device__ PHASE void run_probe(const struct network &n) {
     run_forward(n, STEPS_OF_WINDOW);
     window_loss(n);
     run_norms(n);
@@ -136,7 +145,7 @@ static __device__ void run_probe(const struct network &n) {
     team_sync(n.team);
 }
 
-static __device__ void play_segment(const struct network &n) {
+static __device__ PHASE void play_segment(const struct network &n) {
     const struct segment *s = n.current;
     if (s->steps || s->forget || s->lead != NONE) {
         begin(n);
@@ -166,6 +175,9 @@ static __device__ void play_segment(const struct network &n) {
 static __global__ void __launch_bounds__(PLAY_THREADS, 1)
     play(const __grid_constant__ struct call call) {
     struct network &n = enter(call);
+    const struct network &of = *call.members[blockIdx.x / call.blocks].network;
+    float *chip = after_network(call) + (n.inbox ? n.inbox_size : 0);
+    keep(n, of, CHIP_IN, chip, shared_memory + call.end);
     if (n.queue->refresh) {
         run_refresh(n);
         run_norms(n);
@@ -176,21 +188,21 @@ static __global__ void __launch_bounds__(PLAY_THREADS, 1)
         __syncthreads();
         play_segment(n);
     }
+    keep(n, of, CHIP_OUT, chip, shared_memory + call.end);
 }
 
 /* ---- Its shared memory ---- */
 
 size_t engine_shared(const struct network *n) {
     size_t most = TILE_SHARED, forward = SCRATCH + forward_shared(n),
-           backward = SCRATCH + backward_shared(n), measured = SCRATCH + MEASURE_BINS;
+           backward = SCRATCH + backward_shared(n);
     most = forward > most ? forward : most;
     most = backward > most ? backward : most;
-    most = measured > most ? measured : most;
     return (most + QUAD - 1) / QUAD * QUAD;
 }
 
 int engine_prepare(const struct engine *e, struct error *error) {
-    cudaError_t status = prepare_kernel("play", (const void *)play, PLAY_THREADS, block_bytes(e));
+    cudaError_t status = prepare_kernel("play", (const void *)play, PLAY_THREADS, e->device.shared);
     return status ? prepare_failed(&e->device, status, e->way_out, error) : 0;
 }
 
@@ -222,8 +234,7 @@ static struct download_layout lay_out_download(const struct engine *e, const str
     l.outputs = l.scored + aligned(plan->scores * n->scored * sizeof(float));
     l.updates = l.outputs + aligned(plan->outputs ? plan->steps * n->outputs * sizeof(float) : 0);
     l.measures = l.updates + aligned(plan->updates * sizeof(struct update_result));
-    l.size = l.measures + ALIGNMENT +
-             aligned(plan->measures * n->layer_count * sizeof(struct layer_statistics));
+    l.size = l.measures + ALIGNMENT + aligned(plan->measures * measured_size(*n));
     return l;
 }
 
@@ -296,6 +307,7 @@ static void fill_queue(struct engine *e, const struct plan *plan) {
     memset(q, 0, sizeof *q);
     q->count = cutter.count;
     q->refresh = e->stale;
+    q->keep = plan->steps >= KEEP_STEPS;
     q->rate = plan->rate;
     q->clip = plan->clip;
     q->optimizer = e->options.optimizer;
@@ -310,7 +322,7 @@ static void fill_queue(struct engine *e, const struct plan *plan) {
     q->scored = (float *)(results + e->down.scored);
     q->outputs = (float *)(results + e->down.outputs);
     q->updates = (struct update_result *)(results + e->down.updates);
-    q->measures = (struct layer_statistics *)(results + e->down.measures);
+    q->measures = results + e->down.measures;
     if (plan->steps)
         memcpy(e->upload.host + e->up.inputs, plan->inputs,
                plan->steps * e->model->features * sizeof(union value));
@@ -336,8 +348,9 @@ static void fetch_results(const struct engine_part *part) {
     if (plan->outputs)
         fetch(results->outputs, e, l->outputs, plan->steps * n->outputs * sizeof(float));
     fetch(results->updates, e, l->updates, plan->updates * sizeof(struct update_result));
-    fetch(results->measures, e, l->measures,
-          plan->measures * n->layer_count * sizeof(struct layer_statistics));
+    for (size_t k = 0; k < plan->measures; k++)
+        read_measure(*n, e->download.host + l->measures + k * measured_size(*n),
+                     results->measures + k * n->layer_count);
 }
 
 /* ---- The launch ---- */
@@ -358,8 +371,13 @@ static void add_member(struct call *call, struct engine *e) {
     m->from = e->upload.device;
     m->to = e->received;
     m->bytes = (uint32_t)e->up.size;
+    uint32_t used = (uint32_t)(block_bytes(e) / sizeof(float));
     if (e->shared > call->network_at)
         call->network_at = (uint32_t)e->shared;
+    if (((const struct queue *)e->upload.host)->keep)
+        used = (uint32_t)(e->device.shared / sizeof(float));
+    if (used > call->end)
+        call->end = used;
 }
 
 static cudaError_t launch(const struct call *call, cudaStream_t stream) {
@@ -367,7 +385,7 @@ static cudaError_t launch(const struct call *call, cudaStream_t stream) {
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(call->count * call->blocks);
     config.blockDim = dim3(PLAY_THREADS);
-    config.dynamicSmemBytes = call->network_at * sizeof(float) + sizeof(struct network);
+    config.dynamicSmemBytes = call->end * sizeof(float);
     config.stream = stream;
     config.attrs = &attribute;
     config.numAttrs = call->scope != SCOPE_BLOCK;

@@ -50,8 +50,8 @@ static __device__ void keep_inputs(const struct network &n, const struct segment
     }
 }
 
-/* Scores the step before the run, forgets, and stores the run's inputs. Bound by latency: it moves a
-   few kilobytes. */
+/* Scores the step before the run, forgets, and stores the run's inputs. Bound by latency: it moves
+   a few kilobytes. */
 static __device__ PHASE void begin(const struct network &n) {
     const struct queue *q = n.queue;
     const struct segment *s = n.current;

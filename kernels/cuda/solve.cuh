@@ -63,8 +63,7 @@ static __device__ __forceinline__ struct solving solving_of(const struct network
 /* The slot's data of the step. */
 static __device__ __forceinline__ const float *kept_of(const struct network &n, enum solve_of of) {
     uint32_t position = of == SOLVE_BEFORE_RUN ? n.current->lead_solved : n.current->solved;
-    return slot_of(n) + n.slot.solved +
-           (size_t)place_of(n, position) * n.slot.solved_row;
+    return slot_of(n) + n.slot.solved + (size_t)place_of(n, position) * n.slot.solved_row;
 }
 
 /* Number i of phi. */
@@ -148,9 +147,8 @@ static __device__ __forceinline__ double error_of(const struct network &n, enum 
 }
 
 /* An output's weights, or t after the last one. */
-static __device__ __forceinline__ void take_output(const struct network &n,
-                                                   const struct solving &s, enum solve_of of,
-                                                   uint32_t k) {
+static __device__ __forceinline__ void take_output(const struct network &n, const struct solving &s,
+                                                   enum solve_of of, uint32_t k) {
     const float *kept = kept_of(n, of);
     double *weights = s.weights + (size_t)k * s.stride; /* of an output */
     double sums[3] = {0, 0, 0};                         /* q, trace, prediction */
