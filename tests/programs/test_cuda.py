@@ -30,7 +30,7 @@ HOSTCUDA = "hostcuda" in MODULE
 UNAVAILABLE = 69
 NEAR = 1e-4  # largest difference between engines, in losses and parameters of about 1
 LARGE = 330  # units of an lstm for which `auto` chooses a GPU
-NO_IMAGE = {"HOSTCUDA_FAIL": "cudaFuncGetAttributes:3:cudaErrorNoKernelImageForDevice"}
+NO_IMAGE = {"HOSTCUDA_FAIL": "cudaFuncGetAttributes:1:cudaErrorNoKernelImageForDevice"}
 FEW_THREADS = {"HOSTCUDA_THREADS": "256"}
 
 
