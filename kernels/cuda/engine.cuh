@@ -60,7 +60,7 @@ struct engine {
     char *received;  /* (upload.capacity,) on the device */
     size_t uploaded; /* bytes */
     float *slot;     /* (slot.size,) in host memory, for reading and writing */
-    char description[DESCRIPTION_SIZE];
+    char description[DESCRIPTION_SIZE], fingerprint[DESCRIPTION_SIZE];
 };
 
 /* Shared memory of a block, in bytes. */

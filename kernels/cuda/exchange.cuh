@@ -10,11 +10,8 @@
 
 #include "device.cuh"
 
-enum scope { SCOPE_BLOCK, SCOPE_CLUSTER, SCOPE_GRID };
-
 enum {
-    CLUSTER_BLOCKS = 8,      /* the most that every device with clusters supports */
-    CLUSTER_CAPABILITY = 9,  /* the oldest one */
+    CLUSTER_CAPABILITY = 9,  /* the oldest with clusters */
     BARRIER_POLLS = 1 << 26, /* seconds: then the launch ends with an error */
     BARRIER_SLEEP = 20,      /* nanoseconds */
 };
