@@ -287,6 +287,13 @@ struct __align__(16) network {
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
 
+/* Shared memory: the scratch of reductions, the block's network, and what a phase needs. */
+enum { WORKSPACE = SCRATCH + sizeof(struct network) / sizeof(float) };
+
+static __device__ __forceinline__ struct network &block_network() {
+    return *(struct network *)(shared_memory + SCRATCH);
+}
+
 /* A layer's numbers in the block of activity: activities.h. */
 static __device__ __forceinline__ double *activity_head(const struct network &n, uint32_t layer) {
     double *head = n.activity + 1;

@@ -8,7 +8,8 @@
 #include "updates.h"
 
 /* Every block decides alike, before its tiles. */
-static __device__ PHASE void check_update(const struct network &n) {
+static __device__ PHASE void check_update() {
+    const struct network &n = block_network();
     uint32_t length = n.current->length, partials = gradient_partials(n, length);
     double sums[2] = {0, 0}; /* squares, loss */
     for (uint32_t i = threadIdx.x; i < partials; i += blockDim.x)
@@ -115,10 +116,10 @@ static __device__ __forceinline__ void change_quad(const struct stored &stored,
    read. */
 static __device__ __forceinline__ void stage_tile(const struct network &n, const struct walked &w,
                                                   const struct tile &tile, float factor) {
-    float4 made[TILE_ROWS], *staged = (float4 *)shared_memory;
+    float4 made[TILE_ROWS], *staged = (float4 *)(shared_memory + WORKSPACE);
     bool formed = n.current->length >= FORM_STEPS;
     if (!formed)
-        make_tile(n, w, tile, n.current->length, factor, made, shared_memory);
+        make_tile(n, w, tile, n.current->length, factor, made, shared_memory + WORKSPACE);
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < TILE_ROWS; k++) {
@@ -133,8 +134,9 @@ static __device__ __forceinline__ void stage_tile(const struct network &n, const
 
 /* The tile's numbers. Stores the sums of its changes. */
 template <size_t MOST>
-static __device__ PHASE void change_tile(const struct network &n, const struct walked &w,
-                                         const struct stored &stored, uint32_t number) {
+static __device__ PHASE void change_tile(const struct walked &w, const struct stored &stored,
+                                         uint32_t number) {
+    const struct network &n = block_network();
     const struct optimizer_numbers o = n.state->numbers;
     struct tile tile = tile_of(w, number);
     struct change c = {0, 0};
@@ -143,8 +145,9 @@ static __device__ PHASE void change_tile(const struct network &n, const struct w
 #pragma unroll 1
     for (int k = 0; k < TILE_ROWS; k++)
         if (in_tensor(w, tile, k))
-            change_quad<MOST>(stored, o, (size_t)(tile.row + k - first) * w.ld + tile.column,
-                              ((const float4 *)shared_memory)[k * PLAY_THREADS + threadIdx.x], &c);
+            change_quad<MOST>(
+                stored, o, (size_t)(tile.row + k - first) * w.ld + tile.column,
+                ((const float4 *)(shared_memory + WORKSPACE))[k * PLAY_THREADS + threadIdx.x], &c);
     double sums[2] = {(double)c.squares, (double)c.before};
     block_sums(sums, (double *)shared_memory);
     if (threadIdx.x == 0) {
@@ -197,7 +200,8 @@ static __device__ __attribute__((noinline)) void activity_add(const struct netwo
 }
 
 /* Adds up all results, and reports them: one block, after the others. */
-static __device__ PHASE void conclude(const struct network &n) {
+static __device__ PHASE void conclude() {
+    const struct network &n = block_network();
     const struct decision &v = n.decision;
     double sums[2] = {0, 0};
     for (uint32_t i = threadIdx.x; i < n.tiles && v.applies; i += blockDim.x) {
@@ -220,14 +224,12 @@ static __device__ PHASE void conclude(const struct network &n) {
     *n.activity += v.applies;
 }
 
-static __device__ __forceinline__ void change_numbers(const struct network &n,
-                                                      const struct walked &w,
-                                                      const struct stored &stored,
-                                                      uint32_t number) {
+static __device__ __forceinline__ void
+change_numbers(const struct walked &w, const struct stored &stored, uint32_t number) {
     if (stored.moments[FEW_MOMENTS])
-        change_tile<MOMENTS_MAX>(n, w, stored, number);
+        change_tile<MOMENTS_MAX>(w, stored, number);
     else
-        change_tile<FEW_MOMENTS>(n, w, stored, number);
+        change_tile<FEW_MOMENTS>(w, stored, number);
 }
 
 /* The numbers of a tensor. */
@@ -242,7 +244,8 @@ static __device__ __forceinline__ struct stored stored_of(const struct network &
 
 /* The tiles of the block's own strips, and its share of the others; beside them activity. Bound by
    bytes: each parameter and its moments are read and written once. */
-static __device__ PHASE void update_tiles(const struct network &n) {
+static __device__ PHASE void update_tiles() {
+    const struct network &n = block_network();
     for (uint32_t k = n.own; k < n.own_end; k++) {
         const struct strip s = n.strips[k];
         if (s.tensor == NONE)
@@ -253,12 +256,12 @@ static __device__ PHASE void update_tiles(const struct network &n) {
         for (uint32_t m = 0; m < MOMENTS_MAX; m++)
             stored.moments[m] = strip_numbers(n, s, k, m + 1);
         for (uint32_t c = 0; c < w.column_tiles; c++)
-            change_numbers(n, w, stored, w.first_tile + s.number * w.column_tiles + c);
+            change_numbers(w, stored, w.first_tile + s.number * w.column_tiles + c);
     }
     for (uint32_t number = n.team.rank; number < n.tiles; number += n.team.size) {
         const struct walked &w = *tensor_of(n.tensors, n.tensor_count, number);
         if (!w.strips)
-            change_numbers(n, w, stored_of(n, w, 0), number);
+            change_numbers(w, stored_of(n, w, 0), number);
     }
     /* the last blocks have the fewest tiles */
     for (uint32_t k = n.team.size - 1 - n.team.rank; k < n.layer_count; k += n.team.size)
@@ -269,14 +272,14 @@ static __device__ PHASE void update_tiles(const struct network &n) {
    read if it was stored. Nothing changes if loss or gradient is not finite. Returns whether it was
    applied. */
 static __device__ __forceinline__ bool optimize(const struct network &n) {
-    check_update(n);
+    check_update();
     __syncthreads();
     if (n.decision.applies)
-        update_tiles(n);
-    team_sync(n.team);
+        update_tiles();
+    team_sync();
     if (n.team.rank == 0)
-        conclude(n);
-    team_sync(n.team);
+        conclude();
+    team_sync();
     return n.decision.applies;
 }
 
