@@ -30,6 +30,9 @@ extern __shared__ __align__(16) float shared_memory[];
    free_memory stays 0. */
 int cuda_probe(const char *device, struct cuda_device *found, struct error *error);
 
+/* `measure` of cuda_module.h, in tools/bench/cuda. */
+int cuda_measure(const char *device, struct cuda_figures *figures, struct error *error);
+
 /* Selects that device for this thread, and sets its free memory. */
 int cuda_select(struct cuda_device *device, struct error *error);
 

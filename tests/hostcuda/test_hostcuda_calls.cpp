@@ -1,7 +1,6 @@
 /* Tests the calls of the runtime for kernels on machines without a GPU (tests/hostcuda): memory,
-   streams, graphs and failures, as with a device and its driver. */
+   streams and failures, as with a device and its driver. */
 #include "hostcuda_testing.h"
-#include <math.h>
 
 /* ---- Memory ---- */
 
@@ -48,12 +47,6 @@ static void copies_of_rows_leave_the_rest_alone(void **) {
 
 static __global__ void add(unsigned *at, unsigned value) {
     *at += value;
-}
-
-/* A first launch. */
-static void load_add() {
-    struct cudaFuncAttributes attributes;
-    assert_cuda(cudaFuncGetAttributes(&attributes, (const void *)add));
 }
 
 static cudaStream_t new_stream() {
@@ -117,110 +110,6 @@ static void events_order_streams(void **) {
                      cudaEventElapsedTime(&milliseconds, done, seen));
         assert_cuda(cudaEventDestroy(done));
         assert_cuda(cudaEventDestroy(seen));
-    }
-}
-
-static void graphs_replay_what_was_captured(void **) {
-    unsigned *pinned, zero = 0, *at = (unsigned *)device_memory(sizeof *at);
-    assert_cuda(cudaMallocHost(&pinned, sizeof *pinned));
-    assert_cuda(cudaMemcpy(at, &zero, sizeof zero, cudaMemcpyHostToDevice));
-    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be running */
-    cudaLaunchConfig_t config = shape(1, 1, 0);
-    config.stream = new_stream();
-    load_add();
-    assert_cuda(cudaStreamBeginCapture(config.stream, cudaStreamCaptureModeGlobal));
-    assert_cuda(cudaLaunchKernelEx(&config, add, at, 3u));
-    assert_cuda(cudaLaunchKernelEx(&config, add, at, 1u));
-    assert_cuda(cudaMemcpyAsync(pinned, at, sizeof *at, cudaMemcpyDeviceToHost, config.stream));
-    cudaGraph_t graph;
-    cudaGraphExec_t executable;
-    size_t nodes;
-    assert_cuda(cudaStreamEndCapture(config.stream, &graph));
-    assert_cuda(cudaGraphGetNodes(graph, NULL, &nodes));
-    assert_int_equal(nodes, 3);
-    assert_cuda(cudaGraphInstantiate(&executable, graph, 0));
-    assert_cuda(cudaGraphDestroy(graph));
-    assert_cuda(cudaStreamSynchronize(config.stream));
-    assert_true(isnan(__uint_as_float(*pinned))); /* only captured */
-    for (int i = 0; i < 10; ++i) {
-        assert_cuda(cudaGraphLaunch(executable, config.stream));
-    }
-    assert_cuda(cudaGraphExecDestroy(executable)); /* the launch still runs */
-    assert_cuda(cudaStreamSynchronize(config.stream));
-    assert_int_equal(*pinned, 40);
-    assert_error(cudaErrorInvalidValue, cudaGraphLaunch(executable, config.stream));
-}
-
-static void captures_refuse_what_cannot_be_captured(void **) {
-    void *memory;
-    cudaGraph_t graph;
-    cudaStream_t stream = new_stream(), other = new_stream();
-    cudaEvent_t event;
-    assert_cuda(cudaEventCreate(&event));
-
-    assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    assert_error(cudaErrorStreamCaptureUnsupported, cudaStreamSynchronize(stream));
-    assert_error(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(stream, &graph));
-
-    assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    assert_error(cudaErrorStreamCaptureUnsupported, cudaMalloc(&memory, 4));
-    assert_error(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(stream, &graph));
-
-    cudaLaunchConfig_t config = shape(1, 1, 0);
-    config.stream = stream;
-    for (bool known : {false, true}) {
-        if (known) {
-            load_add();
-        }
-        assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-        cudaError_t launched = cudaLaunchKernelEx(&config, add, (unsigned *)nullptr, 1u);
-        assert_int_equal(launched, known ? cudaSuccess : cudaErrorStreamCaptureUnsupported);
-        cudaError_t ended = cudaStreamEndCapture(stream, &graph);
-        assert_int_equal(ended, known ? cudaSuccess : cudaErrorStreamCaptureInvalidated);
-    }
-
-    assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-    assert_cuda(cudaMalloc(&memory, 4));
-    assert_cuda(cudaStreamSynchronize(other));
-    assert_cuda(cudaMemsetAsync(memory, 0, 4, stream));
-    assert_cuda(cudaEventRecord(event, stream));
-    assert_cuda(cudaStreamWaitEvent(other, event));
-    assert_cuda(cudaMemsetAsync(memory, 1, 4, other));
-    assert_error(cudaErrorStreamCaptureUnjoined, cudaStreamEndCapture(stream, &graph));
-    assert_error(cudaErrorCapturedEvent, cudaEventSynchronize(event));
-}
-
-/* Two branches of a graph, joined: in every order that the graph allows, and in no other. */
-static void branches_of_graphs_meet(void **) {
-    for (const char *seed : {"0", "1", "2", "3"}) {
-        with("HOSTCUDA_SEED", seed);
-        unsigned zero = 0, sum = 0, *at = (unsigned *)device_memory(2 * sizeof *at);
-        assert_cuda(cudaMemcpy(at, &zero, sizeof zero, cudaMemcpyHostToDevice));
-        assert_cuda(cudaDeviceSynchronize()); /* the copy may still be running */
-        cudaStream_t trunk = new_stream(), branch = new_stream();
-        cudaEvent_t fork, joint;
-        assert_cuda(cudaEventCreate(&fork));
-        assert_cuda(cudaEventCreate(&joint));
-        cudaLaunchConfig_t config = shape(1, 1, 0);
-        load_add();
-        assert_cuda(cudaStreamBeginCapture(trunk, cudaStreamCaptureModeThreadLocal));
-        assert_cuda(cudaEventRecord(fork, trunk));
-        assert_cuda(cudaStreamWaitEvent(branch, fork));
-        config.stream = branch;
-        assert_cuda(cudaLaunchKernelEx(&config, add, at, 20u));
-        config.stream = trunk;
-        assert_cuda(cudaLaunchKernelEx(&config, add, at, 1u));
-        assert_cuda(cudaEventRecord(joint, branch));
-        assert_cuda(cudaStreamWaitEvent(trunk, joint));
-        assert_cuda(cudaMemcpyAsync(at + 1, at, sizeof *at, cudaMemcpyDeviceToDevice, trunk));
-        cudaGraph_t graph;
-        cudaGraphExec_t executable;
-        assert_cuda(cudaStreamEndCapture(trunk, &graph));
-        assert_cuda(cudaGraphInstantiate(&executable, graph));
-        assert_cuda(cudaGraphLaunch(executable, trunk));
-        assert_cuda(cudaStreamSynchronize(trunk));
-        assert_cuda(cudaMemcpy(&sum, at + 1, sizeof sum, cudaMemcpyDeviceToHost));
-        assert_int_equal(sum, 21);
     }
 }
 
@@ -291,9 +180,6 @@ int main(void) {
         cmocka_unit_test_setup(copies_of_rows_leave_the_rest_alone, fresh),
         cmocka_unit_test_setup(nothing_is_done_before_somebody_waits, fresh),
         cmocka_unit_test_setup(events_order_streams, fresh),
-        cmocka_unit_test_setup(graphs_replay_what_was_captured, fresh),
-        cmocka_unit_test_setup(captures_refuse_what_cannot_be_captured, fresh),
-        cmocka_unit_test_setup(branches_of_graphs_meet, fresh),
         cmocka_unit_test_setup(devices_are_as_the_environment_says, fresh),
         cmocka_unit_test_setup(failures_come_where_they_are_asked_for, fresh),
     };
