@@ -244,9 +244,8 @@ static __device__ PHASE void update_tiles() {
 }
 
 /* One optimizer step: reads and writes each parameter once; its gradient is computed in place, or
-   read if it was stored. Nothing changes if loss or gradient is not finite. Returns whether it was
-   applied. */
-static __device__ __forceinline__ bool optimize(const struct network &n) {
+   read if it was stored. Nothing changes if loss or gradient is not finite. */
+static __device__ __forceinline__ void optimize(const struct network &n) {
     check_update();
     __syncthreads();
     if (n.decision.applies)
@@ -255,7 +254,6 @@ static __device__ __forceinline__ bool optimize(const struct network &n) {
     if (n.team.rank == 0)
         conclude();
     team_sync();
-    return n.decision.applies;
 }
 
 #endif
