@@ -31,15 +31,21 @@ static __device__ __forceinline__ float *carry_of(const struct network &n,
     return n.activations + l.carry + (size_t)(t % 2) * l.size;
 }
 
+static __device__ __forceinline__ const float *
+partials_of(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+    return n.inbox ? inbox_partials(n, l, recurrent, t) : kept_partials(n, l, recurrent, t);
+}
+
 /* Gradient of unit i's h: from the layer above, and from the next step. */
 static __device__ __forceinline__ float
 hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward &b, uint32_t i) {
-    const struct network_layer &l = n.layers[k];
-    float d = k + 1 < n.layer_count ? joined(n, n.layers[k + 1].ih, n.layers[k + 1].ld_ih, b.t, i)
-                                    : joined(n, n.out, n.ld_output, b.t, i);
+    const struct network_layer &l = n.layers[k], &above = n.layers[k + 1];
+    float d = k + 1 < n.layer_count
+                  ? joined(partials_of(n, above, false, b.t), above.ih.count, above.ld_ih, i)
+                  : output_joined(n, b.t, i);
     if (b.last || !l.recurrent)
         return d;
-    d += joined(n, l.hh, l.ld_hh, (b.t + 1) % 2, i);
+    d += joined(partials_of(n, l, true, b.t + 1), l.hh.count, l.ld_hh, i);
     return l.carries && !l.finishes ? d + carry_of(n, l, b.t + 1)[i] : d;
 }
 
@@ -435,10 +441,17 @@ static __device__ __forceinline__ void strip_gradients(const struct network &n,
     keep_rows(n, l, b, s, d);
     if (recurrent ? b.t == 0 : !l.input_gradient)
         return;
-    const struct strips &of = recurrent ? l.hh : l.ih;
-    uint32_t ld = recurrent ? l.ld_hh : l.ld_ih, index = recurrent ? b.t % 2 : b.t;
-    multiply_transposed(strip_numbers(n, s, at, 0), ld, ld, s.end - s.first, d, d + STRIP_ROWS_MAX,
-                        n.activations + of.partial + ((size_t)index * of.count + s.number) * ld);
+    struct transposed p;
+    p.ld = p.columns = recurrent ? l.ld_hh : l.ld_ih;
+    p.weight = strip_numbers(n, s, at, 0);
+    p.d = d;
+    p.sums = d + STRIP_ROWS_MAX;
+    p.rows = s.end - s.first;
+    p.out = kept_partials(n, l, recurrent, b.t) + (size_t)s.number * p.ld;
+    p.inbox =
+        n.inbox ? inbox_partials(n, l, recurrent, b.t) + (size_t)s.number * p.ld : (float *)NULL;
+    p.blocks = n.team.size;
+    multiply_transposed(p);
 }
 
 /* The block's strips in a wave; those of one layer are neighbours. */
@@ -531,10 +544,17 @@ static __device__ PHASE void output_backward(const struct network &n) {
         for (uint32_t k = threadIdx.x; k < s.end - s.first; k += blockDim.x)
             d[k] = from[k];
         __syncthreads();
-        multiply_transposed(strip_numbers(n, s, index, 0), ld, gradient_columns(n), s.end - s.first,
-                            d, d + STRIP_ROWS_MAX,
-                            n.activations + n.out.partial +
-                                ((size_t)t * n.out.count + s.number) * ld);
+        struct transposed p;
+        p.ld = ld;
+        p.columns = gradient_columns(n);
+        p.weight = strip_numbers(n, s, index, 0);
+        p.d = d;
+        p.sums = d + STRIP_ROWS_MAX;
+        p.rows = s.end - s.first;
+        p.out = n.activations + n.out.partial + ((size_t)t * n.out.count + s.number) * ld;
+        p.inbox = NULL;
+        p.blocks = 0;
+        multiply_transposed(p);
         if (s.number == 0)
             keep_top(n, t);
     }

@@ -350,6 +350,10 @@ static __device__ __forceinline__ void activate(const struct network &n,
     for (uint32_t i = l.size + threadIdx.x; i < ld; i += blockDim.x)
         h[i] = 0;
     struct layer_step s = layer_at(n, l, ring_position(n, first, t));
+    if (n.inbox)
+        s.sum_ih = inbox_sums(n, l, false, t);
+    if (n.inbox && l.recurrent)
+        s.sum_hh = inbox_sums(n, l, true, t);
     struct layer_step before = layer_at(n, l, ring_position(n, first, t ? t - 1 : 0));
     struct carried carried = carried_of(n, l, before, t, state);
     switch (l.cell) {

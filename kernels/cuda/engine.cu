@@ -38,15 +38,16 @@ static void describe(struct engine *e) {
    $RUNNEL_SCOPE names, for tests. */
 static enum scope scope_of(const struct engine *e) {
     const char *named = getenv("RUNNEL_SCOPE");
-    size_t kept = e->resident * sizeof(float), room = e->device.shared - block_bytes(e);
-    bool clusters = e->device.capability_major >= CLUSTER_CAPABILITY;
+    size_t kept = e->resident * sizeof(float), inbox = e->network.inbox_size * sizeof(float);
+    size_t room = e->device.shared - block_bytes(e);
+    bool clusters = e->device.capability_major >= CLUSTER_CAPABILITY && inbox <= room;
     if (named)
         return strcmp(named, "block") == 0                 ? SCOPE_BLOCK
                : strcmp(named, "cluster") == 0 && clusters ? SCOPE_CLUSTER
                                                            : SCOPE_GRID;
-    return kept <= room                                ? SCOPE_BLOCK
-           : clusters && kept <= CLUSTER_BLOCKS * room ? SCOPE_CLUSTER
-                                                       : SCOPE_GRID;
+    return kept <= room                                          ? SCOPE_BLOCK
+           : clusters && kept <= CLUSTER_BLOCKS * (room - inbox) ? SCOPE_CLUSTER
+                                                                 : SCOPE_GRID;
 }
 
 static int cuda_open(struct engine **engine, const struct model *model,

@@ -65,7 +65,8 @@ struct engine {
 
 /* Shared memory of a block, in bytes. */
 static inline size_t block_bytes(const struct engine *e) {
-    return e->shared * sizeof(float) + sizeof(struct network);
+    size_t inbox = e->scope == SCOPE_CLUSTER ? e->network.inbox_size : 0;
+    return (e->shared + inbox) * sizeof(float) + sizeof(struct network);
 }
 
 /* ---- describe.cu ---- */

@@ -106,6 +106,9 @@ static __device__ __forceinline__ struct product product_of(const struct network
     const struct network_layer &l = n.layers[s.layer];
     uint32_t position = ring_position(n, w.first, t);
     struct product p = {};
+    if (n.inbox && s.matrix != MATRIX_OUTPUT)
+        p.inbox = inbox_sums(n, l, s.matrix == MATRIX_HH, t) + s.first;
+    p.blocks = n.team.size;
     p.weight = strip_numbers(n, s, index, 0);
     switch (s.matrix) {
     case MATRIX_IH:

@@ -68,9 +68,10 @@ static __device__ PHASE void encode(const struct network &n, enum steps_of of) {
 /* Gradient of number i of the encoded input of step t. */
 static __device__ __forceinline__ float input_gradient(const struct network &n, uint32_t t,
                                                        uint32_t i) {
-    float d = joined(n, n.layers[0].ih, n.layers[0].ld_ih, t, i);
+    const struct network_layer &l = n.layers[0];
+    float d = joined(kept_partials(n, l, false, t), l.ih.count, l.ld_ih, i);
     if (n.skip_from)
-        d += joined(n, n.out, n.ld_output, t, n.skip_from + i);
+        d += output_joined(n, t, n.skip_from + i);
     return d;
 }
 

@@ -110,6 +110,10 @@ struct network_layer {
     /* partial: ih (window, strips, ld_ih), if its input has a gradient; hh (2, strips, ld_hh), by
        t % 2. */
     struct strips ih, hh;
+    /* Offsets in the inbox of a cluster's block, by t % 2: the sums of W_ih x and W_hh h (2, 2,
+       rows); in their place backward the sums of strips, of hh, and of ih if it has a layer below.
+     */
+    uint32_t inbox;
     uint8_t parameters;     /* of a unit, see own_parameters */
     uint8_t input_gradient; /* whether its input has one */
 };
@@ -233,6 +237,10 @@ struct __align__(16) network {
     struct {
         uint32_t parameters, moments, activations, units; /* of each, in whole float4s */
     } counts;
+    /* What the other blocks of a cluster send to this one, in its shared memory: the numbers that
+       the next wave waits for. NULL in other scopes. */
+    float *inbox;
+    uint32_t inbox_size;
     /* The block's strips before `held_end` are on chip: weights, then as many moments. */
     float *held;
     uint32_t held_end, held_moments, held_numbers;
@@ -352,14 +360,45 @@ static __device__ __forceinline__ const float *input_at(const struct network &n,
     return n.parameters + n.embedding + (size_t)id * n.ld_embedding;
 }
 
-/* A transposed product's column: the sum over its strips. */
-static __device__ __forceinline__ float joined(const struct network &n, const struct strips &of,
-                                               uint32_t ld, uint32_t index, uint32_t column) {
-    const float *partial = n.activations + of.partial + (size_t)index * of.count * ld + column;
+/* Where the sums of a layer's inputs or of its h at step t are, for the next wave. */
+static __device__ __forceinline__ float *
+inbox_sums(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+    return n.inbox + l.inbox + (size_t)(2 * (t % 2) + recurrent) * l.rows;
+}
+
+/* The sums of strips of a transposed product at step t (count, ld), likewise. */
+static __host__ __device__ __forceinline__ uint32_t partial_numbers(const struct network_layer &l,
+                                                                    bool recurrent) {
+    return recurrent ? l.hh.count * l.ld_hh : l.ih.count * l.ld_ih;
+}
+
+static __device__ __forceinline__ float *
+inbox_partials(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+    uint32_t hh = partial_numbers(l, true), both = hh + partial_numbers(l, false);
+    return n.inbox + l.inbox + (size_t)(t % 2) * both + (recurrent ? 0 : hh);
+}
+
+static __device__ __forceinline__ float *
+kept_partials(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+    size_t of_step = partial_numbers(l, recurrent);
+    return n.activations +
+           (recurrent ? l.hh.partial + (t % 2) * of_step : l.ih.partial + t * of_step);
+}
+
+/* A transposed product's column: the sum over its strips' sums (count, ld). */
+static __device__ __forceinline__ float joined(const float *partials, uint32_t count, uint32_t ld,
+                                               uint32_t column) {
     float sum = 0;
-    for (uint32_t k = 0; k < of.count; k++)
-        sum += partial[(size_t)k * ld];
+    for (uint32_t k = 0; k < count; k++)
+        sum += partials[(size_t)k * ld + column];
     return sum;
+}
+
+/* The output's at step t of the window. */
+static __device__ __forceinline__ float output_joined(const struct network &n, uint32_t t,
+                                                      uint32_t column) {
+    const float *partials = n.activations + n.out.partial + (size_t)t * n.out.count * n.ld_output;
+    return joined(partials, n.out.count, n.ld_output, column);
 }
 
 /* Rows of the first normalization group of a sum. */

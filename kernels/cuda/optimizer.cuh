@@ -88,21 +88,21 @@ change_number(const struct optimizer_numbers &o, struct kept kept, float4 *weigh
 }
 
 /* Where a tensor's numbers are: those of its strip's first row, if it is dealt in strips. */
-struct numbers {
+struct stored {
     float *weights, *moments[MOMENTS_MAX];
     const float *start;
 };
 
 /* Four numbers from `at` on. */
 template <size_t MOST>
-static __device__ __forceinline__ void change_quad(const struct numbers &numbers,
+static __device__ __forceinline__ void change_quad(const struct stored &stored,
                                                    const struct optimizer_numbers &o, size_t at,
                                                    float4 g, struct change *c) {
-    float4 *weights = (float4 *)(numbers.weights + at), w = *weights, moments[MOST];
-    struct kept kept = {0, numbers.start ? (const float4 *)(numbers.start + at) : NULL};
+    float4 *weights = (float4 *)(stored.weights + at), w = *weights, moments[MOST];
+    struct kept kept = {0, stored.start ? (const float4 *)(stored.start + at) : NULL};
 #pragma unroll
     for (size_t m = 0; m < MOST; m++) {
-        const float *moment = numbers.moments[m];
+        const float *moment = stored.moments[m];
         moments[m] = moment ? *(const float4 *)(moment + at) : make_float4(0, 0, 0, 0);
         kept.moments += moment != NULL;
     }
@@ -113,8 +113,8 @@ static __device__ __forceinline__ void change_quad(const struct numbers &numbers
     *weights = w;
 #pragma unroll
     for (size_t m = 0; m < MOST; m++)
-        if (numbers.moments[m])
-            *(float4 *)(numbers.moments[m] + at) = moments[m];
+        if (stored.moments[m])
+            *(float4 *)(stored.moments[m] + at) = moments[m];
 }
 
 /* This thread's rows of a tile's gradient, in shared memory (rows, threads): computed there, or
@@ -140,7 +140,7 @@ static __device__ __forceinline__ void stage_tile(const struct network &n, const
 /* The tile's numbers. Stores the sums of its changes. */
 template <size_t MOST>
 static __device__ PHASE void change_tile(const struct network &n, const struct walked &w,
-                                         const struct decision &v, const struct numbers &numbers,
+                                         const struct decision &v, const struct stored &stored,
                                          uint32_t number) {
     const struct optimizer_numbers o = n.state->numbers;
     struct tile tile = tile_of(w, number);
@@ -150,7 +150,7 @@ static __device__ PHASE void change_tile(const struct network &n, const struct w
 #pragma unroll 1
     for (int k = 0; k < TILE_ROWS; k++)
         if (in_tensor(w, tile, k))
-            change_quad<MOST>(numbers, o, (size_t)(tile.row + k - first) * w.ld + tile.column,
+            change_quad<MOST>(stored, o, (size_t)(tile.row + k - first) * w.ld + tile.column,
                               ((const float4 *)shared_memory)[k * PLAY_THREADS + threadIdx.x], &c);
     double sums[2] = {(double)c.squares, (double)c.before};
     block_sums(sums, (double *)shared_memory);
@@ -228,21 +228,21 @@ static __device__ PHASE void conclude(const struct network &n, const struct deci
 
 static __device__ __forceinline__ void
 change_numbers(const struct network &n, const struct walked &w, const struct decision &v,
-               const struct numbers &numbers, uint32_t number) {
-    if (numbers.moments[FEW_MOMENTS])
-        change_tile<MOMENTS_MAX>(n, w, v, numbers, number);
+               const struct stored &stored, uint32_t number) {
+    if (stored.moments[FEW_MOMENTS])
+        change_tile<MOMENTS_MAX>(n, w, v, stored, number);
     else
-        change_tile<FEW_MOMENTS>(n, w, v, numbers, number);
+        change_tile<FEW_MOMENTS>(n, w, v, stored, number);
 }
 
 /* The numbers of a tensor. */
-static __device__ __forceinline__ struct numbers numbers_of(const struct network &n,
+static __device__ __forceinline__ struct stored stored_of(const struct network &n,
                                                             const struct walked &w, size_t first) {
-    struct numbers numbers = {n.parameters + w.offset + first};
-    numbers.start = n.start ? n.start + w.offset + first : NULL;
+    struct stored stored = {n.parameters + w.offset + first};
+    stored.start = n.start ? n.start + w.offset + first : NULL;
     for (size_t m = 0; m < MOMENTS_MAX; m++)
-        numbers.moments[m] = n.moments[m] ? n.moments[m] + w.offset + first : NULL;
-    return numbers;
+        stored.moments[m] = n.moments[m] ? n.moments[m] + w.offset + first : NULL;
+    return stored;
 }
 
 /* The tiles of the block's own strips, and its share of the others; beside them activity. Bound by
@@ -253,17 +253,17 @@ static __device__ PHASE void update_tiles(const struct network &n, const struct 
         if (s.tensor == NONE)
             continue;
         const struct walked &w = n.tensors[s.tensor];
-        struct numbers numbers = numbers_of(n, w, (size_t)s.first * w.ld);
-        numbers.weights = strip_numbers(n, s, k, 0);
+        struct stored stored = stored_of(n, w, (size_t)s.first * w.ld);
+        stored.weights = strip_numbers(n, s, k, 0);
         for (uint32_t m = 0; m < MOMENTS_MAX; m++)
-            numbers.moments[m] = strip_numbers(n, s, k, m + 1);
+            stored.moments[m] = strip_numbers(n, s, k, m + 1);
         for (uint32_t c = 0; c < w.column_tiles; c++)
-            change_numbers(n, w, v, numbers, w.first_tile + s.number * w.column_tiles + c);
+            change_numbers(n, w, v, stored, w.first_tile + s.number * w.column_tiles + c);
     }
     for (uint32_t number = n.team.rank; number < n.tiles; number += n.team.size) {
         const struct walked &w = *tensor_of(n.tensors, n.tensor_count, number);
         if (!w.strips)
-            change_numbers(n, w, v, numbers_of(n, w, 0), number);
+            change_numbers(n, w, v, stored_of(n, w, 0), number);
     }
     /* the last blocks have the fewest tiles */
     for (uint32_t k = n.team.size - 1 - n.team.rank; k < n.layer_count; k += n.team.size)

@@ -55,6 +55,11 @@ static __device__ uint32_t first_strip(const struct network &n, uint32_t rank) {
     return low;
 }
 
+/* What follows the network in shared memory: the inbox, if there is one, and what stays there. */
+static __device__ __forceinline__ float *after_network(const struct call &call) {
+    return shared_memory + call.network_at + sizeof(struct network) / sizeof(float);
+}
+
 /* The block's network, in shared memory. */
 static __device__ struct network &enter(const struct call &call) {
     const struct member &m = call.members[blockIdx.x / call.blocks];
@@ -71,6 +76,7 @@ static __device__ struct network &enter(const struct call &call) {
         n.own = first_strip(n, rank);
         n.own_end = first_strip(n, rank + 1);
         n.held_end = 0;
+        n.inbox = call.scope == SCOPE_CLUSTER ? after_network(call) : NULL;
     }
     __syncthreads();
     team_sync(n.team);
@@ -170,7 +176,7 @@ static __global__ void __launch_bounds__(PLAY_THREADS, 1)
     play(const __grid_constant__ struct call call) {
     struct network &n = enter(call);
     const struct network &of = *call.members[blockIdx.x / call.blocks].network;
-    float *chip = shared_memory + call.network_at + sizeof n / sizeof(float);
+    float *chip = after_network(call) + (n.inbox ? n.inbox_size : 0);
     keep(n, of, CHIP_IN, chip, shared_memory + call.end);
     if (n.queue->refresh) {
         run_refresh(n);

@@ -37,6 +37,14 @@ static uint64_t cut_all(struct engine *e) {
             cut_matrix(e, &l->hh, k, MATRIX_HH, l->rows, l->ld_hh, &before);
         l->input_gradient = k > 0 || e->model->architecture.input.embedding || n->encoding.learned;
     }
+    n->inbox_size = 0;
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        struct network_layer *l = &n->layers[k];
+        uint32_t sums = 2 * l->rows;
+        uint32_t partials = partial_numbers(*l, true) + partial_numbers(*l, false);
+        l->inbox = n->inbox_size;
+        n->inbox_size += padded(2 * (sums > partials ? sums : partials));
+    }
     cut_matrix(e, &n->out, n->layer_count - 1, MATRIX_OUTPUT, n->outputs, n->ld_output, &before);
     return before;
 }
