@@ -67,6 +67,7 @@ static int cuda_open(struct engine **engine, const struct model *model,
         cuda_check(cudaStreamCreateWithFlags(&e->stream, cudaStreamNonBlocking), "opening a stream",
                    error) ||
         engine_allocate(e, error) || engine_prepare(e, error) ||
+        (options->longest && engine_reserve(e, options->longest, error)) ||
         cuda_check(cudaDeviceSynchronize(), "starting the GPU", error)) {
         cuda_close(&e);
         return -1;
