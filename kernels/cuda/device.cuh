@@ -30,6 +30,9 @@ extern __shared__ __align__(16) float shared_memory[];
    free_memory stays 0. */
 int cuda_probe(const char *device, struct cuda_device *found, struct error *error);
 
+/* `measure` of cuda_module.h, in tools/bench/cuda. */
+int cuda_measure(const char *device, struct cuda_figures *figures, struct error *error);
+
 /* Selects that device for this thread, and sets its free memory. */
 int cuda_select(struct cuda_device *device, struct error *error);
 
@@ -39,7 +42,7 @@ int cuda_check(cudaError_t status, const char *what, struct error *error);
 /* ---- Inside a kernel ---- */
 
 /* A part of the kernel between barriers: a call of its own, so that its registers are. */
-#define PHASE __attribute__((noinline))
+#define PHASE __attribute__((noinline, unused))
 
 static __device__ __forceinline__ unsigned lane_index() {
     return threadIdx.x % LANES;

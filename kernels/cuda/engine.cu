@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ceilings.cuh"
-
 /* ---- Opening and closing ---- */
 
 static void cuda_close(struct engine **engine) {
@@ -23,31 +21,43 @@ static void cuda_close(struct engine **engine) {
     *engine = NULL;
 }
 
-/* Equal texts mean equal bits. CUDA represents 13.0 as 13000. */
+/* The bits do not depend on multiprocessors and scope. CUDA represents 13.0 as 13000. */
 static void describe(struct engine *e) {
     enum { MAJOR = 1000, MINOR = 10 };
     const struct cuda_device *d = &e->device;
+    snprintf(e->fingerprint, sizeof e->fingerprint,
+             "cuda %s (%d.%d), CUDA %d.%d, driver %d.%d, runnel %s", d->name, d->capability_major,
+             d->capability_minor, d->runtime / MAJOR, d->runtime % MAJOR / MINOR, d->driver / MAJOR,
+             d->driver % MAJOR / MINOR, PACKAGE_VERSION);
     snprintf(e->description, sizeof e->description,
-             "cuda %s (%d.%d, %d multiprocessors), CUDA %d.%d, driver %d.%d, runnel %s", d->name,
-             d->capability_major, d->capability_minor, d->multiprocessors, d->runtime / MAJOR,
-             d->runtime % MAJOR / MINOR, d->driver / MAJOR, d->driver % MAJOR / MINOR,
-             PACKAGE_VERSION);
+             "cuda %s (%d.%d, %d multiprocessors, scope %s%s", d->name, d->capability_major,
+             d->capability_minor, d->multiprocessors, scope_name(e->scope),
+             strrchr(e->fingerprint, ')'));
 }
 
-/* The smallest scope whose shared memory has room for all parameters and moments; or that which
-   $RUNNEL_SCOPE names, for tests. */
-static enum scope scope_of(const struct engine *e) {
-    const char *named = getenv("RUNNEL_SCOPE");
+/* The configuration's scope. $RUNNEL_SCOPE overrides auto, for tests: the smallest scope whose
+   shared memory has room for all parameters and moments. */
+static int choose_scope(struct engine *e, struct error *error) {
+    const struct cuda_device *d = &e->device;
     size_t kept = e->resident * sizeof(float), inbox = e->network.inbox_size * sizeof(float);
-    size_t room = e->device.shared - block_bytes(e);
-    bool clusters = e->device.capability_major >= CLUSTER_CAPABILITY && inbox <= room;
-    if (named)
-        return strcmp(named, "block") == 0                 ? SCOPE_BLOCK
-               : strcmp(named, "cluster") == 0 && clusters ? SCOPE_CLUSTER
-                                                           : SCOPE_GRID;
-    return kept <= room                                          ? SCOPE_BLOCK
-           : clusters && kept <= CLUSTER_BLOCKS * (room - inbox) ? SCOPE_CLUSTER
-                                                                 : SCOPE_GRID;
+    size_t room = d->shared - block_bytes(e);
+    bool clusters = d->capability_major >= CLUSTER_CAPABILITY && inbox <= room;
+    const char *forced = getenv("RUNNEL_SCOPE");
+    uint32_t scope = e->options.scope;
+    if (scope == SCOPE_AUTO && forced)
+        for (scope = SCOPE_GRID; scope && strcmp(forced, scope_name((enum scope)scope)) != 0;)
+            scope--;
+    e->scope = scope                                                 ? (enum scope)scope
+               : kept <= room                                        ? SCOPE_BLOCK
+               : clusters && kept <= CLUSTER_BLOCKS * (room - inbox) ? SCOPE_CLUSTER
+                                                                     : SCOPE_GRID;
+    if (e->scope != SCOPE_CLUSTER || clusters)
+        return 0;
+    return error_set(error, EX_UNAVAILABLE,
+                     "device_scope: cluster requires compute capability %d.0 or newer and %zu KiB "
+                     "of shared memory, but %s has %d.%d and %zu KiB; use device_scope: auto",
+                     CLUSTER_CAPABILITY, (d->shared - room + inbox) >> 10, d->name,
+                     d->capability_major, d->capability_minor, d->shared >> 10);
 }
 
 static int cuda_open(struct engine **engine, const struct model *model,
@@ -66,14 +76,13 @@ static int cuda_open(struct engine **engine, const struct model *model,
     if (cuda_probe(device, &e->device, error) || cuda_select(&e->device, error) ||
         cuda_check(cudaStreamCreateWithFlags(&e->stream, cudaStreamNonBlocking), "opening a stream",
                    error) ||
-        engine_allocate(e, error) || engine_prepare(e, error) ||
+        engine_allocate(e, error) || choose_scope(e, error) || engine_prepare(e, error) ||
         (options->longest && engine_reserve(e, options->longest, error)) ||
         cuda_check(cudaDeviceSynchronize(), "starting the GPU", error)) {
         cuda_close(&e);
         return -1;
     }
     describe(e);
-    e->scope = scope_of(e);
     e->options.longest = NULL;
     *engine = e;
     return 0;
@@ -236,11 +245,15 @@ static const char *cuda_describe(const struct engine *e) {
     return e->description;
 }
 
+static const char *cuda_fingerprint(const struct engine *e) {
+    return e->fingerprint;
+}
+
 /* ---- The module ---- */
 
 static const struct engine_ops cuda_engine = {
-    "cuda",    cuda_open,  engine_play,   engine_play_together,
-    cuda_read, cuda_write, cuda_describe, cuda_close,
+    "cuda",     cuda_open,     engine_play,      engine_play_together, cuda_read,
+    cuda_write, cuda_describe, cuda_fingerprint, cuda_close,
 };
 
 extern "C" __attribute__((visibility("default"))) const struct cuda_module runnel_cuda_module = {

@@ -10,11 +10,8 @@
 
 #include "device.cuh"
 
-enum scope { SCOPE_BLOCK, SCOPE_CLUSTER, SCOPE_GRID };
-
 enum {
-    CLUSTER_BLOCKS = 8,      /* the most that every device with clusters supports */
-    CLUSTER_CAPABILITY = 9,  /* the oldest one */
+    CLUSTER_CAPABILITY = 9,  /* the oldest with clusters */
     BARRIER_POLLS = 1 << 26, /* seconds: then the launch ends with an error */
     BARRIER_SLEEP = 20,      /* nanoseconds */
 };
@@ -47,8 +44,14 @@ static __device__ __forceinline__ void meet_in_grid(const struct team &team) {
 #    define HAS_CLUSTERS
 #endif
 
+/* The block's team, in its shared memory; struct network begins with it. */
+static __device__ __forceinline__ struct team &block_team() {
+    return *(struct team *)(shared_memory + SCRATCH);
+}
+
 /* Every thread of the team's blocks must call it. */
-static __device__ __forceinline__ void team_sync(const struct team &team) {
+static __device__ PHASE void team_sync() {
+    const struct team &team = block_team();
     switch (team.scope) {
     case SCOPE_BLOCK:
         __syncthreads();

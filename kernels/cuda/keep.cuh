@@ -79,8 +79,9 @@ static __device__ __forceinline__ void keep_strips(struct network &n, enum direc
 
 /* From the start of a plan to its end, in shared memory from `chip` to `end`. `of` is the network
    in memory. */
-static __device__ PHASE void keep(struct network &n, const struct network &of,
-                                  enum direction direction, float *chip, float *end) {
+static __device__ PHASE void keep(const struct network &of, enum direction direction, float *chip,
+                                  float *end) {
+    struct network &n = block_network();
     if (!n.queue->keep)
         return;
     __syncthreads();

@@ -218,6 +218,14 @@ struct solving {
     double keep, prior;
 };
 
+/* What an update does. */
+struct decision {
+    bool applies;
+    double norm;   /* norm of the gradient before clipping */
+    double factor; /* of clipping */
+    double loss;
+};
+
 struct __align__(16) network {
     struct team team;
     uint32_t own, own_end;      /* the block's strips */
@@ -225,6 +233,7 @@ struct __align__(16) network {
     uint32_t strip_count;
     struct queue *queue;
     const struct segment *current;
+    mutable struct decision decision;
     const struct walked *tensors; /* (tensor_count,) */
     uint32_t tensor_count, tiles; /* tiles of all tensors */
     uint32_t pulls;               /* some tensor has a pull */
@@ -277,6 +286,13 @@ struct __align__(16) network {
     struct strips out;    /* partial: (window, strips, ld_output) */
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
+
+/* Shared memory: the scratch of reductions, the block's network, and what a phase needs. */
+enum { WORKSPACE = SCRATCH + sizeof(struct network) / sizeof(float) };
+
+static __device__ __forceinline__ struct network &block_network() {
+    return *(struct network *)(shared_memory + SCRATCH);
+}
 
 /* A layer's numbers in the block of activity: activities.h. */
 static __device__ __forceinline__ double *activity_head(const struct network &n, uint32_t layer) {

@@ -10,7 +10,7 @@ const struct played played_cases[PLAYED_CASES] = {
                .output = {.loss = LOSS_gaussian, .size = 3}},
      .optimizer = OPTIMIZER_adam,
      .window = 4,
-     .steps = 6,
+     .steps = 5,
      .runs = 4},
     {.name = "embedding",
      .model = {.input = {.kind = INPUT_SYMBOL, .size = 40, .embedding = 9},
@@ -32,6 +32,7 @@ const struct played played_cases[PLAYED_CASES] = {
                .layer_count = 1,
                .output = {.loss = LOSS_softmax, .size = 40, .skip = true}},
      .optimizer = OPTIMIZER_rmsprop,
+     .pull = 5.0,
      .window = 3,
      .steps = 4,
      .runs = 3},
@@ -107,7 +108,7 @@ const struct played played_cases[PLAYED_CASES] = {
      .window = 3,
      .steps = 4,
      .runs = 3},
-    /* windows with cuBLAS */
+    /* windows whose gradient is stored; more steps than one run has */
     {.name = "long",
      .model = {.input = {.kind = INPUT_REAL, .size = 5},
                .layers = {{.cell = CELL_lstm, .size = 34, .norm = NORM_weight}},
@@ -122,9 +123,9 @@ const struct played played_cases[PLAYED_CASES] = {
                .layer_count = 1,
                .output = {.loss = LOSS_softmax, .size = 20}},
      .optimizer = OPTIMIZER_sgd,
-     .window = 33,
+     .window = 66,
      .runs = 1},
-    /* one without cuBLAS, staged in two parts */
+    /* steps staged in two parts */
     {.name = "staged",
      .model = {.input = {.kind = INPUT_REAL, .size = 5},
                .layers = {{.cell = CELL_gru, .size = 33, .norm = NORM_layer}},
@@ -133,16 +134,20 @@ const struct played played_cases[PLAYED_CASES] = {
      .optimizer = OPTIMIZER_sgd,
      .window = 20,
      .runs = 1},
-    /* a W_ih that is read once for eight steps */
-    {.name = "projected",
-     .model = {.input = {.kind = INPUT_REAL, .size = 512},
-               .layers = {{.cell = CELL_dense, .size = 512, .activation = ACTIVATION_tanh}},
-               .layer_count = 1,
+    /* a layer wider than a block's threads, and rows of several tiles */
+    {.name = "broad",
+     .model = {.input = {.kind = INPUT_REAL, .size = 3},
+               .layers = {{.cell = CELL_dense,
+                           .size = 2100,
+                           .norm = NORM_layer,
+                           .activation = ACTIVATION_tanh},
+                          {.cell = CELL_rnn, .size = 40}},
+               .layer_count = 2,
                .output = {.loss = LOSS_squared, .size = 2}},
-     .optimizer = OPTIMIZER_sgd,
-     .window = 8,
+     .optimizer = OPTIMIZER_adam,
+     .window = 3,
      .runs = 1},
-    /* every product has more than one group of columns */
+    /* matrices of many strips, more than a block can store */
     {.name = "groups",
      .model = {.input = {.kind = INPUT_SYMBOL, .size = 7, .embedding = 70},
                .layers = {{.cell = CELL_lstm, .size = 130, .norm = NORM_layer},
@@ -153,14 +158,14 @@ const struct played played_cases[PLAYED_CASES] = {
      .optimizer = OPTIMIZER_sgd,
      .window = 2,
      .runs = 1},
-    /* inputs copied by more than one block */
+    /* an x read in place */
     {.name = "inputs",
-     .model = {.input = {.kind = INPUT_REAL, .size = 2000},
+     .model = {.input = {.kind = INPUT_REAL, .size = 8200},
                .layers = {{.cell = CELL_rnn, .size = 5}},
                .layer_count = 1,
                .output = {.loss = LOSS_squared, .size = 2}},
      .optimizer = OPTIMIZER_sgd,
-     .window = 3,
+     .window = 2,
      .runs = 4},
     /* steps that stay open */
     {.name = "horizons",
