@@ -490,7 +490,7 @@ static __device__ PHASE void window_loss() {
                 step.y = (const union value *)(slot + n.slot.target) + target * n.slot.target_size;
                 step.scale = (double)(1.0f / (float)s->terms);
                 step.d = d;
-                loss += block_loss(n, step) / (double)s->terms;
+                loss += block_loss(step) / (double)s->terms;
             } else {
                 for (uint32_t k = threadIdx.x; k < n.scored; k += blockDim.x)
                     d[k] = 0;

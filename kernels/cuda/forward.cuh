@@ -142,7 +142,7 @@ static __device__ PHASE void wave(enum steps_of of, uint32_t number) {
     struct vector made = {-2, 0, 0};
     const float *x = NULL;
     for (uint32_t k = n.own; k < n.own_end; k++) {
-        const struct strip s = n.strips[k];
+        const struct strip &s = n.strips[k];
         struct vector v;
         if (!vector_of(n, w, s, number, &v))
             continue;

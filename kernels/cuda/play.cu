@@ -54,7 +54,7 @@ static __device__ uint32_t first_strip(const struct network &n, uint32_t rank) {
 }
 
 /* The block's network, in shared memory. */
-static __device__ struct network &enter(const struct call &call) {
+static __device__ PHASE void enter(const struct call &call) {
     const struct member &m = call.members[blockIdx.x / call.blocks];
     uint32_t rank = blockIdx.x % call.blocks;
     struct network &n = block_network();
@@ -69,15 +69,20 @@ static __device__ struct network &enter(const struct call &call) {
         n.own = first_strip(n, rank);
         n.own_end = first_strip(n, rank + 1);
         n.held_end = 0;
-        n.inbox = call.scope == SCOPE_CLUSTER ? shared_memory + call.kept_at : NULL;
+        n.original = m.network;
+        n.chip = shared_memory + call.kept_at;
+        n.chip_end = shared_memory + call.end;
+        n.inbox = NULL;
+        if (call.scope == SCOPE_CLUSTER) {
+            n.inbox = n.chip;
+            n.chip += n.inbox_size;
+        }
     }
     __syncthreads();
-    team_sync();
-    return n;
 }
 
 /* The sums, hidden states and outputs of some steps. */
-static __device__ PHASE void run_forward(enum steps_of of) {
+static __device__ void run_forward(enum steps_of of) {
     const struct network &n = block_network();
     if (n.encoding.count) {
         encode(of);
@@ -98,7 +103,7 @@ static __device__ void run_norms() {
     team_sync();
 }
 
-static __device__ PHASE void run_update() {
+static __device__ void run_update() {
     const struct network &n = block_network();
     if (n.current->recompute) {
         run_forward(STEPS_OF_WINDOW);
@@ -131,7 +136,7 @@ static __device__ PHASE void run_update() {
 }
 
 /* The update's losses again, after it. */
-static __device__ PHASE void run_probe() {
+static __device__ void run_probe() {
     const struct network &n = block_network();
     run_forward(STEPS_OF_WINDOW);
     window_loss();
@@ -141,9 +146,9 @@ static __device__ PHASE void run_probe() {
     team_sync();
 }
 
-static __device__ PHASE void play_segment() {
+static __device__ void play_segment() {
     const struct network &n = block_network();
-    const struct segment *s = n.current;
+    const struct segment *const &s = n.current;
     if (s->steps || s->forget || s->lead != NONE) {
         begin();
         team_sync();
@@ -171,10 +176,10 @@ static __device__ PHASE void play_segment() {
 /* Blocks: the teams' one after another. */
 static __global__ void __launch_bounds__(PLAY_THREADS, 1)
     play(const __grid_constant__ struct call call) {
-    struct network &n = enter(call);
-    const struct network &of = *call.members[blockIdx.x / call.blocks].network;
-    float *chip = shared_memory + call.kept_at + (n.inbox ? n.inbox_size : 0);
-    keep(of, CHIP_IN, chip, shared_memory + call.end);
+    struct network &n = block_network();
+    enter(call);
+    team_sync();
+    keep(CHIP_IN);
     if (n.queue->refresh) {
         run_refresh();
         run_norms();
@@ -185,7 +190,7 @@ static __global__ void __launch_bounds__(PLAY_THREADS, 1)
         __syncthreads();
         play_segment();
     }
-    keep(of, CHIP_OUT, chip, shared_memory + call.end);
+    keep(CHIP_OUT);
 }
 
 /* ---- Its shared memory ---- */
