@@ -31,7 +31,8 @@ std::vector<thread> threads;
 std::vector<warp> warps;
 unsigned alive; /* threads of the gang */
 unsigned arrived[(int)waits::KINDS];
-size_t idle; /* turns in a row in which threads only yielded, since: */
+const char *saved_first, *saved_end; /* the saved shared memory of a cluster's blocks */
+size_t idle;                         /* turns in a row in which threads only yielded, since: */
 long long idle_since;
 bool stopped;
 
@@ -87,6 +88,9 @@ void leave() {
     ++b.gone;
     --alive;
     idle = 0;
+    if (race::on && b.gone == b.threads) {
+        race::close_block(b);
+    }
     go_on();
 }
 
@@ -165,6 +169,21 @@ unsigned cluster_blocks() {
 
 block &cluster_block(unsigned rank) {
     return gang[rank];
+}
+
+block *home_of(const char *&at) {
+    const char *own = (const char *)shared_memory;
+    if (at >= own && at < own + SHARED_LIMIT) {
+        return current ? current->home : nullptr;
+    }
+    for (size_t i = 0; current && at >= saved_first && at < saved_end && i < gang.size(); ++i) {
+        const char *saved = (const char *)gang[i].shared.data();
+        if (at >= saved && at < saved + work->shared) {
+            at = own + (at - saved);
+            return &gang[i];
+        }
+    }
+    return nullptr;
 }
 
 /* ---- The queue ---- */
@@ -276,8 +295,15 @@ void fill_shared(block &b) {
     if (gang.size() > 1) {
         b.shared.resize((work->shared + 3) / 4 + 1); /* an empty one would have no address */
         poison(b.shared.data(), b.shared.size() * 4);
+        const char *saved = (const char *)b.shared.data();
+        saved_first = b.rank == 0 || saved < saved_first ? saved : saved_first;
+        saved_end = b.rank == 0 ? saved : saved_end;
+        if (!work->cooperative) {
+            saved_end = std::max(saved_end, saved + work->shared);
+        }
     } else {
         poison(shared_memory, work->shared);
+        saved_first = saved_end = nullptr;
     }
 }
 

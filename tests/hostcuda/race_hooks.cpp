@@ -31,6 +31,7 @@ void hostcuda_fence(void) {
     if (hostcuda::race::on && hostcuda::current) {
         hostcuda::race::weak_fence();
         hostcuda::race::at_fence();
+        hostcuda::race::let_others_read();
     }
 }
 

@@ -153,6 +153,15 @@ const struct played played_cases[PLAYED_CASES] = {
      .optimizer = OPTIMIZER_sgd,
      .window = 2,
      .runs = 1},
+    /* a transposed product in two parts */
+    {.name = "wide",
+     .model = {.input = {.kind = INPUT_REAL, .size = 2},
+               .layers = {{.cell = CELL_dense, .size = 2100, .activation = ACTIVATION_tanh}},
+               .layer_count = 1,
+               .output = {.loss = LOSS_squared, .size = 2}},
+     .optimizer = OPTIMIZER_sgd,
+     .window = 2,
+     .runs = 1},
     /* inputs copied by more than one block */
     {.name = "inputs",
      .model = {.input = {.kind = INPUT_REAL, .size = 2000},
