@@ -31,17 +31,40 @@ static __device__ __forceinline__ float *carry_of(const struct network &n,
     return n.activations + l.carry + (size_t)(t % 2) * l.size;
 }
 
+static __device__ __forceinline__ const float *
+partials_of(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+    return n.inbox ? inbox_partials(n, l, recurrent, t) : kept_partials(n, l, recurrent, t);
+}
+
 /* Gradient of unit i's h: from the layer above, and from the next step. */
 static __device__ __forceinline__ float
 hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward &b, uint32_t i) {
-    const struct network_layer &l = n.layers[k];
+    const struct network_layer &l = n.layers[k], &above = n.layers[k + 1];
     float d = k + 1 < n.layer_count
-                  ? joined(n, n.layers[k + 1].ih, n.layers[k + 1].ld_ih, b.t, i)
-                  : joined(n, n.out, n.ld_output, b.t, i);
+                  ? joined(partials_of(n, above, false, b.t), above.ih.count, above.ld_ih, i)
+                  : output_joined(n, b.t, i);
     if (b.last || !l.recurrent)
         return d;
-    d += joined(n, l.hh, l.ld_hh, (b.t + 1) % 2, i);
+    d += joined(partials_of(n, l, true, b.t + 1), l.hh.count, l.ld_hh, i);
     return l.carries && !l.finishes ? d + carry_of(n, l, b.t + 1)[i] : d;
+}
+
+/* A unit with the results of its step. */
+template <enum cell C>
+static __device__ __forceinline__ struct cell_unit
+unit_after(const struct network &n, const struct network_layer &l, const struct layer_backward &b,
+           uint32_t i) {
+    typedef struct shape_of<C> shape;
+    struct cell_unit u = unit_before<C>(n, l, b.before, i);
+#pragma unroll
+    for (uint32_t gate = 0; gate < shape::gates && shape::gated; gate++)
+        u.gate[gate] = b.at.gate[gate * (l.size / shape::outputs) + i];
+    if (shape::inner)
+        u.inner = b.at.inner[i];
+    if (shape::finishes)
+        u.squashed = b.at.squashed[i];
+    u.out = l.columns ? b.at.raw[i] : b.at.hidden[i];
+    return u;
 }
 
 /* Sets d, for a cell that finishes, to the gradient of its inner value through h: first that of
@@ -55,10 +78,8 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
     struct scale scale = scale_of(b.at, PLACE_INNER * GROUPS);
     float sums[2] = {0, 0};
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
-        struct cell_unit u = {};
+        const struct cell_unit u = unit_after<C>(n, l, b, i);
         struct cell_gradient g = {};
-        u.gate[gate] = b.at.gate[gate * l.size + i];
-        u.squashed = b.at.squashed[i];
         cell_finish_backward(C, &u, hidden_gradient(n, k, b, i), &g);
         b.d[gate * l.size + i] = g.gate[gate];
         b.d[i] = g.inner;
@@ -66,8 +87,7 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
             continue;
         if (l.ages)
             scale = unit_scale(n, l, PLACE_INNER, b.before.age, i);
-        float x = normalized(b.at.inner[i], scale),
-              gain = n.parameters[l.gain[PLACE_INNER] + i];
+        float x = normalized(b.at.inner[i], scale), gain = n.parameters[l.gain[PLACE_INNER] + i];
         sums[0] += g.inner * gain;
         sums[1] += g.inner * gain * x;
         if (b.writes) {
@@ -100,21 +120,10 @@ static __device__ __forceinline__ void units_backward(const struct network &n, u
     if (shape::finishes)
         finish_backward<C>(n, k, b, scratch);
     for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
-        struct cell_unit u = {};
+        const struct cell_unit u = unit_after<C>(n, l, b, i);
         struct cell_gradient g = {};
         float d = shape::finishes ? b.d[i] + (b.last ? 0.0f : carry_of(n, l, b.t + 1)[i])
                                   : hidden_gradient(n, k, b, i);
-        u.activation = (enum activation)l.activation;
-#pragma unroll
-        for (uint32_t gate = 0; gate < shape::gates && shape::gated; gate++)
-            u.gate[gate] = b.at.gate[gate * size + i];
-        if (shape::inner)
-            u.inner = b.at.inner[i];
-        if (shape::states > 0)
-            u.h = b.before.h[i];
-        if (shape::states > 1)
-            u.before = b.before.inner[i];
-        u.out = b.at.hidden[i];
         cell_backward(C, &u, d, &g);
 #pragma unroll
         for (uint32_t gate = 0; gate < shape::gates; gate++)
@@ -203,22 +212,15 @@ static __device__ __forceinline__ void columns_backward(const struct network &n,
     float *before = states_of(n, l, b.t);
     output_gradient<shape::outputs>(n, k, b, scratch);
     for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
-        struct cell_unit u = column_unit<C>(n, l, b.before, i);
+        const struct cell_unit u = unit_after<C>(n, l, b, i);
         struct cell_gradient g = {};
         float d = b.d[i] + (b.last ? 0.0f : next[i]);
-#pragma unroll
-        for (uint32_t gate = 0; gate < shape::gates && shape::gated; gate++)
-            u.gate[gate] = b.at.gate[gate * size + i];
-        if (shape::inner)
-            u.inner = b.at.inner[i];
-        u.out = b.at.raw[i];
         if (shape::states > 1)
             g.inner = b.last ? 0.0f : next[size + i];
         if (shape::outputs > 1)
             g.inner += b.d[size + i];
         if (shape::finishes) {
             float carried = g.inner;
-            u.squashed = b.at.squashed[i];
             cell_finish_backward(C, &u, d, &g);
             d = g.inner + carried;
         }
@@ -395,7 +397,7 @@ backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) 
     b.at = layer_at(n, l, b.position);
     struct layer_step before = layer_at(n, l, ring_position(n, s->window, t ? t - 1 : 0));
     b.before = carried_of(n, l, before, t, state);
-    b.d = shared_memory + SCRATCH;
+    b.d = shared_memory + WORKSPACE;
     b.last = t + 1 == s->length;
     b.writes = l.ih.first >= n.own && l.ih.first < n.own_end;
     return b;
@@ -412,9 +414,9 @@ layer_gradients(const struct network &n, uint32_t k, const struct layer_backward
     const struct network_layer &l = n.layers[k];
     switch (l.cell) {
 #define CELL(name)                                                                                 \
-    case CELL_##name:                                                                              \
-        cell_backward_at<CELL_##name>(n, k, b, shared_memory);                                     \
-        break;
+case CELL_##name:                                                                                  \
+    cell_backward_at<CELL_##name>(n, k, b, shared_memory);                                         \
+    break;
 #include "kinds.def"
     }
     __syncthreads();
@@ -428,7 +430,7 @@ layer_gradients(const struct network &n, uint32_t k, const struct layer_backward
 static __device__ __forceinline__ void strip_gradients(const struct network &n,
                                                        const struct layer_backward &b,
                                                        const struct norm_means &m,
-                                                       const struct strip &s) {
+                                                       const struct strip &s, uint32_t at) {
     const struct network_layer &l = n.layers[s.layer];
     bool recurrent = s.matrix == MATRIX_HH;
     float *d = b.d + gradient_rows(l);
@@ -439,15 +441,22 @@ static __device__ __forceinline__ void strip_gradients(const struct network &n,
     keep_rows(n, l, b, s, d);
     if (recurrent ? b.t == 0 : !l.input_gradient)
         return;
-    const struct strips &of = recurrent ? l.hh : l.ih;
-    uint32_t ld = recurrent ? l.ld_hh : l.ld_ih, index = recurrent ? b.t % 2 : b.t;
-    multiply_transposed(strip_weights(n, s), ld, ld, s.end - s.first, d,
-                        d + STRIP_ROWS_MAX,
-                        n.activations + of.partial + ((size_t)index * of.count + s.number) * ld);
+    struct transposed p;
+    p.ld = p.columns = recurrent ? l.ld_hh : l.ld_ih;
+    p.weight = strip_numbers(n, s, at, 0);
+    p.d = d;
+    p.sums = d + STRIP_ROWS_MAX;
+    p.rows = s.end - s.first;
+    p.out = kept_partials(n, l, recurrent, b.t) + (size_t)s.number * p.ld;
+    p.inbox =
+        n.inbox ? inbox_partials(n, l, recurrent, b.t) + (size_t)s.number * p.ld : (float *)NULL;
+    p.blocks = n.team.size;
+    multiply_transposed(p);
 }
 
 /* The block's strips in a wave; those of one layer are neighbours. */
-static __device__ PHASE void backward_wave(const struct network &n, uint32_t number) {
+static __device__ PHASE void backward_wave(uint32_t number) {
+    const struct network &n = block_network();
     const float *slot = slot_of(n);
     struct layer_backward b = {};
     struct norm_means m = {};
@@ -466,14 +475,14 @@ static __device__ PHASE void backward_wave(const struct network &n, uint32_t num
                 keep_vectors(n, k, b, slot);
             made = k;
         }
-        strip_gradients(n, b, m, s);
+        strip_gradients(n, b, m, s, i);
     }
 }
 
 static __device__ __forceinline__ void backward(const struct network &n) {
     for (uint32_t v = 0; v + 1 < n.current->length + n.layer_count; v++) {
-        backward_wave(n, v);
-        team_sync(n.team);
+        backward_wave(v);
+        team_sync();
     }
 }
 
@@ -481,7 +490,8 @@ static __device__ __forceinline__ void backward(const struct network &n) {
 
 /* Losses and gradients of the window's targets, a step a block, and the optimizer's numbers.
    Gradients are divided by the number of targets, since the loss is their mean. */
-static __device__ PHASE void window_loss(const struct network &n) {
+static __device__ PHASE void window_loss() {
+    const struct network &n = block_network();
     const struct segment *s = n.current;
     const float *slot = slot_of(n);
     if (n.team.rank == s->length % n.team.size && threadIdx.x == 0)
@@ -524,22 +534,30 @@ static __device__ __forceinline__ void keep_top(const struct network &n, uint32_
 
 /* Gradient of the topmost h of each step, and of an embedded input that the skip path reads:
    steps and strips are dealt to the blocks. */
-static __device__ PHASE void output_backward(const struct network &n) {
+static __device__ PHASE void output_backward() {
+    const struct network &n = block_network();
     uint32_t ld = n.ld_output;
-    float *d = shared_memory + SCRATCH;
-    for (uint32_t item = n.team.rank; item < n.current->length * n.out.count;
-         item += n.team.size) {
+    float *d = shared_memory + WORKSPACE;
+    for (uint32_t item = n.team.rank; item < n.current->length * n.out.count; item += n.team.size) {
         uint32_t t = item / n.out.count;
-        const struct strip s = n.strips[n.out.first + item % n.out.count];
+        uint32_t index = n.out.first + item % n.out.count;
+        const struct strip s = n.strips[index];
         const float *from = n.activations + n.d_output + (size_t)t * padded(n.outputs) + s.first;
         __syncthreads();
         for (uint32_t k = threadIdx.x; k < s.end - s.first; k += blockDim.x)
             d[k] = from[k];
         __syncthreads();
-        multiply_transposed(strip_weights(n, s), ld, gradient_columns(n), s.end - s.first, d,
-                            d + STRIP_ROWS_MAX,
-                            n.activations + n.out.partial +
-                                ((size_t)t * n.out.count + s.number) * ld);
+        struct transposed p;
+        p.ld = ld;
+        p.columns = gradient_columns(n);
+        p.weight = strip_numbers(n, s, index, 0);
+        p.d = d;
+        p.sums = d + STRIP_ROWS_MAX;
+        p.rows = s.end - s.first;
+        p.out = n.activations + n.out.partial + ((size_t)t * n.out.count + s.number) * ld;
+        p.inbox = NULL;
+        p.blocks = 0;
+        multiply_transposed(p);
         if (s.number == 0)
             keep_top(n, t);
     }

@@ -18,7 +18,7 @@ enum {
     WARPS_MAX = 32,
     QUAD = 4,
     PLAY_THREADS = 512, /* of a block */
-    SUMS_MAX = 8,            /* that block_sums reduces at once */
+    SUMS_MAX = 8,       /* that block_sums reduces at once */
     /* Shared memory begins with the scratch of reductions: floats. */
     SCRATCH = SUMS_MAX * WARPS_MAX * sizeof(double) / sizeof(float),
 };
@@ -30,25 +30,19 @@ extern __shared__ __align__(16) float shared_memory[];
    free_memory stays 0. */
 int cuda_probe(const char *device, struct cuda_device *found, struct error *error);
 
+/* `measure` of cuda_module.h, in tools/bench/cuda. */
+int cuda_measure(const char *device, struct cuda_figures *figures, struct error *error);
+
 /* Selects that device for this thread, and sets its free memory. */
 int cuda_select(struct cuda_device *device, struct error *error);
 
 /* 0, or -1 with "WHAT: the device's reason". */
 int cuda_check(cudaError_t status, const char *what, struct error *error);
 
-/* Loads a kernel and checks that the device can run it with blocks of that size. Allows it that
-   much shared memory and no more, since the rest is cache. The limit belongs to the process,
-   where another engine may need more, so it never shrinks. */
-cudaError_t prepare_kernel(const char *name, const void *kernel, unsigned threads, size_t shared);
-
-/* Sets `error` from a status of prepare_kernel: names the kernel that this thread prepared last. */
-int prepare_failed(const struct cuda_device *device, cudaError_t status, const char *way_out,
-                   struct error *error);
-
 /* ---- Inside a kernel ---- */
 
 /* A part of the kernel between barriers: a call of its own, so that its registers are. */
-#define PHASE __attribute__((noinline))
+#define PHASE __attribute__((noinline, unused))
 
 static __device__ __forceinline__ unsigned lane_index() {
     return threadIdx.x % LANES;

@@ -1,7 +1,8 @@
-/* Barriers between the blocks that play one network, its *team*. The scope says what a team is: a
+/* Exchange between the blocks that play one network, its *team*. The scope says what a team is: a
    block alone, a cluster, or blocks of a cooperative grid. This is the only file with barriers
-   between blocks. No bit depends on the scope, or on the number of blocks: work is dealt in pieces
-   of fixed size, and sums over pieces have a fixed order. */
+   between blocks, and with writes to another block's shared memory. No bit depends on the scope, or
+   on the number of blocks: work is dealt in pieces of fixed size, and sums over pieces have a fixed
+   order. */
 #ifndef RUNNEL_CUDA_EXCHANGE_CUH
 #define RUNNEL_CUDA_EXCHANGE_CUH
 
@@ -9,11 +10,8 @@
 
 #include "device.cuh"
 
-enum scope { SCOPE_BLOCK, SCOPE_CLUSTER, SCOPE_GRID };
-
 enum {
-    CLUSTER_BLOCKS = 8,      /* the most that every device with clusters supports */
-    CLUSTER_CAPABILITY = 9,  /* the oldest one */
+    CLUSTER_CAPABILITY = 9,  /* the oldest with clusters */
     BARRIER_POLLS = 1 << 26, /* seconds: then the launch ends with an error */
     BARRIER_SLEEP = 20,      /* nanoseconds */
 };
@@ -41,20 +39,41 @@ static __device__ __forceinline__ void meet_in_grid(const struct team &team) {
     __syncthreads();
 }
 
+/* Whether code for clusters can be compiled: this passes in tests, too. */
+#if !defined(__CUDACC__) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900)
+#    define HAS_CLUSTERS
+#endif
+
+/* The block's team, in its shared memory; struct network begins with it. */
+static __device__ __forceinline__ struct team &block_team() {
+    return *(struct team *)(shared_memory + SCRATCH);
+}
+
 /* Every thread of the team's blocks must call it. */
-static __device__ __forceinline__ void team_sync(const struct team &team) {
+static __device__ PHASE void team_sync() {
+    const struct team &team = block_team();
     switch (team.scope) {
     case SCOPE_BLOCK:
         __syncthreads();
         break;
     case SCOPE_CLUSTER:
-#if !defined(__CUDACC__) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900)
+#ifdef HAS_CLUSTERS
         cooperative_groups::this_cluster().sync();
 #endif
         break;
     default:
         meet_in_grid(team);
     }
+}
+
+/* Stores a number at the same place of block `rank`'s shared memory, in a cluster. It can be read
+   after the next barrier. */
+static __device__ __forceinline__ void put(float *own, uint32_t rank, float value) {
+#ifdef HAS_CLUSTERS
+    *cooperative_groups::this_cluster().map_shared_rank(own, rank) = value;
+#else
+    (void)own, (void)rank, (void)value;
+#endif
 }
 
 #endif

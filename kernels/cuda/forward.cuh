@@ -58,23 +58,22 @@ static __device__ __forceinline__ bool vector_of(const struct network &n, const 
 
 /* Whether this block stores a layer's data for backward: it has the first strip that reads h. */
 static __device__ __forceinline__ bool keeps(const struct network &n, int layer) {
-    uint32_t first = (uint32_t)layer + 1 < n.layer_count ? n.layers[layer + 1].ih.first
-                                                         : n.out.first;
+    uint32_t first =
+        (uint32_t)layer + 1 < n.layer_count ? n.layers[layer + 1].ih.first : n.out.first;
     return first >= n.own && first < n.own_end;
 }
 
 /* x in shared memory, and padded: for the output followed by layer 0's x for the skip path. Bits
    must not depend on the position of a step in its run, so this has the only call of `activate` in
    the kernel. */
-static __device__ __forceinline__ const float *make_vector(const struct network &n,
-                                                           const struct walk &w,
-                                                           const struct vector &v) {
-    float *x = shared_memory + SCRATCH;
+static __device__ PHASE const float *make_vector(const struct walk &w, const struct vector &v) {
+    const struct network &n = block_network();
+    float *x = shared_memory + WORKSPACE;
     const float *given = NULL;
     bool top = v.layer + 1 == (int)n.layer_count;
     uint32_t count, ld = v.layer < 0 ? n.layers[0].ld_ih
-                     : top   ? n.ld_output
-                             : n.layers[v.layer + 1].ld_ih;
+                         : top       ? n.ld_output
+                                     : n.layers[v.layer + 1].ld_ih;
     if (v.layer < 0) {
         given = input_of(n, w, v.t);
         count = ld;
@@ -102,11 +101,15 @@ static __device__ __forceinline__ const float *make_vector(const struct network 
 
 static __device__ __forceinline__ struct product product_of(const struct network &n,
                                                             const struct walk &w,
-                                                            const struct strip &s, uint32_t t) {
+                                                            const struct strip &s, uint32_t index,
+                                                            uint32_t t) {
     const struct network_layer &l = n.layers[s.layer];
     uint32_t position = ring_position(n, w.first, t);
     struct product p = {};
-    p.weight = strip_weights(n, s);
+    if (n.inbox && s.matrix != MATRIX_OUTPUT)
+        p.inbox = inbox_sums(n, l, s.matrix == MATRIX_HH, t) + s.first;
+    p.blocks = n.team.size;
+    p.weight = strip_numbers(n, s, index, 0);
     switch (s.matrix) {
     case MATRIX_IH:
         p.bias = n.parameters + l.bias_ih + s.first;
@@ -123,8 +126,8 @@ static __device__ __forceinline__ struct product product_of(const struct network
         p.ld = n.ld_output;
         p.out = n.activations + n.output + (size_t)position * n.outputs + s.first;
         if (n.ld_skip && !n.skip_from) {
-            p.chosen = n.parameters + n.output_skip + (size_t)s.first * n.ld_skip +
-                       symbol_of(n, w, t);
+            p.chosen =
+                n.parameters + n.output_skip + (size_t)s.first * n.ld_skip + symbol_of(n, w, t);
             p.ld_chosen = n.ld_skip;
         }
     }
@@ -133,8 +136,8 @@ static __device__ __forceinline__ struct product product_of(const struct network
 
 /* The block's strips in a wave. Neighbours share their vector. Every row is computed by this call
    of `multiply`: see make_vector. */
-static __device__ PHASE void wave(const struct network &n, enum steps_of of,
-                                         uint32_t number) {
+static __device__ PHASE void wave(enum steps_of of, uint32_t number) {
+    const struct network &n = block_network();
     const struct walk w = walk_of(n, of);
     struct vector made = {-2, 0, 0};
     const float *x = NULL;
@@ -143,21 +146,20 @@ static __device__ PHASE void wave(const struct network &n, enum steps_of of,
         struct vector v;
         if (!vector_of(n, w, s, number, &v))
             continue;
-        struct product p = product_of(n, w, s, v.t);
-        if (v.layer < 0 && is_one_hot(n)) {
-            copy_column(p, s.end - s.first, symbol_of(n, w, v.t));
-            continue;
-        }
+        bool column = v.layer < 0 && is_one_hot(n);
         bool wanted = s.matrix != MATRIX_OUTPUT || v.t >= w.outputs_from;
         if (!wanted && !keeps(n, v.layer))
             continue;
-        if (v.layer != made.layer || v.step != made.step) {
+        if (!column && (v.layer != made.layer || v.step != made.step)) {
             __syncthreads(); /* the previous vector may still be read */
-            x = make_vector(n, w, v);
+            x = make_vector(w, v);
             made = v;
         }
+        struct product p = product_of(n, w, s, k, v.t);
         p.x = x;
-        if (wanted)
+        if (column)
+            copy_column(p, s.end - s.first, symbol_of(n, w, v.t));
+        else if (wanted)
             multiply(p, s.end - s.first);
     }
 }
@@ -165,20 +167,22 @@ static __device__ PHASE void wave(const struct network &n, enum steps_of of,
 static __device__ __forceinline__ void forward(const struct network &n, enum steps_of of) {
     uint32_t steps = of == STEPS_OF_RUN ? n.current->steps : n.current->length;
     for (uint32_t number = 0; number < steps + n.layer_count; number++) {
-        wave(n, of, number);
-        team_sync(n.team);
+        wave(of, number);
+        team_sync();
     }
 }
 
 /* Outputs of the learned steps from their stored h, since the output was solved again. Bits are
    those of a wave's product. */
-static __device__ PHASE void solved_outputs(const struct network &n) {
+static __device__ PHASE void solved_outputs() {
+    const struct network &n = block_network();
     const struct network_layer &top = n.layers[n.layer_count - 1];
     const struct walk w = walk_of(n, STEPS_OF_WINDOW);
-    float *x = shared_memory + SCRATCH;
+    float *x = shared_memory + WORKSPACE;
     for (uint32_t item = n.team.rank; item < w.steps * n.out.count; item += n.team.size) {
         uint32_t t = item / n.out.count;
-        const struct strip s = n.strips[n.out.first + item % n.out.count];
+        uint32_t index = n.out.first + item % n.out.count;
+        const struct strip s = n.strips[index];
         if (t < w.outputs_from)
             continue;
         const float *h = layer_at(n, top, ring_position(n, w.first, t)).hidden;
@@ -188,7 +192,7 @@ static __device__ PHASE void solved_outputs(const struct network &n) {
                    : i < top.size                  ? h[i]
                                                    : 0.0f;
         __syncthreads();
-        struct product p = product_of(n, w, s, t);
+        struct product p = product_of(n, w, s, index, t);
         p.x = x;
         multiply(p, s.end - s.first);
     }

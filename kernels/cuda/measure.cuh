@@ -6,15 +6,20 @@
 #include "cells.cuh"
 #include "product.cuh"
 
+extern "C" {
+#include "statistics.h"
+}
+
 /* ---- Norms of matrices ---- */
 
 /* Squares of the block's own strips. Padding is zero. Bound by the bytes of the matrices. */
-static __device__ PHASE void norms(const struct network &n) {
+static __device__ PHASE void norms() {
+    const struct network &n = block_network();
     for (uint32_t k = n.own; k < n.own_end; k++) {
         const struct strip s = n.strips[k];
         const struct network_layer &l = n.layers[s.layer];
         size_t ld = s.matrix == MATRIX_HH ? l.ld_hh : l.ld_ih, count = (s.end - s.first) * ld;
-        const float *weights = strip_weights(n, s);
+        const float *weights = strip_numbers(n, s, k, 0);
         if (s.matrix == MATRIX_OUTPUT)
             continue;
         double sum = 0;
@@ -36,194 +41,166 @@ static __device__ __forceinline__ double weights_norm(const struct network &n, u
 }
 
 /* Before the first update: the norms of the start. */
-static __device__ PHASE void begin_norms(const struct network &n) {
+static __device__ PHASE void begin_norms() {
+    const struct network &n = block_network();
     if (n.team.rank == 0 && threadIdx.x < n.layer_count && *n.activity == 0)
-        activity_head(n, threadIdx.x)[ACTIVITY_START] = activity_start(weights_norm(n, threadIdx.x));
+        activity_head(n, threadIdx.x)[ACTIVITY_START] =
+            activity_start(weights_norm(n, threadIdx.x));
 }
 
-/* ---- Of a step ---- */
+/* ---- Of a step ----
 
-/* Sums of one thread, then of the block: for mean, deviation and extremes. */
-struct tally {
-    double count, sum, squares, beyond; /* beyond: |value| over a limit */
-    double minimum, maximum;
+   A MEASURE copies a layer's numbers into the download: struct measured_head, its activity without
+   the ring, and rows of floats of equal size. The host computes statistics from them: measure.cu.
+ */
+
+struct measured_head {
+    double age, norm;
+    struct tally running_mean, running_var;
 };
 
-static __device__ struct tally tally_begin() {
-    struct tally t = {0, 0, 0, 0, INFINITY, -INFINITY};
+enum measured_row {
+    MEASURED_IH,
+    MEASURED_HH,
+    MEASURED_HIDDEN,
+    MEASURED_INNER,
+    MEASURED_GAIN,
+    MEASURED_BIAS = MEASURED_GAIN + PLACES,
+    MEASURED_ROWS = MEASURED_BIAS + PLACES,
+};
+
+static __host__ __device__ __forceinline__ size_t measured_doubles(const struct network_layer &l) {
+    return ACTIVITY_HEAD + 2 * (size_t)l.size;
+}
+
+static __host__ __device__ __forceinline__ size_t measured_width(const struct network_layer &l) {
+    return padded(l.rows > l.size ? l.rows : l.size);
+}
+
+/* In bytes: of a layer, and of all. */
+static __host__ __device__ __forceinline__ size_t measured_size(const struct network_layer &l) {
+    return sizeof(struct measured_head) + measured_doubles(l) * sizeof(double) +
+           MEASURED_ROWS * measured_width(l) * sizeof(float);
+}
+
+static __host__ __device__ __forceinline__ size_t measured_size(const struct network &n) {
+    size_t size = 0;
+    for (uint32_t k = 0; k < n.layer_count; k++)
+        size += measured_size(n.layers[k]);
+    return size;
+}
+
+/* Numbers in a row. */
+static __host__ __device__ __forceinline__ uint32_t measured_numbers(const struct network_layer &l,
+                                                                     uint32_t row) {
+    switch (row) {
+    case MEASURED_IH:
+        return l.rows;
+    case MEASURED_HH:
+        return l.apart ? l.rows : 0;
+    case MEASURED_HIDDEN:
+        return l.size;
+    case MEASURED_INNER:
+        return l.states > l.outputs ? l.size : 0;
+    default:
+        return norm_width(l, (row - MEASURED_GAIN) % PLACES);
+    }
+}
+
+/* Over running means, or variances, of all places and ages: too many to copy. */
+static __device__ struct tally running(const struct network &n, const struct network_layer &l,
+                                       bool var) {
+    double sums[3] = {0, 0, 0}, least = INFINITY, most = -INFINITY;
+    for (uint32_t place = 0; place < PLACES && l.source == SOURCE_RUNNING; place++) {
+        uint32_t count = l.ages * norm_width(l, place);
+        const float *from = n.units + unit_numbers(l, place) + (var ? count : 0);
+        for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+            double value = (double)from[i];
+            sums[0] += 1;
+            sums[1] += value;
+            sums[2] += value * value;
+            least = fmin(least, value);
+            most = fmax(most, value);
+        }
+    }
+    double *scratch = (double *)shared_memory;
+    block_sums(sums, scratch);
+    least = -block_maximum(-least, scratch);
+    most = block_maximum(most, scratch);
+    struct tally t = {sums[0], sums[1], sums[2], sums[0] > 0 ? least : 0, sums[0] > 0 ? most : 0};
     return t;
 }
 
-static __device__ void tally_add(struct tally *t, double value, double limit) {
-    t->minimum = value < t->minimum ? value : t->minimum;
-    t->maximum = value > t->maximum ? value : t->maximum;
-    t->count += 1;
-    t->sum += value;
-    t->squares += value * value;
-    t->beyond += fabs(value) > limit;
-}
-
-static __device__ void tally_numbers(struct tally *t, const float *values, uint32_t count,
-                                     double limit) {
-    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-        tally_add(t, (double)values[i], limit);
-}
-
-/* Joins the sums of all threads. */
-static __device__ struct tally tally_join(const struct tally &t) {
-    double *scratch = (double *)shared_memory;
-    double sums[4] = {t.count, t.sum, t.squares, t.beyond};
-    block_sums(sums, scratch);
-    struct tally all = {sums[0], sums[1], sums[2], sums[3], 0, 0};
-    all.minimum = -block_maximum(-t.minimum, scratch);
-    all.maximum = block_maximum(t.maximum, scratch);
-    if (all.count == 0)
-        all.minimum = all.maximum = 0;
-    return all;
-}
-
-static __device__ struct mean_std mean_std_of(const struct tally &t) {
-    struct mean_std m = {0, 0};
-    if (t.count == 0)
-        return m;
-    m.mean = t.sum / t.count;
-    double variance = t.squares / t.count - m.mean * m.mean;
-    m.std = variance > 0 ? sqrt(variance) : 0;
-    return m;
-}
-
-static __device__ struct unit_statistics units(const float *values, uint32_t size, double limit) {
-    struct tally t = tally_begin();
-    tally_numbers(&t, values, size, limit);
-    t = tally_join(t);
-    struct mean_std m = mean_std_of(t);
-    struct unit_statistics u = {m.mean,    m.std,           t.minimum,
-                                t.maximum, sqrt(t.squares), t.beyond / t.count};
-    return u;
-}
-
-/* Mean and deviation of a sum over all its units; with a centred norm computed from the groups'. */
-static __device__ struct mean_std sum_mean_std(const struct network_layer &l,
-                                               const struct layer_step &s, bool recurrent) {
-    struct tally t = tally_begin();
-    if (!l.centred || l.columns) {
-        for (uint32_t i = threadIdx.x; i < l.rows; i += blockDim.x) {
-            float sum = recurrent ? s.sum_hh[i] : s.sum_ih[i];
-            tally_add(&t, (double)(l.states > 0 && !l.apart ? s.sum_ih[i] + s.sum_hh[i] : sum), 0);
-        }
-        t = tally_join(t);
-        return mean_std_of(t);
-    }
-    for (uint32_t k = 0; k < group_count(l); k++) {
-        uint32_t first, end;
-        group_bounds(l, k, &first, &end);
-        const float *scale = s.scales + 2 * ((recurrent ? PLACE_HH : PLACE_IH) * GROUPS + k);
-        double n = end - first, mean = scale[0], rstd = scale[1];
-        double variance = 1 / (rstd * rstd) - (double)NORMALIZATION_EPSILON;
-        t.count += n;
-        t.sum += n * mean;
-        t.squares += n * ((variance > 0 ? variance : 0) + mean * mean);
-    }
-    return mean_std_of(t);
-}
-
-/* A layer's gains or biases, of all its norms. */
-static __device__ struct parameter_statistics
-parameters(const struct network &n, const struct network_layer &l, const uint32_t (&at)[PLACES]) {
-    struct tally t = tally_begin();
-    bool norm = l.source != SOURCE_NOTHING;
-    if (norm || l.normalized)
-        tally_numbers(&t, n.parameters + at[PLACE_IH], norm ? l.rows : l.size, 0);
-    if (norm && l.apart)
-        tally_numbers(&t, n.parameters + at[PLACE_HH], l.rows, 0);
-    if (norm && l.finishes)
-        tally_numbers(&t, n.parameters + at[PLACE_INNER], l.size, 0);
-    t = tally_join(t);
-    struct mean_std m = mean_std_of(t);
-    struct parameter_statistics p = {m.mean, m.std, t.minimum, t.maximum};
-    return p;
-}
-
-/* Over running means, or variances, of all places and ages. */
-static __device__ struct parameter_statistics running(const struct network &n,
-                                                      const struct network_layer &l, bool var) {
-    struct tally t = tally_begin();
-    for (uint32_t place = 0; place < PLACES && l.source == SOURCE_RUNNING; place++) {
-        uint32_t numbers = l.ages * units_width(l, place);
-        if ((place == PLACE_HH && !l.apart) || (place == PLACE_INNER && !l.finishes))
-            continue;
-        tally_numbers(&t, n.units + unit_numbers(l, place) + (var ? numbers : 0), numbers, 0);
-    }
-    t = tally_join(t);
-    struct mean_std m = mean_std_of(t);
-    struct parameter_statistics p = {m.mean, m.std, t.minimum, t.maximum};
-    return p;
-}
-
-static __device__ struct activity_statistics activity(const struct network &n, uint32_t layer) {
+static __device__ __forceinline__ void measure_layer(const struct network &n, uint32_t layer,
+                                                     char *to) {
     const struct network_layer &l = n.layers[layer];
-    const double *head = activity_head(n, layer), *a = head + ACTIVITY_HEAD + l.size;
-    double mean = 0, shares[2] = {0, 0};
-    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x)
-        mean += a[i] / l.size;
-    mean = block_sum(mean, (double *)shared_memory);
-    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
-        shares[0] += a[i] <= ACTIVITY_DORMANT * mean;
-        shares[1] += a[i] > ACTIVITY_SATURATED;
-    }
-    block_sums(shares, (double *)shared_memory);
-    return activity_statistics(head, *n.activity, shares[0] / l.size, shares[1] / l.size);
-}
-
-static __device__ void histogram(const float *values, uint32_t size, uint32_t *result) {
-    unsigned *bins = (unsigned *)(shared_memory + SCRATCH);
-    for (uint32_t i = threadIdx.x; i < MEASURE_BINS; i += blockDim.x)
-        bins[i] = 0;
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
-        double bin = floor(((double)values[i] + 1) / 2 * MEASURE_BINS);
-        atomicAdd(&bins[bin >= MEASURE_BINS ? MEASURE_BINS - 1 : bin > 0 ? (unsigned)bin : 0], 1u);
-    }
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < MEASURE_BINS; i += blockDim.x)
-        result[i] = bins[i];
-}
-
-static __device__ __forceinline__ void measure_layer(const struct network &n, uint32_t layer) {
-    const struct segment *g = n.current;
-    const struct network_layer &l = n.layers[layer];
-    struct layer_step s = layer_at(n, l, g->measure);
-    struct layer_statistics *result =
-        n.queue->measures + (size_t)g->measured * n.layer_count + layer;
-    struct layer_statistics all = {};
-    all.summed_inputs = sum_mean_std(l, s, false);
-    if (l.apart)
-        all.summed_recurrent = sum_mean_std(l, s, true);
-    all.hidden = units(s.hidden, l.size, ENGINE_SATURATED_HIDDEN);
-    if (l.states > l.outputs)
-        all.cell = units(s.inner, l.size, ENGINE_SATURATED_CELL);
-    all.units = activity(n, layer);
-    all.weights = activity_weights(activity_head(n, layer), weights_norm(n, layer));
-    all.gain = parameters(n, l, l.gain);
-    all.bias = parameters(n, l, l.norm_bias);
-    all.running_mean = running(n, l, false);
-    all.running_var = running(n, l, true);
+    struct layer_step s = layer_at(n, l, n.current->measure);
+    struct measured_head head = {*n.activity, weights_norm(n, layer), running(n, l, false),
+                                 running(n, l, true)};
+    double *doubles = (double *)(to + sizeof head);
+    float *rows = (float *)(doubles + measured_doubles(l));
     if (threadIdx.x == 0)
-        *result = all;
-    __syncthreads(); /* the histogram is written into it */
-    histogram(s.hidden, l.size, result->histogram);
+        *(struct measured_head *)to = head;
+    for (size_t i = threadIdx.x; i < measured_doubles(l); i += blockDim.x)
+        doubles[i] = activity_head(n, layer)[i];
+    const float *const from[MEASURED_GAIN] = {s.sum_ih, s.sum_hh, s.hidden, s.inner};
+    for (uint32_t k = 0; k < MEASURED_ROWS; k++, rows += measured_width(l)) {
+        uint32_t place = (k - MEASURED_GAIN) % PLACES;
+        const float *row = k < MEASURED_GAIN
+                               ? from[k]
+                               : n.parameters + (k < MEASURED_BIAS ? l.gain : l.norm_bias)[place];
+        bool joined = k == MEASURED_IH && l.states > 0 && !l.apart;
+        for (uint32_t i = threadIdx.x; i < measured_numbers(l, k); i += blockDim.x)
+            rows[i] = joined ? row[i] + s.sum_hh[i] : row[i];
+    }
 }
 
 /* Rare, so its time does not matter. */
-static __device__ PHASE void measure(const struct network &n) {
-    for (uint32_t k = n.team.rank; k < n.layer_count; k += n.team.size)
-        measure_layer(n, k);
+static __device__ PHASE void measure() {
+    const struct network &n = block_network();
+    char *to = n.queue->measures + n.current->measured * measured_size(n);
+    for (uint32_t k = 0; k < n.layer_count; to += measured_size(n.layers[k]), k++)
+        if (k % n.team.size == n.team.rank)
+            measure_layer(n, k, to);
+}
+
+/* On the host. */
+static inline struct values row_of(const struct network_layer &l, const float *rows, uint32_t row) {
+    size_t count = measured_numbers(l, row);
+    struct values numbers = {rows + row * measured_width(l), count > 0, count, count};
+    return numbers;
+}
+
+static inline void read_measure(const struct network &n, const char *from,
+                                struct layer_statistics *to) {
+    for (uint32_t k = 0; k < n.layer_count; from += measured_size(n.layers[k]), k++) {
+        const struct network_layer &l = n.layers[k];
+        const struct measured_head *head = (const struct measured_head *)from;
+        const double *activity = (const double *)(head + 1);
+        const float *rows = (const float *)(activity + measured_doubles(l));
+        struct measured m = {};
+        m.summed_inputs = row_of(l, rows, MEASURED_IH);
+        m.summed_recurrent = row_of(l, rows, MEASURED_HH);
+        m.hidden = row_of(l, rows, MEASURED_HIDDEN);
+        m.cell = row_of(l, rows, MEASURED_INNER);
+        for (uint32_t at = 0; at < PLACES; at++) {
+            m.gain[at] = row_of(l, rows, MEASURED_GAIN + at);
+            m.bias[at] = row_of(l, rows, MEASURED_BIAS + at);
+        }
+        m.running_mean = head->running_mean;
+        m.running_var = head->running_var;
+        m.activity = activity;
+        m.age = head->age;
+        m.norm = head->norm;
+        statistics_compute(&m, &to[k]);
+    }
 }
 
 /* ---- Growth and plasticity ---- */
 
 /* After the losses of an update's window with the parameters after it, and the norms. One block. */
-static __device__ PHASE void probe(const struct network &n) {
+static __device__ PHASE void probe() {
+    const struct network &n = block_network();
     uint32_t length = n.current->length;
     struct update_result *result = n.queue->updates + n.current->update, grown = {};
     double loss = 0;

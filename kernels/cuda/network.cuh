@@ -62,15 +62,16 @@ struct network_layer {
     uint32_t inputs;       /* I */
     uint32_t ld_ih, ld_hh; /* numbers in a padded row of W_ih and W_hh */
 
-    /* Offsets in the block of parameters; 0 and unused if missing. */
-    uint32_t weight_ih, bias_ih;
+    /* Offsets in the block of parameters, by role; 0 and unused if missing. */
     union {
+        uint32_t tensors[TENSOR_MEAN_IH]; /* of layer 0 also those of embedding and output */
         struct {
-            uint32_t weight_hh, bias_hh; /* (rows, ld_hh), diagonal: (rows,); (rows,) */
+            uint32_t embedding, weight_ih, weight_hh; /* (rows, ld_hh), diagonal: (rows,) */
+            uint32_t bias_ih, bias_hh;
+            uint32_t gain[PLACES], norm_bias[PLACES];     /* of columns the first ones: (size,) */
+            uint32_t own_parameters[CELL_PARAMETERS_MAX]; /* of units: (H,) each */
         };
-        uint32_t own_parameters[CELL_PARAMETERS_MAX]; /* of units: (H,) each */
     };
-    uint32_t gain[PLACES], norm_bias[PLACES]; /* of columns the first ones: (size,) */
 
     uint32_t state; /* offset of h in a slot's state; an inner state follows */
 
@@ -109,6 +110,10 @@ struct network_layer {
     /* partial: ih (window, strips, ld_ih), if its input has a gradient; hh (2, strips, ld_hh), by
        t % 2. */
     struct strips ih, hh;
+    /* Offsets in the inbox of a cluster's block, by t % 2: the sums of W_ih x and W_hh h (2, 2,
+       rows); in their place backward the sums of strips, of hh, and of ih if it has a layer below.
+     */
+    uint32_t inbox;
     uint8_t parameters;     /* of a unit, see own_parameters */
     uint8_t input_gradient; /* whether its input has one */
 };
@@ -150,7 +155,7 @@ struct segment {
     uint32_t position;            /* position of the run's first step in the ring */
     uint32_t window, length;      /* the update: position of its first step, and its steps */
     uint32_t closed, terms;
-    uint32_t update;   /* row of the results */
+    uint32_t update;    /* row of the results */
     uint32_t recompute; /* the update's window must be computed again */
     uint32_t probe;     /* the update's losses are computed once more after it */
     uint32_t measure;   /* position of the step to be measured, or NONE */
@@ -164,17 +169,18 @@ enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
 struct queue {
     uint32_t count;   /* segments */
     uint32_t refresh; /* the units' deviations must be computed first */
+    uint32_t keep;    /* the plan is long enough to keep numbers on chip, see keep.cuh */
     double rate, clip;
     struct optimizer optimizer;
     float momentum[MODEL_LAYERS_MAX]; /* of running statistics */
-    const struct segment *segments;
-    const struct step_entry *steps;
-    const struct score_entry *scores;
-    const union value *inputs, *targets;
+    struct segment *segments;
+    struct step_entry *steps;
+    struct score_entry *scores;
+    union value *inputs, *targets;
     double *losses;
     float *scored, *outputs;
     struct update_result *updates;
-    struct layer_statistics *measures;
+    char *measures; /* see measure.cuh */
 };
 
 /* Data of an update for later kernels. */
@@ -184,25 +190,6 @@ struct update_state {
     struct optimizer_numbers numbers; /* numbers of the current update, if it is applied */
     double loss;                      /* of the last one, before it */
     uint32_t applied;                 /* whether the last one was applied */
-};
-
-/* Blocks of an arena, in grains from its start; 0: unused. */
-struct blocks {
-    uint32_t parameters, gradient; /* (block,) floats each */
-    uint32_t moments[MOMENTS_MAX]; /* (block,) floats each */
-    uint32_t start;                /* (block,) floats, with pull */
-    uint32_t activations;
-    uint32_t units; /* see struct network_layer */
-    uint32_t slots; /* (slots, slot.size) */
-    uint32_t state;
-    /* (window,) doubles, of the window's steps, 0 for steps that are not learned */
-    uint32_t losses;
-    uint32_t squares; /* doubles: partial sums of the gradient's squares */
-    /* (tiles, 2) doubles: partial sums of an update's change, and of the weights before it */
-    uint32_t changes;
-    uint32_t norms; /* (strips,) doubles: squares of the strips' weights */
-    uint32_t solution; /* see solve.cuh */
-    uint32_t activity; /* doubles: enum activity_number */
 };
 
 /* See struct input_part. */
@@ -221,33 +208,54 @@ struct encoding {
     bool learned;                     /* some part has an embedding */
 };
 
-/* Offsets of each part in the block, which begins with P, see solve.cuh. */
-struct solved {
-    size_t weights, t, product, diagonal;
+/* The least squares of a solved output, see solve.cuh. */
+struct solving {
+    double *p;                  /* (inputs, stride) */
+    double *weights;            /* (outputs, stride) */
+    double *t;                  /* (stride,), followed by grow */
+    double *product, *diagonal; /* (stride,) r, and P's diagonal */
     uint32_t inputs, outputs, stride;
     double keep, prior;
 };
 
-struct network {
+/* What an update does. */
+struct decision {
+    bool applies;
+    double norm;   /* norm of the gradient before clipping */
+    double factor; /* of clipping */
+    double loss;
+};
+
+struct __align__(16) network {
     struct team team;
-    uint32_t own, own_end;   /* the block's strips */
+    uint32_t own, own_end;      /* the block's strips */
     const struct strip *strips; /* (strip_count,) */
     uint32_t strip_count;
     struct queue *queue;
     const struct segment *current;
+    mutable struct decision decision;
     const struct walked *tensors; /* (tensor_count,) */
     uint32_t tensor_count, tiles; /* tiles of all tensors */
     uint32_t pulls;               /* some tensor has a pull */
     uint32_t widest_vector;       /* slices of the longest vector, see gradient.cuh */
     struct encoding encoding;
-    struct solved solved;
+    struct solving solved;
 
-    /* Its numbers. */
+    /* Its numbers; while they are on chip, those there. */
     float *parameters, *gradient, *moments[MOMENTS_MAX], *start, *activations, *units, *slots;
+    struct {
+        uint32_t parameters, moments, activations, units; /* of each, in whole float4s */
+    } counts;
+    /* What the other blocks of a cluster send to this one, in its shared memory: the numbers that
+       the next wave waits for. NULL in other scopes. */
+    float *inbox;
+    uint32_t inbox_size;
+    /* The block's strips before `held_end` are on chip: weights, then as many moments. */
+    float *held;
+    uint32_t held_end, held_moments, held_numbers;
     struct update_state *state;
-    double *losses, *squares, *changes, *norms, *activity, *solution;
+    double *losses, *squares, *changes, *norms, *activity;
 
-    struct blocks at;
     struct slot_layout slot;
     uint32_t layer_count, ring, window;
     /* K, numbers in a row of W_out, including those of the skip path */
@@ -259,9 +267,9 @@ struct network {
     /* offset in a slot's state of the number of steps since the stream began, and its limit; 0:
        norms do not use it */
     uint32_t age, ages;
-    /* whether some layer's deviations are from rows; or running; has columns; or factors of units
+    /* whether some layer's deviations are from rows; or running; or has factors of units
        with their own parameters */
-    uint8_t rows_norms, running_norms, columns, factors;
+    uint8_t rows_norms, running_norms, factors;
     /* x is the slot's numbers; not so for columns with symbols: see inputs.cuh */
     uint32_t input_real;
     uint32_t input_size, embedding_size, ld_embedding;
@@ -272,16 +280,18 @@ struct network {
     uint32_t embedding, output_weight, output_bias; /* offsets in the block of parameters */
     uint32_t output;                                /* (ring, K) in the block of activations */
     uint32_t d_output;                              /* (window, padded K) */
-    uint32_t top;                         /* (window, ld_output) the h that is the input of W_out */
-    uint32_t d_embedding;                 /* (window, ld_embedding) */
-    uint32_t ids;                         /* (window,) symbols */
-    struct strips out; /* partial: (window, strips, ld_output) */
+    uint32_t top;         /* (window, ld_output) the h that is the input of W_out */
+    uint32_t d_embedding; /* (window, ld_embedding) */
+    uint32_t ids;         /* (window,) symbols */
+    struct strips out;    /* partial: (window, strips, ld_output) */
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
 
-/* In bytes. */
-static __host__ __device__ __forceinline__ size_t grains(uint32_t count) {
-    return (size_t)count * GRAIN;
+/* Shared memory: the scratch of reductions, the block's network, and what a phase needs. */
+enum { WORKSPACE = SCRATCH + sizeof(struct network) / sizeof(float) };
+
+static __device__ __forceinline__ struct network &block_network() {
+    return *(struct network *)(shared_memory + SCRATCH);
 }
 
 /* A layer's numbers in the block of activity: activities.h. */
@@ -330,6 +340,15 @@ static __host__ __device__ __forceinline__ uint32_t units_width(const struct net
     return place == PLACE_INNER ? l.size : l.rows;
 }
 
+/* Numbers in the gain and in the bias of a place's norm; 0: none. */
+static __host__ __device__ __forceinline__ uint32_t norm_width(const struct network_layer &l,
+                                                               uint32_t place) {
+    if (l.source == SOURCE_NOTHING)
+        return place == PLACE_IH && l.normalized ? l.size : 0;
+    bool exists = place == PLACE_IH || (place == PLACE_HH ? l.apart : l.finishes);
+    return exists ? units_width(l, place) : 0;
+}
+
 /* Offset of a place in the block of units' numbers: mean, var and 1 / deviation, (ages, width)
    each. */
 static __host__ __device__ __forceinline__ size_t unit_numbers(const struct network_layer &l,
@@ -357,14 +376,45 @@ static __device__ __forceinline__ const float *input_at(const struct network &n,
     return n.parameters + n.embedding + (size_t)id * n.ld_embedding;
 }
 
-/* A transposed product's column: the sum over its strips. */
-static __device__ __forceinline__ float joined(const struct network &n, const struct strips &of,
-                                               uint32_t ld, uint32_t index, uint32_t column) {
-    const float *partial = n.activations + of.partial + (size_t)index * of.count * ld + column;
+/* Where the sums of a layer's inputs or of its h at step t are, for the next wave. */
+static __device__ __forceinline__ float *
+inbox_sums(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+    return n.inbox + l.inbox + (size_t)(2 * (t % 2) + recurrent) * l.rows;
+}
+
+/* The sums of strips of a transposed product at step t (count, ld), likewise. */
+static __host__ __device__ __forceinline__ uint32_t partial_numbers(const struct network_layer &l,
+                                                                    bool recurrent) {
+    return recurrent ? l.hh.count * l.ld_hh : l.ih.count * l.ld_ih;
+}
+
+static __device__ __forceinline__ float *
+inbox_partials(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+    uint32_t hh = partial_numbers(l, true), both = hh + partial_numbers(l, false);
+    return n.inbox + l.inbox + (size_t)(t % 2) * both + (recurrent ? 0 : hh);
+}
+
+static __device__ __forceinline__ float *
+kept_partials(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+    size_t of_step = partial_numbers(l, recurrent);
+    return n.activations +
+           (recurrent ? l.hh.partial + (t % 2) * of_step : l.ih.partial + t * of_step);
+}
+
+/* A transposed product's column: the sum over its strips' sums (count, ld). */
+static __device__ __forceinline__ float joined(const float *partials, uint32_t count, uint32_t ld,
+                                               uint32_t column) {
     float sum = 0;
-    for (uint32_t k = 0; k < of.count; k++)
-        sum += partial[(size_t)k * ld];
+    for (uint32_t k = 0; k < count; k++)
+        sum += partials[(size_t)k * ld + column];
     return sum;
+}
+
+/* The output's at step t of the window. */
+static __device__ __forceinline__ float output_joined(const struct network &n, uint32_t t,
+                                                      uint32_t column) {
+    const float *partials = n.activations + n.out.partial + (size_t)t * n.out.count * n.ld_output;
+    return joined(partials, n.out.count, n.ld_output, column);
 }
 
 /* Rows of the first normalization group of a sum. */

@@ -7,15 +7,9 @@
 #include "gradient.cuh"
 #include "updates.h"
 
-/* Computed by every block before its tile. */
-struct decision {
-    bool applies;
-    double norm;   /* norm of the gradient before clipping */
-    double factor; /* of clipping */
-    double loss;
-};
-
-static __device__ __forceinline__ struct decision check_update(const struct network &n) {
+/* Every block decides alike, before its tiles. */
+static __device__ PHASE void check_update() {
+    const struct network &n = block_network();
     uint32_t length = n.current->length, partials = gradient_partials(n, length);
     double sums[2] = {0, 0}; /* squares, loss */
     for (uint32_t i = threadIdx.x; i < partials; i += blockDim.x)
@@ -24,16 +18,17 @@ static __device__ __forceinline__ struct decision check_update(const struct netw
         sums[1] += n.losses[t];
     block_sums(sums, (double *)shared_memory);
     double squares = sums[0] < 0 ? 0 : sums[0]; /* cancellation may leave less than 0 */
-    struct decision v;
+    if (threadIdx.x > 0)
+        return;
+    struct decision &v = n.decision;
     v.norm = sqrt(squares);
     v.loss = sums[1];
     v.factor = update_clip_factor(n.queue->clip, v.norm);
     v.applies = update_applies(sums[1], squares, v.factor);
-    return v;
 }
 
-/* One number's step, with its moments in and out; `kept` of them exist. Optimizers are told apart by
-   their number of moments: registers for five would slow down those with one or two. */
+/* One number's step, with its moments in and out; `kept` of them exist. Optimizers are told apart
+   by their number of moments: registers for five would slow down those with one or two. */
 enum { FEW_MOMENTS = 2 };
 
 static __host__ __device__ constexpr bool is_in_step(size_t moments, size_t most) {
@@ -45,10 +40,10 @@ static __device__ __forceinline__ float step(const struct optimizer_numbers &o, 
                                              float weight, float gradient, float *const *moments) {
     switch (o.kind) {
 #define OPTIMIZER(name)                                                                            \
-    case OPTIMIZER_##name:                                                                         \
-        if constexpr (is_in_step(name##_kind.moments, MOST))                                     \
-            return name##_step(&o.of.name, kept, weight, gradient, moments);                       \
-        break;
+case OPTIMIZER_##name:                                                                             \
+    if constexpr (is_in_step(name##_kind.moments, MOST))                                           \
+        return name##_step(&o.of.name, kept, weight, gradient, moments);                           \
+    break;
 #include "kinds.def"
     case OPTIMIZERS:
         break;
@@ -87,18 +82,24 @@ change_number(const struct optimizer_numbers &o, struct kept kept, float4 *weigh
     c->before += before * before;
 }
 
+/* Where a tensor's numbers are: those of its strip's first row, if it is dealt in strips. */
+struct stored {
+    float *weights, *moments[MOMENTS_MAX];
+    const float *start;
+};
+
 /* Four numbers from `at` on. */
 template <size_t MOST>
-static __device__ __forceinline__ void change_quad(const struct network &n,
+static __device__ __forceinline__ void change_quad(const struct stored &stored,
                                                    const struct optimizer_numbers &o, size_t at,
                                                    float4 g, struct change *c) {
-    float4 *weights = (float4 *)(n.parameters + at), w = *weights, moments[MOST];
-    struct kept kept = {0, n.start ? (const float4 *)(n.start + at) : NULL};
+    float4 *weights = (float4 *)(stored.weights + at), w = *weights, moments[MOST];
+    struct kept kept = {0, stored.start ? (const float4 *)(stored.start + at) : NULL};
 #pragma unroll
     for (size_t m = 0; m < MOST; m++) {
-        bool exists = n.moments[m] != NULL;
-        moments[m] = exists ? *(const float4 *)(n.moments[m] + at) : make_float4(0, 0, 0, 0);
-        kept.moments += exists;
+        const float *moment = stored.moments[m];
+        moments[m] = moment ? *(const float4 *)(moment + at) : make_float4(0, 0, 0, 0);
+        kept.moments += moment != NULL;
     }
     change_number<&float4::x, MOST>(o, kept, &w, g, moments, c);
     change_number<&float4::y, MOST>(o, kept, &w, g, moments, c);
@@ -107,36 +108,46 @@ static __device__ __forceinline__ void change_quad(const struct network &n,
     *weights = w;
 #pragma unroll
     for (size_t m = 0; m < MOST; m++)
-        if (n.moments[m])
-            *(float4 *)(n.moments[m] + at) = moments[m];
+        if (stored.moments[m])
+            *(float4 *)(stored.moments[m] + at) = moments[m];
 }
 
-static __device__ __forceinline__ float4 scaled(float4 g, float factor) {
-    return make_float4(g.x * factor, g.y * factor, g.z * factor, g.w * factor);
-}
-
-/* The tile's numbers; the gradient is computed here, or read. Stores the sums of its changes. */
-template <size_t MOST>
-static __device__ PHASE void
-change_tile(const struct network &n, const struct walked &w, const struct decision &v,
-            const struct optimizer_numbers &o, uint32_t number) {
-    uint32_t length = n.current->length;
-    bool formed = length >= FORM_STEPS;
-    struct tile tile = tile_of(w, number);
-    struct change c = {0, 0};
-    float4 made[TILE_ROWS];
+/* This thread's rows of a tile's gradient, in shared memory (rows, threads): computed there, or
+   read. */
+static __device__ __forceinline__ void stage_tile(const struct network &n, const struct walked &w,
+                                                  const struct tile &tile, float factor) {
+    float4 made[TILE_ROWS], *staged = (float4 *)(shared_memory + WORKSPACE);
+    bool formed = n.current->length >= FORM_STEPS;
     if (!formed)
-        make_tile(n, w, tile, length, (float)v.factor, made, shared_memory);
+        make_tile(n, w, tile, n.current->length, factor, made, shared_memory + WORKSPACE);
+    __syncthreads();
 #pragma unroll
     for (int k = 0; k < TILE_ROWS; k++) {
-        if (!in_tensor(w, tile, k))
-            continue;
         size_t at = w.offset + (size_t)(tile.row + k) * w.ld + tile.column;
-        float4 g = made[k];
-        if (formed)
-            g = scaled(*(const float4 *)(n.gradient + at), (float)v.factor);
-        change_quad<MOST>(n, o, at, g, &c);
+        if (formed && in_tensor(w, tile, k)) {
+            float4 g = *(const float4 *)(n.gradient + at);
+            made[k] = make_float4(g.x * factor, g.y * factor, g.z * factor, g.w * factor);
+        }
+        staged[k * PLAY_THREADS + threadIdx.x] = made[k];
     }
+}
+
+/* The tile's numbers. Stores the sums of its changes. */
+template <size_t MOST>
+static __device__ PHASE void change_tile(const struct walked &w, const struct stored &stored,
+                                         uint32_t number) {
+    const struct network &n = block_network();
+    const struct optimizer_numbers o = n.state->numbers;
+    struct tile tile = tile_of(w, number);
+    struct change c = {0, 0};
+    uint32_t first = w.strips ? tile.first_row : 0;
+    stage_tile(n, w, tile, (float)n.decision.factor);
+#pragma unroll 1
+    for (int k = 0; k < TILE_ROWS; k++)
+        if (in_tensor(w, tile, k))
+            change_quad<MOST>(
+                stored, o, (size_t)(tile.row + k - first) * w.ld + tile.column,
+                ((const float4 *)(shared_memory + WORKSPACE))[k * PLAY_THREADS + threadIdx.x], &c);
     double sums[2] = {(double)c.squares, (double)c.before};
     block_sums(sums, (double *)shared_memory);
     if (threadIdx.x == 0) {
@@ -189,7 +200,9 @@ static __device__ __attribute__((noinline)) void activity_add(const struct netwo
 }
 
 /* Adds up all results, and reports them: one block, after the others. */
-static __device__ PHASE void conclude(const struct network &n, const struct decision &v) {
+static __device__ PHASE void conclude() {
+    const struct network &n = block_network();
+    const struct decision &v = n.decision;
     double sums[2] = {0, 0};
     for (uint32_t i = threadIdx.x; i < n.tiles && v.applies; i += blockDim.x) {
         sums[0] += n.changes[2 * i];
@@ -211,34 +224,44 @@ static __device__ PHASE void conclude(const struct network &n, const struct deci
     *n.activity += v.applies;
 }
 
-static __device__ __forceinline__ void change_numbers(const struct network &n,
-                                                      const struct walked &w,
-                                                      const struct decision &v,
-                                                      const struct optimizer_numbers &o,
-                                                      uint32_t number) {
-    if (n.moments[FEW_MOMENTS])
-        change_tile<MOMENTS_MAX>(n, w, v, o, number);
+static __device__ __forceinline__ void
+change_numbers(const struct walked &w, const struct stored &stored, uint32_t number) {
+    if (stored.moments[FEW_MOMENTS])
+        change_tile<MOMENTS_MAX>(w, stored, number);
     else
-        change_tile<FEW_MOMENTS>(n, w, v, o, number);
+        change_tile<FEW_MOMENTS>(w, stored, number);
+}
+
+/* The numbers of a tensor. */
+static __device__ __forceinline__ struct stored stored_of(const struct network &n,
+                                                          const struct walked &w, size_t first) {
+    struct stored stored = {n.parameters + w.offset + first};
+    stored.start = n.start ? n.start + w.offset + first : NULL;
+    for (size_t m = 0; m < MOMENTS_MAX; m++)
+        stored.moments[m] = n.moments[m] ? n.moments[m] + w.offset + first : NULL;
+    return stored;
 }
 
 /* The tiles of the block's own strips, and its share of the others; beside them activity. Bound by
    bytes: each parameter and its moments are read and written once. */
-static __device__ PHASE void update_tiles(const struct network &n,
-                                                 const struct decision &v) {
-    const struct optimizer_numbers o = n.state->numbers;
+static __device__ PHASE void update_tiles() {
+    const struct network &n = block_network();
     for (uint32_t k = n.own; k < n.own_end; k++) {
         const struct strip s = n.strips[k];
         if (s.tensor == NONE)
             continue;
         const struct walked &w = n.tensors[s.tensor];
+        struct stored stored = stored_of(n, w, (size_t)s.first * w.ld);
+        stored.weights = strip_numbers(n, s, k, 0);
+        for (uint32_t m = 0; m < MOMENTS_MAX; m++)
+            stored.moments[m] = strip_numbers(n, s, k, m + 1);
         for (uint32_t c = 0; c < w.column_tiles; c++)
-            change_numbers(n, w, v, o, w.first_tile + s.number * w.column_tiles + c);
+            change_numbers(w, stored, w.first_tile + s.number * w.column_tiles + c);
     }
     for (uint32_t number = n.team.rank; number < n.tiles; number += n.team.size) {
         const struct walked &w = *tensor_of(n.tensors, n.tensor_count, number);
         if (!w.strips)
-            change_numbers(n, w, v, o, number);
+            change_numbers(w, stored_of(n, w, 0), number);
     }
     /* the last blocks have the fewest tiles */
     for (uint32_t k = n.team.size - 1 - n.team.rank; k < n.layer_count; k += n.team.size)
@@ -249,14 +272,15 @@ static __device__ PHASE void update_tiles(const struct network &n,
    read if it was stored. Nothing changes if loss or gradient is not finite. Returns whether it was
    applied. */
 static __device__ __forceinline__ bool optimize(const struct network &n) {
-    struct decision v = check_update(n);
-    if (v.applies)
-        update_tiles(n, v);
-    team_sync(n.team);
+    check_update();
+    __syncthreads();
+    if (n.decision.applies)
+        update_tiles();
+    team_sync();
     if (n.team.rank == 0)
-        conclude(n, v);
-    team_sync(n.team);
-    return v.applies;
+        conclude();
+    team_sync();
+    return n.decision.applies;
 }
 
 #endif

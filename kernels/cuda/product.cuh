@@ -16,7 +16,9 @@ struct product {
     const float *chosen;        /* (rows, ld_chosen), of which the first column is used, or NULL */
     const float *x;             /* (ld,) */
     uint32_t ld, ld_chosen;
-    float *out; /* (rows,) */
+    float *out;   /* (rows,) */
+    float *inbox; /* (rows,) of every block of a cluster, for the same numbers, or NULL */
+    uint32_t blocks;
 };
 
 /* COUNT rows at once, from row `first` on, `step` apart; a warp's work. Rows at or beyond `end`
@@ -44,10 +46,15 @@ static __device__ __forceinline__ void multiply_rows(const struct product &p, ui
     for (int k = 0; k < COUNT; k++) {
         float sum = warp_sum(quad_sum(sums[k]));
         uint32_t row = first + k * step;
-        if (lane_index() == 0 && row < end) {
-            float out = p.bias ? sum + p.bias[row] : sum;
-            p.out[row] = p.chosen ? out + p.chosen[(size_t)row * p.ld_chosen] : out;
-        }
+        if (row >= end)
+            continue;
+        float out = p.bias ? sum + p.bias[row] : sum;
+        if (p.chosen)
+            out += p.chosen[(size_t)row * p.ld_chosen];
+        if (lane_index() == 0)
+            p.out[row] = out;
+        if (p.inbox && lane_index() < p.blocks)
+            put(p.inbox + row, lane_index(), out);
     }
 }
 
@@ -62,19 +69,27 @@ static __device__ __forceinline__ void multiply(const struct product &p, uint32_
 /* W_ih x + b_ih with a one-hot x: a column. */
 static __device__ __forceinline__ void copy_column(const struct product &p, uint32_t rows,
                                                    uint32_t column) {
-    for (uint32_t row = threadIdx.x; row < rows; row += blockDim.x)
-        p.out[row] = p.weight[(size_t)row * p.ld + column] + p.bias[row];
+    for (uint32_t row = threadIdx.x; row < rows; row += blockDim.x) {
+        float out = p.weight[(size_t)row * p.ld + column] + p.bias[row];
+        p.out[row] = out;
+        for (uint32_t rank = 0; rank < p.blocks && p.inbox; rank++)
+            put(p.inbox + row, rank, out);
+    }
 }
 
 /* out[c] = sum over `rows` rows of W[row][c] d[row], for the first `columns` columns of W (rows,
-   ld), a strip. `d` (rows,) and `sums` (4 threads,) are in shared memory. Threads have four columns
-   each, and the rows in turns. Bound by the bytes of the weights. Every thread of the block must
-   call it. */
-static __device__ __forceinline__ void multiply_transposed(const float *weight, uint32_t ld,
-                                                           uint32_t columns, uint32_t rows,
-                                                           const float *d, float *sums,
-                                                           float *out) {
-    uint32_t quads = (columns + QUAD - 1) / QUAD, across = blockDim.x;
+   ld), a strip. `d` (rows,) and `sums` (4 threads,) are in shared memory. */
+struct transposed {
+    const float *weight, *d;
+    float *sums, *out;
+    float *inbox; /* see struct product */
+    uint32_t ld, columns, rows, blocks;
+};
+
+/* Threads have four columns each, and the rows in turns. Bound by the bytes of the weights. Every
+   thread of the block must call it. */
+static __device__ __forceinline__ void multiply_transposed(const struct transposed &p) {
+    uint32_t quads = (p.columns + QUAD - 1) / QUAD, across = blockDim.x;
     while (across / 2 >= quads && across > 1)
         across /= 2;
     uint32_t turns = blockDim.x / across, turn = threadIdx.x / across;
@@ -82,23 +97,25 @@ static __device__ __forceinline__ void multiply_transposed(const float *weight, 
         uint32_t quad = begin + threadIdx.x % across;
         float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll 4
-        for (uint32_t row = turn; row < rows && quad < quads; row += turns) {
-            float4 w = *(const float4 *)(weight + (size_t)row * ld + quad * QUAD);
-            float x = d[row];
+        for (uint32_t row = turn; row < p.rows && quad < quads; row += turns) {
+            float4 w = *(const float4 *)(p.weight + (size_t)row * p.ld + quad * QUAD);
+            float x = p.d[row];
             sum.x += w.x * x;
             sum.y += w.y * x;
             sum.z += w.z * x;
             sum.w += w.w * x;
         }
         __syncthreads(); /* the previous sums may still be read */
-        ((float4 *)sums)[threadIdx.x] = sum;
+        ((float4 *)p.sums)[threadIdx.x] = sum;
         __syncthreads();
-        for (uint32_t c = threadIdx.x; c < across * QUAD && begin * QUAD + c < columns;
+        for (uint32_t c = threadIdx.x; c < across * QUAD && begin * QUAD + c < p.columns;
              c += blockDim.x) {
             float total = 0;
             for (uint32_t k = 0; k < turns; k++)
-                total += sums[k * across * QUAD + c];
-            out[begin * QUAD + c] = total;
+                total += p.sums[k * across * QUAD + c];
+            p.out[begin * QUAD + c] = total;
+            for (uint32_t rank = 0; rank < p.blocks && p.inbox; rank++)
+                put(p.inbox + begin * QUAD + c, rank, total);
         }
     }
 }
@@ -106,15 +123,18 @@ static __device__ __forceinline__ void multiply_transposed(const float *weight, 
 /* Its sums, in floats. */
 enum { TRANSPOSED_SUMS = QUAD * PLAY_THREADS };
 
-/* The weights of a strip (rows, ld). */
-static __device__ __forceinline__ float *strip_weights(const struct network &n,
-                                                       const struct strip &s) {
+/* A strip's weights (rows, ld), its own block's; with `moment` k + 1 its k-th moment, or NULL. */
+static __device__ __forceinline__ float *
+strip_numbers(const struct network &n, const struct strip &s, uint32_t index, uint32_t moment) {
     const struct network_layer &l = n.layers[s.layer];
     uint32_t offset = s.matrix == MATRIX_IH   ? l.weight_ih
                       : s.matrix == MATRIX_HH ? l.weight_hh
                                               : n.output_weight;
     uint32_t ld = s.matrix == MATRIX_IH ? l.ld_ih : s.matrix == MATRIX_HH ? l.ld_hh : n.ld_output;
-    return n.parameters + offset + (size_t)s.first * ld;
+    float *numbers = moment ? n.moments[moment - 1] : n.parameters;
+    if (index < n.held_end && moment <= n.held_moments)
+        return n.held + (size_t)moment * n.held_numbers + (s.before - n.strips[n.own].before);
+    return numbers ? numbers + offset + (size_t)s.first * ld : NULL;
 }
 
 #endif

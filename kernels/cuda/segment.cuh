@@ -50,9 +50,10 @@ static __device__ void keep_inputs(const struct network &n, const struct segment
     }
 }
 
-/* Scores the step before the run, forgets, and stores the run's inputs. Bound by latency: it moves a
-   few kilobytes. */
-static __device__ PHASE void begin(const struct network &n) {
+/* Scores the step before the run, forgets, and stores the run's inputs. Bound by latency: it moves
+   a few kilobytes. */
+static __device__ PHASE void begin() {
+    const struct network &n = block_network();
     const struct queue *q = n.queue;
     const struct segment *s = n.current;
     float *slot = slot_of(n);
@@ -131,7 +132,8 @@ static __device__ __forceinline__ void finish_step(const struct network &n, uint
 }
 
 /* Returns outputs and scores of the run, and stores the states: a step a block. */
-static __device__ PHASE void finish(const struct network &n) {
+static __device__ PHASE void finish() {
+    const struct network &n = block_network();
     for (uint32_t t = n.team.rank; t < n.current->steps; t += n.team.size)
         finish_step(n, t);
 }

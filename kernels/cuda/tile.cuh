@@ -16,11 +16,11 @@ struct factor {
 };
 
 enum {
-    TILE_STEPS = 16, /* steps of the window that are staged at once */
-    TILE_ROWS = 4,   /* of a thread */
-    TILE_BITS = 11,  /* PLAY_THREADS * TILE_ROWS = 2^11 */
-    COLUMN_BITS = 2, /* QUAD = 2^2 */
-    FORM_STEPS = 32, /* windows from this length on store their gradient */
+    TILE_STEPS = 16,      /* steps of the window that are staged at once */
+    TILE_ROWS = 4,        /* of a thread */
+    TILE_BITS = 11,       /* PLAY_THREADS * TILE_ROWS = 2^11 */
+    COLUMN_BITS = 2,      /* QUAD = 2^2 */
+    FORM_STEPS = 32,      /* windows from this length on store their gradient */
     NORM_PIECES_MAX = 64, /* of a tensor's norm */
     SLICE = LANES * QUAD, /* columns of a vector in a piece's item */
 };
@@ -119,8 +119,7 @@ static __device__ __forceinline__ void take_off(const struct network &n, const s
 
 /* Shared memory of make_tile, in floats. */
 enum {
-    TILE_SHARED =
-        TILE_STEPS * ((1 << (TILE_BITS - QUAD_BITS_MIN)) + (QUAD << QUAD_BITS_MAX)),
+    TILE_SHARED = TILE_STEPS * ((1 << (TILE_BITS - QUAD_BITS_MIN)) + (QUAD << QUAD_BITS_MAX)),
 };
 
 /* sums[k] = factor times the gradient of row k. Uses shared memory from `shared` on; every

@@ -5,19 +5,15 @@
 
 #include "cells.cuh"
 
-/* Layers and places, dealt to the blocks. */
-static __device__ __forceinline__ bool has_place(const struct network_layer &l, uint32_t place) {
-    return (place != PLACE_HH || l.apart) && (place != PLACE_INNER || l.finishes);
-}
-
 /* ---- Through the rows ---- */
 
 /* Each row's pull, from the sum over the window of its gain's gradient. Bound by latency. */
-static __device__ PHASE void make_pulls(const struct network &n) {
+static __device__ PHASE void make_pulls() {
+    const struct network &n = block_network();
     for (uint32_t item = n.team.rank; item < 2 * n.layer_count; item += n.team.size) {
         const struct network_layer &l = n.layers[item / 2];
         uint32_t place = item % 2;
-        if (l.source != SOURCE_ROWS || !has_place(l, place))
+        if (l.source != SOURCE_ROWS || !norm_width(l, place))
             continue;
         for (uint32_t row = threadIdx.x; row < l.rows; row += blockDim.x) {
             float d_gain = 0;
@@ -52,8 +48,7 @@ static __device__ void absorb_steps(const struct network &n, const struct networ
     float *mean = n.units + unit_numbers(l, place) + (size_t)age * width + i;
     float *var = mean + (size_t)l.ages * width, sum = 0, squares = 0, steps = (float)(end - from);
     for (uint32_t t = from; t < end; t++) {
-        float a = value_at(n, l, place, ring_position(n, n.current->window, t), i),
-              d = a - *mean;
+        float a = value_at(n, l, place, ring_position(n, n.current->window, t), i), d = a - *mean;
         sum += a;
         squares += d * d;
     }
@@ -65,13 +60,14 @@ static __device__ void absorb_steps(const struct network &n, const struct networ
 
 /* After an update that was applied: moves running statistics. Ages never decrease within a window.
    Bound by latency. */
-static __device__ PHASE void absorb(const struct network &n) {
+static __device__ PHASE void absorb() {
+    const struct network &n = block_network();
     const struct segment *s = n.current;
     const float *state = slot_of(n) + n.slot.before + (size_t)s->window * n.slot.state;
     for (uint32_t item = n.team.rank; item < PLACES * n.layer_count; item += n.team.size) {
         const struct network_layer &l = n.layers[item / PLACES];
         uint32_t place = item % PLACES;
-        if (l.source != SOURCE_RUNNING || !has_place(l, place))
+        if (l.source != SOURCE_RUNNING || !norm_width(l, place))
             continue;
         float momentum = n.queue->momentum[item / PLACES];
         for (uint32_t i = threadIdx.x; i < units_width(l, place); i += blockDim.x)
@@ -98,12 +94,10 @@ static __device__ __forceinline__ float row_squares(const float *weight, uint32_
 
 /* Deviations of norms of rows: one warp per row. Bound by the bytes of the matrices. */
 static __device__ __forceinline__ void refresh_rows(const struct network &n,
-                                                    const struct network_layer &l,
-                                                    uint32_t place) {
+                                                    const struct network_layer &l, uint32_t place) {
     uint32_t each = blockDim.x / LANES, width = units_width(l, place);
     float *rstd = n.units + unit_numbers(l, place) + (size_t)2 * width;
-    for (uint32_t row = n.team.rank * each + warp_index(); row < width;
-         row += n.team.size * each) {
+    for (uint32_t row = n.team.rank * each + warp_index(); row < width; row += n.team.size * each) {
         const float *ih = n.parameters + l.weight_ih + (size_t)row * l.ld_ih;
         const float *hh = n.parameters + l.weight_hh + (size_t)row * l.ld_hh;
         float squares = 0;
@@ -116,9 +110,8 @@ static __device__ __forceinline__ void refresh_rows(const struct network &n,
     }
 }
 
-static __device__ __forceinline__ void refresh_running(const struct network &n,
-                                                       const struct network_layer &l,
-                                                       uint32_t place) {
+static __device__ __forceinline__ void
+refresh_running(const struct network &n, const struct network_layer &l, uint32_t place) {
     size_t numbers = (size_t)l.ages * units_width(l, place);
     float *var = n.units + unit_numbers(l, place) + numbers, *rstd = var + numbers;
     for (size_t k = (size_t)n.team.rank * blockDim.x + threadIdx.x; k < numbers;
@@ -141,13 +134,14 @@ static __device__ __forceinline__ void refresh_factors(const struct network &n,
 }
 
 /* Recomputes deviations and factors after a change of parameters or running statistics. */
-static __device__ PHASE void refresh(const struct network &n) {
+static __device__ PHASE void refresh() {
+    const struct network &n = block_network();
     for (uint32_t k = 0; k < n.layer_count; k++) {
         const struct network_layer &l = n.layers[k];
         if (l.parameters)
             refresh_factors(n, l);
         for (uint32_t place = 0; place < PLACES && l.ages; place++)
-            if (!has_place(l, place))
+            if (!norm_width(l, place))
                 continue;
             else if (l.source == SOURCE_ROWS)
                 refresh_rows(n, l, place);

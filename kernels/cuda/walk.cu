@@ -35,8 +35,15 @@ static uint64_t cut_all(struct engine *e) {
         cut_matrix(e, &l->ih, k, MATRIX_IH, l->rows, l->ld_ih, &before);
         if (l->recurrent)
             cut_matrix(e, &l->hh, k, MATRIX_HH, l->rows, l->ld_hh, &before);
-        l->input_gradient =
-            k > 0 || e->model->architecture.input.embedding || n->encoding.learned;
+        l->input_gradient = k > 0 || e->model->architecture.input.embedding || n->encoding.learned;
+    }
+    n->inbox_size = 0;
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        struct network_layer *l = &n->layers[k];
+        uint32_t sums = 2 * l->rows;
+        uint32_t partials = partial_numbers(*l, true) + partial_numbers(*l, false);
+        l->inbox = n->inbox_size;
+        n->inbox_size += padded(2 * (sums > partials ? sums : partials));
     }
     cut_matrix(e, &n->out, n->layer_count - 1, MATRIX_OUTPUT, n->outputs, n->ld_output, &before);
     return before;
@@ -56,10 +63,10 @@ int engine_cut_strips(struct engine *e, struct error *error) {
 static void walk_strips(struct engine *e, struct walked *w, const struct tensor *tensor) {
     const struct network *n = &e->network;
     const struct network_layer *l = &n->layers[tensor->layer];
-    const struct strips *of = tensor->role == TENSOR_WEIGHT_IH        ? &l->ih
-                              : tensor->role == TENSOR_WEIGHT_HH      ? &l->hh
+    const struct strips *of = tensor->role == TENSOR_WEIGHT_IH       ? &l->ih
+                              : tensor->role == TENSOR_WEIGHT_HH     ? &l->hh
                               : tensor->role == TENSOR_OUTPUT_WEIGHT ? &n->out
-                                                                      : NULL;
+                                                                     : NULL;
     if (!of || !tensor->columns)
         return;
     w->strips = of->count;

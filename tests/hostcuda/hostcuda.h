@@ -106,18 +106,13 @@ void each_allocation(const std::function<void(char *at, size_t size)> &visit);
 cudaError_t check_red_zones();
 void release_memory();
 
-/* ---- stream.cpp, graph.cpp ---- */
+/* ---- stream.cpp ---- */
 
-/* Enqueues, or captures, `work` in `stream`. */
+/* Enqueues `work` in `stream`. */
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
-bool capturing(cudaStream_t stream);
 
 /* Whether the stream belongs to the current device, as a launch requires. */
 bool is_current(cudaStream_t stream);
-
-/* Returns an error, and invalidates the capture, if `stream` (nullptr: any stream) is being
-   captured: for calls that wait. */
-cudaError_t refuse_in_capture(const char *function, cudaStream_t stream);
 
 /* Runs all work of the stream, or of all streams. */
 cudaError_t drain(cudaStream_t stream);

@@ -15,7 +15,7 @@
      both halves to the other threads of a block, since CUDA's fence is sequentially consistent:
      "all write and fence, __syncthreads, thread 0 counts; __syncthreads, the last block's threads
      fence and read" is correct, and without either fence it is not;
-   - in two launches, copies or fills that streams, events or a graph's edges order, and between
+   - in two launches, copies or fills that streams or events order, and between
      the host and the device, if the host has waited (race_order.cpp).
 
    Shared memory that another block of the cluster reaches through map_shared_rank is watched as
@@ -108,10 +108,6 @@ std::shared_ptr<const past> issue();
 void begin_operation(cudaStream_t stream, const std::shared_ptr<const past> &issued,
                      const std::vector<mark> &after);
 void end_operation(cudaStream_t stream);
-void begin_graph(size_t nodes);
-void begin_node(size_t node, const std::vector<size_t> &after);
-void end_node(size_t node);
-void end_graph();
 void host_waited(cudaStream_t stream, uint64_t number);
 void reset_order();
 

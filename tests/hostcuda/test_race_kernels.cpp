@@ -418,29 +418,6 @@ void with_a_wait(const numbers &n) {
     launch(n.second, 1, set, n.device, 2);
 }
 
-/* A graph of two branches, on one block's numbers or on two. */
-template <unsigned OF_SECOND> void in_branches(const numbers &n) {
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t executable = nullptr;
-    cudaEvent_t back;
-    cudaEventCreate(&back);
-    launch(n.first, 1, set, n.device, 0); /* loaded before the capture */
-    cudaStreamBeginCapture(n.first, cudaStreamCaptureModeRelaxed);
-    launch(n.first, 1, set, n.device, 1);
-    cudaEventRecord(n.event, n.first);
-    cudaStreamWaitEvent(n.second, n.event);
-    launch(n.first, 1, set, n.device, 2);
-    launch(n.second, 1, set, n.device + OF_SECOND * THREADS, 3);
-    cudaEventRecord(back, n.second);
-    cudaStreamWaitEvent(n.first, back);
-    launch(n.first, 1, set, n.device + OF_SECOND * THREADS, 4);
-    cudaStreamEndCapture(n.first, &graph);
-    cudaGraphInstantiate(&executable, graph);
-    for (int time = 0; time < 3; ++time) {
-        cudaGraphLaunch(executable, n.first);
-    }
-}
-
 template <bool WAIT> void read_by_the_host(const numbers &n) {
     launch(n.first, 1, set, n.pinned, 1);
     if (WAIT) {
@@ -484,7 +461,6 @@ void right_ones_are_silent(void **) {
                       in_one_stream,
                       with_an_event,
                       with_a_wait,
-                      in_branches<1>,
                       read_by_the_host<true>,
                       written_by_the_host<true>,
                       written_to_neighbour<1 + 2>,
@@ -539,7 +515,7 @@ void races_of_an_own_barrier_are_found(void **) {
 }
 
 void races_of_launches_are_found(void **) {
-    for (idea play : {in_two_streams, with_an_early_event, in_branches<0>}) {
+    for (idea play : {in_two_streams, with_an_early_event}) {
         assert_true(races(play));
     }
 }

@@ -30,7 +30,7 @@ HOSTCUDA = "hostcuda" in MODULE
 UNAVAILABLE = 69
 NEAR = 1e-4  # largest difference between engines, in losses and parameters of about 1
 LARGE = 330  # units of an lstm for which `auto` chooses a GPU
-NO_IMAGE = {"HOSTCUDA_FAIL": "cudaFuncGetAttributes:3:cudaErrorNoKernelImageForDevice"}
+NO_IMAGE = {"HOSTCUDA_FAIL": "cudaFuncGetAttributes:1:cudaErrorNoKernelImageForDevice"}
 FEW_THREADS = {"HOSTCUDA_THREADS": "256"}
 
 
@@ -171,10 +171,10 @@ def test_auto_reports_device_and_reason(directory):
     assert re.match(r"cuda .* \(auto: .+, 44\d thousand parameters\)$", line), line
     assert "auto" not in started(directory, "cuda")
     below = "; auto uses a GPU from 300,000"
-    for threads, sizes, chosen in ((1, (LARGE, LARGE), "cuda .*2 networks of 1 shape, 90. thousand parameters in total"),
-                                   (1, (100,) * 8, "cuda .*8 networks of 1 shape, 3.. thousand"),
-                                   (4, (100,) * 8, rf"cpu .*parameters in total \(.. thousand per shape and thread\){below}"),
-                                   (1, (LARGE, 8), rf"cpu .*2 networks of 2 shapes.* \(22. thousand per shape and thread\){below}")):
+    for threads, sizes, chosen in ((1, (LARGE, LARGE), "cuda .*2 networks, 90. thousand parameters in total"),
+                                   (1, (100,) * 8, "cuda .*8 networks, 3.. thousand"),
+                                   (4, (100,) * 8, rf"cpu .*parameters in total \(.. thousand per thread\){below}"),
+                                   (1, (LARGE, 8), r"cuda .*scope grid.*2 networks, 45. thousand")):
         with tempfile.TemporaryDirectory(dir=directory) as place, \
                 running.Daemon(place, members_of(place, threads, *sizes)) as daemon:
             model = daemon.ask("status")["model"]
@@ -228,6 +228,21 @@ def test_an_old_gpu_is_reported_with_both_capabilities(directory):
     text = refused(directory, "cuda", HOSTCUDA_CAPABILITY="75")
     assert "7.5" in text and "8.0" in text and "device: cpu" in text, text
     assert started(directory, "cuda", HOSTCUDA_CAPABILITY="80").startswith("cuda ")
+    text = refused(directory, "cuda", HOSTCUDA_CAPABILITY="80", RUNNEL_SCOPE="cluster")
+    assert "device_scope: cluster requires compute capability 9.0" in text and "8.0" in text, text
+    assert text.endswith("use device_scope: auto"), text
+
+
+def test_a_checkpoint_is_for_every_scope(directory):
+    """The log names scope and multiprocessors. Neither is part of the device in a checkpoint."""
+    if not HOSTCUDA:
+        return
+    for n, (scope, multiprocessors) in enumerate((("block", "4"), ("grid", "8"), ("cluster", "4"))):
+        with Daemon(directory, "cuda", RUNNEL_SCOPE=scope, HOSTCUDA_SMS=multiprocessors) as daemon:
+            daemon.learn(5 * n + 1, 5 * (n + 1))
+            text = daemon.stop()
+        assert f"{multiprocessors} multiprocessors, scope {scope})" in text, text
+        assert ("resumed after" in text) == (n > 0) and "another device" not in text, text
 
 
 def test_a_kernel_that_cannot_run_is_named_when_the_daemon_starts(directory):

@@ -83,8 +83,8 @@ def test_everything(directory):
                         "no capture today"), line
     assert "dry run" in text.splitlines()[0] and "a GPU, 1 MiB, 580.0" in text
     figures = section(text, "Figures and benchmark")
-    for name in ("graph launch", "further node", "barrier", "cluster", "round trip", "copy",
-                 "L2 cache", "multiply-adds"):
+    for name in ("launch", "barrier of a block", "barrier of a cluster", "barrier of a grid", "round trip",
+                 "copy", "L2 cache", "multiply-adds"):
         assert re.search(rf"^\|.*{name}.*\| (\d|none)", figures, re.M), (name, figures)
     rows = [line.strip("| ").split(" | ") for line in figures.splitlines() if "| tiny |" in line]
     assert [row[:3] for row in rows] == [["tiny", "4", "adam"], ["tiny", "4", "sgd"]], rows

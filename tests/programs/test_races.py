@@ -20,8 +20,6 @@ MODULE = BUILD / "tests" / "hostcuda" / "runnel-races.so"
 LIMIT = 240  # seconds: only ends a test that hangs
 AT_ONCE = 2
 SKIP = 77
-# measures the limits of a device: the engine does not use it
-NOT_PLAYED = {"ceilings.cu", "ceilings_rates.cu"}
 
 # Description; the file, its text, and the text with the fault; the file to compile; the case of
 # tests/engines/test_races.c; the expected message.
@@ -193,9 +191,8 @@ def test_faults_are_found(directory):
 def test_every_kernel_is_played():
     kernels = set()
     for path in KERNELS.glob("*.cu"):
-        if path.name not in NOT_PLAYED:
-            kernels |= set(re.findall(r"__global__[^(]*?(?:__launch_bounds__\([^{]*?\)\s*)?\b(\w+)\(\s*const ",
-                                      path.read_text()))
+        kernels |= set(re.findall(r"__global__[^(]*?(?:__launch_bounds__\([^{]*?\)\s*)?\b(\w+)\(\s*const ",
+                                  path.read_text()))
     assert {"wave", "optimize", "take_weights", "project", "form"} <= kernels, kernels
     cases = re.findall(r'\.name = "([^"]+)",$', (SOURCE / "tests/support/played_cases.c").read_text(), re.M)
     played = set()
