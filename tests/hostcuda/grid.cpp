@@ -1,4 +1,5 @@
 /* Runs blocks one after the other, and their threads in turn, each until it waits for another. */
+#include "count.h"
 #include "race.h"
 #include <chrono>
 #include <stdarg.h>
@@ -148,6 +149,9 @@ void meet(waits kind, const void *caller) {
     idle = 0;
     if (race::on) {
         race::at_gang_barrier();
+    }
+    if (count::on) {
+        count::met_gang_barrier();
     }
     for (thread &t : threads) {
         wake(&t);
@@ -374,6 +378,9 @@ void open_gang(size_t number, const dim3 &extent) {
         if (race::on) {
             race::open_block(gang[rank]);
         }
+        if (count::on) {
+            count::open_block(gang[rank]);
+        }
     }
 }
 
@@ -395,7 +402,9 @@ cudaError_t run(const launch &launched) {
     if (race::on) {
         race::open_launch(launched, blocks, threads.size());
     }
-    race::weak_open_launch(blocks);
+    if (count::on) {
+        count::open_launch(blocks);
+    }
     fiber_adopt(host);
     open_guard();
     std::vector<size_t> order(permuted ? gangs : 0);
@@ -408,10 +417,11 @@ cudaError_t run(const launch &launched) {
         }
         open_gang(order.empty() ? i : order[i], extent);
         play();
-        race::weak_close_block();
     }
     current = nullptr;
-    race::weak_close_launch();
+    if (count::on) {
+        count::close_launch(launched);
+    }
     if (race::on && race::take_count() > 0 && !stopped) {
         stopped = true;
         note(cudaErrorLaunchFailure);

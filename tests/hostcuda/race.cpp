@@ -1,5 +1,6 @@
 /* The access history of every word of memory, and the check at each access. */
 #include "race.h"
+#include "count.h"
 #include <algorithm>
 #include <sys/mman.h>
 
@@ -310,25 +311,26 @@ void close_block(const block &b) {
 
 void met(const void *address, size_t size, way how, const void *code) {
     const char *at = (const char *)address;
-    if (!on) {
+    if (!on && !(count::on && current)) {
         return;
     }
-    if (const block *home = home_of(at)) {
+    const block *home = home_of(at);
+    const region *r = home ? nullptr : region_of(at);
+    size = r ? std::min(size, (size_t)(r->end - at)) : size;
+    if (home && on) {
         met_shared(at, size, access_now(how, code_of(code)), *home);
-        return;
-    }
-    const region *r = region_of(at);
-    if (r) {
-        size = std::min(size, (size_t)(r->end - at));
+    } else if (home) {
+        count::met_shared(size, how == way::write, home == current->home);
+    } else if (r && on) {
         met_words(at, size, access_now(how, code_of(code)), *r, 0);
-        if (how == way::write) {
-            weak_store(at, size);
-        }
+    } else if (r) {
+        count::met_memory(r->kind, (uint32_t *)r->cells, (size_t)(at - r->start), size,
+                          how == way::write);
     }
 }
 
 void watch_memory(const void *at, size_t size, const char *kind, const void *made) {
-    if (!on) {
+    if (!on && !count::on) {
         return;
     }
     const region r = {(const char *)at, (const char *)at + size, kind, made, new_cells(size)};

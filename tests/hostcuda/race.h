@@ -33,9 +33,8 @@
    - edges by __threadfence_block (it gives none);
    - reordering by the GPU's compiler: the detector runs the C++ program.
 
-   A race is reported on stderr, once per pair of places, and fails its launch.
-
-   HOSTCUDA_WEAK=1 also makes stores weak (race_weak.cpp). Only one thread at a time may call. */
+   A race is reported on stderr, once per pair of places, and fails its launch. Only one thread at a
+   time may call. */
 #ifndef HOSTCUDA_RACE_H
 #define HOSTCUDA_RACE_H
 
@@ -131,15 +130,6 @@ bool report_race(const access &first, const access &second, const std::string &w
 /* Races of the ending launch, copy or fill; resets the number. */
 unsigned take_count();
 void forget_reported();
-
-/* ---- Weak stores (race_weak.cpp) ---- */
-
-void weak_open_launch(size_t gang);
-void weak_store(const void *at, size_t size);
-void weak_atomic(const void *at);
-void weak_fence();
-void weak_close_block();
-void weak_close_launch();
 
 } // namespace race
 } // namespace hostcuda

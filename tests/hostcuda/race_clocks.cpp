@@ -260,9 +260,9 @@ void at_fence() {
     ++c.now;
 }
 
-/* A block that has passed a barrier of its own counts at the next one only when all others have read
-   the count as well: else its later count, which they need not have seen, would order all that it
-   did before. One turn of theirs may already have passed. */
+/* A block that has passed a barrier of its own counts at the next one only when all others have
+   read the count as well: else its later count, which they need not have seen, would order all that
+   it did before. One turn of theirs may already have passed. */
 void let_others_read() {
     for (int turn = 0; turn < 2 && blocks.size() > 1; ++turn) {
         hostcuda_yield();

@@ -2,6 +2,9 @@
    without one of its parts is reported, in any order of blocks and threads. */
 #include "hostcuda_testing.h"
 
+#include "count.h"
+#include "race.h"
+
 extern __shared__ __align__(16) float shared_memory[];
 
 namespace {
@@ -537,34 +540,6 @@ void a_report_says_where(void **) {
     fresh(nullptr);
 }
 
-/* Block 1 reads what block 0 has written, if a fence followed. */
-__global__ void write_and_read(int *numbers, bool fence) {
-    if (blockIdx.x == 0) {
-        numbers[threadIdx.x] = 1;
-        if (fence) {
-            __threadfence();
-        }
-        numbers[THREADS + threadIdx.x] = 1;
-    } else if (blockIdx.x == 1) {
-        numbers[2 * THREADS + threadIdx.x] =
-            10 * numbers[threadIdx.x] + numbers[THREADS + threadIdx.x];
-    }
-}
-
-int read_weakly(bool weak, bool fence) {
-    with("HOSTCUDA_WEAK", weak ? "1" : "0");
-    int *numbers = (int *)device_memory(BLOCKS * THREADS * sizeof *numbers), read[BLOCKS * THREADS];
-    cudaMemset(numbers, 0, sizeof read);
-    cudaDeviceSynchronize();
-    launch(nullptr, BLOCKS, write_and_read, numbers, fence);
-    assert_error(cudaErrorLaunchFailure, cudaDeviceSynchronize()); /* it is a race */
-    hostcuda::access open;
-    memcpy(read, numbers, sizeof read);
-    assert_int_equal(read[0], 1);
-    assert_int_equal(read[THREADS], 1);
-    return read[2 * THREADS];
-}
-
 __global__ void read_quad(const float *at, float *out) {
     *out = ((const float4 *)at)->x;
 }
@@ -585,12 +560,20 @@ void misaligned_accesses_are_found(void **) {
     assert_true(words.find("thread (0, 0, 0): misaligned access") != std::string::npos);
 }
 
-void weak_stores_wait_for_a_fence(void **) {
-    assert_int_equal(read_weakly(false, false), 11);
-    assert_int_equal(read_weakly(true, false), 0);
-    assert_int_equal(read_weakly(true, true), 10);
+/* Two barriers of the cluster, and THREADS numbers to each neighbour and back to memory. */
+void bytes_and_dependencies_are_counted(void **) {
     fresh(nullptr);
-    unsetenv("HOSTCUDA_WEAK");
+    hostcuda::race::on = false;
+    hostcuda::count::on = true;
+    numbers n = {};
+    n.device = (int *)device_memory(BLOCKS * THREADS * sizeof *n.device);
+    written_to_neighbour<1 + 2>(n);
+    assert_cuda(cudaDeviceSynchronize());
+    assert_true(reported("count write_to_neighbour<3> blocks=3 dependencies=3 device=0+768 "
+                         "touched=768 pinned=0+0 shared=768+0 cluster=0+768"));
+    hostcuda::count::on = false;
+    hostcuda::race::on = true;
+    fresh(nullptr);
 }
 
 } // namespace
@@ -608,7 +591,7 @@ int main() {
         cmocka_unit_test(races_with_the_host_are_found),
         cmocka_unit_test(a_report_says_where),
         cmocka_unit_test(misaligned_accesses_are_found),
-        cmocka_unit_test(weak_stores_wait_for_a_fence),
+        cmocka_unit_test(bytes_and_dependencies_are_counted),
     };
     return cmocka_run_group_tests(tests, fresh, fresh);
 }

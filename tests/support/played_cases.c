@@ -134,7 +134,8 @@ const struct played played_cases[PLAYED_CASES] = {
      .optimizer = OPTIMIZER_sgd,
      .window = 20,
      .runs = 1},
-    /* a layer wider than a block's threads, and rows of several tiles */
+    /* a layer wider than a block's threads, rows of several tiles, and a transposed product in two
+       parts */
     {.name = "broad",
      .model = {.input = {.kind = INPUT_REAL, .size = 3},
                .layers = {{.cell = CELL_dense,
@@ -155,19 +156,6 @@ const struct played played_cases[PLAYED_CASES] = {
                           {.cell = CELL_rnn, .size = 140}},
                .layer_count = 3,
                .output = {.loss = LOSS_softmax, .size = 90}},
-     .optimizer = OPTIMIZER_sgd,
-     .window = 2,
-     .runs = 1},
-    /* transposed products in two parts, and a first layer without the gradient of its input */
-    {.name = "wide",
-     .model = {.input = {.kind = INPUT_REAL, .size = 2},
-               .layers = {{.cell = CELL_dense,
-                           .size = 2100,
-                           .norm = NORM_layer,
-                           .activation = ACTIVATION_tanh},
-                          {.cell = CELL_rnn, .size = 5}},
-               .layer_count = 2,
-               .output = {.loss = LOSS_squared, .size = 2}},
      .optimizer = OPTIMIZER_sgd,
      .window = 2,
      .runs = 1},
