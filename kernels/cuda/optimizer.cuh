@@ -32,8 +32,8 @@ static __device__ __forceinline__ struct decision check_update(const struct netw
     return v;
 }
 
-/* One number's step, with its moments in and out; `kept` of them exist. Optimizers are told apart
-   by their number of moments: registers for five would slow down those with one or two. */
+/* One number's step, with its moments in and out; `kept` of them exist. Optimizers differ in their
+   number of moments: registers for five would slow down those with one or two. */
 enum { FEW_MOMENTS = 2 };
 
 static __host__ __device__ constexpr bool is_in_step(size_t moments, size_t most) {
