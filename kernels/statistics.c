@@ -13,13 +13,13 @@ static void tally_add(struct tally *t, double value) {
     t->squares += value * value;
 }
 
-void tally_numbers(struct tally *t, struct numbers n) {
+void tally_numbers(struct tally *t, struct values n) {
     for (size_t row = 0; row < n.rows; row++)
         for (size_t i = 0; i < n.size; i++)
             tally_add(t, (double)n.at[row * n.stride + i]);
 }
 
-static struct tally tally_of(struct numbers n) {
+static struct tally tally_of(struct values n) {
     struct tally t = {0};
     tally_numbers(&t, n);
     return t;
@@ -32,12 +32,12 @@ static struct mean_std mean_std(const struct tally *t) {
     return (struct mean_std){mean, variance > 0 ? sqrt(variance) : 0};
 }
 
-static struct mean_std sum_statistics(struct numbers n) {
+static struct mean_std sum_statistics(struct values n) {
     struct tally t = tally_of(n);
     return mean_std(&t);
 }
 
-static struct unit_statistics units(struct numbers n, double limit) {
+static struct unit_statistics units(struct values n, double limit) {
     struct tally t = tally_of(n);
     struct mean_std m = mean_std(&t);
     size_t beyond = 0;
@@ -52,7 +52,7 @@ static struct parameter_statistics parameters(const struct tally *t) {
     return (struct parameter_statistics){m.mean, m.std, t->minimum, t->maximum};
 }
 
-static struct parameter_statistics vectors(const struct numbers at[PLACES]) {
+static struct parameter_statistics vectors(const struct values at[PLACES]) {
     struct tally t = {0};
     for (size_t place = 0; place < PLACES; place++)
         tally_numbers(&t, at[place]);
@@ -73,7 +73,7 @@ static struct activity_statistics activity(const double *head, double age, size_
                                (double)saturated / (double)size);
 }
 
-static void histogram(struct numbers n, uint32_t bins[MEASURE_BINS]) {
+static void histogram(struct values n, uint32_t bins[MEASURE_BINS]) {
     for (size_t i = 0; i < n.size; i++) {
         double bin = floor(((double)n.at[i] + 1) / 2 * MEASURE_BINS);
         bins[bin >= MEASURE_BINS ? MEASURE_BINS - 1 : bin > 0 ? (size_t)bin : 0]++;

@@ -10,21 +10,21 @@ struct tally {
 };
 
 /* `rows` rows of `size` numbers each, `stride` apart. */
-struct numbers {
+struct values {
     const float *at;
     size_t rows, size, stride;
 };
 
 /* A layer at a measured step; without rows: it does not have these numbers. */
 struct measured {
-    struct numbers summed_inputs, summed_recurrent, hidden, cell;
-    struct numbers gain[PLACES], bias[PLACES];
+    struct values summed_inputs, summed_recurrent, hidden, cell;
+    struct values gain[PLACES], bias[PLACES];
     struct tally running_mean, running_var;
     const double *activity; /* its numbers: enum activity_number, and rows */
     double age, norm;       /* updates in `activity`; norm of its matrices */
 };
 
-void tally_numbers(struct tally *t, struct numbers n);
+void tally_numbers(struct tally *t, struct values n);
 
 void statistics_compute(const struct measured *from, struct layer_statistics *to);
 

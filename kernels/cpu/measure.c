@@ -5,12 +5,12 @@
 #include "statistics.h"
 
 /* The layer's tensor with this role, if it has one. */
-static struct numbers vector(const struct network *n, const struct network_layer *l,
+static struct values vector(const struct network *n, const struct network_layer *l,
                              enum tensor_role role) {
     const struct tensor *tensor = model_find(n->model, role, (size_t)(l - n->layers));
     if (!tensor)
-        return (struct numbers){0};
-    return (struct numbers){n->parameters + l->at[role], tensor->gates,
+        return (struct values){0};
+    return (struct values){n->parameters + l->at[role], tensor->gates,
                             tensor->rows / tensor->gates, l->padded};
 }
 
@@ -19,8 +19,8 @@ static void tally_running(const struct network_layer *l, struct measured *m) {
     for (size_t place = 0; place < PLACES && l->source == SOURCE_RUNNING; place++) {
         const struct unit_norm *u = &l->units[place];
         size_t rows = l->kind->norms[place] ? l->ages * u->width / l->padded : 0;
-        tally_numbers(&m->running_mean, (struct numbers){u->mean, rows, l->size, l->padded});
-        tally_numbers(&m->running_var, (struct numbers){u->var, rows, l->size, l->padded});
+        tally_numbers(&m->running_mean, (struct values){u->mean, rows, l->size, l->padded});
+        tally_numbers(&m->running_var, (struct values){u->var, rows, l->size, l->padded});
     }
 }
 

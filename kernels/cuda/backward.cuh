@@ -49,6 +49,24 @@ hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward
     return l.carries && !l.finishes ? d + carry_of(n, l, b.t + 1)[i] : d;
 }
 
+/* A unit with the results of its step. */
+template <enum cell C>
+static __device__ __forceinline__ struct cell_unit
+unit_after(const struct network &n, const struct network_layer &l, const struct layer_backward &b,
+           uint32_t i) {
+    typedef struct shape_of<C> shape;
+    struct cell_unit u = unit_before<C>(n, l, b.before, i);
+#pragma unroll
+    for (uint32_t gate = 0; gate < shape::gates && shape::gated; gate++)
+        u.gate[gate] = b.at.gate[gate * (l.size / shape::outputs) + i];
+    if (shape::inner)
+        u.inner = b.at.inner[i];
+    if (shape::finishes)
+        u.squashed = b.at.squashed[i];
+    u.out = l.columns ? b.at.raw[i] : b.at.hidden[i];
+    return u;
+}
+
 /* Sets d, for a cell that finishes, to the gradient of its inner value through h: first that of
    the value after its norm, then through the norm. Also computes that of the finished gate. */
 template <enum cell C>
@@ -60,10 +78,8 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
     struct scale scale = scale_of(b.at, PLACE_INNER * GROUPS);
     float sums[2] = {0, 0};
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
-        struct cell_unit u = {};
+        const struct cell_unit u = unit_after<C>(n, l, b, i);
         struct cell_gradient g = {};
-        u.gate[gate] = b.at.gate[gate * l.size + i];
-        u.squashed = b.at.squashed[i];
         cell_finish_backward(C, &u, hidden_gradient(n, k, b, i), &g);
         b.d[gate * l.size + i] = g.gate[gate];
         b.d[i] = g.inner;
@@ -104,21 +120,10 @@ static __device__ __forceinline__ void units_backward(const struct network &n, u
     if (shape::finishes)
         finish_backward<C>(n, k, b, scratch);
     for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
-        struct cell_unit u = {};
+        const struct cell_unit u = unit_after<C>(n, l, b, i);
         struct cell_gradient g = {};
         float d = shape::finishes ? b.d[i] + (b.last ? 0.0f : carry_of(n, l, b.t + 1)[i])
                                   : hidden_gradient(n, k, b, i);
-        u.activation = (enum activation)l.activation;
-#pragma unroll
-        for (uint32_t gate = 0; gate < shape::gates && shape::gated; gate++)
-            u.gate[gate] = b.at.gate[gate * size + i];
-        if (shape::inner)
-            u.inner = b.at.inner[i];
-        if (shape::states > 0)
-            u.h = b.before.h[i];
-        if (shape::states > 1)
-            u.before = b.before.inner[i];
-        u.out = b.at.hidden[i];
         cell_backward(C, &u, d, &g);
 #pragma unroll
         for (uint32_t gate = 0; gate < shape::gates; gate++)
@@ -207,22 +212,15 @@ static __device__ __forceinline__ void columns_backward(const struct network &n,
     float *before = states_of(n, l, b.t);
     output_gradient<shape::outputs>(n, k, b, scratch);
     for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
-        struct cell_unit u = column_unit<C>(n, l, b.before, i);
+        const struct cell_unit u = unit_after<C>(n, l, b, i);
         struct cell_gradient g = {};
         float d = b.d[i] + (b.last ? 0.0f : next[i]);
-#pragma unroll
-        for (uint32_t gate = 0; gate < shape::gates && shape::gated; gate++)
-            u.gate[gate] = b.at.gate[gate * size + i];
-        if (shape::inner)
-            u.inner = b.at.inner[i];
-        u.out = b.at.raw[i];
         if (shape::states > 1)
             g.inner = b.last ? 0.0f : next[size + i];
         if (shape::outputs > 1)
             g.inner += b.d[size + i];
         if (shape::finishes) {
             float carried = g.inner;
-            u.squashed = b.at.squashed[i];
             cell_finish_backward(C, &u, d, &g);
             d = g.inner + carried;
         }

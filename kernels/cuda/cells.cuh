@@ -208,7 +208,37 @@ keep_unit(const struct layer_step &s, const struct cell_unit &u, uint32_t size, 
         s.inner[i] = u.inner;
 }
 
-/* Computes the gates and h from the sums after their norms. For a cell that finishes, h gets the
+/* A unit before its step. */
+template <enum cell C>
+static __device__ __forceinline__ struct cell_unit
+unit_before(const struct network &n, const struct network_layer &l, const struct carried &before,
+            uint32_t i) {
+    struct cell_unit u = {};
+    u.activation = (enum activation)l.activation;
+    if (shape_of<C>::states > 0)
+        u.h = before.h[i];
+    if (shape_of<C>::states > 1)
+        u.before = before.inner[i];
+    const float *factors = n.units + l.units + i;
+    for (uint32_t f = 0; f < CELL_FACTORS_MAX && shape_of<C>::parameters; f++)
+        u.factor[f] = factors[(size_t)f * (l.size / l.outputs)];
+    return u;
+}
+
+/* A row of the recurrent sum: of a matrix, or of a diagonal, which is computed here. */
+static __device__ __forceinline__ float recurrent_sum(const struct network &n,
+                                                      const struct network_layer &l,
+                                                      const struct layer_step &s, bool keep,
+                                                      float h, uint32_t row) {
+    if (!l.columns)
+        return s.sum_hh[row];
+    float sum = n.parameters[l.weight_hh + row] * h + n.parameters[l.bias_hh + row];
+    if (keep)
+        s.sum_hh[row] = sum;
+    return sum;
+}
+
+/* Computes the gates and h from the sums, and their norms. For a cell that finishes, h gets the
    inner value, and `finished` the finished gate. */
 template <enum cell C>
 static __device__ __forceinline__ void
@@ -216,30 +246,30 @@ activate_units(const struct network &n, const struct network_layer &l, const str
                const struct carried &before, bool keep, float *h, float *finished,
                const struct scale (&scales)[2 * GROUPS]) {
     typedef struct shape_of<C> shape;
-    uint32_t size = l.size;
+    constexpr bool recurrent = shape::states > 0 && !shape::columns;
+    uint32_t size = l.size / shape::outputs;
     for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
-        struct cell_unit u = {};
-        u.activation = (enum activation)l.activation;
+        struct cell_unit u = unit_before<C>(n, l, before, i);
 #pragma unroll
         for (uint32_t g = 0; g < shape::gates; g++) {
             uint32_t row = g * size + i, group = g >= shape::first_group;
-            float sum = s.sum_ih[row];
-            if (shape::states > 0 && !shape::apart)
-                sum += s.sum_hh[row];
+            float sum = s.sum_ih[row], hh = 0;
+            if (recurrent)
+                hh = recurrent_sum(n, l, s, keep, u.h, row);
+            if (recurrent && !shape::apart)
+                sum += hh;
             u.ih[g] = normalized_at(n, l, sum, scales[group], PLACE_IH, before.age, row);
             if (shape::apart)
-                u.hh[g] = normalized_at(n, l, s.sum_hh[row], scales[GROUPS + group], PLACE_HH,
-                                        before.age, row);
+                u.hh[g] =
+                    normalized_at(n, l, hh, scales[GROUPS + group], PLACE_HH, before.age, row);
         }
-        if (shape::states > 0)
-            u.h = before.h[i];
-        if (shape::states > 1)
-            u.before = before.inner[i];
         cell_gates(C, &u);
         cell_forward(C, &u);
         h[i] = shape::finishes ? u.inner : u.out;
         if (shape::finishes)
             finished[i] = u.gate[shape::finished_gate];
+        if (shape::outputs > 1)
+            h[size + i] = u.inner;
         if (!keep)
             continue;
         keep_unit<C>(s, u, size, i);
@@ -273,71 +303,11 @@ finish_units(const struct network &n, const struct network_layer &l, const struc
     }
 }
 
-template <enum cell C>
-static __device__ __forceinline__ void
-activate_cell(const struct network &n, const struct network_layer &l, const struct layer_step &s,
-              const struct carried &before, bool keep, float *h, float *finished, float *scratch) {
-    struct scale scales[2 * GROUPS] = {};
-    if (l.source == SOURCE_GROUP)
-        scale_sums<C>(l, s, keep, scales, scratch);
-    activate_units<C>(n, l, s, before, keep, h, finished, scales);
-    if (shape_of<C>::finishes)
-        finish_units<C>(n, l, s, before.age, keep, h, finished, scratch);
-}
-
-/* ---- Columns: struct cell_kind ----
-
-   Bound by the latency of the norm's two reductions. */
-
-/* A unit before its step. */
-template <enum cell C>
-static __device__ __forceinline__ struct cell_unit
-column_unit(const struct network &n, const struct network_layer &l, const struct carried &before,
-            uint32_t i) {
-    struct cell_unit u = {};
-    u.h = before.h[i];
-    if (shape_of<C>::states > 1)
-        u.before = before.inner[i];
-    const float *factors = n.units + l.units + i;
-    for (uint32_t f = 0; f < CELL_FACTORS_MAX && shape_of<C>::parameters; f++)
-        u.factor[f] = factors[(size_t)f * (l.size / l.outputs)];
-    return u;
-}
-
-template <enum cell C>
-static __device__ __forceinline__ void
-activate_columns(const struct network &n, const struct network_layer &l, const struct layer_step &s,
-                 const struct carried &before, bool keep, float *h, float *scratch) {
-    typedef struct shape_of<C> shape;
-    uint32_t size = l.size / shape::outputs;
-    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
-        struct cell_unit u = column_unit<C>(n, l, before, i);
-#pragma unroll
-        for (uint32_t g = 0; g < shape::gates; g++) {
-            uint32_t row = g * size + i;
-            u.ih[g] = s.sum_ih[row];
-            if (shape::columns)
-                continue;
-            float sum = n.parameters[l.weight_hh + row] * u.h + n.parameters[l.bias_hh + row];
-            if (keep)
-                s.sum_hh[row] = sum;
-            if (shape::apart)
-                u.hh[g] = sum;
-            else
-                u.ih[g] += sum;
-        }
-        cell_gates(C, &u);
-        cell_forward(C, &u);
-        cell_finish(C, &u);
-        h[i] = u.out;
-        if (shape::outputs > 1)
-            h[size + i] = u.inner;
-        if (!keep)
-            continue;
-        keep_unit<C>(s, u, size, i);
-        if (shape::finishes)
-            s.squashed[i] = u.squashed;
-    }
+/* The last stage of columns (struct cell_kind): their output, h or both states, is normalized. */
+static __device__ __forceinline__ void finish_columns(const struct network &n,
+                                                      const struct network_layer &l,
+                                                      const struct layer_step &s, bool keep,
+                                                      float *h, float *scratch) {
     __syncthreads();
     for (uint32_t i = threadIdx.x; keep && i < l.size; i += blockDim.x)
         s.raw[i] = h[i];
@@ -360,15 +330,14 @@ activate_columns(const struct network &n, const struct network_layer &l, const s
 
 template <enum cell C>
 static __device__ __forceinline__ void
-activate_kind(const struct network &n, const struct network_layer &l, const struct layer_step &s,
+activate_cell(const struct network &n, const struct network_layer &l, const struct layer_step &s,
               const struct carried &before, bool keep, float *h, float *finished, float *scratch) {
-    if constexpr (shape_of<C>::states > 0)
-        if (l.columns) {
-            activate_columns<C>(n, l, s, before, keep, h, scratch);
-            return;
-        }
-    if constexpr (!shape_of<C>::columns)
-        activate_cell<C>(n, l, s, before, keep, h, finished, scratch);
+    struct scale scales[2 * GROUPS] = {};
+    if (!shape_of<C>::columns && l.source == SOURCE_GROUP)
+        scale_sums<C>(l, s, keep, scales, scratch);
+    activate_units<C>(n, l, s, before, keep, h, finished, scales);
+    if (shape_of<C>::finishes)
+        finish_units<C>(n, l, s, before.age, keep, h, finished, scratch);
 }
 
 /* h (ld,) in shared memory, padded with zeros, of the layer's step t of a run or window that
@@ -390,10 +359,12 @@ static __device__ __forceinline__ void activate(const struct network &n,
     switch (l.cell) {
 #define CELL(name)                                                                                 \
 case CELL_##name:                                                                                  \
-    activate_kind<CELL_##name>(n, l, s, carried, keep, h, h + ld, scratch);                        \
+    activate_cell<CELL_##name>(n, l, s, carried, keep, h, h + ld, scratch);                        \
     break;
 #include "kinds.def"
     }
+    if (l.columns)
+        finish_columns(n, l, s, keep, h, scratch);
     __syncthreads();
 }
 

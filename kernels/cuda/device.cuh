@@ -39,19 +39,10 @@ int cuda_select(struct cuda_device *device, struct error *error);
 /* 0, or -1 with "WHAT: the device's reason". */
 int cuda_check(cudaError_t status, const char *what, struct error *error);
 
-/* Loads a kernel and checks that the device can run it with blocks of that size. Allows it that
-   much shared memory and no more, since the rest is cache. The limit belongs to the process,
-   where another engine may need more, so it never shrinks. */
-cudaError_t prepare_kernel(const char *name, const void *kernel, unsigned threads, size_t shared);
-
-/* Sets `error` from a status of prepare_kernel: names the kernel that this thread prepared last. */
-int prepare_failed(const struct cuda_device *device, cudaError_t status, const char *way_out,
-                   struct error *error);
-
 /* ---- Inside a kernel ---- */
 
 /* A part of the kernel between barriers: a call of its own, so that its registers are. */
-#define PHASE __attribute__((noinline))
+#define PHASE __attribute__((noinline, unused))
 
 static __device__ __forceinline__ unsigned lane_index() {
     return threadIdx.x % LANES;

@@ -112,7 +112,7 @@ static float *running_of(const struct engine *e, const struct tensor *tensor) {
     const struct network_layer *l = &n->layers[tensor->layer];
     bool var = tensor->role >= TENSOR_VAR_IH;
     uint32_t place = tensor->role - (var ? TENSOR_VAR_IH : TENSOR_MEAN_IH);
-    return engine_floats(e, n->at.units) + unit_numbers(*l, place) +
+    return n->units + unit_numbers(*l, place) +
            (var ? (size_t)l->ages * units_width(*l, place) : 0);
 }
 
@@ -125,18 +125,18 @@ static int copy_tensor(struct engine *e, enum engine_block block, size_t index, 
     if (tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER)
         return copy(e, running_of(e, tensor), values, tensor_size(tensor) * sizeof(float),
                     direction, error);
-    uint32_t at_block = block == ENGINE_PARAMETERS ? n->at.parameters
-                        : block - ENGINE_MOMENTS == optimizer_start(&e->options.optimizer)
-                            ? n->at.start
-                            : n->at.moments[block - ENGINE_MOMENTS];
+    size_t moment = block - ENGINE_MOMENTS;
+    float *at = block == ENGINE_PARAMETERS                         ? n->parameters
+                : moment == optimizer_start(&e->options.optimizer) ? n->start
+                                                                   : n->moments[moment];
     size_t columns = tensor->columns ? tensor->columns : tensor->rows;
     size_t rows = tensor->columns ? tensor->rows : 1, row = columns * sizeof(float);
-    if (!at_block) { /* moments that this optimizer does not keep are zero */
+    if (!at) { /* moments that this optimizer does not keep are zero */
         if (direction == OUT)
             memset(values, 0, rows * row);
         return 0;
     }
-    float *at = engine_floats(e, at_block) + placed.offset;
+    at += placed.offset;
     size_t pitch = placed.ld * sizeof(float);
     cudaError_t status = direction == IN ? cudaMemcpy2DAsync(at, pitch, values, row, row, rows,
                                                              cudaMemcpyHostToDevice, e->stream)
@@ -159,7 +159,7 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
                      struct error *error) {
     const struct network *n = &e->network;
     const struct slot_layout *l = &n->slot;
-    float *device = engine_floats(e, n->at.slots) + index * l->size, *s = e->slot;
+    float *device = n->slots + index * l->size, *s = e->slot;
     size_t bytes = l->size * sizeof(float), state = e->model->state_size;
     if (copy(e, device, s, bytes, OUT, error)) /* numbers outside of the record stay unchanged */
         return -1;
@@ -185,16 +185,15 @@ static int copy_block(struct engine *e, enum engine_block block, size_t index, v
                       enum direction direction, struct error *error) {
     switch (block) {
     case ENGINE_UPDATES:
-        return copy(e, engine_at(e, e->network.at.state) + offsetof(struct update_state, updates),
-                    data, sizeof(uint64_t), direction, error);
+        return copy(e, &e->network.state->updates, data, sizeof(uint64_t), direction, error);
     case ENGINE_SLOT:
         return copy_slot(e, index, (float *)data, direction, error);
     case ENGINE_ACTIVITY:
-        return copy(e, engine_at(e, e->network.at.activity), data,
-                    engine_activity_size(e->model) * sizeof(double), direction, error);
+        return copy(e, e->network.activity, data, engine_activity_size(e->model) * sizeof(double),
+                    direction, error);
     case ENGINE_SOLUTION:
-        return copy(e, engine_at(e, e->network.at.solution), data,
-                    least_squares_size(&e->ls) * sizeof(double), direction, error);
+        return copy(e, e->network.solved.p, data, least_squares_size(&e->ls) * sizeof(double),
+                    direction, error);
     default:
         return copy_tensor(e, block, index, data, direction, error);
     }
@@ -214,10 +213,9 @@ static int begin_weights(struct engine *e, const struct tensor *tensor, const fl
     for (size_t k = 0; k < count; k++)
         weights[k] = (double)values[k];
     size_t row = columns * sizeof *weights;
-    double *block = (double *)engine_at(e, e->network.at.solution);
     cudaError_t status =
-        cudaMemcpy2DAsync(least_squares_weights(ls, block) + first, ls->stride * sizeof *weights,
-                          weights, row, row, ls->outputs, cudaMemcpyHostToDevice, e->stream);
+        cudaMemcpy2DAsync(e->network.solved.weights + first, ls->stride * sizeof *weights, weights,
+                          row, row, ls->outputs, cudaMemcpyHostToDevice, e->stream);
     int copied = settle(e, status, "copying the readout's weights", error);
     free(weights);
     return copied;

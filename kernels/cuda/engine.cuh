@@ -10,13 +10,26 @@ enum {
     WALKED_MAX = MODEL_TENSORS_MAX,
 };
 
-/* Where a play's numbers are in the upload and in the download, in bytes. */
-struct upload_layout {
-    size_t segments, steps, scores, inputs, targets, size;
+/* Memory under layout. Its blocks are placed once to find its size, then for their addresses. */
+struct arena {
+    char *start;
+    size_t size;
 };
-struct download_layout {
-    size_t losses, scored, outputs, updates, measures, size;
-};
+
+/* NULL for a block that does not exist. */
+static inline void *place_block(struct arena *arena, size_t bytes) {
+    size_t at = arena->size;
+    arena->size += (bytes + GRAIN - 1) / GRAIN * GRAIN;
+    return bytes ? (void *)((uintptr_t)arena->start + at) : NULL;
+}
+
+static inline float *place_floats(struct arena *arena, size_t count) {
+    return (float *)place_block(arena, count * sizeof(float));
+}
+
+static inline double *place_doubles(struct arena *arena, size_t count) {
+    return (double *)place_block(arena, count * sizeof(double));
+}
 
 /* Pinned memory that the device reads or writes. */
 struct buffer {
@@ -38,26 +51,17 @@ struct engine {
     size_t shared;                  /* of a block, without the network: floats */
     size_t resident;                /* parameters and moments: floats */
     cudaStream_t stream, played_on; /* its own; of its newest play */
-    char *arena;                    /* its memory on the device, with offsets in grains: */
-    uint32_t at_network, at_tensors, at_parts, at_strips; /* besides network.at */
-    uint32_t newest;                                      /* position of the newest step */
-    bool stale;   /* the units' deviations must be recomputed */
-    size_t plans; /* bytes on the device for the longest play, by memory.cu */
+    char *arena;                    /* its memory on the device */
+    struct network *on_device;
+    uint32_t newest; /* position of the newest step */
+    bool stale;      /* the units' deviations must be recomputed */
+    size_t plans;    /* bytes on the device for the longest play, by memory.cu */
     struct buffer upload, download;
-    char *received; /* (upload.capacity,) on the device */
-    struct upload_layout up;
-    struct download_layout down;
-    float *slot; /* (slot.size,) in host memory, for reading and writing */
+    char *received;  /* (upload.capacity,) on the device */
+    size_t uploaded; /* bytes */
+    float *slot;     /* (slot.size,) in host memory, for reading and writing */
     char description[DESCRIPTION_SIZE], fingerprint[DESCRIPTION_SIZE];
 };
-
-static inline char *engine_at(const struct engine *e, uint32_t at) {
-    return e->arena + grains(at);
-}
-
-static inline float *engine_floats(const struct engine *e, uint32_t at) {
-    return (float *)engine_at(e, at);
-}
 
 /* Shared memory of a block, in bytes. */
 static inline size_t block_bytes(const struct engine *e) {

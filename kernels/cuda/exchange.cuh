@@ -45,7 +45,7 @@ static __device__ __forceinline__ void meet_in_grid(const struct team &team) {
 #endif
 
 /* Every thread of the team's blocks must call it. */
-static __device__ __forceinline__ void team_sync(const struct team &team) {
+static __device__ PHASE void team_sync(const struct team &team) {
     switch (team.scope) {
     case SCOPE_BLOCK:
         __syncthreads();

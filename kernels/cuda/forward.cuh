@@ -145,21 +145,20 @@ static __device__ PHASE void wave(const struct network &n, enum steps_of of, uin
         struct vector v;
         if (!vector_of(n, w, s, number, &v))
             continue;
-        struct product p = product_of(n, w, s, k, v.t);
-        if (v.layer < 0 && is_one_hot(n)) {
-            copy_column(p, s.end - s.first, symbol_of(n, w, v.t));
-            continue;
-        }
+        bool column = v.layer < 0 && is_one_hot(n);
         bool wanted = s.matrix != MATRIX_OUTPUT || v.t >= w.outputs_from;
         if (!wanted && !keeps(n, v.layer))
             continue;
-        if (v.layer != made.layer || v.step != made.step) {
+        if (!column && (v.layer != made.layer || v.step != made.step)) {
             __syncthreads(); /* the previous vector may still be read */
             x = make_vector(n, w, v);
             made = v;
         }
+        struct product p = product_of(n, w, s, k, v.t);
         p.x = x;
-        if (wanted)
+        if (column)
+            copy_column(p, s.end - s.first, symbol_of(n, w, v.t));
+        else if (wanted)
             multiply(p, s.end - s.first);
     }
 }

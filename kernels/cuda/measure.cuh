@@ -162,10 +162,9 @@ static __device__ PHASE void measure(const struct network &n) {
 }
 
 /* On the host. */
-static inline struct numbers row_of(const struct network_layer &l, const float *rows,
-                                    uint32_t row) {
+static inline struct values row_of(const struct network_layer &l, const float *rows, uint32_t row) {
     size_t count = measured_numbers(l, row);
-    struct numbers numbers = {rows + row * measured_width(l), count > 0, count, count};
+    struct values numbers = {rows + row * measured_width(l), count > 0, count, count};
     return numbers;
 }
 

@@ -22,52 +22,6 @@ static uint32_t place(struct layout *layout, size_t numbers) {
 
 /* ---- Parameters ---- */
 
-static uint32_t place_tensor(struct layout *block, const struct model *model, enum tensor_role role,
-                             size_t layer) {
-    const struct tensor *tensor = model_find(model, role, layer);
-    if (!tensor)
-        return 0;
-    size_t ld = tensor->columns ? padded((uint32_t)tensor->columns) : tensor->rows;
-    return place(block, tensor->columns ? tensor->rows * ld : ld);
-}
-
-static void place_embeddings(struct engine *e, struct layout *block) {
-    const struct model *model = e->model;
-    if (!e->network.encoding.count)
-        e->network.embedding = place_tensor(block, model, TENSOR_EMBEDDING, 0);
-    for (uint32_t k = 0; k < e->network.encoding.count; k++)
-        if (e->parts[k].ld)
-            e->parts[k].weight = place(block, (size_t)e->parts[k].size * e->parts[k].ld);
-}
-
-static void place_parameters(struct engine *e, struct layout *block) {
-    const struct model *model = e->model;
-    struct network *n = &e->network;
-    place_embeddings(e, block);
-    for (uint32_t k = 0; k < n->layer_count; k++) {
-        struct network_layer *l = &n->layers[k];
-        l->weight_ih = place_tensor(block, model, TENSOR_WEIGHT_IH, k);
-        l->bias_ih = place_tensor(block, model, TENSOR_BIAS_IH, k);
-        if (cell_kind((enum cell)l->cell)->parameters) {
-            for (int p = 0; p < CELL_PARAMETERS_MAX; p++)
-                l->own_parameters[p] =
-                    place_tensor(block, model, (enum tensor_role)(TENSOR_UNIT_0 + p), k);
-        } else {
-            l->weight_hh = place_tensor(block, model, TENSOR_WEIGHT_HH, k);
-            l->bias_hh = place_tensor(block, model, TENSOR_BIAS_HH, k);
-        }
-        for (int at = 0; at < PLACES; at++) {
-            l->gain[at] = place_tensor(block, model, (enum tensor_role)(TENSOR_GAIN_IH + at), k);
-            l->norm_bias[at] =
-                place_tensor(block, model, (enum tensor_role)(TENSOR_NORM_BIAS_IH + at), k);
-        }
-    }
-    n->output_weight = place(block, (size_t)n->outputs * n->ld_output);
-    n->output_skip = n->skip_from ? n->output_weight + n->skip_from
-                                  : place_tensor(block, model, TENSOR_OUTPUT_SKIP, 0);
-    n->output_bias = place_tensor(block, model, TENSOR_OUTPUT_BIAS, 0);
-}
-
 const struct encoded_part *engine_input_part(const struct engine *e, const struct tensor *tensor) {
     for (size_t k = 0; k < e->model->part_count; k++)
         if (e->model->parts[k].tensor == (size_t)(tensor - e->model->tensors))
@@ -77,34 +31,36 @@ const struct encoded_part *engine_input_part(const struct engine *e, const struc
 
 struct placed engine_placed(const struct engine *e, const struct tensor *tensor) {
     const struct network *n = &e->network;
-    const struct network_layer *l = &n->layers[tensor->layer];
     const struct encoded_part *part = engine_input_part(e, tensor);
-    const uint32_t offsets[TENSOR_ROLES] = {
-        part ? part->weight : n->embedding,
-        l->weight_ih,
-        l->weight_hh,
-        l->bias_ih,
-        l->bias_hh,
-        l->gain[0],
-        l->gain[1],
-        l->gain[2],
-        l->norm_bias[0],
-        l->norm_bias[1],
-        l->norm_bias[2],
-        l->own_parameters[0],
-        l->own_parameters[1],
-        n->output_weight,
-        n->output_bias,
-        n->output_skip,
-    };
     struct placed p;
-    p.offset = offsets[tensor->role];
-    p.ld = padded((uint32_t)(tensor->columns ? tensor->columns : tensor->rows));
-    if (tensor->role == TENSOR_OUTPUT_WEIGHT)
-        p.ld = n->ld_output;
-    if (tensor->role == TENSOR_OUTPUT_SKIP)
-        p.ld = n->ld_skip;
+    p.offset = part ? part->weight : n->layers[tensor->layer].tensors[tensor->role];
+    p.ld = tensor->role == TENSOR_OUTPUT_WEIGHT ? n->ld_output
+           : tensor->role == TENSOR_OUTPUT_SKIP
+               ? n->ld_skip
+               : padded((uint32_t)(tensor->columns ? tensor->columns : tensor->rows));
     return p;
+}
+
+static void place_parameters(struct engine *e, struct layout *block) {
+    const struct model *model = e->model;
+    struct network *n = &e->network;
+    uint32_t *output = n->layers[0].tensors;
+    for (size_t k = 0; k < model->tensor_count; k++) {
+        const struct tensor *tensor = &model->tensors[k];
+        struct encoded_part *part = (struct encoded_part *)engine_input_part(e, tensor);
+        size_t rows = tensor->columns ? tensor->rows : 1;
+        bool apart =
+            tensor->role < TENSOR_MEAN_IH && !(tensor->role == TENSOR_OUTPUT_SKIP && n->skip_from);
+        if (apart)
+            *(part ? &part->weight : &n->layers[tensor->layer].tensors[tensor->role]) =
+                place(block, rows * engine_placed(e, tensor).ld);
+    }
+    if (n->skip_from)
+        output[TENSOR_OUTPUT_SKIP] = output[TENSOR_OUTPUT_WEIGHT] + n->skip_from;
+    n->embedding = output[TENSOR_EMBEDDING];
+    n->output_weight = output[TENSOR_OUTPUT_WEIGHT];
+    n->output_bias = output[TENSOR_OUTPUT_BIAS];
+    n->output_skip = output[TENSOR_OUTPUT_SKIP];
 }
 
 /* ---- Activations ---- */
@@ -219,28 +175,6 @@ static size_t budget_left(const struct engine *e) {
 
 /* ---- Allocation ---- */
 
-/* The least squares of a solved output; two rows (stride,) follow them on the device. */
-static void place_solution(struct engine *e) {
-    struct solved *s = &e->network.solved;
-    if (!e->model->solved)
-        return;
-    const struct least_squares *ls = &e->ls;
-    e->ls = engine_solution(e->model);
-    s->weights = ls->inputs * ls->stride;
-    s->t = s->weights + ls->outputs * ls->stride;
-    s->product = least_squares_size(ls);
-    s->diagonal = s->product + ls->stride;
-    s->inputs = (uint32_t)ls->inputs;
-    s->outputs = (uint32_t)ls->outputs;
-    s->stride = (uint32_t)ls->stride;
-    s->keep = ls->keep;
-    s->prior = ls->prior;
-}
-
-static size_t solution_numbers(const struct least_squares *ls) {
-    return ls->inputs ? least_squares_size(ls) + 2 * ls->stride : 0;
-}
-
 /* The most partial sums of a gradient's norm. */
 static size_t partials_most(const struct network *n) {
     return (size_t)NORM_PIECES_MAX * n->tensor_count + n->tiles;
@@ -248,21 +182,14 @@ static size_t partials_most(const struct network *n) {
 
 /* Bytes required on the device. */
 struct need {
-    size_t block, activations, units, slots, solution, others;
-    size_t plans, earlier; /* plans of this engine, and of those that were opened before */
-    size_t encoded;        /* the table after the parameters, see inputs.cuh */
-    int blocks;            /* of parameters, moments, gradient */
-    bool gradient;
+    size_t parameters, slots, arena; /* the arena has both, and all else but plans */
+    size_t plans, earlier;           /* of this engine, and of those that were opened before */
 };
-
-static size_t total(const struct need *need) {
-    return need->blocks * need->block + need->encoded + need->activations + need->units +
-           need->slots + need->solution + need->others + need->plans + need->earlier;
-}
 
 static int refuse(const struct engine *e, const struct need *need, struct error *error) {
     enum { EARLIER_SIZE = 96 };
     char earlier[EARLIER_SIZE] = "";
+    size_t plans = need->plans + need->earlier;
     if (need->earlier)
         snprintf(earlier, sizeof earlier, " (including %.1f for networks that were opened earlier)",
                  (double)need->earlier / MIB);
@@ -271,11 +198,9 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
         "the model needs %.1f MiB on %s, which has %.1f MiB free: %.1f for parameters and moments, "
         "%.1f for %zu streams, %.1f for the window and %.1f for plans%s; lower "
         "learning.max_streams or learning.window%s%s",
-        (double)total(need) / MIB, e->device.name, (double)e->device.free_memory / MIB,
-        (double)(need->blocks * need->block) / MIB, (double)need->slots / MIB, e->options.slots,
-        (double)(need->encoded + need->activations + need->units + need->solution + need->others) /
-            MIB,
-        (double)(need->plans + need->earlier) / MIB, earlier,
+        (double)(need->arena + plans) / MIB, e->device.name, (double)e->device.free_memory / MIB,
+        (double)need->parameters / MIB, (double)need->slots / MIB, e->options.slots,
+        (double)(need->arena - need->parameters - need->slots) / MIB, (double)plans / MIB, earlier,
         need->earlier ? ", or run fewer networks on it" : "", e->way_out);
 }
 
@@ -290,143 +215,131 @@ static int check_shared(const struct engine *e, struct error *error) {
                      most >> 10, e->device.name, e->device.shared >> 10, e->way_out);
 }
 
-/* Offset of the next block in the arena, in grains. */
-static uint32_t place_block(size_t *arena, size_t bytes) {
-    size_t at = *arena;
-    *arena += (bytes + GRAIN - 1) / GRAIN;
-    return bytes ? (uint32_t)at : 0;
+/* The parts of the block of a solved output. */
+static void place_solution(struct engine *e, struct arena *arena) {
+    const struct least_squares *ls = &e->ls;
+    struct solving *s = &e->network.solved;
+    if (!e->model->solved)
+        return;
+    s->p = place_doubles(arena, least_squares_size(ls) + 2 * ls->stride);
+    s->weights = s->p + ls->inputs * ls->stride;
+    s->t = s->weights + ls->outputs * ls->stride;
+    s->product = s->p + least_squares_size(ls);
+    s->diagonal = s->product + ls->stride;
+    s->inputs = (uint32_t)ls->inputs;
+    s->outputs = (uint32_t)ls->outputs;
+    s->stride = (uint32_t)ls->stride;
+    s->keep = ls->keep;
+    s->prior = ls->prior;
 }
 
-/* The network and its tables precede the blocks, so that no block begins at 0. Returns the arena's
-   bytes. */
-static size_t place_blocks(struct engine *e, const struct need *need) {
+/* First the parameters with their moments and gradient, then the slots. */
+static void place_blocks(struct engine *e, struct arena *arena, struct need *need) {
     struct network *n = &e->network;
-    struct blocks *at = &n->at;
-    size_t arena = 0, kept = optimizer_moments(&e->options.optimizer);
+    size_t moments = optimizer_moments(&e->options.optimizer);
     bool pulled = e->options.optimizer.pull > 0;
-    e->at_network = place_block(&arena, sizeof *n);
-    e->at_tensors = place_block(&arena, n->tensor_count * sizeof *e->walked);
-    e->at_parts = place_block(&arena, n->encoding.count * sizeof *e->parts);
-    e->at_strips = place_block(&arena, (n->strip_count + 1) * sizeof *e->strips);
-    at->state = place_block(&arena, sizeof(struct update_state));
-    at->losses = place_block(&arena, n->window * sizeof(double));
-    at->squares = place_block(&arena, partials_most(n) * sizeof(double));
-    at->changes = place_block(&arena, 2 * (size_t)n->tiles * sizeof(double));
-    at->norms = place_block(&arena, n->strip_count * sizeof(double));
-    at->solution = place_block(&arena, need->solution);
-    at->activity = place_block(&arena, engine_activity_size(e->model) * sizeof(double));
-    at->parameters = place_block(&arena, need->block + need->encoded);
-    for (size_t k = 0; k < kept - pulled; k++)
-        at->moments[k] = place_block(&arena, need->block);
-    at->start = place_block(&arena, pulled ? need->block : 0);
-    at->gradient = place_block(&arena, need->gradient ? need->block : 0);
-    at->activations = place_block(&arena, need->activations);
-    at->units = place_block(&arena, need->units);
-    at->slots = place_block(&arena, need->slots);
-    return arena * GRAIN;
-}
-
-/* The device's pointers; NULL for a block that does not exist. */
-static void point(struct engine *e) {
-    struct network *n = &e->network;
-    const struct blocks *at = &n->at;
-    n->parameters = engine_floats(e, at->parameters);
-    n->gradient = engine_floats(e, at->gradient);
-    for (size_t k = 0; k < MOMENTS_MAX; k++)
-        n->moments[k] = at->moments[k] ? engine_floats(e, at->moments[k]) : NULL;
-    n->start = at->start ? engine_floats(e, at->start) : NULL;
-    n->activations = engine_floats(e, at->activations);
-    n->units = engine_floats(e, at->units);
-    n->slots = engine_floats(e, at->slots);
-    n->state = (struct update_state *)engine_at(e, at->state);
-    n->losses = (double *)engine_at(e, at->losses);
-    n->squares = (double *)engine_at(e, at->squares);
-    n->changes = (double *)engine_at(e, at->changes);
-    n->norms = (double *)engine_at(e, at->norms);
-    n->activity = (double *)engine_at(e, at->activity);
-    n->solution = (double *)engine_at(e, at->solution);
-    n->tensors = (const struct walked *)engine_at(e, e->at_tensors);
-    n->encoding.parts = (const struct encoded_part *)engine_at(e, e->at_parts);
-    n->strips = (const struct strip *)engine_at(e, e->at_strips);
+    n->parameters = place_floats(arena, n->counts.parameters);
+    for (size_t k = 0; k < moments - pulled; k++)
+        n->moments[k] = place_floats(arena, n->counts.moments);
+    n->start = place_floats(arena, pulled * (size_t)n->counts.moments);
+    n->gradient = place_floats(arena, (n->window >= FORM_STEPS) * (size_t)n->counts.moments);
+    need->parameters = arena->size;
+    n->slots = place_floats(arena, e->options.slots * n->slot.size);
+    need->slots = arena->size - need->parameters;
+    n->activations = place_floats(arena, n->counts.activations);
+    n->units = place_floats(arena, n->counts.units);
+    n->losses = place_doubles(arena, n->window);
+    n->squares = place_doubles(arena, partials_most(n));
+    n->changes = place_doubles(arena, 2 * (size_t)n->tiles);
+    n->norms = place_doubles(arena, n->strip_count);
+    n->activity = place_doubles(arena, engine_activity_size(e->model));
+    place_solution(e, arena);
+    n->state = (struct update_state *)place_block(arena, sizeof *n->state);
     n->team.arrived = &n->state->arrived;
+    n->tensors = (struct walked *)place_block(arena, n->tensor_count * sizeof *e->walked);
+    n->encoding.parts =
+        (struct encoded_part *)place_block(arena, n->encoding.count * sizeof *e->parts);
+    n->strips = (struct strip *)place_block(arena, (n->strip_count + 1) * sizeof *e->strips);
+    e->on_device = (struct network *)place_block(arena, sizeof *n);
 }
 
-static cudaError_t copy_table(struct engine *e, uint32_t at, const void *table, size_t bytes) {
+static cudaError_t copy_table(const void *on_device, const void *table, size_t bytes) {
     if (!bytes)
         return cudaSuccess;
-    return cudaMemcpy(engine_at(e, at), table, bytes, cudaMemcpyHostToDevice);
+    return cudaMemcpy((void *)on_device, table, bytes, cudaMemcpyHostToDevice);
 }
 
 static cudaError_t copy_tables(struct engine *e) {
     const struct network *n = &e->network;
-    cudaError_t status = copy_table(e, e->at_network, n, sizeof *n);
+    cudaError_t status = copy_table(e->on_device, n, sizeof *n);
     if (status == cudaSuccess)
-        status = copy_table(e, e->at_tensors, e->walked, n->tensor_count * sizeof *e->walked);
+        status = copy_table(n->tensors, e->walked, n->tensor_count * sizeof *e->walked);
     if (status == cudaSuccess)
-        status = copy_table(e, e->at_parts, e->parts, n->encoding.count * sizeof *e->parts);
+        status = copy_table(n->encoding.parts, e->parts, n->encoding.count * sizeof *e->parts);
     if (status == cudaSuccess)
-        status = copy_table(e, e->at_strips, e->strips, (n->strip_count + 1) * sizeof *e->strips);
+        status = copy_table(n->strips, e->strips, (n->strip_count + 1) * sizeof *e->strips);
     return status;
 }
 
-static int take_arena(struct engine *e, const struct need *need, struct error *error) {
-    size_t bytes = place_blocks(e, need);
-    cudaError_t status = cudaMalloc((void **)&e->arena, bytes);
+static int take_arena(struct engine *e, struct need *need, struct error *error) {
+    struct arena arena = {};
+    cudaError_t status = cudaMalloc((void **)&e->arena, need->arena);
     if (status == cudaSuccess)
-        status = cudaMemset(e->arena, 0, bytes);
+        status = cudaMemset(e->arena, 0, need->arena);
     if (cuda_check(status, "allocating memory on the GPU", error))
         return -1;
-    point(e);
+    arena.start = e->arena;
+    place_blocks(e, &arena, need);
     return cuda_check(copy_tables(e), "copying to the GPU", error);
 }
 
-int engine_allocate(struct engine *e, struct error *error) {
+/* Lays out the numbers of each block; -1: too many for their offsets. */
+static int lay_out(struct engine *e, struct error *error) {
     struct network *n = &e->network;
     struct layout block = {0}, activations = {0};
     engine_describe_network(e);
-    place_solution(e);
+    if (e->model->solved)
+        e->ls = engine_solution(e->model);
     if (engine_cut_strips(e, error))
         return -1;
     place_parameters(e, &block);
     size_t tensors = block.size;
-    if (e->network.encoding.count)
+    if (n->encoding.count)
         n->embedding = place(&block, (size_t)n->ring * n->ld_embedding);
     place_activations(e, &activations);
     size_t units = place_units(n), slot = place_slot(e, &n->slot);
-    engine_walk(e);
-    e->shared = engine_shared(n);
     n->counts.parameters = (uint32_t)block.size;
     n->counts.moments = (uint32_t)tensors;
     n->counts.activations = (uint32_t)activations.size;
     n->counts.units = (uint32_t)units;
-    e->resident = block.size * (1 + optimizer_moments(&e->options.optimizer));
-    struct need need = {};
-    need.block = tensors * sizeof(float);
-    need.encoded = (block.size - tensors) * sizeof(float);
-    need.activations = activations.size * sizeof(float);
-    need.units = units * sizeof(float);
-    need.slots = e->options.slots * slot * sizeof(float);
-    need.solution = solution_numbers(&e->ls) * sizeof(double);
-    need.gradient = n->window >= FORM_STEPS;
-    need.plans = e->options.longest ? engine_plan_bytes(e, e->options.longest) : 0;
-    need.earlier = budget_left(e);
-    need.others = ((size_t)n->window + partials_most(n) + 2 * (size_t)n->tiles +
-                   engine_activity_size(e->model)) *
-                  sizeof(double);
-    need.blocks = 1 + (int)optimizer_moments(&e->options.optimizer) + need.gradient;
-    if (total(&need) > e->device.free_memory)
-        return refuse(e, &need, error);
     if (block.size > UINT32_MAX || activations.size > UINT32_MAX || units > UINT32_MAX ||
         slot > UINT32_MAX)
         return error_set(error, EX_UNAVAILABLE,
                          "the model has more than %u numbers in its parameters, its window or one "
                          "stream, the limit of the CUDA engine; lower learning.window%s",
                          UINT32_MAX, e->way_out);
+    engine_walk(e);
+    e->shared = engine_shared(n);
+    e->resident = block.size * (1 + optimizer_moments(&e->options.optimizer));
+    return 0;
+}
+
+int engine_allocate(struct engine *e, struct error *error) {
+    struct arena measured = {};
+    struct need need = {};
+    if (lay_out(e, error))
+        return -1;
+    place_blocks(e, &measured, &need);
+    need.arena = measured.size;
+    need.plans = e->options.longest ? engine_plan_bytes(e, e->options.longest) : 0;
+    need.earlier = budget_left(e);
+    if (need.arena + need.plans + need.earlier > e->device.free_memory)
+        return refuse(e, &need, error);
     if (check_shared(e, error) || take_arena(e, &need, error))
         return -1;
     e->plans = need.plans;
     budget_taken(e, -(int64_t)e->plans);
-    e->slot = (float *)malloc(n->slot.size * sizeof(float));
+    e->slot = (float *)malloc(e->network.slot.size * sizeof(float));
     if (!e->slot)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");
     return 0;

@@ -62,15 +62,16 @@ struct network_layer {
     uint32_t inputs;       /* I */
     uint32_t ld_ih, ld_hh; /* numbers in a padded row of W_ih and W_hh */
 
-    /* Offsets in the block of parameters; 0 and unused if missing. */
-    uint32_t weight_ih, bias_ih;
+    /* Offsets in the block of parameters, by role; 0 and unused if missing. */
     union {
+        uint32_t tensors[TENSOR_MEAN_IH]; /* of layer 0 also those of embedding and output */
         struct {
-            uint32_t weight_hh, bias_hh; /* (rows, ld_hh), diagonal: (rows,); (rows,) */
+            uint32_t embedding, weight_ih, weight_hh; /* (rows, ld_hh), diagonal: (rows,) */
+            uint32_t bias_ih, bias_hh;
+            uint32_t gain[PLACES], norm_bias[PLACES];     /* of columns the first ones: (size,) */
+            uint32_t own_parameters[CELL_PARAMETERS_MAX]; /* of units: (H,) each */
         };
-        uint32_t own_parameters[CELL_PARAMETERS_MAX]; /* of units: (H,) each */
     };
-    uint32_t gain[PLACES], norm_bias[PLACES]; /* of columns the first ones: (size,) */
 
     uint32_t state; /* offset of h in a slot's state; an inner state follows */
 
@@ -172,10 +173,10 @@ struct queue {
     double rate, clip;
     struct optimizer optimizer;
     float momentum[MODEL_LAYERS_MAX]; /* of running statistics */
-    const struct segment *segments;
-    const struct step_entry *steps;
-    const struct score_entry *scores;
-    const union value *inputs, *targets;
+    struct segment *segments;
+    struct step_entry *steps;
+    struct score_entry *scores;
+    union value *inputs, *targets;
     double *losses;
     float *scored, *outputs;
     struct update_result *updates;
@@ -189,25 +190,6 @@ struct update_state {
     struct optimizer_numbers numbers; /* numbers of the current update, if it is applied */
     double loss;                      /* of the last one, before it */
     uint32_t applied;                 /* whether the last one was applied */
-};
-
-/* Blocks of an arena, in grains from its start; 0: unused. */
-struct blocks {
-    uint32_t parameters, gradient; /* (block,) floats each */
-    uint32_t moments[MOMENTS_MAX]; /* (block,) floats each */
-    uint32_t start;                /* (block,) floats, with pull */
-    uint32_t activations;
-    uint32_t units; /* see struct network_layer */
-    uint32_t slots; /* (slots, slot.size) */
-    uint32_t state;
-    /* (window,) doubles, of the window's steps, 0 for steps that are not learned */
-    uint32_t losses;
-    uint32_t squares; /* doubles: partial sums of the gradient's squares */
-    /* (tiles, 2) doubles: partial sums of an update's change, and of the weights before it */
-    uint32_t changes;
-    uint32_t norms;    /* (strips,) doubles: squares of the strips' weights */
-    uint32_t solution; /* see solve.cuh */
-    uint32_t activity; /* doubles: enum activity_number */
 };
 
 /* See struct input_part. */
@@ -226,11 +208,22 @@ struct encoding {
     bool learned;                     /* some part has an embedding */
 };
 
-/* Offsets of each part in the block, which begins with P, see solve.cuh. */
-struct solved {
-    size_t weights, t, product, diagonal;
+/* The least squares of a solved output, see solve.cuh. */
+struct solving {
+    double *p;                  /* (inputs, stride) */
+    double *weights;            /* (outputs, stride) */
+    double *t;                  /* (stride,), followed by grow */
+    double *product, *diagonal; /* (stride,) r, and P's diagonal */
     uint32_t inputs, outputs, stride;
     double keep, prior;
+};
+
+/* What an update does. */
+struct decision {
+    bool applies;
+    double norm;   /* norm of the gradient before clipping */
+    double factor; /* of clipping */
+    double loss;
 };
 
 struct __align__(16) network {
@@ -240,12 +233,13 @@ struct __align__(16) network {
     uint32_t strip_count;
     struct queue *queue;
     const struct segment *current;
+    mutable struct decision decision;
     const struct walked *tensors; /* (tensor_count,) */
     uint32_t tensor_count, tiles; /* tiles of all tensors */
     uint32_t pulls;               /* some tensor has a pull */
     uint32_t widest_vector;       /* slices of the longest vector, see gradient.cuh */
     struct encoding encoding;
-    struct solved solved;
+    struct solving solved;
 
     /* Its numbers; while they are on chip, those there. */
     float *parameters, *gradient, *moments[MOMENTS_MAX], *start, *activations, *units, *slots;
@@ -260,9 +254,8 @@ struct __align__(16) network {
     float *held;
     uint32_t held_end, held_moments, held_numbers;
     struct update_state *state;
-    double *losses, *squares, *changes, *norms, *activity, *solution;
+    double *losses, *squares, *changes, *norms, *activity;
 
-    struct blocks at;
     struct slot_layout slot;
     uint32_t layer_count, ring, window;
     /* K, numbers in a row of W_out, including those of the skip path */
@@ -274,9 +267,9 @@ struct __align__(16) network {
     /* offset in a slot's state of the number of steps since the stream began, and its limit; 0:
        norms do not use it */
     uint32_t age, ages;
-    /* whether some layer's deviations are from rows; or running; has columns; or factors of units
+    /* whether some layer's deviations are from rows; or running; or has factors of units
        with their own parameters */
-    uint8_t rows_norms, running_norms, columns, factors;
+    uint8_t rows_norms, running_norms, factors;
     /* x is the slot's numbers; not so for columns with symbols: see inputs.cuh */
     uint32_t input_real;
     uint32_t input_size, embedding_size, ld_embedding;
@@ -293,11 +286,6 @@ struct __align__(16) network {
     struct strips out;    /* partial: (window, strips, ld_output) */
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
-
-/* In bytes. */
-static __host__ __device__ __forceinline__ size_t grains(uint32_t count) {
-    return (size_t)count * GRAIN;
-}
 
 /* A layer's numbers in the block of activity: activities.h. */
 static __device__ __forceinline__ double *activity_head(const struct network &n, uint32_t layer) {

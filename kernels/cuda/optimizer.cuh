@@ -7,15 +7,8 @@
 #include "gradient.cuh"
 #include "updates.h"
 
-/* Computed by every block before its tile. */
-struct decision {
-    bool applies;
-    double norm;   /* norm of the gradient before clipping */
-    double factor; /* of clipping */
-    double loss;
-};
-
-static __device__ __forceinline__ struct decision check_update(const struct network &n) {
+/* Every block decides alike, before its tiles. */
+static __device__ PHASE void check_update(const struct network &n) {
     uint32_t length = n.current->length, partials = gradient_partials(n, length);
     double sums[2] = {0, 0}; /* squares, loss */
     for (uint32_t i = threadIdx.x; i < partials; i += blockDim.x)
@@ -24,12 +17,13 @@ static __device__ __forceinline__ struct decision check_update(const struct netw
         sums[1] += n.losses[t];
     block_sums(sums, (double *)shared_memory);
     double squares = sums[0] < 0 ? 0 : sums[0]; /* cancellation may leave less than 0 */
-    struct decision v;
+    if (threadIdx.x > 0)
+        return;
+    struct decision &v = n.decision;
     v.norm = sqrt(squares);
     v.loss = sums[1];
     v.factor = update_clip_factor(n.queue->clip, v.norm);
     v.applies = update_applies(sums[1], squares, v.factor);
-    return v;
 }
 
 /* One number's step, with its moments in and out; `kept` of them exist. Optimizers differ in their
@@ -140,13 +134,12 @@ static __device__ __forceinline__ void stage_tile(const struct network &n, const
 /* The tile's numbers. Stores the sums of its changes. */
 template <size_t MOST>
 static __device__ PHASE void change_tile(const struct network &n, const struct walked &w,
-                                         const struct decision &v, const struct stored &stored,
-                                         uint32_t number) {
+                                         const struct stored &stored, uint32_t number) {
     const struct optimizer_numbers o = n.state->numbers;
     struct tile tile = tile_of(w, number);
     struct change c = {0, 0};
     uint32_t first = w.strips ? tile.first_row : 0;
-    stage_tile(n, w, tile, (float)v.factor);
+    stage_tile(n, w, tile, (float)n.decision.factor);
 #pragma unroll 1
     for (int k = 0; k < TILE_ROWS; k++)
         if (in_tensor(w, tile, k))
@@ -204,7 +197,8 @@ static __device__ __attribute__((noinline)) void activity_add(const struct netwo
 }
 
 /* Adds up all results, and reports them: one block, after the others. */
-static __device__ PHASE void conclude(const struct network &n, const struct decision &v) {
+static __device__ PHASE void conclude(const struct network &n) {
+    const struct decision &v = n.decision;
     double sums[2] = {0, 0};
     for (uint32_t i = threadIdx.x; i < n.tiles && v.applies; i += blockDim.x) {
         sums[0] += n.changes[2 * i];
@@ -226,18 +220,19 @@ static __device__ PHASE void conclude(const struct network &n, const struct deci
     *n.activity += v.applies;
 }
 
-static __device__ __forceinline__ void
-change_numbers(const struct network &n, const struct walked &w, const struct decision &v,
-               const struct stored &stored, uint32_t number) {
+static __device__ __forceinline__ void change_numbers(const struct network &n,
+                                                      const struct walked &w,
+                                                      const struct stored &stored,
+                                                      uint32_t number) {
     if (stored.moments[FEW_MOMENTS])
-        change_tile<MOMENTS_MAX>(n, w, v, stored, number);
+        change_tile<MOMENTS_MAX>(n, w, stored, number);
     else
-        change_tile<FEW_MOMENTS>(n, w, v, stored, number);
+        change_tile<FEW_MOMENTS>(n, w, stored, number);
 }
 
 /* The numbers of a tensor. */
 static __device__ __forceinline__ struct stored stored_of(const struct network &n,
-                                                            const struct walked &w, size_t first) {
+                                                          const struct walked &w, size_t first) {
     struct stored stored = {n.parameters + w.offset + first};
     stored.start = n.start ? n.start + w.offset + first : NULL;
     for (size_t m = 0; m < MOMENTS_MAX; m++)
@@ -247,7 +242,7 @@ static __device__ __forceinline__ struct stored stored_of(const struct network &
 
 /* The tiles of the block's own strips, and its share of the others; beside them activity. Bound by
    bytes: each parameter and its moments are read and written once. */
-static __device__ PHASE void update_tiles(const struct network &n, const struct decision &v) {
+static __device__ PHASE void update_tiles(const struct network &n) {
     for (uint32_t k = n.own; k < n.own_end; k++) {
         const struct strip s = n.strips[k];
         if (s.tensor == NONE)
@@ -258,12 +253,12 @@ static __device__ PHASE void update_tiles(const struct network &n, const struct 
         for (uint32_t m = 0; m < MOMENTS_MAX; m++)
             stored.moments[m] = strip_numbers(n, s, k, m + 1);
         for (uint32_t c = 0; c < w.column_tiles; c++)
-            change_numbers(n, w, v, stored, w.first_tile + s.number * w.column_tiles + c);
+            change_numbers(n, w, stored, w.first_tile + s.number * w.column_tiles + c);
     }
     for (uint32_t number = n.team.rank; number < n.tiles; number += n.team.size) {
         const struct walked &w = *tensor_of(n.tensors, n.tensor_count, number);
         if (!w.strips)
-            change_numbers(n, w, v, stored_of(n, w, 0), number);
+            change_numbers(n, w, stored_of(n, w, 0), number);
     }
     /* the last blocks have the fewest tiles */
     for (uint32_t k = n.team.size - 1 - n.team.rank; k < n.layer_count; k += n.team.size)
@@ -274,14 +269,15 @@ static __device__ PHASE void update_tiles(const struct network &n, const struct 
    read if it was stored. Nothing changes if loss or gradient is not finite. Returns whether it was
    applied. */
 static __device__ __forceinline__ bool optimize(const struct network &n) {
-    struct decision v = check_update(n);
-    if (v.applies)
-        update_tiles(n, v);
+    check_update(n);
+    __syncthreads();
+    if (n.decision.applies)
+        update_tiles(n);
     team_sync(n.team);
     if (n.team.rank == 0)
-        conclude(n, v);
+        conclude(n);
     team_sync(n.team);
-    return v.applies;
+    return n.decision.applies;
 }
 
 #endif

@@ -152,7 +152,7 @@ static __device__ PHASE void play_segment(const struct network &n) {
         team_sync(n.team);
     }
     if (s->lead_solve != NONE)
-        solve(n, SOLVE_BEFORE_RUN);
+        solve(n, s->lead_solve, s->lead_solved);
     if (s->steps) {
         run_forward(n, STEPS_OF_RUN);
         finish(n);
@@ -163,7 +163,7 @@ static __device__ PHASE void play_segment(const struct network &n) {
     if (s->probe)
         run_probe(n);
     if (s->solve != NONE)
-        solve(n, SOLVE_AT_END);
+        solve(n, s->solve, s->solved);
     if (s->measure != NONE) {
         run_norms(n);
         measure(n);
@@ -202,44 +202,55 @@ size_t engine_shared(const struct network *n) {
 }
 
 int engine_prepare(const struct engine *e, struct error *error) {
-    cudaError_t status = prepare_kernel("play", (const void *)play, PLAY_THREADS, e->device.shared);
-    return status ? prepare_failed(&e->device, status, e->way_out, error) : 0;
+    const struct cuda_device *d = &e->device;
+    struct cudaFuncAttributes found = {};
+    cudaError_t status = cudaFuncGetAttributes(&found, (const void *)play);
+    if (status == cudaSuccess)
+        status = cudaFuncSetAttribute((const void *)play,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)d->shared);
+    cudaGetLastError();
+    if (status != cudaSuccess)
+        return error_set(
+            error, EX_UNAVAILABLE,
+            "cannot load kernel play on %s (compute capability %d.%d): %s (%s); rebuild "
+            "with CUDA_ARCHITECTURES=\"%d%d\"%s",
+            d->name, d->capability_major, d->capability_minor, cudaGetErrorString(status),
+            cudaGetErrorName(status), d->capability_major, d->capability_minor, e->way_out);
+    if (found.maxThreadsPerBlock < PLAY_THREADS)
+        return error_set(error, EX_UNAVAILABLE,
+                         "cannot run kernel play on %s: expected blocks of %u threads, got at most "
+                         "%d%s",
+                         d->name, PLAY_THREADS, found.maxThreadsPerBlock, e->way_out);
+    return 0;
 }
 
 /* ---- Layout of a plan's numbers ---- */
 
-enum { ALIGNMENT = 256 }; /* bytes, of uploads and downloads */
-
-static size_t aligned(size_t bytes) {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-/* A segment has at least one operation. */
-static struct upload_layout lay_out_upload(const struct engine *e, const struct plan *plan) {
-    struct upload_layout l;
-    l.segments = aligned(sizeof(struct queue));
-    l.steps = l.segments + aligned(plan->count * sizeof(struct segment));
-    l.scores = l.steps + aligned(plan->steps * sizeof(struct step_entry));
-    l.inputs = l.scores + aligned(plan->scores * sizeof(struct score_entry));
-    l.targets = l.inputs + aligned(plan->steps * e->model->features * sizeof(union value));
-    l.size = l.targets + aligned(plan->rows * e->network.target_size * sizeof(union value));
-    return l;
-}
-
-static struct download_layout lay_out_download(const struct engine *e, const struct plan *plan) {
+/* The queue of a plan whose upload and download begin at these addresses. A segment has at least
+   one operation. */
+static struct queue lay_out(const struct engine *e, const struct plan *plan, struct arena *upload,
+                            struct arena *download) {
     const struct network *n = &e->network;
-    struct download_layout l;
-    l.losses = 0;
-    l.scored = l.losses + aligned(plan->scores * sizeof(double));
-    l.outputs = l.scored + aligned(plan->scores * n->scored * sizeof(float));
-    l.updates = l.outputs + aligned(plan->outputs ? plan->steps * n->outputs * sizeof(float) : 0);
-    l.measures = l.updates + aligned(plan->updates * sizeof(struct update_result));
-    l.size = l.measures + ALIGNMENT + aligned(plan->measures * measured_size(*n));
-    return l;
+    struct queue q = {};
+    size_t steps = plan->steps, scores = plan->scores, outputs = plan->outputs ? steps : 0;
+    place_block(upload, sizeof q);
+    q.segments = (struct segment *)place_block(upload, plan->count * sizeof *q.segments);
+    q.steps = (struct step_entry *)place_block(upload, steps * sizeof *q.steps);
+    q.scores = (struct score_entry *)place_block(upload, scores * sizeof *q.scores);
+    q.inputs = (union value *)place_floats(upload, steps * e->model->features);
+    q.targets = (union value *)place_floats(upload, plan->rows * n->target_size);
+    q.losses = place_doubles(download, scores);
+    q.scored = place_floats(download, scores * n->scored);
+    q.outputs = place_floats(download, outputs * n->outputs);
+    q.updates = (struct update_result *)place_block(download, plan->updates * sizeof *q.updates);
+    q.measures = (char *)place_block(download, plan->measures * measured_size(*n));
+    return q;
 }
 
 size_t engine_plan_bytes(const struct engine *e, const struct plan *plan) {
-    return lay_out_upload(e, plan).size;
+    struct arena upload = {}, download = {};
+    lay_out(e, plan, &upload, &download);
+    return upload.size;
 }
 
 static void release(struct buffer *b) {
@@ -272,9 +283,11 @@ static cudaError_t take(struct buffer *b, size_t capacity) {
 
 /* Memory for a plan: more than requested, so that longer plans seldom allocate again, but at most
    the budget. Nothing runs between plays. */
-static int reserve(struct engine *e, struct error *error) {
+static int reserve(struct engine *e, const struct plan *plan, struct error *error) {
     cudaError_t status = cudaSuccess;
-    size_t upload = e->up.size, download = e->down.size;
+    struct arena up = {}, down = {};
+    lay_out(e, plan, &up, &down);
+    size_t upload = up.size, download = down.size;
     if (upload > e->upload.capacity) {
         size_t room = 2 * upload < e->plans ? 2 * upload : e->plans;
         assert(e->plans == 0 || upload <= e->plans); /* engine_options.longest */
@@ -285,72 +298,57 @@ static int reserve(struct engine *e, struct error *error) {
         if (status == cudaSuccess)
             budget_taken(e, (int64_t)e->upload.capacity);
     }
-    if (status == cudaSuccess && download > e->download.capacity) {
+    if (status == cudaSuccess && download >= e->download.capacity) {
         release(&e->download);
-        status = take(&e->download, 2 * download);
+        status = take(&e->download, 2 * download + GRAIN);
     }
     return cuda_check(status, "allocating memory for a plan", error);
 }
 
 /* ---- Upload and download ---- */
 
-static void fill_queue(struct engine *e, const struct plan *plan) {
-    struct queue *q = (struct queue *)e->upload.host;
-    char *device = e->received, *results = e->download.device;
-    struct cutter cutter = {};
-    cutter.e = e;
-    cutter.plan = plan;
-    cutter.segments = (struct segment *)(e->upload.host + e->up.segments);
-    cutter.steps = (struct step_entry *)(e->upload.host + e->up.steps);
-    cutter.scores = (struct score_entry *)(e->upload.host + e->up.scores);
-    engine_cut(&cutter);
-    memset(q, 0, sizeof *q);
-    q->count = cutter.count;
-    q->refresh = e->stale;
-    q->keep = plan->steps >= KEEP_STEPS;
-    q->rate = plan->rate;
-    q->clip = plan->clip;
-    q->optimizer = e->options.optimizer;
-    for (uint32_t k = 0; k < e->network.layer_count; k++)
-        q->momentum[k] = e->model->architecture.layers[k].norm_momentum;
-    q->segments = (const struct segment *)(device + e->up.segments);
-    q->steps = (const struct step_entry *)(device + e->up.steps);
-    q->scores = (const struct score_entry *)(device + e->up.scores);
-    q->inputs = (const union value *)(device + e->up.inputs);
-    q->targets = (const union value *)(device + e->up.targets);
-    q->losses = (double *)(results + e->down.losses);
-    q->scored = (float *)(results + e->down.scored);
-    q->outputs = (float *)(results + e->down.outputs);
-    q->updates = (struct update_result *)(results + e->down.updates);
-    q->measures = results + e->down.measures;
-    if (plan->steps)
-        memcpy(e->upload.host + e->up.inputs, plan->inputs,
-               plan->steps * e->model->features * sizeof(union value));
-    if (plan->rows)
-        memcpy(e->upload.host + e->up.targets, plan->targets,
-               plan->rows * e->network.target_size * sizeof(union value));
-    e->stale = false;
+static void copy_bytes(void *to, const void *from, size_t bytes) {
+    if (bytes)
+        memcpy(to, from, bytes);
 }
 
-static void fetch(void *to, const struct engine *e, size_t from, size_t bytes) {
-    if (bytes)
-        memcpy(to, e->download.host + from, bytes);
+static void fill_queue(struct engine *e, const struct plan *plan) {
+    struct arena upload = {e->upload.host}, received = {e->received}, unused = {},
+                 download = {e->download.device};
+    struct queue host = lay_out(e, plan, &upload, &unused),
+                 device = lay_out(e, plan, &received, &download);
+    struct cutter cutter = {e, plan, host.segments, host.steps, host.scores};
+    engine_cut(&cutter);
+    device.count = cutter.count;
+    device.refresh = e->stale;
+    device.keep = plan->steps >= KEEP_STEPS;
+    device.rate = plan->rate;
+    device.clip = plan->clip;
+    device.optimizer = e->options.optimizer;
+    for (uint32_t k = 0; k < e->network.layer_count; k++)
+        device.momentum[k] = e->model->architecture.layers[k].norm_momentum;
+    *(struct queue *)e->upload.host = device;
+    copy_bytes(host.inputs, plan->inputs, plan->steps * e->model->features * sizeof(union value));
+    copy_bytes(host.targets, plan->targets,
+               plan->rows * e->network.target_size * sizeof(union value));
+    e->uploaded = upload.size;
+    e->stale = false;
 }
 
 static void fetch_results(const struct engine_part *part) {
     const struct engine *e = part->engine;
     const struct network *n = &e->network;
     const struct plan *plan = part->plan;
-    const struct results *results = part->results;
-    const struct download_layout *l = &e->down;
-    fetch(results->losses, e, l->losses, plan->scores * sizeof(double));
-    fetch(results->scored, e, l->scored, plan->scores * n->scored * sizeof(float));
+    const struct results *to = part->results;
+    struct arena unused = {}, download = {e->download.host};
+    struct queue from = lay_out(e, plan, &unused, &download);
+    copy_bytes(to->losses, from.losses, plan->scores * sizeof(double));
+    copy_bytes(to->scored, from.scored, plan->scores * n->scored * sizeof(float));
     if (plan->outputs)
-        fetch(results->outputs, e, l->outputs, plan->steps * n->outputs * sizeof(float));
-    fetch(results->updates, e, l->updates, plan->updates * sizeof(struct update_result));
+        copy_bytes(to->outputs, from.outputs, plan->steps * n->outputs * sizeof(float));
+    copy_bytes(to->updates, from.updates, plan->updates * sizeof(struct update_result));
     for (size_t k = 0; k < plan->measures; k++)
-        read_measure(*n, e->download.host + l->measures + k * measured_size(*n),
-                     results->measures + k * n->layer_count);
+        read_measure(*n, from.measures + k * measured_size(*n), to->measures + k * n->layer_count);
 }
 
 /* ---- The launch ---- */
@@ -367,10 +365,10 @@ static uint32_t team_blocks(const struct engine *e, uint32_t count) {
 
 static void add_member(struct call *call, struct engine *e) {
     struct member *m = &call->members[call->count++];
-    m->network = (const struct network *)engine_at(e, e->at_network);
+    m->network = e->on_device;
     m->from = e->upload.device;
     m->to = e->received;
-    m->bytes = (uint32_t)e->up.size;
+    m->bytes = (uint32_t)e->uploaded;
     uint32_t used = (uint32_t)(block_bytes(e) / sizeof(float));
     if (e->shared > call->network_at)
         call->network_at = (uint32_t)e->shared;
@@ -440,9 +438,7 @@ int engine_play_together(const struct engine_part *parts, size_t count, struct e
         return -1;
     for (size_t k = 0; k < count; k++) {
         struct engine *e = parts[k].engine;
-        e->up = lay_out_upload(e, parts[k].plan);
-        e->down = lay_out_download(e, parts[k].plan);
-        if (reserve(e, error))
+        if (reserve(e, parts[k].plan, error))
             return -1;
         fill_queue(e, parts[k].plan);
     }

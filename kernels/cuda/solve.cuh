@@ -29,42 +29,7 @@
 
 enum { PAIR = 2 };
 
-/* The target of the segment to be used. */
-enum solve_of { SOLVE_BEFORE_RUN, SOLVE_AT_END };
-
-/* The parts of its block. */
-struct solving {
-    double *p;                  /* (inputs, stride) */
-    double *weights;            /* (outputs, stride) */
-    double *t;                  /* (stride,), followed by grow */
-    double *product, *diagonal; /* (stride,) r, and P's diagonal */
-    uint32_t inputs, outputs, stride;
-    double keep, prior;
-};
-
-static __device__ __forceinline__ struct solving solving_of(const struct network &n) {
-    const struct solved &of = n.solved;
-    struct solving s;
-    s.p = n.solution;
-    s.weights = s.p + of.weights;
-    s.t = s.p + of.t;
-    s.product = s.p + of.product;
-    s.diagonal = s.p + of.diagonal;
-    s.inputs = of.inputs;
-    s.outputs = of.outputs;
-    s.stride = of.stride;
-    s.keep = of.keep;
-    s.prior = of.prior;
-    return s;
-}
-
 /* ---- r ---- */
-
-/* The slot's data of the step. */
-static __device__ __forceinline__ const float *kept_of(const struct network &n, enum solve_of of) {
-    uint32_t position = of == SOLVE_BEFORE_RUN ? n.current->lead_solved : n.current->solved;
-    return slot_of(n) + n.slot.solved + (size_t)place_of(n, position) * n.slot.solved_row;
-}
 
 /* Number i of phi. */
 static __device__ __forceinline__ double phi_of(const struct solving &s, float kept, uint32_t i) {
@@ -95,12 +60,12 @@ static __device__ __forceinline__ void take_row(const struct solving &s, const f
         s.product[row] = r;
 }
 
-static __device__ PHASE void take_covariance(const struct network &n, enum solve_of of) {
-    const struct solving s = solving_of(n);
+static __device__ PHASE void take_covariance(const struct network &n, const float *kept) {
+    const struct solving &s = n.solved;
     uint32_t each = blockDim.x / LANES;
     for (uint32_t row = n.team.rank * each + warp_index(); row < s.inputs;
          row += n.team.size * each)
-        take_row(s, kept_of(n, of), row);
+        take_row(s, kept, row);
 }
 
 /* ---- W and t ---- */
@@ -137,10 +102,8 @@ static __device__ __forceinline__ float *weight_at(const struct network &n, uint
 }
 
 /* y minus its prediction by the current weights; NaN if not observed. */
-static __device__ __forceinline__ double error_of(const struct network &n, enum solve_of of,
-                                                  uint32_t k, double predicted) {
-    uint32_t row = of == SOLVE_BEFORE_RUN ? n.current->lead_solve : n.current->solve;
-    double d = (double)n.queue->targets[(size_t)row * n.target_size + k].real - predicted;
+static __device__ __forceinline__ double error_of(float y, double predicted) {
+    double d = (double)y - predicted;
     return d > ENGINE_SOLUTION_MOST    ? ENGINE_SOLUTION_MOST
            : d < -ENGINE_SOLUTION_MOST ? -ENGINE_SOLUTION_MOST
                                        : d;
@@ -148,8 +111,8 @@ static __device__ __forceinline__ double error_of(const struct network &n, enum 
 
 /* An output's weights, or t after the last one. */
 static __device__ __forceinline__ void take_output(const struct network &n, const struct solving &s,
-                                                   enum solve_of of, uint32_t k) {
-    const float *kept = kept_of(n, of);
+                                                   const float *kept, const union value *y,
+                                                   uint32_t k) {
     double *weights = s.weights + (size_t)k * s.stride; /* of an output */
     double sums[3] = {0, 0, 0};                         /* q, trace, prediction */
     for (uint32_t i = threadIdx.x; i < s.inputs; i += blockDim.x) {
@@ -171,7 +134,7 @@ static __device__ __forceinline__ void take_output(const struct network &n, cons
         keep_taken(s, share, keep);
         return;
     }
-    double error = error_of(n, of, k, sums[2]);
+    double error = error_of(y[k].real, sums[2]);
     if (isnan(error))
         return;
     for (uint32_t i = threadIdx.x; i < s.inputs; i += blockDim.x) {
@@ -180,16 +143,21 @@ static __device__ __forceinline__ void take_output(const struct network &n, cons
     }
 }
 
-static __device__ PHASE void take_weights(const struct network &n, enum solve_of of) {
-    const struct solving s = solving_of(n);
+static __device__ PHASE void take_weights(const struct network &n, const float *kept,
+                                          const union value *y) {
+    const struct solving &s = n.solved;
     for (uint32_t k = n.team.rank; k <= s.outputs; k += n.team.size)
-        take_output(n, s, of, k);
+        take_output(n, s, kept, y, k);
 }
 
-static __device__ __forceinline__ void solve(const struct network &n, enum solve_of of) {
-    take_covariance(n, of);
+/* With the target of that row, and the data of the step at a position of the ring. */
+static __device__ __forceinline__ void solve(const struct network &n, uint32_t row,
+                                             uint32_t position) {
+    const float *kept =
+        slot_of(n) + n.slot.solved + (size_t)place_of(n, position) * n.slot.solved_row;
+    take_covariance(n, kept);
     team_sync(n.team);
-    take_weights(n, of);
+    take_weights(n, kept, n.queue->targets + (size_t)row * n.target_size);
     team_sync(n.team);
 }
 
