@@ -91,8 +91,13 @@ static __global__ void __launch_bounds__(1)
     }
 }
 
-static __global__ void __launch_bounds__(PLAY_THREADS) meet(struct team team, unsigned rounds) {
-    team.rank = blockIdx.x;
+static __global__ void __launch_bounds__(PLAY_THREADS) meet(const struct team of, unsigned rounds) {
+    struct team &team = *(struct team *)shared_memory; /* as in the engine */
+    if (threadIdx.x == 0) {
+        team = of;
+        team.rank = blockIdx.x;
+    }
+    __syncthreads();
     for (unsigned round = 0; round < rounds; round++)
         team_sync(team);
 }
@@ -150,6 +155,7 @@ static cudaError_t enqueue_barriers(struct measuring *m, unsigned rounds) {
         attribute.val.cooperative = 1;
     }
     cudaLaunchConfig_t config = launch_of(m, team.size, PLAY_THREADS);
+    config.dynamicSmemBytes = sizeof team;
     config.attrs = &attribute;
     config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, meet, team, rounds);
