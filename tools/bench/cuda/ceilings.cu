@@ -92,7 +92,8 @@ static __global__ void __launch_bounds__(1)
 }
 
 static __global__ void __launch_bounds__(PLAY_THREADS) meet(const struct team of, unsigned rounds) {
-    struct team &team = *(struct team *)shared_memory; /* as in the engine */
+    void *place = shared_memory; /* as in the engine */
+    struct team &team = *(struct team *)place;
     if (threadIdx.x == 0) {
         team = of;
         team.rank = blockIdx.x;
