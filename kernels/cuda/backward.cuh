@@ -397,7 +397,7 @@ backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) 
     b.at = layer_at(n, l, b.position);
     struct layer_step before = layer_at(n, l, ring_position(n, s->window, t ? t - 1 : 0));
     b.before = carried_of(n, l, before, t, state);
-    b.d = shared_memory + SCRATCH;
+    b.d = shared_memory + WORKSPACE;
     b.last = t + 1 == s->length;
     b.writes = l.ih.first >= n.own && l.ih.first < n.own_end;
     return b;
@@ -455,7 +455,8 @@ static __device__ __forceinline__ void strip_gradients(const struct network &n,
 }
 
 /* The block's strips in a wave; those of one layer are neighbours. */
-static __device__ PHASE void backward_wave(const struct network &n, uint32_t number) {
+static __device__ PHASE void backward_wave(uint32_t number) {
+    const struct network &n = block_network();
     const float *slot = slot_of(n);
     struct layer_backward b = {};
     struct norm_means m = {};
@@ -480,8 +481,8 @@ static __device__ PHASE void backward_wave(const struct network &n, uint32_t num
 
 static __device__ __forceinline__ void backward(const struct network &n) {
     for (uint32_t v = 0; v + 1 < n.current->length + n.layer_count; v++) {
-        backward_wave(n, v);
-        team_sync(n.team);
+        backward_wave(v);
+        team_sync();
     }
 }
 
@@ -489,7 +490,8 @@ static __device__ __forceinline__ void backward(const struct network &n) {
 
 /* Losses and gradients of the window's targets, a step a block, and the optimizer's numbers.
    Gradients are divided by the number of targets, since the loss is their mean. */
-static __device__ PHASE void window_loss(const struct network &n) {
+static __device__ PHASE void window_loss() {
+    const struct network &n = block_network();
     const struct segment *s = n.current;
     const float *slot = slot_of(n);
     if (n.team.rank == s->length % n.team.size && threadIdx.x == 0)
@@ -507,7 +509,7 @@ static __device__ PHASE void window_loss(const struct network &n) {
                 step.y = (const union value *)(slot + n.slot.target) + target * n.slot.target_size;
                 step.scale = (double)(1.0f / (float)s->terms);
                 step.d = d;
-                loss += block_loss(n, step) / (double)s->terms;
+                loss += block_loss(step) / (double)s->terms;
             } else {
                 for (uint32_t k = threadIdx.x; k < n.scored; k += blockDim.x)
                     d[k] = 0;
@@ -532,9 +534,10 @@ static __device__ __forceinline__ void keep_top(const struct network &n, uint32_
 
 /* Gradient of the topmost h of each step, and of an embedded input that the skip path reads:
    steps and strips are dealt to the blocks. */
-static __device__ PHASE void output_backward(const struct network &n) {
+static __device__ PHASE void output_backward() {
+    const struct network &n = block_network();
     uint32_t ld = n.ld_output;
-    float *d = shared_memory + SCRATCH;
+    float *d = shared_memory + WORKSPACE;
     for (uint32_t item = n.team.rank; item < n.current->length * n.out.count; item += n.team.size) {
         uint32_t t = item / n.out.count;
         uint32_t index = n.out.first + item % n.out.count;

@@ -48,7 +48,7 @@ struct engine {
     struct encoded_part parts[MODEL_PARTS_MAX];
     struct walked walked[WALKED_MAX];
     struct strip *strips;           /* (strip_count + 1,) */
-    size_t shared;                  /* of a block, without the network: floats */
+    size_t shared;                  /* of a block, before what it keeps: floats */
     size_t resident;                /* parameters and moments: floats */
     cudaStream_t stream, played_on; /* its own; of its newest play */
     char *arena;                    /* its memory on the device */
@@ -66,7 +66,7 @@ struct engine {
 /* Shared memory of a block, in bytes. */
 static inline size_t block_bytes(const struct engine *e) {
     size_t inbox = e->scope == SCOPE_CLUSTER ? e->network.inbox_size : 0;
-    return (e->shared + inbox) * sizeof(float) + sizeof(struct network);
+    return (e->shared + inbox) * sizeof(float);
 }
 
 /* ---- describe.cu ---- */
@@ -117,7 +117,7 @@ void engine_cut(struct cutter *c);
 
 /* ---- play.cu ---- */
 
-/* Floats of shared memory that a block needs, without the network. */
+/* Floats of shared memory that a block needs, before what it keeps. */
 size_t engine_shared(const struct network *n);
 
 /* Checks that the device can run the kernel with blocks of that much shared memory, in bytes. */

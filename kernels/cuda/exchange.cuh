@@ -44,8 +44,14 @@ static __device__ __forceinline__ void meet_in_grid(const struct team &team) {
 #    define HAS_CLUSTERS
 #endif
 
+/* The block's team, in its shared memory; struct network begins with it. */
+static __device__ __forceinline__ struct team &block_team() {
+    return *(struct team *)(shared_memory + SCRATCH);
+}
+
 /* Every thread of the team's blocks must call it. */
-static __device__ PHASE void team_sync(const struct team &team) {
+static __device__ PHASE void team_sync() {
+    const struct team &team = block_team();
     switch (team.scope) {
     case SCOPE_BLOCK:
         __syncthreads();

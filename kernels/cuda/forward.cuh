@@ -66,9 +66,9 @@ static __device__ __forceinline__ bool keeps(const struct network &n, int layer)
 /* x in shared memory, and padded: for the output followed by layer 0's x for the skip path. Bits
    must not depend on the position of a step in its run, so this has the only call of `activate` in
    the kernel. */
-static __device__ PHASE const float *make_vector(const struct network &n, const struct walk &w,
-                                                 const struct vector &v) {
-    float *x = shared_memory + SCRATCH;
+static __device__ PHASE const float *make_vector(const struct walk &w, const struct vector &v) {
+    const struct network &n = block_network();
+    float *x = shared_memory + WORKSPACE;
     const float *given = NULL;
     bool top = v.layer + 1 == (int)n.layer_count;
     uint32_t count, ld = v.layer < 0 ? n.layers[0].ld_ih
@@ -136,12 +136,13 @@ static __device__ __forceinline__ struct product product_of(const struct network
 
 /* The block's strips in a wave. Neighbours share their vector. Every row is computed by this call
    of `multiply`: see make_vector. */
-static __device__ PHASE void wave(const struct network &n, enum steps_of of, uint32_t number) {
+static __device__ PHASE void wave(enum steps_of of, uint32_t number) {
+    const struct network &n = block_network();
     const struct walk w = walk_of(n, of);
     struct vector made = {-2, 0, 0};
     const float *x = NULL;
     for (uint32_t k = n.own; k < n.own_end; k++) {
-        const struct strip s = n.strips[k];
+        const struct strip &s = n.strips[k];
         struct vector v;
         if (!vector_of(n, w, s, number, &v))
             continue;
@@ -151,7 +152,7 @@ static __device__ PHASE void wave(const struct network &n, enum steps_of of, uin
             continue;
         if (!column && (v.layer != made.layer || v.step != made.step)) {
             __syncthreads(); /* the previous vector may still be read */
-            x = make_vector(n, w, v);
+            x = make_vector(w, v);
             made = v;
         }
         struct product p = product_of(n, w, s, k, v.t);
@@ -166,17 +167,18 @@ static __device__ PHASE void wave(const struct network &n, enum steps_of of, uin
 static __device__ __forceinline__ void forward(const struct network &n, enum steps_of of) {
     uint32_t steps = of == STEPS_OF_RUN ? n.current->steps : n.current->length;
     for (uint32_t number = 0; number < steps + n.layer_count; number++) {
-        wave(n, of, number);
-        team_sync(n.team);
+        wave(of, number);
+        team_sync();
     }
 }
 
 /* Outputs of the learned steps from their stored h, since the output was solved again. Bits are
    those of a wave's product. */
-static __device__ PHASE void solved_outputs(const struct network &n) {
+static __device__ PHASE void solved_outputs() {
+    const struct network &n = block_network();
     const struct network_layer &top = n.layers[n.layer_count - 1];
     const struct walk w = walk_of(n, STEPS_OF_WINDOW);
-    float *x = shared_memory + SCRATCH;
+    float *x = shared_memory + WORKSPACE;
     for (uint32_t item = n.team.rank; item < w.steps * n.out.count; item += n.team.size) {
         uint32_t t = item / n.out.count;
         uint32_t index = n.out.first + item % n.out.count;

@@ -109,7 +109,7 @@ static __device__ __forceinline__ double tile_squares(const struct network &n,
     struct tile tile = tile_of(w, number);
     float4 sums[TILE_ROWS];
     double squares = 0;
-    make_tile(n, w, tile, length, 1.0f, sums, shared_memory);
+    make_tile(n, w, tile, length, 1.0f, sums, shared_memory + WORKSPACE);
 #pragma unroll
     for (int k = 0; k < TILE_ROWS; k++) {
         if (!in_tensor(w, tile, k))
@@ -133,7 +133,8 @@ static __host__ __device__ __forceinline__ uint32_t gradient_partials(const stru
 }
 
 /* Partial sums of the gradient's squares; also the gradient, if it is stored. */
-static __device__ PHASE void gradient_norm(const struct network &n) {
+static __device__ PHASE void gradient_norm() {
+    const struct network &n = block_network();
     uint32_t length = n.current->length, pieces = norm_pieces(n, length);
     bool formed = length >= FORM_STEPS;
     uint32_t before = formed ? 0 : pieces * n.tensor_count;

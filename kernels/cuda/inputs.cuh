@@ -57,7 +57,8 @@ static __device__ __forceinline__ void encode_part(const struct network &n, enum
 
 /* Before a forward: encodes its steps with the current embeddings, those of a run from the plan's
    inputs, which the slot stores. Steps and parts are dealt to the blocks. */
-static __device__ PHASE void encode(const struct network &n, enum steps_of of) {
+static __device__ PHASE void encode(enum steps_of of) {
+    const struct network &n = block_network();
     uint32_t steps = of == STEPS_OF_RUN ? n.current->steps : n.current->length;
     for (uint32_t i = n.team.rank; i < steps * n.encoding.count; i += n.team.size)
         encode_part(n, of, i / n.encoding.count, i % n.encoding.count);
@@ -95,7 +96,8 @@ static __device__ __forceinline__ void part_backward(const struct network &n, ui
 }
 
 /* After backward: the gradient of each step's embedded inputs. */
-static __device__ PHASE void inputs_backward(const struct network &n) {
+static __device__ PHASE void inputs_backward() {
+    const struct network &n = block_network();
     uint32_t parts = n.encoding.count ? n.encoding.count : 1;
     for (uint32_t i = n.team.rank; i < n.current->length * parts; i += n.team.size)
         if (n.encoding.count)

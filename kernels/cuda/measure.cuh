@@ -13,7 +13,8 @@ extern "C" {
 /* ---- Norms of matrices ---- */
 
 /* Squares of the block's own strips. Padding is zero. Bound by the bytes of the matrices. */
-static __device__ PHASE void norms(const struct network &n) {
+static __device__ PHASE void norms() {
+    const struct network &n = block_network();
     for (uint32_t k = n.own; k < n.own_end; k++) {
         const struct strip s = n.strips[k];
         const struct network_layer &l = n.layers[s.layer];
@@ -40,7 +41,8 @@ static __device__ __forceinline__ double weights_norm(const struct network &n, u
 }
 
 /* Before the first update: the norms of the start. */
-static __device__ PHASE void begin_norms(const struct network &n) {
+static __device__ PHASE void begin_norms() {
+    const struct network &n = block_network();
     if (n.team.rank == 0 && threadIdx.x < n.layer_count && *n.activity == 0)
         activity_head(n, threadIdx.x)[ACTIVITY_START] =
             activity_start(weights_norm(n, threadIdx.x));
@@ -154,7 +156,8 @@ static __device__ __forceinline__ void measure_layer(const struct network &n, ui
 }
 
 /* Rare, so its time does not matter. */
-static __device__ PHASE void measure(const struct network &n) {
+static __device__ PHASE void measure() {
+    const struct network &n = block_network();
     char *to = n.queue->measures + n.current->measured * measured_size(n);
     for (uint32_t k = 0; k < n.layer_count; to += measured_size(n.layers[k]), k++)
         if (k % n.team.size == n.team.rank)
@@ -196,7 +199,8 @@ static inline void read_measure(const struct network &n, const char *from,
 /* ---- Growth and plasticity ---- */
 
 /* After the losses of an update's window with the parameters after it, and the norms. One block. */
-static __device__ PHASE void probe(const struct network &n) {
+static __device__ PHASE void probe() {
+    const struct network &n = block_network();
     uint32_t length = n.current->length;
     struct update_result *result = n.queue->updates + n.current->update, grown = {};
     double loss = 0;

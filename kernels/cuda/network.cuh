@@ -226,6 +226,12 @@ struct decision {
     double loss;
 };
 
+/* Where numbers are that the optimizer changes; NULL if they do not exist. */
+struct stored {
+    float *weights, *moments[MOMENTS_MAX];
+    const float *start;
+};
+
 struct __align__(16) network {
     struct team team;
     uint32_t own, own_end;      /* the block's strips */
@@ -234,6 +240,7 @@ struct __align__(16) network {
     struct queue *queue;
     const struct segment *current;
     mutable struct decision decision;
+    mutable struct stored stored;
     const struct walked *tensors; /* (tensor_count,) */
     uint32_t tensor_count, tiles; /* tiles of all tensors */
     uint32_t pulls;               /* some tensor has a pull */
@@ -250,8 +257,10 @@ struct __align__(16) network {
        the next wave waits for. NULL in other scopes. */
     float *inbox;
     uint32_t inbox_size;
+    /* Shared memory for what stays on chip, and the network in device memory. */
+    float *chip, *chip_end;
+    const struct network *original;
     /* The block's strips before `held_end` are on chip: weights, then as many moments. */
-    float *held;
     uint32_t held_end, held_moments, held_numbers;
     struct update_state *state;
     double *losses, *squares, *changes, *norms, *activity;
@@ -286,6 +295,13 @@ struct __align__(16) network {
     struct strips out;    /* partial: (window, strips, ld_output) */
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
+
+/* Shared memory: the scratch of reductions, the block's network, and what a phase needs. */
+enum { WORKSPACE = SCRATCH + sizeof(struct network) / sizeof(float) };
+
+static __device__ __forceinline__ struct network &block_network() {
+    return *(struct network *)(shared_memory + SCRATCH);
+}
 
 /* A layer's numbers in the block of activity: activities.h. */
 static __device__ __forceinline__ double *activity_head(const struct network &n, uint32_t layer) {

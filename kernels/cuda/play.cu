@@ -24,8 +24,7 @@ struct member {
 
 struct call {
     uint32_t scope, blocks; /* blocks of each team */
-    uint32_t network_at;    /* where the network is in shared memory, in floats, */
-    uint32_t end;           /* and where that ends */
+    uint32_t kept_at, end;  /* what stays in shared memory, see keep.cuh: from float to float */
     uint32_t count;
     struct member members[TOGETHER_MAX]; /* (count,) */
 };
@@ -55,16 +54,11 @@ static __device__ uint32_t first_strip(const struct network &n, uint32_t rank) {
     return low;
 }
 
-/* What follows the network in shared memory: the inbox, if there is one, and what stays there. */
-static __device__ __forceinline__ float *after_network(const struct call &call) {
-    return shared_memory + call.network_at + sizeof(struct network) / sizeof(float);
-}
-
 /* The block's network, in shared memory. */
-static __device__ struct network &enter(const struct call &call) {
+static __device__ PHASE void enter(const struct call &call) {
     const struct member &m = call.members[blockIdx.x / call.blocks];
     uint32_t rank = blockIdx.x % call.blocks;
-    struct network &n = *(struct network *)(shared_memory + call.network_at);
+    struct network &n = block_network();
     copy_words(&n, m.network, sizeof n, 0, 1);
     copy_words(m.to, m.from, m.bytes, rank, call.blocks);
     __syncthreads();
@@ -76,129 +70,137 @@ static __device__ struct network &enter(const struct call &call) {
         n.own = first_strip(n, rank);
         n.own_end = first_strip(n, rank + 1);
         n.held_end = 0;
-        n.inbox = call.scope == SCOPE_CLUSTER ? after_network(call) : NULL;
+        n.original = m.network;
+        n.chip = shared_memory + call.kept_at;
+        n.chip_end = shared_memory + call.end;
+        n.inbox = NULL;
+        if (call.scope == SCOPE_CLUSTER) {
+            n.inbox = n.chip;
+            n.chip += n.inbox_size;
+        }
     }
     __syncthreads();
-    team_sync(n.team);
-    return n;
 }
 
 /* The sums, hidden states and outputs of some steps. */
-static __device__ PHASE void run_forward(const struct network &n, enum steps_of of) {
+static __device__ void run_forward(enum steps_of of) {
+    const struct network &n = block_network();
     if (n.encoding.count) {
-        encode(n, of);
-        team_sync(n.team);
+        encode(of);
+        team_sync();
     }
     forward(n, of);
 }
 
-static __device__ void run_refresh(const struct network &n) {
-    refresh(n);
-    team_sync(n.team);
+static __device__ void run_refresh() {
+    refresh();
+    team_sync();
 }
 
-static __device__ void run_norms(const struct network &n) {
-    norms(n);
-    team_sync(n.team);
-    begin_norms(n);
-    team_sync(n.team);
+static __device__ void run_norms() {
+    norms();
+    team_sync();
+    begin_norms();
+    team_sync();
 }
 
-static __device__ PHASE void run_update(const struct network &n) {
+static __device__ void run_update() {
+    const struct network &n = block_network();
     if (n.current->recompute) {
-        run_forward(n, STEPS_OF_WINDOW);
+        run_forward(STEPS_OF_WINDOW);
     } else if (n.solved.inputs) {
-        solved_outputs(n);
-        team_sync(n.team);
+        solved_outputs();
+        team_sync();
     }
-    window_loss(n);
-    team_sync(n.team);
-    output_backward(n);
-    team_sync(n.team);
+    window_loss();
+    team_sync();
+    output_backward();
+    team_sync();
     backward(n);
     if (has_inputs_backward(n)) {
-        inputs_backward(n);
-        team_sync(n.team);
+        inputs_backward();
+        team_sync();
     }
     if (n.rows_norms) {
-        make_pulls(n);
-        team_sync(n.team);
+        make_pulls();
+        team_sync();
     }
-    gradient_norm(n);
-    team_sync(n.team);
+    gradient_norm();
+    team_sync();
     bool applied = optimize(n);
     if (applied && n.running_norms) {
-        absorb(n);
-        team_sync(n.team);
+        absorb();
+        team_sync();
     }
     if (applied && has_refresh(n))
-        run_refresh(n);
+        run_refresh();
 }
 
 /* The update's losses again, after it. */
-static __device__ PHASE void run_probe(const struct network &n) {
-    run_forward(n, STEPS_OF_WINDOW);
-    window_loss(n);
-    run_norms(n);
+static __device__ void run_probe() {
+    const struct network &n = block_network();
+    run_forward(STEPS_OF_WINDOW);
+    window_loss();
+    run_norms();
     if (n.team.rank == 0)
-        probe(n);
-    team_sync(n.team);
+        probe();
+    team_sync();
 }
 
-static __device__ PHASE void play_segment(const struct network &n) {
-    const struct segment *s = n.current;
+static __device__ void play_segment() {
+    const struct network &n = block_network();
+    const struct segment *const &s = n.current;
     if (s->steps || s->forget || s->lead != NONE) {
-        begin(n);
-        team_sync(n.team);
+        begin();
+        team_sync();
     }
     if (s->lead_solve != NONE)
         solve(n, s->lead_solve, s->lead_solved);
     if (s->steps) {
-        run_forward(n, STEPS_OF_RUN);
-        finish(n);
-        team_sync(n.team);
+        run_forward(STEPS_OF_RUN);
+        finish();
+        team_sync();
     }
     if (s->length)
-        run_update(n);
+        run_update();
     if (s->probe)
-        run_probe(n);
+        run_probe();
     if (s->solve != NONE)
         solve(n, s->solve, s->solved);
     if (s->measure != NONE) {
-        run_norms(n);
-        measure(n);
-        team_sync(n.team);
+        run_norms();
+        measure();
+        team_sync();
     }
 }
 
 /* Blocks: the teams' one after another. */
 static __global__ void __launch_bounds__(PLAY_THREADS, 1)
     play(const __grid_constant__ struct call call) {
-    struct network &n = enter(call);
-    const struct network &of = *call.members[blockIdx.x / call.blocks].network;
-    float *chip = after_network(call) + (n.inbox ? n.inbox_size : 0);
-    keep(n, of, CHIP_IN, chip, shared_memory + call.end);
+    struct network &n = block_network();
+    enter(call);
+    team_sync();
+    keep(CHIP_IN);
     if (n.queue->refresh) {
-        run_refresh(n);
-        run_norms(n);
+        run_refresh();
+        run_norms();
     }
     for (uint32_t k = 0; k < n.queue->count; k++) {
         if (threadIdx.x == 0)
             n.current = n.queue->segments + k;
         __syncthreads();
-        play_segment(n);
+        play_segment();
     }
-    keep(n, of, CHIP_OUT, chip, shared_memory + call.end);
+    keep(CHIP_OUT);
 }
 
 /* ---- Its shared memory ---- */
 
 size_t engine_shared(const struct network *n) {
-    size_t most = TILE_SHARED, forward = SCRATCH + forward_shared(n),
-           backward = SCRATCH + backward_shared(n);
+    size_t most = TILE_SHARED, forward = forward_shared(n), backward = backward_shared(n);
     most = forward > most ? forward : most;
     most = backward > most ? backward : most;
-    return (most + QUAD - 1) / QUAD * QUAD;
+    return WORKSPACE + (most + QUAD - 1) / QUAD * QUAD;
 }
 
 int engine_prepare(const struct engine *e, struct error *error) {
@@ -370,8 +372,8 @@ static void add_member(struct call *call, struct engine *e) {
     m->to = e->received;
     m->bytes = (uint32_t)e->uploaded;
     uint32_t used = (uint32_t)(block_bytes(e) / sizeof(float));
-    if (e->shared > call->network_at)
-        call->network_at = (uint32_t)e->shared;
+    if (e->shared > call->kept_at)
+        call->kept_at = (uint32_t)e->shared;
     if (((const struct queue *)e->upload.host)->keep)
         used = (uint32_t)(e->device.shared / sizeof(float));
     if (used > call->end)

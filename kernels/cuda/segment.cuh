@@ -26,7 +26,7 @@ static __device__ void score(const struct network &n, float *slot, const struct 
     const struct queue *q = n.queue;
     const union value *y = q->targets + (size_t)entry->target * n.target_size;
     struct loss_step step = {a, y, 1, NULL};
-    double loss = block_loss(n, step);
+    double loss = block_loss(step);
     if (threadIdx.x == 0)
         q->losses[entry->result] = loss;
     for (uint32_t k = threadIdx.x; k < n.scored; k += blockDim.x)
@@ -52,7 +52,8 @@ static __device__ void keep_inputs(const struct network &n, const struct segment
 
 /* Scores the step before the run, forgets, and stores the run's inputs. Bound by latency: it moves
    a few kilobytes. */
-static __device__ PHASE void begin(const struct network &n) {
+static __device__ PHASE void begin() {
+    const struct network &n = block_network();
     const struct queue *q = n.queue;
     const struct segment *s = n.current;
     float *slot = slot_of(n);
@@ -131,7 +132,8 @@ static __device__ __forceinline__ void finish_step(const struct network &n, uint
 }
 
 /* Returns outputs and scores of the run, and stores the states: a step a block. */
-static __device__ PHASE void finish(const struct network &n) {
+static __device__ PHASE void finish() {
+    const struct network &n = block_network();
     for (uint32_t t = n.team.rank; t < n.current->steps; t += n.team.size)
         finish_step(n, t);
 }

@@ -60,7 +60,8 @@ static __device__ __forceinline__ void take_row(const struct solving &s, const f
         s.product[row] = r;
 }
 
-static __device__ PHASE void take_covariance(const struct network &n, const float *kept) {
+static __device__ PHASE void take_covariance(const float *kept) {
+    const struct network &n = block_network();
     const struct solving &s = n.solved;
     uint32_t each = blockDim.x / LANES;
     for (uint32_t row = n.team.rank * each + warp_index(); row < s.inputs;
@@ -143,8 +144,8 @@ static __device__ __forceinline__ void take_output(const struct network &n, cons
     }
 }
 
-static __device__ PHASE void take_weights(const struct network &n, const float *kept,
-                                          const union value *y) {
+static __device__ PHASE void take_weights(const float *kept, const union value *y) {
+    const struct network &n = block_network();
     const struct solving &s = n.solved;
     for (uint32_t k = n.team.rank; k <= s.outputs; k += n.team.size)
         take_output(n, s, kept, y, k);
@@ -155,10 +156,10 @@ static __device__ __forceinline__ void solve(const struct network &n, uint32_t r
                                              uint32_t position) {
     const float *kept =
         slot_of(n) + n.slot.solved + (size_t)place_of(n, position) * n.slot.solved_row;
-    take_covariance(n, kept);
-    team_sync(n.team);
-    take_weights(n, kept, n.queue->targets + (size_t)row * n.target_size);
-    team_sync(n.team);
+    take_covariance(kept);
+    team_sync();
+    take_weights(kept, n.queue->targets + (size_t)row * n.target_size);
+    team_sync();
 }
 
 #endif

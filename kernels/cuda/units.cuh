@@ -8,7 +8,8 @@
 /* ---- Through the rows ---- */
 
 /* Each row's pull, from the sum over the window of its gain's gradient. Bound by latency. */
-static __device__ PHASE void make_pulls(const struct network &n) {
+static __device__ PHASE void make_pulls() {
+    const struct network &n = block_network();
     for (uint32_t item = n.team.rank; item < 2 * n.layer_count; item += n.team.size) {
         const struct network_layer &l = n.layers[item / 2];
         uint32_t place = item % 2;
@@ -59,7 +60,8 @@ static __device__ void absorb_steps(const struct network &n, const struct networ
 
 /* After an update that was applied: moves running statistics. Ages never decrease within a window.
    Bound by latency. */
-static __device__ PHASE void absorb(const struct network &n) {
+static __device__ PHASE void absorb() {
+    const struct network &n = block_network();
     const struct segment *s = n.current;
     const float *state = slot_of(n) + n.slot.before + (size_t)s->window * n.slot.state;
     for (uint32_t item = n.team.rank; item < PLACES * n.layer_count; item += n.team.size) {
@@ -132,7 +134,8 @@ static __device__ __forceinline__ void refresh_factors(const struct network &n,
 }
 
 /* Recomputes deviations and factors after a change of parameters or running statistics. */
-static __device__ PHASE void refresh(const struct network &n) {
+static __device__ PHASE void refresh() {
+    const struct network &n = block_network();
     for (uint32_t k = 0; k < n.layer_count; k++) {
         const struct network_layer &l = n.layers[k];
         if (l.parameters)

@@ -91,16 +91,13 @@ static __global__ void __launch_bounds__(1)
     }
 }
 
-static __global__ void __launch_bounds__(PLAY_THREADS) meet(const struct team of, unsigned rounds) {
-    void *place = shared_memory; /* as in the engine */
-    struct team &team = *(struct team *)place;
-    if (threadIdx.x == 0) {
-        team = of;
-        team.rank = blockIdx.x;
-    }
+static __global__ void __launch_bounds__(PLAY_THREADS) meet(struct team team, unsigned rounds) {
+    team.rank = blockIdx.x;
+    if (threadIdx.x == 0)
+        block_team() = team;
     __syncthreads();
     for (unsigned round = 0; round < rounds; round++)
-        team_sync(team);
+        team_sync();
 }
 
 /* Reads all of x `rounds` times. A block reads another slice each time, so that none is in its
@@ -156,7 +153,7 @@ static cudaError_t enqueue_barriers(struct measuring *m, unsigned rounds) {
         attribute.val.cooperative = 1;
     }
     cudaLaunchConfig_t config = launch_of(m, team.size, PLAY_THREADS);
-    config.dynamicSmemBytes = sizeof team;
+    config.dynamicSmemBytes = SCRATCH * sizeof(float) + sizeof team;
     config.attrs = &attribute;
     config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, meet, team, rounds);
