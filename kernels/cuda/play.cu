@@ -155,7 +155,7 @@ static __device__ void play_segment() {
         team_sync();
     }
     if (s->lead_solve != NONE)
-        solve(n, s->lead_solve, s->lead_solved);
+        solve(s->lead_solve, s->lead_solved);
     if (s->steps) {
         run_forward(STEPS_OF_RUN);
         finish();
@@ -166,7 +166,7 @@ static __device__ void play_segment() {
     if (s->probe)
         run_probe();
     if (s->solve != NONE)
-        solve(n, s->solve, s->solved);
+        solve(s->solve, s->solved);
     if (s->measure != NONE) {
         run_norms();
         measure();

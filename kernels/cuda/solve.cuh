@@ -160,8 +160,7 @@ static __device__ PHASE void take_weights(uint32_t position, uint32_t target) {
 }
 
 /* With the target of that row, and the data of the step at a position of the ring. */
-static __device__ __forceinline__ void solve(const struct network &n, uint32_t row,
-                                             uint32_t position) {
+static __device__ __forceinline__ void solve(uint32_t row, uint32_t position) {
     take_covariance(position);
     team_sync();
     take_weights(position, row);
