@@ -79,8 +79,8 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
     l->d_ih = place(a, window * padded(l->rows));
     l->d_hh = l->recurrent || l->columns ? place(a, window * padded(l->rows)) : 0;
     for (uint32_t at = 0; at < PLACES; at++) {
-        l->d_bias[at] = place(a, window * norm_width(*l, at));
-        l->d_gain[at] = place(a, window * norm_width(*l, at));
+        l->d_bias[at] = place(a, window * padded(norm_width(*l, at)));
+        l->d_gain[at] = place(a, window * padded(norm_width(*l, at)));
     }
     l->pull = l->source == SOURCE_ROWS ? place(a, 2 * rows) : 0;
     l->input = kept_input ? place(a, window * l->ld_ih) : 0;
