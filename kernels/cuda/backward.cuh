@@ -436,7 +436,7 @@ static __device__ __forceinline__ void strip_gradients(const struct network &n,
 }
 
 /* The block's strips in a wave; those of one layer are neighbours. */
-static __device__ PHASE void backward_wave(uint32_t number) {
+static __device__ PHASE void backward_wave() {
     const struct network &n = block_network();
     const float *slot = slot_of(n);
     struct layer_backward b = {};
@@ -445,8 +445,8 @@ static __device__ PHASE void backward_wave(uint32_t number) {
     for (uint32_t i = n.own; i < n.own_end; i++) {
         const struct strip s = n.strips[i];
         uint32_t k = s.layer, late = n.layer_count - 1 - k;
-        uint32_t t = n.current->length - 1 - (number - late);
-        if (s.matrix == MATRIX_OUTPUT || number < late || t >= n.current->length)
+        uint32_t t = n.current->length - 1 - (n.wave - late);
+        if (s.matrix == MATRIX_OUTPUT || n.wave < late || t >= n.current->length)
             continue;
         if (made != k) {
             __syncthreads(); /* the previous layer's may still be read */
@@ -461,10 +461,9 @@ static __device__ PHASE void backward_wave(uint32_t number) {
 }
 
 static __device__ __forceinline__ void backward(const struct network &n) {
-    for (uint32_t v = 0; v + 1 < n.current->length + n.layer_count; v++) {
-        backward_wave(v);
-        team_sync();
-    }
+    begin_waves(n);
+    for (; n.wave + 1 < n.current->length + n.layer_count; end_wave(n))
+        backward_wave();
 }
 
 /* ---- The output ---- */

@@ -240,6 +240,7 @@ struct __align__(16) network {
     uint32_t strip_count;
     struct queue *queue;
     const struct segment *current;
+    mutable uint32_t wave; /* see begin_waves */
     mutable struct decision decision;
     mutable struct stored stored;
     const struct walked *tensors; /* (tensor_count,) */
@@ -314,6 +315,25 @@ static __device__ __forceinline__ double *activity_head(const struct network &n,
 
 static __device__ __forceinline__ float *slot_of(const struct network &n) {
     return n.slots + (size_t)n.current->slot * n.slot.size;
+}
+
+/* The number of a wave is in shared memory, like all that must outlast the call of a phase: a phase
+   may use every register. */
+static __device__ __forceinline__ void begin_waves(const struct network &n) {
+    if (threadIdx.x == 0)
+        n.wave = 0;
+    __syncthreads();
+}
+
+static __device__ __forceinline__ void end_wave(const struct network &n) {
+    team_sync();
+    if (threadIdx.x == 0)
+        n.wave++;
+    __syncthreads();
+}
+
+static __device__ __forceinline__ uint32_t step_count(const struct network &n, enum steps_of of) {
+    return of == STEPS_OF_RUN ? n.current->steps : n.current->length;
 }
 
 /* ---- Places ---- */

@@ -66,6 +66,7 @@ static __device__ PHASE void enter(const struct call &call) {
         n.team.rank = rank;
         n.team.size = call.blocks;
         n.queue = (struct queue *)m.to;
+        n.current = ((const struct queue *)m.from)->segments;
         n.own = first_strip(n, rank);
         n.own_end = first_strip(n, rank + 1);
         n.held_end = 0;
@@ -126,12 +127,12 @@ static __device__ void run_update() {
     }
     gradient_norm();
     team_sync();
-    bool applied = optimize(n);
-    if (applied && n.running_norms) {
+    optimize(n);
+    if (n.decision.applies && n.running_norms) {
         absorb();
         team_sync();
     }
-    if (applied && has_refresh(n))
+    if (n.decision.applies && has_refresh(n))
         run_refresh();
 }
 
@@ -154,7 +155,7 @@ static __device__ void play_segment() {
         team_sync();
     }
     if (s->lead_solve != NONE)
-        solve(n, s->lead_solve, s->lead_solved);
+        solve(s->lead_solve, s->lead_solved);
     if (s->steps) {
         run_forward(STEPS_OF_RUN);
         finish();
@@ -165,12 +166,19 @@ static __device__ void play_segment() {
     if (s->probe)
         run_probe();
     if (s->solve != NONE)
-        solve(n, s->solve, s->solved);
+        solve(s->solve, s->solved);
     if (s->measure != NONE) {
         run_norms();
         measure();
         team_sync();
     }
+}
+
+static __device__ void next_segment(struct network &n) {
+    __syncthreads();
+    if (threadIdx.x == 0)
+        n.current++;
+    __syncthreads();
 }
 
 /* Blocks: the teams' one after another. */
@@ -184,12 +192,8 @@ static __global__ void __launch_bounds__(PLAY_THREADS, 1)
         run_refresh();
         run_norms();
     }
-    for (uint32_t k = 0; k < n.queue->count; k++) {
-        if (threadIdx.x == 0)
-            n.current = n.queue->segments + k;
-        __syncthreads();
+    for (; n.current < n.queue->segments + n.queue->count; next_segment(n))
         play_segment();
-    }
     keep(CHIP_OUT);
 }
 
