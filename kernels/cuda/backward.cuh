@@ -84,8 +84,8 @@ static __device__ __forceinline__ void vector_norm_backward(const struct network
         sums[0] += d * gain[i];
         sums[1] += d * gain[i] * x;
         if (b.writes) {
-            n.activations[l.d_bias[place] + (size_t)b.t * l.size + i] = d;
-            n.activations[l.d_gain[place] + (size_t)b.t * l.size + i] = d * x;
+            n.activations[l.d_bias[place] + (size_t)b.t * padded(l.size) + i] = d;
+            n.activations[l.d_gain[place] + (size_t)b.t * padded(l.size) + i] = d * x;
         }
         if (l.ages)
             b.d[i] = normalization_unit_backward(d, gain[i], scale.rstd);
@@ -332,7 +332,7 @@ static __device__ __forceinline__ void keep_rows(const struct network &n,
         kept[row] = d[row - s.first];
         if (l.source == SOURCE_NOTHING || (recurrent && !l.apart))
             continue;
-        size_t at = (size_t)b.t * l.rows + row;
+        size_t at = (size_t)b.t * padded(l.rows) + row;
         float after = behind_gains(l, b, recurrent, row);
         n.activations[l.d_bias[place] + at] = after;
         n.activations[l.d_gain[place] + at] = after * sum_normalized(n, l, b, recurrent, row);

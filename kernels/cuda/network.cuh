@@ -93,9 +93,10 @@ struct network_layer {
     uint32_t scales;      /* (ring, SCALE_NUMBERS) */
 
     /* Offsets in the block of activations, for each step of the window that is learned. */
-    uint32_t d_ih, d_hh;     /* (window, padded rows) gradients of the sums */
-    uint32_t d_bias[PLACES]; /* (window, rows or H) gradients after gain and bias: of the bias */
-    uint32_t d_gain[PLACES]; /* (window, rows or H) those times x: of the gain */
+    uint32_t d_ih, d_hh; /* (window, padded rows) gradients of the sums */
+    uint32_t
+        d_bias[PLACES]; /* (window, padded rows or H) gradients after gain and bias: of the bias */
+    uint32_t d_gain[PLACES]; /* (window, padded rows or H) those times x: of the gain */
     uint32_t input;          /* (window, ld_ih) inputs of W_ih, */
     union {
         uint32_t before; /* (window, ld_hh) of W_hh; */
@@ -449,10 +450,6 @@ static __device__ __forceinline__ float output_joined(const struct network &n, u
 /* Rows of the first normalization group of a sum. */
 static __host__ __device__ __forceinline__ uint32_t group_rows(const struct network_layer &l) {
     return l.group_gates * l.size;
-}
-
-static __host__ __device__ __forceinline__ uint32_t group_count(const struct network_layer &l) {
-    return group_rows(l) < l.rows ? 2 : 1;
 }
 
 /* Group `k` of a layer's sums; the second may be empty. */
