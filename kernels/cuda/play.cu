@@ -54,7 +54,7 @@ static __device__ uint32_t first_strip(const struct network &n, uint32_t rank) {
 }
 
 /* The block's network, in shared memory. */
-static __device__ PHASE void enter(const struct call &call) {
+PHASE void enter(const struct call &call) {
     const struct member &m = call.members[blockIdx.x / call.blocks];
     uint32_t rank = blockIdx.x % call.blocks;
     struct network &n = block_network();
