@@ -24,42 +24,41 @@ static __device__ __forceinline__ void copy_quads(float *chip, float *memory, si
 
 /* ---- A block alone ---- */
 
-/* Exchanges one array, if there is still room, and points to it. `original` is that in memory. */
-static __device__ __forceinline__ void keep_array(float *original, uint32_t numbers,
-                                                  enum direction direction, float **array,
-                                                  float **chip, float *end) {
-    if (!original || (size_t)(end - *chip) < numbers)
+/* Exchanges one array with its original, if there is still room, and points to it. */
+static __device__ __forceinline__ void keep_array(struct network &n, float *const *original,
+                                                  uint32_t numbers, enum direction direction,
+                                                  float **chip) {
+    if (!*original || (size_t)(n.chip_end - *chip) < numbers)
         return;
-    copy_quads(*chip, original, numbers, direction);
+    copy_quads(*chip, *original, numbers, direction);
+    size_t field = (const char *)original - (const char *)n.original;
     if (threadIdx.x == 0)
-        *array = direction == CHIP_IN ? *chip : original;
+        *(float **)((char *)&n + field) = direction == CHIP_IN ? *chip : *original;
     *chip += numbers;
 }
 
-static __device__ __forceinline__ void keep_arrays(struct network &n, const struct network &of,
-                                                   enum direction direction, float *chip,
-                                                   float *end) {
-    keep_array(of.parameters, n.counts.parameters, direction, &n.parameters, &chip, end);
-    keep_array(of.activations, n.counts.activations, direction, &n.activations, &chip, end);
+static __device__ __forceinline__ void keep_arrays(struct network &n, enum direction direction) {
+    const struct network &of = *n.original;
+    float *chip = n.chip;
+    keep_array(n, &of.parameters, n.counts.parameters, direction, &chip);
+    keep_array(n, &of.activations, n.counts.activations, direction, &chip);
     for (size_t m = 0; m < MOMENTS_MAX; m++)
-        keep_array(of.moments[m], n.counts.moments, direction, &n.moments[m], &chip, end);
-    keep_array(of.units, n.counts.units, direction, &n.units, &chip, end);
+        keep_array(n, &of.moments[m], n.counts.moments, direction, &chip);
+    keep_array(n, &of.units, n.counts.units, direction, &chip);
 }
 
 /* ---- A block of a team ---- */
 
 /* How many strips, and moments of them, fit. Strips of the output are the last in the table: they
    are read by steps, by any block, as are all if norms read rows. */
-static __device__ __forceinline__ void choose_strips(struct network &n, float *chip,
-                                                     const float *end) {
-    size_t room = (size_t)(end - chip), moments = 0;
+static __device__ __forceinline__ void choose_strips(struct network &n) {
+    size_t room = (size_t)(n.chip_end - n.chip), moments = 0;
     uint32_t first = n.strips[n.own].before, k = n.own;
     while (k < n.own_end && k < n.out.first && !n.rows_norms &&
            n.strips[k + 1].before - first <= room)
         k++;
     while (moments < MOMENTS_MAX && n.moments[moments])
         moments++;
-    n.held = chip;
     n.held_end = k;
     n.held_numbers = n.strips[k].before - first;
     bool all = (k == n.own_end || k == n.out.first) && (1 + moments) * n.held_numbers <= room;
@@ -77,19 +76,17 @@ static __device__ __forceinline__ void keep_strips(struct network &n, enum direc
 
 /* ---- Both ---- */
 
-/* From the start of a plan to its end, in shared memory from `chip` to `end`. `of` is the network
-   in memory. */
-static __device__ PHASE void keep(const struct network &of, enum direction direction, float *chip,
-                                  float *end) {
+/* At the start of a plan, and at its end. */
+static __device__ PHASE void keep(enum direction direction) {
     struct network &n = block_network();
     if (!n.queue->keep)
         return;
     __syncthreads();
     if (n.team.scope == SCOPE_BLOCK) {
-        keep_arrays(n, of, direction, chip, end);
+        keep_arrays(n, direction);
     } else {
         if (direction == CHIP_IN && threadIdx.x == 0)
-            choose_strips(n, chip, end);
+            choose_strips(n);
         __syncthreads();
         keep_strips(n, direction);
     }

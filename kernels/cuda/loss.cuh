@@ -137,8 +137,8 @@ components_and_numbers(const struct network &n, const struct loss_step &s, doubl
 #define WALK_components(name) components_and_numbers<name##_component, name##_number>(n, s, scratch)
 
 /* The loss, for every thread; all of a block's threads must call it. */
-static __device__ __forceinline__ double block_loss(const struct network &n,
-                                                    const struct loss_step &s) {
+static __device__ PHASE double block_loss(struct loss_step s) {
+    const struct network &n = block_network();
     double *scratch = (double *)shared_memory;
     switch ((enum loss)n.loss) {
 #define LOSS(name, walk)                                                                           \

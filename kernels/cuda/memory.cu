@@ -1,7 +1,5 @@
 /* The layout of all memory on the device. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine.cuh"
 
@@ -152,27 +150,6 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     return slot.size;
 }
 
-/* ---- Budget of plans ---- */
-
-enum { DEVICES_MAX = 64 };
-
-/* Bytes budgeted for the plans of open engines and not allocated yet, by device. */
-static int64_t budgeted[DEVICES_MAX];
-
-static int64_t *budget_of(const struct engine *e) {
-    return &budgeted[e->device.index % DEVICES_MAX];
-}
-
-void budget_taken(const struct engine *e, int64_t bytes) {
-    __atomic_fetch_sub(budget_of(e), bytes, __ATOMIC_RELAXED);
-}
-
-/* Plans longer than announced may have allocated more. */
-static size_t budget_left(const struct engine *e) {
-    int64_t left = __atomic_load_n(budget_of(e), __ATOMIC_RELAXED);
-    return left > 0 ? (size_t)left : 0;
-}
-
 /* ---- Allocation ---- */
 
 /* The most partial sums of a gradient's norm. */
@@ -180,28 +157,22 @@ static size_t partials_most(const struct network *n) {
     return (size_t)NORM_PIECES_MAX * n->tensor_count + n->tiles;
 }
 
-/* Bytes required on the device. */
+/* Bytes required on the device: the arena has parameters, slots, and all else but plans. */
 struct need {
-    size_t parameters, slots, arena; /* the arena has both, and all else but plans */
-    size_t plans, earlier;           /* of this engine, and of those that were opened before */
+    size_t parameters, slots, arena, plans;
 };
 
 static int refuse(const struct engine *e, const struct need *need, struct error *error) {
-    enum { EARLIER_SIZE = 96 };
-    char earlier[EARLIER_SIZE] = "";
-    size_t plans = need->plans + need->earlier;
-    if (need->earlier)
-        snprintf(earlier, sizeof earlier, " (including %.1f for networks that were opened earlier)",
-                 (double)need->earlier / MIB);
     return error_set(
         error, EX_UNAVAILABLE,
         "the model needs %.1f MiB on %s, which has %.1f MiB free: %.1f for parameters and moments, "
-        "%.1f for %zu streams, %.1f for the window and %.1f for plans%s; lower "
-        "learning.max_streams or learning.window%s%s",
-        (double)(need->arena + plans) / MIB, e->device.name, (double)e->device.free_memory / MIB,
-        (double)need->parameters / MIB, (double)need->slots / MIB, e->options.slots,
-        (double)(need->arena - need->parameters - need->slots) / MIB, (double)plans / MIB, earlier,
-        need->earlier ? ", or run fewer networks on it" : "", e->way_out);
+        "%.1f for %zu streams, %.1f for the window and %.1f for plans; lower "
+        "learning.max_streams or learning.window, or run fewer networks on it%s",
+        (double)(need->arena + need->plans) / MIB, e->device.name,
+        (double)e->device.free_memory / MIB, (double)need->parameters / MIB,
+        (double)need->slots / MIB, e->options.slots,
+        (double)(need->arena - need->parameters - need->slots) / MIB, (double)need->plans / MIB,
+        e->way_out);
 }
 
 /* Shared memory for the widest layer may exceed the device's. */
@@ -332,13 +303,10 @@ int engine_allocate(struct engine *e, struct error *error) {
     place_blocks(e, &measured, &need);
     need.arena = measured.size;
     need.plans = e->options.longest ? engine_plan_bytes(e, e->options.longest) : 0;
-    need.earlier = budget_left(e);
-    if (need.arena + need.plans + need.earlier > e->device.free_memory)
+    if (need.arena + need.plans > e->device.free_memory)
         return refuse(e, &need, error);
     if (check_shared(e, error) || take_arena(e, &need, error))
         return -1;
-    e->plans = need.plans;
-    budget_taken(e, -(int64_t)e->plans);
     e->slot = (float *)malloc(e->network.slot.size * sizeof(float));
     if (!e->slot)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");
@@ -346,8 +314,6 @@ int engine_allocate(struct engine *e, struct error *error) {
 }
 
 void engine_release(struct engine *e) {
-    budget_taken(e, (int64_t)e->plans);
-    e->plans = 0;
     if (e->arena)
         cudaFree(e->arena);
     e->arena = NULL;

@@ -226,6 +226,12 @@ struct decision {
     double loss;
 };
 
+/* Where numbers are that the optimizer changes; NULL if they do not exist. */
+struct stored {
+    float *weights, *moments[MOMENTS_MAX];
+    const float *start;
+};
+
 struct __align__(16) network {
     struct team team;
     uint32_t own, own_end;      /* the block's strips */
@@ -233,7 +239,9 @@ struct __align__(16) network {
     uint32_t strip_count;
     struct queue *queue;
     const struct segment *current;
+    mutable uint32_t wave; /* see begin_waves */
     mutable struct decision decision;
+    mutable struct stored stored;
     const struct walked *tensors; /* (tensor_count,) */
     uint32_t tensor_count, tiles; /* tiles of all tensors */
     uint32_t pulls;               /* some tensor has a pull */
@@ -250,8 +258,10 @@ struct __align__(16) network {
        the next wave waits for. NULL in other scopes. */
     float *inbox;
     uint32_t inbox_size;
+    /* Shared memory for what stays on chip, and the network in device memory. */
+    float *chip, *chip_end;
+    const struct network *original;
     /* The block's strips before `held_end` are on chip: weights, then as many moments. */
-    float *held;
     uint32_t held_end, held_moments, held_numbers;
     struct update_state *state;
     double *losses, *squares, *changes, *norms, *activity;
@@ -304,6 +314,25 @@ static __device__ __forceinline__ double *activity_head(const struct network &n,
 
 static __device__ __forceinline__ float *slot_of(const struct network &n) {
     return n.slots + (size_t)n.current->slot * n.slot.size;
+}
+
+/* The number of a wave is in shared memory, like all that must outlast the call of a phase: a phase
+   may use every register. */
+static __device__ __forceinline__ void begin_waves(const struct network &n) {
+    if (threadIdx.x == 0)
+        n.wave = 0;
+    __syncthreads();
+}
+
+static __device__ __forceinline__ void end_wave(const struct network &n) {
+    team_sync();
+    if (threadIdx.x == 0)
+        n.wave++;
+    __syncthreads();
+}
+
+static __device__ __forceinline__ uint32_t step_count(const struct network &n, enum steps_of of) {
+    return of == STEPS_OF_RUN ? n.current->steps : n.current->length;
 }
 
 /* ---- Places ---- */

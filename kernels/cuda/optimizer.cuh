@@ -27,23 +27,13 @@ static __device__ PHASE void check_update() {
     v.applies = update_applies(sums[1], squares, v.factor);
 }
 
-/* One number's step, with its moments in and out; `kept` of them exist. Optimizers are told apart
-   by their number of moments: registers for five would slow down those with one or two. */
-enum { FEW_MOMENTS = 2 };
-
-static __host__ __device__ constexpr bool is_in_step(size_t moments, size_t most) {
-    return (moments <= FEW_MOMENTS) == (most <= FEW_MOMENTS);
-}
-
-template <size_t MOST>
+/* One number's step, with its moments in and out; `kept` of them exist. */
 static __device__ __forceinline__ float step(const struct optimizer_numbers &o, size_t kept,
                                              float weight, float gradient, float *const *moments) {
     switch (o.kind) {
 #define OPTIMIZER(name)                                                                            \
 case OPTIMIZER_##name:                                                                             \
-    if constexpr (is_in_step(name##_kind.moments, MOST))                                           \
-        return name##_step(&o.of.name, kept, weight, gradient, moments);                           \
-    break;
+    return name##_step(&o.of.name, kept, weight, gradient, moments);
 #include "kinds.def"
     case OPTIMIZERS:
         break;
@@ -56,25 +46,18 @@ struct change {
     float squares, before;
 };
 
-/* The number of moments, and the starting values or NULL: read where they are used, since others
-   would pay for their registers. */
-struct kept {
-    size_t moments;
-    const float4 *start;
-};
-
-/* One number of four. */
-template <float float4::*LANE, size_t MOST>
+/* One number of four. `start` is the starting value, or NULL. */
+template <float float4::*LANE>
 static __device__ __forceinline__ void
-change_number(const struct optimizer_numbers &o, struct kept kept, float4 *weight, float4 gradient,
-              float4 (&moments)[MOST], struct change *c) {
-    float *at[MOST];
+change_number(const struct optimizer_numbers &o, size_t kept, const float4 *start, float4 *weight,
+              float4 gradient, float4 (&moments)[MOMENTS_MAX], struct change *c) {
+    float *at[MOMENTS_MAX];
 #pragma unroll
-    for (size_t m = 0; m < MOST; m++)
+    for (size_t m = 0; m < MOMENTS_MAX; m++)
         at[m] = &(moments[m].*LANE);
-    float before = weight->*LANE, next = step<MOST>(o, kept.moments, before, gradient.*LANE, at);
-    if (kept.start)
-        next = optimizer_pull(o.pull, next, kept.start->*LANE);
+    float before = weight->*LANE, next = step(o, kept, before, gradient.*LANE, at);
+    if (start)
+        next = optimizer_pull(o.pull, next, start->*LANE);
     next = update_next(before, gradient.*LANE, next);
     float d = next - before;
     weight->*LANE = next;
@@ -82,32 +65,28 @@ change_number(const struct optimizer_numbers &o, struct kept kept, float4 *weigh
     c->before += before * before;
 }
 
-/* Where a tensor's numbers are: those of its strip's first row, if it is dealt in strips. */
-struct stored {
-    float *weights, *moments[MOMENTS_MAX];
-    const float *start;
-};
-
-/* Four numbers from `at` on. */
-template <size_t MOST>
-static __device__ __forceinline__ void change_quad(const struct stored &stored,
-                                                   const struct optimizer_numbers &o, size_t at,
-                                                   float4 g, struct change *c) {
-    float4 *weights = (float4 *)(stored.weights + at), w = *weights, moments[MOST];
-    struct kept kept = {0, stored.start ? (const float4 *)(stored.start + at) : NULL};
+/* Four numbers of the block's tensor from `at` on, with gradient g. Numbers of the optimizer are
+   read where they are used: they would need many registers. */
+static __device__ __forceinline__ void change_quad(const struct network &n, size_t at, float4 g,
+                                                   struct change *c) {
+    const struct optimizer_numbers &o = n.state->numbers;
+    const struct stored &stored = n.stored;
+    const float4 *start = stored.start ? (const float4 *)(stored.start + at) : NULL;
+    float4 *weights = (float4 *)(stored.weights + at), w = *weights, moments[MOMENTS_MAX] = {};
+    size_t kept = 0;
 #pragma unroll
-    for (size_t m = 0; m < MOST; m++) {
-        const float *moment = stored.moments[m];
-        moments[m] = moment ? *(const float4 *)(moment + at) : make_float4(0, 0, 0, 0);
-        kept.moments += moment != NULL;
-    }
-    change_number<&float4::x, MOST>(o, kept, &w, g, moments, c);
-    change_number<&float4::y, MOST>(o, kept, &w, g, moments, c);
-    change_number<&float4::z, MOST>(o, kept, &w, g, moments, c);
-    change_number<&float4::w, MOST>(o, kept, &w, g, moments, c);
+    for (size_t m = 0; m < MOMENTS_MAX; m++)
+        if (stored.moments[m]) {
+            moments[m] = *(const float4 *)(stored.moments[m] + at);
+            kept++;
+        }
+    change_number<&float4::x>(o, kept, start, &w, g, moments, c);
+    change_number<&float4::y>(o, kept, start, &w, g, moments, c);
+    change_number<&float4::z>(o, kept, start, &w, g, moments, c);
+    change_number<&float4::w>(o, kept, start, &w, g, moments, c);
     *weights = w;
 #pragma unroll
-    for (size_t m = 0; m < MOST; m++)
+    for (size_t m = 0; m < MOMENTS_MAX; m++)
         if (stored.moments[m])
             *(float4 *)(stored.moments[m] + at) = moments[m];
 }
@@ -133,11 +112,8 @@ static __device__ __forceinline__ void stage_tile(const struct network &n, const
 }
 
 /* The tile's numbers. Stores the sums of its changes. */
-template <size_t MOST>
-static __device__ PHASE void change_tile(const struct walked &w, const struct stored &stored,
-                                         uint32_t number) {
+static __device__ PHASE void change_tile(const struct walked &w, uint32_t number) {
     const struct network &n = block_network();
-    const struct optimizer_numbers o = n.state->numbers;
     struct tile tile = tile_of(w, number);
     struct change c = {0, 0};
     uint32_t first = w.strips ? tile.first_row : 0;
@@ -145,8 +121,8 @@ static __device__ PHASE void change_tile(const struct walked &w, const struct st
 #pragma unroll 1
     for (int k = 0; k < TILE_ROWS; k++)
         if (in_tensor(w, tile, k))
-            change_quad<MOST>(
-                stored, o, (size_t)(tile.row + k - first) * w.ld + tile.column,
+            change_quad(
+                n, (size_t)(tile.row + k - first) * w.ld + tile.column,
                 ((const float4 *)(shared_memory + WORKSPACE))[k * PLAY_THREADS + threadIdx.x], &c);
     double sums[2] = {(double)c.squares, (double)c.before};
     block_sums(sums, (double *)shared_memory);
@@ -224,22 +200,22 @@ static __device__ PHASE void conclude() {
     *n.activity += v.applies;
 }
 
-static __device__ __forceinline__ void
-change_numbers(const struct walked &w, const struct stored &stored, uint32_t number) {
-    if (stored.moments[FEW_MOMENTS])
-        change_tile<MOMENTS_MAX>(w, stored, number);
-    else
-        change_tile<FEW_MOMENTS>(w, stored, number);
-}
-
-/* The numbers of a tensor. */
-static __device__ __forceinline__ struct stored stored_of(const struct network &n,
-                                                          const struct walked &w, size_t first) {
-    struct stored stored = {n.parameters + w.offset + first};
-    stored.start = n.start ? n.start + w.offset + first : NULL;
-    for (size_t m = 0; m < MOMENTS_MAX; m++)
-        stored.moments[m] = n.moments[m] ? n.moments[m] + w.offset + first : NULL;
-    return stored;
+/* The numbers that change_tile changes: a tensor's, or a strip's. */
+static __device__ __forceinline__ void choose_stored(const struct network &n,
+                                                     const struct walked &w, uint32_t index) {
+    __syncthreads(); /* the previous ones may still be read */
+    if (threadIdx.x == 0) {
+        size_t first = w.offset + (index == NONE ? 0 : (size_t)n.strips[index].first * w.ld);
+        n.stored.start = n.start ? n.start + first : NULL;
+        for (uint32_t m = 0; m <= MOMENTS_MAX; m++) {
+            float *of = m ? n.moments[m - 1] : n.parameters;
+            float *at = index != NONE ? strip_numbers(n, n.strips[index], index, m)
+                        : of          ? of + first
+                                      : NULL;
+            *(m ? &n.stored.moments[m - 1] : &n.stored.weights) = at;
+        }
+    }
+    __syncthreads();
 }
 
 /* The tiles of the block's own strips, and its share of the others; beside them activity. Bound by
@@ -251,17 +227,16 @@ static __device__ PHASE void update_tiles() {
         if (s.tensor == NONE)
             continue;
         const struct walked &w = n.tensors[s.tensor];
-        struct stored stored = stored_of(n, w, (size_t)s.first * w.ld);
-        stored.weights = strip_numbers(n, s, k, 0);
-        for (uint32_t m = 0; m < MOMENTS_MAX; m++)
-            stored.moments[m] = strip_numbers(n, s, k, m + 1);
+        choose_stored(n, w, k);
         for (uint32_t c = 0; c < w.column_tiles; c++)
-            change_numbers(w, stored, w.first_tile + s.number * w.column_tiles + c);
+            change_tile(w, w.first_tile + s.number * w.column_tiles + c);
     }
     for (uint32_t number = n.team.rank; number < n.tiles; number += n.team.size) {
         const struct walked &w = *tensor_of(n.tensors, n.tensor_count, number);
-        if (!w.strips)
-            change_numbers(w, stored_of(n, w, 0), number);
+        if (w.strips)
+            continue;
+        choose_stored(n, w, NONE);
+        change_tile(w, number);
     }
     /* the last blocks have the fewest tiles */
     for (uint32_t k = n.team.size - 1 - n.team.rank; k < n.layer_count; k += n.team.size)
@@ -269,9 +244,8 @@ static __device__ PHASE void update_tiles() {
 }
 
 /* One optimizer step: reads and writes each parameter once; its gradient is computed in place, or
-   read if it was stored. Nothing changes if loss or gradient is not finite. Returns whether it was
-   applied. */
-static __device__ __forceinline__ bool optimize(const struct network &n) {
+   read if it was stored. Nothing changes if loss or gradient is not finite. */
+static __device__ __forceinline__ void optimize(const struct network &n) {
     check_update();
     __syncthreads();
     if (n.decision.applies)
@@ -280,7 +254,6 @@ static __device__ __forceinline__ bool optimize(const struct network &n) {
     if (n.team.rank == 0)
         conclude();
     team_sync();
-    return n.decision.applies;
 }
 
 #endif

@@ -26,7 +26,7 @@ static __device__ void score(const struct network &n, float *slot, const struct 
     const struct queue *q = n.queue;
     const union value *y = q->targets + (size_t)entry->target * n.target_size;
     struct loss_step step = {a, y, 1, NULL};
-    double loss = block_loss(n, step);
+    double loss = block_loss(step);
     if (threadIdx.x == 0)
         q->losses[entry->result] = loss;
     for (uint32_t k = threadIdx.x; k < n.scored; k += blockDim.x)

@@ -113,7 +113,7 @@ std::map<char *, allocation>::iterator find(const void *at) {
     return allocations.end();
 }
 
-cudaError_t pin(const char *function, void **pointer, size_t size, const void *made) {
+cudaError_t pin(void **pointer, size_t size, const void *made) {
     *pointer = nullptr;
     if (size > 0) {
         *pointer = map_new(size, side::host, made);
@@ -273,12 +273,12 @@ cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned flags) {
         ~(unsigned)(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined)) {
         return fail(cudaErrorInvalidValue, "cudaHostAlloc: unknown flags %#x", flags);
     }
-    return pin(__func__, pointer, size, __builtin_return_address(0));
+    return pin(pointer, size, __builtin_return_address(0));
 }
 
 cudaError_t cudaMallocHost(void **pointer, size_t size) {
     HOSTCUDA_BEGIN();
-    return pin(__func__, pointer, size, __builtin_return_address(0));
+    return pin(pointer, size, __builtin_return_address(0));
 }
 
 cudaError_t cudaFreeHost(void *pointer) {
