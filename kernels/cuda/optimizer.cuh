@@ -27,7 +27,6 @@ static __device__ PHASE void check_update() {
     v.applies = update_applies(sums[1], squares, v.factor);
 }
 
-<<<<<<< HEAD
 /* One number's step, with its moments in and out; `kept` of them exist. Optimizers differ in their
    number of moments: registers for five would slow down those with one or two. */
 enum { FEW_MOMENTS = 2 };
@@ -37,9 +36,6 @@ static __host__ __device__ constexpr bool is_in_step(size_t moments, size_t most
 }
 
 template <size_t MOST>
-=======
-/* One number's step, with its moments in and out; `kept` of them exist. */
->>>>>>> h-play
 static __device__ __forceinline__ float step(const struct optimizer_numbers &o, size_t kept,
                                              float weight, float gradient, float *const *moments) {
     switch (o.kind) {
@@ -256,9 +252,8 @@ static __device__ PHASE void update_tiles() {
 }
 
 /* One optimizer step: reads and writes each parameter once; its gradient is computed in place, or
-   read if it was stored. Nothing changes if loss or gradient is not finite. Returns whether it was
-   applied. */
-static __device__ __forceinline__ bool optimize(const struct network &n) {
+   read if it was stored. Nothing changes if loss or gradient is not finite. */
+static __device__ __forceinline__ void optimize(const struct network &n) {
     check_update();
     __syncthreads();
     if (n.decision.applies)
@@ -267,7 +262,6 @@ static __device__ __forceinline__ bool optimize(const struct network &n) {
     if (n.team.rank == 0)
         conclude();
     team_sync();
-    return n.decision.applies;
 }
 
 #endif
