@@ -67,45 +67,55 @@ unit_after(const struct network &n, const struct network_layer &l, const struct 
     return u;
 }
 
-/* Sets d, for a cell that finishes, to the gradient of its inner value through h: first that of
-   the value after its norm, then through the norm. Also computes that of the finished gate. */
+/* The norm of a whole vector: d (size,), the gradient after gain and bias, becomes that of `values`
+   before the norm. A thread has the same numbers throughout. */
+static __device__ __forceinline__ void vector_norm_backward(const struct network &n,
+                                                            const struct network_layer &l,
+                                                            const struct layer_backward &b,
+                                                            uint32_t place, const float *values,
+                                                            float *scratch) {
+    const float *gain = n.parameters + l.gain[place];
+    struct scale scale = scale_of(b.at, place * GROUPS);
+    float sums[2] = {0, 0};
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
+        if (l.ages)
+            scale = unit_scale(n, l, place, b.before.age, i);
+        float d = b.d[i], x = normalized(values[i], scale);
+        sums[0] += d * gain[i];
+        sums[1] += d * gain[i] * x;
+        if (b.writes) {
+            n.activations[l.d_bias[place] + (size_t)b.t * padded(l.size) + i] = d;
+            n.activations[l.d_gain[place] + (size_t)b.t * padded(l.size) + i] = d * x;
+        }
+        if (l.ages)
+            b.d[i] = normalization_unit_backward(d, gain[i], scale.rstd);
+    }
+    if (l.ages)
+        return;
+    block_sums(sums, scratch);
+    float mean = l.centred ? sums[0] / (float)l.size : 0.0f, product = sums[1] / (float)l.size;
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x)
+        b.d[i] = normalization_group_backward(b.d[i], gain[i], normalized(values[i], scale), mean,
+                                              product, scale.rstd);
+}
+
+/* Sets d, for a cell that finishes, to the gradient of its inner value through h. Also computes
+   that of the finished gate. */
 template <enum cell C>
 static __device__ __forceinline__ void finish_backward(const struct network &n, uint32_t k,
                                                        const struct layer_backward &b,
                                                        float *scratch) {
     constexpr uint32_t gate = shape_of<C>::finished_gate;
     const struct network_layer &l = n.layers[k];
-    struct scale scale = scale_of(b.at, PLACE_INNER * GROUPS);
-    float sums[2] = {0, 0};
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
         const struct cell_unit u = unit_after<C>(n, l, b, i);
         struct cell_gradient g = {};
         cell_finish_backward(C, &u, hidden_gradient(n, k, b, i), &g);
         b.d[gate * l.size + i] = g.gate[gate];
         b.d[i] = g.inner;
-        if (l.source == SOURCE_NOTHING)
-            continue;
-        if (l.ages)
-            scale = unit_scale(n, l, PLACE_INNER, b.before.age, i);
-        float x = normalized(b.at.inner[i], scale), gain = n.parameters[l.gain[PLACE_INNER] + i];
-        sums[0] += g.inner * gain;
-        sums[1] += g.inner * gain * x;
-        if (b.writes) {
-            size_t unit = (size_t)b.t * l.size + i;
-            n.activations[l.d_bias[PLACE_INNER] + unit] = g.inner;
-            n.activations[l.d_gain[PLACE_INNER] + unit] = g.inner * x;
-        }
-        if (l.ages)
-            b.d[i] = normalization_unit_backward(g.inner, gain, scale.rstd);
     }
-    if (l.source != SOURCE_GROUP)
-        return;
-    block_sums(sums, scratch);
-    float mean = l.centred ? sums[0] / (float)l.size : 0.0f, product = sums[1] / (float)l.size;
-    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x)
-        b.d[i] = normalization_group_backward(b.d[i], n.parameters[l.gain[PLACE_INNER] + i],
-                                              normalized(b.at.inner[i], scale), mean, product,
-                                              scale.rstd);
+    if (l.source != SOURCE_NOTHING)
+        vector_norm_backward(n, l, b, PLACE_INNER, b.at.inner, scratch);
 }
 
 /* Sets d to the gradients of the gates' sums after their norms; with `own` one row more. */
@@ -144,39 +154,6 @@ static __device__ __forceinline__ float *states_of(const struct network &n,
     return n.activations + l.carry + (size_t)(t % 2) * l.states * (l.size / l.outputs);
 }
 
-/* d (size,) gets the gradient of the output, through its norm. */
-template <uint32_t OUTPUTS>
-static __device__ __forceinline__ void output_gradient(const struct network &n, uint32_t k,
-                                                       const struct layer_backward &b,
-                                                       float *scratch) {
-    const struct network_layer &l = n.layers[k];
-    const float *gain = n.parameters + l.gain[PLACE_IH];
-    struct scale scale = scale_of(b.at, 0);
-    float sums[2] = {0, 0};
-    uint32_t size = l.size / OUTPUTS;
-    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x)
-        for (uint32_t at = i; at < l.size; at += size) {
-            float d = hidden_gradient(n, k, b, at), x = normalized(b.at.raw[at], scale);
-            b.d[at] = d;
-            if (!l.normalized)
-                continue;
-            sums[0] += d * gain[at];
-            sums[1] += d * gain[at] * x;
-            if (b.writes) {
-                n.activations[l.d_bias[PLACE_IH] + (size_t)b.t * l.size + at] = d;
-                n.activations[l.d_gain[PLACE_IH] + (size_t)b.t * l.size + at] = d * x;
-            }
-        }
-    if (!l.normalized)
-        return;
-    block_sums(sums, scratch);
-    float mean = l.centred ? sums[0] / (float)l.size : 0.0f, product = sums[1] / (float)l.size;
-    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x)
-        for (uint32_t at = i; at < l.size; at += size)
-            b.d[at] = normalization_group_backward(
-                b.d[at], gain[at], normalized(b.at.raw[at], scale), mean, product, scale.rstd);
-}
-
 /* The gradients of a unit's recurrent weights and biases, and of its h before, from those of its
    gates. */
 template <enum cell C>
@@ -210,7 +187,11 @@ static __device__ __forceinline__ void columns_backward(const struct network &n,
     uint32_t size = l.size / shape::outputs;
     const float *next = states_of(n, l, b.t + 1);
     float *before = states_of(n, l, b.t);
-    output_gradient<shape::outputs>(n, k, b, scratch);
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x)
+        b.d[i] = hidden_gradient(n, k, b, i);
+    if (l.normalized)
+        vector_norm_backward(n, l, b, PLACE_IH, b.at.raw, scratch);
+    __syncthreads();
     for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
         const struct cell_unit u = unit_after<C>(n, l, b, i);
         struct cell_gradient g = {};
@@ -351,7 +332,7 @@ static __device__ __forceinline__ void keep_rows(const struct network &n,
         kept[row] = d[row - s.first];
         if (l.source == SOURCE_NOTHING || (recurrent && !l.apart))
             continue;
-        size_t at = (size_t)b.t * l.rows + row;
+        size_t at = (size_t)b.t * padded(l.rows) + row;
         float after = behind_gains(l, b, recurrent, row);
         n.activations[l.d_bias[place] + at] = after;
         n.activations[l.d_gain[place] + at] = after * sum_normalized(n, l, b, recurrent, row);
@@ -455,7 +436,7 @@ static __device__ __forceinline__ void strip_gradients(const struct network &n,
 }
 
 /* The block's strips in a wave; those of one layer are neighbours. */
-static __device__ PHASE void backward_wave(uint32_t number) {
+static __device__ PHASE void backward_wave() {
     const struct network &n = block_network();
     const float *slot = slot_of(n);
     struct layer_backward b = {};
@@ -464,8 +445,8 @@ static __device__ PHASE void backward_wave(uint32_t number) {
     for (uint32_t i = n.own; i < n.own_end; i++) {
         const struct strip s = n.strips[i];
         uint32_t k = s.layer, late = n.layer_count - 1 - k;
-        uint32_t t = n.current->length - 1 - (number - late);
-        if (s.matrix == MATRIX_OUTPUT || number < late || t >= n.current->length)
+        uint32_t t = n.current->length - 1 - (n.wave - late);
+        if (s.matrix == MATRIX_OUTPUT || n.wave < late || t >= n.current->length)
             continue;
         if (made != k) {
             __syncthreads(); /* the previous layer's may still be read */
@@ -480,10 +461,9 @@ static __device__ PHASE void backward_wave(uint32_t number) {
 }
 
 static __device__ __forceinline__ void backward(const struct network &n) {
-    for (uint32_t v = 0; v + 1 < n.current->length + n.layer_count; v++) {
-        backward_wave(v);
-        team_sync();
-    }
+    begin_waves(n);
+    for (; n.wave + 1 < n.current->length + n.layer_count; end_wave(n))
+        backward_wave();
 }
 
 /* ---- The output ---- */

@@ -19,7 +19,7 @@ static __device__ __forceinline__ struct walk walk_of(const struct network &n, e
     struct walk w;
     w.slot = slot_of(n);
     w.first = of == STEPS_OF_RUN ? s->position : s->window;
-    w.steps = of == STEPS_OF_RUN ? s->steps : s->length;
+    w.steps = step_count(n, of);
     w.outputs_from = of == STEPS_OF_RUN ? 0 : s->length - s->closed;
     w.state = w.slot + n.slot.before + (size_t)w.first * n.slot.state;
     return w;
@@ -136,7 +136,7 @@ static __device__ __forceinline__ struct product product_of(const struct network
 
 /* The block's strips in a wave. Neighbours share their vector. Every row is computed by this call
    of `multiply`: see make_vector. */
-static __device__ PHASE void wave(enum steps_of of, uint32_t number) {
+static __device__ PHASE void wave(enum steps_of of) {
     const struct network &n = block_network();
     const struct walk w = walk_of(n, of);
     struct vector made = {-2, 0, 0};
@@ -144,7 +144,7 @@ static __device__ PHASE void wave(enum steps_of of, uint32_t number) {
     for (uint32_t k = n.own; k < n.own_end; k++) {
         const struct strip &s = n.strips[k];
         struct vector v;
-        if (!vector_of(n, w, s, number, &v))
+        if (!vector_of(n, w, s, n.wave, &v))
             continue;
         bool column = v.layer < 0 && is_one_hot(n);
         bool wanted = s.matrix != MATRIX_OUTPUT || v.t >= w.outputs_from;
@@ -165,11 +165,9 @@ static __device__ PHASE void wave(enum steps_of of, uint32_t number) {
 }
 
 static __device__ __forceinline__ void forward(const struct network &n, enum steps_of of) {
-    uint32_t steps = of == STEPS_OF_RUN ? n.current->steps : n.current->length;
-    for (uint32_t number = 0; number < steps + n.layer_count; number++) {
-        wave(of, number);
-        team_sync();
-    }
+    begin_waves(n);
+    for (; n.wave < step_count(n, of) + n.layer_count; end_wave(n))
+        wave(of);
 }
 
 /* Outputs of the learned steps from their stored h, since the output was solved again. Bits are

@@ -59,7 +59,7 @@ static __device__ __forceinline__ void encode_part(const struct network &n, enum
    inputs, which the slot stores. Steps and parts are dealt to the blocks. */
 static __device__ PHASE void encode(enum steps_of of) {
     const struct network &n = block_network();
-    uint32_t steps = of == STEPS_OF_RUN ? n.current->steps : n.current->length;
+    uint32_t steps = step_count(n, of);
     for (uint32_t i = n.team.rank; i < steps * n.encoding.count; i += n.team.size)
         encode_part(n, of, i / n.encoding.count, i % n.encoding.count);
 }

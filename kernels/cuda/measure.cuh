@@ -93,18 +93,9 @@ static __host__ __device__ __forceinline__ size_t measured_size(const struct net
 /* Numbers in a row. */
 static __host__ __device__ __forceinline__ uint32_t measured_numbers(const struct network_layer &l,
                                                                      uint32_t row) {
-    switch (row) {
-    case MEASURED_IH:
-        return l.rows;
-    case MEASURED_HH:
-        return l.apart ? l.rows : 0;
-    case MEASURED_HIDDEN:
-        return l.size;
-    case MEASURED_INNER:
-        return l.states > l.outputs ? l.size : 0;
-    default:
-        return norm_width(l, (row - MEASURED_GAIN) % PLACES);
-    }
+    const uint32_t counts[MEASURED_GAIN] = {l.rows, l.apart ? l.rows : 0, l.size,
+                                            l.states > l.outputs ? l.size : 0};
+    return row < MEASURED_GAIN ? counts[row] : norm_width(l, (row - MEASURED_GAIN) % PLACES);
 }
 
 /* Over running means, or variances, of all places and ages: too many to copy. */

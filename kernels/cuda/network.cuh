@@ -93,9 +93,10 @@ struct network_layer {
     uint32_t scales;      /* (ring, SCALE_NUMBERS) */
 
     /* Offsets in the block of activations, for each step of the window that is learned. */
-    uint32_t d_ih, d_hh;     /* (window, padded rows) gradients of the sums */
-    uint32_t d_bias[PLACES]; /* (window, rows or H) gradients after gain and bias: of the bias */
-    uint32_t d_gain[PLACES]; /* (window, rows or H) those times x: of the gain */
+    uint32_t d_ih, d_hh; /* (window, padded rows) gradients of the sums */
+    uint32_t
+        d_bias[PLACES]; /* (window, padded rows or H) gradients after gain and bias: of the bias */
+    uint32_t d_gain[PLACES]; /* (window, padded rows or H) those times x: of the gain */
     uint32_t input;          /* (window, ld_ih) inputs of W_ih, */
     union {
         uint32_t before; /* (window, ld_hh) of W_hh; */
@@ -239,6 +240,7 @@ struct __align__(16) network {
     uint32_t strip_count;
     struct queue *queue;
     const struct segment *current;
+    mutable uint32_t wave; /* see begin_waves */
     mutable struct decision decision;
     mutable struct stored stored;
     const struct walked *tensors; /* (tensor_count,) */
@@ -313,6 +315,25 @@ static __device__ __forceinline__ double *activity_head(const struct network &n,
 
 static __device__ __forceinline__ float *slot_of(const struct network &n) {
     return n.slots + (size_t)n.current->slot * n.slot.size;
+}
+
+/* The number of a wave is in shared memory, like all that must outlast the call of a phase: a phase
+   may use every register. */
+static __device__ __forceinline__ void begin_waves(const struct network &n) {
+    if (threadIdx.x == 0)
+        n.wave = 0;
+    __syncthreads();
+}
+
+static __device__ __forceinline__ void end_wave(const struct network &n) {
+    team_sync();
+    if (threadIdx.x == 0)
+        n.wave++;
+    __syncthreads();
+}
+
+static __device__ __forceinline__ uint32_t step_count(const struct network &n, enum steps_of of) {
+    return of == STEPS_OF_RUN ? n.current->steps : n.current->length;
 }
 
 /* ---- Places ---- */
@@ -429,10 +450,6 @@ static __device__ __forceinline__ float output_joined(const struct network &n, u
 /* Rows of the first normalization group of a sum. */
 static __host__ __device__ __forceinline__ uint32_t group_rows(const struct network_layer &l) {
     return l.group_gates * l.size;
-}
-
-static __host__ __device__ __forceinline__ uint32_t group_count(const struct network_layer &l) {
-    return group_rows(l) < l.rows ? 2 : 1;
 }
 
 /* Group `k` of a layer's sums; the second may be empty. */

@@ -27,15 +27,7 @@ static __device__ PHASE void check_update() {
     v.applies = update_applies(sums[1], squares, v.factor);
 }
 
-/* One number's step, with its moments in and out; `kept` of them exist. Optimizers differ in their
-   number of moments: registers for five would slow down those with one or two. */
-enum { FEW_MOMENTS = 2 };
-
-static __host__ __device__ constexpr bool is_in_step(size_t moments, size_t most) {
-    return (moments <= FEW_MOMENTS) == (most <= FEW_MOMENTS);
-}
-
-template <size_t MOST>
+/* One number's step, with its moments in and out; `kept` of them exist. */
 static __device__ __forceinline__ float step(const struct optimizer_numbers &o, size_t kept,
                                              float weight, float gradient, float *const *moments) {
     switch (o.kind) {

@@ -60,8 +60,14 @@ static __device__ __forceinline__ void take_row(const struct solving &s, const f
         s.product[row] = r;
 }
 
-static __device__ PHASE void take_covariance(const float *kept) {
+/* The slot's data of the step at a position of the ring. */
+static __device__ __forceinline__ const float *kept_of(const struct network &n, uint32_t position) {
+    return slot_of(n) + n.slot.solved + (size_t)place_of(n, position) * n.slot.solved_row;
+}
+
+static __device__ PHASE void take_covariance(uint32_t position) {
     const struct network &n = block_network();
+    const float *kept = kept_of(n, position);
     const struct solving &s = n.solved;
     uint32_t each = blockDim.x / LANES;
     for (uint32_t row = n.team.rank * each + warp_index(); row < s.inputs;
@@ -144,21 +150,20 @@ static __device__ __forceinline__ void take_output(const struct network &n, cons
     }
 }
 
-static __device__ PHASE void take_weights(const float *kept, const union value *y) {
+static __device__ PHASE void take_weights(uint32_t position, uint32_t target) {
     const struct network &n = block_network();
+    const float *kept = kept_of(n, position);
+    const union value *y = n.queue->targets + (size_t)target * n.target_size;
     const struct solving &s = n.solved;
     for (uint32_t k = n.team.rank; k <= s.outputs; k += n.team.size)
         take_output(n, s, kept, y, k);
 }
 
 /* With the target of that row, and the data of the step at a position of the ring. */
-static __device__ __forceinline__ void solve(const struct network &n, uint32_t row,
-                                             uint32_t position) {
-    const float *kept =
-        slot_of(n) + n.slot.solved + (size_t)place_of(n, position) * n.slot.solved_row;
-    take_covariance(kept);
+static __device__ __forceinline__ void solve(uint32_t row, uint32_t position) {
+    take_covariance(position);
     team_sync();
-    take_weights(kept, n.queue->targets + (size_t)row * n.target_size);
+    take_weights(position, row);
     team_sync();
 }
 

@@ -18,7 +18,7 @@ static __device__ PHASE void make_pulls() {
         for (uint32_t row = threadIdx.x; row < l.rows; row += blockDim.x) {
             float d_gain = 0;
             for (uint32_t t = 0; t < n.current->length; t++)
-                d_gain += n.activations[l.d_gain[place] + (size_t)t * l.rows + row];
+                d_gain += n.activations[l.d_gain[place] + (size_t)t * padded(l.rows) + row];
             n.activations[l.pull + place * l.rows + row] = normalization_rows_pull(
                 n.parameters[l.gain[place] + row], d_gain, unit_scale(n, l, place, 0, row).rstd);
         }

@@ -202,14 +202,16 @@ static void play(FILE *file, const struct played *played) {
         for (size_t m = 0; m < all->count; m++)
             if (!played->out_of_step || t % (all->count + 2) != m)
                 gather(all, m, t);
-        if (t % at_once == 0 || last)
+        if (t % at_once == at_once - 1 || (last && at_once < SIZE_MAX))
             play_all(all);
     }
     for (size_t run = 0; run < played->runs; run++) {
         for (size_t m = 0; m < all->count; m++)
             gather_run(all, m, run);
-        play_all(all);
+        if (at_once < SIZE_MAX)
+            play_all(all);
     }
+    play_all(all);
     for (size_t m = 0; m < all->count; m++) {
         put_rows(file, all->rows[m]);
         put_learned(file, all->fixtures[m]);

@@ -16,7 +16,7 @@ struct played {
     double pull;
     size_t window;  /* also of each update */
     size_t steps;   /* steps of each of the two slots */
-    size_t at_once; /* steps of one plan; 0: 3 */
+    size_t at_once; /* steps of one plan; 0: 3; SIZE_MAX: all, with those of the runs */
     /* further runs of a window's steps: 1 is learned; 2 is not; the last step of 2 is scored
        late, before 3 begins another sequence; that of 3 before 4 continues the same one */
     size_t runs;

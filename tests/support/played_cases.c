@@ -134,7 +134,8 @@ const struct played played_cases[PLAYED_CASES] = {
      .optimizer = OPTIMIZER_sgd,
      .window = 20,
      .runs = 1},
-    /* a layer wider than a block's threads, and rows of several tiles */
+    /* a layer wider than a block's threads, rows of several tiles, and a transposed product in two
+       parts */
     {.name = "broad",
      .model = {.input = {.kind = INPUT_REAL, .size = 3},
                .layers = {{.cell = CELL_dense,
@@ -157,6 +158,15 @@ const struct played played_cases[PLAYED_CASES] = {
                .output = {.loss = LOSS_softmax, .size = 90}},
      .optimizer = OPTIMIZER_sgd,
      .window = 2,
+     .runs = 1},
+    /* solved outputs in several strips */
+    {.name = "many solved",
+     .model = {.input = {.kind = INPUT_REAL, .size = 2},
+               .layers = {{.cell = CELL_rnn, .size = 5}},
+               .layer_count = 1,
+               .output = {.loss = LOSS_squared, .size = 600, .solved = true}},
+     .optimizer = OPTIMIZER_sgd,
+     .window = 3,
      .runs = 1},
     /* an x read in place */
     {.name = "inputs",
