@@ -100,29 +100,10 @@ static void cut_measure(struct cutter *c, const struct operation *o) {
 }
 
 void engine_cut(struct cutter *c) {
-    for (size_t i = 0; i < c->plan->count; i++) {
-        const struct operation *o = &c->plan->operations[i];
-        switch (o->kind) {
-        case OPERATION_FORGET:
-            cut_forget(c, o);
-            break;
-        case OPERATION_STEP:
-            cut_step(c, o);
-            break;
-        case OPERATION_SCORE:
-            cut_score(c, o);
-            break;
-        case OPERATION_UPDATE:
-            cut_update(c, o);
-            break;
-        case OPERATION_ADVANCE: /* rules that cuda_open rejects */
-            break;
-        case OPERATION_SOLVE:
-            cut_solve(c, o);
-            break;
-        case OPERATION_MEASURE:
-            cut_measure(c, o);
-            break;
-        }
-    }
+    /* by enum operation_kind; cuda_open rejects rules with ADVANCE */
+    static void (*const cut[])(struct cutter *, const struct operation *) = {
+        cut_forget, cut_step, cut_score, cut_update, NULL, cut_solve, cut_measure,
+    };
+    for (size_t i = 0; i < c->plan->count; i++)
+        cut[c->plan->operations[i].kind](c, &c->plan->operations[i]);
 }

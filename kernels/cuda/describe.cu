@@ -22,7 +22,7 @@ static void describe_layer(struct engine *e, uint32_t k) {
     l->own = kind->own;
     l->carries = kind->carries;
     bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
-    l->ages = norm_kind(from->norm)->by_age ? (uint32_t)from->norm_steps : units;
+    l->ages = units && norm_kind(from->norm)->by_age ? (uint32_t)from->norm_steps : units;
     e->network.rows_norms |= l->source == SOURCE_ROWS;
     e->network.factors |= kind->parameters > 0;
     l->parameters = (uint8_t)kind->parameters;

@@ -77,6 +77,7 @@ static int cuda_open(struct engine **engine, const struct model *model,
         cuda_check(cudaStreamCreateWithFlags(&e->stream, cudaStreamNonBlocking), "opening a stream",
                    error) ||
         engine_allocate(e, error) || choose_scope(e, error) || engine_prepare(e, error) ||
+        (options->longest && engine_reserve(e, options->longest, error)) ||
         cuda_check(cudaDeviceSynchronize(), "starting the GPU", error)) {
         cuda_close(&e);
         return -1;

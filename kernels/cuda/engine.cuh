@@ -31,9 +31,9 @@ static inline double *place_doubles(struct arena *arena, size_t count) {
     return (double *)place_block(arena, count * sizeof(double));
 }
 
-/* Pinned memory that the device reads or writes. */
+/* Pinned memory that the device reads or writes, at the same address as the host. */
 struct buffer {
-    char *host, *device;
+    char *at;
     size_t capacity;
 };
 
@@ -55,7 +55,6 @@ struct engine {
     struct network *on_device;
     uint32_t newest; /* position of the newest step */
     bool stale;      /* the units' deviations must be recomputed */
-    size_t plans;    /* bytes on the device for the longest play, by memory.cu */
     struct buffer upload, download;
     char *received;  /* (upload.capacity,) on the device */
     size_t uploaded; /* bytes */
@@ -78,10 +77,6 @@ void engine_describe_network(struct engine *e);
 /* Lays out all memory, checks that it fits, and allocates it on the device, all zero. */
 int engine_allocate(struct engine *e, struct error *error);
 void engine_release(struct engine *e);
-
-/* Memory for plans is budgeted when an engine opens, and allocated when it is first played.
-   Subtracts `bytes` from the device's budget, or adds them if negative. */
-void budget_taken(const struct engine *e, int64_t bytes);
 
 /* Offset of a tensor in the block of parameters, and numbers in a row. */
 struct placed {
@@ -127,6 +122,9 @@ void engine_release_buffers(struct engine *e);
 
 /* Bytes on the device for a play of such a plan. */
 size_t engine_plan_bytes(const struct engine *e, const struct plan *plan);
+
+/* Memory for such a plan. */
+int engine_reserve(struct engine *e, const struct plan *plan, struct error *error);
 
 int engine_play(struct engine *e, const struct plan *plan, const struct results *results,
                 struct error *error);

@@ -1,7 +1,5 @@
 /* The layout of all memory on the device. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine.cuh"
 
@@ -81,8 +79,8 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
     l->d_ih = place(a, window * padded(l->rows));
     l->d_hh = l->recurrent || l->columns ? place(a, window * padded(l->rows)) : 0;
     for (uint32_t at = 0; at < PLACES; at++) {
-        l->d_bias[at] = place(a, window * norm_width(*l, at));
-        l->d_gain[at] = place(a, window * norm_width(*l, at));
+        l->d_bias[at] = place(a, window * padded(norm_width(*l, at)));
+        l->d_gain[at] = place(a, window * padded(norm_width(*l, at)));
     }
     l->pull = l->source == SOURCE_ROWS ? place(a, 2 * rows) : 0;
     l->input = kept_input ? place(a, window * l->ld_ih) : 0;
@@ -152,27 +150,6 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     return slot.size;
 }
 
-/* ---- Budget of plans ---- */
-
-enum { DEVICES_MAX = 64 };
-
-/* Bytes budgeted for the plans of open engines and not allocated yet, by device. */
-static int64_t budgeted[DEVICES_MAX];
-
-static int64_t *budget_of(const struct engine *e) {
-    return &budgeted[e->device.index % DEVICES_MAX];
-}
-
-void budget_taken(const struct engine *e, int64_t bytes) {
-    __atomic_fetch_sub(budget_of(e), bytes, __ATOMIC_RELAXED);
-}
-
-/* Plans longer than announced may have allocated more. */
-static size_t budget_left(const struct engine *e) {
-    int64_t left = __atomic_load_n(budget_of(e), __ATOMIC_RELAXED);
-    return left > 0 ? (size_t)left : 0;
-}
-
 /* ---- Allocation ---- */
 
 /* The most partial sums of a gradient's norm. */
@@ -180,28 +157,22 @@ static size_t partials_most(const struct network *n) {
     return (size_t)NORM_PIECES_MAX * n->tensor_count + n->tiles;
 }
 
-/* Bytes required on the device. */
+/* Bytes required on the device: the arena has parameters, slots, and all else but plans. */
 struct need {
-    size_t parameters, slots, arena; /* the arena has both, and all else but plans */
-    size_t plans, earlier;           /* of this engine, and of those that were opened before */
+    size_t parameters, slots, arena, plans;
 };
 
 static int refuse(const struct engine *e, const struct need *need, struct error *error) {
-    enum { EARLIER_SIZE = 96 };
-    char earlier[EARLIER_SIZE] = "";
-    size_t plans = need->plans + need->earlier;
-    if (need->earlier)
-        snprintf(earlier, sizeof earlier, " (including %.1f for networks that were opened earlier)",
-                 (double)need->earlier / MIB);
     return error_set(
         error, EX_UNAVAILABLE,
         "the model needs %.1f MiB on %s, which has %.1f MiB free: %.1f for parameters and moments, "
-        "%.1f for %zu streams, %.1f for the window and %.1f for plans%s; lower "
-        "learning.max_streams or learning.window%s%s",
-        (double)(need->arena + plans) / MIB, e->device.name, (double)e->device.free_memory / MIB,
-        (double)need->parameters / MIB, (double)need->slots / MIB, e->options.slots,
-        (double)(need->arena - need->parameters - need->slots) / MIB, (double)plans / MIB, earlier,
-        need->earlier ? ", or run fewer networks on it" : "", e->way_out);
+        "%.1f for %zu streams, %.1f for the window and %.1f for plans; lower "
+        "learning.max_streams or learning.window, or run fewer networks on it%s",
+        (double)(need->arena + need->plans) / MIB, e->device.name,
+        (double)e->device.free_memory / MIB, (double)need->parameters / MIB,
+        (double)need->slots / MIB, e->options.slots,
+        (double)(need->arena - need->parameters - need->slots) / MIB, (double)need->plans / MIB,
+        e->way_out);
 }
 
 /* Shared memory for the widest layer may exceed the device's. */
@@ -263,21 +234,19 @@ static void place_blocks(struct engine *e, struct arena *arena, struct need *nee
     e->on_device = (struct network *)place_block(arena, sizeof *n);
 }
 
-static cudaError_t copy_table(const void *on_device, const void *table, size_t bytes) {
-    if (!bytes)
-        return cudaSuccess;
-    return cudaMemcpy((void *)on_device, table, bytes, cudaMemcpyHostToDevice);
+static void copy_table(cudaError_t *status, const void *on_device, const void *table,
+                       size_t bytes) {
+    if (*status == cudaSuccess && bytes)
+        *status = cudaMemcpy((void *)on_device, table, bytes, cudaMemcpyHostToDevice);
 }
 
-static cudaError_t copy_tables(struct engine *e) {
+static cudaError_t copy_tables(const struct engine *e) {
     const struct network *n = &e->network;
-    cudaError_t status = copy_table(e->on_device, n, sizeof *n);
-    if (status == cudaSuccess)
-        status = copy_table(n->tensors, e->walked, n->tensor_count * sizeof *e->walked);
-    if (status == cudaSuccess)
-        status = copy_table(n->encoding.parts, e->parts, n->encoding.count * sizeof *e->parts);
-    if (status == cudaSuccess)
-        status = copy_table(n->strips, e->strips, (n->strip_count + 1) * sizeof *e->strips);
+    cudaError_t status = cudaSuccess;
+    copy_table(&status, e->on_device, n, sizeof *n);
+    copy_table(&status, n->tensors, e->walked, n->tensor_count * sizeof *e->walked);
+    copy_table(&status, n->encoding.parts, e->parts, n->encoding.count * sizeof *e->parts);
+    copy_table(&status, n->strips, e->strips, (n->strip_count + 1) * sizeof *e->strips);
     return status;
 }
 
@@ -332,13 +301,10 @@ int engine_allocate(struct engine *e, struct error *error) {
     place_blocks(e, &measured, &need);
     need.arena = measured.size;
     need.plans = e->options.longest ? engine_plan_bytes(e, e->options.longest) : 0;
-    need.earlier = budget_left(e);
-    if (need.arena + need.plans + need.earlier > e->device.free_memory)
+    if (need.arena + need.plans > e->device.free_memory)
         return refuse(e, &need, error);
     if (check_shared(e, error) || take_arena(e, &need, error))
         return -1;
-    e->plans = need.plans;
-    budget_taken(e, -(int64_t)e->plans);
     e->slot = (float *)malloc(e->network.slot.size * sizeof(float));
     if (!e->slot)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");
@@ -346,13 +312,8 @@ int engine_allocate(struct engine *e, struct error *error) {
 }
 
 void engine_release(struct engine *e) {
-    budget_taken(e, (int64_t)e->plans);
-    e->plans = 0;
     if (e->arena)
         cudaFree(e->arena);
-    e->arena = NULL;
     free(e->slot);
     free(e->strips);
-    e->slot = NULL;
-    e->strips = NULL;
 }

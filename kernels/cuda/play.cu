@@ -1,5 +1,4 @@
 /* Plays plans: one launch for all networks that are played together. */
-#include <assert.h>
 #include <string.h>
 
 #include "backward.cuh"
@@ -55,7 +54,7 @@ static __device__ uint32_t first_strip(const struct network &n, uint32_t rank) {
 }
 
 /* The block's network, in shared memory. */
-static __device__ PHASE void enter(const struct call &call) {
+PHASE void enter(const struct call &call) {
     const struct member &m = call.members[blockIdx.x / call.blocks];
     uint32_t rank = blockIdx.x % call.blocks;
     struct network &n = block_network();
@@ -127,12 +126,12 @@ static __device__ void run_update() {
     }
     gradient_norm();
     team_sync();
-    bool applied = optimize(n);
-    if (applied && n.running_norms) {
+    optimize(n);
+    if (n.decision.applies && n.running_norms) {
         absorb();
         team_sync();
     }
-    if (applied && has_refresh(n))
+    if (n.decision.applies && has_refresh(n))
         run_refresh();
 }
 
@@ -155,7 +154,7 @@ static __device__ void play_segment() {
         team_sync();
     }
     if (s->lead_solve != NONE)
-        solve(n, s->lead_solve, s->lead_solved);
+        solve(s->lead_solve, s->lead_solved);
     if (s->steps) {
         run_forward(STEPS_OF_RUN);
         finish();
@@ -166,12 +165,19 @@ static __device__ void play_segment() {
     if (s->probe)
         run_probe();
     if (s->solve != NONE)
-        solve(n, s->solve, s->solved);
+        solve(s->solve, s->solved);
     if (s->measure != NONE) {
         run_norms();
         measure();
         team_sync();
     }
+}
+
+static __device__ void next_segment(struct network &n) {
+    __syncthreads();
+    if (threadIdx.x == 0)
+        n.current++;
+    __syncthreads();
 }
 
 /* Blocks: the teams' one after another. */
@@ -180,18 +186,22 @@ static __global__ void __launch_bounds__(PLAY_THREADS, 1)
     struct network &n = block_network();
     enter(call);
     team_sync();
+    if (threadIdx.x == 0)
+        n.current = n.queue->segments;
+    __syncthreads();
     keep(CHIP_IN);
     if (n.queue->refresh) {
         run_refresh();
         run_norms();
     }
-    for (uint32_t k = 0; k < n.queue->count; k++) {
-        if (threadIdx.x == 0)
-            n.current = n.queue->segments + k;
-        __syncthreads();
+    for (; n.current < n.queue->segments + n.queue->count; next_segment(n))
         play_segment();
-    }
     keep(CHIP_OUT);
+    team_sync();
+    if (n.team.rank == 0 && threadIdx.x == 0) {
+        __threadfence_system();
+        *n.queue->done = 1;
+    }
 }
 
 /* ---- Its shared memory ---- */
@@ -241,6 +251,7 @@ static struct queue lay_out(const struct engine *e, const struct plan *plan, str
     q.scores = (struct score_entry *)place_block(upload, scores * sizeof *q.scores);
     q.inputs = (union value *)place_floats(upload, steps * e->model->features);
     q.targets = (union value *)place_floats(upload, plan->rows * n->target_size);
+    q.done = (uint32_t *)place_block(download, sizeof *q.done);
     q.losses = place_doubles(download, scores);
     q.scored = place_floats(download, scores * n->scored);
     q.outputs = place_floats(download, outputs * n->outputs);
@@ -256,16 +267,14 @@ size_t engine_plan_bytes(const struct engine *e, const struct plan *plan) {
 }
 
 static void release(struct buffer *b) {
-    if (b->host)
-        cudaFreeHost(b->host);
+    if (b->at)
+        cudaFreeHost(b->at);
     *b = (struct buffer){};
 }
 
 static void release_upload(struct engine *e) {
-    if (e->received) {
+    if (e->received)
         cudaFree(e->received);
-        budget_taken(e, -(int64_t)e->upload.capacity);
-    }
     e->received = NULL;
     release(&e->upload);
 }
@@ -276,33 +285,25 @@ void engine_release_buffers(struct engine *e) {
 }
 
 static cudaError_t take(struct buffer *b, size_t capacity) {
-    cudaError_t status = cudaHostAlloc((void **)&b->host, capacity, cudaHostAllocMapped);
-    if (status == cudaSuccess)
-        status = cudaHostGetDevicePointer((void **)&b->device, b->host, 0);
+    cudaError_t status = cudaHostAlloc((void **)&b->at, capacity, cudaHostAllocMapped);
     b->capacity = status == cudaSuccess ? capacity : 0;
     return status;
 }
 
-/* Memory for a plan: more than requested, so that longer plans seldom allocate again, but at most
-   the budget. Nothing runs between plays. */
-static int reserve(struct engine *e, const struct plan *plan, struct error *error) {
+/* Nothing runs between plays. */
+int engine_reserve(struct engine *e, const struct plan *plan, struct error *error) {
     cudaError_t status = cudaSuccess;
-    struct arena up = {}, down = {};
-    lay_out(e, plan, &up, &down);
-    size_t upload = up.size, download = down.size;
-    if (upload > e->upload.capacity) {
-        size_t room = 2 * upload < e->plans ? 2 * upload : e->plans;
-        assert(e->plans == 0 || upload <= e->plans); /* engine_options.longest */
+    struct arena upload = {}, download = {};
+    lay_out(e, plan, &upload, &download);
+    if (upload.size > e->upload.capacity) {
         release_upload(e);
-        status = take(&e->upload, room > upload ? room : upload);
+        status = take(&e->upload, upload.size);
         if (status == cudaSuccess)
-            status = cudaMalloc((void **)&e->received, e->upload.capacity);
-        if (status == cudaSuccess)
-            budget_taken(e, (int64_t)e->upload.capacity);
+            status = cudaMalloc((void **)&e->received, upload.size);
     }
-    if (status == cudaSuccess && download >= e->download.capacity) {
+    if (status == cudaSuccess && download.size > e->download.capacity) {
         release(&e->download);
-        status = take(&e->download, 2 * download + GRAIN);
+        status = take(&e->download, download.size);
     }
     return cuda_check(status, "allocating memory for a plan", error);
 }
@@ -315,8 +316,8 @@ static void copy_bytes(void *to, const void *from, size_t bytes) {
 }
 
 static void fill_queue(struct engine *e, const struct plan *plan) {
-    struct arena upload = {e->upload.host}, received = {e->received}, unused = {},
-                 download = {e->download.device};
+    struct arena upload = {e->upload.at}, received = {e->received}, unused = {},
+                 download = {e->download.at};
     struct queue host = lay_out(e, plan, &upload, &unused),
                  device = lay_out(e, plan, &received, &download);
     struct cutter cutter = {e, plan, host.segments, host.steps, host.scores};
@@ -329,7 +330,8 @@ static void fill_queue(struct engine *e, const struct plan *plan) {
     device.optimizer = e->options.optimizer;
     for (uint32_t k = 0; k < e->network.layer_count; k++)
         device.momentum[k] = e->model->architecture.layers[k].norm_momentum;
-    *(struct queue *)e->upload.host = device;
+    *device.done = 0;
+    *(struct queue *)e->upload.at = device;
     copy_bytes(host.inputs, plan->inputs, plan->steps * e->model->features * sizeof(union value));
     copy_bytes(host.targets, plan->targets,
                plan->rows * e->network.target_size * sizeof(union value));
@@ -342,7 +344,7 @@ static void fetch_results(const struct engine_part *part) {
     const struct network *n = &e->network;
     const struct plan *plan = part->plan;
     const struct results *to = part->results;
-    struct arena unused = {}, download = {e->download.host};
+    struct arena unused = {}, download = {e->download.at};
     struct queue from = lay_out(e, plan, &unused, &download);
     copy_bytes(to->losses, from.losses, plan->scores * sizeof(double));
     copy_bytes(to->scored, from.scored, plan->scores * n->scored * sizeof(float));
@@ -354,6 +356,8 @@ static void fetch_results(const struct engine_part *part) {
 }
 
 /* ---- The launch ---- */
+
+enum { POLLS = 64 }; /* of the flag, for each query of the stream */
 
 /* Blocks of each of `count` teams. More blocks than tiles would have no work. */
 static uint32_t team_blocks(const struct engine *e, uint32_t count) {
@@ -368,13 +372,13 @@ static uint32_t team_blocks(const struct engine *e, uint32_t count) {
 static void add_member(struct call *call, struct engine *e) {
     struct member *m = &call->members[call->count++];
     m->network = e->on_device;
-    m->from = e->upload.device;
+    m->from = e->upload.at;
     m->to = e->received;
     m->bytes = (uint32_t)e->uploaded;
     uint32_t used = (uint32_t)(block_bytes(e) / sizeof(float));
     if (e->shared > call->kept_at)
         call->kept_at = (uint32_t)e->shared;
-    if (((const struct queue *)e->upload.host)->keep)
+    if (((const struct queue *)e->upload.at)->keep)
         used = (uint32_t)(e->device.shared / sizeof(float));
     if (used > call->end)
         call->end = used;
@@ -414,19 +418,32 @@ static size_t gather(const struct engine_part *parts, size_t count, struct call 
     return call->count;
 }
 
-/* The engines may have been played on another's stream, whose work must have ended. */
 static cudaError_t launch_some(const struct engine_part *parts, size_t count,
                                const struct call *call) {
-    cudaStream_t stream = parts[0].engine->stream;
     for (size_t k = 0; k < count; k++)
-        parts[k].engine->played_on = stream;
-    return launch(call, stream);
+        parts[k].engine->played_on = parts[0].engine->stream;
+    return launch(call, parts[0].engine->stream);
+}
+
+/* Polls the flag that the team sets last, which shows the end sooner than the stream does. Later
+   work on the engine's own stream waits for that end; if another's was used, the host does. */
+static cudaError_t wait_for(const struct engine *e) {
+    volatile uint32_t *done = (volatile uint32_t *)e->download.at;
+    cudaError_t status = cudaErrorNotReady;
+    for (uint32_t polls = 0; status == cudaErrorNotReady && !*done; polls++)
+        if (polls % POLLS == 0)
+            status = cudaStreamQuery(e->played_on);
+    if (e->played_on != e->stream)
+        return cudaStreamSynchronize(e->played_on);
+    if (status == cudaErrorNotReady) /* the flag came first */
+        status = cudaStreamQuery(e->played_on);
+    return status == cudaErrorNotReady ? cudaSuccess : status;
 }
 
 static cudaError_t wait(const struct engine_part *parts, size_t count) {
     cudaError_t status = cudaSuccess;
     for (size_t k = 0; k < count; k++) {
-        cudaError_t ended = cudaStreamSynchronize(parts[k].engine->played_on);
+        cudaError_t ended = wait_for(parts[k].engine);
         status = status ? status : ended;
     }
     return status;
@@ -440,7 +457,7 @@ int engine_play_together(const struct engine_part *parts, size_t count, struct e
         return -1;
     for (size_t k = 0; k < count; k++) {
         struct engine *e = parts[k].engine;
-        if (reserve(e, parts[k].plan, error))
+        if (engine_reserve(e, parts[k].plan, error))
             return -1;
         fill_queue(e, parts[k].plan);
     }

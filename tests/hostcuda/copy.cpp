@@ -1,5 +1,6 @@
 /* Copies and fills: ranges are checked at the call, as in a driver, and bytes move when their
    stream reaches them. */
+#include "count.h"
 #include "race.h"
 
 using namespace hostcuda;
@@ -66,11 +67,13 @@ cudaError_t copy_async(const char *function, rows r, cudaMemcpyKind kind, cudaSt
         auto staged = std::make_shared<std::vector<char>>(r.width * r.height);
         move({staged->data(), r.width, r.from, r.from_pitch, r.width, r.height});
         return enqueue(stream, [r, staged] {
+            count::copied(r.width * r.height);
             move({r.to, r.to_pitch, staged->data(), r.width, r.width, r.height});
             return cudaSuccess;
         });
     }
     const cudaError_t error = enqueue(stream, [r] {
+        count::copied(r.width * r.height);
         move(r);
         return cudaSuccess;
     });

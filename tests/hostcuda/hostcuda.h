@@ -36,7 +36,7 @@ struct settings {
     int devices, driver, multiprocessors, capability; /* 90: 9.0 */
     unsigned threads;                                 /* threads of a block, for any kernel */
     size_t memory;
-    bool trace, weak;
+    bool trace;
     const char *simulator; /* nullptr: launches are not simulated */
 };
 const settings &setting();
@@ -64,6 +64,9 @@ const std::string &reports();
 
 /* "name (file+0xoffset)" of an address in code. */
 const std::string &place(const void *address);
+
+/* Traces the first call of the function at an address by a kernel. */
+void called(const void *address);
 
 /* A function's name without what it returns and its parameters. Arguments of a template stay: a
    kernel may have several instances. */

@@ -128,7 +128,7 @@ def test_failures_are_reported(directory):
 def test_members_that_do_not_fit(directory):
     """They are listed with the memory that they need. Figures of the CPU stay in the table, and the
     exit status is 0."""
-    status, text = report(directory, "--parts", "members", HOSTCUDA_MEMORY=str(1 << 18))
+    status, text = report(directory, "--parts", "members", HOSTCUDA_MEMORY=str(1 << 16))
     members = section(text, "Members")
     assert "Too large for this GPU:" in members and re.search(r"^- tiny, 2 members, cuda: .*MiB", members, re.M), members
     row, = (line.strip("| ").split(" | ") for line in members.splitlines() if "| tiny |" in line)

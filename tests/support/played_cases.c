@@ -134,14 +134,15 @@ const struct played played_cases[PLAYED_CASES] = {
      .optimizer = OPTIMIZER_sgd,
      .window = 20,
      .runs = 1},
-    /* a layer wider than a block's threads, and rows of several tiles */
-    {.name = "wide",
+    /* a layer wider than a block's threads, rows of several tiles, and a transposed product in two
+       parts */
+    {.name = "broad",
      .model = {.input = {.kind = INPUT_REAL, .size = 3},
                .layers = {{.cell = CELL_dense,
                            .size = 2100,
                            .norm = NORM_layer,
                            .activation = ACTIVATION_tanh},
-                          {.cell = CELL_rnn, .size = 40}},
+                          {.cell = CELL_gru, .size = 14}},
                .layer_count = 2,
                .output = {.loss = LOSS_squared, .size = 2}},
      .optimizer = OPTIMIZER_adam,
@@ -158,6 +159,15 @@ const struct played played_cases[PLAYED_CASES] = {
      .optimizer = OPTIMIZER_sgd,
      .window = 2,
      .runs = 1},
+    /* solved outputs in several strips */
+    {.name = "many solved",
+     .model = {.input = {.kind = INPUT_REAL, .size = 2},
+               .layers = {{.cell = CELL_rnn, .size = 5}},
+               .layer_count = 1,
+               .output = {.loss = LOSS_squared, .size = 600, .solved = true}},
+     .optimizer = OPTIMIZER_sgd,
+     .window = 3,
+     .runs = 1},
     /* an x read in place */
     {.name = "inputs",
      .model = {.input = {.kind = INPUT_REAL, .size = 8200},
@@ -170,7 +180,7 @@ const struct played played_cases[PLAYED_CASES] = {
     /* steps that stay open */
     {.name = "horizons",
      .model = {.input = {.kind = INPUT_REAL, .size = 3},
-               .layers = {{.cell = CELL_gru, .size = 34, .norm = NORM_layer}},
+               .layers = {{.cell = CELL_gru, .size = 34}},
                .layer_count = 1,
                .output = {.loss = LOSS_squared,
                           .size = 3,
