@@ -737,7 +737,7 @@ static int open_parts(struct learner *learner, struct error *error) {
             return -1;
         learner->absent = *error;
     }
-    parts_opened(host);
+    parts_collect(host);
     return 0;
 }
 

@@ -142,6 +142,7 @@ struct part_kind {
 
     /* ---- Opening ---- */
     bool (*wanted)(const struct part_host *host); /* NULL: always */
+    bool (*idle)(const void *self);               /* true: none of its functions is called */
     /* Returns 1 with an error if the part is unavailable and optional. */
     int (*open)(void **self, struct part_host *host, struct error *error);
     void (*close)(void *self);
@@ -263,8 +264,8 @@ static inline const char *part_member_name(const struct part_host *host, size_t 
     return *name ? name : CONFIG_NETWORK;
 }
 
-/* Collects the functions of all parts, which are open. */
-void parts_opened(struct part_host *host);
+/* Collects the functions of all parts that are not idle; again when one becomes idle or not. */
+void parts_collect(struct part_host *host);
 
 /* Passes a target to all parts. */
 static inline void part_target(struct part_host *host, const struct target_arrival *target) {
