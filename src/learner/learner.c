@@ -261,9 +261,7 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
                    struct error *error) {
     const struct part_host *host = &learner->host;
     struct planned *example = &learner->examples[row];
-    struct learned learned;
-    memset(&learned.mean, 0, sizeof learned - offsetof(struct learned, mean));
-    const struct given given = {row, cursor->steps, cursor->scores, &learned};
+    const struct given given = {row, cursor->steps, cursor->scores, &learner->host.learned};
     deliver_steps(learner, example, cursor);
     EACH(learner, part, given)
     part->kind->given(part->self, example, &given);

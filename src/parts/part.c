@@ -13,6 +13,7 @@ const struct part_kind *const part_kinds[] = {
 };
 
 void parts_collect(struct part_host *host) {
+    host->learned = (struct learned){0};
     for (size_t member = 0; member < PART_MEMBERS; member++) {
         size_t count = 0;
         for (size_t n = 0; n < host->part_count; n++) {

@@ -222,6 +222,7 @@ struct part_host {
     uint64_t taken; /* examples taken since the start of learning */
     struct learner_counters counters;
     struct learner_errors errors; /* sums: parts add to columns and experts */
+    struct learned learned;       /* results of the example that is delivered */
 
     size_t forecasts;      /* forecasts in the mixture, experts and members (experts) */
     uint64_t appeared;     /* classes that had appeared before the example (words) */
@@ -264,7 +265,8 @@ static inline const char *part_member_name(const struct part_host *host, size_t 
     return *name ? name : CONFIG_NETWORK;
 }
 
-/* Collects the functions of all parts that are not idle; again when one becomes idle or not. */
+/* Collects the functions of all parts that are not idle, and clears their fields of `learned`;
+   again when a part becomes idle or not. */
 void parts_collect(struct part_host *host);
 
 /* Passes a target to all parts. */
