@@ -523,10 +523,10 @@ static void begin(struct learner *learner, const struct example *example) {
         mark(host, planned->slot = find_stream(learner, example));
 }
 
+/* There is room for the first one. */
 static int take_steps(struct learner *learner, const struct example *example, struct error *error) {
-    struct part_host *host = &learner->host;
     for (size_t t = 0; t < example->steps; t++)
-        if (make_room(host, error) || take_step(learner, example, t, error))
+        if ((t && make_room(&learner->host, error)) || take_step(learner, example, t, error))
             return -1;
     return example->end ? end_sequence(learner, error) : 0;
 }
