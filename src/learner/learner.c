@@ -110,7 +110,6 @@ static bool open_plan(struct learner *learner, size_t most_steps) {
 /* How much of the plan's results has been delivered. */
 struct cursor {
     size_t steps, scores, measures; /* counts for each member */
-    size_t updates[CONFIG_MEMBERS_MAX];
 };
 
 /* Adds a score of the network or of a part. */
@@ -178,19 +177,18 @@ static void add_probe(const struct learner *learner, struct member *member,
                                             p->best, member->rates.rate});
 }
 
-static void add_updates(const struct learner *learner, struct planned *example,
-                        struct cursor *cursor) {
+static void add_updates(const struct learner *learner, struct planned *example) {
     const struct part_host *host = &learner->host;
     for (size_t m = 0; m < host->member_count; m++)
         for (size_t n = 0; n < example->planned_updates[m]; n++) {
-            const struct update_result *update =
-                &host->members[m].results.updates[cursor->updates[m]++];
+            struct member *member = &host->members[m];
+            const struct update_result *update = &member->results.updates[member->delivered++];
             if (!update->applied) {
                 example->skipped++;
                 continue;
             }
             example->updates++;
-            add_probe(learner, &host->members[m], update);
+            add_probe(learner, member, update);
             example->gradient_norm = update->gradient_norm;
             example->update_ratio = update->update_ratio * share_of_learned(host, update->squares);
         }
@@ -266,7 +264,7 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
     EACH(learner, part, given)
     part->kind->given(part->self, example, &given);
     example->begun = true;
-    add_updates(learner, example, cursor);
+    add_updates(learner, example);
     cursor->steps += example->planned_steps;
     bool spans = example->steps && (!example->finished || example->gathered_steps);
     if (example->outputs && spans && gather(learner, example, given.first_step, error))
@@ -309,7 +307,7 @@ static int begin_plan(struct learner *learner, struct error *error) {
     host->row = 0;
     host->steps = learner->measures = 0;
     for (size_t m = 0; m < host->member_count; m++)
-        plan_empty(&host->members[m].plan);
+        plan_empty(&host->members[m]);
     return 0;
 }
 
@@ -361,8 +359,7 @@ int learner_flush(struct learner *learner, struct error *error) {
                             host->steps * learner_parameters(learner), error))
         return -1;
     learner->played = host->counters.examples + finished_examples(learner);
-    struct cursor cursor; /* few members are used */
-    memset(&cursor, 0, offsetof(struct cursor, updates[host->member_count]));
+    struct cursor cursor = {0};
     for (size_t row = 0; row < learner->example_count; row++)
         if (deliver(learner, row, &cursor, error))
             return -1;
