@@ -274,7 +274,7 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
         return 0;
     }
     const struct layer_statistics *measured[CONFIG_MEMBERS_MAX]; /* few are used */
-    for (size_t m = 0; m < host->member_count; m++) {
+    for (size_t m = 0; example->measured && m < host->member_count; m++) {
         size_t first = cursor->measures * host->members[m].model->architecture.layer_count;
         measured[m] = example->planned_measures ? host->members[m].results.measures + first
                       : m                       ? NULL
