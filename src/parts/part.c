@@ -20,7 +20,7 @@ void parts_collect(struct part_host *host) {
             const struct part *part = &host->parts[n];
             const void *has;
             memcpy(&has, (const char *)part->kind + member * sizeof has, sizeof has);
-            if (has && !(part->kind->idle && part->kind->idle(part->self)))
+            if (has && !(part->kind->skips && part->kind->skips(part->self, member)))
                 host->having[member][count++] = part;
         }
         host->having[member][count] = NULL;

@@ -142,7 +142,8 @@ struct part_kind {
 
     /* ---- Opening ---- */
     bool (*wanted)(const struct part_host *host); /* NULL: always */
-    bool (*idle)(const void *self);               /* true: none of its functions is called */
+    /* Whether the function PART_MEMBER(function) has nothing to do and is not called. */
+    bool (*skips)(const void *self, size_t member);
     /* Returns 1 with an error if the part is unavailable and optional. */
     int (*open)(void **self, struct part_host *host, struct error *error);
     void (*close)(void *self);
@@ -200,7 +201,9 @@ struct part {
     void *self;
 };
 
-enum { PARTS_MAX = 32, PART_MEMBERS = offsetof(struct part_kind, row_count) / sizeof(void *) };
+#define PART_MEMBER(field) (offsetof(struct part_kind, field) / sizeof(void *))
+
+enum { PARTS_MAX = 32, PART_MEMBERS = PART_MEMBER(row_count) };
 
 /* The learner as parts see it. Parts write only the fields that name them. */
 struct part_host {
@@ -247,9 +250,7 @@ struct part_host {
 
 /* Iterates over the parts with that function, in their order. */
 #define PARTS_EACH(host, part, function)                                                           \
-    for (const struct part *const *                                                                \
-             part##_at = (host)->having[offsetof(struct part_kind, function) / sizeof(void *)],    \
-            *part;                                                                                 \
+    for (const struct part *const *part##_at = (host)->having[PART_MEMBER(function)], *part;       \
          (part = *part##_at); part##_at++)
 
 /* Returns the state of the part of that kind; NULL: the learner does not have it. */
@@ -265,8 +266,8 @@ static inline const char *part_member_name(const struct part_host *host, size_t 
     return *name ? name : CONFIG_NETWORK;
 }
 
-/* Collects the functions of all parts that are not idle, and clears their fields of `learned`;
-   again when a part becomes idle or not. */
+/* Collects the functions that parts do not skip, and clears their fields of `learned`; again when
+   a part skips others. */
 void parts_collect(struct part_host *host);
 
 /* Passes a target to all parts. */

@@ -107,6 +107,11 @@ static int targets_open(void **self, struct part_host *host, struct error *error
                : error_no_memory(error);
 }
 
+static bool targets_skips(const void *self, size_t member) {
+    const struct targets *t = self;
+    return member == (targets_are_inputs(t->model) ? PART_MEMBER(settled) : PART_MEMBER(score));
+}
+
 static bool targets_plan_open(void *self) {
     struct targets *t = self;
     size_t steps = t->host->plan_steps;
@@ -327,8 +332,6 @@ static void targets_score(void *self, struct step *step) {
     struct targets *t = self;
     const struct learner_window *window = window_of(t, step->slot);
     bool full = false;
-    if (!targets_are_inputs(t->model))
-        return;
     for (size_t m = 0; m < t->host->member_count; m++) {
         const struct member *member = &t->host->members[m];
         memmove(member->plan.inputs + member->plan.steps * t->model->features, step->input,
@@ -779,6 +782,7 @@ bool targets_terms_fit(const struct part_host *host, uint32_t slot, size_t posit
 const struct part_kind targets_part = {
     .name = "targets",
     .wanted = targets_wanted,
+    .skips = targets_skips,
     .open = targets_open,
     .close = targets_close,
     .plan_open = targets_plan_open,

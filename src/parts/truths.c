@@ -104,8 +104,8 @@ int truths_keep(struct part_host *host, bool wanted, struct error *error) {
     return 0;
 }
 
-static bool truths_idle(const void *self) {
-    return !((const struct truths *)self)->truth;
+static bool truths_skips(const void *self, size_t member) {
+    return (void)member, !((const struct truths *)self)->truth;
 }
 
 struct truth *truths_of(const struct part_host *host) {
@@ -330,7 +330,7 @@ static const struct state_row rows[] = {
 
 const struct part_kind truths_part = {
     .name = "truths",
-    .idle = truths_idle,
+    .skips = truths_skips,
     .open = truths_open,
     .close = truths_close,
     .reset = truths_reset,
