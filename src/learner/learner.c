@@ -134,7 +134,7 @@ static void deliver_scores(struct learner *learner, struct planned *example, siz
             .horizon = n % model->horizons,
             .loss = network->results.losses[number],
             .baseline = NAN,
-            .output = network->results.scored + number * (model->outputs / model->horizons),
+            .output = network->results.scored + number * model->scored,
             .target = network->plan.targets + number * model->target_size,
             .of_baseline = learner->nothing,
         };

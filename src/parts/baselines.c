@@ -45,7 +45,7 @@ static int baselines_open(void **self, struct part_host *host, struct error *err
     b->next = targets_are_inputs(model);
     b->horizons = model->horizons;
     b->size = model->target_size;
-    b->prediction_size = model->outputs / model->horizons;
+    b->prediction_size = model->scored;
     if (baseline_open(&b->baseline, loss->baseline, b->next,
                       loss->class_id ? output->size : model->target_size,
                       host->slots * model->horizons, error))

@@ -114,7 +114,7 @@ struct scored {
     size_t step;               /* number of its step in the plan, if no network's */
     size_t horizon;            /* 0 is the nearest */
     double loss, baseline;     /* loss of network and simplest forecast */
-    const float *output;       /* (outputs / horizons,) the output that was scored */
+    const float *output;       /* (scored,) the output that was scored */
     const union value *target; /* (target_size,) */
     /* (target_size,) forecast less target in original units, NaN = unknown; NULL: targets are not
        numbers. */

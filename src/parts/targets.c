@@ -539,8 +539,8 @@ static void add_sides(const struct targets *t, struct planned *example,
 
 static void add_class(const struct targets *t, struct planned *example,
                       const struct scored *score) {
-    size_t best = 0, classes = t->model->outputs / t->model->horizons;
-    for (size_t k = 1; k < classes; k++)
+    size_t best = 0;
+    for (size_t k = 1; k < t->model->scored; k++)
         if (score->output[k] > score->output[best])
             best = k;
     example->correct += best == score->target->id;
@@ -561,12 +561,12 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
 
 /* Adds the bases of relative targets to the levels, which are the first parts of a prediction. */
 static void add_bases(const struct targets *t, const struct planned *example, size_t first_step) {
-    size_t outputs = t->model->outputs / t->model->horizons;
     float *all = network_of(t)->results.outputs;
     for (size_t n = first_step; n < first_step + example->planned_steps; n++)
         for (size_t h = 0; h < t->model->horizons; h++)
             for (size_t k = 0; k < t->size; k++)
-                all[n * t->model->outputs + h * outputs + k] += t->step_bases[n * t->size + k];
+                all[n * t->model->outputs + h * t->model->scored + k] +=
+                    t->step_bases[n * t->size + k];
 }
 
 static void targets_given(void *self, struct planned *example, const struct given *given) {

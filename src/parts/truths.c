@@ -68,7 +68,7 @@ static int open_truths(struct truths *t, struct error *error) {
         .slots = t->host->slots,
         .open = model->open,
         .horizons = model->horizons,
-        .numbers = model->outputs / model->horizons,
+        .numbers = model->scored,
         .columns = numbers ? model->target_size : 0,
         .keeps = numbers,
         .targets = model->target_size,
@@ -190,9 +190,8 @@ struct truth_step truths_step(const struct part_host *host, const struct planned
 static const double *predict_again(const struct truths *t, const struct learned *learned,
                                    size_t score) {
     const struct model *model = t->host->model;
-    size_t outputs = model->outputs / model->horizons;
-    prediction_of_horizon(model, learned, t->host->members[0].results.scored + score * outputs,
-                          t->again);
+    prediction_of_horizon(model, learned,
+                          t->host->members[0].results.scored + score * model->scored, t->again);
     return t->again;
 }
 
