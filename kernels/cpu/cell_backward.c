@@ -39,12 +39,6 @@ INLINE void normalize_sum_backward(enum norm_source source, const struct network
     }
 }
 
-INLINE void store_gradient(const struct cell_kind *kind, const struct rows *r, float *d,
-                           size_t gate, size_t i, const struct cell_gradient *g) {
-    if (gate < kind->gates && gate != kind->finished_gate)
-        d[gate * r->padded + i] = g->gate[gate];
-}
-
 /* The second stage: d, the gradient of h, becomes that of the inner value after its norm; d_gate
    (padded,) gets that of the finished gate. */
 INLINE void finish_units_backward(enum cell cell, const struct rows *rows, float *d,
@@ -89,10 +83,9 @@ INLINE void backward_units(enum cell cell, enum activation activation, const str
             g.inner = r.d_inner[i];
         load_factors(kind, &r, i, &u);
         cell_backward(cell, &u, kind->finishes ? carried[i] + d[i] : d[i], &g);
-        store_gradient(kind, &r, d_gate, 0, i, &g);
-        store_gradient(kind, &r, d_gate, 1, i, &g);
-        store_gradient(kind, &r, d_gate, 2, i, &g);
-        store_gradient(kind, &r, d_gate, 3, i, &g);
+        for (size_t gate = 0; gate < kind->gates; gate++)
+            if (gate != kind->finished_gate)
+                d_gate[gate * r.padded + i] = g.gate[gate];
         if (kind->own)
             d_own[i] = g.own;
         if (kind->outputs > 1)
