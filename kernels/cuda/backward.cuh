@@ -21,24 +21,23 @@ struct layer_backward {
     bool writes; /* this block stores the results of units: it has the layer's first strip */
 };
 
-static __device__ __forceinline__ struct scale scale_of(const struct layer_step &s, int index) {
+DEVICE struct scale scale_of(const struct layer_step &s, int index) {
     struct scale scale = {s.scales[2 * index], s.scales[2 * index + 1]};
     return scale;
 }
 
-static __device__ __forceinline__ float *carry_of(const struct network &n,
-                                                  const struct network_layer &l, uint32_t t) {
+DEVICE float *carry_of(const struct network &n, const struct network_layer &l, uint32_t t) {
     return n.activations + l.carry + (size_t)(t % 2) * l.size;
 }
 
-static __device__ __forceinline__ const float *
-partials_of(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+DEVICE const float *partials_of(const struct network &n, const struct network_layer &l,
+                                bool recurrent, uint32_t t) {
     return n.inbox ? inbox_partials(n, l, recurrent, t) : kept_partials(n, l, recurrent, t);
 }
 
 /* Gradient of unit i's h: from the layer above, and from the next step. */
-static __device__ __forceinline__ float
-hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward &b, uint32_t i) {
+DEVICE float hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward &b,
+                             uint32_t i) {
     const struct network_layer &l = n.layers[k], &above = n.layers[k + 1];
     float d = k + 1 < n.layer_count
                   ? joined(partials_of(n, above, false, b.t), above.ih.count, above.ld_ih, i)
@@ -51,9 +50,8 @@ hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward
 
 /* A unit with the results of its step. */
 template <enum cell C>
-static __device__ __forceinline__ struct cell_unit
-unit_after(const struct network &n, const struct network_layer &l, const struct layer_backward &b,
-           uint32_t i) {
+DEVICE struct cell_unit unit_after(const struct network &n, const struct network_layer &l,
+                                   const struct layer_backward &b, uint32_t i) {
     typedef struct shape_of<C> shape;
     struct cell_unit u = unit_before<C>(n, l, b.before, i);
 #pragma unroll
@@ -69,11 +67,9 @@ unit_after(const struct network &n, const struct network_layer &l, const struct 
 
 /* The norm of a whole vector: d (size,), the gradient after gain and bias, becomes that of `values`
    before the norm. A thread has the same numbers throughout. */
-static __device__ __forceinline__ void vector_norm_backward(const struct network &n,
-                                                            const struct network_layer &l,
-                                                            const struct layer_backward &b,
-                                                            uint32_t place, const float *values,
-                                                            float *scratch) {
+DEVICE void vector_norm_backward(const struct network &n, const struct network_layer &l,
+                                 const struct layer_backward &b, uint32_t place,
+                                 const float *values, float *scratch) {
     const float *gain = n.parameters + l.gain[place];
     struct scale scale = scale_of(b.at, place * GROUPS);
     float sums[2] = {0, 0};
@@ -84,8 +80,8 @@ static __device__ __forceinline__ void vector_norm_backward(const struct network
         sums[0] += d * gain[i];
         sums[1] += d * gain[i] * x;
         if (b.writes) {
-            n.activations[l.d_bias[place] + (size_t)b.t * l.size + i] = d;
-            n.activations[l.d_gain[place] + (size_t)b.t * l.size + i] = d * x;
+            n.activations[l.d_bias[place] + (size_t)b.t * padded(l.size) + i] = d;
+            n.activations[l.d_gain[place] + (size_t)b.t * padded(l.size) + i] = d * x;
         }
         if (l.ages)
             b.d[i] = normalization_unit_backward(d, gain[i], scale.rstd);
@@ -102,9 +98,8 @@ static __device__ __forceinline__ void vector_norm_backward(const struct network
 /* Sets d, for a cell that finishes, to the gradient of its inner value through h. Also computes
    that of the finished gate. */
 template <enum cell C>
-static __device__ __forceinline__ void finish_backward(const struct network &n, uint32_t k,
-                                                       const struct layer_backward &b,
-                                                       float *scratch) {
+DEVICE void finish_backward(const struct network &n, uint32_t k, const struct layer_backward &b,
+                            float *scratch) {
     constexpr uint32_t gate = shape_of<C>::finished_gate;
     const struct network_layer &l = n.layers[k];
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
@@ -120,9 +115,8 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
 
 /* Sets d to the gradients of the gates' sums after their norms; with `own` one row more. */
 template <enum cell C>
-static __device__ __forceinline__ void units_backward(const struct network &n, uint32_t k,
-                                                      const struct layer_backward &b,
-                                                      float *scratch) {
+DEVICE void units_backward(const struct network &n, uint32_t k, const struct layer_backward &b,
+                           float *scratch) {
     typedef struct shape_of<C> shape;
     static_assert(!shape::finishes || shape::finished_gate > 0, "row 0 is still in use");
     const struct network_layer &l = n.layers[k];
@@ -149,18 +143,16 @@ static __device__ __forceinline__ void units_backward(const struct network &n, u
 /* ---- Columns ---- */
 
 /* Numbers of the gradient that step t passes to the states before it. */
-static __device__ __forceinline__ float *states_of(const struct network &n,
-                                                   const struct network_layer &l, uint32_t t) {
+DEVICE float *states_of(const struct network &n, const struct network_layer &l, uint32_t t) {
     return n.activations + l.carry + (size_t)(t % 2) * l.states * (l.size / l.outputs);
 }
 
 /* The gradients of a unit's recurrent weights and biases, and of its h before, from those of its
    gates. */
 template <enum cell C>
-static __device__ __forceinline__ float
-weights_backward(const struct network &n, const struct network_layer &l,
-                 const struct layer_backward &b, const struct cell_gradient &g, float h,
-                 uint32_t i) {
+DEVICE float weights_backward(const struct network &n, const struct network_layer &l,
+                              const struct layer_backward &b, const struct cell_gradient &g,
+                              float h, uint32_t i) {
     typedef struct shape_of<C> shape;
     const float *weight = n.parameters + l.weight_hh;
     float d_h = 0;
@@ -179,9 +171,8 @@ weights_backward(const struct network &n, const struct network_layer &l,
 /* Sets d to the gradients of the gates' sums. Only the block that writes has those of the states
    before. */
 template <enum cell C>
-static __device__ __forceinline__ void columns_backward(const struct network &n, uint32_t k,
-                                                        const struct layer_backward &b,
-                                                        float *scratch) {
+DEVICE void columns_backward(const struct network &n, uint32_t k, const struct layer_backward &b,
+                             float *scratch) {
     typedef struct shape_of<C> shape;
     const struct network_layer &l = n.layers[k];
     uint32_t size = l.size / shape::outputs;
@@ -226,9 +217,8 @@ static __device__ __forceinline__ void columns_backward(const struct network &n,
 }
 
 template <enum cell C>
-static __device__ __forceinline__ void cell_backward_at(const struct network &n, uint32_t k,
-                                                        const struct layer_backward &b,
-                                                        float *scratch) {
+DEVICE void cell_backward_at(const struct network &n, uint32_t k, const struct layer_backward &b,
+                             float *scratch) {
     if constexpr (shape_of<C>::states > 0)
         if (n.layers[k].columns) {
             columns_backward<C>(n, k, b, scratch);
@@ -240,17 +230,14 @@ static __device__ __forceinline__ void cell_backward_at(const struct network &n,
 
 /* ---- Through the normalizations of the sums ---- */
 
-static __device__ __forceinline__ float behind_gains(const struct network_layer &l,
-                                                     const struct layer_backward &b, bool recurrent,
-                                                     uint32_t row) {
+DEVICE float behind_gains(const struct network_layer &l, const struct layer_backward &b,
+                          bool recurrent, uint32_t row) {
     bool own = l.own && recurrent && row >= l.rows - l.size;
     return b.d[own ? row + l.size : row];
 }
 
-static __device__ __forceinline__ float sum_normalized(const struct network &n,
-                                                       const struct network_layer &l,
-                                                       const struct layer_backward &b,
-                                                       bool recurrent, uint32_t row) {
+DEVICE float sum_normalized(const struct network &n, const struct network_layer &l,
+                            const struct layer_backward &b, bool recurrent, uint32_t row) {
     uint32_t group = row >= group_rows(l);
     float sum = recurrent ? b.at.sum_hh[row] : b.at.sum_ih[row];
     if (l.states > 0 && !l.apart)
@@ -265,10 +252,8 @@ struct norm_means {
     float mean[2 * GROUPS], product[2 * GROUPS];
 };
 
-static __device__ __forceinline__ struct norm_means norm_means(const struct network &n,
-                                                               const struct network_layer &l,
-                                                               const struct layer_backward &b,
-                                                               float *scratch) {
+DEVICE struct norm_means norm_means(const struct network &n, const struct network_layer &l,
+                                    const struct layer_backward &b, float *scratch) {
     struct norm_means m = {};
     float sums[4 * GROUPS] = {};
 #pragma unroll
@@ -296,9 +281,9 @@ static __device__ __forceinline__ struct norm_means norm_means(const struct netw
 }
 
 /* The gradient of a sum's row. */
-static __device__ __forceinline__ float
-sum_gradient(const struct network &n, const struct network_layer &l, const struct layer_backward &b,
-             const struct norm_means &m, bool recurrent, uint32_t row) {
+DEVICE float sum_gradient(const struct network &n, const struct network_layer &l,
+                          const struct layer_backward &b, const struct norm_means &m,
+                          bool recurrent, uint32_t row) {
     bool second = row >= group_rows(l);
     bool of_hh = recurrent && l.apart;
     uint32_t place = of_hh ? PLACE_HH : PLACE_IH;
@@ -321,10 +306,8 @@ sum_gradient(const struct network &n, const struct network_layer &l, const struc
 /* ---- Stored for the gradients of the weights ---- */
 
 /* Those of a strip's rows: d (end - first,) in shared memory has the gradients of its sums. */
-static __device__ __forceinline__ void keep_rows(const struct network &n,
-                                                 const struct network_layer &l,
-                                                 const struct layer_backward &b,
-                                                 const struct strip &s, const float *d) {
+DEVICE void keep_rows(const struct network &n, const struct network_layer &l,
+                      const struct layer_backward &b, const struct strip &s, const float *d) {
     bool recurrent = s.matrix == MATRIX_HH;
     uint32_t place = recurrent ? PLACE_HH : PLACE_IH;
     float *kept = n.activations + (recurrent ? l.d_hh : l.d_ih) + (size_t)b.t * padded(l.rows);
@@ -332,7 +315,7 @@ static __device__ __forceinline__ void keep_rows(const struct network &n,
         kept[row] = d[row - s.first];
         if (l.source == SOURCE_NOTHING || (recurrent && !l.apart))
             continue;
-        size_t at = (size_t)b.t * l.rows + row;
+        size_t at = (size_t)b.t * padded(l.rows) + row;
         float after = behind_gains(l, b, recurrent, row);
         n.activations[l.d_bias[place] + at] = after;
         n.activations[l.d_gain[place] + at] = after * sum_normalized(n, l, b, recurrent, row);
@@ -367,8 +350,8 @@ static __device__ void keep_vectors(const struct network &n, uint32_t k,
 
 /* ---- A wave ---- */
 
-static __device__ __forceinline__ struct layer_backward
-backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) {
+DEVICE struct layer_backward backward_at(const struct network &n, uint32_t k, uint32_t t,
+                                         const float *slot) {
     const struct network_layer &l = n.layers[k];
     const struct segment *s = n.current;
     const float *state = slot + n.slot.before + (size_t)s->window * n.slot.state + l.state;
@@ -385,13 +368,13 @@ backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) 
 }
 
 /* Floats of a layer's gradients after the gains. */
-static __host__ __device__ __forceinline__ uint32_t gradient_rows(const struct network_layer &l) {
+BOTH uint32_t gradient_rows(const struct network_layer &l) {
     return padded(l.rows + l.own * l.size);
 }
 
 /* The sums of all units of a layer at a step; each block with a strip of it computes them. */
-static __device__ __forceinline__ struct norm_means
-layer_gradients(const struct network &n, uint32_t k, const struct layer_backward &b) {
+DEVICE struct norm_means layer_gradients(const struct network &n, uint32_t k,
+                                         const struct layer_backward &b) {
     const struct network_layer &l = n.layers[k];
     switch (l.cell) {
 #define CELL(name)                                                                                 \
@@ -408,10 +391,8 @@ case CELL_##name:                                                               
 }
 
 /* A strip's gradients, and their product with its weights: the gradient of its vector. */
-static __device__ __forceinline__ void strip_gradients(const struct network &n,
-                                                       const struct layer_backward &b,
-                                                       const struct norm_means &m,
-                                                       const struct strip &s, uint32_t at) {
+DEVICE void strip_gradients(const struct network &n, const struct layer_backward &b,
+                            const struct norm_means &m, const struct strip &s, uint32_t at) {
     const struct network_layer &l = n.layers[s.layer];
     bool recurrent = s.matrix == MATRIX_HH;
     float *d = b.d + gradient_rows(l);
@@ -436,7 +417,7 @@ static __device__ __forceinline__ void strip_gradients(const struct network &n,
 }
 
 /* The block's strips in a wave; those of one layer are neighbours. */
-static __device__ PHASE void backward_wave() {
+PHASE void backward_wave() {
     const struct network &n = block_network();
     const float *slot = slot_of(n);
     struct layer_backward b = {};
@@ -460,7 +441,7 @@ static __device__ PHASE void backward_wave() {
     }
 }
 
-static __device__ __forceinline__ void backward(const struct network &n) {
+DEVICE void backward(const struct network &n) {
     begin_waves(n);
     for (; n.wave + 1 < n.current->length + n.layer_count; end_wave(n))
         backward_wave();
@@ -470,7 +451,7 @@ static __device__ __forceinline__ void backward(const struct network &n) {
 
 /* Losses and gradients of the window's targets, a step a block, and the optimizer's numbers.
    Gradients are divided by the number of targets, since the loss is their mean. */
-static __device__ PHASE void window_loss() {
+PHASE void window_loss() {
     const struct network &n = block_network();
     const struct segment *s = n.current;
     const float *slot = slot_of(n);
@@ -501,7 +482,7 @@ static __device__ PHASE void window_loss() {
 }
 
 /* Stores the inputs of the output at step t. */
-static __device__ __forceinline__ void keep_top(const struct network &n, uint32_t t) {
+DEVICE void keep_top(const struct network &n, uint32_t t) {
     const struct network_layer &top = n.layers[n.layer_count - 1];
     uint32_t position = ring_position(n, n.current->window, t), ld = n.ld_output,
              end = n.skip_from ? n.skip_from : ld;
@@ -514,7 +495,7 @@ static __device__ __forceinline__ void keep_top(const struct network &n, uint32_
 
 /* Gradient of the topmost h of each step, and of an embedded input that the skip path reads:
    steps and strips are dealt to the blocks. */
-static __device__ PHASE void output_backward() {
+PHASE void output_backward() {
     const struct network &n = block_network();
     uint32_t ld = n.ld_output;
     float *d = shared_memory + WORKSPACE;

@@ -31,8 +31,8 @@ struct layer_step {
     float *scales;                    /* (SCALE_NUMBERS,) */
 };
 
-static __device__ __forceinline__ struct layer_step
-layer_at(const struct network &n, const struct network_layer &l, uint32_t position) {
+DEVICE struct layer_step layer_at(const struct network &n, const struct network_layer &l,
+                                  uint32_t position) {
     float *a = n.activations;
     size_t row = (size_t)position * l.rows, unit = (size_t)position * l.size;
     struct layer_step s;
@@ -47,7 +47,7 @@ layer_at(const struct network &n, const struct network_layer &l, uint32_t positi
     return s;
 }
 
-static __device__ __forceinline__ float number_at(const struct range &r, uint32_t row) {
+DEVICE float number_at(const struct range &r, uint32_t row) {
     return r.b ? r.a[row] + r.b[row] : r.a[row];
 }
 
@@ -69,8 +69,8 @@ rstd_in_double(struct range r, bool centred, double *scratch) {
 /* Mean, or 0 if the norm is not centred, and 1 / deviation of COUNT ranges at once, in two
    passes. */
 template <int COUNT>
-static __device__ __forceinline__ void normalize(const struct range (&ranges)[COUNT], bool centred,
-                                                 struct scale (&scales)[COUNT], float *scratch) {
+DEVICE void normalize(const struct range (&ranges)[COUNT], bool centred,
+                      struct scale (&scales)[COUNT], float *scratch) {
     float sums[COUNT] = {};
     if (centred) {
 #pragma unroll
@@ -99,23 +99,20 @@ static __device__ __forceinline__ void normalize(const struct range (&ranges)[CO
     }
 }
 
-static __device__ __forceinline__ void keep_scale(float *scales, int index,
-                                                  const struct scale &scale) {
+DEVICE void keep_scale(float *scales, int index, const struct scale &scale) {
     if (threadIdx.x == 0) {
         scales[2 * index] = scale.mean;
         scales[2 * index + 1] = scale.rstd;
     }
 }
 
-static __device__ __forceinline__ float normalized(float sum, const struct scale &scale) {
+DEVICE float normalized(float sum, const struct scale &scale) {
     return (sum - scale.mean) * scale.rstd;
 }
 
 /* Mean and 1 / deviation of a unit, for norms of units. */
-static __device__ __forceinline__ struct scale unit_scale(const struct network &n,
-                                                          const struct network_layer &l,
-                                                          uint32_t place, uint32_t age,
-                                                          uint32_t row) {
+DEVICE struct scale unit_scale(const struct network &n, const struct network_layer &l,
+                               uint32_t place, uint32_t age, uint32_t row) {
     uint32_t width = units_width(l, place);
     const float *mean = n.units + unit_numbers(l, place) + (size_t)age * width + row;
     struct scale scale = {mean[0], mean[(size_t)2 * l.ages * width]};
@@ -123,10 +120,8 @@ static __device__ __forceinline__ struct scale unit_scale(const struct network &
 }
 
 /* A number after the norm at a place of the layer, if it has one. `scale` is its group's. */
-static __device__ __forceinline__ float normalized_at(const struct network &n,
-                                                      const struct network_layer &l, float sum,
-                                                      const struct scale &scale, uint32_t place,
-                                                      uint32_t age, uint32_t row) {
+DEVICE float normalized_at(const struct network &n, const struct network_layer &l, float sum,
+                           const struct scale &scale, uint32_t place, uint32_t age, uint32_t row) {
     if (l.source == SOURCE_NOTHING)
         return sum;
     float x = normalized(sum, l.ages ? unit_scale(n, l, place, age, row) : scale);
@@ -158,10 +153,8 @@ struct carried {
 };
 
 /* That before step t, if `before` is the step before it. */
-static __device__ __forceinline__ struct carried carried_of(const struct network &n,
-                                                            const struct network_layer &l,
-                                                            const struct layer_step &before,
-                                                            uint32_t t, const float *state) {
+DEVICE struct carried carried_of(const struct network &n, const struct network_layer &l,
+                                 const struct layer_step &before, uint32_t t, const float *state) {
     bool columns = l.columns;
     struct carried c = {t ? columns ? before.raw : before.hidden : state,
                         t ? before.inner : state + (columns ? l.size / l.outputs : l.size),
@@ -171,9 +164,8 @@ static __device__ __forceinline__ struct carried carried_of(const struct network
 
 /* Means and deviations of all groups of a layer's sums. */
 template <enum cell C>
-static __device__ __forceinline__ void
-scale_sums(const struct network_layer &l, const struct layer_step &s, bool keep,
-           struct scale (&scales)[2 * GROUPS], float *scratch) {
+DEVICE void scale_sums(const struct network_layer &l, const struct layer_step &s, bool keep,
+                       struct scale (&scales)[2 * GROUPS], float *scratch) {
     typedef struct shape_of<C> shape;
     constexpr uint32_t count = shape::groups * (shape::apart ? 2 : 1);
     struct range ranges[count];
@@ -198,8 +190,8 @@ scale_sums(const struct network_layer &l, const struct layer_step &s, bool keep,
 
 /* Stores what backward needs of a unit. */
 template <enum cell C>
-static __device__ __forceinline__ void
-keep_unit(const struct layer_step &s, const struct cell_unit &u, uint32_t size, uint32_t i) {
+DEVICE void keep_unit(const struct layer_step &s, const struct cell_unit &u, uint32_t size,
+                      uint32_t i) {
     typedef struct shape_of<C> shape;
 #pragma unroll
     for (uint32_t g = 0; g < shape::gates && shape::gated; g++)
@@ -210,9 +202,8 @@ keep_unit(const struct layer_step &s, const struct cell_unit &u, uint32_t size, 
 
 /* A unit before its step. */
 template <enum cell C>
-static __device__ __forceinline__ struct cell_unit
-unit_before(const struct network &n, const struct network_layer &l, const struct carried &before,
-            uint32_t i) {
+DEVICE struct cell_unit unit_before(const struct network &n, const struct network_layer &l,
+                                    const struct carried &before, uint32_t i) {
     struct cell_unit u = {};
     u.activation = (enum activation)l.activation;
     if (shape_of<C>::states > 0)
@@ -226,10 +217,8 @@ unit_before(const struct network &n, const struct network_layer &l, const struct
 }
 
 /* A row of the recurrent sum: of a matrix, or of a diagonal, which is computed here. */
-static __device__ __forceinline__ float recurrent_sum(const struct network &n,
-                                                      const struct network_layer &l,
-                                                      const struct layer_step &s, bool keep,
-                                                      float h, uint32_t row) {
+DEVICE float recurrent_sum(const struct network &n, const struct network_layer &l,
+                           const struct layer_step &s, bool keep, float h, uint32_t row) {
     if (!l.columns)
         return s.sum_hh[row];
     float sum = n.parameters[l.weight_hh + row] * h + n.parameters[l.bias_hh + row];
@@ -241,10 +230,9 @@ static __device__ __forceinline__ float recurrent_sum(const struct network &n,
 /* Computes the gates and h from the sums, and their norms. For a cell that finishes, h gets the
    inner value, and `finished` the finished gate. */
 template <enum cell C>
-static __device__ __forceinline__ void
-activate_units(const struct network &n, const struct network_layer &l, const struct layer_step &s,
-               const struct carried &before, bool keep, float *h, float *finished,
-               const struct scale (&scales)[2 * GROUPS]) {
+DEVICE void activate_units(const struct network &n, const struct network_layer &l,
+                           const struct layer_step &s, const struct carried &before, bool keep,
+                           float *h, float *finished, const struct scale (&scales)[2 * GROUPS]) {
     typedef struct shape_of<C> shape;
     constexpr bool recurrent = shape::states > 0 && !shape::columns;
     uint32_t size = l.size / shape::outputs;
@@ -280,9 +268,9 @@ activate_units(const struct network &n, const struct network_layer &l, const str
 
 /* The second stage: the inner value in h becomes h. */
 template <enum cell C>
-static __device__ __forceinline__ void
-finish_units(const struct network &n, const struct network_layer &l, const struct layer_step &s,
-             uint32_t age, bool keep, float *h, const float *finished, float *scratch) {
+DEVICE void finish_units(const struct network &n, const struct network_layer &l,
+                         const struct layer_step &s, uint32_t age, bool keep, float *h,
+                         const float *finished, float *scratch) {
     struct scale scales[1] = {};
     if (l.source == SOURCE_GROUP) {
         const struct range ranges[1] = {{h, NULL, 0, l.size}};
@@ -304,10 +292,8 @@ finish_units(const struct network &n, const struct network_layer &l, const struc
 }
 
 /* The last stage of columns (struct cell_kind): their output, h or both states, is normalized. */
-static __device__ __forceinline__ void finish_columns(const struct network &n,
-                                                      const struct network_layer &l,
-                                                      const struct layer_step &s, bool keep,
-                                                      float *h, float *scratch) {
+DEVICE void finish_columns(const struct network &n, const struct network_layer &l,
+                           const struct layer_step &s, bool keep, float *h, float *scratch) {
     __syncthreads();
     for (uint32_t i = threadIdx.x; keep && i < l.size; i += blockDim.x)
         s.raw[i] = h[i];
@@ -329,9 +315,9 @@ static __device__ __forceinline__ void finish_columns(const struct network &n,
 }
 
 template <enum cell C>
-static __device__ __forceinline__ void
-activate_cell(const struct network &n, const struct network_layer &l, const struct layer_step &s,
-              const struct carried &before, bool keep, float *h, float *finished, float *scratch) {
+DEVICE void activate_cell(const struct network &n, const struct network_layer &l,
+                          const struct layer_step &s, const struct carried &before, bool keep,
+                          float *h, float *finished, float *scratch) {
     struct scale scales[2 * GROUPS] = {};
     if (!shape_of<C>::columns && l.source == SOURCE_GROUP)
         scale_sums<C>(l, s, keep, scales, scratch);
@@ -343,10 +329,9 @@ activate_cell(const struct network &n, const struct network_layer &l, const stru
 /* h (ld,) in shared memory, padded with zeros, of the layer's step t of a run or window that
    begins at position `first`; uses `ld` further floats after it. `state` (H, or 2 H) is the
    layer's state before the first step. `keep`: this block stores the data for backward. */
-static __device__ __forceinline__ void activate(const struct network &n,
-                                                const struct network_layer &l, uint32_t first,
-                                                uint32_t t, const float *state, bool keep, float *h,
-                                                uint32_t ld, float *scratch) {
+DEVICE void activate(const struct network &n, const struct network_layer &l, uint32_t first,
+                     uint32_t t, const float *state, bool keep, float *h, uint32_t ld,
+                     float *scratch) {
     for (uint32_t i = l.size + threadIdx.x; i < ld; i += blockDim.x)
         h[i] = 0;
     struct layer_step s = layer_at(n, l, ring_position(n, first, t));

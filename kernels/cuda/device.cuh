@@ -41,31 +41,35 @@ int cuda_check(cudaError_t status, const char *what, struct error *error);
 
 /* ---- Inside a kernel ---- */
 
-/* A part of the kernel between barriers: a call of its own, so that its registers are. */
-#define PHASE __attribute__((noinline, unused))
+/* Functions of the kernel, and those that the host calls, too. */
+#define DEVICE static __device__ __forceinline__
+#define BOTH static __host__ __device__ __forceinline__
 
-static __device__ __forceinline__ unsigned lane_index() {
+/* A part of the kernel between barriers: a call of its own, so that its registers are. */
+#define PHASE static __device__ __attribute__((noinline, unused))
+
+DEVICE unsigned lane_index() {
     return threadIdx.x % LANES;
 }
 
-static __device__ __forceinline__ unsigned warp_index() {
+DEVICE unsigned warp_index() {
     return threadIdx.x / LANES;
 }
 
 /* sum += a b, elementwise; and the sum of a float4. All products of weights use these, so that
    equal numbers give equal bits everywhere. */
-static __device__ __forceinline__ void add_products(float4 *sum, float4 a, float4 b) {
+DEVICE void add_products(float4 *sum, float4 a, float4 b) {
     sum->x += a.x * b.x;
     sum->y += a.y * b.y;
     sum->z += a.z * b.z;
     sum->w += a.w * b.w;
 }
 
-static __device__ __forceinline__ float quad_sum(float4 a) {
+DEVICE float quad_sum(float4 a) {
     return (a.x + a.y) + (a.z + a.w);
 }
 
-template <typename Number> static __device__ __forceinline__ Number warp_sum(Number value) {
+template <typename Number> DEVICE Number warp_sum(Number value) {
     for (int distance = LANES / 2; distance > 0; distance /= 2)
         value += __shfl_xor_sync(0xffffffffu, value, distance);
     return value;
@@ -74,7 +78,7 @@ template <typename Number> static __device__ __forceinline__ Number warp_sum(Num
 /* Replaces each thread's `values` by their sums over the block: a tree over each warp's lanes,
    then the warps in order. Every thread of the block must call it. */
 template <int COUNT, typename Number>
-static __device__ __forceinline__ void block_sums(Number (&values)[COUNT], Number *scratch) {
+DEVICE void block_sums(Number (&values)[COUNT], Number *scratch) {
     static_assert(COUNT <= SUMS_MAX, "the scratch is too small");
     unsigned warps = blockDim.x / LANES;
     __syncthreads(); /* the previous call may still read the scratch */
@@ -94,16 +98,14 @@ static __device__ __forceinline__ void block_sums(Number (&values)[COUNT], Numbe
     }
 }
 
-template <typename Number>
-static __device__ __forceinline__ Number block_sum(Number value, Number *scratch) {
+template <typename Number> DEVICE Number block_sum(Number value, Number *scratch) {
     Number values[1] = {value};
     block_sums(values, scratch);
     return values[0];
 }
 
 /* The largest; NaN if any is NaN. */
-template <typename Number>
-static __device__ __forceinline__ Number block_maximum(Number value, Number *scratch) {
+template <typename Number> DEVICE Number block_maximum(Number value, Number *scratch) {
     unsigned warps = blockDim.x / LANES;
     for (int distance = LANES / 2; distance > 0; distance /= 2) {
         Number other = __shfl_xor_sync(0xffffffffu, value, distance);

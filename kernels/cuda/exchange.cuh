@@ -24,7 +24,7 @@ struct team {
 /* Thread 0 of each block counts its block, and waits for the others: their counts together turn
    the highest bit, and leave 0 in the others. The fences make all writes before the barrier visible
    to all threads after it. */
-static __device__ __forceinline__ void meet_in_grid(const struct team &team) {
+DEVICE void meet_in_grid(const struct team &team) {
     const unsigned phase = 1u << 31;
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -45,12 +45,12 @@ static __device__ __forceinline__ void meet_in_grid(const struct team &team) {
 #endif
 
 /* The block's team, in its shared memory; struct network begins with it. */
-static __device__ __forceinline__ struct team &block_team() {
+DEVICE struct team &block_team() {
     return *(struct team *)(shared_memory + SCRATCH);
 }
 
 /* Every thread of the team's blocks must call it. */
-static __device__ PHASE void team_sync() {
+PHASE void team_sync() {
     const struct team &team = block_team();
     switch (team.scope) {
     case SCOPE_BLOCK:
@@ -68,7 +68,7 @@ static __device__ PHASE void team_sync() {
 
 /* Stores a number at the same place of block `rank`'s shared memory, in a cluster. It can be read
    after the next barrier. */
-static __device__ __forceinline__ void put(float *own, uint32_t rank, float value) {
+DEVICE void put(float *own, uint32_t rank, float value) {
 #ifdef HAS_CLUSTERS
     *cooperative_groups::this_cluster().map_shared_rank(own, rank) = value;
 #else

@@ -14,7 +14,7 @@ struct walk {
     uint32_t steps, outputs_from;
 };
 
-static __device__ __forceinline__ struct walk walk_of(const struct network &n, enum steps_of of) {
+DEVICE struct walk walk_of(const struct network &n, enum steps_of of) {
     const struct segment *s = n.current;
     struct walk w;
     w.slot = slot_of(n);
@@ -26,13 +26,11 @@ static __device__ __forceinline__ struct walk walk_of(const struct network &n, e
 }
 
 /* The x of layer 0 at step t; unused for a one-hot symbol. */
-static __device__ __forceinline__ const float *input_of(const struct network &n,
-                                                        const struct walk &w, uint32_t t) {
+DEVICE const float *input_of(const struct network &n, const struct walk &w, uint32_t t) {
     return input_at(n, w.slot, ring_position(n, w.first, t));
 }
 
-static __device__ __forceinline__ uint32_t symbol_of(const struct network &n, const struct walk &w,
-                                                     uint32_t t) {
+DEVICE uint32_t symbol_of(const struct network &n, const struct walk &w, uint32_t t) {
     const float *x = w.slot + n.slot.input + ring_position(n, w.first, t);
     return ((const union value *)x)->id;
 }
@@ -46,9 +44,8 @@ struct vector {
 
 /* Whether the strip has work in a wave, and its vector. A strip of the output has it without an
    output, too: see `keeps`. */
-static __device__ __forceinline__ bool vector_of(const struct network &n, const struct walk &w,
-                                                 const struct strip &s, uint32_t wave,
-                                                 struct vector *v) {
+DEVICE bool vector_of(const struct network &n, const struct walk &w, const struct strip &s,
+                      uint32_t wave, struct vector *v) {
     uint32_t k = s.matrix == MATRIX_OUTPUT ? n.layer_count : s.layer;
     v->t = wave - k;
     v->layer = s.matrix == MATRIX_HH ? (int)k : (int)k - 1;
@@ -57,7 +54,7 @@ static __device__ __forceinline__ bool vector_of(const struct network &n, const 
 }
 
 /* Whether this block stores a layer's data for backward: it has the first strip that reads h. */
-static __device__ __forceinline__ bool keeps(const struct network &n, int layer) {
+DEVICE bool keeps(const struct network &n, int layer) {
     uint32_t first =
         (uint32_t)layer + 1 < n.layer_count ? n.layers[layer + 1].ih.first : n.out.first;
     return first >= n.own && first < n.own_end;
@@ -66,7 +63,7 @@ static __device__ __forceinline__ bool keeps(const struct network &n, int layer)
 /* x in shared memory, and padded: for the output followed by layer 0's x for the skip path. Bits
    must not depend on the position of a step in its run, so this has the only call of `activate` in
    the kernel. */
-static __device__ PHASE const float *make_vector(const struct walk &w, const struct vector &v) {
+PHASE const float *make_vector(const struct walk &w, const struct vector &v) {
     const struct network &n = block_network();
     float *x = shared_memory + WORKSPACE;
     const float *given = NULL;
@@ -99,10 +96,8 @@ static __device__ PHASE const float *make_vector(const struct walk &w, const str
     return x;
 }
 
-static __device__ __forceinline__ struct product product_of(const struct network &n,
-                                                            const struct walk &w,
-                                                            const struct strip &s, uint32_t index,
-                                                            uint32_t t) {
+DEVICE struct product product_of(const struct network &n, const struct walk &w,
+                                 const struct strip &s, uint32_t index, uint32_t t) {
     const struct network_layer &l = n.layers[s.layer];
     uint32_t position = ring_position(n, w.first, t);
     struct product p = {};
@@ -136,7 +131,7 @@ static __device__ __forceinline__ struct product product_of(const struct network
 
 /* The block's strips in a wave. Neighbours share their vector. Every row is computed by this call
    of `multiply`: see make_vector. */
-static __device__ PHASE void wave(enum steps_of of) {
+PHASE void wave(enum steps_of of) {
     const struct network &n = block_network();
     const struct walk w = walk_of(n, of);
     struct vector made = {-2, 0, 0};
@@ -164,7 +159,7 @@ static __device__ PHASE void wave(enum steps_of of) {
     }
 }
 
-static __device__ __forceinline__ void forward(const struct network &n, enum steps_of of) {
+DEVICE void forward(const struct network &n, enum steps_of of) {
     begin_waves(n);
     for (; n.wave < step_count(n, of) + n.layer_count; end_wave(n))
         wave(of);
@@ -172,7 +167,7 @@ static __device__ __forceinline__ void forward(const struct network &n, enum ste
 
 /* Outputs of the learned steps from their stored h, since the output was solved again. Bits are
    those of a wave's product. */
-static __device__ PHASE void solved_outputs() {
+PHASE void solved_outputs() {
     const struct network &n = block_network();
     const struct network_layer &top = n.layers[n.layer_count - 1];
     const struct walk w = walk_of(n, STEPS_OF_WINDOW);

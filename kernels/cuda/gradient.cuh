@@ -37,7 +37,7 @@ static __device__ double inner_product(const struct network &n, const struct fac
 }
 
 /* Pair number `item` of steps, s <= t: item = t (t + 1) / 2 + s. */
-static __device__ __forceinline__ void pair_of(uint32_t item, uint32_t *t, uint32_t *s) {
+DEVICE void pair_of(uint32_t item, uint32_t *t, uint32_t *s) {
     uint32_t row = 0;
     while ((row + 1) * (row + 2) / 2 <= item)
         row++;
@@ -54,8 +54,8 @@ static __device__ double matrix_squares(const struct network &n, const struct wa
 }
 
 /* The squares of a slice of a vector's gradient. */
-static __device__ __forceinline__ double
-vector_squares(const struct network &n, const struct walked &w, uint32_t item, uint32_t length) {
+DEVICE double vector_squares(const struct network &n, const struct walked &w, uint32_t item,
+                             uint32_t length) {
     double squares = 0;
     uint32_t end = (item + 1) * SLICE < w.columns ? (item + 1) * SLICE : w.columns;
     for (uint32_t i = item * SLICE + lane_index(); i < end; i += LANES) {
@@ -68,13 +68,11 @@ vector_squares(const struct network &n, const struct walked &w, uint32_t item, u
 }
 
 /* Pieces of a tensor's norm, for the longest list of items. */
-static __host__ __device__ __forceinline__ uint32_t norm_items(const struct walked &w,
-                                                               uint32_t length) {
+BOTH uint32_t norm_items(const struct walked &w, uint32_t length) {
     return w.a.kind == FACTOR_ONE ? (w.columns + SLICE - 1) / SLICE : length * (length + 1) / 2;
 }
 
-static __host__ __device__ __forceinline__ uint32_t norm_pieces(const struct network &n,
-                                                                uint32_t length) {
+BOTH uint32_t norm_pieces(const struct network &n, uint32_t length) {
     uint32_t items = length * (length + 1) / 2;
     items = n.widest_vector > items ? n.widest_vector : items;
     uint32_t pieces = (items + SQUARES_WARPS - 1) / SQUARES_WARPS;
@@ -82,9 +80,8 @@ static __host__ __device__ __forceinline__ uint32_t norm_pieces(const struct net
 }
 
 /* One of a tensor's `pieces`. Bound by the latency of its inner products. */
-static __device__ __forceinline__ double norm_piece(const struct network &n, const struct walked &w,
-                                                    uint32_t piece, uint32_t pieces,
-                                                    uint32_t length) {
+DEVICE double norm_piece(const struct network &n, const struct walked &w, uint32_t piece,
+                         uint32_t pieces, uint32_t length) {
     double squares = 0;
     /* of tensors with a pull: see tile_squares */
     uint32_t items = w.pull == NONE ? norm_items(w, length) : 0;
@@ -97,15 +94,14 @@ static __device__ __forceinline__ double norm_piece(const struct network &n, con
 
 /* ---- The norm by tiles ---- */
 
-static __device__ __forceinline__ double quad_squares(float4 g) {
+DEVICE double quad_squares(float4 g) {
     return ((double)g.x * (double)g.x + (double)g.y * (double)g.y) +
            ((double)g.z * (double)g.z + (double)g.w * (double)g.w);
 }
 
 /* The squares of a tile's gradient, which is stored if it is formed. */
-static __device__ __forceinline__ double tile_squares(const struct network &n,
-                                                      const struct walked &w, uint32_t number,
-                                                      uint32_t length, bool formed) {
+DEVICE double tile_squares(const struct network &n, const struct walked &w, uint32_t number,
+                           uint32_t length, bool formed) {
     struct tile tile = tile_of(w, number);
     float4 sums[TILE_ROWS];
     double squares = 0;
@@ -125,15 +121,14 @@ static __device__ __forceinline__ double tile_squares(const struct network &n,
 /* ---- Both ---- */
 
 /* The number of partial sums in n.squares. */
-static __host__ __device__ __forceinline__ uint32_t gradient_partials(const struct network &n,
-                                                                      uint32_t length) {
+BOTH uint32_t gradient_partials(const struct network &n, uint32_t length) {
     if (length >= FORM_STEPS)
         return n.tiles;
     return norm_pieces(n, length) * n.tensor_count + (n.pulls ? n.tiles : 0);
 }
 
 /* Partial sums of the gradient's squares; also the gradient, if it is stored. */
-static __device__ PHASE void gradient_norm() {
+PHASE void gradient_norm() {
     const struct network &n = block_network();
     uint32_t length = n.current->length, pieces = norm_pieces(n, length);
     bool formed = length >= FORM_STEPS;

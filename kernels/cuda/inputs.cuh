@@ -13,23 +13,22 @@
 
 /* ---- Forward ---- */
 
-static __device__ __forceinline__ float sign_of(union value symbol) {
+DEVICE float sign_of(union value symbol) {
     return symbol.id & SYMBOL_MINUS ? -1.0f : 1.0f;
 }
 
-static __device__ __forceinline__ uint32_t id_of(union value symbol) {
+DEVICE uint32_t id_of(union value symbol) {
     return symbol.id & ~SYMBOL_MINUS;
 }
 
 /* The row of input of the current segment's slot: its place in the table, then x. */
-static __device__ __forceinline__ union value *row_of(const struct network &n, uint32_t position) {
+DEVICE union value *row_of(const struct network &n, uint32_t position) {
     float *rows = slot_of(n) + n.slot.input;
     return (union value *)(rows + (size_t)position * n.slot.input_row);
 }
 
 /* One part of a step: plain numbers, one-hot, or a row of an embedding; also stores x. */
-static __device__ __forceinline__ void encode_part(const struct network &n, enum steps_of of,
-                                                   uint32_t t, uint32_t number) {
+DEVICE void encode_part(const struct network &n, enum steps_of of, uint32_t t, uint32_t number) {
     const struct segment *s = n.current;
     const struct encoded_part p = n.encoding.parts[number];
     bool run = of == STEPS_OF_RUN;
@@ -57,7 +56,7 @@ static __device__ __forceinline__ void encode_part(const struct network &n, enum
 
 /* Before a forward: encodes its steps with the current embeddings, those of a run from the plan's
    inputs, which the slot stores. Steps and parts are dealt to the blocks. */
-static __device__ PHASE void encode(enum steps_of of) {
+PHASE void encode(enum steps_of of) {
     const struct network &n = block_network();
     uint32_t steps = step_count(n, of);
     for (uint32_t i = n.team.rank; i < steps * n.encoding.count; i += n.team.size)
@@ -67,8 +66,7 @@ static __device__ PHASE void encode(enum steps_of of) {
 /* ---- Backward ---- */
 
 /* Gradient of number i of the encoded input of step t. */
-static __device__ __forceinline__ float input_gradient(const struct network &n, uint32_t t,
-                                                       uint32_t i) {
+DEVICE float input_gradient(const struct network &n, uint32_t t, uint32_t i) {
     const struct network_layer &l = n.layers[0];
     float d = joined(kept_partials(n, l, false, t), l.ih.count, l.ld_ih, i);
     if (n.skip_from)
@@ -76,15 +74,14 @@ static __device__ __forceinline__ float input_gradient(const struct network &n, 
     return d;
 }
 
-static __device__ __forceinline__ void embedding_backward(const struct network &n, uint32_t t) {
+DEVICE void embedding_backward(const struct network &n, uint32_t t) {
     float *d = n.activations + n.d_embedding + (size_t)t * n.ld_embedding;
     for (uint32_t i = threadIdx.x; i < n.ld_embedding; i += blockDim.x)
         d[i] = i < n.embedding_size ? input_gradient(n, t, i) : 0.0f;
 }
 
 /* A negated row has the negated gradient. */
-static __device__ __forceinline__ void part_backward(const struct network &n, uint32_t t,
-                                                     const struct encoded_part &p) {
+DEVICE void part_backward(const struct network &n, uint32_t t, const struct encoded_part &p) {
     if (!p.ld)
         return;
     const union value symbol = row_of(n, ring_position(n, n.current->window, t))[1 + p.from];
@@ -96,7 +93,7 @@ static __device__ __forceinline__ void part_backward(const struct network &n, ui
 }
 
 /* After backward: the gradient of each step's embedded inputs. */
-static __device__ PHASE void inputs_backward() {
+PHASE void inputs_backward() {
     const struct network &n = block_network();
     uint32_t parts = n.encoding.count ? n.encoding.count : 1;
     for (uint32_t i = n.team.rank; i < n.current->length * parts; i += n.team.size)
@@ -106,7 +103,7 @@ static __device__ PHASE void inputs_backward() {
             embedding_backward(n, i);
 }
 
-static __device__ __forceinline__ bool has_inputs_backward(const struct network &n) {
+DEVICE bool has_inputs_backward(const struct network &n) {
     return n.encoding.count ? n.encoding.learned : n.embedding_size > 0;
 }
 

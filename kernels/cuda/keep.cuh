@@ -13,8 +13,7 @@ enum { KEEP_STEPS = 8 };
 
 enum direction { CHIP_IN, CHIP_OUT };
 
-static __device__ __forceinline__ void copy_quads(float *chip, float *memory, size_t numbers,
-                                                  enum direction direction) {
+DEVICE void copy_quads(float *chip, float *memory, size_t numbers, enum direction direction) {
     float4 *to = (float4 *)(direction == CHIP_IN ? chip : memory);
     const float4 *from = (const float4 *)(direction == CHIP_IN ? memory : chip);
 #pragma unroll 4
@@ -25,9 +24,8 @@ static __device__ __forceinline__ void copy_quads(float *chip, float *memory, si
 /* ---- A block alone ---- */
 
 /* Exchanges one array with its original, if there is still room, and points to it. */
-static __device__ __forceinline__ void keep_array(struct network &n, float *const *original,
-                                                  uint32_t numbers, enum direction direction,
-                                                  float **chip) {
+DEVICE void keep_array(struct network &n, float *const *original, uint32_t numbers,
+                       enum direction direction, float **chip) {
     if (!*original || (size_t)(n.chip_end - *chip) < numbers)
         return;
     copy_quads(*chip, *original, numbers, direction);
@@ -37,7 +35,7 @@ static __device__ __forceinline__ void keep_array(struct network &n, float *cons
     *chip += numbers;
 }
 
-static __device__ __forceinline__ void keep_arrays(struct network &n, enum direction direction) {
+DEVICE void keep_arrays(struct network &n, enum direction direction) {
     const struct network &of = *n.original;
     float *chip = n.chip;
     keep_array(n, &of.parameters, n.counts.parameters, direction, &chip);
@@ -51,7 +49,7 @@ static __device__ __forceinline__ void keep_arrays(struct network &n, enum direc
 
 /* How many strips, and moments of them, fit. Strips of the output are the last in the table: they
    are read by steps, by any block, as are all if norms read rows. */
-static __device__ __forceinline__ void choose_strips(struct network &n) {
+DEVICE void choose_strips(struct network &n) {
     size_t room = (size_t)(n.chip_end - n.chip), moments = 0;
     uint32_t first = n.strips[n.own].before, k = n.own;
     while (k < n.own_end && k < n.out.first && !n.rows_norms &&
@@ -65,7 +63,7 @@ static __device__ __forceinline__ void choose_strips(struct network &n) {
     n.held_moments = all ? (uint32_t)moments : 0;
 }
 
-static __device__ __forceinline__ void keep_strips(struct network &n, enum direction direction) {
+DEVICE void keep_strips(struct network &n, enum direction direction) {
     for (uint32_t k = n.own; k < n.held_end; k++) {
         const struct strip s = n.strips[k];
         size_t numbers = n.strips[k + 1].before - s.before;
@@ -77,7 +75,7 @@ static __device__ __forceinline__ void keep_strips(struct network &n, enum direc
 /* ---- Both ---- */
 
 /* At the start of a plan, and at its end. */
-static __device__ PHASE void keep(enum direction direction) {
+PHASE void keep(enum direction direction) {
     struct network &n = block_network();
     if (!n.queue->keep)
         return;

@@ -13,7 +13,7 @@ extern "C" {
 /* ---- Norms of matrices ---- */
 
 /* Squares of the block's own strips. Padding is zero. Bound by the bytes of the matrices. */
-static __device__ PHASE void norms() {
+PHASE void norms() {
     const struct network &n = block_network();
     for (uint32_t k = n.own; k < n.own_end; k++) {
         const struct strip s = n.strips[k];
@@ -32,7 +32,7 @@ static __device__ PHASE void norms() {
 }
 
 /* Of a layer, after `norms` and a barrier. */
-static __device__ __forceinline__ double weights_norm(const struct network &n, uint32_t layer) {
+DEVICE double weights_norm(const struct network &n, uint32_t layer) {
     const struct network_layer &l = n.layers[layer];
     double sum = 0;
     for (uint32_t k = l.ih.first; k < l.ih.first + l.ih.count + l.hh.count; k++)
@@ -41,7 +41,7 @@ static __device__ __forceinline__ double weights_norm(const struct network &n, u
 }
 
 /* Before the first update: the norms of the start. */
-static __device__ PHASE void begin_norms() {
+PHASE void begin_norms() {
     const struct network &n = block_network();
     if (n.team.rank == 0 && threadIdx.x < n.layer_count && *n.activity == 0)
         activity_head(n, threadIdx.x)[ACTIVITY_START] =
@@ -69,21 +69,21 @@ enum measured_row {
     MEASURED_ROWS = MEASURED_BIAS + PLACES,
 };
 
-static __host__ __device__ __forceinline__ size_t measured_doubles(const struct network_layer &l) {
+BOTH size_t measured_doubles(const struct network_layer &l) {
     return ACTIVITY_HEAD + 2 * (size_t)l.size;
 }
 
-static __host__ __device__ __forceinline__ size_t measured_width(const struct network_layer &l) {
+BOTH size_t measured_width(const struct network_layer &l) {
     return padded(l.rows > l.size ? l.rows : l.size);
 }
 
 /* In bytes: of a layer, and of all. */
-static __host__ __device__ __forceinline__ size_t measured_size(const struct network_layer &l) {
+BOTH size_t measured_size(const struct network_layer &l) {
     return sizeof(struct measured_head) + measured_doubles(l) * sizeof(double) +
            MEASURED_ROWS * measured_width(l) * sizeof(float);
 }
 
-static __host__ __device__ __forceinline__ size_t measured_size(const struct network &n) {
+BOTH size_t measured_size(const struct network &n) {
     size_t size = 0;
     for (uint32_t k = 0; k < n.layer_count; k++)
         size += measured_size(n.layers[k]);
@@ -91,20 +91,10 @@ static __host__ __device__ __forceinline__ size_t measured_size(const struct net
 }
 
 /* Numbers in a row. */
-static __host__ __device__ __forceinline__ uint32_t measured_numbers(const struct network_layer &l,
-                                                                     uint32_t row) {
-    switch (row) {
-    case MEASURED_IH:
-        return l.rows;
-    case MEASURED_HH:
-        return l.apart ? l.rows : 0;
-    case MEASURED_HIDDEN:
-        return l.size;
-    case MEASURED_INNER:
-        return l.states > l.outputs ? l.size : 0;
-    default:
-        return norm_width(l, (row - MEASURED_GAIN) % PLACES);
-    }
+BOTH uint32_t measured_numbers(const struct network_layer &l, uint32_t row) {
+    const uint32_t counts[MEASURED_GAIN] = {l.rows, l.apart ? l.rows : 0, l.size,
+                                            l.states > l.outputs ? l.size : 0};
+    return row < MEASURED_GAIN ? counts[row] : norm_width(l, (row - MEASURED_GAIN) % PLACES);
 }
 
 /* Over running means, or variances, of all places and ages: too many to copy. */
@@ -131,8 +121,7 @@ static __device__ struct tally running(const struct network &n, const struct net
     return t;
 }
 
-static __device__ __forceinline__ void measure_layer(const struct network &n, uint32_t layer,
-                                                     char *to) {
+DEVICE void measure_layer(const struct network &n, uint32_t layer, char *to) {
     const struct network_layer &l = n.layers[layer];
     struct layer_step s = layer_at(n, l, n.current->measure);
     struct measured_head head = {*n.activity, weights_norm(n, layer), running(n, l, false),
@@ -156,7 +145,7 @@ static __device__ __forceinline__ void measure_layer(const struct network &n, ui
 }
 
 /* Rare, so its time does not matter. */
-static __device__ PHASE void measure() {
+PHASE void measure() {
     const struct network &n = block_network();
     char *to = n.queue->measures + n.current->measured * measured_size(n);
     for (uint32_t k = 0; k < n.layer_count; to += measured_size(n.layers[k]), k++)
@@ -199,7 +188,7 @@ static inline void read_measure(const struct network &n, const char *from,
 /* ---- Growth and plasticity ---- */
 
 /* After the losses of an update's window with the parameters after it, and the norms. One block. */
-static __device__ PHASE void probe() {
+PHASE void probe() {
     const struct network &n = block_network();
     uint32_t length = n.current->length;
     struct update_result *result = n.queue->updates + n.current->update, grown = {};

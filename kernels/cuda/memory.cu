@@ -79,8 +79,8 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
     l->d_ih = place(a, window * padded(l->rows));
     l->d_hh = l->recurrent || l->columns ? place(a, window * padded(l->rows)) : 0;
     for (uint32_t at = 0; at < PLACES; at++) {
-        l->d_bias[at] = place(a, window * norm_width(*l, at));
-        l->d_gain[at] = place(a, window * norm_width(*l, at));
+        l->d_bias[at] = place(a, window * padded(norm_width(*l, at)));
+        l->d_gain[at] = place(a, window * padded(norm_width(*l, at)));
     }
     l->pull = l->source == SOURCE_ROWS ? place(a, 2 * rows) : 0;
     l->input = kept_input ? place(a, window * l->ld_ih) : 0;
@@ -234,21 +234,19 @@ static void place_blocks(struct engine *e, struct arena *arena, struct need *nee
     e->on_device = (struct network *)place_block(arena, sizeof *n);
 }
 
-static cudaError_t copy_table(const void *on_device, const void *table, size_t bytes) {
-    if (!bytes)
-        return cudaSuccess;
-    return cudaMemcpy((void *)on_device, table, bytes, cudaMemcpyHostToDevice);
+static void copy_table(cudaError_t *status, const void *on_device, const void *table,
+                       size_t bytes) {
+    if (*status == cudaSuccess && bytes)
+        *status = cudaMemcpy((void *)on_device, table, bytes, cudaMemcpyHostToDevice);
 }
 
-static cudaError_t copy_tables(struct engine *e) {
+static cudaError_t copy_tables(const struct engine *e) {
     const struct network *n = &e->network;
-    cudaError_t status = copy_table(e->on_device, n, sizeof *n);
-    if (status == cudaSuccess)
-        status = copy_table(n->tensors, e->walked, n->tensor_count * sizeof *e->walked);
-    if (status == cudaSuccess)
-        status = copy_table(n->encoding.parts, e->parts, n->encoding.count * sizeof *e->parts);
-    if (status == cudaSuccess)
-        status = copy_table(n->strips, e->strips, (n->strip_count + 1) * sizeof *e->strips);
+    cudaError_t status = cudaSuccess;
+    copy_table(&status, e->on_device, n, sizeof *n);
+    copy_table(&status, n->tensors, e->walked, n->tensor_count * sizeof *e->walked);
+    copy_table(&status, n->encoding.parts, e->parts, n->encoding.count * sizeof *e->parts);
+    copy_table(&status, n->strips, e->strips, (n->strip_count + 1) * sizeof *e->strips);
     return status;
 }
 
@@ -316,9 +314,6 @@ int engine_allocate(struct engine *e, struct error *error) {
 void engine_release(struct engine *e) {
     if (e->arena)
         cudaFree(e->arena);
-    e->arena = NULL;
     free(e->slot);
     free(e->strips);
-    e->slot = NULL;
-    e->strips = NULL;
 }

@@ -93,9 +93,10 @@ struct network_layer {
     uint32_t scales;      /* (ring, SCALE_NUMBERS) */
 
     /* Offsets in the block of activations, for each step of the window that is learned. */
-    uint32_t d_ih, d_hh;     /* (window, padded rows) gradients of the sums */
-    uint32_t d_bias[PLACES]; /* (window, rows or H) gradients after gain and bias: of the bias */
-    uint32_t d_gain[PLACES]; /* (window, rows or H) those times x: of the gain */
+    uint32_t d_ih, d_hh; /* (window, padded rows) gradients of the sums */
+    uint32_t
+        d_bias[PLACES]; /* (window, padded rows or H) gradients after gain and bias: of the bias */
+    uint32_t d_gain[PLACES]; /* (window, padded rows or H) those times x: of the gain */
     uint32_t input;          /* (window, ld_ih) inputs of W_ih, */
     union {
         uint32_t before; /* (window, ld_hh) of W_hh; */
@@ -173,6 +174,7 @@ struct queue {
     double rate, clip;
     struct optimizer optimizer;
     float momentum[MODEL_LAYERS_MAX]; /* of running statistics */
+    volatile uint32_t *done;          /* set when the plan has been played */
     struct segment *segments;
     struct step_entry *steps;
     struct score_entry *scores;
@@ -300,78 +302,73 @@ struct __align__(16) network {
 /* Shared memory: the scratch of reductions, the block's network, and what a phase needs. */
 enum { WORKSPACE = SCRATCH + sizeof(struct network) / sizeof(float) };
 
-static __device__ __forceinline__ struct network &block_network() {
+DEVICE struct network &block_network() {
     return *(struct network *)(shared_memory + SCRATCH);
 }
 
 /* A layer's numbers in the block of activity: activities.h. */
-static __device__ __forceinline__ double *activity_head(const struct network &n, uint32_t layer) {
+DEVICE double *activity_head(const struct network &n, uint32_t layer) {
     double *head = n.activity + 1;
     for (uint32_t k = 0; k < layer; k++)
         head += ACTIVITY_HEAD + ACTIVITY_ROWS * (size_t)n.layers[k].size;
     return head;
 }
 
-static __device__ __forceinline__ float *slot_of(const struct network &n) {
+DEVICE float *slot_of(const struct network &n) {
     return n.slots + (size_t)n.current->slot * n.slot.size;
 }
 
 /* The number of a wave is in shared memory, like all that must outlast the call of a phase: a phase
    may use every register. */
-static __device__ __forceinline__ void begin_waves(const struct network &n) {
+DEVICE void begin_waves(const struct network &n) {
     if (threadIdx.x == 0)
         n.wave = 0;
     __syncthreads();
 }
 
-static __device__ __forceinline__ void end_wave(const struct network &n) {
+DEVICE void end_wave(const struct network &n) {
     team_sync();
     if (threadIdx.x == 0)
         n.wave++;
     __syncthreads();
 }
 
-static __device__ __forceinline__ uint32_t step_count(const struct network &n, enum steps_of of) {
+DEVICE uint32_t step_count(const struct network &n, enum steps_of of) {
     return of == STEPS_OF_RUN ? n.current->steps : n.current->length;
 }
 
 /* ---- Places ---- */
 
-static __host__ __device__ __forceinline__ uint32_t ring_position(const struct network &n,
-                                                                  uint32_t first, uint32_t t) {
+BOTH uint32_t ring_position(const struct network &n, uint32_t first, uint32_t t) {
     return first + t < n.ring ? first + t : first + t - n.ring;
 }
 
 /* Rounded up to whole float4s. */
-static __host__ __device__ __forceinline__ uint32_t padded(uint32_t numbers) {
+BOTH uint32_t padded(uint32_t numbers) {
     return (numbers + QUAD - 1) / QUAD * QUAD;
 }
 
 /* The place of an open step's output, and of the inputs of its least squares. */
-static __host__ __device__ __forceinline__ uint32_t place_of(const struct network &n,
-                                                             uint32_t position) {
+BOTH uint32_t place_of(const struct network &n, uint32_t position) {
     return n.many ? position : 0;
 }
 
 /* The row of a layer's numbers of units for step t of a run or window with `state` before its
    first step. */
-static __device__ __forceinline__ uint32_t age_of(const struct network &n,
-                                                  const struct network_layer &l, const float *state,
-                                                  uint32_t t) {
+DEVICE uint32_t age_of(const struct network &n, const struct network_layer &l, const float *state,
+                       uint32_t t) {
     if (l.ages <= 1)
         return 0;
     uint32_t age = (uint32_t)fmaxf(state[n.age], 0.0f) + t;
     return age < l.ages ? age : l.ages - 1;
 }
 
-static __host__ __device__ __forceinline__ uint32_t units_width(const struct network_layer &l,
-                                                                uint32_t place) {
+BOTH uint32_t units_width(const struct network_layer &l, uint32_t place) {
     return place == PLACE_INNER ? l.size : l.rows;
 }
 
 /* Numbers in the gain and in the bias of a place's norm; 0: none. */
-static __host__ __device__ __forceinline__ uint32_t norm_width(const struct network_layer &l,
-                                                               uint32_t place) {
+BOTH uint32_t norm_width(const struct network_layer &l, uint32_t place) {
     if (l.source == SOURCE_NOTHING)
         return place == PLACE_IH && l.normalized ? l.size : 0;
     bool exists = place == PLACE_IH || (place == PLACE_HH ? l.apart : l.finishes);
@@ -380,24 +377,22 @@ static __host__ __device__ __forceinline__ uint32_t norm_width(const struct netw
 
 /* Offset of a place in the block of units' numbers: mean, var and 1 / deviation, (ages, width)
    each. */
-static __host__ __device__ __forceinline__ size_t unit_numbers(const struct network_layer &l,
-                                                               uint32_t place) {
+BOTH size_t unit_numbers(const struct network_layer &l, uint32_t place) {
     return l.units + (size_t)3 * l.ages * l.rows * place;
 }
 
-static __host__ __device__ __forceinline__ bool is_one_hot(const struct network &n) {
+BOTH bool is_one_hot(const struct network &n) {
     return !n.input_real && !n.embedding_size;
 }
 
 /* Columns of W_out with a gradient: of h, and of a learned input. */
-static __host__ __device__ __forceinline__ uint32_t gradient_columns(const struct network &n) {
+BOTH uint32_t gradient_columns(const struct network &n) {
     return n.skip_from && !n.embedding_size ? n.skip_from : n.ld_output;
 }
 
 /* The x of layer 0 at a position of the ring, padded: the step's own, or its symbol's embedding.
    Unused for a one-hot symbol. */
-static __device__ __forceinline__ const float *input_at(const struct network &n, const float *slot,
-                                                        uint32_t position) {
+DEVICE const float *input_at(const struct network &n, const float *slot, uint32_t position) {
     const float *x = slot + n.slot.input + (size_t)position * n.slot.input_row;
     if (n.input_real)
         return x;
@@ -406,33 +401,31 @@ static __device__ __forceinline__ const float *input_at(const struct network &n,
 }
 
 /* Where the sums of a layer's inputs or of its h at step t are, for the next wave. */
-static __device__ __forceinline__ float *
-inbox_sums(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+DEVICE float *inbox_sums(const struct network &n, const struct network_layer &l, bool recurrent,
+                         uint32_t t) {
     return n.inbox + l.inbox + (size_t)(2 * (t % 2) + recurrent) * l.rows;
 }
 
 /* The sums of strips of a transposed product at step t (count, ld), likewise. */
-static __host__ __device__ __forceinline__ uint32_t partial_numbers(const struct network_layer &l,
-                                                                    bool recurrent) {
+BOTH uint32_t partial_numbers(const struct network_layer &l, bool recurrent) {
     return recurrent ? l.hh.count * l.ld_hh : l.ih.count * l.ld_ih;
 }
 
-static __device__ __forceinline__ float *
-inbox_partials(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+DEVICE float *inbox_partials(const struct network &n, const struct network_layer &l, bool recurrent,
+                             uint32_t t) {
     uint32_t hh = partial_numbers(l, true), both = hh + partial_numbers(l, false);
     return n.inbox + l.inbox + (size_t)(t % 2) * both + (recurrent ? 0 : hh);
 }
 
-static __device__ __forceinline__ float *
-kept_partials(const struct network &n, const struct network_layer &l, bool recurrent, uint32_t t) {
+DEVICE float *kept_partials(const struct network &n, const struct network_layer &l, bool recurrent,
+                            uint32_t t) {
     size_t of_step = partial_numbers(l, recurrent);
     return n.activations +
            (recurrent ? l.hh.partial + (t % 2) * of_step : l.ih.partial + t * of_step);
 }
 
 /* A transposed product's column: the sum over its strips' sums (count, ld). */
-static __device__ __forceinline__ float joined(const float *partials, uint32_t count, uint32_t ld,
-                                               uint32_t column) {
+DEVICE float joined(const float *partials, uint32_t count, uint32_t ld, uint32_t column) {
     float sum = 0;
     for (uint32_t k = 0; k < count; k++)
         sum += partials[(size_t)k * ld + column];
@@ -440,24 +433,18 @@ static __device__ __forceinline__ float joined(const float *partials, uint32_t c
 }
 
 /* The output's at step t of the window. */
-static __device__ __forceinline__ float output_joined(const struct network &n, uint32_t t,
-                                                      uint32_t column) {
+DEVICE float output_joined(const struct network &n, uint32_t t, uint32_t column) {
     const float *partials = n.activations + n.out.partial + (size_t)t * n.out.count * n.ld_output;
     return joined(partials, n.out.count, n.ld_output, column);
 }
 
 /* Rows of the first normalization group of a sum. */
-static __host__ __device__ __forceinline__ uint32_t group_rows(const struct network_layer &l) {
+BOTH uint32_t group_rows(const struct network_layer &l) {
     return l.group_gates * l.size;
 }
 
-static __host__ __device__ __forceinline__ uint32_t group_count(const struct network_layer &l) {
-    return group_rows(l) < l.rows ? 2 : 1;
-}
-
 /* Group `k` of a layer's sums; the second may be empty. */
-static __host__ __device__ __forceinline__ void
-group_bounds(const struct network_layer &l, uint32_t k, uint32_t *first, uint32_t *end) {
+BOTH void group_bounds(const struct network_layer &l, uint32_t k, uint32_t *first, uint32_t *end) {
     *first = k == 0 ? 0 : group_rows(l);
     *end = k == 0 ? group_rows(l) : l.rows;
 }

@@ -8,7 +8,7 @@
 #include "updates.h"
 
 /* Every block decides alike, before its tiles. */
-static __device__ PHASE void check_update() {
+PHASE void check_update() {
     const struct network &n = block_network();
     uint32_t length = n.current->length, partials = gradient_partials(n, length);
     double sums[2] = {0, 0}; /* squares, loss */
@@ -28,8 +28,8 @@ static __device__ PHASE void check_update() {
 }
 
 /* One number's step, with its moments in and out; `kept` of them exist. */
-static __device__ __forceinline__ float step(const struct optimizer_numbers &o, size_t kept,
-                                             float weight, float gradient, float *const *moments) {
+DEVICE float step(const struct optimizer_numbers &o, size_t kept, float weight, float gradient,
+                  float *const *moments) {
     switch (o.kind) {
 #define OPTIMIZER(name)                                                                            \
 case OPTIMIZER_##name:                                                                             \
@@ -48,9 +48,9 @@ struct change {
 
 /* One number of four. `start` is the starting value, or NULL. */
 template <float float4::*LANE>
-static __device__ __forceinline__ void
-change_number(const struct optimizer_numbers &o, size_t kept, const float4 *start, float4 *weight,
-              float4 gradient, float4 (&moments)[MOMENTS_MAX], struct change *c) {
+DEVICE void change_number(const struct optimizer_numbers &o, size_t kept, const float4 *start,
+                          float4 *weight, float4 gradient, float4 (&moments)[MOMENTS_MAX],
+                          struct change *c) {
     float *at[MOMENTS_MAX];
 #pragma unroll
     for (size_t m = 0; m < MOMENTS_MAX; m++)
@@ -67,8 +67,7 @@ change_number(const struct optimizer_numbers &o, size_t kept, const float4 *star
 
 /* Four numbers of the block's tensor from `at` on, with gradient g. Numbers of the optimizer are
    read where they are used: they would need many registers. */
-static __device__ __forceinline__ void change_quad(const struct network &n, size_t at, float4 g,
-                                                   struct change *c) {
+DEVICE void change_quad(const struct network &n, size_t at, float4 g, struct change *c) {
     const struct optimizer_numbers &o = n.state->numbers;
     const struct stored &stored = n.stored;
     const float4 *start = stored.start ? (const float4 *)(stored.start + at) : NULL;
@@ -93,8 +92,8 @@ static __device__ __forceinline__ void change_quad(const struct network &n, size
 
 /* This thread's rows of a tile's gradient, in shared memory (rows, threads): computed there, or
    read. */
-static __device__ __forceinline__ void stage_tile(const struct network &n, const struct walked &w,
-                                                  const struct tile &tile, float factor) {
+DEVICE void stage_tile(const struct network &n, const struct walked &w, const struct tile &tile,
+                       float factor) {
     float4 made[TILE_ROWS], *staged = (float4 *)(shared_memory + WORKSPACE);
     bool formed = n.current->length >= FORM_STEPS;
     if (!formed)
@@ -112,7 +111,7 @@ static __device__ __forceinline__ void stage_tile(const struct network &n, const
 }
 
 /* The tile's numbers. Stores the sums of its changes. */
-static __device__ PHASE void change_tile(const struct walked &w, uint32_t number) {
+PHASE void change_tile(const struct walked &w, uint32_t number) {
     const struct network &n = block_network();
     struct tile tile = tile_of(w, number);
     struct change c = {0, 0};
@@ -176,7 +175,7 @@ static __device__ __attribute__((noinline)) void activity_add(const struct netwo
 }
 
 /* Adds up all results, and reports them: one block, after the others. */
-static __device__ PHASE void conclude() {
+PHASE void conclude() {
     const struct network &n = block_network();
     const struct decision &v = n.decision;
     double sums[2] = {0, 0};
@@ -201,8 +200,7 @@ static __device__ PHASE void conclude() {
 }
 
 /* The numbers that change_tile changes: a tensor's, or a strip's. */
-static __device__ __forceinline__ void choose_stored(const struct network &n,
-                                                     const struct walked &w, uint32_t index) {
+DEVICE void choose_stored(const struct network &n, const struct walked &w, uint32_t index) {
     __syncthreads(); /* the previous ones may still be read */
     if (threadIdx.x == 0) {
         size_t first = w.offset + (index == NONE ? 0 : (size_t)n.strips[index].first * w.ld);
@@ -220,7 +218,7 @@ static __device__ __forceinline__ void choose_stored(const struct network &n,
 
 /* The tiles of the block's own strips, and its share of the others; beside them activity. Bound by
    bytes: each parameter and its moments are read and written once. */
-static __device__ PHASE void update_tiles() {
+PHASE void update_tiles() {
     const struct network &n = block_network();
     for (uint32_t k = n.own; k < n.own_end; k++) {
         const struct strip s = n.strips[k];
@@ -245,7 +243,7 @@ static __device__ PHASE void update_tiles() {
 
 /* One optimizer step: reads and writes each parameter once; its gradient is computed in place, or
    read if it was stored. Nothing changes if loss or gradient is not finite. */
-static __device__ __forceinline__ void optimize(const struct network &n) {
+DEVICE void optimize(const struct network &n) {
     check_update();
     __syncthreads();
     if (n.decision.applies)

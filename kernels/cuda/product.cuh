@@ -24,8 +24,7 @@ struct product {
 /* COUNT rows at once, from row `first` on, `step` apart; a warp's work. Rows at or beyond `end`
    are computed with the last row's weights, and not stored. Bound by the bytes of the weights. */
 template <int COUNT>
-static __device__ __forceinline__ void multiply_rows(const struct product &p, uint32_t first,
-                                                     uint32_t step, uint32_t end) {
+DEVICE void multiply_rows(const struct product &p, uint32_t first, uint32_t step, uint32_t end) {
     const float4 *rows[COUNT];
     float4 sums[COUNT];
 #pragma unroll
@@ -58,7 +57,7 @@ static __device__ __forceinline__ void multiply_rows(const struct product &p, ui
     }
 }
 
-static __device__ __forceinline__ void multiply(const struct product &p, uint32_t rows) {
+DEVICE void multiply(const struct product &p, uint32_t rows) {
     uint32_t warps = blockDim.x / LANES, row = warp_index();
     for (; row < rows && rows - row > warps; row += ROWS_AT_ONCE * warps)
         multiply_rows<ROWS_AT_ONCE>(p, row, warps, rows);
@@ -67,8 +66,7 @@ static __device__ __forceinline__ void multiply(const struct product &p, uint32_
 }
 
 /* W_ih x + b_ih with a one-hot x: a column. */
-static __device__ __forceinline__ void copy_column(const struct product &p, uint32_t rows,
-                                                   uint32_t column) {
+DEVICE void copy_column(const struct product &p, uint32_t rows, uint32_t column) {
     for (uint32_t row = threadIdx.x; row < rows; row += blockDim.x) {
         float out = p.weight[(size_t)row * p.ld + column] + p.bias[row];
         p.out[row] = out;
@@ -88,7 +86,7 @@ struct transposed {
 
 /* Threads have four columns each, and the rows in turns. Bound by the bytes of the weights. Every
    thread of the block must call it. */
-static __device__ __forceinline__ void multiply_transposed(const struct transposed &p) {
+DEVICE void multiply_transposed(const struct transposed &p) {
     uint32_t quads = (p.columns + QUAD - 1) / QUAD, across = blockDim.x;
     while (across / 2 >= quads && across > 1)
         across /= 2;
@@ -124,8 +122,8 @@ static __device__ __forceinline__ void multiply_transposed(const struct transpos
 enum { TRANSPOSED_SUMS = QUAD * PLAY_THREADS };
 
 /* A strip's weights (rows, ld), its own block's; with `moment` k + 1 its k-th moment, or NULL. */
-static __device__ __forceinline__ float *
-strip_numbers(const struct network &n, const struct strip &s, uint32_t index, uint32_t moment) {
+DEVICE float *strip_numbers(const struct network &n, const struct strip &s, uint32_t index,
+                            uint32_t moment) {
     const struct network_layer &l = n.layers[s.layer];
     uint32_t offset = s.matrix == MATRIX_IH   ? l.weight_ih
                       : s.matrix == MATRIX_HH ? l.weight_hh

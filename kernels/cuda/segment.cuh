@@ -52,7 +52,7 @@ static __device__ void keep_inputs(const struct network &n, const struct segment
 
 /* Scores the step before the run, forgets, and stores the run's inputs. Bound by latency: it moves
    a few kilobytes. */
-static __device__ PHASE void begin() {
+PHASE void begin() {
     const struct network &n = block_network();
     const struct queue *q = n.queue;
     const struct segment *s = n.current;
@@ -103,7 +103,7 @@ static __device__ void gather_state(const struct network &n, uint32_t position, 
 }
 
 /* A step's output and score, and the state after it. */
-static __device__ __forceinline__ void finish_step(const struct network &n, uint32_t t) {
+DEVICE void finish_step(const struct network &n, uint32_t t) {
     const struct segment *s = n.current;
     const struct queue *q = n.queue;
     uint32_t position = ring_position(n, s->position, t);
@@ -132,7 +132,7 @@ static __device__ __forceinline__ void finish_step(const struct network &n, uint
 }
 
 /* Returns outputs and scores of the run, and stores the states: a step a block. */
-static __device__ PHASE void finish() {
+PHASE void finish() {
     const struct network &n = block_network();
     for (uint32_t t = n.team.rank; t < n.current->steps; t += n.team.size)
         finish_step(n, t);

@@ -32,13 +32,12 @@ enum { PAIR = 2 };
 /* ---- r ---- */
 
 /* Number i of phi. */
-static __device__ __forceinline__ double phi_of(const struct solving &s, float kept, uint32_t i) {
+DEVICE double phi_of(const struct solving &s, float kept, uint32_t i) {
     return i + 1 < s.inputs ? (double)kept : i + 1 == s.inputs ? 1.0 : 0.0;
 }
 
 /* A row of P by a warp. */
-static __device__ __forceinline__ void take_row(const struct solving &s, const float *kept,
-                                                uint32_t row) {
+DEVICE void take_row(const struct solving &s, const float *kept, uint32_t row) {
     double *p = s.p + (size_t)row * s.stride, of_row = -s.t[row], grow = s.t[s.stride];
     double2 sum = make_double2(0, 0);
 #pragma unroll 2
@@ -61,11 +60,11 @@ static __device__ __forceinline__ void take_row(const struct solving &s, const f
 }
 
 /* The slot's data of the step at a position of the ring. */
-static __device__ __forceinline__ const float *kept_of(const struct network &n, uint32_t position) {
+DEVICE const float *kept_of(const struct network &n, uint32_t position) {
     return slot_of(n) + n.slot.solved + (size_t)place_of(n, position) * n.slot.solved_row;
 }
 
-static __device__ PHASE void take_covariance(uint32_t position) {
+PHASE void take_covariance(uint32_t position) {
     const struct network &n = block_network();
     const float *kept = kept_of(n, position);
     const struct solving &s = n.solved;
@@ -99,8 +98,7 @@ static __device__ void keep_taken(const struct solving &s, double share, double 
 }
 
 /* Weight i of output k in the output layer's product. */
-static __device__ __forceinline__ float *weight_at(const struct network &n, uint32_t inputs,
-                                                   uint32_t k, uint32_t i) {
+DEVICE float *weight_at(const struct network &n, uint32_t inputs, uint32_t k, uint32_t i) {
     uint32_t size = n.layers[n.layer_count - 1].size;
     if (i + 1 == inputs)
         return n.parameters + n.output_bias + k;
@@ -109,7 +107,7 @@ static __device__ __forceinline__ float *weight_at(const struct network &n, uint
 }
 
 /* y minus its prediction by the current weights; NaN if not observed. */
-static __device__ __forceinline__ double error_of(float y, double predicted) {
+DEVICE double error_of(float y, double predicted) {
     double d = (double)y - predicted;
     return d > ENGINE_SOLUTION_MOST    ? ENGINE_SOLUTION_MOST
            : d < -ENGINE_SOLUTION_MOST ? -ENGINE_SOLUTION_MOST
@@ -117,9 +115,8 @@ static __device__ __forceinline__ double error_of(float y, double predicted) {
 }
 
 /* An output's weights, or t after the last one. */
-static __device__ __forceinline__ void take_output(const struct network &n, const struct solving &s,
-                                                   const float *kept, const union value *y,
-                                                   uint32_t k) {
+DEVICE void take_output(const struct network &n, const struct solving &s, const float *kept,
+                        const union value *y, uint32_t k) {
     double *weights = s.weights + (size_t)k * s.stride; /* of an output */
     double sums[3] = {0, 0, 0};                         /* q, trace, prediction */
     for (uint32_t i = threadIdx.x; i < s.inputs; i += blockDim.x) {
@@ -150,7 +147,7 @@ static __device__ __forceinline__ void take_output(const struct network &n, cons
     }
 }
 
-static __device__ PHASE void take_weights(uint32_t position, uint32_t target) {
+PHASE void take_weights(uint32_t position, uint32_t target) {
     const struct network &n = block_network();
     const float *kept = kept_of(n, position);
     const union value *y = n.queue->targets + (size_t)target * n.target_size;
@@ -160,7 +157,7 @@ static __device__ PHASE void take_weights(uint32_t position, uint32_t target) {
 }
 
 /* With the target of that row, and the data of the step at a position of the ring. */
-static __device__ __forceinline__ void solve(uint32_t row, uint32_t position) {
+DEVICE void solve(uint32_t row, uint32_t position) {
     take_covariance(position);
     team_sync();
     take_weights(position, row);

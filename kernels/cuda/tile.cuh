@@ -39,16 +39,16 @@ struct walked {
 };
 
 /* Rows and columns of a tile: powers of two. */
-static __host__ __device__ __forceinline__ uint32_t tile_rows(uint32_t quad_bits) {
+BOTH uint32_t tile_rows(uint32_t quad_bits) {
     return 1u << (TILE_BITS - quad_bits);
 }
 
-static __host__ __device__ __forceinline__ uint32_t tile_columns(uint32_t quad_bits) {
+BOTH uint32_t tile_columns(uint32_t quad_bits) {
     return QUAD << quad_bits;
 }
 
 /* The tile's width for rows of that many numbers. */
-static __host__ __device__ __forceinline__ uint32_t quad_bits_of(uint32_t ld) {
+BOTH uint32_t quad_bits_of(uint32_t ld) {
     uint32_t bits = QUAD_BITS_MIN;
     while (bits < QUAD_BITS_MAX && tile_columns(bits) < ld)
         bits++;
@@ -62,8 +62,7 @@ struct tile {
 };
 
 /* The tensor of a tile: the last one whose first tile is not beyond it. */
-static __device__ __forceinline__ const struct walked *tensor_of(const struct walked *tensors,
-                                                                 uint32_t count, uint32_t tile) {
+DEVICE const struct walked *tensor_of(const struct walked *tensors, uint32_t count, uint32_t tile) {
     uint32_t low = 0, high = count;
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;
@@ -75,7 +74,7 @@ static __device__ __forceinline__ const struct walked *tensor_of(const struct wa
     return tensors + low;
 }
 
-static __device__ __forceinline__ struct tile tile_of(const struct walked &w, uint32_t number) {
+DEVICE struct tile tile_of(const struct walked &w, uint32_t number) {
     struct tile t;
     uint32_t at = number - w.first_tile;
     t.rows = tile_rows(w.quad_bits);
@@ -88,13 +87,12 @@ static __device__ __forceinline__ struct tile tile_of(const struct walked &w, ui
 }
 
 /* Whether this thread's row k is in the tensor. */
-static __device__ __forceinline__ bool in_tensor(const struct walked &w, const struct tile &t,
-                                                 int k) {
+DEVICE bool in_tensor(const struct walked &w, const struct tile &t, int k) {
     return t.row + k < w.rows && t.column < w.ld;
 }
 
-static __device__ __forceinline__ float factor_at(const struct network &n, const struct factor &f,
-                                                  uint32_t t, uint32_t index) {
+DEVICE float factor_at(const struct network &n, const struct factor &f, uint32_t t,
+                       uint32_t index) {
     switch (f.kind) {
     case FACTOR_ARRAY:
         return n.activations[f.offset + (size_t)t * f.stride + index];
@@ -106,9 +104,8 @@ static __device__ __forceinline__ float factor_at(const struct network &n, const
 }
 
 /* The part of a float4 of the gradient that passes through the deviations. */
-static __device__ __forceinline__ void take_off(const struct network &n, const struct walked &w,
-                                                uint32_t row, uint32_t column, float factor,
-                                                float4 *gradient) {
+DEVICE void take_off(const struct network &n, const struct walked &w, uint32_t row, uint32_t column,
+                     float factor, float4 *gradient) {
     float pull = factor * n.activations[w.pull + row];
     float4 weight = *(const float4 *)(n.parameters + w.offset + (size_t)row * w.ld + column);
     gradient->x -= pull * weight.x;
@@ -124,10 +121,8 @@ enum {
 
 /* sums[k] = factor times the gradient of row k. Uses shared memory from `shared` on; every
    thread of the block must call it. */
-static __device__ __forceinline__ void make_tile(const struct network &n, const struct walked &w,
-                                                 const struct tile &tile, uint32_t length,
-                                                 float factor, float4 (&sums)[TILE_ROWS],
-                                                 float *shared) {
+DEVICE void make_tile(const struct network &n, const struct walked &w, const struct tile &tile,
+                      uint32_t length, float factor, float4 (&sums)[TILE_ROWS], float *shared) {
     float *a = shared, *b = shared + TILE_STEPS * tile.rows;
     uint32_t row_bits = TILE_BITS - w.quad_bits, column_bits = w.quad_bits + COLUMN_BITS;
     const float *my_a = a + (tile.row - tile.first_row);

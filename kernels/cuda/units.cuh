@@ -8,7 +8,7 @@
 /* ---- Through the rows ---- */
 
 /* Each row's pull, from the sum over the window of its gain's gradient. Bound by latency. */
-static __device__ PHASE void make_pulls() {
+PHASE void make_pulls() {
     const struct network &n = block_network();
     for (uint32_t item = n.team.rank; item < 2 * n.layer_count; item += n.team.size) {
         const struct network_layer &l = n.layers[item / 2];
@@ -18,7 +18,7 @@ static __device__ PHASE void make_pulls() {
         for (uint32_t row = threadIdx.x; row < l.rows; row += blockDim.x) {
             float d_gain = 0;
             for (uint32_t t = 0; t < n.current->length; t++)
-                d_gain += n.activations[l.d_gain[place] + (size_t)t * l.rows + row];
+                d_gain += n.activations[l.d_gain[place] + (size_t)t * padded(l.rows) + row];
             n.activations[l.pull + place * l.rows + row] = normalization_rows_pull(
                 n.parameters[l.gain[place] + row], d_gain, unit_scale(n, l, place, 0, row).rstd);
         }
@@ -28,9 +28,8 @@ static __device__ PHASE void make_pulls() {
 /* ---- Running statistics ---- */
 
 /* The value that was normalized at a place for unit i, at a position of the ring. */
-static __device__ __forceinline__ float value_at(const struct network &n,
-                                                 const struct network_layer &l, uint32_t place,
-                                                 uint32_t position, uint32_t i) {
+DEVICE float value_at(const struct network &n, const struct network_layer &l, uint32_t place,
+                      uint32_t position, uint32_t i) {
     struct layer_step s = layer_at(n, l, position);
     if (place == PLACE_INNER)
         return s.inner[i];
@@ -60,7 +59,7 @@ static __device__ void absorb_steps(const struct network &n, const struct networ
 
 /* After an update that was applied: moves running statistics. Ages never decrease within a window.
    Bound by latency. */
-static __device__ PHASE void absorb() {
+PHASE void absorb() {
     const struct network &n = block_network();
     const struct segment *s = n.current;
     const float *state = slot_of(n) + n.slot.before + (size_t)s->window * n.slot.state;
@@ -83,7 +82,7 @@ static __device__ PHASE void absorb() {
 /* ---- Deviations, and factors ---- */
 
 /* The squares of one row of a matrix, by a warp. */
-static __device__ __forceinline__ float row_squares(const float *weight, uint32_t ld) {
+DEVICE float row_squares(const float *weight, uint32_t ld) {
     float4 sums = make_float4(0, 0, 0, 0);
     for (uint32_t i = lane_index(); i < ld / QUAD; i += LANES) {
         float4 w = ((const float4 *)weight)[i];
@@ -93,8 +92,7 @@ static __device__ __forceinline__ float row_squares(const float *weight, uint32_
 }
 
 /* Deviations of norms of rows: one warp per row. Bound by the bytes of the matrices. */
-static __device__ __forceinline__ void refresh_rows(const struct network &n,
-                                                    const struct network_layer &l, uint32_t place) {
+DEVICE void refresh_rows(const struct network &n, const struct network_layer &l, uint32_t place) {
     uint32_t each = blockDim.x / LANES, width = units_width(l, place);
     float *rstd = n.units + unit_numbers(l, place) + (size_t)2 * width;
     for (uint32_t row = n.team.rank * each + warp_index(); row < width; row += n.team.size * each) {
@@ -110,8 +108,8 @@ static __device__ __forceinline__ void refresh_rows(const struct network &n,
     }
 }
 
-static __device__ __forceinline__ void
-refresh_running(const struct network &n, const struct network_layer &l, uint32_t place) {
+DEVICE void refresh_running(const struct network &n, const struct network_layer &l,
+                            uint32_t place) {
     size_t numbers = (size_t)l.ages * units_width(l, place);
     float *var = n.units + unit_numbers(l, place) + numbers, *rstd = var + numbers;
     for (size_t k = (size_t)n.team.rank * blockDim.x + threadIdx.x; k < numbers;
@@ -119,8 +117,7 @@ refresh_running(const struct network &n, const struct network_layer &l, uint32_t
         rstd[k] = normalization_rstd(var[k]);
 }
 
-static __device__ __forceinline__ void refresh_factors(const struct network &n,
-                                                       const struct network_layer &l) {
+DEVICE void refresh_factors(const struct network &n, const struct network_layer &l) {
     uint32_t size = l.size / l.outputs;
     for (uint32_t i = n.team.rank * blockDim.x + threadIdx.x; i < size;
          i += n.team.size * blockDim.x) {
@@ -134,7 +131,7 @@ static __device__ __forceinline__ void refresh_factors(const struct network &n,
 }
 
 /* Recomputes deviations and factors after a change of parameters or running statistics. */
-static __device__ PHASE void refresh() {
+PHASE void refresh() {
     const struct network &n = block_network();
     for (uint32_t k = 0; k < n.layer_count; k++) {
         const struct network_layer &l = n.layers[k];
@@ -150,7 +147,7 @@ static __device__ PHASE void refresh() {
     }
 }
 
-static __device__ __forceinline__ bool has_refresh(const struct network &n) {
+DEVICE bool has_refresh(const struct network &n) {
     return n.rows_norms || n.running_norms || n.factors;
 }
 

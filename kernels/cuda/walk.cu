@@ -114,29 +114,23 @@ static void walk_matrix(const struct engine *e, struct walked *w, const struct t
 static void walk_vector(const struct engine *e, struct walked *w, const struct tensor *tensor) {
     const struct network *n = &e->network;
     const struct network_layer *l = &n->layers[tensor->layer];
-    const uint32_t arrays[TENSOR_ROLES] = {
-        0,
-        0,
-        l->d_weight,
-        l->d_ih,
-        l->d_hh,
-        l->d_gain[0],
-        l->d_gain[1],
-        l->d_gain[2],
-        l->d_bias[0],
-        l->d_bias[1],
-        l->d_bias[2],
-        l->d_weight,
-        l->d_weight + n->window * padded((uint32_t)tensor->rows),
-        0,
-        n->d_output,
-    };
-    bool wide = tensor->role == TENSOR_BIAS_IH || tensor->role == TENSOR_BIAS_HH ||
-                tensor->role == TENSOR_OUTPUT_BIAS || tensor->role == TENSOR_WEIGHT_HH ||
-                tensor->role == TENSOR_UNIT_0 || tensor->role == TENSOR_UNIT_1;
-    uint32_t rows = (uint32_t)tensor->rows;
+    const uint32_t arrays[TENSOR_ROLES] = {0,
+                                           0,
+                                           l->d_weight,
+                                           l->d_ih,
+                                           l->d_hh,
+                                           l->d_gain[0],
+                                           l->d_gain[1],
+                                           l->d_gain[2],
+                                           l->d_bias[0],
+                                           l->d_bias[1],
+                                           l->d_bias[2],
+                                           l->d_weight,
+                                           l->d_weight + n->window * padded((uint32_t)tensor->rows),
+                                           0,
+                                           n->d_output};
     w->a.kind = FACTOR_ONE;
-    w->b = array_of(arrays[tensor->role], wide ? padded(rows) : rows);
+    w->b = array_of(arrays[tensor->role], padded((uint32_t)tensor->rows));
 }
 
 static uint32_t pull_of(const struct engine *e, const struct tensor *tensor) {
