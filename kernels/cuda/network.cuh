@@ -174,6 +174,7 @@ struct queue {
     double rate, clip;
     struct optimizer optimizer;
     float momentum[MODEL_LAYERS_MAX]; /* of running statistics */
+    volatile uint32_t *done;          /* set when the plan has been played */
     struct segment *segments;
     struct step_entry *steps;
     struct score_entry *scores;

@@ -66,7 +66,6 @@ PHASE void enter(const struct call &call) {
         n.team.rank = rank;
         n.team.size = call.blocks;
         n.queue = (struct queue *)m.to;
-        n.current = ((const struct queue *)m.from)->segments;
         n.own = first_strip(n, rank);
         n.own_end = first_strip(n, rank + 1);
         n.held_end = 0;
@@ -187,6 +186,9 @@ static __global__ void __launch_bounds__(PLAY_THREADS, 1)
     struct network &n = block_network();
     enter(call);
     team_sync();
+    if (threadIdx.x == 0)
+        n.current = n.queue->segments;
+    __syncthreads();
     keep(CHIP_IN);
     if (n.queue->refresh) {
         run_refresh();
@@ -195,6 +197,11 @@ static __global__ void __launch_bounds__(PLAY_THREADS, 1)
     for (; n.current < n.queue->segments + n.queue->count; next_segment(n))
         play_segment();
     keep(CHIP_OUT);
+    team_sync();
+    if (n.team.rank == 0 && threadIdx.x == 0) {
+        __threadfence_system();
+        *n.queue->done = 1;
+    }
 }
 
 /* ---- Its shared memory ---- */
@@ -244,6 +251,7 @@ static struct queue lay_out(const struct engine *e, const struct plan *plan, str
     q.scores = (struct score_entry *)place_block(upload, scores * sizeof *q.scores);
     q.inputs = (union value *)place_floats(upload, steps * e->model->features);
     q.targets = (union value *)place_floats(upload, plan->rows * n->target_size);
+    q.done = (uint32_t *)place_block(download, sizeof *q.done);
     q.losses = place_doubles(download, scores);
     q.scored = place_floats(download, scores * n->scored);
     q.outputs = place_floats(download, outputs * n->outputs);
@@ -322,6 +330,7 @@ static void fill_queue(struct engine *e, const struct plan *plan) {
     device.optimizer = e->options.optimizer;
     for (uint32_t k = 0; k < e->network.layer_count; k++)
         device.momentum[k] = e->model->architecture.layers[k].norm_momentum;
+    *device.done = 0;
     *(struct queue *)e->upload.at = device;
     copy_bytes(host.inputs, plan->inputs, plan->steps * e->model->features * sizeof(union value));
     copy_bytes(host.targets, plan->targets,
@@ -347,6 +356,8 @@ static void fetch_results(const struct engine_part *part) {
 }
 
 /* ---- The launch ---- */
+
+enum { POLLS = 64 }; /* of the flag, for each query of the stream */
 
 /* Blocks of each of `count` teams. More blocks than tiles would have no work. */
 static uint32_t team_blocks(const struct engine *e, uint32_t count) {
@@ -407,19 +418,32 @@ static size_t gather(const struct engine_part *parts, size_t count, struct call 
     return call->count;
 }
 
-/* The engines may have been played on another's stream, whose work must have ended. */
 static cudaError_t launch_some(const struct engine_part *parts, size_t count,
                                const struct call *call) {
-    cudaStream_t stream = parts[0].engine->stream;
     for (size_t k = 0; k < count; k++)
-        parts[k].engine->played_on = stream;
-    return launch(call, stream);
+        parts[k].engine->played_on = parts[0].engine->stream;
+    return launch(call, parts[0].engine->stream);
+}
+
+/* Polls the flag that the team sets last, which shows the end sooner than the stream does. Later
+   work on the engine's own stream waits for that end; if another's was used, the host does. */
+static cudaError_t wait_for(const struct engine *e) {
+    volatile uint32_t *done = (volatile uint32_t *)e->download.at;
+    cudaError_t status = cudaErrorNotReady;
+    for (uint32_t polls = 0; status == cudaErrorNotReady && !*done; polls++)
+        if (polls % POLLS == 0)
+            status = cudaStreamQuery(e->played_on);
+    if (e->played_on != e->stream)
+        return cudaStreamSynchronize(e->played_on);
+    if (status == cudaErrorNotReady) /* the flag came first */
+        status = cudaStreamQuery(e->played_on);
+    return status == cudaErrorNotReady ? cudaSuccess : status;
 }
 
 static cudaError_t wait(const struct engine_part *parts, size_t count) {
     cudaError_t status = cudaSuccess;
     for (size_t k = 0; k < count; k++) {
-        cudaError_t ended = cudaStreamSynchronize(parts[k].engine->played_on);
+        cudaError_t ended = wait_for(parts[k].engine);
         status = status ? status : ended;
     }
     return status;

@@ -142,7 +142,7 @@ const struct played played_cases[PLAYED_CASES] = {
                            .size = 2100,
                            .norm = NORM_layer,
                            .activation = ACTIVATION_tanh},
-                          {.cell = CELL_rnn, .size = 40}},
+                          {.cell = CELL_gru, .size = 14}},
                .layer_count = 2,
                .output = {.loss = LOSS_squared, .size = 2}},
      .optimizer = OPTIMIZER_adam,
@@ -180,7 +180,7 @@ const struct played played_cases[PLAYED_CASES] = {
     /* steps that stay open */
     {.name = "horizons",
      .model = {.input = {.kind = INPUT_REAL, .size = 3},
-               .layers = {{.cell = CELL_gru, .size = 34, .norm = NORM_layer}},
+               .layers = {{.cell = CELL_gru, .size = 34}},
                .layer_count = 1,
                .output = {.loss = LOSS_squared,
                           .size = 3,
