@@ -230,6 +230,7 @@ FILE *played_results(const struct played *played, const char *const *variables) 
     if (child == 0) {
         for (; *variables; variables += 2)
             setenv(variables[0], variables[1], 1);
+        setenv("CMOCKA_TEST_ABORT", "1", 1); /* a failure ends this process, not its test alone */
         play(file, played);
         fclose(file);
         _exit(0);
