@@ -250,6 +250,11 @@ void cell_step(const struct network *n, const struct network_layer *l, size_t po
 void cell_step_backward(const struct network *n, const struct network_layer *l, size_t position,
                         const float *h, const float *before, float *d, float *d_ih, float *d_hh);
 
+/* After it: d_ih, for a cell whose two sums are normalized apart the gradient after the norm,
+   becomes that of the sum of the input. The step before does not wait for it. */
+void cell_input_backward(const struct network *n, const struct network_layer *l, size_t position,
+                         float *d_ih);
+
 /* Before it, for columns: d, the gradient of the step's output (wide,), becomes that of h
    (padded,); that of an inner value that is an output is added to n->d_inner. */
 void cell_output_backward(const struct network *n, const struct network_layer *l, size_t position,

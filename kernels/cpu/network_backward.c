@@ -107,6 +107,8 @@ void backward_cells(struct network *n, const struct network_steps *steps, size_t
         for (size_t i = 0; i < l->padded; i++)
             carry[i] += d[i];
     }
+    for (size_t t = steps->count; t-- > 0;)
+        cell_input_backward(n, l, network_position(n, steps->first, t), n->d_ih + t * l->rows);
 }
 
 double backward_weights(struct network *n, const struct network_steps *steps, size_t k) {

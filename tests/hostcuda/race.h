@@ -28,7 +28,8 @@
 
    - branches that were not taken, and accesses in registers or in a thread's own memory;
    - another order of atomics: a run decides which of two blocks is last, and the edge is that of
-     this run (use other seeds, other runs);
+     this run (use other seeds, other runs). Where blocks poll an atomic, all of them read it before
+     one goes on, so that later atomics order no more than they must;
    - of a word's bytes that several threads write, all but the newest write;
    - edges by __threadfence_block (it gives none);
    - reordering by the GPU's compiler: the detector runs the C++ program.
