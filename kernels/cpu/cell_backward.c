@@ -8,8 +8,7 @@
 /* Backward for numbers from..end of a sum whose mean and deviation are constants: `scale`, or
    without it those of units. */
 INLINE void normalize_constant_backward(const struct sum *s, struct range part,
-                                        const struct norm_scale *scale, const float *restrict d,
-                                        float *restrict dz) {
+                                        const struct norm_scale *scale, const float *d, float *dz) {
     const float *restrict a = s->values, *restrict gain = s->gain;
     float *restrict d_gain = s->d_gain, *restrict d_bias = s->d_bias;
     struct norm_scale of = scale ? *scale : (struct norm_scale){0, 0};
@@ -22,7 +21,7 @@ INLINE void normalize_constant_backward(const struct sum *s, struct range part,
     }
 }
 
-/* d (rows,), the gradient after gain and bias, becomes dz, that of the sum. */
+/* d (rows,), the gradient after gain and bias, becomes dz, that of the sum; d may be dz. */
 INLINE void normalize_sum_backward(enum norm_source source, const struct network *n,
                                    const struct network_layer *l, const struct sum *s,
                                    const float *d, float *dz) {
@@ -38,12 +37,6 @@ INLINE void normalize_sum_backward(enum norm_source source, const struct network
                                g->length, g->units, l->centred, dz + i, s->d_gain + i,
                                s->d_bias + i);
     }
-}
-
-INLINE void store_gradient(const struct cell_kind *kind, const struct rows *r, float *d,
-                           size_t gate, size_t i, const struct cell_gradient *g) {
-    if (gate < kind->gates && gate != kind->finished_gate)
-        d[gate * r->padded + i] = g->gate[gate];
 }
 
 /* The second stage: d, the gradient of h, becomes that of the inner value after its norm; d_gate
@@ -90,10 +83,9 @@ INLINE void backward_units(enum cell cell, enum activation activation, const str
             g.inner = r.d_inner[i];
         load_factors(kind, &r, i, &u);
         cell_backward(cell, &u, kind->finishes ? carried[i] + d[i] : d[i], &g);
-        store_gradient(kind, &r, d_gate, 0, i, &g);
-        store_gradient(kind, &r, d_gate, 1, i, &g);
-        store_gradient(kind, &r, d_gate, 2, i, &g);
-        store_gradient(kind, &r, d_gate, 3, i, &g);
+        for (size_t gate = 0; gate < kind->gates; gate++)
+            if (gate != kind->finished_gate)
+                d_gate[gate * r.padded + i] = g.gate[gate];
         if (kind->own)
             d_own[i] = g.own;
         if (kind->outputs > 1)
@@ -127,10 +119,9 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
     const struct cell_kind *kind = constant_kind(cell);
     size_t p = l->padded, last = (kind->gates - 1) * p;
     struct rows r = rows_at(n, l, position, h, before);
-    float *d_gate = source == SOURCE_NOTHING ? d_ih : n->d_gate;
     const float *through = d;
     if (kind->finishes) {
-        finish_units_backward(cell, &r, d, d_gate + kind->finished_gate * p);
+        finish_units_backward(cell, &r, d, d_ih + kind->finished_gate * p);
         if (source != SOURCE_NOTHING) {
             struct sum inner = sum_at(n, l, PLACE_INNER, position);
             float *dz = n->d_state; /* free until the next step's products */
@@ -142,23 +133,21 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
             through = dz;
         }
     }
-    backward_units(cell, activation, &r, through, kind->finishes ? n->d_inner : d, d_gate,
+    backward_units(cell, activation, &r, through, kind->finishes ? n->d_inner : d, d_ih,
                    kind->own ? d_hh + last : NULL);
     if (kind->finishes)
         memset(d, 0, p * sizeof(float));
-    if (source != SOURCE_NOTHING)
-        normalize_sum_backward(source, n, l, &r.ih, d_gate, d_ih);
+    bool apart = kind->apart && source != SOURCE_NOTHING;
+    if (!kind->apart && source != SOURCE_NOTHING)
+        normalize_sum_backward(source, n, l, &r.ih, d_ih, d_ih);
     if (kind->states == 0 || kind->columns)
         return;
-    if (!kind->apart || source == SOURCE_NOTHING) {
+    if (kind->own || !apart)
         memcpy(d_hh, d_ih, (kind->own ? last : l->rows) * sizeof(float));
-        if (l->diagonal)
-            diagonal_backward(n, l, h, d_hh, d);
-        return;
-    }
-    if (kind->own)
-        memcpy(d_gate + last, d_hh + last, p * sizeof(float));
-    normalize_sum_backward(source, n, l, &r.hh, d_gate, d_hh);
+    if (apart)
+        normalize_sum_backward(source, n, l, &r.hh, kind->own ? d_hh : d_ih, d_hh);
+    else if (l->diagonal)
+        diagonal_backward(n, l, h, d_hh, d);
 }
 
 /* ---- For each cell, function and source of a norm's numbers ---- */
@@ -211,17 +200,21 @@ void cell_step_backward(const struct network *n, const struct network_layer *l, 
     }
 }
 
+void cell_input_backward(const struct network *n, const struct network_layer *l, size_t position,
+                         float *d_ih) {
+    struct sum s = sum_at(n, l, PLACE_IH, position);
+    if (l->kind->apart && l->source != SOURCE_NOTHING)
+        normalize_sum_backward(l->source, n, l, &s, d_ih, d_ih);
+}
+
 void cell_output_backward(const struct network *n, const struct network_layer *l, size_t position,
                           float *d) {
     size_t size = l->size;
-    float *restrict dz = n->d_gate; /* free until the step's own backward */
-    if (l->normal) {
+    if (l->normal)
         normalize_backward(d, l->joined + position * l->wide, n->parameters + l->at[TENSOR_GAIN_IH],
                            l->scales[position * NETWORK_NORMS], l->wide_mask, l->wide, l->width,
-                           true, dz, n->gradient + l->at[TENSOR_GAIN_IH],
+                           true, d, n->gradient + l->at[TENSOR_GAIN_IH],
                            n->gradient + l->at[TENSOR_NORM_BIAS_IH]);
-        memcpy(d, dz, l->wide * sizeof *d);
-    }
     for (size_t i = size; i < l->width; i++)
         n->d_inner[i - size] += d[i];
     memset(d + size, 0, (l->wide - size) * sizeof *d);

@@ -49,27 +49,19 @@ INLINE float normalized(enum norm_source source, const struct sum *s, size_t gro
 }
 
 INLINE void load_sums(const struct cell_kind *kind, enum norm_source source, const struct rows *r,
-                      size_t gate, size_t i, struct cell_unit *u) {
-    if (gate >= kind->gates)
-        return;
-    size_t group = gate >= kind->group_gates[0];
-    u->ih[gate] = normalized(source, &r->ih, group, gate * r->padded + i);
-    if (kind->apart)
-        u->hh[gate] = normalized(source, &r->hh, group, gate * r->padded + i);
-}
-
-INLINE void store_gate(const struct cell_kind *kind, const struct rows *r, size_t gate, size_t i,
-                       const struct cell_unit *u) {
-    if (kind->gated && gate < kind->gates)
-        r->gate[gate * r->padded + i] = u->gate[gate];
+                      size_t i, struct cell_unit *u) {
+    for (size_t gate = 0; gate < kind->gates; gate++) {
+        size_t group = gate >= kind->group_gates[0];
+        u->ih[gate] = normalized(source, &r->ih, group, gate * r->padded + i);
+        if (kind->apart)
+            u->hh[gate] = normalized(source, &r->hh, group, gate * r->padded + i);
+    }
 }
 
 INLINE void store_gates(const struct cell_kind *kind, const struct rows *r, size_t i,
                         const struct cell_unit *u) {
-    store_gate(kind, r, 0, i, u);
-    store_gate(kind, r, 1, i, u);
-    store_gate(kind, r, 2, i, u);
-    store_gate(kind, r, 3, i, u);
+    for (size_t gate = 0; gate < kind->gates && kind->gated; gate++)
+        r->gate[gate * r->padded + i] = u->gate[gate];
 }
 
 /* Computes those gates that can be computed at once from the normalized sums. The loop is
@@ -81,10 +73,7 @@ INLINE void gate_units(enum cell cell, enum norm_source source, const struct row
 #pragma omp simd
     for (size_t i = 0; i < r.padded; i++) {
         struct cell_unit u;
-        load_sums(kind, source, &r, 0, i, &u);
-        load_sums(kind, source, &r, 1, i, &u);
-        load_sums(kind, source, &r, 2, i, &u);
-        load_sums(kind, source, &r, 3, i, &u);
+        load_sums(kind, source, &r, i, &u);
         cell_gates(cell, &u);
         store_gates(kind, &r, i, &u);
         if (kind->own)
@@ -104,7 +93,7 @@ INLINE void forward_units(enum cell cell, enum activation activation, enum norm_
         struct cell_unit u;
         u.activation = activation;
         if (!kind->gated)
-            load_sums(kind, source, &r, 0, i, &u);
+            load_sums(kind, source, &r, i, &u);
         load_gates(kind, &r, i, &u);
         if (kind->own)
             u.inner = r.inner[i];

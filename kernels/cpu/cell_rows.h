@@ -78,12 +78,6 @@ INLINE struct rows rows_at(const struct network *n, const struct network_layer *
     };
 }
 
-INLINE void load_gate(const struct cell_kind *kind, const struct rows *r, size_t gate, size_t i,
-                      struct cell_unit *u) {
-    if (kind->gated && gate < kind->gates)
-        u->gate[gate] = r->gate[gate * r->padded + i];
-}
-
 INLINE void load_factors(const struct cell_kind *kind, const struct rows *r, size_t i,
                          struct cell_unit *u) {
     for (size_t k = 0; k < CELL_FACTORS_MAX && kind->parameters; k++)
@@ -92,10 +86,8 @@ INLINE void load_factors(const struct cell_kind *kind, const struct rows *r, siz
 
 INLINE void load_gates(const struct cell_kind *kind, const struct rows *r, size_t i,
                        struct cell_unit *u) {
-    load_gate(kind, r, 0, i, u);
-    load_gate(kind, r, 1, i, u);
-    load_gate(kind, r, 2, i, u);
-    load_gate(kind, r, 3, i, u);
+    for (size_t gate = 0; gate < kind->gates && kind->gated; gate++)
+        u->gate[gate] = r->gate[gate * r->padded + i];
 }
 
 #endif

@@ -226,14 +226,13 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
 static double play_score(struct engine *e, const struct operation *o, const union value *y,
                          float *scored) {
     float *s = slot(e, o->slot);
-    size_t outputs = e->model->outputs / e->model->horizons;
-    const float *a = slot_output(&e->layout, s, o->position) + o->horizon * outputs;
+    const float *a = slot_output(&e->layout, s, o->position) + o->horizon * e->model->scored;
     if (o->learn) {
         *slot_learned(&e->layout, s, o->position, o->horizon) = 1.0f;
         memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
                e->layout.target_size * sizeof(float));
     }
-    memcpy(scored, a, outputs * sizeof(float));
+    memcpy(scored, a, e->model->scored * sizeof(float));
     return e->kernels->loss(e->model, a, y, 1.0f, NULL, e->network.loss_scratch);
 }
 
@@ -267,7 +266,7 @@ static void probe(struct engine *e, const struct network_steps *steps,
                   const struct network_targets *targets, double before,
                   struct update_result *result) {
     struct network *n = &e->network;
-    size_t horizons = e->model->horizons, outputs = e->model->outputs / horizons;
+    size_t horizons = e->model->horizons;
     double loss = 0;
     e->kernels->forward(n, steps, targets->from);
     for (size_t k = targets->from * horizons; k < steps->count * horizons; k++)
@@ -275,7 +274,7 @@ static void probe(struct engine *e, const struct network_steps *steps,
             loss += e->kernels->loss(
                 e->model,
                 n->output + network_position(n, steps->first, k / horizons) * n->padded +
-                    k % horizons * outputs,
+                    k % horizons * e->model->scored,
                 e->targets[k], 1.0f, NULL, n->loss_scratch);
     result->plasticity = activity_removed(before, loss / (double)targets->terms);
     measure_growth(e->kernels, n, result);
@@ -323,7 +322,6 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
                     struct error *error) {
     (void)error;
     size_t steps = 0, scores = 0, updates = 0, measures = 0, outputs = e->model->outputs;
-    size_t scored = outputs / e->model->horizons;
     denormals_to_zero();
     e->ahead = 0;
     if (e->stale)
@@ -344,7 +342,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
         case OPERATION_SCORE:
             results->losses[scores] =
                 play_score(e, o, plan->targets + o->value * e->layout.target_size,
-                           results->scored + scores * scored);
+                           results->scored + scores * e->model->scored);
             scores++;
             break;
         case OPERATION_UPDATE:

@@ -104,6 +104,7 @@ static void derive_row(const struct local *s, size_t i) {
     memset(n->gradient + l->vectors.from, 0, vectors * sizeof(float));
     cell_step_backward(n, l, s->one->first, hidden_before(n, l, s->one, 0),
                        inner_before(n, l, s->one, 0), d, n->d_ih, n->d_hh);
+    cell_input_backward(n, l, s->one->first, n->d_ih);
     backward_weights(n, s->one, s->k);
     memset(row, 0, n->kept.row * sizeof(float));
     memcpy(row + kept_column(n, l->matrices.from), n->gradient + l->matrices.from,

@@ -27,6 +27,7 @@
 #    define normalize_backward ISA_NAME(normalize_backward)
 #    define sum_of_squares ISA_NAME(sum_of_squares)
 #    define cell_step ISA_NAME(cell_step)
+#    define cell_input_backward ISA_NAME(cell_input_backward)
 #    define cell_output_backward ISA_NAME(cell_output_backward)
 #    define cell_step_backward ISA_NAME(cell_step_backward)
 #    define network_backward ISA_NAME(network_backward)

@@ -20,16 +20,20 @@ enum {
     LARGE = 1 << 16, /* larger than this, and so in the third cache */
     LINE = LANES < 16 ? 16 / LANES : 1, /* vectors per cache line */
     GROUP = MATRIX_GROUP,
-    /* vectors of one step's accumulators: as many as the registers hold */
-    FULL = WIDE < 8 ? WIDE : 8,
+    /* vectors of one step's accumulators: enough to hide the latency of a multiply-add, and few
+       enough for the registers */
+    FULL = 8,
+    TOGETHER = WIDE < FULL ? FULL / WIDE : 1, /* panels, if the matrix is */
+    SMALL = 1 << 14, /* not larger than this, and so mostly in the first cache */
 };
 
-/* `steps` steps by `vectors` vectors of rows: constants at each call, so that the compiler
-   unrolls both loops and keeps the accumulators in registers. */
-INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
-                         const float *restrict bias, const float *const *x, float *const *y,
-                         size_t row, const int steps, const int vectors, const bool ahead) {
-    vector sum[TILE][8];
+/* `steps` steps by `vectors` vectors of rows, of several panels if they are more than WIDE:
+   constants at each call, so that the compiler unrolls both loops and keeps the accumulators in
+   registers. */
+INLINE void project_tile(const float *restrict w, size_t columns, const float *restrict bias,
+                         const float *const *x, float *const *y, size_t row, const int steps,
+                         const int vectors, const bool ahead) {
+    vector sum[TILE][FULL];
     for (int t = 0; t < steps; t++)
         for (int v = 0; v < vectors; v++)
             sum[t][v] = vector_broadcast(0.0f);
@@ -37,15 +41,16 @@ INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
         for (int t = 0; t < steps; t++)
             for (int v = 0; v < vectors; v++)
                 sum[t][v] = vector_load(bias + row + v * LANES);
-    for (size_t c = 0; c < columns; c++, w += width) {
+    for (size_t c = 0; c < columns; c++, w += MATRIX_PANEL) {
         vector a[TILE];
         for (int t = 0; t < steps; t++)
             a[t] = vector_broadcast(x[t][c]);
         if (ahead)
             for (int v = 0; v < vectors; v += LINE)
-                __builtin_prefetch(w + AHEAD * width + v * LANES);
+                __builtin_prefetch(w + AHEAD * MATRIX_PANEL + v * LANES);
         for (int v = 0; v < vectors; v++) {
-            vector column = vector_load(w + v * LANES);
+            const size_t panel = (size_t)(v / WIDE) * columns * MATRIX_PANEL;
+            vector column = vector_load(w + panel + v % WIDE * LANES);
             if (steps > 1)
                 column = vector_hold(column);
             for (int t = 0; t < steps; t++)
@@ -96,19 +101,21 @@ static void project_panel(const float *w, size_t columns, const float *bias, con
         tile = next_tile(count - t);
         for (size_t part = 0; part < MATRIX_PANEL; part += PART)
             if (tile == TILE)
-                project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, TILE,
-                             TILE_ROWS, false);
+                project_tile(w + part, columns, bias, x + t, y + t, row + part, TILE, TILE_ROWS,
+                             false);
             else
-                project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, 2,
-                             TILE_ROWS, false);
+                project_tile(w + part, columns, bias, x + t, y + t, row + part, 2, TILE_ROWS,
+                             false);
     }
 }
 
-/* One panel for one step. */
-INLINE void multiply_panel(const float *w, size_t columns, const float *bias, const float *x,
-                           float *y, size_t row, const bool ahead) {
-    for (size_t part = 0; part < MATRIX_PANEL; part += FULL * LANES)
-        project_tile(w + part, MATRIX_PANEL, columns, bias, &x, &y, row + part, 1, FULL, ahead);
+/* `panels` panels for one step. */
+INLINE void multiply_panels(const float *w, size_t columns, const float *bias, const float *x,
+                            float *y, size_t row, const int panels, const bool ahead) {
+    enum { PART = WIDE < FULL ? WIDE : FULL };
+    for (size_t part = 0; part < WIDE; part += PART)
+        project_tile(w + part * LANES, columns, bias, &x, &y, row + part * LANES, 1, panels * PART,
+                     ahead);
 }
 
 void matrix_multiply(const float *w, size_t rows, size_t columns, const float *bias, const float *x,
@@ -116,13 +123,17 @@ void matrix_multiply(const float *w, size_t rows, size_t columns, const float *b
     size_t wide = matrix_wide(rows, part.end),
            panels = (wide - matrix_wide(rows, part.from)) / MATRIX_PANEL;
     size_t row = part.from > wide ? part.from : wide;
-    bool ahead = rows * columns > LARGE;
-    for (size_t i = 0; i < panels; i++) {
-        size_t first = part.from + (turn ? panels - 1 - i : i) * MATRIX_PANEL;
+    bool ahead = rows * columns > LARGE, small = rows * columns <= SMALL;
+    for (size_t i = 0, tile; i < panels; i += tile) {
+        tile = small && panels - i >= TOGETHER ? TOGETHER : 1;
+        size_t first = part.from + (turn ? panels - tile - i : i) * MATRIX_PANEL;
+        const float *panel = w + first * columns;
         if (ahead)
-            multiply_panel(w + first * columns, columns, bias, x, y, first, true);
+            multiply_panels(panel, columns, bias, x, y, first, 1, true);
+        else if (tile == 1)
+            multiply_panels(panel, columns, bias, x, y, first, 1, false);
         else
-            multiply_panel(w + first * columns, columns, bias, x, y, first, false);
+            multiply_panels(panel, columns, bias, x, y, first, TOGETHER, false);
     }
     for (; row < part.end; row += MATRIX_PAD)
         project_narrow(w + row * columns, columns, bias ? bias + row : NULL, x, y + row);

@@ -49,9 +49,9 @@ static double output_weights_backward(struct network *n, const struct network_st
    times `scale`. */
 static double losses_backward(const struct network *n, const float *a, const union value *const *y,
                               float scale, float *d) {
-    size_t outputs = n->outputs / n->model->horizons;
+    size_t scored = n->model->scored;
     double loss = 0;
-    for (size_t h = 0; h < n->model->horizons; h++, a += outputs, d += outputs)
+    for (size_t h = 0; h < n->model->horizons; h++, a += scored, d += scored)
         if (y[h])
             loss += loss_step(n->model, a, y[h], scale, d, n->loss_scratch);
     return loss;
@@ -107,6 +107,8 @@ void backward_cells(struct network *n, const struct network_steps *steps, size_t
         for (size_t i = 0; i < l->padded; i++)
             carry[i] += d[i];
     }
+    for (size_t t = steps->count; t-- > 0;)
+        cell_input_backward(n, l, network_position(n, steps->first, t), n->d_ih + t * l->rows);
 }
 
 double backward_weights(struct network *n, const struct network_steps *steps, size_t k) {

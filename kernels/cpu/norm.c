@@ -73,10 +73,10 @@ INLINE void backward_sums(const float *d, const float *a, const float *gain,
     vector_store(d_bias + i, vector_load(d_bias + i) + di);
 }
 
-void normalize_backward(const float *restrict d, const float *restrict a,
-                        const float *restrict gain, struct norm_scale scale,
-                        const float *restrict mask, size_t length, size_t units, bool centred,
-                        float *restrict dz, float *restrict d_gain, float *restrict d_bias) {
+void normalize_backward(const float *d, const float *restrict a, const float *restrict gain,
+                        struct norm_scale scale, const float *restrict mask, size_t length,
+                        size_t units, bool centred, float *dz, float *restrict d_gain,
+                        float *restrict d_bias) {
     vector sum[CHAINS], product[CHAINS];
     for (int k = 0; k < CHAINS; k++)
         sum[k] = product[k] = vector_broadcast(0.0f);

@@ -67,51 +67,32 @@ static void run(struct product *p, threads_part *play, size_t pieces, size_t cou
 
 void split_project(const struct network *n, const float *w, size_t rows, size_t columns,
                    const float *bias, const float *const *x, float *const *y, size_t count) {
-    struct product p = {.n = n, .w = w, .rows = rows, .columns = columns};
-    p.bias = bias;
-    p.x = x;
-    p.y = y;
-    p.count = count;
+    struct product p = {n, w, rows, columns, .bias = bias, .x = x, .y = y, .count = count};
     run(&p, project, matrix_panels(rows), count);
 }
 
 void split_multiply(const struct network *n, const float *w, size_t rows, size_t columns,
                     const float *bias, const float *x, float *y, bool turn) {
-    struct product p = {.n = n, .w = w, .rows = rows, .columns = columns};
-    p.bias = bias;
-    p.x = &x;
-    p.y = &y;
-    p.turn = turn;
+    struct product p = {n, w, rows, columns, .bias = bias, .x = &x, .y = &y, .turn = turn};
     run(&p, multiply, matrix_panels(rows), 1);
 }
 
 void split_transposed(const struct network *n, const float *w, size_t rows, size_t columns,
                       const float *d, float *out, bool turn) {
-    struct product p = {.n = n, .w = w, .rows = rows, .columns = columns};
-    p.d = d;
-    p.out = out;
-    p.turn = turn;
+    struct product p = {n, w, rows, columns, .d = d, .out = out, .turn = turn};
     run(&p, transposed, columns / MATRIX_GROUP, 1);
 }
 
 void split_transposed_many(const struct network *n, const float *w, size_t rows, size_t columns,
                            const float *d, float *out, size_t stride, size_t count) {
-    struct product p = {.n = n, .w = w, .rows = rows, .columns = columns};
-    p.d = d;
-    p.out = out;
-    p.stride = stride;
-    p.count = count;
+    struct product p = {n, w, rows, columns, .d = d, .out = out, .stride = stride, .count = count};
     run(&p, transposed_many, columns / MATRIX_GROUP, count);
 }
 
 double split_gradient(const struct network *n, float *out, size_t rows, size_t columns,
                       const float *d, const float *const *x, size_t count) {
-    struct product p = {.n = n, .rows = rows, .columns = columns};
+    struct product p = {n, NULL, rows, columns, .d = d, .x = x, .out = out, .count = count};
     double squares = 0;
-    p.d = d;
-    p.x = x;
-    p.out = out;
-    p.count = count;
     run(&p, gradient, matrix_panels(rows), count);
     for (size_t panel = 0; panel < matrix_panels(rows); panel++)
         squares += n->squares[panel];

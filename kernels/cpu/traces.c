@@ -168,6 +168,7 @@ static void derive(struct network *n, const struct network_layer *l, size_t posi
     n->gradient = seeds;
     kept->constant = true;
     cell_step_backward(n, l, position, h, before, d, kept->ih + part * l->rows, kept->hh);
+    cell_input_backward(n, l, position, kept->ih + part * l->rows);
     kept->constant = false;
     n->gradient = gradient;
     bool through = rule_kind(kept->rule)->through_weights && !l->column;
@@ -238,15 +239,17 @@ static void backward_alone(struct network *n, const struct network_steps *steps,
     size_t bytes = l->padded * sizeof(float);
     for (size_t t = 0; t < steps->count; t++, signal += states_of(l) * l->padded) {
         float *d = n->d_hidden[0] + t * l->wide;
+        size_t position = network_position(n, steps->first, t);
         memset(n->d_inner, 0, bytes);
         if (l->column)
-            cell_output_backward(n, l, network_position(n, steps->first, t), d);
+            cell_output_backward(n, l, position, d);
         memcpy(signal, d, bytes);
         if (states_of(l) > 1)
             memcpy(signal + l->padded, n->d_inner, bytes);
-        cell_step_backward(n, l, network_position(n, steps->first, t),
-                           hidden_before(n, l, steps, t), inner_before(n, l, steps, t), d,
-                           n->d_ih + t * l->rows, n->d_hh + t * l->rows);
+        cell_step_backward(n, l, position, hidden_before(n, l, steps, t),
+                           inner_before(n, l, steps, t), d, n->d_ih + t * l->rows,
+                           n->d_hh + t * l->rows);
+        cell_input_backward(n, l, position, n->d_ih + t * l->rows);
         if (l->kind->states > 1 && !l->column)
             memcpy(signal, n->d_inner, bytes);
     }

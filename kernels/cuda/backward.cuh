@@ -359,8 +359,7 @@ DEVICE struct layer_backward backward_at(const struct network &n, uint32_t k, ui
     b.t = t;
     b.position = ring_position(n, s->window, t);
     b.at = layer_at(n, l, b.position);
-    struct layer_step before = layer_at(n, l, ring_position(n, s->window, t ? t - 1 : 0));
-    b.before = carried_of(n, l, before, t, state);
+    b.before = carried_of(n, l, s->window, t, state);
     b.d = shared_memory + WORKSPACE;
     b.last = t + 1 == s->length;
     b.writes = l.ih.first >= n.own && l.ih.first < n.own_end;

@@ -152,12 +152,13 @@ struct carried {
     uint32_t age;           /* the step's age, see age_of */
 };
 
-/* That before step t, if `before` is the step before it. */
+/* That before step t of a run or window that begins at position `first`; `state` is the layer's
+   before it. */
 DEVICE struct carried carried_of(const struct network &n, const struct network_layer &l,
-                                 const struct layer_step &before, uint32_t t, const float *state) {
-    bool columns = l.columns;
-    struct carried c = {t ? columns ? before.raw : before.hidden : state,
-                        t ? before.inner : state + (columns ? l.size / l.outputs : l.size),
+                                 uint32_t first, uint32_t t, const float *state) {
+    struct layer_step before = layer_at(n, l, ring_position(n, first, t ? t - 1 : 0));
+    struct carried c = {t ? l.columns ? before.raw : before.hidden : state,
+                        t ? before.inner : state + (l.columns ? l.size / l.outputs : l.size),
                         age_of(n, l, state - l.state, t)};
     return c;
 }
@@ -266,21 +267,28 @@ DEVICE void activate_units(const struct network &n, const struct network_layer &
     }
 }
 
+/* Mean and deviation of a whole vector. */
+DEVICE struct scale scale_vector(const struct network_layer &l, const struct layer_step &s,
+                                 uint32_t place, bool keep, const float *h, float *scratch) {
+    struct scale scales[1];
+    const struct range ranges[1] = {{h, NULL, 0, l.size}};
+    normalize(ranges, l.centred, scales, scratch);
+    if (keep)
+        keep_scale(s.scales, place * GROUPS, scales[0]);
+    return scales[0];
+}
+
 /* The second stage: the inner value in h becomes h. */
 template <enum cell C>
 DEVICE void finish_units(const struct network &n, const struct network_layer &l,
                          const struct layer_step &s, uint32_t age, bool keep, float *h,
                          const float *finished, float *scratch) {
-    struct scale scales[1] = {};
-    if (l.source == SOURCE_GROUP) {
-        const struct range ranges[1] = {{h, NULL, 0, l.size}};
-        normalize(ranges, l.centred, scales, scratch);
-        if (keep)
-            keep_scale(s.scales, PLACE_INNER * GROUPS, scales[0]);
-    }
+    struct scale scale = {};
+    if (l.source == SOURCE_GROUP)
+        scale = scale_vector(l, s, PLACE_INNER, keep, h, scratch);
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
         struct cell_unit u = {};
-        u.inner = normalized_at(n, l, h[i], scales[0], PLACE_INNER, age, i);
+        u.inner = normalized_at(n, l, h[i], scale, PLACE_INNER, age, i);
         u.gate[shape_of<C>::finished_gate] = finished[i];
         cell_finish(C, &u);
         h[i] = u.out;
@@ -297,18 +305,13 @@ DEVICE void finish_columns(const struct network &n, const struct network_layer &
     __syncthreads();
     for (uint32_t i = threadIdx.x; keep && i < l.size; i += blockDim.x)
         s.raw[i] = h[i];
-    struct scale scales[1] = {};
-    if (l.normalized) {
-        const struct range ranges[1] = {{h, NULL, 0, l.size}};
-        normalize(ranges, l.centred, scales, scratch);
-        if (keep)
-            keep_scale(s.scales, 0, scales[0]);
-    }
+    struct scale scale = {};
+    if (l.normalized)
+        scale = scale_vector(l, s, PLACE_IH, keep, h, scratch);
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
         if (l.normalized)
-            h[i] =
-                normalization_apply(normalized(h[i], scales[0]), n.parameters[l.gain[PLACE_IH] + i],
-                                    n.parameters[l.norm_bias[PLACE_IH] + i]);
+            h[i] = normalization_apply(normalized(h[i], scale), n.parameters[l.gain[PLACE_IH] + i],
+                                       n.parameters[l.norm_bias[PLACE_IH] + i]);
         if (keep)
             s.hidden[i] = h[i];
     }
@@ -339,8 +342,7 @@ DEVICE void activate(const struct network &n, const struct network_layer &l, uin
         s.sum_ih = inbox_sums(n, l, false, t);
     if (n.inbox && l.recurrent)
         s.sum_hh = inbox_sums(n, l, true, t);
-    struct layer_step before = layer_at(n, l, ring_position(n, first, t ? t - 1 : 0));
-    struct carried carried = carried_of(n, l, before, t, state);
+    struct carried carried = carried_of(n, l, first, t, state);
     switch (l.cell) {
 #define CELL(name)                                                                                 \
 case CELL_##name:                                                                                  \

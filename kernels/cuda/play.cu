@@ -369,12 +369,13 @@ static uint32_t team_blocks(const struct engine *e, uint32_t count) {
     return most < tiles ? most : tiles;
 }
 
-static void add_member(struct call *call, struct engine *e) {
+static void add_member(struct call *call, struct engine *e, cudaStream_t stream) {
     struct member *m = &call->members[call->count++];
     m->network = e->on_device;
     m->from = e->upload.at;
     m->to = e->received;
     m->bytes = (uint32_t)e->uploaded;
+    e->played_on = stream;
     uint32_t used = (uint32_t)(block_bytes(e) / sizeof(float));
     if (e->shared > call->kept_at)
         call->kept_at = (uint32_t)e->shared;
@@ -413,16 +414,9 @@ static size_t gather(const struct engine_part *parts, size_t count, struct call 
     for (size_t k = 0; k < count && parts[k].engine->scope == first->scope && call->count < most &&
                        call->count < TOGETHER_MAX;
          k++)
-        add_member(call, parts[k].engine);
+        add_member(call, parts[k].engine, first->stream);
     call->blocks = team_blocks(first, call->count);
     return call->count;
-}
-
-static cudaError_t launch_some(const struct engine_part *parts, size_t count,
-                               const struct call *call) {
-    for (size_t k = 0; k < count; k++)
-        parts[k].engine->played_on = parts[0].engine->stream;
-    return launch(call, parts[0].engine->stream);
 }
 
 /* Polls the flag that the team sets last, which shows the end sooner than the stream does. Later
@@ -440,15 +434,6 @@ static cudaError_t wait_for(const struct engine *e) {
     return status == cudaErrorNotReady ? cudaSuccess : status;
 }
 
-static cudaError_t wait(const struct engine_part *parts, size_t count) {
-    cudaError_t status = cudaSuccess;
-    for (size_t k = 0; k < count; k++) {
-        cudaError_t ended = wait_for(parts[k].engine);
-        status = status ? status : ended;
-    }
-    return status;
-}
-
 /* Another thread may have opened the engines, and each thread has its own current device. */
 int engine_play_together(const struct engine_part *parts, size_t count, struct error *error) {
     struct call call;
@@ -463,10 +448,13 @@ int engine_play_together(const struct engine_part *parts, size_t count, struct e
     }
     for (size_t k = 0, some; k < count && !status; k += some) {
         some = gather(parts + k, count - k, &call);
-        status = launch_some(parts + k, some, &call);
+        status = launch(&call, parts[k].engine->stream);
     }
-    cudaError_t ended = wait(parts, count);
-    if (cuda_check(status ? status : ended, "learning on the GPU", error))
+    for (size_t k = 0; k < count; k++) {
+        cudaError_t ended = wait_for(parts[k].engine);
+        status = status ? status : ended;
+    }
+    if (cuda_check(status, "learning on the GPU", error))
         return -1;
     for (size_t k = 0; k < count; k++)
         fetch_results(&parts[k]);

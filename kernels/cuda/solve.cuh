@@ -7,19 +7,10 @@
      W_k += share e_k r        e_k = y_k - W_k . phi, within +-ENGINE_SOLUTION_MOST
      t = r sqrt(share);  grow = 1 / keep
 
-   The output's weights are W, rounded. Every weight needs all of r, so there are two parts with a
-   barrier between them:
-
-   - `take_covariance`: each warp has a row of P, which it reads and writes once, in whole lines;
-     the row's product with phi is its number of r (P is symmetric). Bound by P's bytes, or by
-     latency for a small readout: with 68 inputs (GRU 64, one column) P is 39 KB, and stays in L2.
-   - `take_weights`: each block has an output. It computes q, P's trace and its own e, of (inputs,)
-     numbers each, which is cheaper than a third part. One further block stores t for the next
-     step. Bound by latency, and by the bytes of W with many outputs.
-
-   Nothing depends on the device: a row's sum is one warp's, a block's has PLAY_THREADS, and
-   sums of products use fma explicitly. So all GPUs and the tests' runtime have the same bits. P
-   stays exactly symmetric, since t_i t_j is exact inside of fma. */
+   The output's weights are W, rounded. Every weight needs all of r, so there is a barrier between
+   r, with a row of P by a warp (bound by P's bytes), and W, with an output by a block, which also
+   computes q and P's trace (bound by latency). No sum depends on the device, and products use fma
+   explicitly: P stays exactly symmetric, since t_i t_j is exact inside of fma. */
 #ifndef RUNNEL_CUDA_SOLVE_CUH
 #define RUNNEL_CUDA_SOLVE_CUH
 

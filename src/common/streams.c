@@ -1,6 +1,7 @@
 #include "streams.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -67,18 +68,27 @@ void streams_clear(struct streams *streams) {
         streams_remove(streams, streams_oldest(streams));
 }
 
+static uint32_t slot_of(uint32_t link) {
+    return link ? link - 1 : STREAMS_NONE;
+}
+
 static uint32_t bucket_of(const struct streams *streams, const char *key, size_t key_size) {
     return (uint32_t)(hash_keyed(streams->seed, key, key_size) >> 32 & streams->mask);
 }
 
+static bool is_of(const struct streams *streams, uint32_t link, const char *key, size_t key_size) {
+    const struct entry *entry = &streams->entries[link - 1];
+    return entry->key_size == key_size && memcmp(entry->key, key, key_size) == 0;
+}
+
 uint32_t streams_find(const struct streams *streams, const char *key, size_t key_size) {
-    uint32_t link = streams->buckets[bucket_of(streams, key, key_size)];
-    for (; link; link = streams->entries[link - 1].chain) {
-        const struct entry *entry = &streams->entries[link - 1];
-        if (entry->key_size == key_size && memcmp(entry->key, key, key_size) == 0)
-            return link - 1;
-    }
-    return STREAMS_NONE;
+    uint32_t link = streams->newest; /* often used again */
+    if (link && is_of(streams, link, key, key_size))
+        return link - 1;
+    link = streams->buckets[bucket_of(streams, key, key_size)];
+    while (link && !is_of(streams, link, key, key_size))
+        link = streams->entries[link - 1].chain;
+    return slot_of(link);
 }
 
 static void append(struct streams *streams, uint32_t link) {
@@ -152,10 +162,6 @@ void streams_age(struct streams *streams, uint32_t slot) {
     entry->newer = streams->oldest;
     streams->entries[streams->oldest - 1].older = slot + 1;
     streams->oldest = slot + 1;
-}
-
-static uint32_t slot_of(uint32_t link) {
-    return link ? link - 1 : STREAMS_NONE;
 }
 
 uint32_t streams_oldest(const struct streams *streams) {

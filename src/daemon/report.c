@@ -249,7 +249,7 @@ static void put_horizon(struct json_text *text, const char *key, const struct fo
         return;
     }
     if (!part->name) {
-        put_list(text, key, numbers, model->outputs / model->horizons);
+        put_list(text, key, numbers, model->scored);
         return;
     }
     json_text_open_object(text, key);
@@ -272,8 +272,7 @@ static void put_prediction(struct json_text *text, const char *key,
     if (many)
         json_text_open_list(text, key);
     for (size_t h = 0; h < model->horizons; h++)
-        put_horizon(text, many ? NULL : key, formatter,
-                    numbers + h * (model->outputs / model->horizons));
+        put_horizon(text, many ? NULL : key, formatter, numbers + h * model->scored);
     if (many)
         json_text_close_list(text);
 }

@@ -77,7 +77,9 @@ bool plan_has_room(const struct member *member, size_t steps) {
            plan->count + operations <= steps * operations;
 }
 
-void plan_empty(struct plan *plan) {
+void plan_empty(struct member *member) {
+    struct plan *plan = &member->plan;
+    member->delivered = 0;
     plan->count = plan->rows = 0;
     plan->steps = plan->scores = plan->updates = plan->measures = 0;
 }

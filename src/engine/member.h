@@ -47,6 +47,7 @@ struct member {
 
     struct plan plan;
     struct results results;
+    size_t delivered; /* results of updates that have been delivered */
 };
 
 /* The most operations per step: FORGET of the stream that made room, STEP, MEASURE, SCORE (per
@@ -66,7 +67,7 @@ size_t member_step_bytes(const struct model *model);
 /* Whether a plan of that many steps has room for all operations of another one. */
 bool plan_has_room(const struct member *member, size_t steps);
 
-void plan_empty(struct plan *plan);
+void plan_empty(struct member *member);
 
 /* Reads or writes a block of its engine; writing one ends a run. */
 int member_read(const struct member *member, enum engine_block block, size_t index, void *data,

@@ -110,7 +110,6 @@ static bool open_plan(struct learner *learner, size_t most_steps) {
 /* How much of the plan's results has been delivered. */
 struct cursor {
     size_t steps, scores, measures; /* counts for each member */
-    size_t updates[CONFIG_MEMBERS_MAX];
 };
 
 /* Adds a score of the network or of a part. */
@@ -135,7 +134,7 @@ static void deliver_scores(struct learner *learner, struct planned *example, siz
             .horizon = n % model->horizons,
             .loss = network->results.losses[number],
             .baseline = NAN,
-            .output = network->results.scored + number * (model->outputs / model->horizons),
+            .output = network->results.scored + number * model->scored,
             .target = network->plan.targets + number * model->target_size,
             .of_baseline = learner->nothing,
         };
@@ -178,19 +177,18 @@ static void add_probe(const struct learner *learner, struct member *member,
                                             p->best, member->rates.rate});
 }
 
-static void add_updates(const struct learner *learner, struct planned *example,
-                        struct cursor *cursor) {
+static void add_updates(const struct learner *learner, struct planned *example) {
     const struct part_host *host = &learner->host;
     for (size_t m = 0; m < host->member_count; m++)
         for (size_t n = 0; n < example->planned_updates[m]; n++) {
-            const struct update_result *update =
-                &host->members[m].results.updates[cursor->updates[m]++];
+            struct member *member = &host->members[m];
+            const struct update_result *update = &member->results.updates[member->delivered++];
             if (!update->applied) {
                 example->skipped++;
                 continue;
             }
             example->updates++;
-            add_probe(learner, &host->members[m], update);
+            add_probe(learner, member, update);
             example->gradient_norm = update->gradient_norm;
             example->update_ratio = update->update_ratio * share_of_learned(host, update->squares);
         }
@@ -261,14 +259,12 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
                    struct error *error) {
     const struct part_host *host = &learner->host;
     struct planned *example = &learner->examples[row];
-    struct learned learned;
-    memset(&learned.mean, 0, sizeof learned - offsetof(struct learned, mean));
-    const struct given given = {row, cursor->steps, cursor->scores, &learned};
+    const struct given given = {row, cursor->steps, cursor->scores, &learner->host.learned};
     deliver_steps(learner, example, cursor);
     EACH(learner, part, given)
     part->kind->given(part->self, example, &given);
     example->begun = true;
-    add_updates(learner, example, cursor);
+    add_updates(learner, example);
     cursor->steps += example->planned_steps;
     bool spans = example->steps && (!example->finished || example->gathered_steps);
     if (example->outputs && spans && gather(learner, example, given.first_step, error))
@@ -278,7 +274,7 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
         return 0;
     }
     const struct layer_statistics *measured[CONFIG_MEMBERS_MAX]; /* few are used */
-    for (size_t m = 0; m < host->member_count; m++) {
+    for (size_t m = 0; example->measured && m < host->member_count; m++) {
         size_t first = cursor->measures * host->members[m].model->architecture.layer_count;
         measured[m] = example->planned_measures ? host->members[m].results.measures + first
                       : m                       ? NULL
@@ -311,7 +307,7 @@ static int begin_plan(struct learner *learner, struct error *error) {
     host->row = 0;
     host->steps = learner->measures = 0;
     for (size_t m = 0; m < host->member_count; m++)
-        plan_empty(&host->members[m].plan);
+        plan_empty(&host->members[m]);
     return 0;
 }
 
@@ -363,8 +359,7 @@ int learner_flush(struct learner *learner, struct error *error) {
                             host->steps * learner_parameters(learner), error))
         return -1;
     learner->played = host->counters.examples + finished_examples(learner);
-    struct cursor cursor; /* few members are used */
-    memset(&cursor, 0, offsetof(struct cursor, updates[host->member_count]));
+    struct cursor cursor = {0};
     for (size_t row = 0; row < learner->example_count; row++)
         if (deliver(learner, row, &cursor, error))
             return -1;
@@ -525,10 +520,10 @@ static void begin(struct learner *learner, const struct example *example) {
         mark(host, planned->slot = find_stream(learner, example));
 }
 
+/* There is room for the first one. */
 static int take_steps(struct learner *learner, const struct example *example, struct error *error) {
-    struct part_host *host = &learner->host;
     for (size_t t = 0; t < example->steps; t++)
-        if (make_room(host, error) || take_step(learner, example, t, error))
+        if ((t && make_room(&learner->host, error)) || take_step(learner, example, t, error))
             return -1;
     return example->end ? end_sequence(learner, error) : 0;
 }
@@ -738,7 +733,7 @@ static int open_parts(struct learner *learner, struct error *error) {
             return -1;
         learner->absent = *error;
     }
-    parts_opened(host);
+    parts_collect(host);
     return 0;
 }
 

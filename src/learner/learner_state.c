@@ -603,8 +603,9 @@ static size_t collect(void *self, const struct state_row *rows, size_t count,
 size_t learner_rows(const struct learner *learner, struct state_place *places) {
     struct part_host *host = learner_host(learner);
     size_t count = collect(host, first_rows, sizeof first_rows / sizeof *first_rows, places, 0);
-    PARTS_EACH(host, part, rows)
-    count = collect(part->self, part->kind->rows, part->kind->row_count, places, count);
+    for (size_t n = 0; n < host->part_count; n++)
+        count = collect(host->parts[n].self, host->parts[n].kind->rows,
+                        host->parts[n].kind->row_count, places, count);
     return collect(host, last_rows, sizeof last_rows / sizeof *last_rows, places, count);
 }
 

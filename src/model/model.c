@@ -233,7 +233,8 @@ void model_build(struct model *model, const struct architecture *architecture) {
         width = layer_width(layer);
     }
     model->horizons = output->ahead.count ? output->ahead.count : 1;
-    model->outputs = model->horizons * outputs(output);
+    model->scored = outputs(output);
+    model->outputs = model->horizons * model->scored;
     model->target_size = target_size(output);
     model->open = open_steps(output);
     if (!output->solved)

@@ -179,7 +179,8 @@ struct model {
     /* K: activations of the last linear layer, one horizon after the other. */
     size_t outputs;
     size_t target_size; /* numbers in one target: size; 1 class for softmax */
-    size_t horizons;    /* targets per step, each with K / horizons activations */
+    size_t horizons;    /* targets per step */
+    size_t scored;      /* K / horizons: activations for one target */
     size_t known; /* scale: forecast: columns that are known ahead, last in x, horizons each */
     size_t open;  /* largest number of a stream's open steps, right after a STEP */
 };

@@ -263,30 +263,12 @@ void baseline_see_target(struct baseline *b, uint32_t slot, const void *y) {
     }
 }
 
-/* The common case: all numbers are and were observed. */
-static double score_even(size_t numbers, double *means, double *counts, const double *errors) {
-    double count = counts[0] + 1, rate = 1 / count, loss = 0;
-    for (size_t k = 0; k < numbers; k++) {
-        loss += errors[k] * errors[k];
-        means[k] -= rate * errors[k];
-        counts[k] = count;
-    }
-    return loss / (double)numbers;
-}
-
 double baseline_score_mean(struct baseline *b, uint32_t slot, const void *y, double *errors) {
     double *means = array_of(b, slot, VALUE), *counts = array_of(b, slot, COUNT), loss = 0;
     struct counted last = {0, 0};
     size_t observed = 0;
-    bool even = true;
     for (size_t k = 0; k < b->numbers; k++) {
-        errors[k] = means[k] - (double)unaligned_float(y, k);
-        even &= (errors[k] == errors[k]) & (counts[k] == counts[0]);
-    }
-    if (even)
-        return score_even(b->numbers, means, counts, errors);
-    for (size_t k = 0; k < b->numbers; k++) {
-        double error = errors[k];
+        double error = errors[k] = means[k] - (double)unaligned_float(y, k);
         if (isnan(error))
             continue;
         loss += error * error;

@@ -45,7 +45,7 @@ static int baselines_open(void **self, struct part_host *host, struct error *err
     b->next = targets_are_inputs(model);
     b->horizons = model->horizons;
     b->size = model->target_size;
-    b->prediction_size = model->outputs / model->horizons;
+    b->prediction_size = model->scored;
     if (baseline_open(&b->baseline, loss->baseline, b->next,
                       loss->class_id ? output->size : model->target_size,
                       host->slots * model->horizons, error))
@@ -195,8 +195,13 @@ static void baselines_target(void *self, const struct target_arrival *target) {
 
 static void baselines_stepped(void *self, const struct step *step) {
     struct baselines *b = self;
-    if (has_numbers(b) && b->next && b->host->model->open == 1)
-        baseline_see_last(b->baseline, step->slot, step->original, step->seen, b->size);
+    baseline_see_last(b->baseline, step->slot, step->original, step->seen, b->size);
+}
+
+static bool baselines_skips(const void *self, size_t member) {
+    const struct baselines *b = self;
+    bool last = has_numbers(b) && b->next && b->host->model->open == 1;
+    return member == PART_MEMBER(stepped) && !last;
 }
 
 /* ---- After the plan has been played ---- */
@@ -249,6 +254,7 @@ static const struct state_row rows[] = {
 const struct part_kind baselines_part = {
     .name = "baselines",
     .wanted = baselines_wanted,
+    .skips = baselines_skips,
     .open = baselines_open,
     .close = baselines_close,
     .plan_open = baselines_plan_open,

@@ -7,7 +7,7 @@
 
 struct part_host;
 
-/* Returns the baseline's prediction of a score's target, (outputs / horizons,) in the form of
+/* Returns the baseline's prediction of a score's target, (scored,) in the form of
    prediction_of; NULL without a baseline. Only when outputs are wanted. */
 const double *baselines_prediction(const struct part_host *host, size_t score);
 

@@ -453,10 +453,10 @@ static int experts_gather(void *self, const struct planned *example, size_t firs
 static void experts_report(void *self, const struct planned *example, const struct given *given) {
     const struct experts *e = self;
     given->learned->forecast_row = e->forecast_row;
-    if (example->outputs)
-        given->learned->forecasts = example->gathered_steps
-                                        ? e->gathered.rows
-                                        : e->forecasts + given->first_step * e->forecast_row;
+    given->learned->forecasts = !example->outputs ? NULL
+                                : example->gathered_steps
+                                    ? e->gathered.rows
+                                    : e->forecasts + given->first_step * e->forecast_row;
 }
 
 /* ---- Checkpoints ---- */

@@ -94,9 +94,9 @@ struct learned {
     size_t streams;       /* streams in memory after the update */
     /* (members,) of (layers,); NULL: not requested. */
     const struct layer_statistics *const *measured;
-    /* From here on parts set the fields, or they are 0. (I,) mean and deviation of the scaler for
-       this example, NaN before an observation: x = mean + deviation * z. NULL with scale: none. If
-       columns are targets, those columns only. */
+    /* From here on each part sets its fields; they are 0 without it. (I,) mean and deviation of the
+       scaler for this example, NaN before an observation: x = mean + deviation * z. NULL with
+       scale: none. If columns are targets, those columns only. */
     const double *mean;
     const double *deviation;
     /* scale: forecast: the forecasts at its steps, in original units; NULL: not requested. Each

@@ -12,14 +12,16 @@ const struct part_kind *const part_kinds[] = {
     NULL,
 };
 
-void parts_opened(struct part_host *host) {
+void parts_collect(struct part_host *host) {
+    host->learned = (struct learned){0};
     for (size_t member = 0; member < PART_MEMBERS; member++) {
         size_t count = 0;
         for (size_t n = 0; n < host->part_count; n++) {
+            const struct part *part = &host->parts[n];
             const void *has;
-            memcpy(&has, (const char *)host->parts[n].kind + member * sizeof has, sizeof has);
-            if (has)
-                host->having[member][count++] = &host->parts[n];
+            memcpy(&has, (const char *)part->kind + member * sizeof has, sizeof has);
+            if (has && !(part->kind->skips && part->kind->skips(part->self, member)))
+                host->having[member][count++] = part;
         }
         host->having[member][count] = NULL;
     }

@@ -114,7 +114,7 @@ struct scored {
     size_t step;               /* number of its step in the plan, if no network's */
     size_t horizon;            /* 0 is the nearest */
     double loss, baseline;     /* loss of network and simplest forecast */
-    const float *output;       /* (outputs / horizons,) the output that was scored */
+    const float *output;       /* (scored,) the output that was scored */
     const union value *target; /* (target_size,) */
     /* (target_size,) forecast less target in original units, NaN = unknown; NULL: targets are not
        numbers. */
@@ -142,6 +142,8 @@ struct part_kind {
 
     /* ---- Opening ---- */
     bool (*wanted)(const struct part_host *host); /* NULL: always */
+    /* Whether the function PART_MEMBER(function) has nothing to do and is not called. */
+    bool (*skips)(const void *self, size_t member);
     /* Returns 1 with an error if the part is unavailable and optional. */
     int (*open)(void **self, struct part_host *host, struct error *error);
     void (*close)(void *self);
@@ -199,7 +201,9 @@ struct part {
     void *self;
 };
 
-enum { PARTS_MAX = 32, PART_MEMBERS = offsetof(struct part_kind, row_count) / sizeof(void *) };
+#define PART_MEMBER(field) (offsetof(struct part_kind, field) / sizeof(void *))
+
+enum { PARTS_MAX = 32, PART_MEMBERS = PART_MEMBER(row_count) };
 
 /* The learner as parts see it. Parts write only the fields that name them. */
 struct part_host {
@@ -221,6 +225,7 @@ struct part_host {
     uint64_t taken; /* examples taken since the start of learning */
     struct learner_counters counters;
     struct learner_errors errors; /* sums: parts add to columns and experts */
+    struct learned learned;       /* results of the example that is delivered */
 
     size_t forecasts;      /* forecasts in the mixture, experts and members (experts) */
     uint64_t appeared;     /* classes that had appeared before the example (words) */
@@ -245,9 +250,7 @@ struct part_host {
 
 /* Iterates over the parts with that function, in their order. */
 #define PARTS_EACH(host, part, function)                                                           \
-    for (const struct part *const *                                                                \
-             part##_at = (host)->having[offsetof(struct part_kind, function) / sizeof(void *)],    \
-            *part;                                                                                 \
+    for (const struct part *const *part##_at = (host)->having[PART_MEMBER(function)], *part;       \
          (part = *part##_at); part##_at++)
 
 /* Returns the state of the part of that kind; NULL: the learner does not have it. */
@@ -263,8 +266,9 @@ static inline const char *part_member_name(const struct part_host *host, size_t 
     return *name ? name : CONFIG_NETWORK;
 }
 
-/* Collects the functions of all parts, which are open. */
-void parts_opened(struct part_host *host);
+/* Collects the functions that parts do not skip, and clears `learned`. Call it again when a part
+   skips other functions than before, while the plan is empty. */
+void parts_collect(struct part_host *host);
 
 /* Passes a target to all parts. */
 static inline void part_target(struct part_host *host, const struct target_arrival *target) {

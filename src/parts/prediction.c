@@ -89,9 +89,9 @@ void prediction_of(const struct model *model, const struct learned *learned, siz
         return;
     }
     const float *outputs = learned->outputs + t * model->outputs;
-    size_t parts = model->outputs / model->horizons;
     for (size_t h = 0; h < model->horizons; h++)
-        prediction_of_horizon(model, learned, outputs + h * parts, numbers + h * parts);
+        prediction_of_horizon(model, learned, outputs + h * model->scored,
+                              numbers + h * model->scored);
 }
 
 const double *prediction_quantiles(const struct learned *learned, size_t t) {

@@ -16,7 +16,7 @@
 struct learned;
 
 void prediction_of_horizon(const struct model *model, const struct learned *learned,
-                           const float *outputs, double *numbers /* (outputs / horizons,) */);
+                           const float *outputs, double *numbers /* (scored,) */);
 
 /* Computes the prediction at step t of an example whose outputs were requested. A mean is NaN
    before the first observation, a standard deviation before the first change. */

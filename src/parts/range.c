@@ -8,6 +8,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/unaligned.h"
 #include "part.h"
 #include "scaling.h"
 
@@ -64,13 +65,10 @@ static void input_range_ignore(struct input_range *range, size_t column) {
 
 /* The common case, and its whole cost. */
 static bool is_usual(const struct input_range *range, const char *x) {
-    bool usual = true;
-    for (size_t k = 0; k < range->columns; k++) {
-        float value;
-        memcpy(&value, x + k * sizeof value, sizeof value);
-        usual &= !(fabsf(value) > range->usual[k]);
-    }
-    return usual;
+    for (size_t k = 0; k < range->columns; k++)
+        if (fabsf(unaligned_float(x, k)) > range->usual[k])
+            return false;
+    return true;
 }
 
 static void note_usual(struct input_range *range, size_t k) {
@@ -96,10 +94,8 @@ static void take_step(struct input_range *range, const char *x, struct out_of_sc
     if (is_usual(range, x))
         return;
     for (size_t k = 0; k < range->columns; k++) {
-        float value;
-        memcpy(&value, x + k * sizeof value, sizeof value);
         if (!range->ignored[k])
-            take_number(range, k, value, found);
+            take_number(range, k, unaligned_float(x, k), found);
     }
 }
 

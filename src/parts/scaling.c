@@ -78,8 +78,11 @@ static const double *row_of(const struct scaling *scaling, size_t row, bool devi
 
 /* ---- Inputs ---- */
 
+/* Without a scaler and without missing numbers, x stays as it is. */
 static bool scaling_wanted(const struct part_host *host) {
-    return input_is_real(&host->model->architecture.input) && !inputs_have_experts(host->model);
+    const struct input *input = &host->model->architecture.input;
+    return input_is_real(input) && !inputs_have_experts(host->model) &&
+           (input_is_standard(input) || input->hold);
 }
 
 static int open_scaler(struct scaling *scaling, const struct input *input, struct error *error) {

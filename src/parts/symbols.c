@@ -439,10 +439,10 @@ static void part_report(void *self, const struct planned *example, const struct 
     given->learned->guess_row = c->guess_row;
     given->learned->guess_count = c->top;
     given->learned->guess_bytes = header_of(c->tables[0])->options.bytes;
-    if (example->outputs)
-        given->learned->guesses = c->gathered.rows && example->gathered_steps
-                                      ? c->gathered.rows
-                                      : c->guesses + given->first_step * c->guess_row;
+    given->learned->guesses = !example->outputs ? NULL
+                              : c->gathered.rows && example->gathered_steps
+                                  ? c->gathered.rows
+                                  : c->guesses + given->first_step * c->guess_row;
 }
 
 static int part_next(void *self, const struct planned *unfinished, size_t last,

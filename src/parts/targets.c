@@ -107,6 +107,11 @@ static int targets_open(void **self, struct part_host *host, struct error *error
                : error_no_memory(error);
 }
 
+static bool targets_skips(const void *self, size_t member) {
+    const struct targets *t = self;
+    return member == (targets_are_inputs(t->model) ? PART_MEMBER(settled) : PART_MEMBER(score));
+}
+
 static bool targets_plan_open(void *self) {
     struct targets *t = self;
     size_t steps = t->host->plan_steps;
@@ -327,8 +332,6 @@ static void targets_score(void *self, struct step *step) {
     struct targets *t = self;
     const struct learner_window *window = window_of(t, step->slot);
     bool full = false;
-    if (!targets_are_inputs(t->model))
-        return;
     for (size_t m = 0; m < t->host->member_count; m++) {
         const struct member *member = &t->host->members[m];
         memmove(member->plan.inputs + member->plan.steps * t->model->features, step->input,
@@ -536,8 +539,8 @@ static void add_sides(const struct targets *t, struct planned *example,
 
 static void add_class(const struct targets *t, struct planned *example,
                       const struct scored *score) {
-    size_t best = 0, classes = t->model->outputs / t->model->horizons;
-    for (size_t k = 1; k < classes; k++)
+    size_t best = 0;
+    for (size_t k = 1; k < t->model->scored; k++)
         if (score->output[k] > score->output[best])
             best = k;
     example->correct += best == score->target->id;
@@ -558,12 +561,12 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
 
 /* Adds the bases of relative targets to the levels, which are the first parts of a prediction. */
 static void add_bases(const struct targets *t, const struct planned *example, size_t first_step) {
-    size_t outputs = t->model->outputs / t->model->horizons;
     float *all = network_of(t)->results.outputs;
     for (size_t n = first_step; n < first_step + example->planned_steps; n++)
         for (size_t h = 0; h < t->model->horizons; h++)
             for (size_t k = 0; k < t->size; k++)
-                all[n * t->model->outputs + h * outputs + k] += t->step_bases[n * t->size + k];
+                all[n * t->model->outputs + h * t->model->scored + k] +=
+                    t->step_bases[n * t->size + k];
 }
 
 static void targets_given(void *self, struct planned *example, const struct given *given) {
@@ -779,6 +782,7 @@ bool targets_terms_fit(const struct part_host *host, uint32_t slot, size_t posit
 const struct part_kind targets_part = {
     .name = "targets",
     .wanted = targets_wanted,
+    .skips = targets_skips,
     .open = targets_open,
     .close = targets_close,
     .plan_open = targets_plan_open,

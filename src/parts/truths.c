@@ -68,7 +68,7 @@ static int open_truths(struct truths *t, struct error *error) {
         .slots = t->host->slots,
         .open = model->open,
         .horizons = model->horizons,
-        .numbers = model->outputs / model->horizons,
+        .numbers = model->scored,
         .columns = numbers ? model->target_size : 0,
         .keeps = numbers,
         .targets = model->target_size,
@@ -91,16 +91,21 @@ static int open_truths(struct truths *t, struct error *error) {
     return -1;
 }
 
-int truths_keep(const struct part_host *host, bool wanted, struct error *error) {
+int truths_keep(struct part_host *host, bool wanted, struct error *error) {
     struct truths *t = part_find(host, &truths_part);
     if (symbols_measure(host, wanted))
         return 0;
     wanted |= !t->noted;
-    if (wanted && !t->truth)
-        return open_truths(t, error);
     if (!wanted)
         release(t);
+    else if (!t->truth && open_truths(t, error))
+        return -1;
+    parts_collect(host);
     return 0;
+}
+
+static bool truths_skips(const void *self, size_t member) {
+    return (void)member, !((const struct truths *)self)->truth;
 }
 
 struct truth *truths_of(const struct part_host *host) {
@@ -119,14 +124,11 @@ struct truth_coverage truths_coverage(const struct part_host *host) {
 
 static void truths_reset(void *self) {
     struct truths *t = self;
-    if (t->truth)
-        truth_write_coverage(t->truth, &(struct truth_coverage){0});
+    truth_write_coverage(t->truth, &(struct truth_coverage){0});
 }
 
 static void truths_begin(void *self, uint32_t slot, enum part_begin when) {
     struct truths *t = self;
-    if (!t->truth)
-        return;
     t->begins[slot] = when == BEGIN_PLANNED;
     if (when == BEGIN_NOW)
         truth_begin(t->truth, slot);
@@ -136,7 +138,7 @@ static void truths_begin(void *self, uint32_t slot, enum part_begin when) {
 
 static void truths_stepped(void *self, const struct step *step) {
     struct truths *t = self;
-    if (!t->truth || !t->noted)
+    if (!t->noted)
         return;
     t->host->planned->planned_moments++;
     t->moments[t->moment_count++] =
@@ -146,8 +148,6 @@ static void truths_stepped(void *self, const struct step *step) {
 
 static void truths_target(void *self, const struct target_arrival *target) {
     struct truths *t = self;
-    if (!t->truth)
-        return;
     const struct model *model = t->host->model;
     size_t size = model->target_size;
     double *truth = t->truths + t->truth_count++ * size;
@@ -169,12 +169,12 @@ static void truths_target(void *self, const struct target_arrival *target) {
 
 static bool truths_needs_outputs(const void *self) {
     const struct truths *t = self;
-    return t->truth && truth_shape(t->truth)->keeps;
+    return truth_shape(t->truth)->keeps;
 }
 
 static void truths_resumed(void *self, struct planned *example) {
     const struct truths *t = self;
-    if (!t->truth || example->begun)
+    if (example->begun)
         return;
     example->first_pair = truth_count(t->truth);
     example->first_bounds = truth_steps(t->truth);
@@ -190,9 +190,8 @@ struct truth_step truths_step(const struct part_host *host, const struct planned
 static const double *predict_again(const struct truths *t, const struct learned *learned,
                                    size_t score) {
     const struct model *model = t->host->model;
-    size_t outputs = model->outputs / model->horizons;
-    prediction_of_horizon(model, learned, t->host->members[0].results.scored + score * outputs,
-                          t->again);
+    prediction_of_horizon(model, learned,
+                          t->host->members[0].results.scored + score * model->scored, t->again);
     return t->again;
 }
 
@@ -214,8 +213,6 @@ static void record_truth(const struct truths *t, const struct planned *example,
 static void truths_given(void *self, struct planned *example, const struct given *given) {
     struct truths *t = self;
     size_t score = given->first_score, predicted = 0;
-    if (!t->truth)
-        return;
     for (size_t n = 0; n < example->planned_moments; n++) {
         const struct moment *moment = &t->moments[t->cursor++];
         if (moment->is_truth) {
@@ -245,8 +242,6 @@ static int truths_next(void *self, const struct planned *unfinished, size_t last
     struct truths *t = self;
     (void)last;
     t->moment_count = t->truth_count = t->cursor = 0;
-    if (!t->truth)
-        return 0;
     bool stays = unfinished && unfinished->outputs;
     size_t scores = stays ? unfinished->first_pair : truth_count(t->truth);
     size_t steps = stays ? unfinished->first_bounds : truth_steps(t->truth);
@@ -313,12 +308,12 @@ static void *numbers_at(const struct state_place *p, size_t n) {
 
 static const char *truths_valid(void *self, uint32_t slot) {
     const struct truths *t = self;
-    return !t->truth || truth_valid(t->truth, slot) ? NULL : "streams.said";
+    return truth_valid(t->truth, slot) ? NULL : "streams.said";
 }
 
 static const char *truths_filled(void *self, uint32_t slot) {
     const struct truths *t = self;
-    return !t->truth || truth_written(t->truth, slot) ? NULL : "streams.said";
+    return truth_written(t->truth, slot) ? NULL : "streams.said";
 }
 
 #define TRUTH_ROW(name, type, which)                                                               \
@@ -334,6 +329,7 @@ static const struct state_row rows[] = {
 
 const struct part_kind truths_part = {
     .name = "truths",
+    .skips = truths_skips,
     .open = truths_open,
     .close = truths_close,
     .reset = truths_reset,

@@ -13,7 +13,7 @@ struct planned;
 
 /* Starts or stops keeping predictions; the plan must be empty. scale: forecast always keeps
    them. */
-int truths_keep(const struct part_host *host, bool wanted, struct error *error);
+int truths_keep(struct part_host *host, bool wanted, struct error *error);
 bool truths_kept(const struct part_host *host);
 
 /* Returns the coverage of intervals; 0 if none are kept. */

@@ -311,7 +311,7 @@ static int begin_symbol(struct words *words, size_t m, size_t column, uint32_t i
 static int begin_classes(struct words *words, size_t m, uint32_t first, uint32_t count, bool all,
                          struct error *error) {
     const struct model *model = words->host->members[m].model;
-    size_t classes = model->outputs / model->horizons;
+    size_t classes = model->scored;
     for (size_t n = 0; n < model->tensor_count; n++) {
         const struct tensor *tensor = &model->tensors[n];
         for (size_t h = 0; h < model->horizons; h++) {
@@ -331,7 +331,7 @@ static bool is_hidden(const struct tensor *tensor) {
 /* Hides bias and weights of the path from the input, which can have any size. */
 static void hide_class(const struct model *model, uint32_t id, size_t n, float *values) {
     const struct tensor *tensor = &model->tensors[n];
-    size_t classes = model->outputs / model->horizons;
+    size_t classes = model->scored;
     bool bias = tensor->role == TENSOR_OUTPUT_BIAS;
     size_t width = bias ? 1 : tensor->columns;
     for (size_t h = 0; h < model->horizons && is_hidden(tensor); h++)
@@ -353,7 +353,7 @@ static bool is_of_file(const struct words *words, size_t n, uint32_t id) {
 static int start_id(struct words *words, size_t m, const struct lexicon *lexicon, uint32_t id,
                     float *values, struct error *error) {
     const struct model *model = words->host->members[m].model;
-    size_t classes = model->outputs / model->horizons;
+    size_t classes = model->scored;
     for (size_t n = 0; n < model->tensor_count; n++) {
         const struct tensor *tensor = &model->tensors[n];
         bool columns, symbols;

@@ -839,14 +839,6 @@ static struct journal_record *wait_for_place(struct journal *journal, size_t siz
     return journal->failed ? NULL : place;
 }
 
-/* Under the mutex. Wakes the journal's thread if it can be asleep, or need not wait any longer. */
-static void put(struct journal *journal, const struct journal_record *record) {
-    journal_queue_put(&journal->queue, record);
-    size_t count = journal->queue.count;
-    if (count == 1 || count == JOURNAL_BATCH_ENTRIES)
-        pthread_cond_signal(&journal->work);
-}
-
 /* Writes a large record without the mutex: its place belongs to this thread. */
 static void write_record(struct journal *journal, struct journal_record *place,
                          const struct journal_record *record) {
@@ -878,9 +870,14 @@ static uint64_t append(struct journal *journal, struct journal_record *record) {
     struct journal_record *place = wait_for_place(journal, record->size);
     if (place) {
         write_record(journal, place, record);
-        put(journal, place);
+        journal_queue_put(&journal->queue, place);
     }
+    size_t count = journal->queue.count;
     pthread_mutex_unlock(&journal->mutex);
+    /* Wakes the journal's thread, which can be asleep or need not wait any longer. Under the mutex,
+       it would wake up only to wait for the mutex. */
+    if (count == 1 || count == JOURNAL_BATCH_ENTRIES)
+        pthread_cond_signal(&journal->work);
     return record->position;
 }
 
