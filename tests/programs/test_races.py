@@ -253,10 +253,8 @@ FAULTS = (
      "return «n.many ? position : 0»;", "n.many > 1 ? position : 0", "horizons", "grid",
      race("device", "a write segment.cuh finish", "a write segment.cuh finish")),
     # the host
-    ("results fetched without a wait", "play.cu",
-     "cudaError_t ended = «wait(parts, count)»;",
-     "[&] { for (size_t k = 0; k < count; k++) fetch_results(&parts[k]); return wait(parts, count); }()",
-     "staged", "block",
+    ("results fetched without a wait", "play.cu", "cudaError_t ended = «wait_for(parts[k].engine)»;",
+     "(fetch_results(&parts[k]), wait_for(parts[k].engine))", "staged", "block",
      r"race in play on byte .* of pinned memory .*: a read of the host at play.cu:\d+ in copy_bytes.*; a write by "),
     # distributed shared memory, and what stays on chip
     ("one inbox of sums where steps take turns with two", "network.cuh",
