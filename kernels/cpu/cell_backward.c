@@ -210,14 +210,11 @@ void cell_input_backward(const struct network *n, const struct network_layer *l,
 void cell_output_backward(const struct network *n, const struct network_layer *l, size_t position,
                           float *d) {
     size_t size = l->size;
-    float *restrict dz = n->d_gate; /* free until the step's own backward */
-    if (l->normal) {
+    if (l->normal)
         normalize_backward(d, l->joined + position * l->wide, n->parameters + l->at[TENSOR_GAIN_IH],
                            l->scales[position * NETWORK_NORMS], l->wide_mask, l->wide, l->width,
-                           true, dz, n->gradient + l->at[TENSOR_GAIN_IH],
+                           true, d, n->gradient + l->at[TENSOR_GAIN_IH],
                            n->gradient + l->at[TENSOR_NORM_BIAS_IH]);
-        memcpy(d, dz, l->wide * sizeof *d);
-    }
     for (size_t i = size; i < l->width; i++)
         n->d_inner[i - size] += d[i];
     memset(d + size, 0, (l->wide - size) * sizeof *d);

@@ -49,8 +49,8 @@ INLINE float normalized(enum norm_source source, const struct sum *s, size_t gro
 }
 
 INLINE void load_sums(const struct cell_kind *kind, enum norm_source source, const struct rows *r,
-                      size_t gates, size_t i, struct cell_unit *u) {
-    for (size_t gate = 0; gate < gates; gate++) {
+                      size_t i, struct cell_unit *u) {
+    for (size_t gate = 0; gate < kind->gates; gate++) {
         size_t group = gate >= kind->group_gates[0];
         u->ih[gate] = normalized(source, &r->ih, group, gate * r->padded + i);
         if (kind->apart)
@@ -73,7 +73,7 @@ INLINE void gate_units(enum cell cell, enum norm_source source, const struct row
 #pragma omp simd
     for (size_t i = 0; i < r.padded; i++) {
         struct cell_unit u;
-        load_sums(kind, source, &r, kind->gates, i, &u);
+        load_sums(kind, source, &r, i, &u);
         cell_gates(cell, &u);
         store_gates(kind, &r, i, &u);
         if (kind->own)
@@ -93,7 +93,7 @@ INLINE void forward_units(enum cell cell, enum activation activation, enum norm_
         struct cell_unit u;
         u.activation = activation;
         if (!kind->gated)
-            load_sums(kind, source, &r, kind->gates > 0, i, &u);
+            load_sums(kind, source, &r, i, &u);
         load_gates(kind, &r, i, &u);
         if (kind->own)
             u.inner = r.inner[i];

@@ -132,7 +132,7 @@ double loss_step(const struct model *model, const float *a, const union value *y
                  float *d, double *scratch) {
     const struct output *output = &model->architecture.output;
     const struct loss_context s = {loss_kind(output->loss),
-                                   model->outputs / model->horizons,
+                                   model->scored,
                                    model->target_size,
                                    output->components,
                                    a,

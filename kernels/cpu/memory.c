@@ -331,7 +331,6 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_hidden[1] = floats(arena, n->window * padded);
     n->d_state = floats(arena, padded);
     n->d_inner = floats(arena, padded);
-    n->d_gate = floats(arena, rows);
     n->pack = floats(arena, n->parts * n->window * MATRIX_PANEL);
     n->squares = take(arena, panels, sizeof *n->squares);
     n->changes = n->parts > 1 ? take(arena, network_blocks(n), sizeof *n->changes) : NULL;

@@ -135,15 +135,15 @@ struct network {
     double *activity; /* see activities.h */
 
     /* Scratch of backward. */
-    float *d_output;    /* (window, padded) */
-    float *d_ih, *d_hh; /* (window, most rows) */
-    float *d_hidden[2]; /* (window, most padded), of the current layer and the one below */
-    float *d_state, *d_inner, *d_gate; /* (most padded), (most padded), (most rows) */
-    float *pack;                       /* (parts, window, MATRIX_PANEL) */
-    double *squares;                   /* (most panels of a matrix) */
-    double *loss_scratch;              /* (2 components + 1) */
-    const float **x;                   /* (ring) */
-    float **y;                         /* (ring) */
+    float *d_output;          /* (window, padded) */
+    float *d_ih, *d_hh;       /* (window, most rows) */
+    float *d_hidden[2];       /* (window, most padded), of the current layer and the one below */
+    float *d_state, *d_inner; /* (most padded) */
+    float *pack;              /* (parts, window, MATRIX_PANEL) */
+    double *squares;          /* (most panels of a matrix) */
+    double *loss_scratch;     /* (2 components + 1) */
+    const float **x;          /* (ring) */
+    float **y;                /* (ring) */
 
     struct network_kept kept;
 
@@ -245,13 +245,14 @@ void cell_step(const struct network *n, const struct network_layer *l, size_t po
 
 /* d: gradient of the step's h (padded,), overwritten by the part of the gradient of the previous
    h that does not pass through the matrix W_hh. Sets the gradients of both sums, d_ih and d_hh
-   (rows,). n->d_inner is the gradient of the inner state, in and out. Adds to the gradients of
-   gains, of norms' biases, of a diagonal's vectors and of units' parameters. */
+   (rows,); if each sum has its own norm, d_ih is the gradient after that norm. n->d_inner is the
+   gradient of the inner state, in and out. Adds to the gradients of gains, of norms' biases, of a
+   diagonal's vectors and of units' parameters. */
 void cell_step_backward(const struct network *n, const struct network_layer *l, size_t position,
                         const float *h, const float *before, float *d, float *d_ih, float *d_hh);
 
-/* After it: d_ih, for a cell whose two sums are normalized apart the gradient after the norm,
-   becomes that of the sum of the input. The step before does not wait for it. */
+/* After it: d_ih becomes the gradient of the input's sum in any case. The step before does not wait
+   for it. */
 void cell_input_backward(const struct network *n, const struct network_layer *l, size_t position,
                          float *d_ih);
 

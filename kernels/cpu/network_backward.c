@@ -49,9 +49,9 @@ static double output_weights_backward(struct network *n, const struct network_st
    times `scale`. */
 static double losses_backward(const struct network *n, const float *a, const union value *const *y,
                               float scale, float *d) {
-    size_t outputs = n->outputs / n->model->horizons;
+    size_t scored = n->model->scored;
     double loss = 0;
-    for (size_t h = 0; h < n->model->horizons; h++, a += outputs, d += outputs)
+    for (size_t h = 0; h < n->model->horizons; h++, a += scored, d += scored)
         if (y[h])
             loss += loss_step(n->model, a, y[h], scale, d, n->loss_scratch);
     return loss;

@@ -20,9 +20,9 @@ struct norm_scale {
 struct norm_scale norm_measure(const float *a, const float *mask, size_t length, size_t units,
                                bool centred);
 
-/* Computes dz, the gradient of a, from d, the gradient of g * x + b. Adds to the gradients of
-   gain and bias: d_gain += d x, d_bias += d, dz = rstd (d g - mean(d g) - x mean(d g x)), the
-   first mean only if the norm is centred. */
+/* Computes dz, the gradient of a, from d, the gradient of g * x + b; dz may be d. Adds to the
+   gradients of gain and bias: d_gain += d x, d_bias += d, dz = rstd (d g - mean(d g) -
+   x mean(d g x)), the first mean only if the norm is centred. */
 void normalize_backward(const float *d, const float *a, const float *gain, struct norm_scale scale,
                         const float *mask, size_t length, size_t units, bool centred, float *dz,
                         float *d_gain, float *d_bias);

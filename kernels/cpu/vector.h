@@ -76,8 +76,8 @@ INLINE float vector_sum(vector v) {
 #define PAIRS(type, a, b)                                                                          \
     _mm##type##_add_ps(_mm##type##_shuffle_ps(a, b, 0x88), _mm##type##_shuffle_ps(a, b, 0xdd))
 
-/* sums[i] = sum of the lanes of v[i], for 8 vectors at once, in the order of vector_sum's halves
-   and then of neighbours. */
+/* sums[i] = sum of the lanes of v[i], for 8 vectors at once. Adds the halves of 16 lanes, then
+   neighbours in every 128 bits, and last the two halves of 256 bits. */
 INLINE void vector_sums8(const vector *v, float *sums) {
 #if LANES == 16
     __m512 f[4];

@@ -100,7 +100,7 @@ void engine_describe_network(struct engine *e) {
     n->ring = (uint32_t)model_ring(model, e->options.window);
     n->many = model->open > 1;
     n->horizons = (uint32_t)model->horizons;
-    n->scored = (uint32_t)(model->outputs / model->horizons);
+    n->scored = (uint32_t)model->scored;
     n->outputs = (uint32_t)model->outputs;
     describe_input(e);
     n->loss = a->output.loss;

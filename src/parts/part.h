@@ -266,8 +266,8 @@ static inline const char *part_member_name(const struct part_host *host, size_t 
     return *name ? name : CONFIG_NETWORK;
 }
 
-/* Collects the functions that parts do not skip, and clears their fields of `learned`; again when
-   a part skips others. */
+/* Collects the functions that parts do not skip, and clears `learned`. Call it again when a part
+   skips other functions than before, while the plan is empty. */
 void parts_collect(struct part_host *host);
 
 /* Passes a target to all parts. */

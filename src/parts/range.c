@@ -94,10 +94,8 @@ static void take_step(struct input_range *range, const char *x, struct out_of_sc
     if (is_usual(range, x))
         return;
     for (size_t k = 0; k < range->columns; k++) {
-        float value;
-        memcpy(&value, x + k * sizeof value, sizeof value);
         if (!range->ignored[k])
-            take_number(range, k, value, found);
+            take_number(range, k, unaligned_float(x, k), found);
     }
 }
 

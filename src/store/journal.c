@@ -874,8 +874,8 @@ static uint64_t append(struct journal *journal, struct journal_record *record) {
     }
     size_t count = journal->queue.count;
     pthread_mutex_unlock(&journal->mutex);
-    /* The journal's thread can be asleep, or need not wait any longer. It does not wake up only to
-       wait for the mutex. */
+    /* Wakes the journal's thread, which can be asleep or need not wait any longer. Under the mutex,
+       it would wake up only to wait for the mutex. */
     if (count == 1 || count == JOURNAL_BATCH_ENTRIES)
         pthread_cond_signal(&journal->work);
     return record->position;

@@ -695,13 +695,18 @@ int journal_store_create(const char *path, const struct journal_totals *totals,
 /* ---- The names ---- */
 
 /* Returns 0 and the file's identity; -1: not found. Does not read the file's times as stat does:
-   since Linux 6.13 the next write would change them, and every sync of the log its inode. */
+   since Linux 6.13 the next write would change them, and every sync of the log its inode. Old
+   seccomp filters deny statx, although the file exists. */
 static int identify(const char *path, struct journal_identity *identity) {
     struct statx file;
-    if (statx(AT_FDCWD, path, 0, STATX_INO, &file))
+    struct stat all;
+    if (statx(AT_FDCWD, path, 0, STATX_INO, &file) == 0)
+        *identity = (struct journal_identity){makedev(file.stx_dev_major, file.stx_dev_minor),
+                                              (ino_t)file.stx_ino};
+    else if (stat(path, &all) == 0)
+        *identity = (struct journal_identity){all.st_dev, all.st_ino};
+    else
         return -1;
-    *identity = (struct journal_identity){makedev(file.stx_dev_major, file.stx_dev_minor),
-                                          (ino_t)file.stx_ino};
     return 0;
 }
 

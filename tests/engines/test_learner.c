@@ -318,6 +318,41 @@ static void allocates_nothing_for_a_truth(void **unused) {
     free(run);
 }
 
+/* Subscribers come and go: only the examples that they want report outputs and truths, and what is
+   learned stays the same. */
+static void predictions_are_reported_where_wanted(void **unused) {
+    enum { WANTED = 3, KEPT = 8 }; /* examples in a row */
+    struct run *run = calloc(2, sizeof *run), *never = run + 1;
+    assert_non_null(run);
+    for (enum target target = TARGET_GIVEN; target <= TARGET_LATER; target++) {
+        struct workload_options options = busy(target);
+        struct workload *workload = workload_open(&options);
+        run_open(never, workload, under_test_ops(), cuts[1]);
+        learner_want_outputs(never->learner, false);
+        take_all(never, workload);
+        run_open(run, workload, under_test_ops(), cuts[1]);
+        for (size_t n = 0; n < workload->count; n++) {
+            learner_want_outputs(run->learner, n / WANTED % 2);
+            assert_int_equal(learner_keep_truths(run->learner, n / KEPT % 2, NULL), 0);
+            take(run, workload, n, 1);
+        }
+        assert_int_equal(learner_flush(run->learner, NULL), 0);
+        for (size_t n = 0; n < run->observations.count; n++) {
+            struct observation *o = &run->list[n];
+            bool wanted = !o->forgotten && (o->examples - 1) / WANTED % 2;
+            assert_int_equal(o->outputs != 0, wanted);
+            assert_int_equal(o->truths, wanted && (o->examples - 1) / KEPT % 2);
+            o->outputs = 0;
+            o->truths = false;
+        }
+        assert_same_observations(&never->observations, &run->observations);
+        learner_close(&run->learner);
+        learner_close(&never->learner);
+        workload_close(&workload);
+    }
+    free(run);
+}
+
 /* This happens when statistics.predictions is turned on while the daemon runs. */
 static void a_failure_to_keep_truths_leaves_nothing(void **unused) {
     struct run *run = calloc(1, sizeof *run);
@@ -425,6 +460,7 @@ int main(void) {
         cmocka_unit_test(cuts_change_no_bit),
         cmocka_unit_test(allocates_nothing_for_an_example),
         cmocka_unit_test(allocates_nothing_for_a_truth),
+        cmocka_unit_test(predictions_are_reported_where_wanted),
         cmocka_unit_test(a_failure_to_keep_truths_leaves_nothing),
         cmocka_unit_test(reset_goes_back_to_the_beginning),
         cmocka_unit_test(rates_are_set_in_flight),

@@ -469,15 +469,15 @@ def test_members_learn_the_bits_that_each_has_alone(directory):
 
 
 def test_plans_have_the_memory_that_they_need(directory):
-    """40 MiB are enough for 64 small members. With 8 MiB one of them fails, and the error contains
-    the missing memory. Earlier versions needed 64 MiB for each network."""
+    """16 MiB are enough for 64 small members. With 8 MiB one of them fails, and the error contains
+    the missing memory."""
     if not HOSTCUDA:
         return
     config = yaml.safe_load(configuration(directory, "cuda", 4, 4))
     config["model"]["input"]["scale"] = "forecast"
     config["learning"]["max_streams"] = 4
     config["members"] = [{"name": f"m{n}", "set": {"seed": n}} for n in range(64)]
-    for memory in 40, 8:
+    for memory in 16, 8:
         with environment(HOSTCUDA_MEMORY=str(memory << 20)):
             daemon = running.Daemon(directory, yaml.safe_dump(config))
         with daemon:

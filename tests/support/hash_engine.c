@@ -160,7 +160,7 @@ static void play_score(struct engine *engine, const struct operation *o, const s
     size_t size = engine->model->target_size;
     assert_true(o->value < plan->scores);
     struct position *position = &slot->ring[o->position];
-    size_t h = o->horizon, outputs = engine->model->outputs / engine->model->horizons;
+    size_t h = o->horizon, outputs = engine->model->scored;
     assert_true(h < engine->model->horizons && position->stepped && !position->scored[h]);
     position->scored[h] = true;
     position->y[h] = hash_values(plan->targets + o->value * size, size);

@@ -44,6 +44,7 @@ static void learned(void *context, const struct learned *l) {
     observation->update_ratio = l->update_ratio;
     observation->output_steps = l->output_steps;
     observation->streams = l->streams;
+    observation->truths = l->truth != NULL;
     if (l->mean)
         observation->scale = observed_hash(l->mean, o->inputs * sizeof *l->mean) ^
                              observed_hash(l->deviation, o->inputs * sizeof *l->deviation) << 1;
@@ -77,6 +78,7 @@ void assert_same_observations(const struct observations *a, const struct observa
     for (size_t n = 0; n < a->count && n < b->count; n++) {
         const struct observation *x = &a->list[n], *y = &b->list[n];
         ASSERT_SAME(forgotten);
+        ASSERT_SAME(truths);
         ASSERT_SAME(key);
         ASSERT_SAME(examples);
         ASSERT_SAME(steps);

@@ -6,6 +6,7 @@
 
 struct observation {
     bool forgotten; /* a forgotten stream: only the key counts */
+    bool truths;    /* it has predictions with their truths */
     char key[256];
     uint64_t examples, steps, received;
     size_t scored;

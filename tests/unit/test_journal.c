@@ -1,7 +1,9 @@
 /* The journal on a working disk. */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sqlite3.h>
+#include <sys/syscall.h>
 
 #include "faulty_disk.h"
 #include "journal_testing.h"
@@ -261,6 +263,38 @@ static void remembers_every_stream(void **unused) {
 }
 
 /* ---- Removed files ---- */
+
+/* In place of the function of the C library: fails as with an old seccomp filter. */
+static _Atomic bool statx_denied;
+
+int statx(int directory, const char *restrict path, int flags, unsigned mask,
+          struct statx *restrict file) {
+    if (!statx_denied)
+        return (int)syscall(SYS_statx, directory, path, flags, mask, file);
+    errno = EPERM;
+    return -1;
+}
+
+/* The files are the same ones, by either call. */
+static void works_without_statx(void **unused) {
+    struct journal *journal = open_plain();
+    append_entries(journal, 10);
+    assert_synced(journal);
+    statx_denied = true;
+    append_entries(journal, 10);
+    assert_synced(journal);
+    assert_false(journal_is_removed(journal));
+    assert_int_equal(unlink(in_state(JOURNAL_NAME)), 0);
+    assert_true(journal_is_removed(journal));
+    journal_close(&journal);
+    remove_state(unused);
+    make_state(unused);
+    journal = open_plain();
+    append_entries(journal, 10);
+    assert_synced(journal);
+    journal_close(&journal);
+    statx_denied = false;
+}
 
 /* The open file has all entries: it is written again with those in the queue. */
 static void is_written_again_when_removed(void **unused) {
@@ -522,6 +556,7 @@ int main(void) {
         TEST(keeps_large_examples_in_order),
         TEST(stays_flat_when_pruned),
         TEST(keeps_configured_sizes),
+        TEST(works_without_statx),
         TEST(is_written_again_when_removed),
         TEST(leaves_a_file_of_its_name),
         TEST(remembers_every_stream),
