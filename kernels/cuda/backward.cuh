@@ -409,8 +409,9 @@ DEVICE void strip_gradients(const struct network &n, const struct layer_backward
     p.sums = d + STRIP_ROWS_MAX;
     p.rows = s.end - s.first;
     p.out = kept_partials(n, l, recurrent, b.t) + (size_t)s.number * p.ld;
-    p.inbox =
-        n.inbox ? inbox_partials(n, l, recurrent, b.t) + (size_t)s.number * p.ld : (float *)NULL;
+    p.inbox = n.inbox && (recurrent || s.layer)
+                  ? inbox_partials(n, l, recurrent, b.t) + (size_t)s.number * p.ld
+                  : (float *)NULL;
     p.blocks = n.team.size;
     multiply_transposed(p);
 }

@@ -1,5 +1,5 @@
 /* A layer at one step, computed by a whole block: from its sums to h. Every block that needs h
-   computes it, which is cheaper than to wait for another kernel; one of them stores the data for
+   computes it, which is cheaper than to wait for another block; one of them stores the data for
    backward. Bound by the latency of its two to four reductions. */
 #ifndef RUNNEL_CUDA_CELLS_CUH
 #define RUNNEL_CUDA_CELLS_CUH

@@ -75,6 +75,7 @@ static void cut_update(struct cutter *c, const struct operation *o) {
     struct segment *s = is_open(c, o->slot) ? newest(c) : open_segment(c, o->slot);
     s->window = o->position;
     s->length = o->length;
+    c->learned += o->length;
     s->closed = o->closed;
     s->terms = o->terms;
     s->update = c->updates++;

@@ -45,7 +45,7 @@ int cuda_check(cudaError_t status, const char *what, struct error *error);
 #define DEVICE static __device__ __forceinline__
 #define BOTH static __host__ __device__ __forceinline__
 
-/* A part of the kernel between barriers: a call of its own, so that its registers are. */
+/* A part of the kernel between barriers: a call, so that it may use all registers. */
 #define PHASE static __device__ __attribute__((noinline, unused))
 
 DEVICE unsigned lane_index() {

@@ -41,7 +41,7 @@ static int choose_scope(struct engine *e, struct error *error) {
     const struct cuda_device *d = &e->device;
     size_t kept = e->resident * sizeof(float), inbox = e->network.inbox_size * sizeof(float);
     size_t room = d->shared - block_bytes(e);
-    bool clusters = d->capability_major >= CLUSTER_CAPABILITY && inbox <= room;
+    bool clusters = inbox <= room && engine_has_clusters(e);
     const char *forced = getenv("RUNNEL_SCOPE");
     uint32_t scope = e->options.scope;
     if (scope == SCOPE_AUTO && forced)
@@ -56,7 +56,7 @@ static int choose_scope(struct engine *e, struct error *error) {
     return error_set(error, EX_UNAVAILABLE,
                      "device_scope: cluster requires compute capability %d.0 or newer and %zu KiB "
                      "of shared memory, but %s has %d.%d and %zu KiB; use device_scope: auto",
-                     CLUSTER_CAPABILITY, (d->shared - room + inbox) >> 10, d->name,
+                     CLUSTER_CAPABILITY, (d->shared - room + inbox + KIB - 1) >> 10, d->name,
                      d->capability_major, d->capability_minor, d->shared >> 10);
 }
 
@@ -76,7 +76,7 @@ static int cuda_open(struct engine **engine, const struct model *model,
     if (cuda_probe(device, &e->device, error) || cuda_select(&e->device, error) ||
         cuda_check(cudaStreamCreateWithFlags(&e->stream, cudaStreamNonBlocking), "opening a stream",
                    error) ||
-        engine_allocate(e, error) || choose_scope(e, error) || engine_prepare(e, error) ||
+        engine_allocate(e, error) || engine_prepare(e, error) || choose_scope(e, error) ||
         (options->longest && engine_reserve(e, options->longest, error)) ||
         cuda_check(cudaDeviceSynchronize(), "starting the GPU", error)) {
         cuda_close(&e);

@@ -6,6 +6,7 @@
 
 enum {
     DESCRIPTION_SIZE = 320,
+    KIB = 1024,
     RUN_MAX = 64, /* steps of one run: longer runs are split */
     WALKED_MAX = MODEL_TENSORS_MAX,
 };
@@ -54,6 +55,7 @@ struct engine {
     char *arena;                    /* its memory on the device */
     struct network *on_device;
     uint32_t newest; /* position of the newest step */
+    bool launched;   /* the current play */
     bool stale;      /* the units' deviations must be recomputed */
     struct buffer upload, download;
     char *received;  /* (upload.capacity,) on the device */
@@ -105,6 +107,7 @@ struct cutter {
     struct step_entry *steps;
     struct score_entry *scores;
     uint32_t count, step_count, score_count, updates, measures;
+    size_t learned; /* steps of the updates' windows */
 };
 
 /* Cuts the plan; the arrays have room for one segment per operation. */
@@ -115,8 +118,11 @@ void engine_cut(struct cutter *c);
 /* Floats of shared memory that a block needs, before what it keeps. */
 size_t engine_shared(const struct network *n);
 
-/* Checks that the device can run the kernel with blocks of that much shared memory, in bytes. */
+/* Checks that the device can run the kernel. */
 int engine_prepare(const struct engine *e, struct error *error);
+
+/* Whether the device can run a cluster of the kernel, as it was compiled. */
+bool engine_has_clusters(const struct engine *e);
 
 void engine_release_buffers(struct engine *e);
 

@@ -59,6 +59,8 @@ PHASE void team_sync() {
     case SCOPE_CLUSTER:
 #ifdef HAS_CLUSTERS
         cooperative_groups::this_cluster().sync();
+#else
+        __trap();
 #endif
         break;
     default:
@@ -73,6 +75,7 @@ DEVICE void put(float *own, uint32_t rank, float value) {
     *cooperative_groups::this_cluster().map_shared_rank(own, rank) = value;
 #else
     (void)own, (void)rank, (void)value;
+    __trap();
 #endif
 }
 

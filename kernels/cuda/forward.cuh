@@ -129,8 +129,8 @@ DEVICE struct product product_of(const struct network &n, const struct walk &w,
     return p;
 }
 
-/* The block's strips in a wave. Neighbours share their vector. Every row is computed by this call
-   of `multiply`: see make_vector. */
+/* The block's strips in a wave. Neighbours share their vector. Rows of a step are computed by this
+   call of `multiply`: see make_vector. */
 PHASE void wave(enum steps_of of) {
     const struct network &n = block_network();
     const struct walk w = walk_of(n, of);

@@ -11,11 +11,11 @@
 /* Steps of a plan from which it keeps numbers: each step reads the weights up to three times. */
 enum { KEEP_STEPS = 8 };
 
-enum direction { CHIP_IN, CHIP_OUT };
+enum chip_copy { CHIP_IN, CHIP_OUT };
 
-DEVICE void copy_quads(float *chip, float *memory, size_t numbers, enum direction direction) {
-    float4 *to = (float4 *)(direction == CHIP_IN ? chip : memory);
-    const float4 *from = (const float4 *)(direction == CHIP_IN ? memory : chip);
+DEVICE void copy_quads(float *chip, float *memory, size_t numbers, enum chip_copy copy) {
+    float4 *to = (float4 *)(copy == CHIP_IN ? chip : memory);
+    const float4 *from = (const float4 *)(copy == CHIP_IN ? memory : chip);
 #pragma unroll 4
     for (size_t i = threadIdx.x; i < numbers / QUAD; i += blockDim.x)
         to[i] = from[i];
@@ -25,24 +25,24 @@ DEVICE void copy_quads(float *chip, float *memory, size_t numbers, enum directio
 
 /* Exchanges one array with its original, if there is still room, and points to it. */
 DEVICE void keep_array(struct network &n, float *const *original, uint32_t numbers,
-                       enum direction direction, float **chip) {
+                       enum chip_copy copy, float **chip) {
     if (!*original || (size_t)(n.chip_end - *chip) < numbers)
         return;
-    copy_quads(*chip, *original, numbers, direction);
+    copy_quads(*chip, *original, numbers, copy);
     size_t field = (const char *)original - (const char *)n.original;
     if (threadIdx.x == 0)
-        *(float **)((char *)&n + field) = direction == CHIP_IN ? *chip : *original;
+        *(float **)((char *)&n + field) = copy == CHIP_IN ? *chip : *original;
     *chip += numbers;
 }
 
-DEVICE void keep_arrays(struct network &n, enum direction direction) {
+DEVICE void keep_arrays(struct network &n, enum chip_copy copy) {
     const struct network &of = *n.original;
     float *chip = n.chip;
-    keep_array(n, &of.parameters, n.counts.parameters, direction, &chip);
-    keep_array(n, &of.activations, n.counts.activations, direction, &chip);
+    keep_array(n, &of.parameters, n.counts.parameters, copy, &chip);
+    keep_array(n, &of.activations, n.counts.activations, copy, &chip);
     for (size_t m = 0; m < MOMENTS_MAX; m++)
-        keep_array(n, &of.moments[m], n.counts.moments, direction, &chip);
-    keep_array(n, &of.units, n.counts.units, direction, &chip);
+        keep_array(n, &of.moments[m], n.counts.moments, copy, &chip);
+    keep_array(n, &of.units, n.counts.units, copy, &chip);
 }
 
 /* ---- A block of a team ---- */
@@ -63,30 +63,30 @@ DEVICE void choose_strips(struct network &n) {
     n.held_moments = all ? (uint32_t)moments : 0;
 }
 
-DEVICE void keep_strips(struct network &n, enum direction direction) {
+DEVICE void keep_strips(struct network &n, enum chip_copy copy) {
     for (uint32_t k = n.own; k < n.held_end; k++) {
         const struct strip s = n.strips[k];
         size_t numbers = n.strips[k + 1].before - s.before;
         for (uint32_t m = 0; m <= n.held_moments; m++)
-            copy_quads(strip_numbers(n, s, k, m), strip_numbers(n, s, NONE, m), numbers, direction);
+            copy_quads(strip_numbers(n, s, k, m), strip_numbers(n, s, NONE, m), numbers, copy);
     }
 }
 
 /* ---- Both ---- */
 
 /* At the start of a plan, and at its end. */
-PHASE void keep(enum direction direction) {
+PHASE void keep(enum chip_copy copy) {
     struct network &n = block_network();
     if (!n.queue->keep)
         return;
     __syncthreads();
     if (n.team.scope == SCOPE_BLOCK) {
-        keep_arrays(n, direction);
+        keep_arrays(n, copy);
     } else {
-        if (direction == CHIP_IN && threadIdx.x == 0)
+        if (copy == CHIP_IN && threadIdx.x == 0)
             choose_strips(n);
         __syncthreads();
-        keep_strips(n, direction);
+        keep_strips(n, copy);
     }
     __syncthreads();
 }

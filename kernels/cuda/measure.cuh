@@ -51,7 +51,7 @@ PHASE void begin_norms() {
 /* ---- Of a step ----
 
    A MEASURE copies a layer's numbers into the download: struct measured_head, its activity without
-   the ring, and rows of floats of equal size. The host computes statistics from them: measure.cu.
+   the ring, and rows of floats of equal size. The host computes statistics from them: statistics.h.
  */
 
 struct measured_head {

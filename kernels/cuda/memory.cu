@@ -89,7 +89,8 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
                                    : l->columns       ? padded(l->rows)
                                                       : 0));
     l->carry = place(a, 2 * (l->columns ? units * l->states : size * l->carries));
-    l->ih.partial = place(a, l->input_gradient * window * l->ih.count * l->ld_ih);
+    l->ih.partial =
+        place(a, l->input_gradient * (l > n->layers ? 2 : window) * l->ih.count * l->ld_ih);
     l->hh.partial = place(a, (size_t)2 * l->hh.count * l->ld_hh);
 }
 
@@ -183,7 +184,7 @@ static int check_shared(const struct engine *e, struct error *error) {
     return error_set(error, EX_UNAVAILABLE,
                      "a layer of this model needs %zu KiB of a multiprocessor's shared memory, but "
                      "%s has %zu KiB; use a smaller widest layer%s",
-                     most >> 10, e->device.name, e->device.shared >> 10, e->way_out);
+                     (most + KIB - 1) >> 10, e->device.name, e->device.shared >> 10, e->way_out);
 }
 
 /* The parts of the block of a solved output. */
@@ -289,6 +290,7 @@ static int lay_out(struct engine *e, struct error *error) {
                          UINT32_MAX, e->way_out);
     engine_walk(e);
     e->shared = engine_shared(n);
+    n->kept_at = (uint32_t)e->shared;
     e->resident = block.size * (1 + optimizer_moments(&e->options.optimizer));
     return 0;
 }

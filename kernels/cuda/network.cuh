@@ -27,13 +27,14 @@ enum {
     GRAIN = 256,                /* bytes: blocks of an arena begin at multiples of it */
     QUAD_BITS_MIN = 3,          /* float4 columns of a tile: 2 to that power, see tile.cuh */
     QUAD_BITS_MAX = 6,
-    STRIP_ROWS_MAX = PLAY_THREADS * 4 >> QUAD_BITS_MIN,
+    TILE_ROWS = 4, /* of a thread */
+    STRIP_ROWS_MAX = PLAY_THREADS * TILE_ROWS >> QUAD_BITS_MIN,
 };
 
-/* The strips of one matrix: `count` from number `first` on, of `rows` rows each but for the last.
+/* The strips of one matrix: `count` from number `first` on, of a tile's rows each but for the last.
    A transposed product has a sum of each strip, and its reader adds them up. */
 struct strips {
-    uint32_t first, count, rows;
+    uint32_t first, count;
     uint32_t partial; /* offset of the sums, see struct network_layer; unused without product */
 };
 
@@ -108,8 +109,8 @@ struct network_layer {
        their states */
     uint32_t carry;
 
-    /* partial: ih (window, strips, ld_ih), if its input has a gradient; hh (2, strips, ld_hh), by
-       t % 2. */
+    /* partial: ih (2, strips, ld_ih), by t % 2, of layer 0 (window, strips, ld_ih), if its input
+       has a gradient; hh (2, strips, ld_hh). */
     struct strips ih, hh;
     /* Offsets in the inbox of a cluster's block, by t % 2: the sums of W_ih x and W_hh h (2, 2,
        rows); in their place backward the sums of strips, of hh, and of ih if it has a layer below.
@@ -185,7 +186,7 @@ struct queue {
     char *measures; /* see measure.cuh */
 };
 
-/* Data of an update for later kernels. */
+/* Data of an update for later phases. */
 struct update_state {
     unsigned arrived;                 /* see struct team */
     uint64_t updates;                 /* number of applied updates */
@@ -260,6 +261,7 @@ struct __align__(16) network {
        the next wave waits for. NULL in other scopes. */
     float *inbox;
     uint32_t inbox_size;
+    uint32_t kept_at; /* where it begins, or what stays on chip: a float of shared memory */
     /* Shared memory for what stays on chip, and the network in device memory. */
     float *chip, *chip_end;
     const struct network *original;
@@ -413,20 +415,22 @@ BOTH uint32_t partial_numbers(const struct network_layer &l, bool recurrent) {
 
 DEVICE float *inbox_partials(const struct network &n, const struct network_layer &l, bool recurrent,
                              uint32_t t) {
-    uint32_t hh = partial_numbers(l, true), both = hh + partial_numbers(l, false);
+    uint32_t hh = partial_numbers(l, true), below = &l > n.layers,
+             both = hh + below * partial_numbers(l, false);
     return n.inbox + l.inbox + (size_t)(t % 2) * both + (recurrent ? 0 : hh);
 }
 
 DEVICE float *kept_partials(const struct network &n, const struct network_layer &l, bool recurrent,
                             uint32_t t) {
-    size_t of_step = partial_numbers(l, recurrent);
-    return n.activations +
-           (recurrent ? l.hh.partial + (t % 2) * of_step : l.ih.partial + t * of_step);
+    bool waits = recurrent || &l > n.layers; /* only the next wave reads it */
+    return n.activations + (recurrent ? l.hh : l.ih).partial +
+           (size_t)(waits ? t % 2 : t) * partial_numbers(l, recurrent);
 }
 
 /* A transposed product's column: the sum over its strips' sums (count, ld). */
 DEVICE float joined(const float *partials, uint32_t count, uint32_t ld, uint32_t column) {
     float sum = 0;
+#pragma unroll 8
     for (uint32_t k = 0; k < count; k++)
         sum += partials[(size_t)k * ld + column];
     return sum;

@@ -115,7 +115,7 @@ PHASE void change_tile(const struct walked &w, uint32_t number) {
     const struct network &n = block_network();
     struct tile tile = tile_of(w, number);
     struct change c = {0, 0};
-    uint32_t first = w.strips ? tile.first_row : 0;
+    uint32_t first = w.dealt ? tile.first_row : 0;
     stage_tile(n, w, tile, (float)n.decision.factor);
 #pragma unroll 1
     for (int k = 0; k < TILE_ROWS; k++)
@@ -229,12 +229,16 @@ PHASE void update_tiles() {
         for (uint32_t c = 0; c < w.column_tiles; c++)
             change_tile(w, w.first_tile + s.number * w.column_tiles + c);
     }
-    for (uint32_t number = n.team.rank; number < n.tiles; number += n.team.size) {
-        const struct walked &w = *tensor_of(n.tensors, n.tensor_count, number);
-        if (w.strips)
+    for (uint32_t i = 0; i < n.tensor_count; i++) {
+        const struct walked &w = n.tensors[i];
+        uint32_t end = i + 1 < n.tensor_count ? n.tensors[i + 1].first_tile : n.tiles;
+        uint32_t late = (w.first_tile + n.team.size - n.team.rank) % n.team.size;
+        uint32_t number = w.first_tile + (late ? n.team.size - late : 0);
+        if (w.dealt || number >= end)
             continue;
         choose_stored(n, w, NONE);
-        change_tile(w, number);
+        for (; number < end; number += n.team.size)
+            change_tile(w, number);
     }
     /* the last blocks have the fewest tiles */
     for (uint32_t k = n.team.size - 1 - n.team.rank; k < n.layer_count; k += n.team.size)

@@ -23,7 +23,7 @@ struct member {
 
 struct call {
     uint32_t scope, blocks; /* blocks of each team */
-    uint32_t kept_at, end;  /* what stays in shared memory, see keep.cuh: from float to float */
+    uint32_t end;           /* of shared memory: floats */
     uint32_t count;
     struct member members[TOGETHER_MAX]; /* (count,) */
 };
@@ -66,11 +66,11 @@ PHASE void enter(const struct call &call) {
         n.team.rank = rank;
         n.team.size = call.blocks;
         n.queue = (struct queue *)m.to;
-        n.own = first_strip(n, rank);
-        n.own_end = first_strip(n, rank + 1);
+        n.own = rank ? first_strip(n, rank) : 0;
+        n.own_end = rank + 1 < call.blocks ? first_strip(n, rank + 1) : n.strip_count;
         n.held_end = 0;
         n.original = m.network;
-        n.chip = shared_memory + call.kept_at;
+        n.chip = shared_memory + n.kept_at;
         n.chip_end = shared_memory + call.end;
         n.inbox = NULL;
         if (call.scope == SCOPE_CLUSTER) {
@@ -324,7 +324,7 @@ static void fill_queue(struct engine *e, const struct plan *plan) {
     engine_cut(&cutter);
     device.count = cutter.count;
     device.refresh = e->stale;
-    device.keep = plan->steps >= KEEP_STEPS;
+    device.keep = plan->steps + cutter.learned >= KEEP_STEPS;
     device.rate = plan->rate;
     device.clip = plan->clip;
     device.optimizer = e->options.optimizer;
@@ -336,7 +336,7 @@ static void fill_queue(struct engine *e, const struct plan *plan) {
     copy_bytes(host.targets, plan->targets,
                plan->rows * e->network.target_size * sizeof(union value));
     e->uploaded = upload.size;
-    e->stale = false;
+    e->stale = e->launched = false;
 }
 
 static void fetch_results(const struct engine_part *part) {
@@ -359,9 +359,9 @@ static void fetch_results(const struct engine_part *part) {
 
 enum { POLLS = 64 }; /* of the flag, for each query of the stream */
 
-/* Blocks of each of `count` teams. More blocks than tiles would have no work. */
-static uint32_t team_blocks(const struct engine *e, uint32_t count) {
-    uint32_t most = (uint32_t)e->device.multiprocessors / count, tiles = e->network.tiles;
+/* Blocks of each team. More blocks than tiles would have no work. */
+static uint32_t team_blocks(const struct engine *e, uint32_t count, uint32_t tiles) {
+    uint32_t most = (uint32_t)e->device.multiprocessors / count;
     if (e->scope == SCOPE_BLOCK)
         return 1;
     if (e->scope == SCOPE_CLUSTER)
@@ -369,7 +369,8 @@ static uint32_t team_blocks(const struct engine *e, uint32_t count) {
     return most < tiles ? most : tiles;
 }
 
-static void add_member(struct call *call, struct engine *e, cudaStream_t stream) {
+/* An earlier launch on the engine's own stream may still count at its barrier. */
+static cudaError_t add_member(struct call *call, struct engine *e, cudaStream_t stream) {
     struct member *m = &call->members[call->count++];
     m->network = e->on_device;
     m->from = e->upload.at;
@@ -377,54 +378,92 @@ static void add_member(struct call *call, struct engine *e, cudaStream_t stream)
     m->bytes = (uint32_t)e->uploaded;
     e->played_on = stream;
     uint32_t used = (uint32_t)(block_bytes(e) / sizeof(float));
-    if (e->shared > call->kept_at)
-        call->kept_at = (uint32_t)e->shared;
     if (((const struct queue *)e->upload.at)->keep)
         used = (uint32_t)(e->device.shared / sizeof(float));
     if (used > call->end)
         call->end = used;
+    return e->stream == stream ? cudaSuccess : cudaStreamSynchronize(e->stream);
+}
+
+static cudaLaunchConfig_t configure(cudaLaunchAttribute *attribute, enum scope scope,
+                                    uint32_t blocks, size_t shared) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(blocks);
+    config.blockDim = dim3(PLAY_THREADS);
+    config.dynamicSmemBytes = shared;
+    config.attrs = attribute;
+    config.numAttrs = scope != SCOPE_BLOCK;
+    *attribute = {};
+    if (scope == SCOPE_CLUSTER) {
+        attribute->id = cudaLaunchAttributeClusterDimension;
+        attribute->val.clusterDim = {CLUSTER_BLOCKS, 1, 1};
+    } else {
+        attribute->id = cudaLaunchAttributeCooperative;
+        attribute->val.cooperative = 1;
+    }
+    return config;
 }
 
 static cudaError_t launch(const struct call *call, cudaStream_t stream) {
-    cudaLaunchAttribute attribute = {};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(call->count * call->blocks);
-    config.blockDim = dim3(PLAY_THREADS);
-    config.dynamicSmemBytes = call->end * sizeof(float);
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config = configure(&attribute, (enum scope)call->scope,
+                                          call->count * call->blocks, call->end * sizeof(float));
     config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = call->scope != SCOPE_BLOCK;
-    if (call->scope == SCOPE_CLUSTER) {
-        attribute.id = cudaLaunchAttributeClusterDimension;
-        attribute.val.clusterDim = {call->blocks, 1, 1};
-    } else {
-        attribute.id = cudaLaunchAttributeCooperative;
-        attribute.val.cooperative = 1;
-    }
     return cudaLaunchKernelEx(&config, play, *call);
 }
 
-/* The first part, and those after it with its scope, as many as one launch plays. */
-static size_t gather(const struct engine_part *parts, size_t count, struct call *call) {
-    struct engine *first = parts[0].engine;
-    uint32_t most = first->scope == SCOPE_GRID ? (uint32_t)first->device.multiprocessors
-                                               : (uint32_t)TOGETHER_MAX;
-    *call = (struct call){};
-    call->scope = first->scope;
-    for (size_t k = 0; k < count && parts[k].engine->scope == first->scope && call->count < most &&
-                       call->count < TOGETHER_MAX;
-         k++)
-        add_member(call, parts[k].engine, first->stream);
-    call->blocks = team_blocks(first, call->count);
-    return call->count;
+bool engine_has_clusters(const struct engine *e) {
+    struct cudaFuncAttributes found = {};
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config =
+        configure(&attribute, SCOPE_CLUSTER, CLUSTER_BLOCKS, e->device.shared);
+    int clusters = 0;
+    bool has =
+        e->device.capability_major >= CLUSTER_CAPABILITY &&
+        cudaFuncGetAttributes(&found, (const void *)play) == cudaSuccess &&
+        found.ptxVersion >= 10 * CLUSTER_CAPABILITY &&
+        cudaOccupancyMaxActiveClusters(&clusters, (const void *)play, &config) == cudaSuccess &&
+        clusters > 0;
+    cudaGetLastError();
+    return has;
+}
+
+/* Launches the first part that is not played yet, and all others of its scope that fit in. */
+static cudaError_t launch_some(const struct engine_part *parts, size_t count) {
+    struct call call = {};
+    struct engine *first = NULL;
+    cudaError_t status = cudaSuccess;
+    uint32_t most = TOGETHER_MAX, tiles = 0;
+    for (size_t k = 0; k < count && call.count < most && !status; k++) {
+        struct engine *e = parts[k].engine;
+        if (e->launched || (first && first->scope != e->scope))
+            continue;
+        if (!first && e->scope == SCOPE_GRID && (uint32_t)e->device.multiprocessors < most)
+            most = (uint32_t)e->device.multiprocessors;
+        first = first ? first : e;
+        tiles = e->network.tiles > tiles ? e->network.tiles : tiles;
+        e->launched = true;
+        status = add_member(&call, e, first->stream);
+    }
+    call.scope = first->scope;
+    call.blocks = team_blocks(first, call.count, tiles);
+    return status ? status : launch(&call, first->stream);
+}
+
+static bool all_launched(const struct engine_part *parts, size_t count) {
+    for (size_t k = 0; k < count; k++)
+        if (!parts[k].engine->launched)
+            return false;
+    return true;
 }
 
 /* Polls the flag that the team sets last, which shows the end sooner than the stream does. Later
    work on the engine's own stream waits for that end; if another's was used, the host does. */
 static cudaError_t wait_for(const struct engine *e) {
-    volatile uint32_t *done = (volatile uint32_t *)e->download.at;
+    const uint32_t *done = (const uint32_t *)e->download.at;
     cudaError_t status = cudaErrorNotReady;
-    for (uint32_t polls = 0; status == cudaErrorNotReady && !*done; polls++)
+    for (uint32_t polls = 0;
+         status == cudaErrorNotReady && !__atomic_load_n(done, __ATOMIC_ACQUIRE); polls++)
         if (polls % POLLS == 0)
             status = cudaStreamQuery(e->played_on);
     if (e->played_on != e->stream)
@@ -436,24 +475,18 @@ static cudaError_t wait_for(const struct engine *e) {
 
 /* Another thread may have opened the engines, and each thread has its own current device. */
 int engine_play_together(const struct engine_part *parts, size_t count, struct error *error) {
-    struct call call;
     cudaError_t status = cudaSuccess;
     if (cuda_check(cudaSetDevice(parts[0].engine->device.index), "selecting the GPU", error))
         return -1;
-    for (size_t k = 0; k < count; k++) {
-        struct engine *e = parts[k].engine;
-        if (engine_reserve(e, parts[k].plan, error))
+    for (size_t k = 0; k < count; k++)
+        if (engine_reserve(parts[k].engine, parts[k].plan, error))
             return -1;
-        fill_queue(e, parts[k].plan);
-    }
-    for (size_t k = 0, some; k < count && !status; k += some) {
-        some = gather(parts + k, count - k, &call);
-        status = launch(&call, parts[k].engine->stream);
-    }
-    for (size_t k = 0; k < count; k++) {
-        cudaError_t ended = wait_for(parts[k].engine);
-        status = status ? status : ended;
-    }
+    for (size_t k = 0; k < count; k++)
+        fill_queue(parts[k].engine, parts[k].plan);
+    while (!status && !all_launched(parts, count))
+        status = launch_some(parts, count);
+    for (size_t k = 0; k < count && !status; k++)
+        status = wait_for(parts[k].engine);
     if (cuda_check(status, "learning on the GPU", error))
         return -1;
     for (size_t k = 0; k < count; k++)

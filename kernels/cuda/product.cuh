@@ -130,7 +130,7 @@ DEVICE float *strip_numbers(const struct network &n, const struct strip &s, uint
                                               : n.output_weight;
     uint32_t ld = s.matrix == MATRIX_IH ? l.ld_ih : s.matrix == MATRIX_HH ? l.ld_hh : n.ld_output;
     float *numbers = moment ? n.moments[moment - 1] : n.parameters;
-    if (index < n.held_end && moment <= n.held_moments)
+    if (index >= n.own && index < n.held_end && moment <= n.held_moments)
         return n.chip + (size_t)moment * n.held_numbers + (s.before - n.strips[n.own].before);
     return numbers ? numbers + offset + (size_t)s.first * ld : NULL;
 }

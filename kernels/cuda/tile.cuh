@@ -17,7 +17,6 @@ struct factor {
 
 enum {
     TILE_STEPS = 16,      /* steps of the window that are staged at once */
-    TILE_ROWS = 4,        /* of a thread */
     TILE_BITS = 11,       /* PLAY_THREADS * TILE_ROWS = 2^11 */
     COLUMN_BITS = 2,      /* QUAD = 2^2 */
     FORM_STEPS = 32,      /* windows from this length on store their gradient */
@@ -35,7 +34,7 @@ struct walked {
         /* (rows,) in the block of activations: factor of the tensor that is subtracted; NONE */
         pull;
     uint32_t quad_bits, column_tiles, first_tile;
-    uint32_t strips; /* of a matrix that is dealt in strips, of a tile's rows each; else 0 */
+    bool dealt; /* in strips, of a tile's rows each */
 };
 
 /* Rows and columns of a tile: powers of two. */

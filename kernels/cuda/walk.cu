@@ -11,7 +11,6 @@ static void cut_matrix(struct engine *e, struct strips *of, uint32_t layer, enum
                        uint32_t rows, uint32_t ld, uint64_t *before) {
     uint32_t each = tile_rows(quad_bits_of(ld));
     of->first = e->network.strip_count;
-    of->rows = each;
     of->count = (rows + each - 1) / each;
     for (uint32_t k = 0; k < of->count; k++) {
         struct strip s = {(uint8_t)layer, (uint8_t)matrix, k * each, (k + 1) * each};
@@ -41,7 +40,7 @@ static uint64_t cut_all(struct engine *e) {
     for (uint32_t k = 0; k < n->layer_count; k++) {
         struct network_layer *l = &n->layers[k];
         uint32_t sums = 2 * l->rows;
-        uint32_t partials = partial_numbers(*l, true) + partial_numbers(*l, false);
+        uint32_t partials = partial_numbers(*l, true) + (k > 0) * partial_numbers(*l, false);
         l->inbox = n->inbox_size;
         n->inbox_size += padded(2 * (sums > partials ? sums : partials));
     }
@@ -69,7 +68,7 @@ static void walk_strips(struct engine *e, struct walked *w, const struct tensor 
                                                                      : NULL;
     if (!of || !tensor->columns)
         return;
-    w->strips = of->count;
+    w->dealt = true;
     for (uint32_t k = 0; k < of->count; k++)
         e->strips[of->first + k].tensor = (uint32_t)(w - e->walked);
 }

@@ -247,9 +247,9 @@ cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *kernel,
     const bool fits = cluster > 0 && cluster <= limit && volume(config->blockDim) > 0 &&
                       volume(config->blockDim) <= most_threads(kernel) &&
                       config->dynamicSmemBytes <= (size_t)permissions[kernel].shared;
-    *clusters = fits ? (int)((size_t)resident(volume(config->blockDim), config->dynamicSmemBytes) *
-                             (size_t)setting().multiprocessors / cluster)
-                     : 0;
+    const size_t blocks = (size_t)resident(volume(config->blockDim), config->dynamicSmemBytes) *
+                          (size_t)setting().multiprocessors;
+    *clusters = fits ? (int)std::max<size_t>(blocks / cluster, 1) : 0; /* as launches allow */
     return cudaSuccess;
 }
 }
