@@ -7,10 +7,8 @@ static struct segment *open_segment(struct cutter *c, uint32_t slot) {
     struct segment *s = &c->segments[c->count];
     memset(s, 0, sizeof *s);
     s->slot = slot;
-    s->lead = s->lead_solve = s->solve = NONE;
+    s->lead = s->lead_solve = s->solve = s->measure = NONE;
     s->first = c->step_count;
-    c->shapes[c->count] = (struct shape){};
-    c->shapes[c->count].played = true;
     c->count++;
     return s;
 }
@@ -19,9 +17,8 @@ static struct segment *open_segment(struct cutter *c, uint32_t slot) {
 static bool is_open(const struct cutter *c, uint32_t slot) {
     if (c->count == 0)
         return false;
-    const struct shape *shape = &c->shapes[c->count - 1];
-    return c->segments[c->count - 1].slot == slot && shape->length == 0 && !shape->measure &&
-           !shape->solve;
+    const struct segment *s = &c->segments[c->count - 1];
+    return s->slot == slot && s->length == 0 && s->measure == NONE && s->solve == NONE;
 }
 
 static struct segment *newest(struct cutter *c) {
@@ -52,7 +49,7 @@ static void cut_step(struct cutter *c, const struct operation *o) {
     step->output = c->plan->outputs ? c->step_count : static_cast<uint32_t>(NONE);
     step->score = NONE;
     c->step_count++;
-    c->shapes[c->count - 1].steps = ++s->steps;
+    s->steps++;
     c->e->newest = o->position;
 }
 
@@ -78,59 +75,36 @@ static void cut_update(struct cutter *c, const struct operation *o) {
     struct segment *s = is_open(c, o->slot) ? newest(c) : open_segment(c, o->slot);
     s->window = o->position;
     s->length = o->length;
+    c->learned += o->length;
     s->closed = o->closed;
     s->terms = o->terms;
     s->update = c->updates++;
-    struct shape *shape = &c->shapes[c->count - 1];
-    shape->length = o->length;
-    shape->recompute = !o->fresh;
-    shape->probe = o->probe;
+    s->recompute = !o->fresh;
+    s->probe = o->probe;
 }
 
 /* Before the run, or at the segment's end: then with the target that its update learned. */
 static void cut_solve(struct cutter *c, const struct operation *o) {
-    bool updated = c->count > 0 && newest(c)->slot == o->slot && c->shapes[c->count - 1].length > 0;
-    if (!is_open(c, o->slot) && !(updated && !c->shapes[c->count - 1].solve))
+    bool updated = c->count > 0 && newest(c)->slot == o->slot && newest(c)->length > 0;
+    if (!is_open(c, o->slot) && !(updated && newest(c)->solve == NONE))
         open_segment(c, o->slot);
     struct segment *s = newest(c);
-    struct shape *shape = &c->shapes[c->count - 1];
-    bool leads = s->steps == 0 && shape->length == 0 && !shape->lead_solve;
+    bool leads = s->steps == 0 && s->length == 0 && s->lead_solve == NONE;
     *(leads ? &s->lead_solve : &s->solve) = o->value;
     *(leads ? &s->lead_solved : &s->solved) = o->position;
-    *(leads ? &shape->lead_solve : &shape->solve) = true;
 }
 
 static void cut_measure(struct cutter *c, const struct operation *o) {
     struct segment *s = open_segment(c, o->slot);
     s->measure = c->e->newest;
     s->measured = c->measures++;
-    c->shapes[c->count - 1].measure = true;
 }
 
 void engine_cut(struct cutter *c) {
-    for (size_t i = 0; i < c->plan->count; i++) {
-        const struct operation *o = &c->plan->operations[i];
-        switch (o->kind) {
-        case OPERATION_FORGET:
-            cut_forget(c, o);
-            break;
-        case OPERATION_STEP:
-            cut_step(c, o);
-            break;
-        case OPERATION_SCORE:
-            cut_score(c, o);
-            break;
-        case OPERATION_UPDATE:
-            cut_update(c, o);
-            break;
-        case OPERATION_ADVANCE: /* rules that cuda_open rejects */
-            break;
-        case OPERATION_SOLVE:
-            cut_solve(c, o);
-            break;
-        case OPERATION_MEASURE:
-            cut_measure(c, o);
-            break;
-        }
-    }
+    /* by enum operation_kind; cuda_open rejects rules with ADVANCE */
+    static void (*const cut[])(struct cutter *, const struct operation *) = {
+        cut_forget, cut_step, cut_score, cut_update, NULL, cut_solve, cut_measure,
+    };
+    for (size_t i = 0; i < c->plan->count; i++)
+        cut[c->plan->operations[i].kind](c, &c->plan->operations[i]);
 }

@@ -1,8 +1,6 @@
 /* The network's sizes and kinds for the kernels, without offsets. */
 #include "engine.cuh"
 
-enum { THREADS_MIN = 128 };
-
 static void describe_layer(struct engine *e, uint32_t k) {
     const struct layer *from = &e->model->architecture.layers[k];
     const struct cell_kind *kind = cell_kind(from->cell);
@@ -24,10 +22,10 @@ static void describe_layer(struct engine *e, uint32_t k) {
     l->own = kind->own;
     l->carries = kind->carries;
     bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
-    l->ages = norm_kind(from->norm)->by_age ? (uint32_t)from->norm_steps : units;
+    l->ages = units && norm_kind(from->norm)->by_age ? (uint32_t)from->norm_steps : units;
     e->network.rows_norms |= l->source == SOURCE_ROWS;
-    e->network.columns |= l->columns;
     e->network.factors |= kind->parameters > 0;
+    l->parameters = (uint8_t)kind->parameters;
     e->network.running_norms |= l->source == SOURCE_RUNNING;
     l->group_gates = (uint8_t)kind->group_gates[0];
     l->size = (uint32_t)layer_width(from);
@@ -57,9 +55,10 @@ static void describe_output(struct engine *e) {
 /* The parts of an encoded x. */
 static void describe_encoding(struct engine *e) {
     const struct model *model = e->model;
-    e->encoding.count = (uint32_t)model->part_count;
-    e->encoding.features = (uint32_t)model->features;
-    e->encoding.learned = model->embeddings > 0;
+    struct encoding *encoding = &e->network.encoding;
+    encoding->count = (uint32_t)model->part_count;
+    encoding->features = (uint32_t)model->features;
+    encoding->learned = model->embeddings > 0;
     for (size_t k = 0; k < model->part_count; k++) {
         const struct input_part *from = &model->parts[k];
         struct encoded_part *part = &e->parts[k];
@@ -72,7 +71,7 @@ static void describe_encoding(struct engine *e) {
     const struct input *input = &model->architecture.input;
     if (input->hash &&
         !model->part_count) { /* it may be negated, which is not possible with plain one-hot */
-        e->encoding.count = 1;
+        encoding->count = 1;
         e->parts[0].width = e->parts[0].size = (uint32_t)input->size;
     }
 }
@@ -82,10 +81,10 @@ static void describe_input(struct engine *e) {
     const struct input *input = &model->architecture.input;
     struct network *n = &e->network;
     describe_encoding(e);
-    n->input_real = !e->encoding.count && input_is_real(input);
+    n->input_real = !n->encoding.count && input_is_real(input);
     n->input_size = (uint32_t)(input_is_real(input) ? model->features : input->size);
     n->embedding_size = !input_is_real(input) ? (uint32_t)input->embedding : 0;
-    if (e->encoding.count)
+    if (n->encoding.count)
         n->embedding_size = (uint32_t)model->input_width[0];
     n->ld_embedding = padded(n->embedding_size);
 }
@@ -108,13 +107,7 @@ void engine_describe_network(struct engine *e) {
     n->together = (uint32_t)loss_kind(a->output.loss)->together;
     n->target_size = (uint32_t)model->target_size;
     n->components = (uint32_t)a->output.components;
-    uint32_t widest = THREADS_MIN;
-    for (uint32_t k = 0; k < n->layer_count; k++) {
+    for (uint32_t k = 0; k < n->layer_count; k++)
         describe_layer(e, k);
-        widest = n->layers[k].size > widest ? n->layers[k].size : widest;
-    }
     describe_output(e);
-    e->threads = THREADS_MIN;
-    while (e->threads < widest && e->threads < BLOCK_THREADS_MAX)
-        e->threads *= 2;
 }

@@ -1,6 +1,5 @@
 #include "device.cuh"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,44 +86,4 @@ int cuda_select(struct cuda_device *device, struct error *error) {
         return -1;
     return cuda_check(cudaMemGetInfo(&device->free_memory, &device->memory),
                       "reading the GPU's free memory", error);
-}
-
-/* The last kernel that this thread prepared, for prepare_failed. */
-static __thread struct {
-    const char *kernel;
-    unsigned threads;
-    int most; /* largest number of threads on the device; 0: unknown */
-} prepared;
-
-cudaError_t prepare_kernel(const char *name, const void *kernel, const struct launch *l) {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-    struct cudaFuncAttributes found = {};
-    pthread_mutex_lock(&one_at_a_time);
-    cudaError_t status = cudaFuncGetAttributes(&found, kernel);
-    if (status == cudaSuccess && (size_t)found.maxDynamicSharedSizeBytes < l->shared)
-        status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)l->shared);
-    pthread_mutex_unlock(&one_at_a_time);
-    prepared.kernel = name;
-    prepared.threads = l->threads;
-    prepared.most = found.maxThreadsPerBlock;
-    if (status == cudaSuccess && (unsigned)found.maxThreadsPerBlock < l->threads)
-        return cudaErrorInvalidConfiguration;
-    return status;
-}
-
-int prepare_failed(const struct cuda_device *device, cudaError_t status, const char *way_out,
-                   struct error *error) {
-    cudaGetLastError();
-    if (status == cudaErrorInvalidConfiguration)
-        return error_set(error, EX_UNAVAILABLE,
-                         "cannot run kernel %s on %s: expected blocks of %u threads, got at most "
-                         "%d%s",
-                         prepared.kernel, device->name, prepared.threads, prepared.most, way_out);
-    return error_set(error, EX_UNAVAILABLE,
-                     "cannot load kernel %s on %s (compute capability %d.%d): %s (%s); rebuild "
-                     "with CUDA_ARCHITECTURES=\"%d%d\"%s",
-                     prepared.kernel, device->name, device->capability_major,
-                     device->capability_minor, cudaGetErrorString(status), cudaGetErrorName(status),
-                     device->capability_major, device->capability_minor, way_out);
 }

@@ -1,4 +1,4 @@
-/* Common to all kernels: error messages of CUDA calls, the launcher, and reductions over a block.
+/* Error messages of CUDA calls, and reductions over a block.
    Reductions have a fixed order, so that every run gives the same bits. */
 #ifndef RUNNEL_CUDA_DEVICE_CUH
 #define RUNNEL_CUDA_DEVICE_CUH
@@ -6,8 +6,6 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 #include <sysexits.h>
-
-#include <utility>
 
 extern "C" {
 #include "common/error.h"
@@ -19,8 +17,8 @@ enum {
     LANES = 32,
     WARPS_MAX = 32,
     QUAD = 4,
-    BLOCK_THREADS_MAX = 512, /* threads of a wave's block */
-    SUMS_MAX = 8,            /* that block_sums reduces at once */
+    PLAY_THREADS = 512, /* of a block */
+    SUMS_MAX = 8,       /* that block_sums reduces at once */
     /* Shared memory begins with the scratch of reductions: floats. */
     SCRATCH = SUMS_MAX * WARPS_MAX * sizeof(double) / sizeof(float),
 };
@@ -32,67 +30,46 @@ extern __shared__ __align__(16) float shared_memory[];
    free_memory stays 0. */
 int cuda_probe(const char *device, struct cuda_device *found, struct error *error);
 
+/* `measure` of cuda_module.h, in tools/bench/cuda. */
+int cuda_measure(const char *device, struct cuda_figures *figures, struct error *error);
+
 /* Selects that device for this thread, and sets its free memory. */
 int cuda_select(struct cuda_device *device, struct error *error);
 
 /* 0, or -1 with "WHAT: the device's reason". */
 int cuda_check(cudaError_t status, const char *what, struct error *error);
 
-struct launch {
-    dim3 grid; /* z: members; 0: the launch is only prepared, see prepare_kernel */
-    unsigned threads;
-    size_t shared; /* bytes */
-    cudaStream_t stream;
-};
-
-/* Loads a kernel and checks that the device can run it with blocks of that size. Allows it that
-   much shared memory and no more, since the rest is cache. The limit belongs to the process,
-   where another engine may need more, so it never shrinks. */
-cudaError_t prepare_kernel(const char *name, const void *kernel, const struct launch *l);
-
-/* Sets `error` from a status of prepare_kernel: names the kernel that this thread prepared last. */
-int prepare_failed(const struct cuda_device *device, cudaError_t status, const char *way_out,
-                   struct error *error);
-
-#define launch_kernel(kernel, ...) launch_named(#kernel, kernel, __VA_ARGS__)
-
-template <typename... Expected, typename... Actual>
-static cudaError_t launch_named(const char *name, void (*kernel)(Expected...),
-                                const struct launch *l, Actual &&...arguments) {
-    if (l->grid.z == 0)
-        return prepare_kernel(name, (const void *)kernel, l);
-    cudaLaunchConfig_t config = {};
-    config.gridDim = l->grid;
-    config.blockDim = dim3(l->threads, 1, 1);
-    config.dynamicSmemBytes = l->shared;
-    config.stream = l->stream;
-    return cudaLaunchKernelEx(&config, kernel, std::forward<Actual>(arguments)...);
-}
-
 /* ---- Inside a kernel ---- */
 
-static __device__ __forceinline__ unsigned lane_index() {
+/* Functions of the kernel, and those that the host calls, too. */
+#define DEVICE static __device__ __forceinline__
+#define BOTH static __host__ __device__ __forceinline__
+
+/* A part of the kernel between barriers: a call, so that it may use all registers. */
+#define PHASE static __device__ __attribute__((noinline, unused))
+
+DEVICE unsigned lane_index() {
     return threadIdx.x % LANES;
 }
 
-static __device__ __forceinline__ unsigned warp_index() {
+DEVICE unsigned warp_index() {
     return threadIdx.x / LANES;
 }
 
 /* sum += a b, elementwise; and the sum of a float4. All products of weights use these, so that
    equal numbers give equal bits everywhere. */
-static __device__ __forceinline__ void add_products(float4 *sum, float4 a, float4 b) {
+DEVICE void add_products(float4 *sum, float4 a, float4 b) {
     sum->x += a.x * b.x;
     sum->y += a.y * b.y;
     sum->z += a.z * b.z;
     sum->w += a.w * b.w;
 }
 
-static __device__ __forceinline__ float quad_sum(float4 a) {
+DEVICE float quad_sum(float4 a) {
     return (a.x + a.y) + (a.z + a.w);
 }
 
-template <typename Number> static __device__ __forceinline__ Number warp_sum(Number value) {
+template <typename Number> DEVICE Number warp_sum(Number value) {
     for (int distance = LANES / 2; distance > 0; distance /= 2)
         value += __shfl_xor_sync(0xffffffffu, value, distance);
     return value;
@@ -101,7 +78,7 @@ template <typename Number> static __device__ __forceinline__ Number warp_sum(Num
 /* Replaces each thread's `values` by their sums over the block: a tree over each warp's lanes,
    then the warps in order. Every thread of the block must call it. */
 template <int COUNT, typename Number>
-static __device__ __forceinline__ void block_sums(Number (&values)[COUNT], Number *scratch) {
+DEVICE void block_sums(Number (&values)[COUNT], Number *scratch) {
     static_assert(COUNT <= SUMS_MAX, "the scratch is too small");
     unsigned warps = blockDim.x / LANES;
     __syncthreads(); /* the previous call may still read the scratch */
@@ -121,16 +98,14 @@ static __device__ __forceinline__ void block_sums(Number (&values)[COUNT], Numbe
     }
 }
 
-template <typename Number>
-static __device__ __forceinline__ Number block_sum(Number value, Number *scratch) {
+template <typename Number> DEVICE Number block_sum(Number value, Number *scratch) {
     Number values[1] = {value};
     block_sums(values, scratch);
     return values[0];
 }
 
 /* The largest; NaN if any is NaN. */
-template <typename Number>
-static __device__ __forceinline__ Number block_maximum(Number value, Number *scratch) {
+template <typename Number> DEVICE Number block_maximum(Number value, Number *scratch) {
     unsigned warps = blockDim.x / LANES;
     for (int distance = LANES / 2; distance > 0; distance /= 2) {
         Number other = __shfl_xor_sync(0xffffffffu, value, distance);
@@ -145,23 +120,6 @@ static __device__ __forceinline__ Number block_maximum(Number value, Number *scr
         value = other > value || other != other ? other : value;
     }
     return value;
-}
-
-/* Whether this block is the last of its member to arrive: it then sees the writes of the others.
-   `ticket`, one per member, is 0 before and after. */
-static __device__ __forceinline__ bool block_is_last(unsigned *ticket) {
-    unsigned blocks = gridDim.x * gridDim.y;
-    __threadfence();
-    __syncthreads();
-    unsigned *taken = (unsigned *)shared_memory;
-    if (threadIdx.x == 0)
-        *taken = atomicInc(ticket, blocks - 1);
-    __syncthreads();
-    bool last = *taken == blocks - 1;
-    __syncthreads();
-    if (last)
-        __threadfence();
-    return last;
 }
 
 #endif

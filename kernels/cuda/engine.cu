@@ -1,11 +1,9 @@
-/* The CUDA engine: opening, reading and writing. plan.cu plays. */
-#include "ensemble.cuh"
+/* The CUDA engine: opening, reading and writing. play.cu plays. */
+#include "engine.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "ceilings.cuh"
 
 /* ---- Opening and closing ---- */
 
@@ -15,8 +13,7 @@ static void cuda_close(struct engine **engine) {
         return;
     if (e->stream)
         cudaStreamSynchronize(e->stream);
-    ensemble_dissolve(e->ensemble);
-    blas_close(e->gradient.blas);
+    engine_release_buffers(e);
     engine_release(e);
     if (e->stream)
         cudaStreamDestroy(e->stream);
@@ -24,20 +21,43 @@ static void cuda_close(struct engine **engine) {
     *engine = NULL;
 }
 
-/* Equal texts mean equal bits: the order of sums depends on the number of multiprocessors, and
-   the gradient of long windows on cuBLAS. CUDA represents 13.0 as 13000. */
+/* The bits do not depend on multiprocessors and scope. CUDA represents 13.0 as 13000. */
 static void describe(struct engine *e) {
-    enum { MAJOR = 1000, MINOR = 10, BLAS_TEXT_SIZE = 24 };
+    enum { MAJOR = 1000, MINOR = 10 };
     const struct cuda_device *d = &e->device;
-    char blas[BLAS_TEXT_SIZE] = "";
-    int version = 0;
-    if (e->gradient.blas && (version = blas_version(e->gradient.blas)))
-        snprintf(blas, sizeof blas, ", cuBLAS %d", version);
+    snprintf(e->fingerprint, sizeof e->fingerprint,
+             "cuda %s (%d.%d), CUDA %d.%d, driver %d.%d, runnel %s", d->name, d->capability_major,
+             d->capability_minor, d->runtime / MAJOR, d->runtime % MAJOR / MINOR, d->driver / MAJOR,
+             d->driver % MAJOR / MINOR, PACKAGE_VERSION);
     snprintf(e->description, sizeof e->description,
-             "cuda %s (%d.%d, %d multiprocessors), CUDA %d.%d, driver %d.%d%s, runnel %s", d->name,
-             d->capability_major, d->capability_minor, d->multiprocessors, d->runtime / MAJOR,
-             d->runtime % MAJOR / MINOR, d->driver / MAJOR, d->driver % MAJOR / MINOR, blas,
-             PACKAGE_VERSION);
+             "cuda %s (%d.%d, %d multiprocessors, scope %s%s", d->name, d->capability_major,
+             d->capability_minor, d->multiprocessors, scope_name(e->scope),
+             strrchr(e->fingerprint, ')'));
+}
+
+/* The configuration's scope. $RUNNEL_SCOPE overrides auto, for tests: the smallest scope whose
+   shared memory has room for all parameters and moments. */
+static int choose_scope(struct engine *e, struct error *error) {
+    const struct cuda_device *d = &e->device;
+    size_t kept = e->resident * sizeof(float), inbox = e->network.inbox_size * sizeof(float);
+    size_t room = d->shared - block_bytes(e);
+    bool clusters = inbox <= room && engine_has_clusters(e);
+    const char *forced = getenv("RUNNEL_SCOPE");
+    uint32_t scope = e->options.scope;
+    if (scope == SCOPE_AUTO && forced)
+        for (scope = SCOPE_GRID; scope && strcmp(forced, scope_name((enum scope)scope)) != 0;)
+            scope--;
+    e->scope = scope                                                 ? (enum scope)scope
+               : kept <= room                                        ? SCOPE_BLOCK
+               : clusters && kept <= CLUSTER_BLOCKS * (room - inbox) ? SCOPE_CLUSTER
+                                                                     : SCOPE_GRID;
+    if (e->scope != SCOPE_CLUSTER || clusters)
+        return 0;
+    return error_set(error, EX_UNAVAILABLE,
+                     "device_scope: cluster requires compute capability %d.0 or newer and %zu KiB "
+                     "of shared memory, but %s has %d.%d and %zu KiB; use device_scope: auto",
+                     CLUSTER_CAPABILITY, (d->shared - room + inbox + KIB - 1) >> 10, d->name,
+                     d->capability_major, d->capability_minor, d->shared >> 10);
 }
 
 static int cuda_open(struct engine **engine, const struct model *model,
@@ -56,10 +76,8 @@ static int cuda_open(struct engine **engine, const struct model *model,
     if (cuda_probe(device, &e->device, error) || cuda_select(&e->device, error) ||
         cuda_check(cudaStreamCreateWithFlags(&e->stream, cudaStreamNonBlocking), "opening a stream",
                    error) ||
-        engine_allocate(e, error) ||
-        (e->network.at.gradient && blas_open(&e->gradient.blas, e->stream,
-                                             engine_at(e, e->at_workspace), e->way_out, error)) ||
-        engine_prepare(e, error) ||
+        engine_allocate(e, error) || engine_prepare(e, error) || choose_scope(e, error) ||
+        (options->longest && engine_reserve(e, options->longest, error)) ||
         cuda_check(cudaDeviceSynchronize(), "starting the GPU", error)) {
         cuda_close(&e);
         return -1;
@@ -95,7 +113,7 @@ static float *running_of(const struct engine *e, const struct tensor *tensor) {
     const struct network_layer *l = &n->layers[tensor->layer];
     bool var = tensor->role >= TENSOR_VAR_IH;
     uint32_t place = tensor->role - (var ? TENSOR_VAR_IH : TENSOR_MEAN_IH);
-    return engine_floats(e, n->at.units) + unit_numbers(*l, place) +
+    return n->units + unit_numbers(*l, place) +
            (var ? (size_t)l->ages * units_width(*l, place) : 0);
 }
 
@@ -108,18 +126,18 @@ static int copy_tensor(struct engine *e, enum engine_block block, size_t index, 
     if (tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER)
         return copy(e, running_of(e, tensor), values, tensor_size(tensor) * sizeof(float),
                     direction, error);
-    uint32_t at_block = block == ENGINE_PARAMETERS ? n->at.parameters
-                        : block - ENGINE_MOMENTS == optimizer_start(&e->options.optimizer)
-                            ? n->at.start
-                            : n->at.moments[block - ENGINE_MOMENTS];
+    size_t moment = block - ENGINE_MOMENTS;
+    float *at = block == ENGINE_PARAMETERS                         ? n->parameters
+                : moment == optimizer_start(&e->options.optimizer) ? n->start
+                                                                   : n->moments[moment];
     size_t columns = tensor->columns ? tensor->columns : tensor->rows;
     size_t rows = tensor->columns ? tensor->rows : 1, row = columns * sizeof(float);
-    if (!at_block) { /* moments that this optimizer does not keep are zero */
+    if (!at) { /* moments that this optimizer does not keep are zero */
         if (direction == OUT)
             memset(values, 0, rows * row);
         return 0;
     }
-    float *at = engine_floats(e, at_block) + placed.offset;
+    at += placed.offset;
     size_t pitch = placed.ld * sizeof(float);
     cudaError_t status = direction == IN ? cudaMemcpy2DAsync(at, pitch, values, row, row, rows,
                                                              cudaMemcpyHostToDevice, e->stream)
@@ -142,7 +160,7 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
                      struct error *error) {
     const struct network *n = &e->network;
     const struct slot_layout *l = &n->slot;
-    float *device = engine_floats(e, n->at.slots) + index * l->size, *s = e->slot;
+    float *device = n->slots + index * l->size, *s = e->slot;
     size_t bytes = l->size * sizeof(float), state = e->model->state_size;
     if (copy(e, device, s, bytes, OUT, error)) /* numbers outside of the record stay unchanged */
         return -1;
@@ -155,8 +173,8 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
                               direction);
     for (size_t p = 0; p < n->ring; p++) {
         record = copy_numbers(s + l->before + p * l->state, record, state, direction);
-        record = copy_numbers(s + l->input + p * l->input_row + (e->encoding.count > 0), record,
-                              e->model->features, direction);
+        record = copy_numbers(s + l->input + p * l->input_row + (e->network.encoding.count > 0),
+                              record, e->model->features, direction);
         record = copy_numbers(s + l->target + p * n->horizons * l->target_size, record,
                               n->horizons * l->target_size, direction);
         record = copy_numbers(s + l->learned + p * n->horizons, record, n->horizons, direction);
@@ -168,16 +186,15 @@ static int copy_block(struct engine *e, enum engine_block block, size_t index, v
                       enum direction direction, struct error *error) {
     switch (block) {
     case ENGINE_UPDATES:
-        return copy(e, engine_at(e, e->network.at.state) + offsetof(struct update_state, updates),
-                    data, sizeof(uint64_t), direction, error);
+        return copy(e, &e->network.state->updates, data, sizeof(uint64_t), direction, error);
     case ENGINE_SLOT:
         return copy_slot(e, index, (float *)data, direction, error);
     case ENGINE_ACTIVITY:
-        return copy(e, engine_at(e, e->network.at.activity), data,
-                    engine_activity_size(e->model) * sizeof(double), direction, error);
+        return copy(e, e->network.activity, data, engine_activity_size(e->model) * sizeof(double),
+                    direction, error);
     case ENGINE_SOLUTION:
-        return copy(e, engine_at(e, e->network.at.solution), data,
-                    least_squares_size(&e->solution.ls) * sizeof(double), direction, error);
+        return copy(e, e->network.solved.p, data, least_squares_size(&e->ls) * sizeof(double),
+                    direction, error);
     default:
         return copy_tensor(e, block, index, data, direction, error);
     }
@@ -186,7 +203,7 @@ static int copy_block(struct engine *e, enum engine_block block, size_t index, v
 /* Restarts the weights of the least squares from a tensor of the output. */
 static int begin_weights(struct engine *e, const struct tensor *tensor, const float *values,
                          struct error *error) {
-    const struct least_squares *ls = &e->solution.ls;
+    const struct least_squares *ls = &e->ls;
     size_t columns = tensor->columns ? tensor->columns : 1, count = tensor_size(tensor);
     size_t first = tensor->role == TENSOR_OUTPUT_WEIGHT ? 0
                    : tensor->role == TENSOR_OUTPUT_SKIP ? ls->inputs - 1 - columns
@@ -197,10 +214,9 @@ static int begin_weights(struct engine *e, const struct tensor *tensor, const fl
     for (size_t k = 0; k < count; k++)
         weights[k] = (double)values[k];
     size_t row = columns * sizeof *weights;
-    double *block = (double *)engine_at(e, e->network.at.solution);
     cudaError_t status =
-        cudaMemcpy2DAsync(least_squares_weights(ls, block) + first, ls->stride * sizeof *weights,
-                          weights, row, row, ls->outputs, cudaMemcpyHostToDevice, e->stream);
+        cudaMemcpy2DAsync(e->network.solved.weights + first, ls->stride * sizeof *weights, weights,
+                          row, row, ls->outputs, cudaMemcpyHostToDevice, e->stream);
     int copied = settle(e, status, "copying the readout's weights", error);
     free(weights);
     return copied;
@@ -229,11 +245,15 @@ static const char *cuda_describe(const struct engine *e) {
     return e->description;
 }
 
+static const char *cuda_fingerprint(const struct engine *e) {
+    return e->fingerprint;
+}
+
 /* ---- The module ---- */
 
 static const struct engine_ops cuda_engine = {
-    "cuda",    cuda_open,  engine_play,   engine_play_together,
-    cuda_read, cuda_write, cuda_describe, cuda_close,
+    "cuda",     cuda_open,     engine_play,      engine_play_together, cuda_read,
+    cuda_write, cuda_describe, cuda_fingerprint, cuda_close,
 };
 
 extern "C" __attribute__((visibility("default"))) const struct cuda_module runnel_cuda_module = {

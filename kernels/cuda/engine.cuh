@@ -1,16 +1,41 @@
-/* The CUDA engine's memory: its data on the device, its pinned memory, and its captured graphs. */
+/* The CUDA engine's memory: its data on the device, and its pinned memory. */
 #ifndef RUNNEL_CUDA_ENGINE_CUH
 #define RUNNEL_CUDA_ENGINE_CUH
 
-#include "gradient.cuh"
-#include "inputs.cuh"
-#include "solve.cuh"
+#include "tile.cuh"
 
 enum {
     DESCRIPTION_SIZE = 320,
-    GRAPHS_MAX = 64,
+    KIB = 1024,
     RUN_MAX = 64, /* steps of one run: longer runs are split */
     WALKED_MAX = MODEL_TENSORS_MAX,
+};
+
+/* Memory under layout. Its blocks are placed once to find its size, then for their addresses. */
+struct arena {
+    char *start;
+    size_t size;
+};
+
+/* NULL for a block that does not exist. */
+static inline void *place_block(struct arena *arena, size_t bytes) {
+    size_t at = arena->size;
+    arena->size += (bytes + GRAIN - 1) / GRAIN * GRAIN;
+    return bytes ? (void *)((uintptr_t)arena->start + at) : NULL;
+}
+
+static inline float *place_floats(struct arena *arena, size_t count) {
+    return (float *)place_block(arena, count * sizeof(float));
+}
+
+static inline double *place_doubles(struct arena *arena, size_t count) {
+    return (double *)place_block(arena, count * sizeof(double));
+}
+
+/* Pinned memory that the device reads or writes, at the same address as the host. */
+struct buffer {
+    char *at;
+    size_t capacity;
 };
 
 struct engine {
@@ -18,59 +43,42 @@ struct engine {
     struct engine_options options;
     struct cuda_device device;
     const char *way_out; /* for errors */
-    struct network network;
-    struct gradient_plan gradient;
-    struct solution solution; /* of a solved output */
-    struct encoding encoding; /* the encoding of x, and its parts: */
+    enum scope scope;
+    struct network network;  /* with the device's pointers */
+    struct least_squares ls; /* of a solved output */
     struct encoded_part parts[MODEL_PARTS_MAX];
     struct walked walked[WALKED_MAX];
-    unsigned threads; /* threads of a block, except for gradient and optimizer */
-    cudaStream_t stream;
-    char *arena; /* its memory on the device, with offsets in grains, besides network.at: */
-    uint32_t at_tensors, at_parts, at_workspace; /* gradient.tensors, encoding.parts, cuBLAS's */
-    struct ensemble *ensemble;                   /* the ensemble that plays it; NULL: none yet */
-    uint32_t newest;                             /* position of the newest step */
-    bool stale;                                  /* the units' deviations must be recomputed */
-    size_t plans; /* bytes on the device for its part of the longest play, by memory.cu */
-    float *slot;  /* (slot.size,) in host memory, for reading and writing */
-    char description[DESCRIPTION_SIZE];
+    struct strip *strips;           /* (strip_count + 1,) */
+    size_t shared;                  /* of a block, before what it keeps: floats */
+    size_t resident;                /* parameters and moments: floats */
+    cudaStream_t stream, played_on; /* its own; of its newest play */
+    char *arena;                    /* its memory on the device */
+    struct network *on_device;
+    uint32_t newest; /* position of the newest step */
+    bool launched;   /* the current play */
+    bool stale;      /* the units' deviations must be recomputed */
+    struct buffer upload, download;
+    char *received;  /* (upload.capacity,) on the device */
+    size_t uploaded; /* bytes */
+    float *slot;     /* (slot.size,) in host memory, for reading and writing */
+    char description[DESCRIPTION_SIZE], fingerprint[DESCRIPTION_SIZE];
 };
 
-static inline char *engine_at(const struct engine *e, uint32_t at) {
-    return e->arena + grains(at);
-}
-
-static inline float *engine_floats(const struct engine *e, uint32_t at) {
-    return (float *)engine_at(e, at);
+/* Shared memory of a block, in bytes. */
+static inline size_t block_bytes(const struct engine *e) {
+    size_t inbox = e->scope == SCOPE_CLUSTER ? e->network.inbox_size : 0;
+    return (e->shared + inbox) * sizeof(float);
 }
 
 /* ---- describe.cu ---- */
 
 void engine_describe_network(struct engine *e);
 
-/* ---- share.cu ---- */
-
-/* Assigns blocks to each product of a wave. The network's sizes must be set. */
-void engine_share(struct engine *e);
-
-/* Assigns the blocks of a forward again, in total `blocks`. No bit depends on them. */
-void share_forward(struct network *n, unsigned threads, uint32_t most);
-
 /* ---- memory.cu ---- */
 
 /* Lays out all memory, checks that it fits, and allocates it on the device, all zero. */
 int engine_allocate(struct engine *e, struct error *error);
 void engine_release(struct engine *e);
-
-/* Memory for plans is budgeted when an engine opens, and allocated when it is first played.
-   Subtracts `bytes` from the device's budget, or adds them if negative. */
-void budget_taken(const struct engine *e, int64_t bytes);
-
-/* ---- graphs.cu ---- */
-
-/* Upper bound of the bytes that graphs use on the device, of one engine or of several that are
-   played together, by estimate: with less memory they are slower, without failures. */
-size_t graphs_budget(const struct engine *e);
 
 /* Offset of a tensor in the block of parameters, and numbers in a row. */
 struct placed {
@@ -83,17 +91,13 @@ struct placed engine_placed(const struct engine *e, const struct tensor *tensor)
 
 /* ---- walk.cu ---- */
 
+/* Deals matrices in strips, before the layout. */
+int engine_cut_strips(struct engine *e, struct error *error);
+
 /* Describes how each tensor's gradient is computed, after the layout. */
 void engine_walk(struct engine *e);
 
 /* ---- cut.cu ---- */
-
-/* The kernels of a segment. */
-struct shape {
-    uint32_t steps, length;
-    bool played; /* false: the engine has no such segment */
-    bool recompute, measure, lead_solve, solve, probe;
-};
 
 /* Segments under construction, in pinned memory. */
 struct cutter {
@@ -102,22 +106,31 @@ struct cutter {
     struct segment *segments;
     struct step_entry *steps;
     struct score_entry *scores;
-    struct shape *shapes; /* (plan.count,) */
     uint32_t count, step_count, score_count, updates, measures;
+    size_t learned; /* steps of the updates' windows */
 };
 
 /* Cuts the plan; the arrays have room for one segment per operation. */
 void engine_cut(struct cutter *c);
 
-/* ---- branch.cu ---- */
+/* ---- play.cu ---- */
 
-/* Checks that the device can run every kernel of the engine. */
+/* Floats of shared memory that a block needs, before what it keeps. */
+size_t engine_shared(const struct network *n);
+
+/* Checks that the device can run the kernel. */
 int engine_prepare(const struct engine *e, struct error *error);
 
-/* ---- plan.cu ---- */
+/* Whether the device can run a cluster of the kernel, as it was compiled. */
+bool engine_has_clusters(const struct engine *e);
+
+void engine_release_buffers(struct engine *e);
 
 /* Bytes on the device for a play of such a plan. */
 size_t engine_plan_bytes(const struct engine *e, const struct plan *plan);
+
+/* Memory for such a plan. */
+int engine_reserve(struct engine *e, const struct plan *plan, struct error *error);
 
 int engine_play(struct engine *e, const struct plan *plan, const struct results *results,
                 struct error *error);

@@ -17,8 +17,7 @@ struct loss_step {
 
 /* The mean over the observed numbers of the target. */
 template <number_formula NUMBER>
-static __device__ __forceinline__ double numbers(const struct network &n, const struct loss_step &s,
-                                                 double *scratch) {
+DEVICE double numbers(const struct network &n, const struct loss_step &s, double *scratch) {
     uint32_t size = n.target_size, parts = n.scored / size;
     double sums[2] = {0, 0}, gradient[NUMBER_PARTS_MAX]; /* observed, losses */
     for (uint32_t k = threadIdx.x; k < size; k += blockDim.x)
@@ -43,8 +42,7 @@ static __device__ __forceinline__ double numbers(const struct network &n, const 
 }
 
 template <term_formula TERM, class_formula CLASS>
-static __device__ __forceinline__ double classes(const struct network &n, const struct loss_step &s,
-                                                 double *scratch) {
+DEVICE double classes(const struct network &n, const struct loss_step &s, double *scratch) {
     float most = s.a[0];
     for (uint32_t k = threadIdx.x; k < n.scored; k += blockDim.x)
         most = s.a[k] > most || isnan(s.a[k]) ? s.a[k] : most;
@@ -66,8 +64,7 @@ struct log_sum {
 };
 
 template <typename Value>
-static __device__ __forceinline__ struct log_sum log_sum_exp(uint32_t count, Value value,
-                                                             double *scratch) {
+DEVICE struct log_sum log_sum_exp(uint32_t count, Value value, double *scratch) {
     double most = value(0), sum = 0;
     for (uint32_t j = threadIdx.x; j < count; j += blockDim.x) {
         double v = value(j);
@@ -85,9 +82,8 @@ static __device__ __forceinline__ struct log_sum log_sum_exp(uint32_t count, Val
    pi_j - share for the logit, and share times its own gradient for the others. They are 0 for a
    component without responsibility, however far away it is. */
 template <component_formula COMPONENT>
-static __device__ __forceinline__ double components(const struct network &n,
-                                                    const struct loss_step &s, const float *a,
-                                                    float *d, uint32_t parts, double *scratch) {
+DEVICE double components(const struct network &n, const struct loss_step &s, const float *a,
+                         float *d, uint32_t parts, double *scratch) {
     uint32_t count = n.components;
     auto logit = [&](uint32_t j) { return (double)a[j]; };
     auto joint = [&](uint32_t j) { return logit(j) + COMPONENT(a + j, count, s.y).log_density; };
@@ -109,8 +105,8 @@ static __device__ __forceinline__ double components(const struct network &n,
 
 /* The components, if all of their numbers are observed, and each other observed number. */
 template <component_formula COMPONENT, number_formula NUMBER>
-static __device__ __forceinline__ double
-components_and_numbers(const struct network &n, const struct loss_step &s, double *scratch) {
+DEVICE double components_and_numbers(const struct network &n, const struct loss_step &s,
+                                     double *scratch) {
     uint32_t single = n.target_size - n.together;
     bool all = true;
     for (uint32_t k = 0; k < n.together; k++)
@@ -137,8 +133,8 @@ components_and_numbers(const struct network &n, const struct loss_step &s, doubl
 #define WALK_components(name) components_and_numbers<name##_component, name##_number>(n, s, scratch)
 
 /* The loss, for every thread; all of a block's threads must call it. */
-static __device__ __forceinline__ double block_loss(const struct network &n,
-                                                    const struct loss_step &s) {
+PHASE double block_loss(struct loss_step s) {
+    const struct network &n = block_network();
     double *scratch = (double *)shared_memory;
     switch ((enum loss)n.loss) {
 #define LOSS(name, walk)                                                                           \

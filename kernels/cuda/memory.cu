@@ -1,16 +1,10 @@
 /* The layout of all memory on the device. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "backward.cuh"
 #include "engine.cuh"
-#include "forward.cuh"
 
 enum { LINE = 32 }; /* floats: every array begins at a cache line */
 
-/* Bytes for cuBLAS itself besides its workspace, by estimate. */
-static const size_t BLAS_ITSELF = (size_t)32 << 20;
 static const double MIB = 1024.0 * 1024.0;
 
 /* A block of floats under layout. */
@@ -26,52 +20,6 @@ static uint32_t place(struct layout *layout, size_t numbers) {
 
 /* ---- Parameters ---- */
 
-static uint32_t place_tensor(struct layout *block, const struct model *model, enum tensor_role role,
-                             size_t layer) {
-    const struct tensor *tensor = model_find(model, role, layer);
-    if (!tensor)
-        return 0;
-    size_t ld = tensor->columns ? padded((uint32_t)tensor->columns) : tensor->rows;
-    return place(block, tensor->columns ? tensor->rows * ld : ld);
-}
-
-static void place_embeddings(struct engine *e, struct layout *block) {
-    const struct model *model = e->model;
-    if (!e->encoding.count)
-        e->network.embedding = place_tensor(block, model, TENSOR_EMBEDDING, 0);
-    for (uint32_t k = 0; k < e->encoding.count; k++)
-        if (e->parts[k].ld)
-            e->parts[k].weight = place(block, (size_t)e->parts[k].size * e->parts[k].ld);
-}
-
-static void place_parameters(struct engine *e, struct layout *block) {
-    const struct model *model = e->model;
-    struct network *n = &e->network;
-    place_embeddings(e, block);
-    for (uint32_t k = 0; k < n->layer_count; k++) {
-        struct network_layer *l = &n->layers[k];
-        l->weight_ih = place_tensor(block, model, TENSOR_WEIGHT_IH, k);
-        l->bias_ih = place_tensor(block, model, TENSOR_BIAS_IH, k);
-        if (cell_kind((enum cell)l->cell)->parameters) {
-            for (int p = 0; p < CELL_PARAMETERS_MAX; p++)
-                l->own_parameters[p] =
-                    place_tensor(block, model, (enum tensor_role)(TENSOR_UNIT_0 + p), k);
-        } else {
-            l->weight_hh = place_tensor(block, model, TENSOR_WEIGHT_HH, k);
-            l->bias_hh = place_tensor(block, model, TENSOR_BIAS_HH, k);
-        }
-        for (int at = 0; at < PLACES; at++) {
-            l->gain[at] = place_tensor(block, model, (enum tensor_role)(TENSOR_GAIN_IH + at), k);
-            l->norm_bias[at] =
-                place_tensor(block, model, (enum tensor_role)(TENSOR_NORM_BIAS_IH + at), k);
-        }
-    }
-    n->output_weight = place(block, (size_t)n->outputs * n->ld_output);
-    n->output_skip = n->skip_from ? n->output_weight + n->skip_from
-                                  : place_tensor(block, model, TENSOR_OUTPUT_SKIP, 0);
-    n->output_bias = place_tensor(block, model, TENSOR_OUTPUT_BIAS, 0);
-}
-
 const struct encoded_part *engine_input_part(const struct engine *e, const struct tensor *tensor) {
     for (size_t k = 0; k < e->model->part_count; k++)
         if (e->model->parts[k].tensor == (size_t)(tensor - e->model->tensors))
@@ -81,34 +29,36 @@ const struct encoded_part *engine_input_part(const struct engine *e, const struc
 
 struct placed engine_placed(const struct engine *e, const struct tensor *tensor) {
     const struct network *n = &e->network;
-    const struct network_layer *l = &n->layers[tensor->layer];
     const struct encoded_part *part = engine_input_part(e, tensor);
-    const uint32_t offsets[TENSOR_ROLES] = {
-        part ? part->weight : n->embedding,
-        l->weight_ih,
-        l->weight_hh,
-        l->bias_ih,
-        l->bias_hh,
-        l->gain[0],
-        l->gain[1],
-        l->gain[2],
-        l->norm_bias[0],
-        l->norm_bias[1],
-        l->norm_bias[2],
-        l->own_parameters[0],
-        l->own_parameters[1],
-        n->output_weight,
-        n->output_bias,
-        n->output_skip,
-    };
     struct placed p;
-    p.offset = offsets[tensor->role];
-    p.ld = padded((uint32_t)(tensor->columns ? tensor->columns : tensor->rows));
-    if (tensor->role == TENSOR_OUTPUT_WEIGHT)
-        p.ld = n->ld_output;
-    if (tensor->role == TENSOR_OUTPUT_SKIP)
-        p.ld = n->ld_skip;
+    p.offset = part ? part->weight : n->layers[tensor->layer].tensors[tensor->role];
+    p.ld = tensor->role == TENSOR_OUTPUT_WEIGHT ? n->ld_output
+           : tensor->role == TENSOR_OUTPUT_SKIP
+               ? n->ld_skip
+               : padded((uint32_t)(tensor->columns ? tensor->columns : tensor->rows));
     return p;
+}
+
+static void place_parameters(struct engine *e, struct layout *block) {
+    const struct model *model = e->model;
+    struct network *n = &e->network;
+    uint32_t *output = n->layers[0].tensors;
+    for (size_t k = 0; k < model->tensor_count; k++) {
+        const struct tensor *tensor = &model->tensors[k];
+        struct encoded_part *part = (struct encoded_part *)engine_input_part(e, tensor);
+        size_t rows = tensor->columns ? tensor->rows : 1;
+        bool apart =
+            tensor->role < TENSOR_MEAN_IH && !(tensor->role == TENSOR_OUTPUT_SKIP && n->skip_from);
+        if (apart)
+            *(part ? &part->weight : &n->layers[tensor->layer].tensors[tensor->role]) =
+                place(block, rows * engine_placed(e, tensor).ld);
+    }
+    if (n->skip_from)
+        output[TENSOR_OUTPUT_SKIP] = output[TENSOR_OUTPUT_WEIGHT] + n->skip_from;
+    n->embedding = output[TENSOR_EMBEDDING];
+    n->output_weight = output[TENSOR_OUTPUT_WEIGHT];
+    n->output_bias = output[TENSOR_OUTPUT_BIAS];
+    n->output_skip = output[TENSOR_OUTPUT_SKIP];
 }
 
 /* ---- Activations ---- */
@@ -128,14 +78,9 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
     l->scales = place(a, ring * SCALE_NUMBERS);
     l->d_ih = place(a, window * padded(l->rows));
     l->d_hh = l->recurrent || l->columns ? place(a, window * padded(l->rows)) : 0;
-    for (int at = 0; at < PLACES && l->source != SOURCE_NOTHING; at++) {
-        size_t numbers = kind->norms[at] ? window * (at == PLACE_INNER ? size : rows) : 0;
-        l->d_bias[at] = place(a, numbers);
-        l->d_gain[at] = place(a, numbers);
-    }
-    for (int at = 0; at < l->normalized; at++) {
-        l->d_bias[at] = place(a, window * size);
-        l->d_gain[at] = place(a, window * size);
+    for (uint32_t at = 0; at < PLACES; at++) {
+        l->d_bias[at] = place(a, window * padded(norm_width(*l, at)));
+        l->d_gain[at] = place(a, window * padded(norm_width(*l, at)));
     }
     l->pull = l->source == SOURCE_ROWS ? place(a, 2 * rows) : 0;
     l->input = kept_input ? place(a, window * l->ld_ih) : 0;
@@ -144,17 +89,18 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
                                    : l->columns       ? padded(l->rows)
                                                       : 0));
     l->carry = place(a, 2 * (l->columns ? units * l->states : size * l->carries));
-    l->split_ih.partial = place(a, window * l->split_ih.chunks * l->ld_ih);
-    l->split_hh.partial = l->recurrent ? place(a, (size_t)2 * l->split_hh.chunks * l->ld_hh) : 0;
+    l->ih.partial =
+        place(a, l->input_gradient * (l > n->layers ? 2 : window) * l->ih.count * l->ld_ih);
+    l->hh.partial = place(a, (size_t)2 * l->hh.count * l->ld_hh);
 }
 
 /* Places the gradients of embedded inputs, and the symbols, for each step of the window. */
 static void place_inputs(struct engine *e, struct layout *a) {
     struct network *n = &e->network;
-    if (!e->encoding.count)
+    if (!e->network.encoding.count)
         n->d_embedding = place(a, (size_t)n->window * n->ld_embedding);
     n->ids = place(a, n->window);
-    for (uint32_t k = 0; k < e->encoding.count; k++) {
+    for (uint32_t k = 0; k < e->network.encoding.count; k++) {
         struct encoded_part *part = &e->parts[k];
         part->ids = part->ld ? place(a, n->window) : 0;
         part->d = part->ld ? place(a, (size_t)n->window * part->ld) : 0;
@@ -169,7 +115,7 @@ static void place_activations(struct engine *e, struct layout *a) {
     n->d_output = place(a, (size_t)n->window * padded(n->outputs));
     n->top = place(a, (size_t)n->window * n->ld_output);
     place_inputs(e, a);
-    n->split_output.partial = place(a, (size_t)n->window * n->split_output.chunks * n->ld_output);
+    n->out.partial = place(a, (size_t)n->window * n->out.count * n->ld_output);
 }
 
 /* Returns the numbers of norms of units. */
@@ -194,198 +140,182 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     s->output = place(&slot, places * n->outputs);
     s->before = place(&slot, (size_t)n->ring * s->state);
     s->input_row = n->input_real ? padded(n->input_size) : 1;
-    s->input_row += e->encoding.count ? e->encoding.features : 0;
+    s->input_row += e->network.encoding.count ? e->network.encoding.features : 0;
     s->input = place(&slot, (size_t)n->ring * s->input_row);
     s->target_size = n->target_size;
     s->target = place(&slot, (size_t)n->ring * n->horizons * s->target_size);
     s->learned = place(&slot, (size_t)n->ring * n->horizons);
-    s->solved_row = e->model->solved ? (uint32_t)e->solution.ls.stride : 0;
+    s->solved_row = e->model->solved ? (uint32_t)e->ls.stride : 0;
     s->solved = e->model->solved ? place(&slot, places * s->solved_row) : 0;
     s->size = (uint32_t)slot.size;
     return slot.size;
 }
 
-/* ---- Budget of plans ---- */
-
-enum { DEVICES_MAX = 64 };
-
-/* Bytes budgeted for the plans of open engines and not allocated yet, by device. */
-static int64_t budgeted[DEVICES_MAX];
-
-static int64_t *budget_of(const struct engine *e) {
-    return &budgeted[e->device.index % DEVICES_MAX];
-}
-
-void budget_taken(const struct engine *e, int64_t bytes) {
-    __atomic_fetch_sub(budget_of(e), bytes, __ATOMIC_RELAXED);
-}
-
-/* Plans longer than announced may have allocated more. */
-static size_t budget_left(const struct engine *e) {
-    int64_t left = __atomic_load_n(budget_of(e), __ATOMIC_RELAXED);
-    return left > 0 ? (size_t)left : 0;
-}
-
 /* ---- Allocation ---- */
 
-/* Bytes required on the device. */
-struct need {
-    size_t block, activations, units, slots, workspace, solution, others;
-    size_t plans, earlier; /* plans of this engine, and of those that were opened before */
-    size_t library;        /* graphs, of all engines that are played together, and cuBLAS */
-    size_t encoded;        /* the table after the parameters, see inputs.cuh */
-    int blocks;            /* of parameters, moments, gradient */
-};
-
-static size_t total(const struct need *need) {
-    return need->blocks * need->block + need->encoded + need->activations + need->units +
-           need->slots + need->workspace + need->solution + need->others + need->plans +
-           need->earlier + need->library;
+/* The most partial sums of a gradient's norm. */
+static size_t partials_most(const struct network *n) {
+    return (size_t)NORM_PIECES_MAX * n->tensor_count + n->tiles;
 }
 
+/* Bytes required on the device: the arena has parameters, slots, and all else but plans. */
+struct need {
+    size_t parameters, slots, arena, plans;
+};
+
 static int refuse(const struct engine *e, const struct need *need, struct error *error) {
-    enum { EARLIER_SIZE = 96 };
-    char earlier[EARLIER_SIZE] = "";
-    if (need->earlier)
-        snprintf(earlier, sizeof earlier, " (including %.1f for networks that were opened earlier)",
-                 (double)need->earlier / MIB);
     return error_set(
         error, EX_UNAVAILABLE,
         "the model needs %.1f MiB on %s, which has %.1f MiB free: %.1f for parameters and moments, "
-        "%.1f for %zu streams, %.1f for the window and %.1f for plans and graphs%s; lower "
-        "learning.max_streams or learning.window%s%s",
-        (double)total(need) / MIB, e->device.name, (double)e->device.free_memory / MIB,
-        (double)(need->blocks * need->block) / MIB, (double)need->slots / MIB, e->options.slots,
-        (double)(need->encoded + need->activations + need->units + need->workspace +
-                 need->solution + need->others) /
-            MIB,
-        (double)(need->plans + need->earlier + need->library) / MIB, earlier,
-        need->earlier ? ", or run fewer networks on it" : "", e->way_out);
+        "%.1f for %zu streams, %.1f for the window and %.1f for plans; lower "
+        "learning.max_streams or learning.window, or run fewer networks on it%s",
+        (double)(need->arena + need->plans) / MIB, e->device.name,
+        (double)e->device.free_memory / MIB, (double)need->parameters / MIB,
+        (double)need->slots / MIB, e->options.slots,
+        (double)(need->arena - need->parameters - need->slots) / MIB, (double)need->plans / MIB,
+        e->way_out);
 }
 
 /* Shared memory for the widest layer may exceed the device's. */
 static int check_shared(const struct engine *e, struct error *error) {
-    size_t forward = forward_shared(&e->network);
-    size_t backward = backward_shared(&e->network, e->threads);
-    size_t most = forward > backward ? forward : backward;
+    size_t most = block_bytes(e);
     if (most <= e->device.shared)
         return 0;
     return error_set(error, EX_UNAVAILABLE,
                      "a layer of this model needs %zu KiB of a multiprocessor's shared memory, but "
                      "%s has %zu KiB; use a smaller widest layer%s",
-                     most >> 10, e->device.name, e->device.shared >> 10, e->way_out);
+                     (most + KIB - 1) >> 10, e->device.name, e->device.shared >> 10, e->way_out);
 }
 
-/* Offset of the next block in the arena, in grains. */
-static uint32_t place_block(size_t *arena, size_t bytes) {
-    size_t at = *arena;
-    *arena += (bytes + GRAIN - 1) / GRAIN;
-    return bytes ? (uint32_t)at : 0;
+/* The parts of the block of a solved output. */
+static void place_solution(struct engine *e, struct arena *arena) {
+    const struct least_squares *ls = &e->ls;
+    struct solving *s = &e->network.solved;
+    if (!e->model->solved)
+        return;
+    s->p = place_doubles(arena, least_squares_size(ls) + 2 * ls->stride);
+    s->weights = s->p + ls->inputs * ls->stride;
+    s->t = s->weights + ls->outputs * ls->stride;
+    s->product = s->p + least_squares_size(ls);
+    s->diagonal = s->product + ls->stride;
+    s->inputs = (uint32_t)ls->inputs;
+    s->outputs = (uint32_t)ls->outputs;
+    s->stride = (uint32_t)ls->stride;
+    s->keep = ls->keep;
+    s->prior = ls->prior;
 }
 
-/* Tables that all members of a launch read from the first one precede the blocks, so that no
-   block begins at 0. Returns the arena's bytes. */
-static size_t place_blocks(struct engine *e, const struct need *need) {
+/* First the parameters with their moments and gradient, then the slots. */
+static void place_blocks(struct engine *e, struct arena *arena, struct need *need) {
     struct network *n = &e->network;
-    struct blocks *at = &n->at;
-    size_t arena = 0, kept = optimizer_moments(&e->options.optimizer);
+    size_t moments = optimizer_moments(&e->options.optimizer);
     bool pulled = e->options.optimizer.pull > 0;
-    e->at_tensors = place_block(&arena, e->gradient.count * sizeof *e->walked);
-    e->at_parts = place_block(&arena, e->encoding.count * sizeof *e->parts);
-    at->current = place_block(&arena, sizeof(struct segment));
-    at->state = place_block(&arena, sizeof(struct update_state));
-    at->losses = place_block(&arena, n->window * sizeof(double));
-    at->squares = place_block(&arena, gradient_partials(&e->gradient) * sizeof(double));
-    at->changes = place_block(&arena, 2 * (size_t)e->gradient.tiles * sizeof(double));
-    at->solution = place_block(&arena, need->solution);
-    at->activity = place_block(&arena, engine_activity_size(e->model) * sizeof(double));
-    at->parameters = place_block(&arena, need->block + need->encoded);
-    for (size_t k = 0; k < kept - pulled; k++)
-        at->moments[k] = place_block(&arena, need->block);
-    at->start = place_block(&arena, pulled ? need->block : 0);
-    at->gradient = place_block(&arena, need->workspace ? need->block : 0);
-    at->activations = place_block(&arena, need->activations);
-    at->units = place_block(&arena, need->units);
-    e->at_workspace = place_block(&arena, need->workspace);
-    at->slots = place_block(&arena, need->slots);
-    return arena * GRAIN;
+    n->parameters = place_floats(arena, n->counts.parameters);
+    for (size_t k = 0; k < moments - pulled; k++)
+        n->moments[k] = place_floats(arena, n->counts.moments);
+    n->start = place_floats(arena, pulled * (size_t)n->counts.moments);
+    n->gradient = place_floats(arena, (n->window >= FORM_STEPS) * (size_t)n->counts.moments);
+    need->parameters = arena->size;
+    n->slots = place_floats(arena, e->options.slots * n->slot.size);
+    need->slots = arena->size - need->parameters;
+    n->activations = place_floats(arena, n->counts.activations);
+    n->units = place_floats(arena, n->counts.units);
+    n->losses = place_doubles(arena, n->window);
+    n->squares = place_doubles(arena, partials_most(n));
+    n->changes = place_doubles(arena, 2 * (size_t)n->tiles);
+    n->norms = place_doubles(arena, n->strip_count);
+    n->activity = place_doubles(arena, engine_activity_size(e->model));
+    place_solution(e, arena);
+    n->state = (struct update_state *)place_block(arena, sizeof *n->state);
+    n->team.arrived = &n->state->arrived;
+    n->tensors = (struct walked *)place_block(arena, n->tensor_count * sizeof *e->walked);
+    n->encoding.parts =
+        (struct encoded_part *)place_block(arena, n->encoding.count * sizeof *e->parts);
+    n->strips = (struct strip *)place_block(arena, (n->strip_count + 1) * sizeof *e->strips);
+    e->on_device = (struct network *)place_block(arena, sizeof *n);
 }
 
-/* The tables that all members of a launch read from the first one. */
-static cudaError_t copy_tables(struct engine *e) {
-    size_t tensors = e->gradient.count * sizeof *e->walked;
-    size_t parts = e->encoding.count * sizeof *e->parts;
-    e->gradient.tensors = (const struct walked *)(e->arena + grains(e->at_tensors));
-    e->encoding.parts = (const struct encoded_part *)(e->arena + grains(e->at_parts));
-    cudaError_t status =
-        cudaMemcpy(e->arena + grains(e->at_tensors), e->walked, tensors, cudaMemcpyHostToDevice);
-    if (status || !parts)
-        return status;
-    return cudaMemcpy(e->arena + grains(e->at_parts), e->parts, parts, cudaMemcpyHostToDevice);
+static void copy_table(cudaError_t *status, const void *on_device, const void *table,
+                       size_t bytes) {
+    if (*status == cudaSuccess && bytes)
+        *status = cudaMemcpy((void *)on_device, table, bytes, cudaMemcpyHostToDevice);
 }
 
-static int take_arena(struct engine *e, const struct need *need, struct error *error) {
-    size_t bytes = place_blocks(e, need);
-    cudaError_t status = cudaMalloc((void **)&e->arena, bytes);
+static cudaError_t copy_tables(const struct engine *e) {
+    const struct network *n = &e->network;
+    cudaError_t status = cudaSuccess;
+    copy_table(&status, e->on_device, n, sizeof *n);
+    copy_table(&status, n->tensors, e->walked, n->tensor_count * sizeof *e->walked);
+    copy_table(&status, n->encoding.parts, e->parts, n->encoding.count * sizeof *e->parts);
+    copy_table(&status, n->strips, e->strips, (n->strip_count + 1) * sizeof *e->strips);
+    return status;
+}
+
+static int take_arena(struct engine *e, struct need *need, struct error *error) {
+    struct arena arena = {};
+    cudaError_t status = cudaMalloc((void **)&e->arena, need->arena);
     if (status == cudaSuccess)
-        status = cudaMemset(e->arena, 0, bytes);
+        status = cudaMemset(e->arena, 0, need->arena);
     if (cuda_check(status, "allocating memory on the GPU", error))
         return -1;
+    arena.start = e->arena;
+    place_blocks(e, &arena, need);
     return cuda_check(copy_tables(e), "copying to the GPU", error);
 }
 
-int engine_allocate(struct engine *e, struct error *error) {
+/* Lays out the numbers of each block; -1: too many for their offsets. */
+static int lay_out(struct engine *e, struct error *error) {
     struct network *n = &e->network;
     struct layout block = {0}, activations = {0};
     engine_describe_network(e);
-    e->solution = solution_of(e->model);
-    engine_share(e);
+    if (e->model->solved)
+        e->ls = engine_solution(e->model);
+    if (engine_cut_strips(e, error))
+        return -1;
     place_parameters(e, &block);
     size_t tensors = block.size;
-    if (e->encoding.count)
+    if (n->encoding.count)
         n->embedding = place(&block, (size_t)n->ring * n->ld_embedding);
     place_activations(e, &activations);
     size_t units = place_units(n), slot = place_slot(e, &n->slot);
-    engine_walk(e);
-    struct need need = {};
-    need.block = tensors * sizeof(float);
-    need.encoded = (block.size - tensors) * sizeof(float);
-    need.activations = activations.size * sizeof(float);
-    need.units = units * sizeof(float);
-    need.slots = e->options.slots * slot * sizeof(float);
-    need.solution = solution_numbers(&e->solution) * sizeof(double);
-    need.workspace = n->window >= GEMM_STEPS ? BLAS_WORKSPACE : 0;
-    need.plans = e->options.longest ? engine_plan_bytes(e, e->options.longest) : 0;
-    need.earlier = budget_left(e);
-    need.library = graphs_budget(e) + (need.workspace ? BLAS_ITSELF : 0);
-    need.others = ((size_t)n->window + gradient_partials(&e->gradient) +
-                   2 * (size_t)e->gradient.tiles + engine_activity_size(e->model)) *
-                  sizeof(double);
-    need.blocks = 1 + (int)optimizer_moments(&e->options.optimizer) + (need.workspace > 0);
-    if (total(&need) > e->device.free_memory)
-        return refuse(e, &need, error);
+    n->counts.parameters = (uint32_t)block.size;
+    n->counts.moments = (uint32_t)tensors;
+    n->counts.activations = (uint32_t)activations.size;
+    n->counts.units = (uint32_t)units;
     if (block.size > UINT32_MAX || activations.size > UINT32_MAX || units > UINT32_MAX ||
         slot > UINT32_MAX)
         return error_set(error, EX_UNAVAILABLE,
                          "the model has more than %u numbers in its parameters, its window or one "
                          "stream, the limit of the CUDA engine; lower learning.window%s",
                          UINT32_MAX, e->way_out);
+    engine_walk(e);
+    e->shared = engine_shared(n);
+    n->kept_at = (uint32_t)e->shared;
+    e->resident = block.size * (1 + optimizer_moments(&e->options.optimizer));
+    return 0;
+}
+
+int engine_allocate(struct engine *e, struct error *error) {
+    struct arena measured = {};
+    struct need need = {};
+    if (lay_out(e, error))
+        return -1;
+    place_blocks(e, &measured, &need);
+    need.arena = measured.size;
+    need.plans = e->options.longest ? engine_plan_bytes(e, e->options.longest) : 0;
+    if (need.arena + need.plans > e->device.free_memory)
+        return refuse(e, &need, error);
     if (check_shared(e, error) || take_arena(e, &need, error))
         return -1;
-    e->plans = need.plans;
-    budget_taken(e, -(int64_t)e->plans);
-    e->slot = (float *)malloc(n->slot.size * sizeof(float));
+    e->slot = (float *)malloc(e->network.slot.size * sizeof(float));
     if (!e->slot)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");
     return 0;
 }
 
 void engine_release(struct engine *e) {
-    budget_taken(e, (int64_t)e->plans);
-    e->plans = 0;
     if (e->arena)
         cudaFree(e->arena);
-    e->arena = NULL;
     free(e->slot);
-    e->slot = NULL;
+    free(e->strips);
 }

@@ -1,20 +1,16 @@
-/* The network for the kernels: offsets into blocks of device memory, small enough to be passed to
-   each kernel by value; and the queue from which the kernels of a captured graph read their slot
-   and positions.
+/* The network for the kernel, and the queue of what it plays.
 
-   All of a network's memory on the device is one block, its *arena*. Networks of equal shape have
-   equal arenas, and one launch plays several of them: blockIdx.z is the member, and a table in the
-   kernel's arguments has its arena and queue. So these are in the bank of constants, like the
-   pointers of a single network. Properties that may differ between members (rate, clip, the
-   optimizer's constants) are in their queues.
+   One launch of `play` plays whole plans of several networks, each by its own team of blocks (see
+   exchange.cuh). A plan is cut into *segments*: one slot's run of steps with their scores, and the
+   update after it. Every block has the network in its shared memory, with pointers to its numbers:
+   those that stay on chip during the plan are its own.
 
-   A plan is cut into *segments*: one slot's run of steps with their scores, and the update after
-   it. Every segment begins with the kernel `begin`, which makes the next entry of the queue the
-   current one; the other kernels of the segment read that entry. */
+   Matrices are dealt to the team in *strips* of some rows: the block with a strip multiplies with
+   it, forward and backward, and makes its gradient and its optimizer's step. */
 #ifndef RUNNEL_CUDA_NETWORK_CUH
 #define RUNNEL_CUDA_NETWORK_CUH
 
-#include "device.cuh"
+#include "exchange.cuh"
 
 extern "C" {
 #include "model/model.h"
@@ -27,16 +23,30 @@ enum {
     SCALES = PLACES * GROUPS,   /* normalizations of one layer at one step */
     SCALE_NUMBERS = 2 * SCALES, /* a mean and a 1 / deviation each */
     NONE = 0xffffffff,          /* no row */
-    COLUMN_GROUP = 64,          /* columns of a transposed product per block */
     TOGETHER_MAX = 64,          /* networks played by one launch */
     GRAIN = 256,                /* bytes: blocks of an arena begin at multiples of it */
+    QUAD_BITS_MIN = 3,          /* float4 columns of a tile: 2 to that power, see tile.cuh */
+    QUAD_BITS_MAX = 6,
+    TILE_ROWS = 4, /* of a thread */
+    STRIP_ROWS_MAX = PLAY_THREADS * TILE_ROWS >> QUAD_BITS_MIN,
 };
 
-/* Distribution of a transposed product: `chunks` of `chunk_rows` rows each, whose sums the
-   reader adds up; `groups` of COLUMN_GROUP columns. */
-struct split {
-    uint16_t first_block, chunks, chunk_rows, groups;
-    uint32_t partial; /* offset of the sums, see struct network_layer */
+/* The strips of one matrix: `count` from number `first` on, of a tile's rows each but for the last.
+   A transposed product has a sum of each strip, and its reader adds them up. */
+struct strips {
+    uint32_t first, count;
+    uint32_t partial; /* offset of the sums, see struct network_layer; unused without product */
+};
+
+enum matrix { MATRIX_IH, MATRIX_HH, MATRIX_OUTPUT };
+
+/* Rows first..end of a matrix. */
+struct strip {
+    uint8_t layer, matrix;
+    uint32_t first, end;
+    uint32_t number; /* in its matrix */
+    uint32_t tensor; /* number of its tensor, see tile.cuh; NONE: not learned */
+    uint32_t before; /* numbers of all strips before it */
 };
 
 struct network_layer {
@@ -53,15 +63,16 @@ struct network_layer {
     uint32_t inputs;       /* I */
     uint32_t ld_ih, ld_hh; /* numbers in a padded row of W_ih and W_hh */
 
-    /* Offsets in the block of parameters; 0 and unused if missing. */
-    uint32_t weight_ih, bias_ih;
+    /* Offsets in the block of parameters, by role; 0 and unused if missing. */
     union {
+        uint32_t tensors[TENSOR_MEAN_IH]; /* of layer 0 also those of embedding and output */
         struct {
-            uint32_t weight_hh, bias_hh; /* (rows, ld_hh), diagonal: (rows,); (rows,) */
+            uint32_t embedding, weight_ih, weight_hh; /* (rows, ld_hh), diagonal: (rows,) */
+            uint32_t bias_ih, bias_hh;
+            uint32_t gain[PLACES], norm_bias[PLACES];     /* of columns the first ones: (size,) */
+            uint32_t own_parameters[CELL_PARAMETERS_MAX]; /* of units: (H,) each */
         };
-        uint32_t own_parameters[CELL_PARAMETERS_MAX]; /* of units: (H,) each */
     };
-    uint32_t gain[PLACES], norm_bias[PLACES]; /* of columns the first ones: (size,) */
 
     uint32_t state; /* offset of h in a slot's state; an inner state follows */
 
@@ -83,9 +94,10 @@ struct network_layer {
     uint32_t scales;      /* (ring, SCALE_NUMBERS) */
 
     /* Offsets in the block of activations, for each step of the window that is learned. */
-    uint32_t d_ih, d_hh;     /* (window, padded rows) gradients of the sums */
-    uint32_t d_bias[PLACES]; /* (window, rows or H) gradients after gain and bias: of the bias */
-    uint32_t d_gain[PLACES]; /* (window, rows or H) those times x: of the gain */
+    uint32_t d_ih, d_hh; /* (window, padded rows) gradients of the sums */
+    uint32_t
+        d_bias[PLACES]; /* (window, padded rows or H) gradients after gain and bias: of the bias */
+    uint32_t d_gain[PLACES]; /* (window, padded rows or H) those times x: of the gain */
     uint32_t input;          /* (window, ld_ih) inputs of W_ih, */
     union {
         uint32_t before; /* (window, ld_hh) of W_hh; */
@@ -97,11 +109,15 @@ struct network_layer {
        their states */
     uint32_t carry;
 
-    /* Forward: blocks of a wave. */
-    uint16_t first_ih, blocks_ih, first_hh, blocks_hh;
-
-    /* Backward. partial: ih (window, chunks, ld_ih), hh (2, chunks, ld_hh) by t % 2. */
-    struct split split_ih, split_hh;
+    /* partial: ih (2, strips, ld_ih), by t % 2, of layer 0 (window, strips, ld_ih), if its input
+       has a gradient; hh (2, strips, ld_hh). */
+    struct strips ih, hh;
+    /* Offsets in the inbox of a cluster's block, by t % 2: the sums of W_ih x and W_hh h (2, 2,
+       rows); in their place backward the sums of strips, of hh, and of ih if it has a layer below.
+     */
+    uint32_t inbox;
+    uint8_t parameters;     /* of a unit, see own_parameters */
+    uint8_t input_gradient; /* whether its input has one */
 };
 
 /* Offsets in a slot, in floats; the state (S,) is at 0. */
@@ -141,67 +157,119 @@ struct segment {
     uint32_t position;            /* position of the run's first step in the ring */
     uint32_t window, length;      /* the update: position of its first step, and its steps */
     uint32_t closed, terms;
-    uint32_t update;   /* row of the results */
-    uint32_t measure;  /* position of the step to be measured */
-    uint32_t measured; /* row of the results */
+    uint32_t update;    /* row of the results */
+    uint32_t recompute; /* the update's window must be computed again */
+    uint32_t probe;     /* the update's losses are computed once more after it */
+    uint32_t measure;   /* position of the step to be measured, or NONE */
+    uint32_t measured;  /* row of the results */
 };
 
 /* The steps of a forward: those of the segment's run, or of its update's window. */
 enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
 
-/* The head of an uploaded plan. Pointers are the device's; results are in pinned memory. */
+/* The head of a plan. Pointers are the device's; results are in pinned memory. */
 struct queue {
-    uint32_t cursor; /* of the next segment */
-    unsigned ticket;
+    uint32_t count;   /* segments */
+    uint32_t refresh; /* the units' deviations must be computed first */
+    uint32_t keep;    /* the plan is long enough to keep numbers on chip, see keep.cuh */
     double rate, clip;
     struct optimizer optimizer;
     float momentum[MODEL_LAYERS_MAX]; /* of running statistics */
-    const struct segment *segments;
-    const struct step_entry *steps;
-    const struct score_entry *scores;
-    const union value *inputs, *targets;
+    volatile uint32_t *done;          /* set when the plan has been played */
+    struct segment *segments;
+    struct step_entry *steps;
+    struct score_entry *scores;
+    union value *inputs, *targets;
     double *losses;
     float *scored, *outputs;
     struct update_result *updates;
-    struct layer_statistics *measures;
+    char *measures; /* see measure.cuh */
 };
 
-/* Data of an update for later kernels. */
+/* Data of an update for later phases. */
 struct update_state {
+    unsigned arrived;                 /* see struct team */
     uint64_t updates;                 /* number of applied updates */
     struct optimizer_numbers numbers; /* numbers of the current update, if it is applied */
     double loss;                      /* of the last one, before it */
     uint32_t applied;                 /* whether the last one was applied */
-    unsigned ticket;
 };
 
-/* Blocks of an arena, in grains from its start; 0: unused. */
-struct blocks {
-    uint32_t parameters, gradient; /* (block,) floats each */
-    uint32_t moments[MOMENTS_MAX]; /* (block,) floats each */
-    uint32_t start;                /* (block,) floats, with pull */
-    uint32_t activations;
-    uint32_t units; /* see struct network_layer */
-    uint32_t slots; /* (slots, slot.size) */
-    uint32_t current, state;
-    /* (window,) doubles, of the window's steps, 0 for steps that are not learned */
-    uint32_t losses;
-    uint32_t squares; /* doubles: partial sums of the gradient's squares */
-    /* (2, tiles) doubles: partial sums of an update's change, and of the weights before it */
-    uint32_t changes;
-    uint32_t solution; /* see solve.cuh */
-    uint32_t activity; /* doubles: enum activity_number */
+/* See struct input_part. */
+struct encoded_part {
+    uint32_t from, at, width, size;
+    uint32_t ld;     /* numbers in a padded row of its embedding; 0: no embedding, else: */
+    uint32_t weight; /* (size, ld) in the block of parameters */
+    uint32_t ids; /* offset in the block of activations, for each step of the window: the symbol, */
+    uint32_t d;   /* (window, ld) and the gradient of its row */
 };
 
-struct network {
-    /* Members of a launch; zero in an engine: networks of equal shape are equal except for
-       these. */
-    uint32_t members;
-    uint8_t queue_of[TOGETHER_MAX]; /* (members,) */
-    char *arenas[TOGETHER_MAX];     /* (members,) */
-    struct queue *queues;           /* queues of all engines that are played together */
+struct encoding {
+    const struct encoded_part *parts; /* (count,) on the device */
+    uint32_t count;                   /* 0: x is not encoded */
+    uint32_t features;                /* numbers in x */
+    bool learned;                     /* some part has an embedding */
+};
 
-    struct blocks at;
+/* The least squares of a solved output, see solve.cuh. */
+struct solving {
+    double *p;                  /* (inputs, stride) */
+    double *weights;            /* (outputs, stride) */
+    double *t;                  /* (stride,), followed by grow */
+    double *product, *diagonal; /* (stride,) r, and P's diagonal */
+    uint32_t inputs, outputs, stride;
+    double keep, prior;
+};
+
+/* What an update does. */
+struct decision {
+    bool applies;
+    double norm;   /* norm of the gradient before clipping */
+    double factor; /* of clipping */
+    double loss;
+};
+
+/* Where numbers are that the optimizer changes; NULL if they do not exist. */
+struct stored {
+    float *weights, *moments[MOMENTS_MAX];
+    const float *start;
+};
+
+struct __align__(16) network {
+    struct team team;
+    uint32_t own, own_end;      /* the block's strips */
+    const struct strip *strips; /* (strip_count,) */
+    uint32_t strip_count;
+    struct queue *queue;
+    const struct segment *current;
+    mutable uint32_t wave; /* see begin_waves */
+    mutable struct decision decision;
+    mutable struct stored stored;
+    const struct walked *tensors; /* (tensor_count,) */
+    uint32_t tensor_count, tiles; /* tiles of all tensors */
+    uint32_t pulls;               /* some tensor has a pull */
+    uint32_t widest_vector;       /* slices of the longest vector, see gradient.cuh */
+    struct encoding encoding;
+    struct solving solved;
+
+    /* Its numbers; while they are on chip, those there. */
+    float *parameters, *gradient, *moments[MOMENTS_MAX], *start, *activations, *units, *slots;
+    struct {
+        uint32_t parameters, moments, activations, units; /* of each, in whole float4s */
+    } counts;
+    /* What the other blocks of a cluster send to this one, in its shared memory: the numbers that
+       the next wave waits for. NULL in other scopes. */
+    float *inbox;
+    uint32_t inbox_size;
+    uint32_t kept_at; /* where it begins, or what stays on chip: a float of shared memory */
+    /* Shared memory for what stays on chip, and the network in device memory. */
+    float *chip, *chip_end;
+    const struct network *original;
+    /* The block's strips before `held_end` are on chip: weights, then as many moments. */
+    uint32_t held_end, held_moments, held_numbers;
+    struct update_state *state;
+    double *losses, *squares, *changes, *norms, *activity;
+
     struct slot_layout slot;
     uint32_t layer_count, ring, window;
     /* K, numbers in a row of W_out, including those of the skip path */
@@ -213,9 +281,9 @@ struct network {
     /* offset in a slot's state of the number of steps since the stream began, and its limit; 0:
        norms do not use it */
     uint32_t age, ages;
-    /* whether some layer's deviations are from rows; or running; has columns; or factors of units
+    /* whether some layer's deviations are from rows; or running; or has factors of units
        with their own parameters */
-    uint8_t rows_norms, running_norms, columns, factors;
+    uint8_t rows_norms, running_norms, factors;
     /* x is the slot's numbers; not so for columns with symbols: see inputs.cuh */
     uint32_t input_real;
     uint32_t input_size, embedding_size, ld_embedding;
@@ -226,145 +294,160 @@ struct network {
     uint32_t embedding, output_weight, output_bias; /* offsets in the block of parameters */
     uint32_t output;                                /* (ring, K) in the block of activations */
     uint32_t d_output;                              /* (window, padded K) */
-    uint32_t top;                         /* (window, ld_output) the h that is the input of W_out */
-    uint32_t d_embedding;                 /* (window, ld_embedding) */
-    uint32_t ids;                         /* (window,) symbols */
-    uint16_t first_output, blocks_output; /* forward: blocks of a wave */
-    uint16_t blocks_forward, blocks_backward;
-    struct split split_output; /* partial: (window, chunks, ld_output) */
+    uint32_t top;         /* (window, ld_output) the h that is the input of W_out */
+    uint32_t d_embedding; /* (window, ld_embedding) */
+    uint32_t ids;         /* (window,) symbols */
+    struct strips out;    /* partial: (window, strips, ld_output) */
     struct network_layer layers[MODEL_LAYERS_MAX];
 };
 
-static_assert(sizeof(struct network) <= 4000, "kernel parameters must fit in 4096 bytes");
+/* Shared memory: the scratch of reductions, the block's network, and what a phase needs. */
+enum { WORKSPACE = SCRATCH + sizeof(struct network) / sizeof(float) };
 
-/* ---- The block's work in a launch ---- */
-
-/* In bytes. */
-static __host__ __device__ __forceinline__ size_t grains(uint32_t count) {
-    return (size_t)count * GRAIN;
+DEVICE struct network &block_network() {
+    return *(struct network *)(shared_memory + SCRATCH);
 }
-
-template <typename Number>
-static __device__ __forceinline__ Number *block_of(const struct network &n, uint32_t at) {
-    return (Number *)(n.arenas[blockIdx.z] + grains(at));
-}
-
-#define BLOCK(type, name)                                                                          \
-    static __device__ __forceinline__ type *name##_of(const struct network &n) {                   \
-        return block_of<type>(n, n.at.name);                                                       \
-    }
-BLOCK(float, parameters)
-BLOCK(float, gradient)
-BLOCK(float, activations)
-BLOCK(float, units)
-BLOCK(struct segment, current)
-BLOCK(struct update_state, state)
-BLOCK(double, losses)
-BLOCK(double, squares)
-BLOCK(double, changes)
-BLOCK(double, activity)
-#undef BLOCK
 
 /* A layer's numbers in the block of activity: activities.h. */
-static __device__ __forceinline__ double *activity_head(const struct network &n, uint32_t layer) {
-    double *head = activity_of(n) + 1;
+DEVICE double *activity_head(const struct network &n, uint32_t layer) {
+    double *head = n.activity + 1;
     for (uint32_t k = 0; k < layer; k++)
         head += ACTIVITY_HEAD + ACTIVITY_ROWS * (size_t)n.layers[k].size;
     return head;
 }
 
-static __device__ __forceinline__ struct queue *queue_of(const struct network &n) {
-    return n.queues + n.queue_of[blockIdx.z];
+DEVICE float *slot_of(const struct network &n) {
+    return n.slots + (size_t)n.current->slot * n.slot.size;
 }
 
-static __device__ __forceinline__ float *slot_of(const struct network &n, const struct segment *s) {
-    return block_of<float>(n, n.at.slots) + (size_t)s->slot * n.slot.size;
+/* The number of a wave is in shared memory, like all that must outlast the call of a phase: a phase
+   may use every register. */
+DEVICE void begin_waves(const struct network &n) {
+    if (threadIdx.x == 0)
+        n.wave = 0;
+    __syncthreads();
+}
+
+DEVICE void end_wave(const struct network &n) {
+    team_sync();
+    if (threadIdx.x == 0)
+        n.wave++;
+    __syncthreads();
+}
+
+DEVICE uint32_t step_count(const struct network &n, enum steps_of of) {
+    return of == STEPS_OF_RUN ? n.current->steps : n.current->length;
 }
 
 /* ---- Places ---- */
 
-static __host__ __device__ __forceinline__ uint32_t ring_position(const struct network &n,
-                                                                  uint32_t first, uint32_t t) {
+BOTH uint32_t ring_position(const struct network &n, uint32_t first, uint32_t t) {
     return first + t < n.ring ? first + t : first + t - n.ring;
 }
 
 /* Rounded up to whole float4s. */
-static __host__ __device__ __forceinline__ uint32_t padded(uint32_t numbers) {
+BOTH uint32_t padded(uint32_t numbers) {
     return (numbers + QUAD - 1) / QUAD * QUAD;
 }
 
 /* The place of an open step's output, and of the inputs of its least squares. */
-static __host__ __device__ __forceinline__ uint32_t place_of(const struct network &n,
-                                                             uint32_t position) {
+BOTH uint32_t place_of(const struct network &n, uint32_t position) {
     return n.many ? position : 0;
 }
 
 /* The row of a layer's numbers of units for step t of a run or window with `state` before its
    first step. */
-static __device__ __forceinline__ uint32_t age_of(const struct network &n,
-                                                  const struct network_layer &l, const float *state,
-                                                  uint32_t t) {
+DEVICE uint32_t age_of(const struct network &n, const struct network_layer &l, const float *state,
+                       uint32_t t) {
     if (l.ages <= 1)
         return 0;
     uint32_t age = (uint32_t)fmaxf(state[n.age], 0.0f) + t;
     return age < l.ages ? age : l.ages - 1;
 }
 
-static __host__ __device__ __forceinline__ uint32_t units_width(const struct network_layer &l,
-                                                                uint32_t place) {
+BOTH uint32_t units_width(const struct network_layer &l, uint32_t place) {
     return place == PLACE_INNER ? l.size : l.rows;
+}
+
+/* Numbers in the gain and in the bias of a place's norm; 0: none. */
+BOTH uint32_t norm_width(const struct network_layer &l, uint32_t place) {
+    if (l.source == SOURCE_NOTHING)
+        return place == PLACE_IH && l.normalized ? l.size : 0;
+    bool exists = place == PLACE_IH || (place == PLACE_HH ? l.apart : l.finishes);
+    return exists ? units_width(l, place) : 0;
 }
 
 /* Offset of a place in the block of units' numbers: mean, var and 1 / deviation, (ages, width)
    each. */
-static __host__ __device__ __forceinline__ size_t unit_numbers(const struct network_layer &l,
-                                                               uint32_t place) {
+BOTH size_t unit_numbers(const struct network_layer &l, uint32_t place) {
     return l.units + (size_t)3 * l.ages * l.rows * place;
 }
 
-static __host__ __device__ __forceinline__ bool is_one_hot(const struct network &n) {
+BOTH bool is_one_hot(const struct network &n) {
     return !n.input_real && !n.embedding_size;
 }
 
 /* Columns of W_out with a gradient: of h, and of a learned input. */
-static __host__ __device__ __forceinline__ uint32_t gradient_columns(const struct network &n) {
+BOTH uint32_t gradient_columns(const struct network &n) {
     return n.skip_from && !n.embedding_size ? n.skip_from : n.ld_output;
 }
 
 /* The x of layer 0 at a position of the ring, padded: the step's own, or its symbol's embedding.
    Unused for a one-hot symbol. */
-static __device__ __forceinline__ const float *input_at(const struct network &n, const float *slot,
-                                                        uint32_t position) {
+DEVICE const float *input_at(const struct network &n, const float *slot, uint32_t position) {
     const float *x = slot + n.slot.input + (size_t)position * n.slot.input_row;
     if (n.input_real)
         return x;
     uint32_t id = ((const union value *)x)->id;
-    return parameters_of(n) + n.embedding + (size_t)id * n.ld_embedding;
+    return n.parameters + n.embedding + (size_t)id * n.ld_embedding;
 }
 
-/* The sum over chunks of a split product's column. */
-static __device__ __forceinline__ float joined(const struct network &n, const struct split &split,
-                                               uint32_t ld, uint32_t index, uint32_t column) {
-    const float *partial =
-        activations_of(n) + split.partial + (size_t)index * split.chunks * ld + column;
+/* Where the sums of a layer's inputs or of its h at step t are, for the next wave. */
+DEVICE float *inbox_sums(const struct network &n, const struct network_layer &l, bool recurrent,
+                         uint32_t t) {
+    return n.inbox + l.inbox + (size_t)(2 * (t % 2) + recurrent) * l.rows;
+}
+
+/* The sums of strips of a transposed product at step t (count, ld), likewise. */
+BOTH uint32_t partial_numbers(const struct network_layer &l, bool recurrent) {
+    return recurrent ? l.hh.count * l.ld_hh : l.ih.count * l.ld_ih;
+}
+
+DEVICE float *inbox_partials(const struct network &n, const struct network_layer &l, bool recurrent,
+                             uint32_t t) {
+    uint32_t hh = partial_numbers(l, true), below = &l > n.layers,
+             both = hh + below * partial_numbers(l, false);
+    return n.inbox + l.inbox + (size_t)(t % 2) * both + (recurrent ? 0 : hh);
+}
+
+DEVICE float *kept_partials(const struct network &n, const struct network_layer &l, bool recurrent,
+                            uint32_t t) {
+    bool waits = recurrent || &l > n.layers; /* only the next wave reads it */
+    return n.activations + (recurrent ? l.hh : l.ih).partial +
+           (size_t)(waits ? t % 2 : t) * partial_numbers(l, recurrent);
+}
+
+/* A transposed product's column: the sum over its strips' sums (count, ld). */
+DEVICE float joined(const float *partials, uint32_t count, uint32_t ld, uint32_t column) {
     float sum = 0;
-    for (uint32_t chunk = 0; chunk < split.chunks; chunk++)
-        sum += partial[(size_t)chunk * ld];
+#pragma unroll 8
+    for (uint32_t k = 0; k < count; k++)
+        sum += partials[(size_t)k * ld + column];
     return sum;
 }
 
+/* The output's at step t of the window, after join_output. */
+DEVICE float output_joined(const struct network &n, uint32_t t, uint32_t column) {
+    return n.activations[n.out.partial + (size_t)t * n.out.count * n.ld_output + column];
+}
+
 /* Rows of the first normalization group of a sum. */
-static __host__ __device__ __forceinline__ uint32_t group_rows(const struct network_layer &l) {
+BOTH uint32_t group_rows(const struct network_layer &l) {
     return l.group_gates * l.size;
 }
 
-static __host__ __device__ __forceinline__ uint32_t group_count(const struct network_layer &l) {
-    return group_rows(l) < l.rows ? 2 : 1;
-}
-
 /* Group `k` of a layer's sums; the second may be empty. */
-static __host__ __device__ __forceinline__ void
-group_bounds(const struct network_layer &l, uint32_t k, uint32_t *first, uint32_t *end) {
+BOTH void group_bounds(const struct network_layer &l, uint32_t k, uint32_t *first, uint32_t *end) {
     *first = k == 0 ? 0 : group_rows(l);
     *end = k == 0 ? group_rows(l) : l.rows;
 }

@@ -2,14 +2,57 @@
 #ifndef RUNNEL_CUDA_TILE_CUH
 #define RUNNEL_CUDA_TILE_CUH
 
-#include "gradient.cuh"
+#include "network.cuh"
+
+enum factor_kind {
+    FACTOR_ONE,    /* 1: the tensor is a vector, treated as one row */
+    FACTOR_ARRAY,  /* (window, stride) in the block of activations */
+    FACTOR_SYMBOL, /* 1 at the step's symbol, else 0; (window,) symbols there */
+};
+
+struct factor {
+    enum factor_kind kind;
+    uint32_t offset, stride;
+};
 
 enum {
-    TILE_BITS = 10,  /* TILE_THREADS * TILE_ROWS = 2^10 */
-    COLUMN_BITS = 2, /* QUAD = 2^2 */
+    TILE_STEPS = 16,      /* steps of the window that are staged at once */
+    TILE_BITS = 11,       /* PLAY_THREADS * TILE_ROWS = 2^11 */
+    COLUMN_BITS = 2,      /* QUAD = 2^2 */
+    FORM_STEPS = 32,      /* windows from this length on store their gradient */
+    NORM_PIECES_MAX = 64, /* of a tensor's norm */
+    SLICE = LANES * QUAD, /* columns of a vector in a piece's item */
 };
-static_assert(TILE_THREADS * TILE_ROWS == 1 << TILE_BITS && QUAD == 1 << COLUMN_BITS,
+static_assert(PLAY_THREADS * TILE_ROWS == 1 << TILE_BITS && QUAD == 1 << COLUMN_BITS,
               "tiles are powers of two");
+
+/* A tensor for the gradient and the optimizer, in tiles. */
+struct walked {
+    uint32_t offset, rows, columns, ld; /* offset in the block of parameters, and sizes */
+    struct factor a, b;
+    uint32_t
+        /* (rows,) in the block of activations: factor of the tensor that is subtracted; NONE */
+        pull;
+    uint32_t quad_bits, column_tiles, first_tile;
+    bool dealt; /* in strips, of a tile's rows each */
+};
+
+/* Rows and columns of a tile: powers of two. */
+BOTH uint32_t tile_rows(uint32_t quad_bits) {
+    return 1u << (TILE_BITS - quad_bits);
+}
+
+BOTH uint32_t tile_columns(uint32_t quad_bits) {
+    return QUAD << quad_bits;
+}
+
+/* The tile's width for rows of that many numbers. */
+BOTH uint32_t quad_bits_of(uint32_t ld) {
+    uint32_t bits = QUAD_BITS_MIN;
+    while (bits < QUAD_BITS_MAX && tile_columns(bits) < ld)
+        bits++;
+    return bits;
+}
 
 struct tile {
     uint32_t first_row, first_column; /* of the tile */
@@ -18,8 +61,7 @@ struct tile {
 };
 
 /* The tensor of a tile: the last one whose first tile is not beyond it. */
-static __device__ __forceinline__ const struct walked *tensor_of(const struct walked *tensors,
-                                                                 uint32_t count, uint32_t tile) {
+DEVICE const struct walked *tensor_of(const struct walked *tensors, uint32_t count, uint32_t tile) {
     uint32_t low = 0, high = count;
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;
@@ -31,7 +73,7 @@ static __device__ __forceinline__ const struct walked *tensor_of(const struct wa
     return tensors + low;
 }
 
-static __device__ __forceinline__ struct tile tile_of(const struct walked &w, uint32_t number) {
+DEVICE struct tile tile_of(const struct walked &w, uint32_t number) {
     struct tile t;
     uint32_t at = number - w.first_tile;
     t.rows = tile_rows(w.quad_bits);
@@ -44,29 +86,27 @@ static __device__ __forceinline__ struct tile tile_of(const struct walked &w, ui
 }
 
 /* Whether this thread's row k is in the tensor. */
-static __device__ __forceinline__ bool in_tensor(const struct walked &w, const struct tile &t,
-                                                 int k) {
+DEVICE bool in_tensor(const struct walked &w, const struct tile &t, int k) {
     return t.row + k < w.rows && t.column < w.ld;
 }
 
-static __device__ __forceinline__ float factor_at(const struct network &n, const struct factor &f,
-                                                  uint32_t t, uint32_t index) {
+DEVICE float factor_at(const struct network &n, const struct factor &f, uint32_t t,
+                       uint32_t index) {
     switch (f.kind) {
     case FACTOR_ARRAY:
-        return activations_of(n)[f.offset + (size_t)t * f.stride + index];
+        return n.activations[f.offset + (size_t)t * f.stride + index];
     case FACTOR_SYMBOL:
-        return ((const uint32_t *)(activations_of(n) + f.offset))[t] == index;
+        return ((const uint32_t *)(n.activations + f.offset))[t] == index;
     default:
         return 1;
     }
 }
 
 /* The part of a float4 of the gradient that passes through the deviations. */
-static __device__ __forceinline__ void take_off(const struct network &n, const struct walked &w,
-                                                uint32_t row, uint32_t column, float factor,
-                                                float4 *gradient) {
-    float pull = factor * activations_of(n)[w.pull + row];
-    float4 weight = *(const float4 *)(parameters_of(n) + w.offset + (size_t)row * w.ld + column);
+DEVICE void take_off(const struct network &n, const struct walked &w, uint32_t row, uint32_t column,
+                     float factor, float4 *gradient) {
+    float pull = factor * n.activations[w.pull + row];
+    float4 weight = *(const float4 *)(n.parameters + w.offset + (size_t)row * w.ld + column);
     gradient->x -= pull * weight.x;
     gradient->y -= pull * weight.y;
     gradient->z -= pull * weight.z;
@@ -75,16 +115,13 @@ static __device__ __forceinline__ void take_off(const struct network &n, const s
 
 /* Shared memory of make_tile, in floats. */
 enum {
-    TILE_SHARED =
-        TILE_STEPS * ((TILE_THREADS * TILE_ROWS >> QUAD_BITS_MIN) + (QUAD << QUAD_BITS_MAX)),
+    TILE_SHARED = TILE_STEPS * ((1 << (TILE_BITS - QUAD_BITS_MIN)) + (QUAD << QUAD_BITS_MAX)),
 };
 
 /* sums[k] = factor times the gradient of row k. Uses shared memory from `shared` on; every
    thread of the block must call it. */
-static __device__ __forceinline__ void make_tile(const struct network &n, const struct walked &w,
-                                                 const struct tile &tile, uint32_t length,
-                                                 float factor, float4 (&sums)[TILE_ROWS],
-                                                 float *shared) {
+DEVICE void make_tile(const struct network &n, const struct walked &w, const struct tile &tile,
+                      uint32_t length, float factor, float4 (&sums)[TILE_ROWS], float *shared) {
     float *a = shared, *b = shared + TILE_STEPS * tile.rows;
     uint32_t row_bits = TILE_BITS - w.quad_bits, column_bits = w.quad_bits + COLUMN_BITS;
     const float *my_a = a + (tile.row - tile.first_row);

@@ -169,6 +169,7 @@ struct config {
     unsigned preset; /* enum preset */
     uint64_t seed;
     char device[CONFIG_DEVICE_SIZE]; /* "auto", "cpu", "cuda", "cuda:N" */
+    unsigned device_scope;           /* enum scope of engine.h */
     struct tags_config tags;
 
     struct architecture architecture;

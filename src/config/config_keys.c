@@ -69,11 +69,16 @@ static struct config_key rows[] = {
     {"device", &value_device, AT(device), .fallback = "auto",
      .what = "device that computes", .example = "auto",
      .more = "`auto` is a GPU for networks of at least 300000 parameters, if this installation has "
-             "an engine for it and a GPU works; else the processor. Members of one shape count "
-             "together, divided by the threads that would compute them (`learning.threads`); for "
-             "several shapes the average counts. `cuda` and `cuda:0` are the first GPU. A "
-             "requested GPU that does not work is an error: runneld does not fall back to the "
-             "processor."},
+             "an engine for it and a GPU works; else the processor. Members count together, divided "
+             "by the threads that would compute them (`learning.threads`). `cuda` and `cuda:0` are "
+             "the first GPU. A requested GPU that does not work is an error: runneld does not fall "
+             "back to the processor."},
+    {"device_scope", &value_word, AT(device_scope), .words = "auto|block|cluster|grid",
+     .meanings = "block or cluster if its shared memory has room for parameters and moments, else "
+                 "grid|one multiprocessor|8 multiprocessors, with compute capability 9.0 or "
+                 "newer|all multiprocessors",
+     .fallback = "auto", .what = "part of a GPU that computes a network", .example = "auto",
+     .more = "The scope changes speed, not bits. The processor ignores it."},
 
     {"tags", &value_tags, AT(tags), .flags = KEY_RELOAD, .left_out = "none",
      .what = "names of this daemon's runs in recordings, beside its name",

@@ -7,12 +7,11 @@
 #include <stddef.h>
 #include <string.h>
 
-struct engine_ops;
-struct error;
+#include "engine.h"
 
 /* Increase it when this file or engine.h changes: a program rejects a module with another
    number. */
-enum { CUDA_MODULE_INTERFACE = 9 };
+enum { CUDA_MODULE_INTERFACE = 10 };
 
 /* The name under which the module exports its struct cuda_module. */
 #define CUDA_MODULE_SYMBOL "runnel_cuda_module"
@@ -22,7 +21,10 @@ static inline const char *cuda_way_out(const char *device) {
     return strcmp(device, "auto") == 0 ? "" : ", or use device: cpu";
 }
 
-enum { CUDA_NAME_SIZE = 128 };
+enum {
+    CUDA_NAME_SIZE = 128,
+    CLUSTER_BLOCKS = 8, /* of a cluster: the most that every device with clusters supports */
+};
 
 /* A usable device. */
 struct cuda_device {
@@ -38,15 +40,13 @@ struct cuda_device {
 /* Measured speeds of a device, in seconds, or bytes per second. */
 struct cuda_figures {
     struct cuda_device device;
-    double graph_launch; /* a graph of one empty node, until the host detects its end */
-    double node;         /* each further empty node of a chain in a graph */
-    double grid_barrier; /* a barrier of a cooperative grid with one block per multiprocessor */
-    double cluster;      /* an exchange in a thread-block cluster; 0: not supported */
-    double round_trip;   /* host -> pinned memory -> kernel -> pinned memory -> host */
-    double copy;         /* device memory to device memory, bytes read plus written */
-    double cache_read;   /* reads of data in the L2 cache */
-    size_t cache;        /* bytes of the L2 cache */
-    double multiply_add; /* float operations per second, two per multiply-add */
+    double launch;                   /* of an empty kernel, until the host detects its end */
+    double barriers[SCOPE_GRID + 1]; /* of the blocks of a scope; 0: not supported */
+    double round_trip;               /* host -> pinned memory -> kernel -> pinned memory -> host */
+    double copy;                     /* device memory to device memory, bytes read plus written */
+    double cache_read;               /* reads of data in the L2 cache */
+    size_t cache;                    /* bytes of the L2 cache */
+    double multiply_add;             /* float operations per second, two per multiply-add */
 };
 
 struct cuda_module {

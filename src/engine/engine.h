@@ -203,11 +203,20 @@ static inline struct least_squares engine_solution(const struct model *model) {
 /* Largest error that the least squares take. */
 #define ENGINE_SOLUTION_MOST 6.0
 
+/* The part of a GPU that plays one network, in the order of `device_scope`. */
+enum scope { SCOPE_AUTO, SCOPE_BLOCK, SCOPE_CLUSTER, SCOPE_GRID };
+
+static inline const char *scope_name(enum scope scope) {
+    static const char *const names[] = {"auto", "block", "cluster", "grid"};
+    return names[scope];
+}
+
 struct engine_options {
     struct optimizer optimizer;
     enum rule rule;
-    size_t window; /* largest length of an UPDATE */
-    size_t slots;  /* slots 0..slots-1; a slot's memory is touched on first use */
+    enum scope scope; /* the CPU engine ignores it */
+    size_t window;    /* largest length of an UPDATE */
+    size_t slots;     /* slots 0..slots-1; a slot's memory is touched on first use */
     /* upper bounds of the counts of all plans, to budget their memory; only valid while opening.
        NULL: unknown */
     const struct plan *longest;
@@ -247,9 +256,11 @@ struct engine_ops {
     int (*write)(struct engine *engine, enum engine_block block, size_t index, const void *data,
                  struct error *error);
 
-    /* Describes the computing device for users and for a checkpoint's fingerprint: equal texts
-       mean equal bits. Valid until close. */
+    /* Describes the computing device for users. Valid until close, as is `fingerprint`. */
     const char *(*describe)(const struct engine *engine);
+
+    /* The device in a checkpoint: equal texts mean equal bits. NULL: the description. */
+    const char *(*fingerprint)(const struct engine *engine);
 
     void (*close)(struct engine **engine);
 };

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "common/hash.h"
 #include "common/module.h"
 #include "config/config.h"
 #include "cuda_module.h"
@@ -89,74 +88,50 @@ static void use_cpu(struct engines_choice *choice, const char *reason) {
     snprintf(choice->why, sizeof choice->why, "auto: %.*s", WHY_SIZE, reason);
 }
 
-/* The criteria of the choice: the networks that learn, their shapes (a GPU plays each by
-   separate launches), and the threads that would play them on the CPU. */
+/* The criteria of the choice: the networks that learn, and the threads that would play them on the
+   CPU. */
 struct load {
-    size_t networks, shapes, threads;
+    size_t networks, threads;
     size_t parameters; /* of all networks */
-    size_t at_once;    /* parameters of one shape, per thread */
 };
 
-/* Networks that the CUDA engine plays by one launch, approximately as in ensemble.cu. */
-struct shape {
-    uint64_t network; /* hash of its description */
-    size_t window;
-    size_t moments;
-};
-
-static void add_network(struct load *load, struct shape shapes[CONFIG_MEMBERS_MAX],
-                        const struct architecture *architecture, const struct learning *learning) {
+static void add_network(struct load *load, const struct architecture *architecture) {
     struct model model;
-    char summary[MODEL_SUMMARY_SIZE];
     model_build(&model, architecture);
-    model_summary(architecture, summary);
-    const struct shape shape = {hash_bytes(HASH_BEGIN, summary, strlen(summary)), learning->window,
-                                optimizer_moments(&learning->optimizer)};
-    size_t n = 0;
-    while (n < load->shapes &&
-           (shapes[n].network != shape.network || shapes[n].window != shape.window ||
-            shapes[n].moments != shape.moments))
-        n++;
-    shapes[n] = shape;
-    load->shapes += n == load->shapes;
     load->networks++;
     load->parameters += model.learned;
 }
 
 static struct load load_of(const struct config *config) {
     struct load load = {.threads = 1};
-    struct shape shapes[CONFIG_MEMBERS_MAX];
     if (!config->members_given)
-        add_network(&load, shapes, &config->architecture, &config->learning);
+        add_network(&load, &config->architecture);
     for (size_t n = 0; config->members_given && n < config->member_count; n++) {
         struct architecture architecture;
         config_member_network(config, n, &architecture);
-        add_network(&load, shapes, &architecture, &config->members[n].learning);
+        add_network(&load, &architecture);
     }
     size_t threads = engine_threads_count(config);
     if (load.networks > 1) /* a single network cannot use more */
         load.threads = threads < load.networks ? threads : load.networks;
-    load.at_once = load.shapes ? load.parameters / load.shapes / load.threads : 0;
     return load;
 }
 
-/* "25 thousand parameters", or for several networks "64 networks of 2 shapes, 0.9 million
-   parameters in total". */
+/* "25 thousand parameters", or "64 networks, 0.9 million parameters in total". */
 static void print_size(char text[SIZE_TEXT], const struct load *load) {
     char count[COUNT_SIZE];
     print_count(count, load->parameters);
     if (load->networks == 1)
         snprintf(text, SIZE_TEXT, "%s parameters", count);
     else
-        snprintf(text, SIZE_TEXT, "%zu networks of %zu shape%s, %s parameters in total",
-                 load->networks, load->shapes, load->shapes == 1 ? "" : "s", count);
+        snprintf(text, SIZE_TEXT, "%zu networks, %s parameters in total", load->networks, count);
 }
 
 static void leave_to_cpu(struct engines_choice *choice, const struct load *load, const char *size) {
     char count[COUNT_SIZE], share[SIZE_TEXT] = "";
-    print_count(count, load->at_once);
-    if (load->networks > 1)
-        snprintf(share, sizeof share, " (%s per shape and thread)", count);
+    print_count(count, load->parameters / load->threads);
+    if (load->threads > 1)
+        snprintf(share, sizeof share, " (%s per thread)", count);
     snprintf(choice->why, sizeof choice->why,
              "auto: the model has %s%s; auto uses a GPU from %d,%03d", size, share,
              ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
@@ -182,7 +157,7 @@ static void choose_automatically(struct engines_choice *choice, const struct con
     bool found;
     print_size(size, &load);
     choice->automatic = true;
-    if (load.at_once < ENGINES_AUTO_PARAMETERS) {
+    if (load.parameters / load.threads < ENGINES_AUTO_PARAMETERS) {
         leave_to_cpu(choice, &load, size);
         return;
     }

@@ -15,13 +15,11 @@ struct config;
 struct cuda_module;
 
 /* `device: auto` uses the CPU below this number of parameters, without looking for a GPU.
-   Members of one shape count together, since a GPU plays them by common launches; with several
-   shapes the average counts, since each shape has its own launches. The sum is divided by the
-   threads that would share the work on the CPU. The number follows from the floors, not from
-   measurements: below it weights, gradient and moments (16 bytes per parameter with adam and beta1)
-   fit into the second and third cache of a core, which then needs less time for a step than a GPU
-   for the stages of its graph. LSTM 256 with 0.3 million is the smallest model for which the GPU
-   must be faster. */
+   Members count together, since a GPU plays them at the same time, divided by the threads that
+   would share the work on the CPU. The number follows from floors, not from measurements: below it
+   weights, gradient and moments (16 bytes per parameter with adam and beta1) fit into the second
+   and third cache of a core, which then needs less time for an example than a GPU for a launch.
+   LSTM 256 with 0.3 million is the smallest model for which the GPU must be faster. */
 enum { ENGINES_AUTO_PARAMETERS = 300000 };
 
 struct engines_choice {

@@ -701,6 +701,7 @@ static int open_engines(struct learner *learner, const struct config *config, st
             plan_longest(member->model, learner->host.plan_steps, learner->plan_measures);
         const struct engine_options options = {.optimizer = learning->optimizer,
                                                .rule = learning->rule,
+                                               .scope = config->device_scope,
                                                .window = member->window,
                                                .slots = config->learning.max_streams,
                                                .longest = &longest,
@@ -981,6 +982,12 @@ void learner_adopted(struct learner *learner, const struct learner_place *place)
 const char *learner_device(const struct learner *learner) {
     return learner->host.member_count ? learner->ops->describe(learner->host.members[0].engine)
                                       : "cpu, experts alone";
+}
+
+const char *learner_fingerprint(const struct learner *learner) {
+    if (!learner->host.member_count || !learner->ops->fingerprint)
+        return learner_device(learner);
+    return learner->ops->fingerprint(learner->host.members[0].engine);
 }
 
 size_t learner_thread_count(const struct learner *learner) {

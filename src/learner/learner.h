@@ -89,7 +89,10 @@ double learner_rate(const struct learner *learner);
 /* The least of its members' (plasticity.h); NaN: not known yet. */
 double learner_plasticity(const struct learner *learner);
 double learner_clip(const struct learner *learner);
+
+/* The device of the first member: for users, and for checkpoints (struct engine_ops). */
 const char *learner_device(const struct learner *learner);
+const char *learner_fingerprint(const struct learner *learner);
 
 /* The networks: one without a name, or as many as `members` lists, perhaps none. The learner's
    model is that of the one. */

@@ -182,7 +182,7 @@ static int start(const struct checkpoint_layout *layout, struct safetensors_writ
         {"lasting", config->lasting},
         {"optimizer", config->optimizer},
         {"description", description},
-        {"device", learner_device(layout->learner)},
+        {"device", learner_fingerprint(layout->learner)},
         {"examples", examples},
         {"time", when},
         {CHECKPOINT_MEMORY, memory},
@@ -579,7 +579,7 @@ static int check_entries(struct checkpoint_layout *layout, const struct checkpoi
 static void compare_device(const struct checkpoint_source *source, const struct learner *learner,
                            struct checkpoint_report *report) {
     const char *then = safetensors_metadata(source->file, "device");
-    const char *now = learner_device(learner);
+    const char *now = learner_fingerprint(learner);
     if (then && !strcmp(then, now))
         return;
     checkpoint_warn(report,

@@ -1,9 +1,9 @@
-/* Watches every access of the CUDA engine's kernels (tests/hostcuda/race.h): a race of any two
-   threads, in whatever order they ran, fails the launch. Then two networks are played together,
-   with weak stores and permuted blocks and threads: no bit of any result may change. The cases
-   use every kernel of the engine, with every cell, norm, loss and optimizer. A case's name as
-   argument plays only that, once. tests/programs/test_races.py checks the detector itself.
-   Skipped if the watched module was not built. */
+/* Watches every access of the CUDA engine's kernel (tests/hostcuda/race.h): a race of any two
+   threads, in whatever order they ran, fails the launch. Networks are played alone by one block,
+   and together by few blocks of a grid, and by clusters, with permuted blocks and threads: no bit
+   of any result may change. The cases use every phase of the kernel, with every cell, norm, loss
+   and optimizer. A case's name as argument plays only that, once. tests/programs/test_races.py
+   checks the detector itself. Skipped if the watched module was not built. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,27 +18,36 @@
 
 enum { SKIP = 77 };
 
-static const char LARGE_DEVICE[] = "132"; /* multiprocessors */
+static FILE *results(const struct played *played, const char *scope, const char *multiprocessors,
+                     const char *seed) {
+    return played_results(played, (const char *[]){"RUNNEL_SCOPE", scope, "HOSTCUDA_SMS",
+                                                   multiprocessors, "HOSTCUDA_SEED", seed, NULL});
+}
 
-/* Two networks, one after the other; then together, with weak stores. Then one on a device on
-   which each product has as many blocks as it can use: briefly, since these are slow. */
+static void check(FILE *expected, const struct played *played, const char *scope,
+                  const char *multiprocessors, const char *seed) {
+    FILE *found = results(played, scope, multiprocessors, seed);
+    played_same(expected, found, scope);
+    fclose(found);
+}
+
+/* By one block, in short plans; then in the other scopes, also in long plans, which keep numbers in
+   shared memory; members then together. Then on a device on which the network has as many blocks
+   as it can use: briefly, since these are slow. */
 static void play_case(void **state) {
     const struct played *named = *state;
-    struct played played = *named;
-    played.members = played.members ? played.members : 2;
-    FILE *plain =
-        played_results(&played, (const char *[]){"HOSTCUDA_WEAK", "0", "HOSTCUDA_SEED", "0", NULL});
+    struct played played = *named, brief = *named;
+    FILE *block = results(&played, "block", "4", "0");
     played.together = true;
-    FILE *weak =
-        played_results(&played, (const char *[]){"HOSTCUDA_WEAK", "1", "HOSTCUDA_SEED", "7", NULL});
-    played_same(plain, weak, "HOSTCUDA_WEAK=1 HOSTCUDA_SEED=7");
-    fclose(weak);
-    fclose(plain);
-    struct played brief = *named;
+    check(block, &played, "grid", "4", "7");
+    played.at_once = SIZE_MAX;
+    check(block, &played, "block", "4", "5");
+    check(block, &played, "cluster", "4", "3");
+    fclose(block);
     if (brief.steps)
         brief.steps = brief.window = 2;
     brief.runs = !brief.steps;
-    fclose(played_results(&brief, (const char *[]){"HOSTCUDA_SMS", LARGE_DEVICE, NULL}));
+    fclose(results(&brief, "grid", "132", "0"));
 }
 
 static int play_once(const char *name) {

@@ -1,5 +1,5 @@
 /* Several networks on the CUDA engine, played together: every bit equals that of each network
-   alone, for different properties, in step or not, and in any order of blocks and branches.
+   alone, for different properties, in step or not, and in any order of blocks.
    Skipped without the tests' runtime: a GPU has its own orders. */
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,46 +16,31 @@
 #include "played_cases.h"
 #include "under_test.h"
 
-enum { MEMBERS = 3, SKIP = 77 };
+enum { SKIP = 77 };
 
-/* Alone in the natural order, together in another one, where calls of `failing` may fail: the
-   same bytes. */
-static void same_both_ways_where(struct played played, const char *failing) {
+/* Alone in the natural order, together in another one: the same bytes. */
+static void same_both_ways(const char *scope, struct played played) {
     FILE *alone = played_results(&played, (const char *[]){"HOSTCUDA_SEED", "0", NULL});
     played.together = true;
     FILE *together = played_results(
-        &played, (const char *[]){"HOSTCUDA_SEED", "11", "HOSTCUDA_FAIL", failing, NULL});
+        &played, (const char *[]){"HOSTCUDA_SEED", "11", "RUNNEL_SCOPE", scope, NULL});
     played_same(alone, together, played.name);
     fclose(alone);
     fclose(together);
 }
 
-static void same_both_ways(struct played played) {
-    same_both_ways_where(played, "");
-}
-
-/* Every cell, norm, loss, optimizer and kind of input, and windows with cuBLAS. */
-static void members_of_one_shape(void **state) {
-    const struct played *played = *state;
-    struct played members = *played;
-    if (!under_test_plays())
-        return;
-    members.members = MEMBERS;
-    same_both_ways(members);
-}
-
-/* Branches of a graph: of two shapes, then also out of step. */
+/* In step, then also out of step. */
 static void members_of_two_shapes(void **state) {
     struct played played = played_members;
     played.out_of_step = false;
-    same_both_ways(played);
-    same_both_ways(played_members);
+    same_both_ways("cluster", played);
+    same_both_ways("grid", played_members);
 }
 
 static void members_out_of_step(void **state) {
     struct played played = played_members;
     played.other = NULL;
-    same_both_ways(played);
+    same_both_ways("block", played);
 }
 
 /* More than one launch plays. */
@@ -65,82 +50,44 @@ static void very_many_members(void **state) {
     played.other = NULL;
     played.members = 66;
     played.steps = 0;
-    same_both_ways(played);
+    same_both_ways("block", played);
 }
 
-/* Failures of graphs, one after another, and of the resources for playing members together. */
-static void members_on_a_full_device(void **state) {
-    static const char *const FAILING[] = {
-        "cudaStreamEndCapture:1:cudaErrorMemoryAllocation",
-        "cudaGraphInstantiate:2:cudaErrorMemoryAllocation",
-        "cudaGraphLaunch:3:cudaErrorMemoryAllocation",
-        "cudaEventCreateWithFlags:2:cudaErrorMemoryAllocation",
-    };
-    for (size_t n = 0; n < sizeof FAILING / sizeof *FAILING; n++)
-        if (under_test_plays())
-            same_both_ways_where(played_members, FAILING[n]);
-}
-
-/* The number of such reports by the runtime. */
-static size_t times_reported(const struct played *played, const char *what) {
+/* The number of launches that the runtime reports. */
+static size_t launches(size_t members, bool together) {
+    struct played played = played_members;
     int reported = dup(STDERR_FILENO);
     FILE *trace = tmpfile();
     char line[1024];
     size_t count = 0;
+    played.out_of_step = false;
+    played.members = members;
+    played.together = together;
     assert_true(reported >= 0 && trace && dup2(fileno(trace), STDERR_FILENO) >= 0);
-    fclose(played_results(played, (const char *[]){"HOSTCUDA_TRACE", "1", NULL}));
+    fclose(played_results(&played, (const char *[]){"HOSTCUDA_TRACE", "1", NULL}));
     dup2(reported, STDERR_FILENO);
     close(reported);
     rewind(trace);
     while (fgets(line, sizeof line, trace))
-        count += strstr(line, what) != NULL;
+        count += strstr(line, "<<<") != NULL;
     fclose(trace);
     return count;
 }
 
-/* Launches of kernels, directly or in graphs. */
-static size_t launches(size_t members, bool together) {
-    struct played played = played_members;
-    played.out_of_step = false;
-    played.other = NULL;
-    played.members = members;
-    played.together = together;
-    return times_reported(&played, "<<<");
-}
-
-/* Besides one of each before it learns, for the norms of its starting weights. */
+/* A plan is one launch, also of networks of several shapes. */
 static void many_members_take_the_launches_of_one(void **state) {
-    size_t one = launches(1, true);
-    assert_true(one > 0);
-    assert_int_equal(launches(4, false), 4 * one);
-    assert_int_equal(launches(4, true), one + 3);
-}
-
-/* Joint launches make a graph as small as that of one member, for any number of tensors. */
-static void many_members_have_the_graphs_of_one(void **state) {
-    static const char GRAPH[] = " nodes";
-    struct played played = {
-        .name = "graphs",
-        .model = {.input = {.kind = INPUT_REAL, .size = 3},
-                  .layers = {{.cell = CELL_lstm, .size = 3, .norm = NORM_layer},
-                             {.cell = CELL_lstm, .size = 3, .norm = NORM_layer}},
-                  .layer_count = 2,
-                  .output = {.loss = LOSS_squared, .size = 2}},
-        .optimizer = OPTIMIZER_sgd,
-        .window = 2,
-        .steps = 6,
-        .runs = 3,
-        .members = 1,
-        .together = true};
-    size_t one = times_reported(&played, GRAPH);
-    assert_true(one > 0);
-    played.members = 64;
-    assert_int_equal(times_reported(&played, GRAPH), one);
+    enum { PLANS = 6 + 3 };
+    assert_int_equal(launches(1, true), PLANS);
+    assert_int_equal(launches(4, false), 4 * PLANS);
+    assert_int_equal(launches(4, true), PLANS);
 }
 
 /* ---- Members that come and go ---- */
 
+/* In one of the scopes, by the seed. */
 static void open_member(struct fixture **f, uint64_t seed) {
+    static const char *const SCOPES[] = {"block", "cluster", "grid"};
+    setenv("RUNNEL_SCOPE", SCOPES[seed % (sizeof SCOPES / sizeof *SCOPES)], 1);
     struct optimizer optimizer = fixture_optimizer(OPTIMIZER_adam, 0.01);
     fixture_open(f, &played_members.model, &optimizer, 3, 1, seed);
 }
@@ -230,15 +177,12 @@ static void another_thread_plays_than_opened(void **state) {
 }
 
 int main(void) {
-    enum { OTHERS = 8 };
-    struct CMUnitTest tests[PLAYED_CASES + OTHERS] = {
+    const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_thread_plays_than_opened),
         cmocka_unit_test(members_of_two_shapes),
         cmocka_unit_test(members_out_of_step),
         cmocka_unit_test(very_many_members),
-        cmocka_unit_test(members_on_a_full_device),
         cmocka_unit_test(many_members_take_the_launches_of_one),
-        cmocka_unit_test(many_members_have_the_graphs_of_one),
         cmocka_unit_test(members_come_and_go),
     };
     const char *module = getenv("RUNNEL_CUDA_MODULE");
@@ -247,8 +191,5 @@ int main(void) {
     while (under_test_is_cpu())
         if (!under_test_next())
             return 1;
-    for (size_t n = 0; n < PLAYED_CASES; n++)
-        tests[OTHERS + n] = (struct CMUnitTest){played_cases[n].name, members_of_one_shape, NULL,
-                                                NULL, (void *)&played_cases[n]};
     return cmocka_run_group_tests_name("cuda", tests, NULL, NULL);
 }

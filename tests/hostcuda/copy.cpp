@@ -1,5 +1,6 @@
 /* Copies and fills: ranges are checked at the call, as in a driver, and bytes move when their
    stream reaches them. */
+#include "count.h"
 #include "race.h"
 
 using namespace hostcuda;
@@ -62,19 +63,17 @@ cudaError_t copy_async(const char *function, rows r, cudaMemcpyKind kind, cudaSt
     }
     const bool unpinned_from = kind == cudaMemcpyHostToDevice && !is_pinned(r.from);
     const bool unpinned_to = kind == cudaMemcpyDeviceToHost && !is_pinned(r.to);
-    if ((unpinned_from || unpinned_to) && capturing(stream)) {
-        return fail(cudaErrorStreamCaptureUnsupported,
-                    "%s: host memory in a capture must be pinned", function);
-    }
     if (unpinned_from) {
         auto staged = std::make_shared<std::vector<char>>(r.width * r.height);
         move({staged->data(), r.width, r.from, r.from_pitch, r.width, r.height});
         return enqueue(stream, [r, staged] {
+            count::copied(r.width * r.height);
             move({r.to, r.to_pitch, staged->data(), r.width, r.width, r.height});
             return cudaSuccess;
         });
     }
     const cudaError_t error = enqueue(stream, [r] {
+        count::copied(r.width * r.height);
         move(r);
         return cudaSuccess;
     });
@@ -82,9 +81,6 @@ cudaError_t copy_async(const char *function, rows r, cudaMemcpyKind kind, cudaSt
 }
 
 cudaError_t copy(const char *function, rows r, cudaMemcpyKind kind) {
-    if (cudaError_t error = refuse_in_capture(function, nullptr)) {
-        return error;
-    }
     const cudaError_t error = copy_async(function, r, kind, nullptr);
     /* from pageable memory it may return before the device has the staged bytes */
     const bool staged = kind == cudaMemcpyHostToDevice && !is_pinned(r.from);
@@ -137,9 +133,6 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 /* As on a device, the fill is only enqueued on return. */
 cudaError_t cudaMemset(void *at, int value, size_t size) {
     HOSTCUDA_BEGIN();
-    if (cudaError_t error = refuse_in_capture(__func__, nullptr)) {
-        return error;
-    }
     return fill(__func__, at, value, size, nullptr);
 }
 

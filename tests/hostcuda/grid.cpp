@@ -1,4 +1,5 @@
 /* Runs blocks one after the other, and their threads in turn, each until it waits for another. */
+#include "count.h"
 #include "race.h"
 #include <chrono>
 #include <stdarg.h>
@@ -31,7 +32,8 @@ std::vector<thread> threads;
 std::vector<warp> warps;
 unsigned alive; /* threads of the gang */
 unsigned arrived[(int)waits::KINDS];
-size_t idle; /* turns in a row in which threads only yielded, since: */
+const char *saved_first, *saved_end; /* the saved shared memory of a cluster's blocks */
+size_t idle;                         /* turns in a row in which threads only yielded, since: */
 long long idle_since;
 bool stopped;
 
@@ -87,6 +89,9 @@ void leave() {
     ++b.gone;
     --alive;
     idle = 0;
+    if (race::on && b.gone == b.threads) {
+        race::close_block(b);
+    }
     go_on();
 }
 
@@ -145,6 +150,9 @@ void meet(waits kind, const void *caller) {
     if (race::on) {
         race::at_gang_barrier();
     }
+    if (count::on) {
+        count::met_gang_barrier();
+    }
     for (thread &t : threads) {
         wake(&t);
     }
@@ -165,6 +173,21 @@ unsigned cluster_blocks() {
 
 block &cluster_block(unsigned rank) {
     return gang[rank];
+}
+
+block *home_of(const char *&at) {
+    const char *own = (const char *)shared_memory;
+    if (at >= own && at < own + SHARED_LIMIT) {
+        return current ? current->home : nullptr;
+    }
+    for (size_t i = 0; current && at >= saved_first && at < saved_end && i < gang.size(); ++i) {
+        const char *saved = (const char *)gang[i].shared.data();
+        if (at >= saved && at < saved + work->shared) {
+            at = own + (at - saved);
+            return &gang[i];
+        }
+    }
+    return nullptr;
 }
 
 /* ---- The queue ---- */
@@ -276,8 +299,15 @@ void fill_shared(block &b) {
     if (gang.size() > 1) {
         b.shared.resize((work->shared + 3) / 4 + 1); /* an empty one would have no address */
         poison(b.shared.data(), b.shared.size() * 4);
+        const char *saved = (const char *)b.shared.data();
+        saved_first = b.rank == 0 || saved < saved_first ? saved : saved_first;
+        saved_end = b.rank == 0 ? saved : saved_end;
+        if (!work->cooperative) {
+            saved_end = std::max(saved_end, saved + work->shared);
+        }
     } else {
         poison(shared_memory, work->shared);
+        saved_first = saved_end = nullptr;
     }
 }
 
@@ -348,6 +378,9 @@ void open_gang(size_t number, const dim3 &extent) {
         if (race::on) {
             race::open_block(gang[rank]);
         }
+        if (count::on) {
+            count::open_block(gang[rank]);
+        }
     }
 }
 
@@ -369,7 +402,9 @@ cudaError_t run(const launch &launched) {
     if (race::on) {
         race::open_launch(launched, blocks, threads.size());
     }
-    race::weak_open_launch(blocks);
+    if (count::on) {
+        count::open_launch(blocks);
+    }
     fiber_adopt(host);
     open_guard();
     std::vector<size_t> order(permuted ? gangs : 0);
@@ -382,10 +417,11 @@ cudaError_t run(const launch &launched) {
         }
         open_gang(order.empty() ? i : order[i], extent);
         play();
-        race::weak_close_block();
     }
     current = nullptr;
-    race::weak_close_launch();
+    if (count::on) {
+        count::close_launch(launched);
+    }
     if (race::on && race::take_count() > 0 && !stopped) {
         stopped = true;
         note(cudaErrorLaunchFailure);

@@ -92,6 +92,10 @@ const void *kernel();
 void report_waits(const std::vector<thread> &threads, const char *what);
 block &cluster_block(unsigned rank);
 
+/* The block in whose shared memory `at` is, also if that was reached through map_shared_rank; `at`
+   becomes its address in `shared_memory`. nullptr: it is other memory. */
+block *home_of(const char *&at);
+
 } // namespace hostcuda
 
 #endif

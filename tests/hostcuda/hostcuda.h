@@ -36,7 +36,7 @@ struct settings {
     int devices, driver, multiprocessors, capability; /* 90: 9.0 */
     unsigned threads;                                 /* threads of a block, for any kernel */
     size_t memory;
-    bool trace, weak;
+    bool trace;
     const char *simulator; /* nullptr: launches are not simulated */
 };
 const settings &setting();
@@ -64,6 +64,9 @@ const std::string &reports();
 
 /* "name (file+0xoffset)" of an address in code. */
 const std::string &place(const void *address);
+
+/* Traces the first call of the function at an address by a kernel. */
+void called(const void *address);
 
 /* A function's name without what it returns and its parameters. Arguments of a template stay: a
    kernel may have several instances. */
@@ -106,18 +109,13 @@ void each_allocation(const std::function<void(char *at, size_t size)> &visit);
 cudaError_t check_red_zones();
 void release_memory();
 
-/* ---- stream.cpp, graph.cpp ---- */
+/* ---- stream.cpp ---- */
 
-/* Enqueues, or captures, `work` in `stream`. */
+/* Enqueues `work` in `stream`. */
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
-bool capturing(cudaStream_t stream);
 
 /* Whether the stream belongs to the current device, as a launch requires. */
 bool is_current(cudaStream_t stream);
-
-/* Returns an error, and invalidates the capture, if `stream` (nullptr: any stream) is being
-   captured: for calls that wait. */
-cudaError_t refuse_in_capture(const char *function, cudaStream_t stream);
 
 /* Runs all work of the stream, or of all streams. */
 cudaError_t drain(cudaStream_t stream);

@@ -4,7 +4,6 @@
 
 #include "hostcuda.h"
 #include <cooperative_groups.h>
-#include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <setjmp.h>
 #include <signal.h>

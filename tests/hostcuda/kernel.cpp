@@ -5,7 +5,6 @@
 #endif
 
 #include <map>
-#include <set>
 
 using namespace hostcuda;
 
@@ -34,21 +33,6 @@ struct permission {
     int carveout = -1, large_clusters = 0;
 };
 std::map<const void *, permission> permissions;
-std::set<const void *> loaded;
-
-/* CUDA loads a kernel at its first launch or query, which may wait for the device: no capture
-   allows it here. */
-cudaError_t load(const void *kernel, cudaStream_t stream) {
-    if (loaded.count(kernel)) {
-        return cudaSuccess;
-    }
-    if (capturing(stream)) {
-        report("%s is launched for the first time", place(kernel).c_str());
-        return refuse_in_capture("loading a kernel", stream);
-    }
-    loaded.insert(kernel);
-    return cudaSuccess;
-}
 
 /* Addresses of the no-operations before every kernel with __launch_bounds__. */
 extern "C" {
@@ -154,7 +138,6 @@ namespace hostcuda {
 
 void release_kernels() {
     permissions.clear();
-    loaded.clear();
 }
 
 } // namespace hostcuda
@@ -185,7 +168,6 @@ cudaError_t hostcuda_enqueue_kernel(const cudaLaunchConfig_t *config, const void
     cudaError_t error = check_sizes(work, size);
     error = error ? error : check_shared(work);
     error = error ? error : check_cooperative(work);
-    error = error ? error : load(kernel, config->stream);
     if (error) {
         return error;
     }
@@ -229,7 +211,6 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
 
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel) {
     HOSTCUDA_BEGIN();
-    loaded.insert(kernel);
     *attributes = {};
     attributes->maxThreadsPerBlock = (int)most_threads(kernel);
     attributes->numRegs = 32;
@@ -266,9 +247,9 @@ cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *kernel,
     const bool fits = cluster > 0 && cluster <= limit && volume(config->blockDim) > 0 &&
                       volume(config->blockDim) <= most_threads(kernel) &&
                       config->dynamicSmemBytes <= (size_t)permissions[kernel].shared;
-    *clusters = fits ? (int)((size_t)resident(volume(config->blockDim), config->dynamicSmemBytes) *
-                             (size_t)setting().multiprocessors / cluster)
-                     : 0;
+    const size_t blocks = (size_t)resident(volume(config->blockDim), config->dynamicSmemBytes) *
+                          (size_t)setting().multiprocessors;
+    *clusters = fits ? (int)std::max<size_t>(blocks / cluster, 1) : 0; /* as launches allow */
     return cudaSuccess;
 }
 }

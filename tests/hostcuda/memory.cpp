@@ -113,11 +113,8 @@ std::map<char *, allocation>::iterator find(const void *at) {
     return allocations.end();
 }
 
-cudaError_t pin(const char *function, void **pointer, size_t size, const void *made) {
+cudaError_t pin(void **pointer, size_t size, const void *made) {
     *pointer = nullptr;
-    if (cudaError_t error = refuse_in_capture(function, nullptr)) {
-        return error;
-    }
     if (size > 0) {
         *pointer = map_new(size, side::host, made);
     }
@@ -251,9 +248,6 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
 cudaError_t cudaMalloc(void **pointer, size_t size) {
     HOSTCUDA_BEGIN();
     *pointer = nullptr;
-    if (cudaError_t error = refuse_in_capture(__func__, nullptr)) {
-        return error;
-    }
     if (size == 0) {
         return cudaSuccess;
     }
@@ -270,9 +264,6 @@ cudaError_t cudaMalloc(void **pointer, size_t size) {
 
 cudaError_t cudaFree(void *pointer) {
     HOSTCUDA_BEGIN();
-    if (cudaError_t error = refuse_in_capture(__func__, nullptr)) {
-        return error;
-    }
     return free_one(__func__, pointer, side::device);
 }
 
@@ -282,19 +273,16 @@ cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned flags) {
         ~(unsigned)(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined)) {
         return fail(cudaErrorInvalidValue, "cudaHostAlloc: unknown flags %#x", flags);
     }
-    return pin(__func__, pointer, size, __builtin_return_address(0));
+    return pin(pointer, size, __builtin_return_address(0));
 }
 
 cudaError_t cudaMallocHost(void **pointer, size_t size) {
     HOSTCUDA_BEGIN();
-    return pin(__func__, pointer, size, __builtin_return_address(0));
+    return pin(pointer, size, __builtin_return_address(0));
 }
 
 cudaError_t cudaFreeHost(void *pointer) {
     HOSTCUDA_BEGIN();
-    if (cudaError_t error = refuse_in_capture(__func__, nullptr)) {
-        return error;
-    }
     return free_one(__func__, pointer, side::host);
 }
 

@@ -1,5 +1,6 @@
 /* The access history of every word of memory, and the check at each access. */
 #include "race.h"
+#include "count.h"
 #include <algorithm>
 #include <sys/mman.h>
 
@@ -33,9 +34,17 @@ struct region {
     cell *cells; /* zero at first; only touched pages use memory */
 };
 
+/* The shared memory of one block of the gang. */
+struct shared_region {
+    region of;
+    uint32_t visit; /* the block of the following */
+    bool lent;      /* another block used it */
+    access end;     /* of that block */
+};
+
 std::vector<region> regions; /* by address */
 const region *last;
-std::vector<cell *> shared_cells; /* of each block of the gang */
+std::vector<shared_region> shared_regions; /* of each block of the gang */
 std::vector<crowd> crowds(1);
 uint32_t unused; /* of `crowds` */
 
@@ -66,10 +75,6 @@ const region *region_of(const char *at) {
         return nullptr;
     }
     return last = &*found;
-}
-
-bool is_shared(const char *at) {
-    return at >= (const char *)shared_memory && at < (const char *)shared_memory + SHARED_LIMIT;
 }
 
 /* ---- The reads and atomics of a word ---- */
@@ -165,33 +170,35 @@ void remember(cell &c, const access &now) {
 
 /* ---- One access ---- */
 
-std::string described(const char *at, const region *r) {
+std::string described(const char *at, const region &r) {
     char text[160];
-    if (!r) {
-        snprintf(text, sizeof text, "shared memory, byte %td", at - (const char *)shared_memory);
+    if (!r.kind) {
+        const size_t rank = (size_t)((const shared_region *)&r - shared_regions.data());
+        snprintf(text, sizeof text, "shared memory of block %u, byte %td",
+                 number(cluster_block((unsigned)rank)), at - r.start);
         return text;
     }
-    snprintf(text, sizeof text, "byte %td of %td of %s memory from ", at - r->start,
-             r->end - r->start, r->kind);
-    return text + place(r->made);
+    snprintf(text, sizeof text, "byte %td of %td of %s memory from ", at - r.start, r.end - r.start,
+             r.kind);
+    return text + place(r.made);
 }
 
-void check(const access &old, const access &now, const char *at, const region *r) {
+void check(const access &old, const access &now, const char *at, const region &r) {
     if (old.operation && (old.bytes & now.bytes) && !before(old, now)) {
         report_race(old, now, described(at, r));
     }
 }
 
-void meet(cell &c, const access &now, const char *at, const region *r) {
+void meet(cell &c, const access &now, const char *at, const region &r) {
+    const bool alone = now.how != way::read && now.how != way::atomic;
     check(c.write, now, at, r);
     if (now.how != way::read || c.more || c.other.how == way::atomic) {
-        if (c.other.operation && (now.how == way::write || c.other.how != now.how)) {
+        if (c.other.operation && (alone || c.other.how != now.how)) {
             check(c.other, now, at, r);
         }
         for (uint32_t list = c.more; list; list = crowds[list].next) {
             access old = crowds[list].a;
-            for (unsigned warp = 0;
-                 warp < THREADS_LIMIT / 32 && (now.how == way::write || old.how != now.how);
+            for (unsigned warp = 0; warp < THREADS_LIMIT / 32 && (alone || old.how != now.how);
                  ++warp) {
                 if (of_warp(crowds[list], warp, &old)) {
                     check(old, now, at, r);
@@ -199,7 +206,7 @@ void meet(cell &c, const access &now, const char *at, const region *r) {
             }
         }
     }
-    if (now.how != way::write) {
+    if (!alone) {
         remember(c, now);
         return;
     }
@@ -218,8 +225,7 @@ bool again(const cell &c, const access &now) {
            (now.how == way::read || (now.how == way::write && !c.other.operation));
 }
 
-void met_words(const char *at, size_t size, way how, int32_t code, const char *start, cell *cells,
-               uint32_t visited, const region *r) {
+access access_now(way how, int32_t code) {
     access now = {};
     if (current) {
         now = current_access();
@@ -229,11 +235,16 @@ void met_words(const char *at, size_t size, way how, int32_t code, const char *s
     now.operation = operation_now();
     now.how = how;
     now.code = code;
+    return now;
+}
+
+/* `visited`: 0, or that of the block in its shared memory. */
+void met_words(const char *at, size_t size, access now, const region &r, uint32_t visited) {
     while (size > 0) {
-        const size_t offset = (size_t)(at - start), within = offset % WORD;
+        const size_t offset = (size_t)(at - r.start), within = offset % WORD;
         const size_t bytes = std::min(WORD - within, size);
         now.bytes = (uint8_t)(((1u << bytes) - 1) << within);
-        cell &c = cells[offset / WORD];
+        cell &c = r.cells[offset / WORD];
         if (visited && c.visit != visited) {
             release(c.more);
             c = cell();
@@ -247,36 +258,79 @@ void met_words(const char *at, size_t size, way how, int32_t code, const char *s
     }
 }
 
+/* ---- Shared memory ---- */
+
+shared_region &shared_of(const block &b) {
+    const char *start = (const char *)shared_memory;
+    while (shared_regions.size() <= b.rank) {
+        const region whole = {start, start + SHARED_LIMIT, nullptr, nullptr,
+                              new_cells(SHARED_LIMIT)};
+        shared_regions.push_back({whole, 0, false, {}});
+    }
+    shared_region &shared = shared_regions[b.rank];
+    if (shared.visit != visit(b)) {
+        shared.visit = visit(b);
+        shared.lent = false;
+        shared.end = access();
+    }
+    return shared;
+}
+
+void met_shared(const char *at, size_t size, const access &now, const block &home) {
+    shared_region &shared = shared_of(home);
+    if (&home != current->home) {
+        access start = {now.operation, number(home), 1, 1, 0, 0xf, way::start, 0};
+        shared.lent = true;
+        if (!before(start, now)) {
+            report_race(start, now, described(at, shared.of));
+        } else if (shared.end.operation) {
+            report_race(shared.end, now, described(at, shared.of));
+        }
+    }
+    met_words(at, size, now, shared.of, shared.visit);
+}
+
 } // namespace
 
-void met(const void *address, size_t size, way how, const void *code) {
-    const char *at = (const char *)address;
-    if (!on) {
+/* Accesses by other blocks must have happened before. */
+void close_block(const block &b) {
+    shared_region &shared = shared_of(b);
+    if (!shared.lent) {
         return;
     }
-    if (is_shared(at)) {
-        if (!current) {
-            return;
-        }
-        while (shared_cells.size() <= current->home->rank) {
-            shared_cells.push_back(new_cells(SHARED_LIMIT));
-        }
-        met_words(at, size, how, code_of(code), (const char *)shared_memory,
-                  shared_cells[current->home->rank], visit(*current->home), nullptr);
-        return;
-    }
-    const region *r = region_of(at);
-    if (r) {
-        size = std::min(size, (size_t)(r->end - at));
-        met_words(at, size, how, code_of(code), r->start, r->cells, 0, r);
-        if (how == way::write) {
-            weak_store(at, size);
+    at_barrier(b); /* what one of its threads knows delays the end */
+    shared.end = access_now(way::end, 0);
+    shared.end.bytes = 0xf;
+    for (size_t i = 0; i < b.shared.size(); ++i) {
+        cell &c = shared.of.cells[i];
+        if (c.visit == shared.visit) {
+            meet(c, shared.end, shared.of.start + i * WORD, shared.of);
         }
     }
 }
 
+void met(const void *address, size_t size, way how, const void *code) {
+    const char *at = (const char *)address;
+    if (!on && !(count::on && current)) {
+        return;
+    }
+    const block *home = home_of(at);
+    const region *r = home ? nullptr : region_of(at);
+    size = r ? std::min(size, (size_t)(r->end - at)) : size;
+    if (home && on) {
+        met_shared(at, size, access_now(how, code_of(code)), *home);
+    } else if (home) {
+        count::met_shared(size, how == way::write, home == current->home);
+    } else if (r && on) {
+        met_words(at, size, access_now(how, code_of(code)), *r, 0);
+    } else if (r) {
+        count::met_memory(r->kind, (uint32_t *)r->cells, (size_t)(at - r->start), size,
+                          how == way::write);
+    }
+}
+
 void watch_memory(const void *at, size_t size, const char *kind, const void *made) {
-    if (!on) {
+    if (!on && !count::on) {
         return;
     }
     const region r = {(const char *)at, (const char *)at + size, kind, made, new_cells(size)};

@@ -15,8 +15,11 @@
      both halves to the other threads of a block, since CUDA's fence is sequentially consistent:
      "all write and fence, __syncthreads, thread 0 counts; __syncthreads, the last block's threads
      fence and read" is correct, and without either fence it is not;
-   - in two launches, copies or fills that streams, events or a graph's edges order, and between
+   - in two launches, copies or fills that streams or events order, and between
      the host and the device, if the host has waited (race_order.cpp).
+
+   Shared memory that another block of the cluster reaches through map_shared_rank is watched as
+   that block's. Such an access must also happen after the block's start, and before its end.
 
    Shuffles and votes order nothing: in CUDA they are not memory barriers.
 
@@ -25,15 +28,14 @@
 
    - branches that were not taken, and accesses in registers or in a thread's own memory;
    - another order of atomics: a run decides which of two blocks is last, and the edge is that of
-     this run (use other seeds, other runs);
+     this run (use other seeds, other runs). Where blocks poll an atomic, all of them read it before
+     one goes on, so that later atomics order no more than they must;
    - of a word's bytes that several threads write, all but the newest write;
-   - edges by __threadfence_block (it gives none), and memory of another block of a cluster reached
-     through map_shared_rank;
+   - edges by __threadfence_block (it gives none);
    - reordering by the GPU's compiler: the detector runs the C++ program.
 
-   A race is reported on stderr, once per pair of places, and fails its launch.
-
-   HOSTCUDA_WEAK=1 also makes stores weak (race_weak.cpp). Only one thread at a time may call. */
+   A race is reported on stderr, once per pair of places, and fails its launch. Only one thread at a
+   time may call. */
 #ifndef HOSTCUDA_RACE_H
 #define HOSTCUDA_RACE_H
 
@@ -48,7 +50,8 @@ extern bool on;
 
 /* ---- Accesses (race.cpp) ---- */
 
-enum class way : uint8_t { read, write, atomic };
+/* `start` and `end` of a block are for its shared memory, see close_block. */
+enum class way : uint8_t { read, write, atomic, start, end };
 
 /* One access, or the same of several lanes of a warp. */
 struct access {
@@ -73,10 +76,12 @@ void met(const void *at, size_t size, way how, const void *code);
 
 void open_launch(const launch &work, size_t gang, size_t threads);
 void open_block(const block &b);
+void close_block(const block &b); /* its last thread ends (race.cpp) */
 void at_barrier(const block &b);
 void at_gang_barrier();
 void at_warp_barrier(const warp &w, unsigned mask);
 void at_fence();
+void let_others_read();
 enum class half { both, load, store };
 void at_atomic(const void *at, half which);
 
@@ -85,8 +90,10 @@ void at_atomic(const void *at, half which);
 access current_access();
 bool before_current(const access &a);
 
-/* A unique number of a block's shared memory, for each block that ran. */
+/* A unique number of a block's shared memory, for each block that ran; and its number in the grid.
+ */
 uint32_t visit(const block &b);
+uint32_t number(const block &b);
 
 /* ---- Clocks of streams (race_order.cpp) ---- */
 
@@ -101,10 +108,6 @@ std::shared_ptr<const past> issue();
 void begin_operation(cudaStream_t stream, const std::shared_ptr<const past> &issued,
                      const std::vector<mark> &after);
 void end_operation(cudaStream_t stream);
-void begin_graph(size_t nodes);
-void begin_node(size_t node, const std::vector<size_t> &after);
-void end_node(size_t node);
-void end_graph();
 void host_waited(cudaStream_t stream, uint64_t number);
 void reset_order();
 
@@ -128,15 +131,6 @@ bool report_race(const access &first, const access &second, const std::string &w
 /* Races of the ending launch, copy or fill; resets the number. */
 unsigned take_count();
 void forget_reported();
-
-/* ---- Weak stores (race_weak.cpp) ---- */
-
-void weak_open_launch(size_t gang);
-void weak_store(const void *at, size_t size);
-void weak_atomic(const void *at);
-void weak_fence();
-void weak_close_block();
-void weak_close_launch();
 
 } // namespace race
 } // namespace hostcuda

@@ -177,6 +177,10 @@ uint32_t visit(const block &b) {
     return blocks[b.rank].visit;
 }
 
+uint32_t number(const block &b) {
+    return blocks[b.rank].index;
+}
+
 void at_barrier(const block &b) {
     block_clock &c = blocks[b.rank];
     pass(c, newest(c) + 1);
@@ -256,12 +260,21 @@ void at_fence() {
     ++c.now;
 }
 
+/* A block that has passed a barrier of its own counts at the next one only when all others have
+   read the count as well: else its later count, which they need not have seen, would order all that
+   it did before. One turn of theirs may already have passed. */
+void let_others_read() {
+    for (int turn = 0; turn < 2 && blocks.size() > 1; ++turn) {
+        hostcuda_yield();
+    }
+}
+
 void at_atomic(const void *at, half which) {
     thread_clock &c = clocks[current->number];
     block_clock &b = home(*current);
-    const bool shared = (const char *)at >= (const char *)shared_memory &&
-                        (const char *)at < (const char *)shared_memory + SHARED_LIMIT;
-    const std::pair<const void *, uint32_t> place = {at, shared ? b.visit : 0};
+    const char *address = (const char *)at;
+    const block *of = home_of(address);
+    const std::pair<const void *, uint32_t> place = {address, of ? visit(*of) : 0};
     const auto found = atomics.find(place);
     const bool gives =
         which != half::load && (c.fenced || b.fenced || !c.gives.empty() || !b.gives.empty());

@@ -1,5 +1,6 @@
 /* The hooks of code compiled with -fsanitize=thread, with their names in libtsan, and the
    functions of libc that move many bytes (linked with --wrap). */
+#include "count.h"
 #include "race.h"
 #include "simulate.h"
 #include <stdlib.h>
@@ -16,7 +17,12 @@ void strong(const void *at, size_t size, hostcuda::race::half which, const void 
         met(at, size, way::atomic, code);
         if (hostcuda::current) {
             hostcuda::race::at_atomic(at, which);
-            hostcuda::race::weak_atomic(at);
+        }
+    } else if (hostcuda::count::on && hostcuda::current) {
+        met(at, size, way::read, code);
+        const char *address = (const char *)at;
+        if (which == hostcuda::race::half::both && !hostcuda::home_of(address)) {
+            hostcuda::count::met_barrier();
         }
     }
 }
@@ -29,8 +35,8 @@ void hostcuda_atomic_access(const void *at, size_t size, const void *code) {
 
 void hostcuda_fence(void) {
     if (hostcuda::race::on && hostcuda::current) {
-        hostcuda::race::weak_fence();
         hostcuda::race::at_fence();
+        hostcuda::race::let_others_read();
     }
 }
 
@@ -38,8 +44,9 @@ extern "C" {
 
 void __tsan_init(void);
 void __tsan_init(void) {
-    const char *wanted = getenv("HOSTCUDA_RACES");
-    hostcuda::race::on = !wanted || strcmp(wanted, "0") != 0;
+    const char *wanted = getenv("HOSTCUDA_RACES"), *count = getenv("HOSTCUDA_COUNT");
+    hostcuda::count::on = count && strcmp(count, "0") != 0;
+    hostcuda::race::on = !hostcuda::count::on && (!wanted || strcmp(wanted, "0") != 0);
 }
 
 #define HOOKS(size)                                                                                \
@@ -105,6 +112,9 @@ void __tsan_write_range(void *at, unsigned long size) {
 }
 void __tsan_func_entry(void *);
 void __tsan_func_entry(void *) {
+    if (hostcuda::current && hostcuda::setting().trace) {
+        hostcuda::called(HERE);
+    }
 }
 void __tsan_func_exit(void);
 void __tsan_func_exit(void) {

@@ -1,6 +1,6 @@
 /* The happens-before order of launches, copies and fills: a vector clock over chains. A chain is
-   a list of operations, each of which happens after all earlier ones: a stream's, or a branch of
-   a graph. The host is chain 0, and its tick advances when it enqueues something. */
+   a list of operations, each of which happens after all earlier ones: a stream's. The host is chain
+   0, and its tick advances when it enqueues something. */
 #include "race.h"
 #include <map>
 
@@ -40,8 +40,6 @@ uint32_t host_operation; /* of the host's current tick; 0: without an access so 
 bool running;
 uint32_t running_operation;
 past running_past;
-past graph_start;
-std::vector<past> nodes; /* of the running graph */
 
 uint32_t &tick_in(past &p, size_t chain) {
     if (p.ticks.size() <= chain) {
@@ -106,40 +104,6 @@ void end_operation(cudaStream_t stream) {
     if (on) {
         running = false;
         histories[stream].passed.push_back(running_past);
-    }
-}
-
-void begin_graph(size_t count) {
-    if (on) {
-        graph_start = running_past;
-        nodes.assign(count, past());
-    }
-}
-
-void begin_node(size_t, const std::vector<size_t> &after) {
-    if (!on) {
-        return;
-    }
-    past p = graph_start;
-    for (size_t node : after) {
-        p.join(nodes[node]);
-    }
-    start(std::move(p));
-}
-
-void end_node(size_t node) {
-    if (on) {
-        nodes[node] = running_past;
-    }
-}
-
-void end_graph() {
-    if (!on) {
-        return;
-    }
-    running_past = graph_start;
-    for (const past &node : nodes) {
-        running_past.join(node);
     }
 }
 

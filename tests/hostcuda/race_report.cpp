@@ -61,7 +61,8 @@ std::string line_of(int32_t code) {
 }
 
 std::string verb(way how) {
-    return how == way::read ? "a read" : how == way::write ? "a write" : "an atomic";
+    const char *const verbs[] = {"a read", "a write", "an atomic", "the start", "the end"};
+    return verbs[(int)how];
 }
 
 std::string actor(const access &a, bool kernel) {
@@ -77,6 +78,9 @@ std::string actor(const access &a, bool kernel) {
 std::string described(const access &a, bool of_other) {
     const std::string name = operation_name(a.operation);
     const bool kernel = name.compare(0, 2, "a ") != 0 && name != "the host";
+    if (a.how == way::start || a.how == way::end) {
+        return verb(a.how) + " of block " + std::to_string(a.block);
+    }
     return verb(a.how) + actor(a, kernel) + (of_other || !kernel ? " of " + name : "") +
            (a.code ? " at " + line_of(a.code) : "");
 }

@@ -45,22 +45,6 @@
     X(cudaErrorSystemNotReady, 802, "system not yet initialized")                                  \
     X(cudaErrorSystemDriverMismatch, 803,                                                          \
       "system has unsupported display driver / cuda driver combination")                           \
-    X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")  \
-    X(cudaErrorStreamCaptureInvalidated, 901,                                                      \
-      "operation failed due to a previous error during capture")                                   \
-    X(cudaErrorStreamCaptureMerge, 902,                                                            \
-      "operation would result in a merge of separate capture sequences")                           \
-    X(cudaErrorStreamCaptureUnmatched, 903,                                                        \
-      "capture was not ended in the same stream as it began")                                      \
-    X(cudaErrorStreamCaptureUnjoined, 904, "capturing stream has unjoined work")                   \
-    X(cudaErrorStreamCaptureIsolation, 905,                                                        \
-      "dependency created on uncaptured work in another stream")                                   \
-    X(cudaErrorStreamCaptureImplicit, 906,                                                         \
-      "operation would make the legacy stream depend on a capturing blocking stream")              \
-    X(cudaErrorCapturedEvent, 907,                                                                 \
-      "operation not permitted on an event last recorded in a capturing stream")                   \
-    X(cudaErrorStreamCaptureWrongThread, 908,                                                      \
-      "attempt to terminate a thread-local capture sequence from another thread")                  \
     X(cudaErrorInvalidClusterSize, 912,                                                            \
       "a kernel launch error has occurred due to cluster misconfiguration")                        \
     X(cudaErrorUnknown, 999, "unknown error")
@@ -73,9 +57,6 @@ typedef enum cudaError {
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
-typedef struct CUgraph_st *cudaGraph_t;
-typedef struct CUgraphNode_st *cudaGraphNode_t;
-typedef struct CUgraphExec_st *cudaGraphExec_t;
 
 #define cudaStreamLegacy ((cudaStream_t)0x1)
 
@@ -102,18 +83,6 @@ enum cudaMemcpyKind {
     cudaMemcpyDeviceToHost = 2,
     cudaMemcpyDeviceToDevice = 3,
     cudaMemcpyDefault = 4,
-};
-
-enum cudaStreamCaptureStatus {
-    cudaStreamCaptureStatusNone = 0,
-    cudaStreamCaptureStatusActive = 1,
-    cudaStreamCaptureStatusInvalidated = 2,
-};
-
-enum cudaStreamCaptureMode {
-    cudaStreamCaptureModeGlobal = 0,
-    cudaStreamCaptureModeThreadLocal = 1,
-    cudaStreamCaptureModeRelaxed = 2,
 };
 
 enum cudaFuncAttribute {

@@ -5,11 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The system's function; the engine uses this runtime's (dlfcn.h). */
-#undef dlopen
-#undef dlsym
-#undef dlerror
-
 namespace hostcuda {
 namespace simulate {
 

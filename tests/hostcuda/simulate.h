@@ -1,7 +1,7 @@
 /* Plays launches a second time, by the functional mode of a GPU simulator, which runs nvcc's PTX of
    the same kernels, from the same memory. Both results are compared, and the simulator's are kept:
-   so the engine learns only from the compiled kernels, and differences do not accumulate. Copies,
-   streams, graphs and cuBLAS are this runtime's.
+   so the engine learns only from the compiled kernels, and differences do not accumulate. Copies
+   and streams are this runtime's.
 
    The simulator is GPGPU-Sim's libcudart.so (HOSTCUDA_SIMULATOR), in the directory of its
    gpgpusim.config; the kernels are those of one PTX file (HOSTCUDA_PTX), found by their names.

@@ -16,7 +16,7 @@ std::vector<std::unique_ptr<CUstream_st>> streams;
 std::vector<cudaEvent_t> events;
 
 CUstream_st &legacy() {
-    static CUstream_st stream = {true, 0, false, {}, 0, 0, nullptr, {}};
+    static CUstream_st stream = {true, 0, false, {}, 0, 0};
     return stream;
 }
 
@@ -26,13 +26,9 @@ struct CUevent_st {
     bool timed;
     std::shared_ptr<moment> last; /* of the last record; nullptr: none */
     mark at = {nullptr, 0};
-    std::shared_ptr<capture> captured; /* its record was captured, after these nodes */
-    std::vector<size_t> nodes;
 };
 
 namespace hostcuda {
-
-unsigned strict_captures;
 
 cudaStream_t stream_of(cudaStream_t handle) {
     if (!handle || handle == cudaStreamLegacy) {
@@ -44,18 +40,6 @@ cudaStream_t stream_of(cudaStream_t handle) {
         }
     }
     return nullptr;
-}
-
-void join(std::vector<size_t> &to, const std::vector<size_t> &from) {
-    for (size_t node : from) {
-        bool there = false;
-        for (size_t known : to) {
-            there = there || known == node;
-        }
-        if (!there) {
-            to.push_back(node);
-        }
-    }
 }
 
 namespace {
@@ -148,10 +132,6 @@ cudaError_t drain_all() {
     return error ? error : check_red_zones();
 }
 
-bool capturing(cudaStream_t stream) {
-    return stream && stream->capture;
-}
-
 bool is_current(cudaStream_t handle) {
     const CUstream_st *stream = stream_of(handle);
     return !stream || stream == &legacy() || stream->device == device();
@@ -162,42 +142,16 @@ cudaError_t enqueue(cudaStream_t handle, action work) {
     if (!stream) {
         return unknown("stream", handle);
     }
-    if (stream->capture) {
-        stream->capture->nodes.push_back({std::move(work), stream->tail});
-        stream->tail = {stream->capture->nodes.size() - 1};
-        return cudaSuccess;
-    }
-    for (auto &other : streams) {
-        if (stream == &legacy() && other->blocking && other->capture) {
-            other->capture->broken = true;
-            return fail(cudaErrorStreamCaptureImplicit,
-                        "work in the legacy stream while a blocking stream is captured");
-        }
-    }
     return push(*stream, std::move(work), {});
 }
 
-cudaError_t refuse_in_capture(const char *function, cudaStream_t stream) {
-    if (stream ? !stream->capture : !strict_captures) {
-        return cudaSuccess;
-    }
-    for (auto &other : streams) {
-        if (other->capture && (!stream || stream == other.get())) {
-            other->capture->broken = true;
-        }
-    }
-    return fail(cudaErrorStreamCaptureUnsupported, "%s in a capture", function);
-}
-
 void release_streams() {
-    strict_captures = 0;
     streams.clear();
     for (cudaEvent_t event : events) {
         delete event;
     }
     events.clear();
-    legacy() = {true, 0, false, {}, 0, 0, nullptr, {}};
-    release_graphs();
+    legacy() = {true, 0, false, {}, 0, 0};
 }
 
 namespace {
@@ -246,9 +200,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     if (!stream || stream == &legacy()) {
         return unknown("stream to destroy", handle);
     }
-    if (cudaError_t error = refuse_in_capture(__func__, stream)) {
-        return error;
-    }
     const cudaError_t error = drain(stream);
     stream->destroyed = true;
     return error;
@@ -260,9 +211,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     if (!stream) {
         return unknown("stream", handle);
     }
-    if (cudaError_t error = refuse_in_capture(__func__, stream)) {
-        return error;
-    }
     return drain(stream);
 }
 
@@ -272,9 +220,6 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
     CUstream_st *stream = stream_of(handle);
     if (!stream) {
         return unknown("stream", handle);
-    }
-    if (cudaError_t error = refuse_in_capture(__func__, stream)) {
-        return error;
     }
     if (stream->queue.empty()) {
         race::host_waited(stream, stream->done);
@@ -290,23 +235,6 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t handle_of_event
     CUevent_st *event = event_of(handle_of_event);
     if (!stream || !event || flags != cudaEventWaitDefault) {
         return stream ? unknown("event", handle_of_event) : unknown("stream", handle);
-    }
-    if (event->captured) {
-        if (stream->capture && stream->capture != event->captured) {
-            stream->capture->broken = event->captured->broken = true;
-            return fail(cudaErrorStreamCaptureMerge, "an event joins two captures");
-        }
-        if (!stream->capture) {
-            stream->capture = event->captured;
-            stream->capture->members.push_back(stream);
-            stream->tail.clear();
-        }
-        join(stream->tail, event->nodes);
-        return cudaSuccess;
-    }
-    if (stream->capture) {
-        stream->capture->broken = true;
-        return fail(cudaErrorStreamCaptureIsolation, "a capture waits for an event outside of it");
     }
     if (!event->last || event->last->passed) {
         return cudaSuccess;
@@ -336,11 +264,6 @@ cudaError_t cudaEventRecord(cudaEvent_t handle_of_event, cudaStream_t handle) {
     if (!stream || !event) {
         return stream ? unknown("event", handle_of_event) : unknown("stream", handle);
     }
-    event->captured = stream->capture;
-    event->nodes = stream->tail;
-    if (stream->capture) {
-        return cudaSuccess;
-    }
     auto passed = std::make_shared<moment>();
     const cudaError_t error = enqueue(handle, [passed] {
         passed->passed = true;
@@ -358,13 +281,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     if (!event) {
         return unknown("event", handle);
     }
-    if (event->captured) {
-        event->captured->broken = true;
-        return fail(cudaErrorCapturedEvent, "%s for an event in a capture", __func__);
-    }
-    if (cudaError_t error = refuse_in_capture(__func__, nullptr)) {
-        return error;
-    }
     stray();
     if (event->last && !event->last->passed) {
         if (cudaError_t error = run_until(event->at.stream, event->at.number)) {
@@ -380,13 +296,6 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
     CUevent_st *event = event_of(handle);
     if (!event) {
         return unknown("event", handle);
-    }
-    if (event->captured) {
-        event->captured->broken = true;
-        return fail(cudaErrorCapturedEvent, "%s of an event in a capture", __func__);
-    }
-    if (cudaError_t error = refuse_in_capture(__func__, nullptr)) {
-        return error;
     }
     if (!event->last || event->last->passed) {
         host_passed(*event);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <map>
+#include <set>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -101,6 +102,13 @@ const std::string &place(const void *address) {
         entry = known.emplace(address, look_up(address)).first;
     }
     return entry->second;
+}
+
+void called(const void *address) {
+    static std::set<const void *> known;
+    if (known.insert(address).second) {
+        report("calls %s", place(address).c_str());
+    }
 }
 
 } // namespace hostcuda

@@ -2,6 +2,9 @@
    without one of its parts is reported, in any order of blocks and threads. */
 #include "hostcuda_testing.h"
 
+#include "count.h"
+#include "race.h"
+
 extern __shared__ __align__(16) float shared_memory[];
 
 namespace {
@@ -240,6 +243,148 @@ template <bool BARRIER> void took_turns(const numbers &n) {
     cudaLaunchKernelEx(&config, take_turns<BARRIER>, n.device);
 }
 
+/* ---- In a cluster ---- */
+
+void launch_gang(const numbers &n, cudaLaunchAttributeID kind, void (*kernel)(int *, unsigned *)) {
+    cudaLaunchAttribute gang = {};
+    gang.id = kind;
+    if (kind == cudaLaunchAttributeCooperative) {
+        gang.val.cooperative = 1;
+    } else {
+        gang.val.clusterDim = {BLOCKS, 1, 1};
+    }
+    cudaLaunchConfig_t config = shape(BLOCKS, THREADS, 2 * THREADS * sizeof(int));
+    config.stream = n.first;
+    config.attrs = &gang;
+    config.numAttrs = 1;
+    cudaLaunchKernelEx(&config, kernel, n.device, n.ticket);
+}
+
+int *of_neighbour(int *own) {
+    cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
+    return cluster.map_shared_rank(own, (cluster.block_rank() + 1) % BLOCKS);
+}
+
+/* Only a barrier of the cluster orders blocks. */
+void sync(bool cluster) {
+    if (cluster) {
+        cooperative_groups::this_cluster().sync();
+    } else {
+        __syncthreads();
+    }
+}
+
+/* Each block writes to its neighbour, which reads. Barriers: 1 before the write, since the
+   neighbour may not have begun; 2 after it. */
+template <int BARRIERS> __global__ void write_to_neighbour(int *out, unsigned *) {
+    sync(BARRIERS & 1);
+    of_neighbour(of_block())[threadIdx.x] = (int)threadIdx.x;
+    sync(BARRIERS & 2);
+    out[blockIdx.x * THREADS + threadIdx.x] = of_block()[threadIdx.x];
+}
+
+template <int BARRIERS> void written_to_neighbour(const numbers &n) {
+    launch_gang(n, cudaLaunchAttributeClusterDimension, write_to_neighbour<BARRIERS>);
+}
+
+/* A block that ends has no shared memory, whether others read it or write to it. */
+template <bool WRITE, bool BARRIER> __global__ void use_the_last_time(int *out, unsigned *) {
+    of_block()[threadIdx.x] = (int)threadIdx.x;
+    sync(true);
+    int *theirs = of_neighbour(of_block());
+    if (WRITE) {
+        theirs[threadIdx.x] = 1;
+    } else {
+        out[blockIdx.x * THREADS + threadIdx.x] = theirs[threadIdx.x];
+    }
+    if (BARRIER) {
+        sync(true);
+    }
+}
+
+template <bool WRITE, bool BARRIER> void used_the_last_time(const numbers &n) {
+    launch_gang(n, cudaLaunchAttributeClusterDimension, use_the_last_time<WRITE, BARRIER>);
+}
+
+/* Rounds in turns with BUFFERS buffers; a single one needs a second barrier. */
+template <unsigned BUFFERS, bool SECOND> __global__ void pass_around(int *out, unsigned *) {
+    sync(true);
+    for (unsigned round = 0; round < 4; ++round) {
+        int *buffer = of_block() + round % BUFFERS * THREADS;
+        of_neighbour(buffer)[threadIdx.x] = (int)round;
+        sync(true);
+        out[blockIdx.x * THREADS + threadIdx.x] = buffer[(threadIdx.x + 1) % THREADS];
+        sync(SECOND);
+    }
+}
+
+template <unsigned BUFFERS, bool SECOND> void passed_around(const numbers &n) {
+    launch_gang(n, cudaLaunchAttributeClusterDimension, pass_around<BUFFERS, SECOND>);
+}
+
+/* Counts in the first block's shared memory; a plain addition by others is a race. */
+template <bool ATOMIC> __global__ void count_at_first(int *out, unsigned *) {
+    unsigned *first = cooperative_groups::this_cluster().map_shared_rank((unsigned *)of_block(), 0);
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        *first = 0;
+    }
+    sync(true);
+    if (ATOMIC) {
+        atomicAdd(first, 1u);
+    } else {
+        *first += 1;
+    }
+    sync(true);
+    if (blockIdx.x == 0) {
+        out[threadIdx.x] = of_block()[0];
+    }
+}
+
+template <bool ATOMIC> void counted_at_first(const numbers &n) {
+    launch_gang(n, cudaLaunchAttributeClusterDimension, count_at_first<ATOMIC>);
+}
+
+/* A barrier of the grid's blocks by a counter in memory, of which the highest bit is the phase.
+   1: a fence before the count, 2: one after the wait, 4: waits until the phase changes, and not
+   for any change. */
+template <int PARTS> void meet_by_counter(unsigned *arrived) {
+    const unsigned phase = 1u << 31, awaited = PARTS & 4 ? phase : ~0u;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        if (PARTS & 1) {
+            __threadfence();
+        }
+        const unsigned before = atomicAdd(arrived, blockIdx.x ? 1u : phase - LAST);
+        for (unsigned polls = 0; !((before ^ *(volatile unsigned *)arrived) & awaited);
+             __nanosleep(20)) {
+            if (++polls == 1u << 20) {
+                __trap();
+            }
+        }
+        if (PARTS & 2) {
+            __threadfence();
+        }
+    }
+    __syncthreads();
+}
+
+template <int PARTS> __global__ void meet_twice(int *numbers, unsigned *ticket) {
+    int *own = numbers + blockIdx.x * THREADS + threadIdx.x;
+    *own = 1;
+    meet_by_counter<PARTS>(ticket);
+    if (numbers[(blockIdx.x + 1) % BLOCKS * THREADS + threadIdx.x] < 0) {
+        __trap();
+    }
+    meet_by_counter<PARTS>(ticket);
+    *own = 2;
+}
+
+template <int PARTS> void met_twice(const numbers &n) {
+    cudaMemset(n.device, 0, BLOCKS * THREADS * sizeof *n.device);
+    cudaDeviceSynchronize();
+    launch_gang(n, cudaLaunchAttributeCooperative, meet_twice<PARTS>);
+}
+
 /* ---- Between launches, and with the host ---- */
 
 __global__ void set(int *numbers, int value) {
@@ -276,29 +421,6 @@ void with_a_wait(const numbers &n) {
     launch(n.second, 1, set, n.device, 2);
 }
 
-/* A graph of two branches, on one block's numbers or on two. */
-template <unsigned OF_SECOND> void in_branches(const numbers &n) {
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t executable = nullptr;
-    cudaEvent_t back;
-    cudaEventCreate(&back);
-    launch(n.first, 1, set, n.device, 0); /* loaded before the capture */
-    cudaStreamBeginCapture(n.first, cudaStreamCaptureModeRelaxed);
-    launch(n.first, 1, set, n.device, 1);
-    cudaEventRecord(n.event, n.first);
-    cudaStreamWaitEvent(n.second, n.event);
-    launch(n.first, 1, set, n.device, 2);
-    launch(n.second, 1, set, n.device + OF_SECOND * THREADS, 3);
-    cudaEventRecord(back, n.second);
-    cudaStreamWaitEvent(n.first, back);
-    launch(n.first, 1, set, n.device + OF_SECOND * THREADS, 4);
-    cudaStreamEndCapture(n.first, &graph);
-    cudaGraphInstantiate(&executable, graph);
-    for (int time = 0; time < 3; ++time) {
-        cudaGraphLaunch(executable, n.first);
-    }
-}
-
 template <bool WAIT> void read_by_the_host(const numbers &n) {
     launch(n.first, 1, set, n.pinned, 1);
     if (WAIT) {
@@ -327,11 +449,30 @@ template <bool WAIT> void written_by_the_host(const numbers &n) {
 /* ---- The tests ---- */
 
 void right_ones_are_silent(void **) {
-    for (idea play : {exchanged<true>, exchanged_in_a_warp<true>, reused<true>,
-                      passed_on<between::syncwarp>, passed_on<between::own_half>, added_up<1 + 4>,
-                      added_up<2 + 4>, added_up<2 + 8>, added_up<1 + 8>, met<0, 0, true>,
-                      counted<true>, took_turns<true>, in_one_stream, with_an_event, with_a_wait,
-                      in_branches<1>, read_by_the_host<true>, written_by_the_host<true>}) {
+    for (idea play : {exchanged<true>,
+                      exchanged_in_a_warp<true>,
+                      reused<true>,
+                      passed_on<between::syncwarp>,
+                      passed_on<between::own_half>,
+                      added_up<1 + 4>,
+                      added_up<2 + 4>,
+                      added_up<2 + 8>,
+                      added_up<1 + 8>,
+                      met<0, 0, true>,
+                      counted<true>,
+                      took_turns<true>,
+                      in_one_stream,
+                      with_an_event,
+                      with_a_wait,
+                      read_by_the_host<true>,
+                      written_by_the_host<true>,
+                      written_to_neighbour<1 + 2>,
+                      used_the_last_time<false, true>,
+                      used_the_last_time<true, true>,
+                      passed_around<2, false>,
+                      passed_around<1, true>,
+                      counted_at_first<true>,
+                      met_twice<1 + 2 + 4>}) {
         assert_false(races(play));
     }
 }
@@ -362,8 +503,22 @@ void missing_fences_are_found(void **) {
     }
 }
 
+void races_in_a_cluster_are_found(void **) {
+    for (idea play : {written_to_neighbour<0>, written_to_neighbour<1>, written_to_neighbour<2>,
+                      used_the_last_time<false, false>, used_the_last_time<true, false>,
+                      passed_around<1, false>, counted_at_first<false>}) {
+        assert_true(races(play));
+    }
+}
+
+void races_of_an_own_barrier_are_found(void **) {
+    for (idea play : {met_twice<2 + 4>, met_twice<1 + 4>, met_twice<1 + 2>}) {
+        assert_true(races(play));
+    }
+}
+
 void races_of_launches_are_found(void **) {
-    for (idea play : {in_two_streams, with_an_early_event, in_branches<0>}) {
+    for (idea play : {in_two_streams, with_an_early_event}) {
         assert_true(races(play));
     }
 }
@@ -383,34 +538,6 @@ void a_report_says_where(void **) {
     assert_true(reported("; a read by block 1, thread 0 at "));
     assert_true(reported("; nothing orders them"));
     fresh(nullptr);
-}
-
-/* Block 1 reads what block 0 has written, if a fence followed. */
-__global__ void write_and_read(int *numbers, bool fence) {
-    if (blockIdx.x == 0) {
-        numbers[threadIdx.x] = 1;
-        if (fence) {
-            __threadfence();
-        }
-        numbers[THREADS + threadIdx.x] = 1;
-    } else if (blockIdx.x == 1) {
-        numbers[2 * THREADS + threadIdx.x] =
-            10 * numbers[threadIdx.x] + numbers[THREADS + threadIdx.x];
-    }
-}
-
-int read_weakly(bool weak, bool fence) {
-    with("HOSTCUDA_WEAK", weak ? "1" : "0");
-    int *numbers = (int *)device_memory(BLOCKS * THREADS * sizeof *numbers), read[BLOCKS * THREADS];
-    cudaMemset(numbers, 0, sizeof read);
-    cudaDeviceSynchronize();
-    launch(nullptr, BLOCKS, write_and_read, numbers, fence);
-    assert_error(cudaErrorLaunchFailure, cudaDeviceSynchronize()); /* it is a race */
-    hostcuda::access open;
-    memcpy(read, numbers, sizeof read);
-    assert_int_equal(read[0], 1);
-    assert_int_equal(read[THREADS], 1);
-    return read[2 * THREADS];
 }
 
 __global__ void read_quad(const float *at, float *out) {
@@ -433,12 +560,20 @@ void misaligned_accesses_are_found(void **) {
     assert_true(words.find("thread (0, 0, 0): misaligned access") != std::string::npos);
 }
 
-void weak_stores_wait_for_a_fence(void **) {
-    assert_int_equal(read_weakly(false, false), 11);
-    assert_int_equal(read_weakly(true, false), 0);
-    assert_int_equal(read_weakly(true, true), 10);
+/* Two barriers of the cluster, and THREADS numbers to each neighbour and back to memory. */
+void bytes_and_dependencies_are_counted(void **) {
     fresh(nullptr);
-    unsetenv("HOSTCUDA_WEAK");
+    hostcuda::race::on = false;
+    hostcuda::count::on = true;
+    numbers n = {};
+    n.device = (int *)device_memory(BLOCKS * THREADS * sizeof *n.device);
+    written_to_neighbour<1 + 2>(n);
+    assert_cuda(cudaDeviceSynchronize());
+    assert_true(reported("count write_to_neighbour<3> blocks=3 dependencies=3 device=0+768 "
+                         "touched=768 pinned=0+0 shared=768+0 cluster=0+768"));
+    hostcuda::count::on = false;
+    hostcuda::race::on = true;
+    fresh(nullptr);
 }
 
 } // namespace
@@ -450,11 +585,13 @@ int main() {
         cmocka_unit_test(shuffles_and_votes_are_no_barrier),
         cmocka_unit_test(races_between_blocks_are_found),
         cmocka_unit_test(missing_fences_are_found),
+        cmocka_unit_test(races_in_a_cluster_are_found),
+        cmocka_unit_test(races_of_an_own_barrier_are_found),
         cmocka_unit_test(races_of_launches_are_found),
         cmocka_unit_test(races_with_the_host_are_found),
         cmocka_unit_test(a_report_says_where),
         cmocka_unit_test(misaligned_accesses_are_found),
-        cmocka_unit_test(weak_stores_wait_for_a_fence),
+        cmocka_unit_test(bytes_and_dependencies_are_counted),
     };
     return cmocka_run_group_tests(tests, fresh, fresh);
 }

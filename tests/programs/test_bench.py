@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Tests runnel-bench: the work of an example, no allocations while learning, the bound of memory,
-and the daemon that it starts and ends. Also tests the stages of a GPU, reproducible parameters, and
+and the daemon that it starts and ends. Also tests the barriers of a GPU, reproducible parameters, and
 usage errors. Speeds are not tested."""
 import json
 import os
@@ -120,7 +120,7 @@ def test_work_of_least_squares():
     close(work["updated"], FLOAT * 5 * learned / window + 16 * inputs * (inputs + outputs))
     if not SANITIZERS and MODULE.exists():
         found = measure("tiny", "--device", "cuda", "--examples", 8, "--plan", 8, *sets, env=GPU)
-        assert stages(found["single"])[2] == 2 / 4 + 2, found["single"]
+        assert barriers(found["single"])[2] == 3 / 4 + 2, found["single"]
 
 
 def test_memory():
@@ -180,12 +180,13 @@ def test_latency():
     assert latency["examples"] > 0 and 0 < latency["p50"] <= latency["p99"], latency
 
 
-def stages(work):
-    return [work[phase]["nodes"] for phase in ("forward", "backward", "optimizer")]
+def barriers(work):
+    return [work[phase]["barriers"] for phase in ("forward", "backward", "optimizer")]
 
 
 def test_work_on_a_gpu():
-    """Stages of two layers with a window of 4: launches, and the floor that follows from them."""
+    """Barriers of two layers with a window of 4, launches, and the floor that follows from them. Weights
+    and moments stay on chip during a plan."""
     if SANITIZERS or not MODULE.exists():  # the engine's own tests run with sanitizers
         return
     arguments = ("--device", "cuda", "--examples", 8, "--plan", 8)
@@ -193,23 +194,39 @@ def test_work_on_a_gpu():
     assert found["device"].startswith("cuda ") and "machine" not in found
     assert "forward_single" not in found["us"] and "rest_us" not in found["single"]
     gpu = found["gpu"]
-    assert all(gpu[key] >= 0 for key in gpu if key != "name"), gpu
-    for mode, together in ("single", 1), ("queued", 4):
-        work = found[mode]
-        assert stages(work) == [(together + 4) / together, 7 / 4, 2 / 4], work
-        close(work["optimizer"]["updated"], FLOAT * 4 * found["parameters"] / 4)
-        assert work["backward"]["updated"] == 0
-        close(work["launches"], 1 / together)
-        floor = work["launches"] * (gpu["graph_launch_us"] - gpu["node_us"])
+    assert all(gpu[key] >= 0 for key in gpu if key not in ("name", "barriers_us")), gpu
+    assert all(gpu["barriers_us"][scope] > 0 for scope in ("block", "cluster", "grid")), gpu
+    for mode, plan in ("single", 1), ("queued", 8):
+        work, together = found[mode], min(plan, 4)
+        assert barriers(work) == [(together + 4) / together, 7 / 4, 3 / 4], work
+        close(work["optimizer"]["updated"], FLOAT * 4 * found["parameters"] / max(plan, 4))
+        assert work["backward"]["updated"] == work["forward"]["weights_read"] == 0
+        close(work["launches"], 1 / plan)
+        floor = work["launches"] * gpu["launch_us"]
         for phase in ("forward", "backward", "optimizer"):
-            close(work[phase]["stages_us"], work[phase]["nodes"] * gpu["node_us"])
-            floor += max(work[phase]["flops_us"], work[phase]["bytes_us"]) + work[phase]["stages_us"]
+            close(work[phase]["barriers_us"], work[phase]["barriers"] * gpu["barriers_us"]["block"])
+            floor += max(work[phase]["flops_us"], work[phase]["bytes_us"]) + work[phase]["barriers_us"]
         close(work["floor_us"], floor)
         close(work["ratio"], floor / found["us"][mode]["quiet"])
     again = measure("tiny", *arguments, "--set", "learning.stride=2", "--set",
                     "learning.optimizer={kind: sgd, rate: 0.01}", env=GPU)
-    assert stages(again["single"]) == [5, (7 + 6) / 2, 2 / 2], again["single"]
+    assert barriers(again["single"]) == [5, (7 + 6) / 2, 3 / 2], again["single"]
     close(again["single"]["optimizer"]["updated"], FLOAT * 2 * again["parameters"] / 2)
+
+
+def test_scopes_of_a_gpu():
+    """A block has one multiprocessor of four. Parameters that do not fit into its shared memory are read
+    for every step, and those that fit into a cluster's are not."""
+    if SANITIZERS or not MODULE.exists():  # the engine's own tests run with sanitizers
+        return
+    for scope, share, read in ("block", 1 / 4, True), ("cluster", 1, False), ("grid", 1, False):
+        found = measure("lstm128", "--device", "cuda", "--examples", 8, "--plan", 8, "--set", "learning.window=8",
+                        "--set", "learning.stride=8", "--set", f"device_scope={scope}", env=GPU)
+        work, gpu = found["single"]["forward"], found["gpu"]
+        assert f"4 multiprocessors, scope {scope})" in found["device"], found["device"]
+        close(work["flops_us"], work["flops"] / (gpu["gflops"] * share) / 1e3)
+        close(work["barriers_us"], work["barriers"] * gpu["barriers_us"][scope])
+        assert (work["weights_read"] > 0) == read, work
 
 
 def members(count, *arguments, name="gru64", **options):
@@ -260,13 +277,13 @@ def test_members_have_seeds_of_their_own():
 
 
 def test_members_on_a_gpu():
-    """Members share stages and launches, but neither the work nor the data in caches."""
+    """Members share barriers and launches, but neither the work nor the data in caches."""
     if SANITIZERS or not MODULE.exists():  # the engine's own tests run with sanitizers
         return
     arguments = {"name": "tiny", "env": GPU}
     one, many = (members(count, "--device", "cuda", "--examples", 8, "--plan", 8, **arguments) for count in (None, 3))
     for mode in ("single", "queued"):
-        assert stages(many[mode]) == stages(one[mode]) and many[mode]["launches"] == one[mode]["launches"]
+        assert barriers(many[mode]) == barriers(one[mode]) and many[mode]["launches"] == one[mode]["launches"]
         for phase in ("forward", "backward", "optimizer"):
             close(many[mode][phase]["flops"], 3 * one[mode][phase]["flops"])
         assert many["members"][mode]["times_lone"] > 0
@@ -299,7 +316,7 @@ def test_gpu_for_people():
     done = run("--config", CONFIGURATIONS / "tiny.yaml", "--seconds", 0, "--examples", 8, "--plan", 8,
                env=GPU)
     assert done.returncode == 0, done.stderr
-    for words in ("graph launch", "grid barrier", "cluster exchange", "pinned memory", "stages us",
+    for words in ("launch", "barrier of a grid", "barrier of a cluster", "pinned memory", "barriers us",
                   "sum, and launches", "latency p50", "bound none"):
         assert words in done.stdout, (words, done.stdout)
     assert "nan" not in done.stdout

@@ -2,6 +2,8 @@
 """Tests tools/figures/gpu-report on the host runtime: every part is in the report, failures are
 reported and set the exit status, and parts run separately form one report. The test replaces
 nvidia-smi, compute-sanitizer, PyTorch on a GPU, and the conformance cases."""
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
@@ -83,8 +85,8 @@ def test_everything(directory):
                         "no capture today"), line
     assert "dry run" in text.splitlines()[0] and "a GPU, 1 MiB, 580.0" in text
     figures = section(text, "Figures and benchmark")
-    for name in ("graph launch", "further node", "barrier", "cluster", "round trip", "copy",
-                 "L2 cache", "multiply-adds"):
+    for name in ("launch", "barrier of a block", "barrier of a cluster", "barrier of a grid", "round trip",
+                 "copy", "L2 cache", "multiply-adds"):
         assert re.search(rf"^\|.*{name}.*\| (\d|none)", figures, re.M), (name, figures)
     rows = [line.strip("| ").split(" | ") for line in figures.splitlines() if "| tiny |" in line]
     assert [row[:3] for row in rows] == [["tiny", "4", "adam"], ["tiny", "4", "sgd"]], rows
@@ -94,7 +96,7 @@ def test_everything(directory):
         assert row[17:19] == ["-", "-"], row
     assert "2 passed, 0 failed" in section(text, "Conformance")
     assert re.search(r"\| test_engine \| [1-9]\d* \| 0 \|", section(text, "Engine tests"))
-    assert section(text, "compute-sanitizer").count("0 errors") == 9
+    assert section(text, "compute-sanitizer").count("0 errors") == 12
     assert "3 runs" in section(text, "Determinism") and "0 differ" in section(text, "Determinism")
     assert "0 % at most" in section(text, "Idle load")
     assert "--parameters" in section(text, "Commands") and "--members" in section(text, "Commands")
@@ -126,7 +128,7 @@ def test_failures_are_reported(directory):
 def test_members_that_do_not_fit(directory):
     """They are listed with the memory that they need. Figures of the CPU stay in the table, and the
     exit status is 0."""
-    status, text = report(directory, "--parts", "members", HOSTCUDA_MEMORY=str(16 << 20))
+    status, text = report(directory, "--parts", "members", HOSTCUDA_MEMORY=str(1 << 16))
     members = section(text, "Members")
     assert "Too large for this GPU:" in members and re.search(r"^- tiny, 2 members, cuda: .*MiB", members, re.M), members
     row, = (line.strip("| ").split(" | ") for line in members.splitlines() if "| tiny |" in line)
@@ -134,6 +136,26 @@ def test_members_that_do_not_fit(directory):
     assert status == 1 and "Members:" not in section(text, "Failures"), text
     assert "members of one daemon" not in text.splitlines()[2], text
     assert "not done yet: Conformance, Engine tests, compute-sanitizer and Determinism." in text, text
+
+
+def test_estimates():
+    """The first line compares measured times with the estimates."""
+    loader = importlib.machinery.SourceFileLoader("gpu_report", str(REPORT))
+    script = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_report", loader))
+    loader.exec_module(script)
+
+    def row(quiet, **others):
+        return {"gpu": {"us": {"queued": {"quiet": quiet}}}, **others}
+
+    rows = [row(1.5, name="gru64", window=16), row(9, name="gru64", window=1), row(2, name="lstm128", window=16)]
+    members = [row(1, name="gru64", count=4), row(1.2, name="gru64", count=64)]
+    assert script.estimates([], []) == ""
+    text = script.estimates(rows, members)
+    assert text == ("The estimates hold. Microseconds an example, window 16 (estimate; that of the earlier engine): "
+                    "gru64 1.50 (1.2; 7.6), lstm128 2.00 (2.7; 8.1), 64 x gru64 1.20 (1.3; 10); not measured: "
+                    "lstm400x3 and gru2400."), text
+    rows.append(row(10, name="lstm400x3", window=16))
+    assert script.estimates(rows, members).startswith("The estimates do not hold for lstm400x3. "), rows
 
 
 def test_one_part_after_the_other(directory):
@@ -151,4 +173,6 @@ if not (BUILD / "tests" / "hostcuda" / "runnel-cuda.so").exists():
 if "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text():
     print("the script is tested in a build without sanitizers; the engine's own tests have them")
     sys.exit(SKIPPED)
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(REPORT.parent))
 cases.run(globals())

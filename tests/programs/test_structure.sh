@@ -163,23 +163,23 @@ wrong 'writes data of another file' "$(grep -noE \
     }')"
 
 # Of the tests, only the replacement of CUDA's runtime (tests/hostcuda) and its tests.
-wrong 'a CUDA header outside of kernels/cuda' "$({
+wrong 'a CUDA header outside of the CUDA engine' "$({
     sources
     find tests -name '*.[ch]' -o -name '*.cpp'
-} | grep -vE '^(kernels/cuda/|tests/hostcuda)' |
+} | grep -vE '^((kernels|tools/bench)/cuda/|tests/hostcuda)' |
     xargs grep -nE '#[[:space:]]*include[[:space:]]*[<"](cuda|cublas|curand|nvml|nvrtc|cooperative_groups)' |
     grep -vF 'cuda_module.h"')"
 
 # Otherwise a kernel is compiled for 1,024 threads: it spills registers, or its block does not fit.
-wrong 'a kernel without __launch_bounds__' "$(grep -n '__global__ ' kernels/cuda/*.cu kernels/cuda/*.cuh |
+wrong 'a kernel without __launch_bounds__' "$(grep -n '__global__ ' kernels/cuda/*.cu kernels/cuda/*.cuh tools/bench/cuda/*.cu |
     grep -vF '__launch_bounds__(')"
 
 # The tests' runtime supports only the shared memory that a launch requests.
-wrong 'a static __shared__ variable' "$(grep -n '__shared__' kernels/cuda/*.cu kernels/cuda/*.cuh |
+wrong 'a static __shared__ variable' "$(grep -n '__shared__' kernels/cuda/*.cu kernels/cuda/*.cuh tools/bench/cuda/*.cu |
     grep -vF 'extern __shared__')"
 
 # automake finds these headers only by their name.
-find kernels/cuda tests/hostcuda -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.h' >"$scratch/cuda"
+find kernels/cuda tools/bench/cuda tests/hostcuda -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.h' >"$scratch/cuda"
 wrong 'not in Makefile.am' "$(tr -s ' \t' '\n\n' <Makefile.am | grep -vxFf - "$scratch/cuda")"
 
 # Only the file of a kind depends on the kind; all others use its description (kernels/kinds.h).

@@ -4,9 +4,9 @@
 #define RUNNEL_CONFIG_ERRORS_H
 
 #define TOP                                                                                        \
-    "name, preset, seed, device, tags, model, learning, experts, members, combine, memory, "       \
-    "tables, alphabet, distribution, anomaly, examples, fleet, statistics, control, publish, "     \
-    "security, state"
+    "name, preset, seed, device, device_scope, tags, model, learning, experts, members, combine, " \
+    "memory, tables, alphabet, distribution, anomaly, examples, fleet, statistics, control, "      \
+    "publish, security, state"
 #define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay, pull"
 #define NAME "expected 1 to 64 letters, digits, '-', '_' and '.' (name of this daemon), got "
 #define SEED                                                                                       \
@@ -210,6 +210,9 @@ static const struct {
     {BASE "device: gpu\n", ":6:9: device: " DEVICE "\"gpu\""},
     {BASE "device: cuda:x\n", ":6:9: device: " DEVICE "\"cuda:x\""},
     {BASE "device: cuda:256\n", ":6:9: device: " DEVICE "\"cuda:256\""},
+    {BASE "device_scope: team\n",
+     ":6:15: device_scope: expected auto, block, cluster or grid (part of a GPU that computes a "
+     "network), got \"team\""},
     {BASE "seed: -1\n", ":6:7: seed: " SEED "\"-1\""},
     {BASE "seed: 9007199254740992\n", ":6:7: seed: " SEED "\"9007199254740992\""},
     {BASE "seed: 1.0\n", ":6:7: seed: " SEED "\"1.0\""},

@@ -6,7 +6,7 @@
 #include "engine/engine.h"
 #include "model/model.h"
 
-enum { FIXTURE_OPERATIONS = 256, FIXTURE_NUMBERS = 1 << 14, FIXTURES_TOGETHER = 80 };
+enum { FIXTURE_OPERATIONS = 256, FIXTURE_NUMBERS = 1 << 17, FIXTURES_TOGETHER = 80 };
 
 struct fixture {
     struct model model;

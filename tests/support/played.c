@@ -11,13 +11,23 @@
 
 #include "fixture.h"
 
-enum { SLOTS = 2, SEED = 23, NUMBERS = 2048, AT_ONCE = 3, OTHERS = 3 };
+enum { SLOTS = 2, SEED = 23, NUMBERS = 1 << 14, AT_ONCE = 3, OTHERS = 3 };
+
+/* The results of a member, each kind in one row, however its plans were cut. */
+enum { ROW_LOSSES, ROW_OUTPUTS, ROW_UPDATES, ROW_MEASURES, ROWS };
+
+struct row {
+    FILE *file;
+    char *bytes;
+    size_t size;
+};
 
 struct members {
     const struct played *played;
     size_t count;
     struct fixture *fixtures[FIXTURES_TOGETHER];
     union value x[FIXTURES_TOGETHER][NUMBERS], y[FIXTURES_TOGETHER][NUMBERS];
+    struct row rows[FIXTURES_TOGETHER][ROWS];
     double rates[FIXTURES_TOGETHER], clips[FIXTURES_TOGETHER];
 };
 
@@ -99,10 +109,11 @@ static void put_slot(FILE *file, struct fixture *f) {
     free(record);
 }
 
-static void put_results(FILE *file, const struct fixture *f, const struct plan *p) {
-    put(file, f->losses, p->scores * sizeof *f->losses);
-    put(file, f->outputs, p->steps * f->model.outputs * sizeof *f->outputs);
+static void put_results(struct row *rows, const struct fixture *f, const struct plan *p) {
+    put(rows[ROW_LOSSES].file, f->losses, p->scores * sizeof *f->losses);
+    put(rows[ROW_OUTPUTS].file, f->outputs, p->steps * f->model.outputs * sizeof *f->outputs);
     for (size_t n = 0; n < p->updates; n++) {
+        FILE *file = rows[ROW_UPDATES].file;
         assert_true(f->updates[n].applied);
         put(file, &f->updates[n].gradient_norm, sizeof f->updates[n].gradient_norm);
         put(file, &f->updates[n].update_ratio, sizeof f->updates[n].update_ratio);
@@ -110,13 +121,36 @@ static void put_results(FILE *file, const struct fixture *f, const struct plan *
         put(file, &f->updates[n].growth, sizeof f->updates[n].growth);
         put(file, &f->updates[n].layer, sizeof f->updates[n].layer);
     }
-    put(file, f->measures, p->measures * f->model.architecture.layer_count * sizeof *f->measures);
+    put(rows[ROW_MEASURES].file, f->measures,
+        p->measures * f->model.architecture.layer_count * sizeof *f->measures);
 }
 
-static void put_parameters(FILE *file, struct fixture *f) {
+static void open_rows(struct row *rows) {
+    for (size_t k = 0; k < ROWS; k++)
+        assert_non_null(rows[k].file = open_memstream(&rows[k].bytes, &rows[k].size));
+}
+
+static void put_rows(FILE *file, struct row *rows) {
+    for (size_t k = 0; k < ROWS; k++) {
+        fclose(rows[k].file);
+        put(file, rows[k].bytes, rows[k].size);
+        free(rows[k].bytes);
+    }
+}
+
+/* The parameters and moments, and the statistics over updates. */
+static void put_learned(FILE *file, struct fixture *f) {
+    size_t moments = optimizer_moments(&f->options.optimizer);
+    size_t activities = engine_activity_size(&f->model);
     float *values = calloc(f->model.parameters, sizeof *values);
-    fixture_read(f, ENGINE_PARAMETERS, values);
-    put(file, values, f->model.parameters * sizeof *values);
+    double *activity = calloc(activities, sizeof *activity);
+    for (size_t k = 0; k < 1 + moments; k++) {
+        fixture_read(f, k ? ENGINE_MOMENTS + k - 1 : ENGINE_PARAMETERS, values);
+        put(file, values, f->model.parameters * sizeof *values);
+    }
+    assert_int_equal(f->ops->read(f->engine, ENGINE_ACTIVITY, 0, activity, NULL), 0);
+    put(file, activity, activities * sizeof *activity);
+    free(activity);
     free(values);
 }
 
@@ -135,21 +169,23 @@ static void open_member(struct members *all, size_t m) {
         model.layers[n].norm_momentum = 1.0F / (float)(m + 1);
     all->rates[m] = rate / (double)(m + 1);
     all->clips[m] = 1.0 / (double)(m + 1);
+    optimizer.pull = played->pull;
     optimizer.rate = kind->rateless ? RATE_AUTO : all->rates[m];
     fixture_open(&all->fixtures[m], &model, &optimizer, played->window, SLOTS, SEED + m);
 }
 
-/* Plays the gathered plans, and writes the results. */
-static void play_all(FILE *file, struct members *all) {
+/* Plays the gathered plans. */
+static void play_all(struct members *all) {
     struct plan plans[FIXTURES_TOGETHER];
     for (size_t m = 0; m < all->count; m++)
         plans[m] = all->fixtures[m]->plan;
     if (all->played->together)
         fixture_play_together(all->fixtures, all->count, all->rates, all->clips);
     for (size_t m = 0; m < all->count && !all->played->together; m++)
-        fixture_play(all->fixtures[m], all->rates[m], all->clips[m]);
+        if (plans[m].count)
+            fixture_play(all->fixtures[m], all->rates[m], all->clips[m]);
     for (size_t m = 0; m < all->count; m++)
-        put_results(file, all->fixtures[m], &plans[m]);
+        put_results(all->rows[m], all->fixtures[m], &plans[m]);
 }
 
 static void play(FILE *file, const struct played *played) {
@@ -157,23 +193,29 @@ static void play(FILE *file, const struct played *played) {
     assert_non_null(all);
     all->played = played;
     all->count = played->members ? played->members : 1;
-    for (size_t m = 0; m < all->count; m++)
+    size_t at_once = played->at_once ? played->at_once : AT_ONCE;
+    for (size_t m = 0; m < all->count; m++) {
         open_member(all, m);
+        open_rows(all->rows[m]);
+    }
     for (size_t t = 0; t < played->steps * SLOTS; t++) {
         bool last = t + 1 == played->steps * SLOTS;
         for (size_t m = 0; m < all->count; m++)
             if (!played->out_of_step || t % (all->count + 2) != m)
                 gather(all, m, t);
-        if (t % AT_ONCE == 0 || last)
-            play_all(file, all);
+        if (t % at_once == at_once - 1 || (last && at_once < SIZE_MAX))
+            play_all(all);
     }
     for (size_t run = 0; run < played->runs; run++) {
         for (size_t m = 0; m < all->count; m++)
             gather_run(all, m, run);
-        play_all(file, all);
+        if (at_once < SIZE_MAX)
+            play_all(all);
     }
+    play_all(all);
     for (size_t m = 0; m < all->count; m++) {
-        put_parameters(file, all->fixtures[m]);
+        put_rows(file, all->rows[m]);
+        put_learned(file, all->fixtures[m]);
         put_slot(file, all->fixtures[m]);
         fixture_close(&all->fixtures[m]);
     }
@@ -189,6 +231,7 @@ FILE *played_results(const struct played *played, const char *const *variables) 
     if (child == 0) {
         for (; *variables; variables += 2)
             setenv(variables[0], variables[1], 1);
+        setenv("CMOCKA_TEST_ABORT", "1", 1); /* a failure ends this process, not its test alone */
         play(file, played);
         fclose(file);
         _exit(0);

@@ -13,8 +13,10 @@ struct played {
     const char *name;
     struct architecture model;
     enum optimizer_id optimizer;
-    size_t window; /* also of each update */
-    size_t steps;  /* steps of each of the two slots */
+    double pull;
+    size_t window;  /* also of each update */
+    size_t steps;   /* steps of each of the two slots */
+    size_t at_once; /* steps of one plan; 0: 3; SIZE_MAX: all, with those of the runs */
     /* further runs of a window's steps: 1 is learned; 2 is not; the last step of 2 is scored
        late, before 3 begins another sequence; that of 3 before 4 continues the same one */
     size_t runs;
@@ -27,7 +29,7 @@ struct played {
     const struct architecture *other; /* model of every third member; NULL: all have the same */
 };
 
-/* All results, and the parameters and a slot after them: a file to be closed. `variables` are
+/* All results, and what was learned and a slot after them: a file to be closed. `variables` are
    NAME, VALUE, ..., NULL of the environment. Fails the test if the process fails; its output is
    on stderr. */
 FILE *played_results(const struct played *played, const char *const *variables);

@@ -5,7 +5,7 @@
 
 #include "played.h"
 
-enum { PLAYED_CASES = 16 };
+enum { PLAYED_CASES = 17 };
 
 extern const struct played played_cases[PLAYED_CASES];
 

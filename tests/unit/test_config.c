@@ -335,6 +335,7 @@ static const struct {
 static const char *const digest_same[] = {
     "name=b",
     "device=cpu",
+    "device_scope=grid",
     "model.initial=/x",
     "learning.optimizer.rate=0.5",
     "learning.clip=1",

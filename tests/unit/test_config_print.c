@@ -143,7 +143,8 @@ static void test_text(void **state) {
     now.learning.optimizer.rate = 0.3;
     char *text = printed(&now, &config);
     static const char begin[] =
-        "name: a\npreset: none\nseed: 7\ndevice: auto\nmodel:\n  input:\n    kind: real\n"
+        "name: a\npreset: none\nseed: 7\ndevice: auto\ndevice_scope: auto\nmodel:\n  input:\n    "
+        "kind: real\n"
         "    size: 2\n    scale: none\n    missing: reject\n    time: []\n  layers:\n"
         "    - cell: gru\n      size: 4\n      norm: layer\n      gain: 1\n      recurrent: full\n"
         "      memory: 0\n"

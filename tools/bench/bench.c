@@ -234,6 +234,7 @@ static int open_gpu(struct bench *b, struct error *error) {
     if (!module || module->measure(b->config.device, &b->gpu, error))
         return -1;
     b->report.gpu = &b->gpu;
+    b->report.scope = bench_learner_scope(b->learner);
     return 0;
 }
 

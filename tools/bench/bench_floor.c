@@ -208,39 +208,62 @@ struct floor_time floor_total(const struct floor_work *work, const struct machin
 
 struct floor_time floor_side_by_side(struct floor_time time, size_t threads) {
     double count = (double)threads;
-    return (struct floor_time){time.flops / count, time.bytes / count, time.stages / count,
+    return (struct floor_time){time.flops / count, time.bytes / count, time.barriers / count,
                                time.floor / count};
 }
 
+/* Barriers after other parts than waves. */
 enum {
-    FORWARD_NODES = 2,  /* begin, finish */
-    BACKWARD_NODES = 2, /* loss, output */
-    UPDATE_NODES = 2,   /* norm, update */
-    SOLVE_NODES = 2,    /* covariance, weights */
+    FORWARD_BARRIERS = 2,  /* begin, finish */
+    BACKWARD_BARRIERS = 2, /* loss, output */
+    UPDATE_BARRIERS = 3,   /* norm, update, its sums */
+    SOLVE_BARRIERS = 2,    /* covariance, weights */
 };
 
 static const double GPU_CACHE_SHARE = 0.8;
 
-struct gpu_work gpu_work(const struct config *config, const struct model *model, size_t plan,
-                         size_t networks) {
-    const struct architecture *a = &config->architecture;
+/* Multiprocessors that play one network. */
+static double team_of(const struct gpu_play *play) {
+    size_t all = (size_t)play->figures->device.multiprocessors;
+    return play->scope == SCOPE_BLOCK     ? 1
+           : play->scope == SCOPE_CLUSTER ? CLUSTER_BLOCKS
+                                          : (double)all / (double)play->networks;
+}
+
+/* Parameters and moments stay in shared memory during a plan: each byte is read and written once.
+ */
+static void keep_on_chip(struct floor_work *work, double kept, double plan, double stride) {
+    for (int phase = 0; phase < PHASES; phase++)
+        work->phases[phase].weights_read = 0;
+    work->phases[PHASE_OPTIMIZER].updated =
+        2 * kept / (plan > stride ? plan : stride) + work->solved;
+}
+
+struct gpu_work gpu_work(const struct config *config, const struct model *model,
+                         const struct gpu_play *play) {
+    const struct cuda_device *device = &play->figures->device;
     double window = (double)config->learning.window, stride = (double)config->learning.stride;
-    double layers = (double)a->layer_count,
-           together = (double)plan < stride ? (double)plan : stride;
-    double moments = (double)optimizer_moments(&config->learning.optimizer);
-    double block = sizeof(float) * (double)model->learned;
-    struct gpu_work gpu = {.work = floor_work(config, model, plan), .launches = 1 / together};
+    double layers = (double)config->architecture.layer_count, plan = (double)play->plan;
+    double together = plan < stride ? plan : stride, team = team_of(play);
+    double networks = (double)play->networks, used = networks * team / device->multiprocessors;
+    double kept = sizeof(float) * (double)model->learned *
+                  (1 + (double)optimizer_moments(&config->learning.optimizer));
+    struct gpu_work gpu = {.work = floor_work(config, model, play->plan), .launches = 1 / plan};
+    gpu.used = used < 1 ? used : 1;
     gpu.work.phases[PHASE_BACKWARD].updated = 0;
-    gpu.work.phases[PHASE_OPTIMIZER].updated = 2 * block * (1 + moments) / stride + gpu.work.solved;
-    gpu.work.updated_set = block * (1 + moments) + gpu.work.solved / 2;
-    gpu.work = floor_of(gpu.work, networks);
-    gpu.work.weights_set *= (double)networks;
-    gpu.work.updated_set *= (double)networks;
-    gpu.nodes[PHASE_FORWARD] = (together + layers + FORWARD_NODES) / together;
-    gpu.nodes[PHASE_BACKWARD] = (BACKWARD_NODES + window + layers - 1 + (a->input.embedding > 0) +
-                                 (stride < window ? window + layers : 0)) /
-                                stride;
-    gpu.nodes[PHASE_OPTIMIZER] = UPDATE_NODES / stride + (model->solved ? SOLVE_NODES : 0);
+    gpu.work.phases[PHASE_OPTIMIZER].updated = 2 * kept / stride + gpu.work.solved;
+    gpu.work.updated_set = kept + gpu.work.solved / 2;
+    if (kept <= team * (double)device->shared)
+        keep_on_chip(&gpu.work, kept, plan, stride);
+    gpu.work = floor_of(gpu.work, play->networks);
+    gpu.work.weights_set *= networks;
+    gpu.work.updated_set *= networks;
+    gpu.barriers[PHASE_FORWARD] = (together + layers + FORWARD_BARRIERS) / together;
+    gpu.barriers[PHASE_BACKWARD] =
+        (BACKWARD_BARRIERS + window + layers - 1 + (config->architecture.input.embedding > 0) +
+         (stride < window ? window + layers : 0)) /
+        stride;
+    gpu.barriers[PHASE_OPTIMIZER] = UPDATE_BARRIERS / stride + (model->solved ? SOLVE_BARRIERS : 0);
     return gpu;
 }
 
@@ -250,26 +273,27 @@ static double charge_gpu(double bytes, double set, const struct cuda_figures *fi
 }
 
 struct floor_time gpu_phase(const struct gpu_work *work, enum floor_phase phase,
-                            const struct cuda_figures *figures) {
+                            const struct gpu_play *play) {
+    const struct cuda_figures *figures = play->figures;
     const struct work *w = &work->work.phases[phase];
     struct floor_time time = {
-        .flops = w->flops / figures->multiply_add,
+        .flops = w->flops / (figures->multiply_add * work->used),
         .bytes = charge_gpu(w->weights_read, work->work.weights_set, figures) +
                  charge_gpu(w->updated, work->work.updated_set, figures),
-        .stages = work->nodes[phase] * figures->node,
+        .barriers = work->barriers[phase] * figures->barriers[play->scope],
     };
-    time.floor = (time.flops > time.bytes ? time.flops : time.bytes) + time.stages;
+    time.floor = (time.flops > time.bytes ? time.flops : time.bytes) + time.barriers;
     return time;
 }
 
-struct floor_time gpu_total(const struct gpu_work *work, const struct cuda_figures *figures) {
-    double launch = work->launches * (figures->graph_launch - figures->node);
-    struct floor_time total = {.stages = launch, .floor = launch};
+struct floor_time gpu_total(const struct gpu_work *work, const struct gpu_play *play) {
+    double launch = work->launches * play->figures->launch;
+    struct floor_time total = {.barriers = launch, .floor = launch};
     for (int phase = 0; phase < PHASES; phase++) {
-        struct floor_time time = gpu_phase(work, phase, figures);
+        struct floor_time time = gpu_phase(work, phase, play);
         total.flops += time.flops;
         total.bytes += time.bytes;
-        total.stages += time.stages;
+        total.barriers += time.barriers;
         total.floor += time.floor;
     }
     return total;

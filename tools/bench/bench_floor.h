@@ -76,8 +76,8 @@ struct floor_work floor_of(struct floor_work work, size_t networks);
 /* Seconds for one example. */
 struct floor_time {
     double flops, bytes;
-    double stages; /* time of stages on a GPU; else 0 */
-    /* the larger of flops and bytes, plus stages, of a phase; or their sum over all phases */
+    double barriers; /* time of barriers and launches on a GPU; else 0 */
+    /* the larger of flops and bytes, plus barriers, of a phase; or their sum over all phases */
     double floor;
 };
 
@@ -92,48 +92,56 @@ struct floor_time floor_total(const struct floor_work *work, const struct machin
 
 extern const char *const floor_phase_names[PHASES];
 
-/* The floor of learning on a GPU with the stages of the CUDA engine. It differs from the floor
+/* The floor of learning on a GPU with the barriers of the CUDA engine. It differs from the floor
    above as follows.
 
-   Stages. The engine plays each segment (the steps up to the next update, and the update) as a
-   graph of kernels, each of which needs the results of the previous one. With T steps computed
-   together, L layers and a window of W steps:
+   Barriers. One launch plays a plan. The blocks that play a network meet whenever one needs the
+   results of another. With T steps computed together, L layers and a window of W steps:
      forward    T + L + 2: begin, a wave for each diagonal of steps and layers and one for the
                 output's, finish
      backward   loss, output, W + L - 1 waves, one more for an embedding;
                 stride < window: W + L before them, to recompute the window
-     optimizer  norm, update
-   A stage takes `node` seconds. A segment takes another `graph_launch` minus one node. It has one
-   example if they arrive one at a time, and T if they are queued.
+     optimizer  norm, update, its sums; with readout: rls two more for each example
 
-   Bytes. Weights read are as above. Updated: parameters and moments are read and written, 8 bytes
-   each: 24 per parameter for adam, 8 for sgd without momentum. The gradient does not count: it is a
-   sum of outer products, one per step of the window, which need not be stored.
+   Flops count at the rate of the multiprocessors in use: one for each network in scope block, 8 in
+   scope cluster.
+
+   Bytes. If parameters and moments fit into the shared memory of the scope, each is read and
+   written once for the longer of plan and stride, and reads of shared memory are left out. Else
+   weights read are as above, and an update reads and writes parameters and moments, 8 bytes each:
+   24 per parameter for adam, 8 for sgd without momentum. The gradient does not count: it is a sum
+   of outer products, one per step of the window, which need not be stored.
 
    A byte counts at the bandwidth of the L2 cache if its working set is at most 80% of it, else at
    that of copies in device memory. The sets are those above, without the gradient.
 
-   Several networks of one shape (members) share stages and launches, in which each does its own
-   work; the working sets are those of all.
+   Several networks (members) share launches and barriers, between which each does its own work; the
+   working sets are those of all.
 
-   floor = the sum over phases of max(flops / multiply-add rate, bytes / bandwidth) + stages and
+   floor = the sum over phases of max(flops / multiply-add rate, bytes / bandwidth) + barriers and
    launches. */
 struct cuda_figures;
 
-struct gpu_work {
-    struct floor_work work;
-    double nodes[PHASES]; /* stages, for one example */
-    double launches;      /* segments, for one example */
+struct gpu_play {
+    const struct cuda_figures *figures;
+    enum scope scope;
+    size_t plan, networks; /* examples per plan; networks played together */
 };
 
-/* `plan`: examples per plan. */
-struct gpu_work gpu_work(const struct config *config, const struct model *model, size_t plan,
-                         size_t networks);
+struct gpu_work {
+    struct floor_work work;
+    double barriers[PHASES]; /* for one example */
+    double launches;         /* for one example */
+    double used;             /* share of multiprocessors */
+};
+
+struct gpu_work gpu_work(const struct config *config, const struct model *model,
+                         const struct gpu_play *play);
 
 struct floor_time gpu_phase(const struct gpu_work *work, enum floor_phase phase,
-                            const struct cuda_figures *figures);
+                            const struct gpu_play *play);
 
 /* Including the launches. */
-struct floor_time gpu_total(const struct gpu_work *work, const struct cuda_figures *figures);
+struct floor_time gpu_total(const struct gpu_work *work, const struct gpu_play *play);
 
 #endif

@@ -151,6 +151,15 @@ void bench_learner_instructions(const struct bench_learner *learner, char *name,
     snprintf(name, size, "%.*s", (int)strcspn(begin, ","), begin);
 }
 
+/* On a GPU as "cuda NAME (..., scope NAME), ...". */
+enum scope bench_learner_scope(const struct bench_learner *learner) {
+    const char *text = strstr(learner_device(learner->learner), "scope ");
+    int scope = text ? SCOPE_GRID : SCOPE_AUTO;
+    while (scope && !strstr(text, scope_name((enum scope)scope)))
+        scope--;
+    return (enum scope)scope;
+}
+
 /* ---- Time of the engine's parts ---- */
 
 struct bench_split {

@@ -45,9 +45,10 @@ struct bench_learned bench_learner_learned(const struct bench_learner *learner);
 /* Number of computing threads. */
 size_t bench_engine_threads(const struct bench_learner *learner);
 
-/* The engine's description of itself, and the name of its instruction set. */
+/* The engine's description of itself, and its instruction set or scope. */
 const char *bench_learner_device(const struct bench_learner *learner);
 void bench_learner_instructions(const struct bench_learner *learner, char *name, size_t size);
+enum scope bench_learner_scope(const struct bench_learner *learner);
 
 /* ---- Time of the engine's parts ----
 

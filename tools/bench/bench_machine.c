@@ -7,8 +7,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "ceilings.h"
 #include "common/error.h"
-#include "cpu/ceilings.h"
 
 const char *const machine_level_names[LEVELS] = {"L1", "L2", "L3", "memory"};
 

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "ceilings.h"
 #include "common/text.h"
 #include "config/config.h"
-#include "cpu/ceilings.h"
 #include "engine/cuda_module.h"
 #include "model/model.h"
 
@@ -17,7 +17,7 @@ struct findings {
     struct machine_figures machine; /* ceilings of the CPU; all zero on a GPU */
     struct figure parts[PARTS];
     struct floor_work work[MODES];
-    double nodes[MODES][PHASES], launches[MODES]; /* numbers per example on a GPU */
+    double barriers[MODES][PHASES], launches[MODES]; /* numbers per example on a GPU */
     struct floor_time phases[MODES][PHASES], floor[MODES];
     double p50, p99; /* microseconds of single examples */
 };
@@ -49,14 +49,15 @@ static void find_cpu_floor(const struct bench_report *report, struct findings *f
 
 static void find_gpu_floor(const struct bench_report *report, struct findings *f,
                            enum bench_mode mode, size_t plan) {
-    struct gpu_work work = gpu_work(report->config, report->model, plan, networks(report));
+    const struct gpu_play play = {report->gpu, report->scope, plan, networks(report)};
+    struct gpu_work work = gpu_work(report->config, report->model, &play);
     f->work[mode] = work.work;
     f->launches[mode] = work.launches;
     for (int phase = 0; phase < PHASES; phase++) {
-        f->nodes[mode][phase] = work.nodes[phase];
-        f->phases[mode][phase] = gpu_phase(&work, phase, report->gpu);
+        f->barriers[mode][phase] = work.barriers[phase];
+        f->phases[mode][phase] = gpu_phase(&work, phase, &play);
     }
-    f->floor[mode] = gpu_total(&work, report->gpu);
+    f->floor[mode] = gpu_total(&work, &play);
 }
 
 /* Sorts the report's series. */
@@ -147,14 +148,12 @@ static void print_gpu(const struct cuda_figures *g) {
     const struct cuda_device *d = &g->device;
     printf("\nThis GPU's ceilings: capability %d.%d, %d multiprocessors, driver %d, runtime %d\n",
            d->capability_major, d->capability_minor, d->multiprocessors, d->driver, d->runtime);
-    printf("  graph launch %.2f us, each further node %.2f us; grid barrier %.2f us; "
-           "cluster exchange ",
-           g->graph_launch * MICRO, g->node * MICRO, g->grid_barrier * MICRO);
-    if (g->cluster > 0)
-        printf("%.2f us", g->cluster * MICRO);
-    else
-        printf("none");
-    printf("\n  round trip through pinned memory %.2f us\n", g->round_trip * MICRO);
+    printf("  launch %.2f us, round trip through pinned memory %.2f us\n", g->launch * MICRO,
+           g->round_trip * MICRO);
+    for (int scope = SCOPE_BLOCK; scope <= SCOPE_GRID; scope++)
+        if (g->barriers[scope] > 0)
+            printf("  barrier of a %s %.3f us\n", scope_name((enum scope)scope),
+                   g->barriers[scope] * MICRO);
     printf("  copy %.0f GB/s (read and written); L2 cache %zu KiB, read %.0f GB/s; multiply-add "
            "%.0f GFLOP/s\n",
            g->copy / GIGA, g->cache >> 10, g->cache_read / GIGA, g->multiply_add / GIGA);
@@ -162,15 +161,15 @@ static void print_gpu(const struct cuda_figures *g) {
 
 static void print_floor_line(const char *name, const struct work *work,
                              const struct floor_time *time) {
-    printf("  %-36s%12.1f%12.1f%12.1f%10.2f%10.2f%10.2f%10.2f\n", name, work->flops / KILO,
+    printf("  %-36s%12.1f%12.1f%12.1f%10.2f%10.2f%13.2f%10.2f\n", name, work->flops / KILO,
            work->weights_read / KILO, work->updated / KILO, time->flops * MICRO,
-           time->bytes * MICRO, time->stages * MICRO, time->floor * MICRO);
+           time->bytes * MICRO, time->barriers * MICRO, time->floor * MICRO);
 }
 
 static void print_floor(const struct findings *f, enum bench_mode mode) {
     struct work sum = {0};
-    printf("\nCost of one example, %-17s%12s%12s%12s%10s%10s%10s%10s\n", mode_names[mode], "kflop",
-           "kB read", "kB updated", "flops us", "bytes us", "stages us", "floor us");
+    printf("\nCost of one example, %-17s%12s%12s%12s%10s%10s%13s%10s\n", mode_names[mode], "kflop",
+           "kB read", "kB updated", "flops us", "bytes us", "barriers us", "floor us");
     for (int phase = 0; phase < PHASES; phase++) {
         const struct work *w = &f->work[mode].phases[phase];
         print_floor_line(floor_phase_names[phase], w, &f->phases[mode][phase]);
@@ -182,9 +181,9 @@ static void print_floor(const struct findings *f, enum bench_mode mode) {
     printf("  working sets: weights %.0f kB; updated memory %.0f kB\n",
            f->work[mode].weights_set / KILO, f->work[mode].updated_set / KILO);
     if (f->launches[mode] > 0)
-        printf("  stages: %.2f forward, %.2f backward, %.2f optimizer; launches: %.3f\n",
-               f->nodes[mode][PHASE_FORWARD], f->nodes[mode][PHASE_BACKWARD],
-               f->nodes[mode][PHASE_OPTIMIZER], f->launches[mode]);
+        printf("  barriers: %.2f forward, %.2f backward, %.2f optimizer; launches: %.3f\n",
+               f->barriers[mode][PHASE_FORWARD], f->barriers[mode][PHASE_BACKWARD],
+               f->barriers[mode][PHASE_OPTIMIZER], f->launches[mode]);
 }
 
 static void print_figure(const char *name, const struct figure *figure) {
@@ -353,16 +352,16 @@ static json_t *machine_json(const struct machine *machine, const struct machine_
 
 static json_t *gpu_json(const struct cuda_figures *g) {
     const struct cuda_device *d = &g->device;
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, "
-                     "s:f, s:f}",
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:{s:f, s:f, s:f}, s:f, "
+                     "s:f, s:f, s:f}",
                      "name", d->name, "index", d->index, "capability_major", d->capability_major,
                      "capability_minor", d->capability_minor, "multiprocessors", d->multiprocessors,
                      "driver", d->driver, "runtime", d->runtime, "memory", (json_int_t)d->memory,
-                     "cache", (json_int_t)g->cache, "graph_launch_us", g->graph_launch * MICRO,
-                     "node_us", g->node * MICRO, "grid_barrier_us", g->grid_barrier * MICRO,
-                     "cluster_us", g->cluster * MICRO, "round_trip_us", g->round_trip * MICRO,
-                     "copy_gbs", g->copy / GIGA, "cache_read_gbs", g->cache_read / GIGA, "gflops",
-                     g->multiply_add / GIGA);
+                     "cache", (json_int_t)g->cache, "launch_us", g->launch * MICRO, "barriers_us",
+                     "block", g->barriers[SCOPE_BLOCK] * MICRO, "cluster",
+                     g->barriers[SCOPE_CLUSTER] * MICRO, "grid", g->barriers[SCOPE_GRID] * MICRO,
+                     "round_trip_us", g->round_trip * MICRO, "copy_gbs", g->copy / GIGA,
+                     "cache_read_gbs", g->cache_read / GIGA, "gflops", g->multiply_add / GIGA);
 }
 
 static json_t *phase_json(const struct findings *f, enum bench_mode mode, int phase) {
@@ -370,8 +369,8 @@ static json_t *phase_json(const struct findings *f, enum bench_mode mode, int ph
     const struct floor_time *time = &f->phases[mode][phase];
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "flops", w->flops, "weights_read",
                      w->weights_read, "updated", w->updated, "flops_us", time->flops * MICRO,
-                     "bytes_us", time->bytes * MICRO, "nodes", f->nodes[mode][phase], "stages_us",
-                     time->stages * MICRO);
+                     "bytes_us", time->bytes * MICRO, "barriers", f->barriers[mode][phase],
+                     "barriers_us", time->barriers * MICRO);
 }
 
 static json_t *floor_json(const struct bench_report *r, const struct findings *f,
@@ -383,7 +382,7 @@ static json_t *floor_json(const struct bench_report *r, const struct findings *f
     json_object_set_new(object, "launches", json_real(f->launches[mode]));
     json_object_set_new(object, "flops_us", json_real(total->flops * MICRO));
     json_object_set_new(object, "bytes_us", json_real(total->bytes * MICRO));
-    json_object_set_new(object, "stages_us", json_real(total->stages * MICRO));
+    json_object_set_new(object, "barriers_us", json_real(total->barriers * MICRO));
     json_object_set_new(object, "floor_us", json_real(total->floor * MICRO));
     json_object_set_new(object, "ratio", json_real(findings_ratio(f, mode)));
     if (r->split)

@@ -40,6 +40,7 @@ struct bench_report {
     const struct model *model;
     const char *device, *why;       /* `why` is the reason of auto, "" for another device */
     const struct cuda_figures *gpu; /* NULL on a CPU, where `machine` is used */
+    enum scope scope;               /* of the network on the GPU */
     struct machine machine;
     struct bench_learned learned;
     struct series latencies;    /* wall seconds of single examples, one at a time */

@@ -146,12 +146,10 @@ def heads(markdown, columns=COLUMNS):
 
 def figures(gpu):
     """Speeds of the device, the four basic ones first: lines of Markdown."""
-    cluster = f"{gpu['cluster_us']:.3f} us" if gpu["cluster_us"] else "none"
+    barriers = {scope: f"{time:.3f} us" if time else "none" for scope, time in gpu["barriers_us"].items()}
     return [f"| figure of {gpu['name']} | |", "|---|--:|",
-            f"| graph launch, until the host sees its end | {gpu['graph_launch_us']:.2f} us |",
-            f"| each further node of a graph | {gpu['node_us']:.3f} us |",
-            f"| barrier of a cooperative grid | {gpu['grid_barrier_us']:.2f} us |",
-            f"| exchange in a cluster | {cluster} |",
+            f"| launch, until the host sees its end | {gpu['launch_us']:.2f} us |",
+            *(f"| barrier of a {scope} | {time} |" for scope, time in barriers.items()),
             f"| round trip through pinned memory | {gpu['round_trip_us']:.2f} us |",
             f"| copy in device memory, read and written | {gpu['copy_gbs']:.0f} GB/s |",
             f"| reads of the L2 cache, {gpu['cache'] >> 10} KiB | {gpu['cache_read_gbs']:.0f} GB/s |",

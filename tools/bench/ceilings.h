@@ -1,11 +1,11 @@
 /* The top speeds of one core: loops that runnel-bench times and compares the engine with.
    Compiled once per instruction set, like the engine's arithmetic. */
-#ifndef RUNNEL_CPU_CEILINGS_H
-#define RUNNEL_CPU_CEILINGS_H
+#ifndef RUNNEL_BENCH_CEILINGS_H
+#define RUNNEL_BENCH_CEILINGS_H
 
 #include <stddef.h>
 
-#include "isa.h"
+#include "cpu/isa.h"
 
 enum {
     CEILINGS_PLACES = 4,     /* places at which a buffer is read in parallel, for the prefetchers */

@@ -1,6 +1,6 @@
 #include "ceilings.h"
 
-#include "vector.h"
+#include "cpu/vector.h"
 
 enum {
     CHAINS = 12, /* more than latency times units of any core; fits 16 registers with 2 constants */
