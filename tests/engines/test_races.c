@@ -20,9 +20,8 @@ enum { SKIP = 77 };
 
 static FILE *results(const struct played *played, const char *scope, const char *multiprocessors,
                      const char *seed) {
-    return played_results(played,
-                          (const char *[]){"RUNNEL_SCOPE", scope, "HOSTCUDA_SMS", multiprocessors,
-                                           "HOSTCUDA_SEED", seed, "HOSTCUDA_WEAK", "1", NULL});
+    return played_results(played, (const char *[]){"RUNNEL_SCOPE", scope, "HOSTCUDA_SMS",
+                                                   multiprocessors, "HOSTCUDA_SEED", seed, NULL});
 }
 
 static void check(FILE *expected, const struct played *played, const char *scope,
