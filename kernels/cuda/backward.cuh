@@ -524,6 +524,19 @@ PHASE void output_backward() {
     }
 }
 
+/* Adds up the strips' sums of the output, in the place of the first: there may be thousands, and
+   every block reads the result. */
+PHASE void join_output() {
+    const struct network &n = block_network();
+    uint32_t columns = gradient_columns(n), stride = n.team.size * blockDim.x;
+    for (uint32_t i = n.team.rank * blockDim.x + threadIdx.x; i < n.current->length * columns;
+         i += stride) {
+        float *sums =
+            n.activations + n.out.partial + (size_t)(i / columns) * n.out.count * n.ld_output;
+        sums[i % columns] = joined(sums, n.out.count, n.ld_output, i % columns);
+    }
+}
+
 /* The shared memory of backward, in floats. */
 static inline size_t backward_shared(const struct network *n) {
     size_t most = 0;

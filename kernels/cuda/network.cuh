@@ -436,10 +436,9 @@ DEVICE float joined(const float *partials, uint32_t count, uint32_t ld, uint32_t
     return sum;
 }
 
-/* The output's at step t of the window. */
+/* The output's at step t of the window, after join_output. */
 DEVICE float output_joined(const struct network &n, uint32_t t, uint32_t column) {
-    const float *partials = n.activations + n.out.partial + (size_t)t * n.out.count * n.ld_output;
-    return joined(partials, n.out.count, n.ld_output, column);
+    return n.activations[n.out.partial + (size_t)t * n.out.count * n.ld_output + column];
 }
 
 /* Rows of the first normalization group of a sum. */

@@ -115,6 +115,10 @@ static __device__ void run_update() {
     team_sync();
     output_backward();
     team_sync();
+    if (n.out.count > 1) {
+        join_output();
+        team_sync();
+    }
     backward(n);
     if (has_inputs_backward(n)) {
         inputs_backward();

@@ -276,7 +276,7 @@ def test_a_device_that_fails_ends_the_daemon(directory):
     saved = files(directory)
     assert saved
     for failure in ("cudaLaunchKernelEx:9:cudaErrorLaunchFailure",
-                    "cudaStreamSynchronize:40:cudaErrorIllegalAddress",
+                    "cudaStreamQuery:40:cudaErrorIllegalAddress",
                     "cudaMemcpyAsync:5:cudaErrorECCUncorrectable",
                     "cudaHostAlloc:1:cudaErrorMemoryAllocation"):
         with Daemon(directory, "cuda", HOSTCUDA_FAIL=failure) as daemon:

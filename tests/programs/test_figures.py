@@ -322,7 +322,7 @@ def test_fleet_text(directory):
 
 
 def test_gpu_static(directory):
-    """Only a kernel with a stack or with local memory fails."""
+    """Only a kernel with more stack or local memory than in the table fails."""
     (directory / "runnel-cuda.so").touch()
     (directory / "nvdisasm").touch(0o755)
     dump = directory / "cuobjdump"
