@@ -39,12 +39,12 @@ DEVICE const float *partials_of(const struct network &n, const struct network_la
 DEVICE float hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward &b,
                              uint32_t i) {
     const struct network_layer &l = n.layers[k], &above = n.layers[k + 1];
-    float d = k + 1 < n.layer_count
-                  ? joined(partials_of(n, above, false, b.t), above.ih.count, above.ld_ih, i)
-                  : output_joined(n, b.t, i);
+    float d = k + 1 < n.layer_count ? joined(partials_of(n, above, false, b.t),
+                                             partial_count(n, above, false), above.ld_ih, i)
+                                    : output_joined(n, b.t, i);
     if (b.last || !l.recurrent)
         return d;
-    d += joined(partials_of(n, l, true, b.t + 1), l.hh.count, l.ld_hh, i);
+    d += joined(partials_of(n, l, true, b.t + 1), partial_count(n, l, true), l.ld_hh, i);
     return l.carries && !l.finishes ? d + carry_of(n, l, b.t + 1)[i] : d;
 }
 
@@ -416,6 +416,12 @@ DEVICE void strip_gradients(const struct network &n, const struct layer_backward
     multiply_transposed(p);
 }
 
+/* The step of a layer in a backward wave; at least the window's length: none. */
+DEVICE uint32_t step_of(const struct network &n, uint32_t k) {
+    uint32_t late = n.layer_count - 1 - k;
+    return n.wave < late ? NONE : n.current->length - 1 - (n.wave - late);
+}
+
 /* The block's strips in a wave; those of one layer are neighbours. */
 PHASE void backward_wave() {
     const struct network &n = block_network();
@@ -425,9 +431,8 @@ PHASE void backward_wave() {
     uint32_t made = NONE;
     for (uint32_t i = n.own; i < n.own_end; i++) {
         const struct strip s = n.strips[i];
-        uint32_t k = s.layer, late = n.layer_count - 1 - k;
-        uint32_t t = n.current->length - 1 - (n.wave - late);
-        if (s.matrix == MATRIX_OUTPUT || n.wave < late || t >= n.current->length)
+        uint32_t k = s.layer, t = step_of(n, k);
+        if (s.matrix == MATRIX_OUTPUT || t >= n.current->length)
             continue;
         if (made != k) {
             __syncthreads(); /* the previous layer's may still be read */
@@ -441,10 +446,47 @@ PHASE void backward_wave() {
     }
 }
 
+/* Adds up the strips' sums that partial_count counts as one, by the warps of all blocks. */
+PHASE void join_wave() {
+    const struct network &n = block_network();
+    uint32_t size = n.team.size, first = 0;
+    for (uint32_t i = 1; i < 2 * n.layer_count; i++) { /* not the inputs of layer 0 */
+        const struct network_layer &l = n.layers[i / 2];
+        bool recurrent = i % 2;
+        uint32_t t = step_of(n, i / 2), count = recurrent ? l.hh.count : l.ih.count;
+        uint32_t ld = recurrent ? l.ld_hh : l.ld_ih, groups = (ld + LANES - 1) / LANES;
+        if (t >= n.current->length || (recurrent && t == 0) ||
+            partial_count(n, l, recurrent) == count)
+            continue;
+        float *sums = kept_partials(n, l, recurrent, t);
+        uint32_t group = (n.team.rank + size - first % size) % size + warp_index() * size;
+        for (; group < groups; group += size * (blockDim.x / LANES)) {
+            uint32_t column = group * LANES + lane_index();
+            if (column < ld)
+                sums[column] = joined(sums, count, ld, column);
+        }
+        first += groups;
+    }
+}
+
+DEVICE bool has_join(const struct network &n) {
+    bool any = false;
+    for (uint32_t i = 1; i < 2 * n.layer_count; i++) {
+        const struct network_layer &l = n.layers[i / 2];
+        any |= partial_count(n, l, i % 2) < (i % 2 ? l.hh.count : l.ih.count);
+    }
+    return any;
+}
+
 DEVICE void backward(const struct network &n) {
     begin_waves(n);
-    for (; n.wave + 1 < n.current->length + n.layer_count; end_wave(n))
+    for (; n.wave + 1 < n.current->length + n.layer_count; end_wave(n)) {
         backward_wave();
+        if (n.joins) {
+            team_sync();
+            join_wave();
+        }
+    }
 }
 
 /* ---- The output ---- */

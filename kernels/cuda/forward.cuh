@@ -63,8 +63,9 @@ DEVICE bool keeps(const struct network &n, int layer) {
 /* x in shared memory, and padded: for the output followed by layer 0's x for the skip path. Bits
    must not depend on the position of a step in its run, so this has the only call of `activate` in
    the kernel. */
-PHASE const float *make_vector(const struct walk &w, const struct vector &v) {
+PHASE const float *make_vector(enum steps_of of, struct vector v) {
     const struct network &n = block_network();
+    const struct walk w = walk_of(n, of);
     float *x = shared_memory + WORKSPACE;
     const float *given = NULL;
     bool top = v.layer + 1 == (int)n.layer_count;
@@ -133,11 +134,11 @@ DEVICE struct product product_of(const struct network &n, const struct walk &w,
    call of `multiply`: see make_vector. */
 PHASE void wave(enum steps_of of) {
     const struct network &n = block_network();
-    const struct walk w = walk_of(n, of);
     struct vector made = {-2, 0, 0};
     const float *x = NULL;
     for (uint32_t k = n.own; k < n.own_end; k++) {
         const struct strip &s = n.strips[k];
+        const struct walk w = walk_of(n, of); /* again for each strip: registers are few */
         struct vector v;
         if (!vector_of(n, w, s, n.wave, &v))
             continue;
@@ -147,13 +148,13 @@ PHASE void wave(enum steps_of of) {
             continue;
         if (!column && (v.layer != made.layer || v.step != made.step)) {
             __syncthreads(); /* the previous vector may still be read */
-            x = make_vector(w, v);
+            x = make_vector(of, v);
             made = v;
         }
-        struct product p = product_of(n, w, s, k, v.t);
+        struct product p = product_of(n, walk_of(n, of), s, k, v.t);
         p.x = x;
         if (column)
-            copy_column(p, s.end - s.first, symbol_of(n, w, v.t));
+            copy_column(p, s.end - s.first, symbol_of(n, walk_of(n, of), v.t));
         else if (wanted)
             multiply(p, s.end - s.first);
     }

@@ -242,6 +242,7 @@ struct __align__(16) network {
     uint32_t strip_count;
     struct queue *queue;
     const struct segment *current;
+    bool joins;            /* a backward wave adds up sums, see join_wave */
     mutable uint32_t wave; /* see begin_waves */
     mutable struct decision decision;
     mutable struct stored stored;
@@ -427,10 +428,20 @@ DEVICE float *kept_partials(const struct network &n, const struct network_layer 
            (size_t)(waits ? t % 2 : t) * partial_numbers(l, recurrent);
 }
 
+/* Numbers of strips' sums from which the blocks of a grid add them up once, between two barriers,
+   in the place of the first strip's: else every block reads all of them. No bit depends on it. */
+enum { JOIN_NUMBERS = 1 << 12 };
+
+DEVICE uint32_t partial_count(const struct network &n, const struct network_layer &l,
+                              bool recurrent) {
+    bool once = n.team.scope == SCOPE_GRID && partial_numbers(l, recurrent) >= JOIN_NUMBERS;
+    return once ? 1 : recurrent ? l.hh.count : l.ih.count;
+}
+
 /* A transposed product's column: the sum over its strips' sums (count, ld). */
 DEVICE float joined(const float *partials, uint32_t count, uint32_t ld, uint32_t column) {
     float sum = 0;
-#pragma unroll 8
+#pragma unroll 16
     for (uint32_t k = 0; k < count; k++)
         sum += partials[(size_t)k * ld + column];
     return sum;

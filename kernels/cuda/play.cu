@@ -69,6 +69,7 @@ PHASE void enter(const struct call &call) {
         n.own = rank ? first_strip(n, rank) : 0;
         n.own_end = rank + 1 < call.blocks ? first_strip(n, rank + 1) : n.strip_count;
         n.held_end = 0;
+        n.joins = has_join(n);
         n.original = m.network;
         n.chip = shared_memory + n.kept_at;
         n.chip_end = shared_memory + call.end;
