@@ -122,10 +122,10 @@ static int copy_tensor(struct engine *e, enum engine_block block, size_t index, 
                        enum direction direction, struct error *error) {
     const struct network *n = &e->network;
     const struct tensor *tensor = &e->model->tensors[index];
-    struct placed placed = engine_placed(e, tensor);
     if (tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER)
         return copy(e, running_of(e, tensor), values, tensor_size(tensor) * sizeof(float),
                     direction, error);
+    struct placed placed = engine_placed(e, tensor);
     size_t moment = block - ENGINE_MOMENTS;
     float *at = block == ENGINE_PARAMETERS                         ? n->parameters
                 : moment == optimizer_start(&e->options.optimizer) ? n->start
