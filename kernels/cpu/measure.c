@@ -6,12 +6,12 @@
 
 /* The layer's tensor with this role, if it has one. */
 static struct values vector(const struct network *n, const struct network_layer *l,
-                             enum tensor_role role) {
+                            enum tensor_role role) {
     const struct tensor *tensor = model_find(n->model, role, (size_t)(l - n->layers));
     if (!tensor)
         return (struct values){0};
-    return (struct values){n->parameters + l->at[role], tensor->gates,
-                            tensor->rows / tensor->gates, l->padded};
+    return (struct values){n->parameters + l->at[role], tensor->gates, tensor->rows / tensor->gates,
+                           l->padded};
 }
 
 /* Running statistics of all places and ages. */
