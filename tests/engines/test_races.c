@@ -18,36 +18,23 @@
 
 enum { SKIP = 77 };
 
-static FILE *results(const struct played *played, const char *scope, const char *multiprocessors,
-                     const char *seed) {
-    return played_results(played, (const char *[]){"RUNNEL_SCOPE", scope, "HOSTCUDA_SMS",
-                                                   multiprocessors, "HOSTCUDA_SEED", seed, NULL});
-}
-
-static void check(FILE *expected, const struct played *played, const char *scope,
-                  const char *multiprocessors, const char *seed) {
-    FILE *found = results(played, scope, multiprocessors, seed);
-    played_same(expected, found, scope);
-    fclose(found);
-}
-
 /* By one block, in short plans; then in the other scopes, also in long plans, which keep numbers in
    shared memory; members then together. Then on a device on which the network has as many blocks
    as it can use: briefly, since these are slow. */
 static void play_case(void **state) {
     const struct played *named = *state;
     struct played played = *named, brief = *named;
-    FILE *block = results(&played, "block", "4", "0");
+    FILE *block = played_in_scope(&played, "block", "4", "0");
     played.together = true;
-    check(block, &played, "grid", "4", "7");
+    played_check(block, &played, "grid", "4", "7");
     played.at_once = SIZE_MAX;
-    check(block, &played, "block", "4", "5");
-    check(block, &played, "cluster", "4", "3");
+    played_check(block, &played, "block", "4", "5");
+    played_check(block, &played, "cluster", "4", "3");
     fclose(block);
     if (brief.steps)
         brief.steps = brief.window = 2;
     brief.runs = !brief.steps;
-    fclose(results(&brief, "grid", "132", "0"));
+    fclose(played_in_scope(&brief, "grid", "132", "0"));
 }
 
 static int play_once(const char *name) {

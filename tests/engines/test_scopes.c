@@ -16,22 +16,6 @@
 
 enum { MEMBERS = 2, BRIEF = 4, SKIP = 77 };
 
-static FILE *results(const struct played *played, const char *scope, const char *multiprocessors,
-                     const char *seed) {
-    return played_results(played, (const char *[]){"RUNNEL_SCOPE", scope, "HOSTCUDA_SMS",
-                                                   multiprocessors, "HOSTCUDA_SEED", seed, NULL});
-}
-
-static void check(FILE *expected, const struct played *played, const char *scope,
-                  const char *multiprocessors, const char *seed) {
-    char what[128];
-    snprintf(what, sizeof what, "%s: RUNNEL_SCOPE=%s HOSTCUDA_SMS=%s HOSTCUDA_SEED=%s",
-             played->name, scope, multiprocessors, seed);
-    FILE *found = results(played, scope, multiprocessors, seed);
-    played_same(expected, found, what);
-    fclose(found);
-}
-
 /* Short plans read all numbers from memory; long ones keep some on chip. Large devices are slow
    here: they play less. */
 static void scopes_change_no_bit(void **state) {
@@ -43,20 +27,20 @@ static void scopes_change_no_bit(void **state) {
         return;
     played.members = MEMBERS;
     played.at_once = 1;
-    FILE *block = results(&played, "block", "4", "0");
+    FILE *block = played_in_scope(&played, "block", "4", "0");
     played.together = true;
     played.at_once = SIZE_MAX;
-    check(block, &played, "block", "4", "1");
-    check(block, &played, "cluster", "16", "2");
-    check(block, &played, "grid", "8", "3");
+    played_check(block, &played, "block", "4", "1");
+    played_check(block, &played, "cluster", "16", "2");
+    played_check(block, &played, "grid", "8", "3");
     fclose(block);
     if (brief.steps)
         brief.steps = brief.window = BRIEF;
     brief.runs = !brief.steps;
-    block = results(&brief, "block", "4", "0");
-    check(block, &brief, SMALL[place][0], SMALL[place][1], "4");
+    block = played_in_scope(&brief, "block", "4", "0");
+    played_check(block, &brief, SMALL[place][0], SMALL[place][1], "4");
     brief.at_once = SIZE_MAX;
-    check(block, &brief, "grid", "132", "5");
+    played_check(block, &brief, "grid", "132", "5");
     fclose(block);
 }
 

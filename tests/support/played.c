@@ -255,3 +255,19 @@ void played_same(FILE *a, FILE *b, const char *what) {
         }
     fail_msg("%s: byte %ld of the results is another", what, count);
 }
+
+FILE *played_in_scope(const struct played *played, const char *scope, const char *multiprocessors,
+                      const char *seed) {
+    return played_results(played, (const char *[]){"RUNNEL_SCOPE", scope, "HOSTCUDA_SMS",
+                                                   multiprocessors, "HOSTCUDA_SEED", seed, NULL});
+}
+
+void played_check(FILE *expected, const struct played *played, const char *scope,
+                  const char *multiprocessors, const char *seed) {
+    char what[128];
+    snprintf(what, sizeof what, "%s: RUNNEL_SCOPE=%s HOSTCUDA_SMS=%s HOSTCUDA_SEED=%s",
+             played->name, scope, multiprocessors, seed);
+    FILE *found = played_in_scope(played, scope, multiprocessors, seed);
+    played_same(expected, found, what);
+    fclose(found);
+}

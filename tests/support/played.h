@@ -37,4 +37,11 @@ FILE *played_results(const struct played *played, const char *const *variables);
 /* Fails with `what` unless both files have the same bytes, and some. */
 void played_same(FILE *a, FILE *b, const char *what);
 
+/* The results in that scope of the CUDA engine, on a device of the tests' runtime, with threads and
+   blocks in the order of the seed; and whether they equal others. */
+FILE *played_in_scope(const struct played *played, const char *scope, const char *multiprocessors,
+                      const char *seed);
+void played_check(FILE *expected, const struct played *played, const char *scope,
+                  const char *multiprocessors, const char *seed);
+
 #endif
