@@ -180,12 +180,12 @@ enum { ACTIVITY_RING = 8, ACTIVITY_ROWS = 2 + ACTIVITY_RING };
 static inline size_t engine_activity_at(const struct model *model, size_t layer) {
     size_t size = 1;
     for (size_t k = 0; k < layer; k++)
-        size += ACTIVITY_HEAD + ACTIVITY_ROWS * layer_width(&model->architecture.layers[k]);
+        size += ACTIVITY_HEAD + ACTIVITY_ROWS * layer_width(model_layer(model, k));
     return size;
 }
 
 static inline size_t engine_activity_size(const struct model *model) {
-    return engine_activity_at(model, model->architecture.layer_count);
+    return engine_activity_at(model, model->layer_count);
 }
 
 /* The least squares of a solved output: h of the last layer, x of the skip path and 1 to its

@@ -35,7 +35,7 @@ struct plan plan_longest(const struct model *model, size_t steps, size_t measure
 
 bool member_open(struct member *member, size_t slots, size_t steps, size_t measures) {
     const struct model *model = member->model;
-    size_t layers = model->architecture.layer_count, outputs = model->outputs;
+    size_t layers = model->layer_count, outputs = model->outputs;
     const struct plan longest = plan_longest(model, steps, measures);
     struct plan *plan = &member->plan;
     struct results *results = &member->results;

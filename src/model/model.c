@@ -248,7 +248,7 @@ static void describe_heads(struct model *model) {
     size_t horizons = architecture->output.ahead.count ? architecture->output.ahead.count : 1;
     model->horizons = horizons + architecture->other_count;
     for (size_t h = 0; h < model->horizons; h++) {
-        struct head *head = &model->heads[h];
+        struct model_head *head = &model->heads[h];
         head->output = h < horizons ? 0 : h - horizons + 1;
         const struct output *output = model_output(model, head->output);
         const struct ranking *ranking = &output->ranking;

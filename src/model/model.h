@@ -200,7 +200,7 @@ struct chain {
 };
 
 /* A target of a step: a horizon of the only output, or an output of a list. */
-struct head {
+struct model_head {
     size_t output;      /* number of its output: model_output */
     size_t at, scored;  /* its first activation in K, and their number: 0 of a writer */
     size_t target_size; /* numbers in its target */
@@ -251,7 +251,7 @@ struct model {
     size_t target_size;
     size_t horizons; /* targets per step: heads */
     size_t scored;   /* activations for one target, the most of a head */
-    struct head heads[AHEAD_MAX];
+    struct model_head heads[AHEAD_MAX];
     /* Numbers kept of each open step besides outputs: h, for heads that are late; or the inputs of
        the least squares but the 1. */
     size_t kept;
