@@ -145,7 +145,43 @@ static void every_input(void **state) {
     check(&a, "rtu, lstm without norm");
 }
 
+/* One output or two that write messages, of classes and numbers, given and of x. */
+static void writers(void **state) {
+    (void)state;
+    const struct output next = {.name = "next",
+                                .loss = LOSS_softmax,
+                                .size = 4,
+                                .target = TARGET_NEXT,
+                                .sequence = {.layer_count = 1, .layers = {GRU}, .longest = 5}};
+    struct architecture a = {
+        .input = reads(INPUT_SYMBOL, 3, POOL_last), .output = next, .other_count = 0};
+    check(&a, "next");
+    a.input.embedding = 0;
+    check(&a, "next, one-hot");
+    a.input.embedding = 3;
+    a.layers[0] = LSTM;
+    a.layer_count = 1;
+    a.others[0] = next;
+    strcpy(a.others[0].name, "previous");
+    a.others[0].target = TARGET_PREVIOUS;
+    a.others[0].weight = 0.5;
+    a.output.weight = 1;
+    a.others[0].sequence.layers[0] = LSTM;
+    a.other_count = 1;
+    check(&a, "next and previous");
+    a.other_count = 0;
+    a.output.target = TARGET_GIVEN;
+    a.output.sequence.embedding = 3;
+    a.output.sequence.layers[1] = LSTM;
+    a.output.sequence.layer_count = 2;
+    check(&a, "given classes");
+    a.output.loss = LOSS_gaussian;
+    a.output.size = 2;
+    check(&a, "given numbers");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_pool), cmocka_unit_test(every_input)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_pool), cmocka_unit_test(every_input),
+                                       cmocka_unit_test(writers)};
     return under_test_run(tests);
 }
