@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/threads.h"
 
+#include "bank.h"
 #include "matrix.h"
 #include "model/rule.h"
 #include "network.h"
@@ -353,6 +354,7 @@ static void hand_out_chain(struct arena *arena, struct network *n) {
     n->atoms = take(arena, beside ? n->ring : 0, sizeof *n->atoms);
     n->zeros = floats(arena, beside ? n->state : 0);
     n->added = floats(arena, n->adds ? largest_matrix(n) : 0);
+    n->scores = floats(arena, n->chain->kind == CHAIN_TOWER ? n->ring : 0);
     n->pooled = floats(arena, reads ? (n->window + 1) * (attention + 1) : 0);
     if (n->chain->kind != CHAIN_WRITER)
         return;
@@ -469,7 +471,7 @@ static void describe(struct network *n, const struct model *model, const struct 
     n->layer_count = chain->count;
     n->inputs = chain->inputs;
     n->width = chain->width;
-    n->form = beside ? FORM_ENCODED : form_of(model);
+    n->form = chain->kind == CHAIN_TOWER ? FORM_NUMBERS : beside ? FORM_ENCODED : form_of(model);
     if (input_is_message(&model->architecture.input) && chain->kind <= CHAIN_READER)
         n->form = beside ? form_of(model) : FORM_ENCODED;
     n->adds = beside;
@@ -505,6 +507,18 @@ static int allocate(struct network *n, size_t blocks, struct error *error) {
     return 0;
 }
 
+static bool open_bank(struct network *tower) {
+    tower->bank = calloc(1, sizeof *tower->bank);
+    return !tower->bank || !bank_open(tower->bank, tower->model, tower->chain->output);
+}
+
+static void close_bank(struct network *n) {
+    if (n->bank)
+        bank_close(n->bank);
+    free(n->bank);
+    n->bank = NULL;
+}
+
 /* The chains beside the model's, which share its block. */
 static int open_chains(struct network *n, struct error *error) {
     for (size_t k = 1; k < n->model->chain_count; k++) {
@@ -513,8 +527,11 @@ static int open_chains(struct network *n, struct error *error) {
         chain->parts = n->parts;
         chain->least = n->least;
         chain->embedding = n->embedding;
-        chain->output_weight = chain->at[TENSOR_WRITER_WEIGHT];
+        bool tower = chain->chain->kind == CHAIN_TOWER;
+        chain->output_weight = chain->at[tower ? TENSOR_CANDIDATE_WEIGHT : TENSOR_WRITER_WEIGHT];
         chain->output_bias = chain->at[TENSOR_WRITER_BIAS];
+        if (tower && open_bank(chain))
+            return error_no_memory(error);
         if (allocate(chain, 0, error))
             return -1;
         chain->parameters = n->parameters;
@@ -550,6 +567,7 @@ void network_close(struct network *n) {
         free(n->chains[k]);
         n->chains[k] = NULL;
     }
+    close_bank(n);
     memory_release(n->memory, n->memory_size);
     n->memory = NULL;
 }

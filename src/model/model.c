@@ -259,11 +259,13 @@ static void describe_heads(struct model *model) {
         head->scored = output_is_message(output) ? 0 : outputs(output);
         head->target_size = output_is_message(output) ? 1 + output->sequence.longest * numbers
                             : output_ranks(output)
-                                ? 1 + (ranking->kind == INPUT_SYMBOL ? 1 : ranking->size)
+                                ? (ranking->kind == INPUT_SYMBOL ? 1 : ranking->size)
                                 : numbers;
         model->outputs += head->scored;
         model->late |= head->late;
-        model->scored = head->scored > model->scored ? head->scored : model->scored;
+        /* a ranking's SCORE results in 2 numbers */
+        size_t scored = head->late && head->scored < 2 ? 2 : head->scored;
+        model->scored = scored > model->scored ? scored : model->scored;
         model->target_size =
             head->target_size > model->target_size ? head->target_size : model->target_size;
         size_t open = open_steps(output);

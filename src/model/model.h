@@ -246,8 +246,7 @@ struct model {
     /* K: activations of the last linear layer, one head after the other. */
     size_t outputs;
     /* Numbers in one target, the most of a head: size; 1 class for softmax. Of a writer 1 number,
-       how many atoms it has, then those; of a ranking 1 number, its own in the bank, then a
-       candidate. */
+       how many atoms it has, then those; of a ranking a candidate. */
     size_t target_size;
     size_t horizons; /* targets per step: heads */
     size_t scored;   /* activations for one target, the most of a head */
