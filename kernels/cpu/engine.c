@@ -195,8 +195,9 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
     e->ahead = count;
 }
 
-/* Keeps h of the last layer, and the step's x with a skip path. */
-static void keep_solved(const struct engine *e, float *s, size_t position) {
+/* Keeps h of the last layer, and the step's x with a skip path, for a solved output or late
+   heads. */
+static void keep_top(const struct engine *e, float *s, size_t position) {
     const struct network *n = &e->network;
     const struct network_layer *top = &n->layers[n->layer_count - 1];
     const float *x = slot_input(&e->layout, s, position);
@@ -215,8 +216,8 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
     float *s = slot(e, o->slot);
     for (size_t h = 0; h < e->model->horizons; h++)
         *slot_learned(&e->layout, s, o->position, h) = 0.0f;
-    if (e->model->solved)
-        keep_solved(e, s, o->position);
+    if (e->model->kept)
+        keep_top(e, s, o->position);
     const float *a = e->network.output + o->position * e->network.padded;
     memcpy(slot_output(&e->layout, s, o->position), a, e->network.padded * sizeof(float));
     if (output)
@@ -225,15 +226,18 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
 
 static double play_score(struct engine *e, const struct operation *o, const union value *y,
                          float *scored) {
+    /* A head that is late computes its loss here, from slot_solved (h) and y; NAN without one, and
+       then the target is not kept. */
     float *s = slot(e, o->slot);
-    const float *a = slot_output(&e->layout, s, o->position) + o->horizon * e->model->scored;
+    const struct model_head *head = &e->model->heads[o->horizon];
+    const float *a = slot_output(&e->layout, s, o->position) + head->at;
     if (o->learn) {
         *slot_learned(&e->layout, s, o->position, o->horizon) = 1.0f;
         memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
                e->layout.target_size * sizeof(float));
     }
-    memcpy(scored, a, e->model->scored * sizeof(float));
-    return e->kernels->loss(e->model, a, y, 1.0f, NULL, e->network.loss_scratch);
+    memcpy(scored, a, head->scored * sizeof(float));
+    return e->kernels->loss(e->model, head, a, y, 1.0f, NULL, e->network.loss_scratch);
 }
 
 /* sum |g|^2 over the gradient in double, if its sum in float overflowed. */
@@ -269,15 +273,33 @@ static void probe(struct engine *e, const struct network_steps *steps,
     size_t horizons = e->model->horizons;
     double loss = 0;
     e->kernels->forward(n, steps, targets->from);
-    for (size_t k = targets->from * horizons; k < steps->count * horizons; k++)
+    for (size_t k = targets->from * horizons; k < steps->count * horizons; k++) {
+        const struct model_head *head = &e->model->heads[k % horizons];
+        const float *a =
+            n->output + network_position(n, steps->first, k / horizons) * n->padded + head->at;
         if (e->targets[k])
-            loss += e->kernels->loss(
-                e->model,
-                n->output + network_position(n, steps->first, k / horizons) * n->padded +
-                    k % horizons * e->model->scored,
-                e->targets[k], 1.0f, NULL, n->loss_scratch);
+            loss += (double)head->weight *
+                    e->kernels->loss(e->model, head, a, e->targets[k], 1.0f, NULL, n->loss_scratch);
+    }
     result->plasticity = activity_removed(before, loss / (double)targets->terms);
     measure_growth(e->kernels, n, result);
+}
+
+/* Fills in the targets of the window's last steps that are learned. Here those of a ranking without
+   another candidate in its bank are left out. Returns their number, as in network_targets. */
+static size_t gather_targets(const struct engine *e, float *s, const struct operation *o) {
+    size_t horizons = e->model->horizons, terms = 0;
+    for (size_t t = 0; t < o->length; t++) {
+        size_t position = network_position(&e->network, o->position, t), learned = 0;
+        for (size_t h = 0; h < horizons; h++) {
+            bool is = t + o->closed >= o->length && *slot_learned(&e->layout, s, position, h) > 0;
+            e->targets[t * horizons + h] =
+                is ? (union value *)slot_target(&e->layout, s, position, h) : NULL;
+            learned += is;
+        }
+        terms += e->model->architecture.other_count ? learned > 0 : learned;
+    }
+    return terms;
 }
 
 static struct update_result play_update(struct engine *e, const struct plan *plan,
@@ -285,15 +307,9 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     struct network *n = &e->network;
     float *s = slot(e, o->slot);
     struct network_steps steps = window_steps(e, o);
-    struct network_targets targets = {o->length - o->closed, e->targets, o->terms};
-    for (size_t t = 0; t < o->length; t++) {
-        size_t position = network_position(n, o->position, t), horizons = e->model->horizons;
-        for (size_t h = 0; h < horizons; h++) {
-            bool learned = t >= targets.from && *slot_learned(&e->layout, s, position, h) > 0;
-            e->targets[t * horizons + h] =
-                learned ? (union value *)slot_target(&e->layout, s, position, h) : NULL;
-        }
-    }
+    struct network_targets targets = {o->length - o->closed, e->targets, gather_targets(e, s, o)};
+    if (!targets.terms)
+        return (struct update_result){.empty = true};
     if (!o->fresh)
         e->kernels->forward(n, &steps, targets.from);
     else if (e->model->solved)

@@ -43,12 +43,26 @@ static bool is_matrix(const struct tensor *tensor) {
     return tensor->columns > 0;
 }
 
-/* Numbers of a tensor in the block. Rows are padded gate by gate; the embedding, whose rows are
-   read one at a time, is padded only as a whole. */
-static size_t block_size(const struct tensor *tensor) {
+static bool is_output(const struct tensor *tensor) {
+    return tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
+}
+
+/* Several outputs are rows of one matrix, which has room when its first one is laid out. */
+static bool has_room(const struct network *n, const struct tensor *tensor) {
+    const struct tensor *first = n->model->tensors;
+    while (first->role != tensor->role)
+        first++;
+    return is_output(tensor) && first != tensor;
+}
+
+/* Numbers of a tensor in the block, with the other outputs' of its role. Rows are padded gate by
+   gate; the embedding, whose rows are read one at a time, is padded only as a whole. */
+static size_t block_size(const struct network *n, const struct tensor *tensor) {
     if (tensor->role == TENSOR_EMBEDDING)
         return matrix_pad(tensor->rows * tensor->columns);
     size_t rows = tensor->gates * matrix_pad(tensor->rows / tensor->gates);
+    if (is_output(tensor))
+        rows = n->padded;
     return is_matrix(tensor) ? rows * tensor->columns : rows;
 }
 
@@ -90,16 +104,12 @@ static void widen(struct range *range, size_t from, size_t size) {
 static void note_range(struct network *n, const struct tensor *tensor, size_t from) {
     struct network_layer *l = &n->layers[tensor->layer];
     struct network_kept *kept = &n->kept;
-    size_t size = block_size(tensor);
+    size_t size = block_size(n, tensor);
     bool matrix = is_matrix(tensor);
     if (rule_covers(n->model, kept->rule, tensor))
         widen(matrix ? &kept->matrices : &kept->vectors, from, size);
     if (tensor->role != TENSOR_EMBEDDING)
         widen(matrix ? &l->matrices : &l->vectors, from, size);
-}
-
-static bool is_output(const struct tensor *tensor) {
-    return tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
 }
 
 /* Matrices first, then vectors, then tensors that no optimizer learns. */
@@ -110,12 +120,12 @@ static void lay_out_block(struct network *n) {
             n->vectors = n->block;
         for (size_t i = 0; i < model->learned_count; i++) {
             const struct tensor *tensor = &model->tensors[i];
-            if (is_matrix(tensor) != (bool)matrices)
+            if (is_matrix(tensor) != (bool)matrices || has_room(n, tensor))
                 continue;
             *block_offset(n, tensor) = n->block;
             if (!is_output(tensor))
                 note_range(n, tensor, n->block);
-            n->block += block_size(tensor);
+            n->block += block_size(n, tensor);
         }
     }
     n->trained = n->block;
@@ -124,7 +134,7 @@ static void lay_out_block(struct network *n) {
         if (!is_output(tensor))
             continue;
         *block_offset(n, tensor) = n->block;
-        n->block += block_size(tensor);
+        n->block += block_size(n, tensor);
     }
 }
 
@@ -135,10 +145,13 @@ static size_t block_index(const struct network *n, const struct tensor *tensor, 
     if (tensor->role == TENSOR_EMBEDDING)
         return base + row * tensor->columns + column;
     size_t units = tensor->rows / tensor->gates, padded = matrix_pad(units);
-    size_t place = row / units * padded + row % units;
-    return is_matrix(tensor)
-               ? base + matrix_index(tensor->gates * padded, tensor->columns, place, column)
-               : base + place;
+    size_t place = row / units * padded + row % units, rows = tensor->gates * padded;
+    if (is_output(tensor)) {
+        place += n->model->heads[tensor->layer].at;
+        rows = n->padded;
+    }
+    return is_matrix(tensor) ? base + matrix_index(rows, tensor->columns, place, column)
+                             : base + place;
 }
 
 float *network_output(const struct network *n, size_t size, size_t k, size_t i) {
@@ -265,6 +278,13 @@ static size_t most(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
+static size_t most_components(const struct model *model) {
+    size_t count = 0;
+    for (size_t k = 0; k <= model->architecture.other_count; k++)
+        count = most(count, model_output(model, k)->components);
+    return count;
+}
+
 /* The number and length of the rows that a rule keeps of each layer. */
 static void lay_out_kept(struct network *n) {
     struct network_kept *kept = &n->kept;
@@ -334,7 +354,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->pack = floats(arena, n->parts * n->window * MATRIX_PANEL);
     n->squares = take(arena, panels, sizeof *n->squares);
     n->changes = n->parts > 1 ? take(arena, network_blocks(n), sizeof *n->changes) : NULL;
-    n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));
+    n->loss_scratch = take(arena, 2 * most_components(n->model) + 1, sizeof(double));
     n->activity = take(arena, engine_activity_size(n->model), sizeof *n->activity);
     hand_out_kept(arena, n, rows, padded);
     n->x = take(arena, n->ring, sizeof *n->x);

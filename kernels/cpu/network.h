@@ -179,16 +179,18 @@ struct network_steps {
     const union value *const *inputs; /* count pointers to (I,); symbols: (1,) */
 };
 
-/* The targets of a window's last steps: for each horizon, entry (t, horizon) is NULL or points
-   to (target_size,). */
+/* The targets of a window's last steps: for each head, entry (t, head) is NULL or points to
+   (target_size,). */
 struct network_targets {
     size_t from; /* earlier steps have none */
     const union value *const *values;
-    size_t terms; /* number of targets: the loss is their mean */
+    /* The loss is the mean over these: over targets, or with a list of outputs over the steps that
+       have one. */
+    size_t terms;
 };
 
 struct network_gradient {
-    double loss;    /* mean over the targets, with the current parameters */
+    double loss;    /* mean over the terms, with the current parameters */
     double squares; /* squared norm of the gradient */
 };
 
@@ -208,10 +210,10 @@ struct kernels {
     struct network_gradient (*backward)(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets, float *kept);
 
-    /* Loss of one step at one horizon with activations a (K / horizons,); if `d` is not NULL, it
-       gets their gradients times `scale`. */
-    double (*loss)(const struct model *model, const float *a, const union value *y, float scale,
-                   float *d, double *scratch);
+    /* Loss of one step at a head with activations a (scored,), without the head's weight; if `d` is
+       not NULL, it gets their gradients times `scale`. */
+    double (*loss)(const struct model *model, const struct model_head *head, const float *a,
+                   const union value *y, float scale, float *d, double *scratch);
 
     /* After an optimizer step: moves running statistics towards those of the steps, the last of
        the window, with kept activations. */
@@ -267,8 +269,8 @@ struct network_gradient influence_backward(struct network *n, const struct netwo
                                            const struct network_targets *targets, float *kept);
 struct network_gradient traces_backward(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets, float *kept);
-double loss_step(const struct model *model, const float *a, const union value *y, float scale,
-                 float *d, double *scratch);
+double loss_step(const struct model *model, const struct model_head *head, const float *a,
+                 const union value *y, float scale, float *d, double *scratch);
 void units_absorb(struct network *n, size_t first, size_t count);
 void units_refresh(struct network *n);
 

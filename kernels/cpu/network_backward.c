@@ -45,15 +45,17 @@ static double output_weights_backward(struct network *n, const struct network_st
                                     n->model->input_width[0], n->d_output, n->x, count);
 }
 
-/* The sum of a step's losses at the horizons with targets y; d (padded,) gets their gradients
+/* The weighted sum of a step's losses at the heads with targets y; d (padded,) gets its gradients
    times `scale`. */
 static double losses_backward(const struct network *n, const float *a, const union value *const *y,
                               float scale, float *d) {
-    size_t scored = n->model->scored;
+    const struct model_head *head = n->model->heads;
     double loss = 0;
-    for (size_t h = 0; h < n->model->horizons; h++, a += scored, d += scored)
+    for (size_t h = 0; h < n->model->horizons; h++, head++)
         if (y[h])
-            loss += loss_step(n->model, a, y[h], scale, d, n->loss_scratch);
+            loss += (double)head->weight * loss_step(n->model, head, a + head->at, y[h],
+                                                     scale * head->weight, d + head->at,
+                                                     n->loss_scratch);
     return loss;
 }
 

@@ -308,14 +308,53 @@ static inline size_t output_column(const struct output *output, size_t k) {
     return output->column_count ? output->columns[k] : k;
 }
 
-/* Source of the targets: the x of later steps, the message with x, or a later label. And whether
-   x also has experts, so that the network is one of several forecasts (scale: forecast). */
+/* Source of the targets: the x of later steps (or with previous and same of others), the message
+   with x, or a later label. And whether x also has experts, so that the network is one of several
+   forecasts (scale: forecast). */
 static inline bool output_is_next(const struct output *output) {
     return output->target == TARGET_NEXT;
 }
 static inline bool output_is_later(const struct output *output) {
     return output->target == TARGET_LATER;
 }
+static inline bool output_is_input(const struct output *output) {
+    return output->target != TARGET_GIVEN && output->target != TARGET_LATER;
+}
+
+/* The first output, or head of a list, whose targets are sent (given, later), or are in x; the
+   number of outputs if there is none. At most one is sent; those in x have the same columns. */
+static inline size_t model_output_with(const struct model *model, bool in_x) {
+    size_t k = 0;
+    while (k <= model->architecture.other_count && output_is_input(model_output(model, k)) != in_x)
+        k++;
+    return k;
+}
+static inline bool model_has_output(const struct model *model, bool in_x) {
+    return model_output_with(model, in_x) <= model->architecture.other_count;
+}
+
+/* The output whose targets are sent, else the first; and the numbers of a target in y. */
+static inline size_t model_sent(const struct model *model) {
+    return model_has_output(model, false) ? model_output_with(model, false) : 0;
+}
+static inline size_t model_y_size(const struct model *model) {
+    size_t k = model_sent(model);
+    return model->heads[k].target_size - output_ranks(model_output(model, k));
+}
+
+/* Whether the scale of an only output, or of x, is that of the head's targets. */
+static inline bool model_scales(const struct model *model, size_t head) {
+    const struct output *output = model_output(model, model->heads[head].output);
+    return !model->architecture.other_count ||
+           (output_is_input(output) && !loss_kind(output->loss)->class_id);
+}
+
+/* The heads of the first output: its horizons. Headline losses, baselines and predictions are its
+   own, and have heads[0].target_size and heads[0].scored numbers. */
+static inline size_t model_ahead(const struct model *model) {
+    return model->horizons - model->architecture.other_count;
+}
+
 static inline bool targets_are_inputs(const struct model *model) {
     return output_is_next(&model->architecture.output);
 }
