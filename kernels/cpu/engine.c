@@ -142,7 +142,9 @@ fail:
 static size_t run_length(const struct engine *e, const struct plan *plan, size_t i) {
     uint32_t slot = plan->operations[i].slot;
     size_t position = plan->operations[i].position, count = 0;
-    for (; i < plan->count && count < e->network.ring; i++) {
+    /* a reader's arrays hold one message, and MEASURE reads them */
+    size_t most = network_reader(&e->network) ? 1 : e->network.ring;
+    for (; i < plan->count && count < most; i++) {
         const struct operation *o = &plan->operations[i];
         if (o->kind == OPERATION_MEASURE || (o->kind == OPERATION_SCORE && o->slot == slot))
             continue;
@@ -162,9 +164,10 @@ static void bound(float *numbers, size_t count) {
 /* Keeps a step's x in its slot. */
 static union value *keep_input(const struct engine *e, float *kept, const union value *x) {
     const struct model *model = e->model;
+    size_t atoms = input_is_message(&model->architecture.input); /* the first number counts them */
     memcpy(kept, x, e->layout.input_size * sizeof *x);
     if (input_is_real(&model->architecture.input) && !model->part_count)
-        bound(kept, e->layout.input_size);
+        bound(kept + atoms, e->layout.input_size - atoms);
     for (size_t n = 0; n < model->part_count; n++)
         if (!model->parts[n].size)
             bound(kept + model->parts[n].from, model->parts[n].width);
@@ -195,16 +198,20 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
     e->ahead = count;
 }
 
-/* Keeps h of the last layer, and the step's x with a skip path, for a solved output or late
-   heads. */
-static void keep_top(const struct engine *e, float *s, size_t position) {
+/* h of the last layer, or what it would get. */
+static const float *top_output(const struct network *n, size_t position) {
+    return n->layer_count ? n->layers[n->layer_count - 1].output + position * n->wide
+                          : n->encoded + position * n->inputs;
+}
+
+/* Keeps h of the last layer, or what it would get, and the step's x with a skip path. */
+static void keep_hidden(const struct engine *e, float *s, size_t position) {
     const struct network *n = &e->network;
-    const struct network_layer *top = &n->layers[n->layer_count - 1];
     const float *x = slot_input(&e->layout, s, position);
     float *kept = slot_solved(&e->layout, s, position);
-    memcpy(kept, top->output + position * top->wide, top->width * sizeof *kept);
+    memcpy(kept, top_output(n, position), n->width * sizeof *kept);
     if (e->model->architecture.output.skip)
-        memcpy(kept + top->width, x, e->layout.input_size * sizeof *kept);
+        memcpy(kept + n->width, x, e->layout.input_size * sizeof *kept);
 }
 
 static void play_step(struct engine *e, const struct plan *plan, size_t i, float *output) {
@@ -217,27 +224,35 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
     for (size_t h = 0; h < e->model->horizons; h++)
         *slot_learned(&e->layout, s, o->position, h) = 0.0f;
     if (e->model->kept)
-        keep_top(e, s, o->position);
+        keep_hidden(e, s, o->position);
     const float *a = e->network.output + o->position * e->network.padded;
     memcpy(slot_output(&e->layout, s, o->position), a, e->network.padded * sizeof(float));
     if (output)
         memcpy(output, a, e->model->outputs * sizeof(float));
 }
 
+/* The loss of a step with output a and h: one that is late is computed from h, by today's
+   parameters. */
+static double loss_of(const struct engine *e, size_t number, const float *a, const float *h,
+                      const union value *y) {
+    const struct model_head *head = &e->model->heads[number];
+    return head->late ? e->kernels->late(&e->network, head, h, y)
+                      : e->kernels->loss(e->model, head, a + head->at, y, 1.0f, NULL,
+                                         e->network.loss_scratch);
+}
+
 static double play_score(struct engine *e, const struct operation *o, const union value *y,
                          float *scored) {
-    /* A head that is late computes its loss here, from slot_solved (h) and y; NAN without one, and
-       then the target is not kept. */
     float *s = slot(e, o->slot);
     const struct model_head *head = &e->model->heads[o->horizon];
-    const float *a = slot_output(&e->layout, s, o->position) + head->at;
+    const float *a = slot_output(&e->layout, s, o->position);
     if (o->learn) {
         *slot_learned(&e->layout, s, o->position, o->horizon) = 1.0f;
         memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
                e->layout.target_size * sizeof(float));
     }
-    memcpy(scored, a, head->scored * sizeof(float));
-    return e->kernels->loss(e->model, head, a, y, 1.0f, NULL, e->network.loss_scratch);
+    memcpy(scored, a + head->at, head->scored * sizeof(float));
+    return loss_of(e, o->horizon, a, slot_solved(&e->layout, s, o->position), y);
 }
 
 /* sum |g|^2 over the gradient in double, if its sum in float overflowed. */
@@ -274,12 +289,11 @@ static void probe(struct engine *e, const struct network_steps *steps,
     double loss = 0;
     e->kernels->forward(n, steps, targets->from);
     for (size_t k = targets->from * horizons; k < steps->count * horizons; k++) {
-        const struct model_head *head = &e->model->heads[k % horizons];
-        const float *a =
-            n->output + network_position(n, steps->first, k / horizons) * n->padded + head->at;
+        size_t position = network_position(n, steps->first, k / horizons);
         if (e->targets[k])
-            loss += (double)head->weight *
-                    e->kernels->loss(e->model, head, a, e->targets[k], 1.0f, NULL, n->loss_scratch);
+            loss += (double)e->model->heads[k % horizons].weight *
+                    loss_of(e, k % horizons, n->output + position * n->padded,
+                            top_output(n, position), e->targets[k]);
     }
     result->plasticity = activity_removed(before, loss / (double)targets->terms);
     measure_growth(e->kernels, n, result);
@@ -374,7 +388,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
             break;
         case OPERATION_MEASURE:
             measure_step(e->kernels, &e->network, e->newest,
-                         results->measures + measures++ * e->network.layer_count);
+                         results->measures + measures++ * e->model->layer_count);
             break;
         }
     }

@@ -21,7 +21,7 @@ struct slot_layout {
     size_t input, input_size;   /* (ring, input_size) */
     size_t target, target_size; /* (ring, horizons, target_size) */
     size_t learned;             /* (ring, horizons) 1 if the target is to be learned */
-    size_t solved, solved_size; /* (places, solved_size): model->kept */
+    size_t solved, solved_size; /* (places, solved_size) h and more: kept of struct model */
     size_t kept, kept_size;     /* (kept_size,) data of the learning rule: network_kept */
     size_t size;                /* size of the slot */
 };
@@ -29,7 +29,7 @@ struct slot_layout {
 struct slot_layout slot_lay_out(const struct network *n);
 
 /* Arrays of the step at `position` of the ring of slot `s`: the state before it, its x, its
-   output, and what else is kept of it: model->kept. */
+   output, and the inputs of its least squares. */
 static inline float *slot_before(const struct slot_layout *l, float *s, size_t position) {
     return s + l->before + position * l->state_size;
 }
