@@ -332,6 +332,22 @@ static inline bool model_has_output(const struct model *model, bool in_x) {
     return model_output_with(model, in_x) <= model->architecture.other_count;
 }
 
+/* The output whose targets are sent, else the first; and the numbers of a target in y. */
+static inline size_t model_sent(const struct model *model) {
+    return model_has_output(model, false) ? model_output_with(model, false) : 0;
+}
+static inline size_t model_y_size(const struct model *model) {
+    size_t k = model_sent(model);
+    return model->heads[k].target_size - output_ranks(model_output(model, k));
+}
+
+/* Whether the scale of an only output, or of x, is that of the head's targets. */
+static inline bool model_scales(const struct model *model, size_t head) {
+    const struct output *output = model_output(model, model->heads[head].output);
+    return !model->architecture.other_count ||
+           (output_is_input(output) && !loss_kind(output->loss)->class_id);
+}
+
 /* The heads of the first output: its horizons. Headline losses, baselines and predictions are its
    own, and have heads[0].target_size and heads[0].scored numbers. */
 static inline size_t model_ahead(const struct model *model) {
