@@ -6,15 +6,6 @@
 #include "split.h"
 #include "walk.h"
 
-/* out (length,) += sum of the rows of d (count, length) */
-static void add_rows(const float *restrict d, size_t length, size_t count, float *restrict out) {
-    for (size_t t = 0; t < count; t++, d += length) {
-#pragma omp simd aligned(d, out : 64)
-        for (size_t i = 0; i < length; i++)
-            out[i] += d[i];
-    }
-}
-
 /* The gradient of a matrix with one-hot input: d (count, rows) of each step from `from` on is
    added to its symbol's column. */
 static double one_hot_gradient(struct network *n, const struct network_steps *steps, size_t from,
@@ -225,6 +216,10 @@ struct network_gradient network_backward(struct network *n, const struct network
     memset(n->gradient + n->vectors, 0, (n->trained - n->vectors) * sizeof(float));
     struct network_gradient g = backward_output(n, steps, targets);
     for (size_t k = n->layer_count; k-- > 0;) {
+        if (n->layers[k].kind->spatial) {
+            g.squares += grid_backward(n, steps, k);
+            continue;
+        }
         backward_cells(n, steps, k);
         g.squares += backward_weights(n, steps, k);
         if (k > 0)

@@ -32,17 +32,35 @@ static struct tensor *add_to_layer(struct model *model, size_t layer, const char
     return tensor;
 }
 
+void layer_derive(struct architecture *architecture, size_t n) {
+    struct layer *layer = &architecture->layers[n];
+    struct grid_shape from = layer_input_shape(architecture, n);
+    if (!cell_kind(layer->cell)->spatial)
+        return;
+    layer->size = layer->shape.channels;
+    layer->shape.rows = (from.rows - layer->kernel) / layer->stride + 1;
+    layer->shape.columns = (from.columns - layer->kernel) / layer->stride + 1;
+}
+
 static void add_sums(struct model *model, size_t n, size_t inputs) {
     const struct layer *layer = &model->architecture.layers[n];
     const struct cell_kind *kind = cell_kind(layer->cell);
+    struct grid_shape patch = {layer_input_shape(&model->architecture, n).channels, layer->kernel,
+                               layer->kernel};
+    if (kind->spatial)
+        inputs = patch.channels * patch.rows * patch.columns;
     for (size_t k = 0; k < CELL_TENSORS_MAX && kind->tensors[k].name; k++) {
         const struct cell_tensor *tensor = &kind->tensors[k];
         const size_t columns[] = {[COLUMNS_NONE] = 0,
                                   [COLUMNS_INPUTS] = inputs,
                                   [COLUMNS_UNITS] = layer->diagonal ? 0 : layer->size};
-        if (!tensor->unnormalized || !layer_normalizes_sums(layer))
+        if (tensor->unnormalized && layer_normalizes_sums(layer))
+            continue;
+        struct tensor *added =
             add_to_layer(model, n, tensor->name, tensor->role, tensor->of_unit ? 1 : kind->gates,
                          columns[tensor->columns]);
+        if (kind->spatial && added->columns)
+            memcpy(added->dimensions, &patch, sizeof patch);
     }
 }
 
@@ -224,7 +242,8 @@ void model_build(struct model *model, const struct architecture *architecture) {
     const struct output *output = &architecture->output;
     size_t width = add_time(model, add_input(model));
     for (size_t n = 0; n < architecture->layer_count; n++) {
-        const struct layer *layer = &architecture->layers[n];
+        const struct layer *layer = &model->architecture.layers[n];
+        layer_derive(&model->architecture, n);
         model->input_width[n] = width;
         model->state_offset[n] = model->state_size;
         model->state_size += cell_kind(layer->cell)->states * layer->size;
@@ -393,7 +412,9 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
     size_t count = tensor_size(tensor);
     uint64_t random = start(seed, tensor->name);
     bool normalized = layer_normalizes_sums(layer);
-    bool linear = cell_kind(layer->cell)->states == 0 && !normalized;
+    const struct cell_kind *kind = cell_kind(layer->cell);
+    const struct tensor *weight = model_find(model, TENSOR_WEIGHT_IH, tensor->layer);
+    bool linear = kind->spatial || (kind->states == 0 && !normalized);
 
     if (model->solved && tensor->role >= TENSOR_OUTPUT_WEIGHT &&
         tensor->role <= TENSOR_OUTPUT_SKIP) {
@@ -410,8 +431,7 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
         fill_uniform(values, count, tensor->columns, &random);
         break;
     case TENSOR_BIAS_IH:
-        fill_uniform(values, count, linear ? model->input_width[tensor->layer] : layer->size,
-                     &random);
+        fill_uniform(values, count, linear ? weight->columns : layer->size, &random);
         if (!normalized)
             add_forget_bias(layer, values);
         start_memory(layer, &random, values);
