@@ -188,8 +188,9 @@ static struct config_key rows[] = {
     {"model.layers.*.channels", &value_size, IN_LAYER(shape.channels), RANGE(1, LAYER_SIZE_MAX),
      .when = LAYER_CELL, .flags = KEY_REQUIRED | KEY_DIGEST | KEY_LATER,
      .what = "channels of the layer", .example = "16",
-     .more = "Its units are channels x rows x columns, in this order. Rows and columns are (those "
-             "of its input - `kernel`) / `stride` + 1. It stands before layers of other kinds."},
+     .more = "Units are in the order channel, row, column. For R rows of the input the layer has "
+             "(R - kernel) / stride + 1, rounded down, and the same for columns. Layers of other "
+             "kinds follow it."},
     {"model.layers.*.kernel", &value_size, IN_LAYER(kernel), RANGE(1, LAYER_SIZE_MAX),
      .when = LAYER_CELL, .flags = KEY_REQUIRED | KEY_DIGEST | KEY_LATER,
      .what = "rows and columns of the patch that a unit reads", .example = "5"},

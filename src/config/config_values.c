@@ -676,6 +676,13 @@ static int shape_add(const struct config_key *key, const char *text, bool quoted
     return 0;
 }
 
+static int shape_read(const struct walk *walk, const yaml_node_t *node,
+                      const struct config_key *key, const char *path, void *where) {
+    if (items_read(walk, node, key, path, where) != 0)
+        return -1;
+    return ((struct grid_shape *)where)->columns ? 0 : config_fail_value(walk, node, key, path);
+}
+
 static void shape_print(const struct config_key *key, const void *where, struct config_text *to) {
     const struct grid_shape *shape = where;
     (void)key;
@@ -693,7 +700,7 @@ static int shape_store(const struct config_key *key, const char *text, bool quot
 const struct value_type value_shape = {
     "list of numbers",         "three whole numbers from $low to $high, as in [1, 28, 28]",
     sizeof(struct grid_shape), .add = shape_add,
-    .read = items_read,        .store = shape_store,
+    .read = shape_read,        .store = shape_store,
     .print = shape_print};
 
 /* "0,2-5" as in taskset(1): ascending ranges. */

@@ -139,6 +139,17 @@ static void test_cells_and_norms(void **state) {
         }
 }
 
+static void test_grids(void **state) {
+    struct network_of network = network_of(CELL_gru, NORM_layer, SMALL);
+    network.architecture.input.shape = (struct grid_shape){1, 3, 4};
+    network.architecture.input.size = 12;
+    network.architecture.layers[1] = network.architecture.layers[0];
+    network.architecture.layers[0] =
+        (struct layer){.cell = CELL_conv, .norm = NORM_layer, .shape.channels = 70, .kernel = 2};
+    if (fixture_takes(&network.architecture))
+        check(&network, "grids");
+}
+
 static void test_rules(void **state) {
     for (enum rule rule = 0; rule < RULES; rule++)
         for (enum cell cell = 0; cell < CELLS; cell++) {
@@ -174,6 +185,7 @@ static void test_losses_and_optimizers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cells_and_norms),
+        cmocka_unit_test(test_grids),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_losses_and_optimizers),
     };
