@@ -868,7 +868,7 @@ static int check_grid(struct reading *reading, size_t n) {
     struct architecture *architecture = &reading->draft.config.architecture;
     struct layer *layer = &architecture->layers[n];
     const struct cell_kind *kind = cell_kind(layer->cell);
-    struct grid_shape from = layer_input_shape(architecture, n);
+    struct grid_shape from = n ? layer[-1].shape : architecture->input.shape;
     size_t least = from.rows < from.columns ? from.rows : from.columns;
     char path[CONFIG_KEY_SIZE], text[CONFIG_TEXT_SIZE];
     if (!kind->spatial)
@@ -899,7 +899,7 @@ static int check_grid(struct reading *reading, size_t n) {
         return config_fail(reading, layer_path(n, "norm_groups", path),
                            "found %zu with %zu channels; allowed is a divisor of these",
                            layer->norm_groups, layer->shape.channels);
-    layer_derive(architecture, n);
+    layer_derive(layer, from);
     if (layer_width(layer) > (size_t)INPUT_MAX)
         return config_fail(reading, layer_path(n, "channels", path),
                            "found %zu of %zu x %zu units; allowed is at most %.0f units",

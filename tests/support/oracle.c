@@ -155,7 +155,7 @@ static void normalize_grid(const struct place *at, const struct layer *layer, do
 }
 
 static void conv(const struct place *at, const struct layer *layer, const double *x, double *h) {
-    struct grid_shape from = layer_input_shape(&at->model->architecture, at->layer);
+    struct grid_shape from = at->model->input_shape[at->layer];
     size_t K = layer->kernel, unit = 0;
     for (size_t out = 0; out < layer->shape.channels; out++)
         for (size_t row = 0; row < layer->shape.rows; row++)
