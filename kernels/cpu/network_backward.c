@@ -6,15 +6,6 @@
 #include "split.h"
 #include "walk.h"
 
-/* out (length,) += sum of the rows of d (count, length) */
-static void add_rows(const float *restrict d, size_t length, size_t count, float *restrict out) {
-    for (size_t t = 0; t < count; t++, d += length) {
-#pragma omp simd aligned(d, out : 64)
-        for (size_t i = 0; i < length; i++)
-            out[i] += d[i];
-    }
-}
-
 /* The gradient of a matrix with one-hot input: d (count, rows) of each step from `from` on is
    added to its symbol's column. */
 static double one_hot_gradient(struct network *n, const struct network_steps *steps, size_t from,
@@ -257,6 +248,10 @@ double backward_embeddings(struct network *n, const struct network_steps *steps,
 
 void chain_backward(struct network *n, const struct network_steps *steps, bool input) {
     for (size_t k = n->layer_count; k-- > 0;) {
+        if (n->layers[k].kind->spatial) {
+            grid_backward(n, steps, k);
+            continue;
+        }
         backward_cells(n, steps, k);
         backward_weights(n, steps, k);
         if (k > 0 || input)
@@ -285,6 +280,10 @@ struct network_gradient network_backward(struct network *n, const struct network
         return g;
     }
     for (size_t k = n->layer_count; k-- > 0;) {
+        if (n->layers[k].kind->spatial) {
+            g.squares += grid_backward(n, steps, k);
+            continue;
+        }
         backward_cells(n, steps, k);
         g.squares += backward_weights(n, steps, k);
         if (k > 0)

@@ -157,6 +157,19 @@ static void every_input(void **state) {
         (struct layer){.cell = CELL_rtu, .size = 4, .norm = NORM_layer, .radius = {2, {0.1, 0.9}}};
     a.input.sequence.layers[1].norm = NORM_none;
     check(&a, "rtu, lstm without norm");
+    const struct layer grid = {.cell = CELL_conv,
+                               .norm = NORM_layer,
+                               .activation = ACTIVATION_tanh,
+                               .shape.channels = 6,
+                               .kernel = 1,
+                               .stride = 1,
+                               .norm_groups = 2};
+    a.input.shape = (struct grid_shape){1, 2, 2};
+    a.input.sequence.layers[0] = a.input.sequence.layers[1] = grid;
+    a.input.sequence.layers[1].kernel = 2;
+    a.input.sequence.layers[2] = GRU;
+    a.input.sequence.layer_count = 3;
+    check(&a, "images");
 }
 
 /* One output or two that write messages, of classes and numbers, given and of x. */

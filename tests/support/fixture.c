@@ -83,6 +83,27 @@ void fixture_open(struct fixture **fixture, const struct architecture *architect
     fixture_open_with(fixture, architecture, &options, seed);
 }
 
+bool fixture_takes(const struct architecture *a) {
+    bool numbers = a->input.kind == INPUT_REAL && !a->input.column_count;
+    for (size_t n = 0; n < a->layer_count; n++) {
+        bool spatial = cell_kind(a->layers[n].cell)->spatial;
+        if (!layer_takes_norm(&a->layers[n]) || (spatial && (!numbers || !under_test_is_cpu())))
+            return false;
+        numbers = spatial;
+    }
+    return true;
+}
+
+/* A layer without a shape has one position, and is a dense one. */
+static void complete_grid(struct architecture *a, struct layer *layer) {
+    if (!a->input.shape.channels)
+        a->input.shape = (struct grid_shape){a->input.size, 1, 1};
+    layer->shape.channels = layer->shape.channels ? layer->shape.channels : layer->size;
+    layer->kernel = layer->kernel ? layer->kernel : 1;
+    layer->stride = layer->stride ? layer->stride : 1;
+    layer->norm_groups = layer->norm_groups ? layer->norm_groups : 1;
+}
+
 void fixture_open_with(struct fixture **fixture, const struct architecture *architecture,
                        const struct engine_options *options, uint64_t seed) {
     struct fixture *opened = calloc(1, sizeof *opened);
@@ -93,6 +114,8 @@ void fixture_open_with(struct fixture **fixture, const struct architecture *arch
         struct layer *layer = &complete.layers[n];
         layer->norm_momentum = layer->norm_momentum > 0.0F ? layer->norm_momentum : 0.25F;
         layer->norm_steps = layer->norm_steps ? layer->norm_steps : 5;
+        if (cell_kind(layer->cell)->spatial)
+            complete_grid(&complete, layer);
     }
     model_build(&opened->model, &complete);
     opened->options = *options;
