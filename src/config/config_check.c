@@ -19,8 +19,7 @@ static struct output *output_of(struct reading *reading) {
     return &reading->draft.config.architecture.output;
 }
 
-/* The matching losses, as "a, b or c" with " or " as `last`. Returns `text`. */
-static const char *losses(bool (*fits)(const struct loss_kind *kind), const char *last,
+const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char *last,
                           char text[CONFIG_TEXT_SIZE]) {
     struct config_text to = {.text = text, .size = CONFIG_TEXT_SIZE};
     const char *names[LOSSES];
@@ -137,15 +136,23 @@ static bool has_levels(const struct loss_kind *kind) {
    have the scale of the inputs. A vocabulary defines an alphabet: its words, and one symbol for
    unknown words. */
 static bool follows(const struct reading *reading, const char *path, char text[CONFIG_TEXT_SIZE]) {
-    static const char *const inherited[][2] = {{"model.output.scale", "model.input.scale"},
-                                               {"model.output.memory", "model.input.memory"},
-                                               {"model.output.limit", "model.input.limit"}};
     const struct input *input = &reading->draft.config.architecture.input;
     const struct output *output = &reading->draft.config.architecture.output;
-    if (input->scale == SCALE_STANDARD && has_levels(loss_kind(output->loss)))
-        for (size_t n = 0; n < sizeof inherited / sizeof *inherited; n++)
-            if (!strcmp(inherited[n][0], path))
-                return config_word_at(&reading->draft, inherited[n][1], 0, text);
+    bool scaled = input->scale == SCALE_STANDARD && has_levels(loss_kind(output->loss)) &&
+                  !*output->name && !output_is_message(output);
+    bool next = output->target == TARGET_NEXT;
+    const struct {
+        const char *key, *from;
+        bool follows;
+    } inherited[] = {{"model.output.scale", "model.input.scale", scaled},
+                     {"model.output.memory", "model.input.memory", scaled},
+                     {"model.output.limit", "model.input.limit", scaled},
+                     {"model.output.sequence.longest", "model.input.sequence.longest", true},
+                     {"model.output.candidates.kind", "model.input.kind", next},
+                     {"model.output.candidates.size", "model.input.size", next}};
+    for (size_t n = 0; n < sizeof inherited / sizeof *inherited; n++)
+        if (inherited[n].follows && !strcmp(inherited[n].key, path))
+            return config_word_at(&reading->draft, inherited[n].from, 0, text);
     if (strcmp(path, "model.input.size") != 0 || input->kind != INPUT_SYMBOL ||
         (!input->vocabulary.capacity && !input->hash))
         return false;
@@ -232,7 +239,7 @@ static size_t words_classes(const struct reading *reading) {
         return 0;
     if (output->vocabulary.capacity)
         return output->vocabulary.capacity + 1;
-    return output->target == TARGET_NEXT && words ? architecture->input.size : 0;
+    return output_takes_inputs(output) && words ? architecture->input.size : 0;
 }
 
 /* A size that follows from other keys must not be given. */
@@ -259,10 +266,11 @@ static int check_words(struct reading *reading) {
             return config_fail(reading, of_output,
                                "cannot be combined with a column of words named output; rename "
                                "that column");
-    if (output->vocabulary.capacity && output->target == TARGET_NEXT)
+    if (output->vocabulary.capacity && output_takes_inputs(output))
         return config_fail(reading, of_output,
-                           "not supported with target: next, whose classes are the inputs; use "
-                           "model.input.vocabulary");
+                           "not supported with target: %s, whose classes are the inputs; use "
+                           "model.input.vocabulary",
+                           target_name(output->target));
     return 0;
 }
 
@@ -620,36 +628,38 @@ static bool has_class(const struct loss_kind *kind) {
 }
 
 static bool has_numbers(const struct loss_kind *kind) {
-    return !kind->class_id;
+    return !kind->class_id && !kind->ranks;
 }
 
-/* The next input of the stream is the target with `target: next`: loss and sizes must match. */
+/* An input of the stream is the target with `target: next`, `previous` or `same`: loss and sizes
+   must match. */
 static int check_next(struct reading *reading) {
     const struct input *input = &reading->draft.config.architecture.input;
     const struct output *output = &reading->draft.config.architecture.output;
     const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];
     bool symbols = input->kind == INPUT_SYMBOL;
-    if (output->target != TARGET_NEXT || output->column_count)
+    const char *target = target_name(output->target);
+    if (!output_takes_inputs(output) || output->column_count || kind->ranks)
         return 0;
     if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
-                           "expected %s with target: next and %s inputs, got %s",
-                           losses(symbols ? has_class : has_numbers, " or ", text),
+                           "expected %s with target: %s and %s inputs, got %s",
+                           config_losses(symbols ? has_class : has_numbers, " or ", text), target,
                            input_kind_name(input->kind), kind->name);
     if (kind->size && input->size != kind->size)
         return config_fail(reading, "model.input.size",
-                           "expected %zu with target: next and loss: %s, got %zu", kind->size,
+                           "expected %zu with target: %s and loss: %s, got %zu", kind->size, target,
                            kind->name, input->size);
     if (output->size != input->size)
         return config_fail(reading, "model.output.size",
-                           "expected model.input.size (%zu) with target: next, got %zu",
-                           input->size, output->size);
+                           "expected model.input.size (%zu) with target: %s, got %zu", input->size,
+                           target, output->size);
     if (input->scale == SCALE_STANDARD && kind->parts[0].unit == UNIT_NONE)
         return config_fail(reading, "model.input.scale",
-                           "expected none with target: next and loss: %s, got standard: scaled "
+                           "expected none with target: %s and loss: %s, got standard: scaled "
                            "targets leave the range of this loss",
-                           kind->name);
+                           target, kind->name);
     return 0;
 }
 
@@ -657,7 +667,7 @@ static int check_targets(struct reading *reading) {
     const struct output *output = &reading->draft.config.architecture.output;
     const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];
-    losses(has_levels, " and ", text);
+    config_losses(has_levels, " and ", text);
     if (output->relative == RELATIVE_TRUE && !has_levels(kind))
         return config_fail(reading, "model.output.relative",
                            "not supported with loss: %s, whose targets have no differences; use "
@@ -701,10 +711,10 @@ static int check_forecast_output(struct reading *reading) {
     char text[CONFIG_TEXT_SIZE];
     if (output->solved && !squares(kind))
         return config_fail(reading, "model.output.readout", "rls requires loss: %s, got loss: %s",
-                           losses(squares, " or ", text), kind->name);
+                           config_losses(squares, " or ", text), kind->name);
     if (!squares(kind))
         return config_fail(reading, "model.output.loss", "expected %s with scale: forecast, got %s",
-                           losses(squares, " or ", text), kind->name);
+                           config_losses(squares, " or ", text), kind->name);
     if (output->target != TARGET_NEXT)
         return config_fail(reading, "model.output.target",
                            "expected next with scale: forecast, got %s",
@@ -837,7 +847,7 @@ static int check_symbols(struct reading *reading) {
 
 /* ---- Size ---- */
 
-static int check_size(struct reading *reading) {
+int config_check_size(struct reading *reading) {
     static const size_t most = INT32_MAX;
     struct model model;
     model_build(&model, &reading->draft.config.architecture);
@@ -882,8 +892,10 @@ int config_check(struct reading *reading) {
         check_keys,        config_check_messages, check_columns,       check_time,
         check_output_size, check_words,           check_next,          check_targets,
         check_symbols,     check_forecast,        config_check_layers, config_check_chains,
-        check_size,        config_check_learning,
+        config_check_size, config_check_learning,
     };
+    if (config_begin_outputs(reading) != 0)
+        return -1;
     for (size_t n = 0; n < sizeof checks / sizeof *checks; n++)
         if (checks[n](reading) != 0)
             return -1;

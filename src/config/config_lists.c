@@ -1,5 +1,5 @@
 /* Types of values that are lists or mappings of more than words and numbers: tags, members,
-   columns with their keys, and layers in other places than model.layers. */
+   columns with their keys, layers in other places than model.layers, and outputs. */
 #include "config_read.h"
 
 #include <stdlib.h>
@@ -663,3 +663,57 @@ const struct value_type value_layers = {
     sizeof(struct layers), .most = SEQUENCE_LAYERS_MAX,
     .store = list_store,   .read = layers_read,
     .print = layers_print, .same = lists_same};
+
+/* ---- Outputs ---- */
+
+/* Each is checked on its own, with the rest of the configuration: config_check_outputs. */
+static int outputs_read(const struct walk *walk, const yaml_node_t *node,
+                        const struct config_key *key, const char *path, void *where) {
+    struct draft *draft = AROUND(where, struct draft, config.architecture.other_count);
+    struct part part;
+    int status = 0;
+    if (node->type != YAML_SEQUENCE_NODE || walk_items(node) < 1 || walk_items(node) > OUTPUTS_MAX)
+        return config_fail_value(walk, node, key, path);
+    draft->output_count = walk_items(node);
+    for (size_t n = 0; n < draft->output_count && status == 0; n++) {
+        const yaml_node_t *one = walk_node(walk, node->data.sequence.items.start[n]);
+        char at[CONFIG_KEY_SIZE];
+        snprintf(at, sizeof at, "%s.%zu", path, n);
+        if (one->type != YAML_MAPPING_NODE)
+            return config_fail_value(walk, one, key, at);
+        status = begin_part(&part, walk, "model.output", at);
+        if (status == 0)
+            status = config_read_node(part.reading, &part.walk, one, "model.output");
+        draft->outputs[n].place = walk_place(walk, one);
+        for (size_t k = 0; k < config_key_count && status == 0; k++)
+            draft->outputs[n].places[k] = part.reading->places[k][0];
+        if (status == 0)
+            draft->outputs[n].output = part.reading->draft.config.architecture.output;
+        free(part.reading);
+    }
+    return status;
+}
+
+static void outputs_print(const struct config_key *key, const void *where, struct config_text *to) {
+    const struct architecture *architecture = AROUND(where, const struct architecture, other_count);
+    bool list = *architecture->output.name;
+    struct config *own = list ? calloc(1, sizeof *own) : NULL;
+    (void)key;
+    for (size_t k = 0; own && k <= architecture->other_count; k++) {
+        own->architecture.output = *architecture_output(architecture, k);
+        config_add(to, !k ? "[" : !to->out || to->json ? ", " : ",\n      ");
+        config_write_section(to, "model.output", 0, own);
+    }
+    config_add(to, own ? "]" : "");
+    free(own);
+}
+
+const struct value_type value_outputs = {
+    "list of mappings",
+    "a list of 1 to $most, as in [{name: next, loss: softmax, target: next}]",
+    sizeof(size_t),
+    .most = OUTPUTS_MAX,
+    .store = list_store,
+    .read = outputs_read,
+    .print = outputs_print,
+    .same = lists_same};

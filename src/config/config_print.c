@@ -25,6 +25,7 @@ struct config_printer {
    unused broker. The first matching row decides. */
 static bool is_left_out(const struct config_key *key, const struct config *config) {
     const struct input *input = &config->architecture.input;
+    const struct output *output = &config->architecture.output;
     const struct publish_config *publish = &config->publish;
     const struct consume_config *consume = &config->consume;
     const bool columns = input->column_count, words = input->vocabulary.capacity || input->hash;
@@ -38,7 +39,10 @@ static bool is_left_out(const struct config_key *key, const struct config *confi
         {"model.input.vocabulary", columns},
         {"model.input.sequence", !input_is_message(input)},
         {"model.input.time_zone", !(input->time & ~(1U << TIME_GAP))},
-        {"model.output.size", config->architecture.output.vocabulary.capacity != 0},
+        {"model.output.size", *output->name || output->vocabulary.capacity},
+        {"model.output.sequence", *output->name || !output_is_message(output)},
+        {"model.output.weight", true},
+        {"model.output", *output->name},
         {"examples.redis", !*consume->redis.stream},
         {"examples.kafka", !*consume->kafka.topic},
         {"examples.json",

@@ -56,7 +56,8 @@ int config_fail(const struct reading *reading, const char *path, const char *for
     while (!place && *around) {
         char *dot = strrchr(around, '.');
         *(dot ? dot : around) = 0;
-        place = section_place(reading, around);
+        place = config_given(reading, around) ? config_place(reading, around)
+                                              : section_place(reading, around);
     }
     va_list arguments;
     va_start(arguments, format);

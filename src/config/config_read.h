@@ -17,6 +17,7 @@ struct reading {
     } sections[CONFIG_SECTIONS_MAX]; /* given mappings and lists */
     size_t section_count;
     bool preset_layer; /* the preset provides the single layer */
+    size_t output;     /* number of the output of model.outputs that this is about */
     bool earlier;      /* fill in the defaults of earlier versions */
 };
 
@@ -63,6 +64,16 @@ int config_check(struct reading *reading);
 /* The same for the keys below the section alone; and the rules between the keys of model.layers. */
 int config_check_section(struct reading *reading, const char *section);
 int config_check_layers(struct reading *reading);
+
+/* Make the reading's output of model.outputs its output. Then check the others: `read` is the state
+   before defaults. */
+int config_begin_outputs(struct reading *reading);
+int config_check_outputs(struct reading *reading, const struct reading *read);
+int config_check_size(struct reading *reading);
+
+/* The matching losses, as "a, b or c" with " or " as `last`. Returns `text`. */
+const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char *last,
+                          char text[CONFIG_TEXT_SIZE]);
 
 /* The rules of messages that are read and written (config_check_messages.c): what cannot be
    combined with them; and their layers, once all sizes are known. */

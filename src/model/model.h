@@ -313,6 +313,9 @@ static inline size_t output_column(const struct output *output, size_t k) {
 static inline bool output_is_next(const struct output *output) {
     return output->target == TARGET_NEXT;
 }
+static inline bool output_takes_inputs(const struct output *output) {
+    return output->target != TARGET_GIVEN && output->target != TARGET_LATER;
+}
 static inline bool output_is_later(const struct output *output) {
     return output->target == TARGET_LATER;
 }
