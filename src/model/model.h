@@ -335,6 +335,9 @@ static inline size_t output_column(const struct output *output, size_t k) {
 static inline bool output_is_next(const struct output *output) {
     return output->target == TARGET_NEXT;
 }
+static inline bool output_takes_inputs(const struct output *output) {
+    return output->target != TARGET_GIVEN && output->target != TARGET_LATER;
+}
 static inline bool output_is_later(const struct output *output) {
     return output->target == TARGET_LATER;
 }
@@ -475,9 +478,7 @@ enum { MODEL_NAMES_SIZE = COLUMNS_MAX * (COLUMN_NAME_SIZE + 1) };
 const char *model_column_names(const struct architecture *architecture, bool targets,
                                char text[MODEL_NAMES_SIZE]);
 
-/* Whether only the CPU engine can play the model: the key that decides, "model.layers.0.cell:
- * conv".
- */
+/* Whether only the CPU engine can play the model: the key that decides, "model.input.sequence". */
 enum { MODEL_LACKS_SIZE = 96 };
 bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS_SIZE]);
 
