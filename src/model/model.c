@@ -261,6 +261,10 @@ static void describe_heads(struct model *model) {
                             : output_ranks(output)
                                 ? 1 + (ranking->kind == INPUT_SYMBOL ? 1 : ranking->size)
                                 : numbers;
+        if (h == 0 || output->target == TARGET_GIVEN || output->target == TARGET_LATER) {
+            model->sent = head->output;
+            model->y_size = output_ranks(output) ? head->target_size - 1 : numbers;
+        }
         model->outputs += head->scored;
         model->late |= head->late;
         model->scored = head->scored > model->scored ? head->scored : model->scored;

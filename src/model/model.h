@@ -249,6 +249,9 @@ struct model {
        how many atoms it has, then those; of a ranking 1 number, its own in the bank, then a
        candidate. */
     size_t target_size;
+    /* Numbers in a row of y: a target, an atom of it, or a candidate; and its output, the first one
+       if all targets are those of x. */
+    size_t y_size, sent;
     size_t horizons; /* targets per step: heads */
     size_t scored;   /* activations for one target, the most of a head */
     struct model_head heads[AHEAD_MAX];
