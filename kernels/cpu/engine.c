@@ -142,7 +142,9 @@ fail:
 static size_t run_length(const struct engine *e, const struct plan *plan, size_t i) {
     uint32_t slot = plan->operations[i].slot;
     size_t position = plan->operations[i].position, count = 0;
-    for (; i < plan->count && count < e->network.ring; i++) {
+    /* a reader's arrays hold one message, and MEASURE reads them */
+    size_t most = network_reader(&e->network) ? 1 : e->network.ring;
+    for (; i < plan->count && count < most; i++) {
         const struct operation *o = &plan->operations[i];
         if (o->kind == OPERATION_MEASURE || (o->kind == OPERATION_SCORE && o->slot == slot))
             continue;
@@ -162,9 +164,10 @@ static void bound(float *numbers, size_t count) {
 /* Keeps a step's x in its slot. */
 static union value *keep_input(const struct engine *e, float *kept, const union value *x) {
     const struct model *model = e->model;
+    size_t atoms = input_is_message(&model->architecture.input); /* the first number counts them */
     memcpy(kept, x, e->layout.input_size * sizeof *x);
     if (input_is_real(&model->architecture.input) && !model->part_count)
-        bound(kept, e->layout.input_size);
+        bound(kept + atoms, e->layout.input_size - atoms);
     for (size_t n = 0; n < model->part_count; n++)
         if (!model->parts[n].size)
             bound(kept + model->parts[n].from, model->parts[n].width);
@@ -195,15 +198,16 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
     e->ahead = count;
 }
 
-/* Keeps h of the last layer, and the step's x with a skip path. */
-static void keep_solved(const struct engine *e, float *s, size_t position) {
+/* Keeps h of the last layer, or what it would get, and the step's x with a skip path. */
+static void keep_hidden(const struct engine *e, float *s, size_t position) {
     const struct network *n = &e->network;
-    const struct network_layer *top = &n->layers[n->layer_count - 1];
     const float *x = slot_input(&e->layout, s, position);
     float *kept = slot_solved(&e->layout, s, position);
-    memcpy(kept, top->output + position * top->wide, top->width * sizeof *kept);
+    const float *h = n->layer_count ? n->layers[n->layer_count - 1].output + position * n->wide
+                                    : n->encoded + position * n->inputs;
+    memcpy(kept, h, n->width * sizeof *kept);
     if (e->model->architecture.output.skip)
-        memcpy(kept + top->width, x, e->layout.input_size * sizeof *kept);
+        memcpy(kept + n->width, x, e->layout.input_size * sizeof *kept);
 }
 
 static void play_step(struct engine *e, const struct plan *plan, size_t i, float *output) {
@@ -215,8 +219,8 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
     float *s = slot(e, o->slot);
     for (size_t h = 0; h < e->model->horizons; h++)
         *slot_learned(&e->layout, s, o->position, h) = 0.0f;
-    if (e->model->solved)
-        keep_solved(e, s, o->position);
+    if (e->model->kept)
+        keep_hidden(e, s, o->position);
     const float *a = e->network.output + o->position * e->network.padded;
     memcpy(slot_output(&e->layout, s, o->position), a, e->network.padded * sizeof(float));
     if (output)
@@ -358,7 +362,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
             break;
         case OPERATION_MEASURE:
             measure_step(e->kernels, &e->network, e->newest,
-                         results->measures + measures++ * e->network.layer_count);
+                         results->measures + measures++ * e->model->layer_count);
             break;
         }
     }

@@ -113,25 +113,43 @@ struct network_change {
     double before;  /* squares of the parameters before it */
 };
 
+/* What the first layer gets. */
+enum network_form {
+    FORM_NUMBERS, /* the x itself */
+    FORM_ONE_HOT,
+    FORM_EMBEDDED, /* a symbol's row */
+    FORM_ENCODED,  /* rows of `encoded`: of an x of parts, what a reader read, or atoms to write */
+};
+
+/* A chain of layers (struct chain). Those beside the model's share its block: its first network
+   owns the block, and others are its `chains`. Their runs begin at position 0 of the ring. */
 struct network {
     const struct model *model;
+    const struct chain *chain;
+    enum network_form form;
     struct network_layer layers[MODEL_LAYERS_MAX];
     size_t layer_count;
-    size_t window, ring;    /* see model_ring */
-    size_t outputs, padded; /* K */
-    size_t state;           /* numbers in a padded state */
+    size_t inputs;                            /* width of what the first layer gets */
+    size_t width, wide;                       /* numbers of the last layer's output, and padded */
+    bool adds;                                /* gradients are added to those of other runs */
+    struct network *chains[MODEL_CHAINS_MAX]; /* of the first network; NULL: itself */
+    size_t at[TENSOR_ROLES];                  /* offsets of a chain's other tensors */
+    size_t window, ring;                      /* see model_ring */
+    size_t outputs, padded;                   /* K */
+    size_t state;                             /* numbers in a padded state */
     size_t age;   /* offset in it of the number of steps since the stream began, if norms use it */
     size_t block; /* numbers in the block of parameters */
     size_t vectors; /* offset of the vectors in the block; matrices come before */
     size_t trained; /* end of the vectors: tensors that no optimizer learns follow */
     size_t embedding, output_weight, output_skip, output_bias; /* offsets in the block */
+    size_t ages_most;                   /* ages of steps, see struct model; 0: not used */
     size_t embeddings[MODEL_PARTS_MAX]; /* the same for the embedded parts of the input */
 
     float *parameters, *gradient, *moments[MOMENTS_MAX]; /* (block,) each; NULL: unused */
     float *output;                                       /* (ring, padded) */
     float *skipped;   /* (ring, padded) the skip path's part of it */
     float *ages;      /* (ring,) of each step */
-    float *encoded;   /* (ring, I of the first layer) for an input of parts */
+    float *encoded;   /* (ring, inputs) FORM_ENCODED */
     double *activity; /* see activities.h */
 
     /* Scratch of backward. */
@@ -139,6 +157,8 @@ struct network {
     float *d_ih, *d_hh;       /* (window, most rows) */
     float *d_hidden[2];       /* (window, most padded), of the current layer and the one below */
     float *d_state, *d_inner; /* (most padded) */
+    float *d_start;           /* (state,) of the state before a run; NULL: not wanted */
+    float *added;             /* (largest matrix) `adds`: one run's gradient */
     float *pack;              /* (parts, window, MATRIX_PANEL) */
     double *squares;          /* (most panels of a matrix) */
     double *loss_scratch;     /* (2 components + 1) */
@@ -146,6 +166,13 @@ struct network {
     float **y;                /* (ring) */
 
     struct network_kept kept;
+
+    /* A chain beside the model's: */
+    const union value **atoms; /* (ring,) of a run */
+    float *zeros;              /* (state,) the state before a reader's run */
+    float *pooled;             /* scratch of a pool: struct pool_run */
+    size_t held;  /* reader: position of the step whose atoms are in its arrays; SIZE_MAX: none */
+    size_t count; /* atoms of the newest run */
 
     /* Threads that share a product or the optimizer's step of a large network: split.h. */
     struct threads *threads;        /* NULL: only the engine's own */
@@ -159,6 +186,17 @@ struct network {
 
 static inline size_t network_position(const struct network *n, size_t first, size_t t) {
     return first + t < n->ring ? first + t : first + t - n->ring;
+}
+
+/* The position of the newest step of a chain beside the model's. */
+static inline size_t network_newest(const struct network *chain) {
+    return chain->count ? chain->count - 1 : 0;
+}
+
+/* The network that reads messages; NULL: none does. */
+static inline struct network *network_reader(const struct network *n) {
+    return n->model->chain_count > 1 && n->model->chains[1].kind == CHAIN_READER ? n->chains[1]
+                                                                                 : NULL;
 }
 
 static inline size_t network_blocks(const struct network *n) {
@@ -238,6 +276,8 @@ extern const struct kernels kernels_avx2, kernels_avx512;
 #endif
 
 #ifdef ISA
+void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from);
+
 /* A layer's arithmetic at one position of the ring, from its existing sum of the input. `h`,
    `before`: h and the inner state before the step (padded,), if the cell has them. */
 void cell_step(const struct network *n, const struct network_layer *l, size_t position,
@@ -260,6 +300,17 @@ void cell_input_backward(const struct network *n, const struct network_layer *l,
    (padded,); that of an inner value that is an output is added to n->d_inner. */
 void cell_output_backward(const struct network *n, const struct network_layer *l, size_t position,
                           float *d);
+
+/* Backward over a run of a chain beside the model's, from n->d_hidden[0] (count, wide): adds to the
+   gradients of its layers. With `input` n->d_hidden[0] becomes the gradient of what they got
+   (count, inputs padded). */
+void chain_backward(struct network *n, const struct network_steps *steps, bool input);
+
+/* Reads the message of step t into its row of n->encoded. */
+void reader_forward(struct network *n, const struct network_steps *steps, size_t t);
+/* d (inputs,): the gradient of that row. */
+void reader_backward(struct network *n, const struct network_steps *steps, size_t t,
+                     const float *d);
 
 struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
                                          const struct network_targets *targets);
