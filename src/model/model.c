@@ -261,7 +261,7 @@ static void describe_heads(struct model *model) {
                             : output_ranks(output)
                                 ? 1 + (ranking->kind == INPUT_SYMBOL ? 1 : ranking->size)
                                 : numbers;
-        if (h == 0 || output->target == TARGET_GIVEN || output->target == TARGET_LATER) {
+        if (h == 0 || !output_is_input(output)) {
             model->sent = head->output;
             model->y_size = output_ranks(output) ? head->target_size - 1 : numbers;
         }

@@ -301,6 +301,15 @@ static inline bool output_ranks(const struct output *output) {
     return output->ranking.negatives > 0;
 }
 
+/* Whether its targets, or their atoms, are symbols or classes; and the number of these. */
+static inline bool output_has_classes(const struct output *output) {
+    return output_ranks(output) ? output->ranking.kind == INPUT_SYMBOL
+                                : loss_kind(output->loss)->class_id;
+}
+static inline size_t output_classes(const struct output *output) {
+    return output_ranks(output) ? output->ranking.size : output->size;
+}
+
 /* Distance from a step to its target at a horizon. */
 static inline size_t output_ahead(const struct output *output, size_t horizon) {
     return output->ahead.count ? output->ahead.steps[horizon] : 1;
@@ -318,6 +327,9 @@ static inline bool output_is_next(const struct output *output) {
 }
 static inline bool output_is_later(const struct output *output) {
     return output->target == TARGET_LATER;
+}
+static inline bool output_is_input(const struct output *output) {
+    return output->target != TARGET_GIVEN && output->target != TARGET_LATER;
 }
 static inline bool targets_are_inputs(const struct model *model) {
     return output_is_next(&model->architecture.output);

@@ -29,7 +29,7 @@ struct baselines {
 /* ---- Memory ---- */
 
 static bool baselines_wanted(const struct part_host *host) {
-    return !inputs_have_experts(host->model) &&
+    return !inputs_have_experts(host->model) && !host->model->heads[0].late &&
            loss_kind(host->model->architecture.output.loss)->baseline != BASELINE_NONE;
 }
 

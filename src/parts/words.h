@@ -9,6 +9,7 @@
 struct example;
 struct part_host;
 struct streams;
+struct target_arrival;
 
 /* A vocabulary: of inputs, of classes, or of both. */
 struct learner_lexicon {
@@ -39,5 +40,9 @@ int words_add(const struct part_host *host, size_t lexicon, const char *word, si
               uint64_t appeared);
 int words_use(const struct part_host *host, size_t lexicon, uint32_t id);
 void words_written(const struct part_host *host);
+
+/* Uses the unknown for a class, or atoms, that appeared after the step of the prediction:
+   part_target does so, too. */
+void words_target(const struct part_host *host, const struct target_arrival *target);
 
 #endif

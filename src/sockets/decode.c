@@ -96,10 +96,9 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
     const struct input *input = &model->architecture.input;
     const struct output *output = model_output(model, model->sent);
     const struct loss_kind *loss = loss_kind(output->loss);
-    bool ranks = output_ranks(output), symbol = !input_is_real(input);
-    bool classes = ranks ? output->ranking.kind == INPUT_SYMBOL : loss->class_id;
+    bool symbol = !input_is_real(input), classes = output_has_classes(output);
     d->later = output_is_later(output);
-    d->next = output->target != TARGET_GIVEN && !d->later;
+    d->next = output_is_input(output);
     d->model = model;
     d->target = target_name(output->target);
     d->many = many;
@@ -117,7 +116,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                           .whole = classes,
                           .width = model->y_size,
                           .longest = output_is_message(output) ? output->sequence.longest : 0,
-                          .null_allowed = !ranks && !output_is_message(output),
+                          .null_allowed = !output_ranks(output) && !output_is_message(output),
                           .words = output->vocabulary.capacity > 0,
                           .refused = next,
                           .wrong_size = REJECT_Y_SIZE,
@@ -134,7 +133,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                                 input->hash > 0};
     d->y_range = (struct range){classes,
                                 loss->name,
-                                (uint32_t)(ranks ? output->ranking.size : output->size),
+                                (uint32_t)output_classes(output),
                                 unit ? 0 : -FLT_MAX,
                                 unit ? 1 : FLT_MAX,
                                 d->y.null_allowed,
