@@ -338,7 +338,9 @@ static void hand_out_kept(struct arena *arena, struct network *n, size_t rows, s
 
 /* The largest matrix of the layers and the output. */
 static size_t largest_matrix(const struct network *n) {
-    size_t largest = n->padded * n->width;
+    size_t largest = n->padded * n->width,
+           start = matrix_pad(n->chain->state_size) * n->model->chains[0].width;
+    largest = most(largest, n->chain->kind == CHAIN_WRITER ? start : 0);
     for (size_t k = 0; k < n->layer_count; k++)
         largest = most(largest, n->layers[k].rows * most(n->layers[k].inputs, n->layers[k].size));
     return largest;
@@ -352,8 +354,12 @@ static void hand_out_chain(struct arena *arena, struct network *n) {
     n->zeros = floats(arena, beside ? n->state : 0);
     n->added = floats(arena, n->adds ? largest_matrix(n) : 0);
     n->pooled = floats(arena, reads ? (n->window + 1) * (attention + 1) : 0);
-    if (n->chain->kind == CHAIN_WRITER)
-        n->d_start = floats(arena, n->state);
+    if (n->chain->kind != CHAIN_WRITER)
+        return;
+    n->d_start = floats(arena, n->state);
+    n->started = floats(arena, matrix_pad(n->chain->state_size));
+    n->d_started = floats(arena, matrix_pad(n->chain->state_size));
+    n->d_given = floats(arena, matrix_pad(n->model->chains[0].width));
 }
 
 /* The block, and what only its owner has. */

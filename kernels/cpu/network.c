@@ -111,7 +111,7 @@ void network_forward(struct network *n, const struct network_steps *steps, size_
             cell_step(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
                       inner_before(n, l, steps, t));
     }
-    if (outputs_from < steps->count)
+    if (outputs_from < steps->count && n->outputs)
         network_project_output(n, steps, outputs_from);
 }
 
@@ -137,6 +137,7 @@ const struct kernels kernels_table = {
     .output = network_project_output,
     .backward = learn,
     .loss = loss_step,
+    .late = writer_loss,
     .optimize = optimizer_step,
     .absorb = units_absorb,
     .refresh = units_refresh,

@@ -168,9 +168,11 @@ struct network {
     struct network_kept kept;
 
     /* A chain beside the model's: */
-    const union value **atoms; /* (ring,) of a run */
-    float *zeros;              /* (state,) the state before a reader's run */
-    float *pooled;             /* scratch of a pool: struct pool_run */
+    const union value **atoms;  /* (ring,) of a run */
+    float *zeros;               /* (state,) the state before a reader's run */
+    float *pooled;              /* scratch of a pool: struct pool_run */
+    float *started, *d_started; /* (state_size padded) a writer's starting state, its gradient */
+    float *d_given;             /* (width padded of the model's chain) gradient of h */
     size_t held;  /* reader: position of the step whose atoms are in its arrays; SIZE_MAX: none */
     size_t count; /* atoms of the newest run */
 
@@ -191,6 +193,15 @@ static inline size_t network_position(const struct network *n, size_t first, siz
 /* The position of the newest step of a chain beside the model's. */
 static inline size_t network_newest(const struct network *chain) {
     return chain->count ? chain->count - 1 : 0;
+}
+
+/* The network that writes an output's messages, or reads its candidates; NULL: neither. */
+static inline struct network *network_of_output(const struct network *n, size_t output) {
+    size_t k = n->model->chain_count - 1;
+    while (k > 0 &&
+           (n->model->chains[k].kind < CHAIN_WRITER || n->model->chains[k].output != output))
+        k--;
+    return n->chains[k];
 }
 
 /* The network that reads messages; NULL: none does. */
@@ -217,16 +228,18 @@ struct network_steps {
     const union value *const *inputs; /* count pointers to (I,); symbols: (1,) */
 };
 
-/* The targets of a window's last steps: for each horizon, entry (t, horizon) is NULL or points
-   to (target_size,). */
+/* The targets of a window's last steps: for each head, entry (t, head) is NULL or points to
+   (target_size,). */
 struct network_targets {
     size_t from; /* earlier steps have none */
     const union value *const *values;
-    size_t terms; /* number of targets: the loss is their mean */
+    /* The loss is the mean over these: over targets, or with a list of outputs over the steps that
+       have one. */
+    size_t terms;
 };
 
 struct network_gradient {
-    double loss;    /* mean over the targets, with the current parameters */
+    double loss;    /* mean over the terms, with the current parameters */
     double squares; /* squared norm of the gradient */
 };
 
@@ -246,10 +259,14 @@ struct kernels {
     struct network_gradient (*backward)(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets, float *kept);
 
-    /* Loss of one step at one horizon with activations a (K / horizons,); if `d` is not NULL, it
-       gets their gradients times `scale`. */
-    double (*loss)(const struct model *model, const float *a, const union value *y, float scale,
-                   float *d, double *scratch);
+    /* Loss of one step at a head with activations a (scored,), without the head's weight; if `d` is
+       not NULL, it gets their gradients times `scale`. */
+    double (*loss)(const struct model *model, const struct model_head *head, const float *a,
+                   const union value *y, float scale, float *d, double *scratch);
+
+    /* The same of a head that is late, from the step's h (width,), by the current parameters. */
+    double (*late)(const struct network *n, const struct model_head *head, const float *h,
+                   const union value *y);
 
     /* After an optimizer step: moves running statistics towards those of the steps, the last of
        the window, with kept activations. */
@@ -312,14 +329,21 @@ void reader_forward(struct network *n, const struct network_steps *steps, size_t
 void reader_backward(struct network *n, const struct network_steps *steps, size_t t,
                      const float *d);
 
+/* The mean loss of a message's atoms; h (width,) are the step's, y the message. writer_backward
+   also adds to the gradients of the writer, and to d (width,), that of h, times `scale`. */
+double writer_loss(const struct network *n, const struct model_head *head, const float *h,
+                   const union value *y);
+double writer_backward(const struct network *n, const struct model_head *head, const float *h,
+                       const union value *y, float scale, float *d);
+
 struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
                                          const struct network_targets *targets);
 struct network_gradient influence_backward(struct network *n, const struct network_steps *steps,
                                            const struct network_targets *targets, float *kept);
 struct network_gradient traces_backward(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets, float *kept);
-double loss_step(const struct model *model, const float *a, const union value *y, float scale,
-                 float *d, double *scratch);
+double loss_step(const struct model *model, const struct model_head *head, const float *a,
+                 const union value *y, float scale, float *d, double *scratch);
 void units_absorb(struct network *n, size_t first, size_t count);
 void units_refresh(struct network *n);
 

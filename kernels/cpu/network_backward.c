@@ -46,36 +46,62 @@ static double output_weights_backward(struct network *n, const struct network_st
                                     n->d_output, n->x, count);
 }
 
-/* The sum of a step's losses at the horizons with targets y; d (padded,) gets their gradients
+/* The weighted sum of a step's losses at the heads with targets y; d (padded,) gets its gradients
    times `scale`. */
 static double losses_backward(const struct network *n, const float *a, const union value *const *y,
                               float scale, float *d) {
-    size_t scored = n->model->scored;
+    const struct model_head *head = n->model->heads;
     double loss = 0;
-    for (size_t h = 0; h < n->model->horizons; h++, a += scored, d += scored)
-        if (y[h])
-            loss += loss_step(n->model, a, y[h], scale, d, n->loss_scratch);
+    for (size_t h = 0; h < n->model->horizons; h++, head++)
+        if (y[h] && head->scored)
+            loss += (double)head->weight * loss_step(n->model, head, a + head->at, y[h],
+                                                     scale * head->weight, d + head->at,
+                                                     n->loss_scratch);
+    return loss;
+}
+
+double output_backward(struct network *n, const struct network_steps *steps, size_t from) {
+    size_t count = steps->count - from;
+    double squares = 0;
+    for (size_t t = 0; t < count; t++)
+        n->x[t] = layer_input(n, steps, n->layer_count, from + t);
+    if (!n->model->solved)
+        squares = output_weights_backward(n, steps, from);
+    memset(n->d_hidden[0], 0, steps->count * n->wide * sizeof(float));
+    split_transposed_many(n, n->parameters + n->output_weight, n->padded, n->width, n->d_output,
+                          n->d_hidden[0] + from * n->wide, n->wide, count);
+    return squares;
+}
+
+/* The same of a step's late heads; d is the gradient of h, and gets theirs times `scale`. */
+static double late_backward(const struct network *n, const float *h, const union value *const *y,
+                            float scale, float *d) {
+    const struct model_head *head = n->model->heads;
+    double loss = 0;
+    for (size_t k = 0; k < n->model->horizons; k++, head++)
+        if (y[k] && !head->scored)
+            loss +=
+                (double)head->weight * writer_backward(n, head, h, y[k], scale * head->weight, d);
     return loss;
 }
 
 struct network_gradient backward_output(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets) {
     struct network_gradient g = {0, 0};
-    size_t from = targets->from, count = steps->count - from;
+    size_t from = targets->from, count = steps->count - from, heads = n->model->horizons;
     float scale = 1.0f / (float)targets->terms;
     memset(n->d_output, 0, count * n->padded * sizeof(float));
     for (size_t t = 0; t < count; t++) {
         const float *a = n->output + network_position(n, steps->first, from + t) * n->padded;
-        n->x[t] = layer_input(n, steps, n->layer_count, from + t);
-        g.loss += losses_backward(n, a, targets->values + (from + t) * n->model->horizons, scale,
+        g.loss += losses_backward(n, a, targets->values + (from + t) * heads, scale,
                                   n->d_output + t * n->padded);
     }
+    g.squares = output_backward(n, steps, from);
+    for (size_t t = 0; t < count && n->model->late; t++)
+        g.loss += late_backward(n, layer_input(n, steps, n->layer_count, from + t),
+                                targets->values + (from + t) * heads, scale,
+                                n->d_hidden[0] + (from + t) * n->wide);
     g.loss /= (double)targets->terms;
-    if (!n->model->solved)
-        g.squares = output_weights_backward(n, steps, from);
-    memset(n->d_hidden[0], 0, steps->count * n->wide * sizeof(float));
-    split_transposed_many(n, n->parameters + n->output_weight, n->padded, n->width, n->d_output,
-                          n->d_hidden[0] + from * n->wide, n->wide, count);
     return g;
 }
 

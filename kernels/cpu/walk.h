@@ -76,6 +76,9 @@ static inline size_t kept_column(const struct network *n, size_t i) {
 /* The losses, their gradients n->d_output (steps from targets->from on), those of the output's
    tensors unless it is solved, and n->d_hidden[0] of the last layer. Returns the mean loss and
    the matrices' squares. */
+/* Gradients of the output's tensors, unless it is solved, and n->d_hidden[0] of the last layer,
+   from n->d_output (steps from `from` on). Returns the matrices' squares. */
+double output_backward(struct network *n, const struct network_steps *steps, size_t from);
 struct network_gradient backward_output(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets);
 

@@ -320,8 +320,9 @@ static inline size_t output_column(const struct output *output, size_t k) {
     return output->column_count ? output->columns[k] : k;
 }
 
-/* Source of the targets: the x of later steps, the message with x, or a later label. And whether
-   x also has experts, so that the network is one of several forecasts (scale: forecast). */
+/* Source of the targets: the x of later steps (or with previous and same of others), the message
+   with x, or a later label. And whether x also has experts, so that the network is one of several
+   forecasts (scale: forecast). */
 static inline bool output_is_next(const struct output *output) {
     return output->target == TARGET_NEXT;
 }
@@ -331,6 +332,25 @@ static inline bool output_is_later(const struct output *output) {
 static inline bool output_is_input(const struct output *output) {
     return output->target != TARGET_GIVEN && output->target != TARGET_LATER;
 }
+
+/* The first output, or head of a list, whose targets are sent (given, later), or are in x; the
+   number of outputs if there is none. At most one is sent; those in x have the same columns. */
+static inline size_t model_output_with(const struct model *model, bool in_x) {
+    size_t k = 0;
+    while (k <= model->architecture.other_count && output_is_input(model_output(model, k)) != in_x)
+        k++;
+    return k;
+}
+static inline bool model_has_output(const struct model *model, bool in_x) {
+    return model_output_with(model, in_x) <= model->architecture.other_count;
+}
+
+/* The heads of the first output: its horizons. Headline losses, baselines and predictions are its
+   own, and have heads[0].target_size and heads[0].scored numbers. */
+static inline size_t model_ahead(const struct model *model) {
+    return model->horizons - model->architecture.other_count;
+}
+
 static inline bool targets_are_inputs(const struct model *model) {
     return output_is_next(&model->architecture.output);
 }

@@ -211,7 +211,12 @@ static void random_target(struct fixture *fixture, const struct output *output, 
 }
 
 void fixture_random_target_of(struct fixture *fixture, size_t head, union value *y) {
-    random_target(fixture, model_output(&fixture->model, fixture->model.heads[head].output), y);
+    const struct output *output = model_output(&fixture->model, fixture->model.heads[head].output);
+    size_t count = 1, size = loss_kind(output->loss)->class_id ? 1 : output->size;
+    if (output_is_message(output))
+        count = (y++)->id = 1 + random_id(fixture, output->sequence.longest);
+    for (size_t i = 0; i < count; i++)
+        random_target(fixture, output, y + i * size);
 }
 
 void fixture_random_target(struct fixture *fixture, union value *y) {
