@@ -73,7 +73,8 @@ static bool has_preset(const struct reading *reading, enum preset preset) {
 
 void config_preset_layers(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
-    if (has_preset(reading, PRESET_NONE) || architecture->layer_count)
+    if (has_preset(reading, PRESET_NONE) || architecture->layer_count ||
+        config_section_given(reading, "model.layers"))
         return;
     reading->preset_layer = true;
     architecture->layer_count = 1;
@@ -185,22 +186,39 @@ static int check_presence(struct reading *reading, const struct config_key *key,
 
 static int begin_columns(struct reading *reading);
 
+/* A message's layers can be the only ones. */
+static int check_layers_given(const struct reading *reading) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    if (architecture->layer_count || input_is_message(&architecture->input))
+        return 0;
+    return config_section_given(reading, "model.layers")
+               ? config_fail(reading, "model.layers",
+                             "found a list of 0; allowed is a list of 1 to %d layers, or with "
+                             "model.input.sequence 0 to %d",
+                             MODEL_LAYERS_MAX, MODEL_LAYERS_MAX)
+               : config_fail(reading, "model.layers", "missing; expected a list of 1 to %d layers",
+                             MODEL_LAYERS_MAX);
+}
+
 /* Check the keys in the table's order: a key follows the keys that decide whether it applies. */
-static int check_keys(struct reading *reading) {
-    config_preset_layers(reading);
-    if (begin_columns(reading) != 0)
-        return -1;
+int config_check_section(struct reading *reading, const char *section) {
     size_t layers = reading->draft.config.architecture.layer_count;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
-        if (config_key_layered(key) && layers == 0)
-            return config_fail(reading, "model.layers",
-                               "missing; expected a list of 1 to %d layers", MODEL_LAYERS_MAX);
+        if (!config_key_below(key, section))
+            continue;
+        if (config_key_layered(key) && check_layers_given(reading) != 0)
+            return -1;
         for (size_t n = 0; n < (config_key_layered(key) ? layers : 1); n++)
             if (check_presence(reading, key, n) != 0)
                 return -1;
     }
     return 0;
+}
+
+static int check_keys(struct reading *reading) {
+    config_preset_layers(reading);
+    return begin_columns(reading) ? -1 : config_check_section(reading, "");
 }
 
 /* ---- Words and new classes: derived sizes, and rules ---- */
@@ -849,7 +867,7 @@ static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
     return 0;
 }
 
-static int check_layers(struct reading *reading) {
+int config_check_layers(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
     for (size_t n = 0; n < architecture->layer_count; n++)
         if (check_layer(reading, &architecture->layers[n], n) != 0)
@@ -861,9 +879,10 @@ static int check_layers(struct reading *reading) {
 
 int config_check(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {
-        check_keys,     check_columns, check_time,    check_output_size,
-        check_words,    check_next,    check_targets, check_symbols,
-        check_forecast, check_layers,  check_size,    config_check_learning,
+        check_keys,        config_check_messages, check_columns,       check_time,
+        check_output_size, check_words,           check_next,          check_targets,
+        check_symbols,     check_forecast,        config_check_layers, config_check_chains,
+        check_size,        config_check_learning,
     };
     for (size_t n = 0; n < sizeof checks / sizeof *checks; n++)
         if (checks[n](reading) != 0)

@@ -18,6 +18,7 @@
 #define IN_DRAFT(member) offsetof(struct draft, member)
 
 #define INPUT_SCALE "model.input.scale"
+#define INPUT_POOL "model.input.sequence.pool"
 #define LAYER_CELL "model.layers.*.cell"
 #define LAYER_NORM "model.layers.*.norm"
 #define OUTPUT_LOSS "model.output.loss"
@@ -42,6 +43,7 @@
 #define CLIP_MAX 1e9
 #define NORM_STEPS_MAX 4096
 #define LAYER_MEMORY_MAX 1000000
+#define LONGEST_MAX 65536
 #define START_MAX 100 /* largest starting value of gains and biases */
 
 #define RANGE(low, high) .minimum = (low), .maximum = (high)
@@ -160,6 +162,25 @@ static struct config_key rows[] = {
              "each step of `model.output.ahead` in place of the current one. `symbol` has `size` "
              "and `embedding`. `cycle` has `period` and `harmonics`."},
 
+    {"model.input.sequence.layers", &value_layers, AT(architecture.input.sequence.layer_count),
+     .fallback = "", .left_out = "none: an input is one step", .flags = KEY_ADDED,
+     .what = "layers that read a message, the list of inputs of one step",
+     .example = "[{cell: gru, size: 64}]",
+     .more = "They have the keys of `model.layers` and begin with a state of zeros. What follows "
+             "learns from one vector a message; `model.layers` may be empty. Not with columns, "
+             "`hash`, `time`, scaled or held inputs, presets, or `learning.rule` other than "
+             "`tbptt`."},
+    {INPUT_POOL, &value_word, AT(architecture.input.sequence.pool), .fallback = "last",
+     .flags = KEY_ADDED, .what = "what makes one vector of a message", .example = "attention"},
+    {"model.input.sequence.attention", &value_size, AT(architecture.input.sequence.attention),
+     RANGE(0, LAYER_SIZE_MAX), .fallback = "0", .when = INPUT_POOL, .unit = "units",
+     .left_out = "0, as many as the last of its layers has", .flags = KEY_ADDED,
+     .what = "units that compute the score of an output", .example = "64"},
+    {"model.input.sequence.longest", &value_size, AT(architecture.input.sequence.longest),
+     RANGE(1, LONGEST_MAX), .fallback = "256", .flags = KEY_ADDED, .unit = "inputs",
+     .what = "length of the longest message", .example = "256",
+     .more = "A longer one is rejected. Each step of the window takes memory for this many."},
+
     {"model.input.time", &value_set, AT(architecture.input.time), .words = "gap|day|week|year",
      .meanings = "the logarithm of the time since the stream's last example, standardized|sine and "
                  "cosine of the time of day|sine and cosine of the time of the week|sine and "
@@ -231,7 +252,7 @@ static struct config_key rows[] = {
      .what = "normal distributions in the mixture", .example = "20"},
     {OUTPUT_TARGET, &value_word, AT(architecture.output.target),
      .meanings = "in the message, beside the input|the stream's next input|in a later message, a "
-                 "label",
+                 "label|the stream's input before, known with the step|the step's own input",
      .fallback = "given", .flags = KEY_DIGEST, .what = "source of the targets", .example = "next",
      .more = "With `next`, symbols require `loss: softmax`; real inputs require one of the other "
              "losses. `bernoulli` and `mixture` require `scale: none`."},
@@ -896,6 +917,11 @@ static void __attribute__((constructor)) describe_kinds(void) {
         add_word(input, "scale", name, NULL);
     for (unsigned n = 0; (name = target_name(n)); n++)
         add_word(output, "target", name, NULL);
+    for (unsigned n = 0; n < POOLS; n++) {
+        add_word("model.input.sequence", "pool", pool_kind(n)->name, pool_kind(n)->what);
+        if (pool_kind(n)->attends)
+            add(&row_of("model.input.sequence", "attention")->is, pool_kind(n)->name);
+    }
     for (unsigned n = 0; n < CELLS; n++)
         add_layer_kind("cell", &cell_kind(n)->kind);
     for (unsigned n = 0; n < NORMS; n++)

@@ -140,6 +140,7 @@ extern const struct value_type value_word, /* one of `words`, an enum by its ind
     value_set,          /* list of `words`, a set of bits in an unsigned */
     value_members,      /* list of members, from config.members_given on */
     value_columns,      /* list of columns, in a struct input */
+    value_layers,       /* list of mappings as model.layers, from a layer_count on */
     value_column_names, /* list of names of columns, in the draft, then in a struct output */
     value_prefixes,     /* text or list of texts, in a struct share_config */
     value_tags,         /* mapping of names to texts, in a struct tags_config */

@@ -155,7 +155,9 @@ static const struct {
     {"name: a\nmodel:\n  layers: lstm\n", ":3:11: model.layers: expected " LAYERS ", got \"lstm\""},
     {"name: a\nmodel:\n  layers: {cell: lstm}\n",
      ":3:11: model.layers: expected " LAYERS ", got a mapping"},
-    {"name: a\nmodel:\n  layers: []\n", ":3:11: model.layers: expected " LAYERS ", got 0"},
+    {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: []\n",
+     ":4:11: model.layers: found a list of 0; allowed is " LAYERS ", or with model.input.sequence 0 "
+     "to 16"},
     {"name: a\nmodel:\n  layers: [lstm]\n",
      ":3:12: model.layers.0: expected a mapping of cell, size, norm, activation, gain, "
      "norm_momentum, norm_steps, forget_bias, recurrent, memory, radius, got \"lstm\""},
