@@ -80,7 +80,7 @@ static int open_journal(struct daemon *daemon, struct error *error) {
         .messages = input_is_message(&model->architecture.input),
         .target_messages = output_is_message(model_output(model, model->sent)),
         .words_bytes = words_lexicons(learner_host(daemon->learner)) ? WIRE_WORDS_MAX : 0,
-        .steps_max = EXAMPLE_STEPS_MAX,
+        .steps_max = model_most_rows(model),
         .name = config->name,
         .digest = config->compatible,
         .before = *daemon->resumed.before ? daemon->resumed.before : NULL,

@@ -345,6 +345,9 @@ static inline bool model_has_output(const struct model *model, bool in_x) {
     return model_output_with(model, in_x) <= model->architecture.other_count;
 }
 
+/* The most rows of an example's x or y: its steps, or their atoms. */
+size_t model_most_rows(const struct model *model);
+
 /* The heads of the first output: its horizons. Headline losses, baselines and predictions are its
    own, and have heads[0].target_size and heads[0].scored numbers. */
 static inline size_t model_ahead(const struct model *model) {

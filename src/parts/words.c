@@ -188,12 +188,6 @@ static bool words_wanted(const struct part_host *host) {
     return *host->initial || are_wanted(host->model);
 }
 
-/* The most rows of x or y in an example. */
-static size_t longest(const struct sequence *x, const struct sequence *y) {
-    size_t most = x->longest > y->longest ? x->longest : y->longest;
-    return most > EXAMPLE_STEPS_MAX ? most : EXAMPLE_STEPS_MAX;
-}
-
 static int words_open(void **self, struct part_host *host, struct error *error) {
     const struct output *sent = model_output(host->model, host->model->sent);
     const struct vocabulary *output = &sent->vocabulary;
@@ -203,7 +197,7 @@ static int words_open(void **self, struct part_host *host, struct error *error) 
     if (!words)
         return error_no_memory(error);
     words->host = host;
-    words->most = longest(&host->model->architecture.input.sequence, &sent->sequence);
+    words->most = model_most_rows(host->model);
     words->decays = optimizer->weight_decay > 0;
     words->keeps_start = optimizer_kind(optimizer->kind)->keeps_start;
     words->of = calloc(host->model->x_size + 1, sizeof *words->of);
