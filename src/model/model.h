@@ -264,6 +264,9 @@ struct model {
     /* Numbers in one target, the most of a head: size; 1 class for softmax. Of a writer 1 number,
        how many atoms it has, then those; of a ranking a candidate. */
     size_t target_size;
+    /* Numbers in a row of y: a target, an atom of it, or a candidate; and its output, the first one
+       if all targets are those of x. */
+    size_t y_size, sent;
     size_t horizons; /* targets per step: heads */
     size_t scored;   /* activations for one target, the most of a head */
     struct model_head heads[AHEAD_MAX];
@@ -319,6 +322,15 @@ static inline bool output_ranks(const struct output *output) {
     return output->ranking.negatives > 0;
 }
 
+/* Whether its targets, or their atoms, are symbols or classes; and the number of these. */
+static inline bool output_has_classes(const struct output *output) {
+    return output_ranks(output) ? output->ranking.kind == INPUT_SYMBOL
+                                : loss_kind(output->loss)->class_id;
+}
+static inline size_t output_classes(const struct output *output) {
+    return output_ranks(output) ? output->ranking.size : output->size;
+}
+
 /* Distance from a step to its target at a horizon. */
 static inline size_t output_ahead(const struct output *output, size_t horizon) {
     return output->ahead.count ? output->ahead.steps[horizon] : 1;
@@ -357,21 +369,15 @@ static inline bool model_has_output(const struct model *model, bool in_x) {
     return model_output_with(model, in_x) <= model->architecture.other_count;
 }
 
-/* The output whose targets are sent, else the first; and the numbers of a target in y. */
-static inline size_t model_sent(const struct model *model) {
-    return model_has_output(model, false) ? model_output_with(model, false) : 0;
-}
-static inline size_t model_y_size(const struct model *model) {
-    size_t k = model_sent(model);
-    return model->heads[k].target_size - output_ranks(model_output(model, k));
-}
-
 /* Whether the scale of an only output, or of x, is that of the head's targets. */
 static inline bool model_scales(const struct model *model, size_t head) {
     const struct output *output = model_output(model, model->heads[head].output);
     return !model->architecture.other_count ||
            (output_is_input(output) && !loss_kind(output->loss)->class_id);
 }
+
+/* The most rows of an example's x or y: its steps, or their atoms. */
+size_t model_most_rows(const struct model *model);
 
 /* The heads of the first output: its horizons. Headline losses, baselines and predictions are its
    own, and have heads[0].target_size and heads[0].scored numbers. */
