@@ -136,6 +136,8 @@ static size_t block_index(const struct network *n, const struct tensor *tensor, 
         return base + row * tensor->columns + column;
     size_t units = tensor->rows / tensor->gates, padded = matrix_pad(units);
     size_t place = row / units * padded + row % units;
+    if (tensor->taps > 1) /* tap by tap */
+        column = column % tensor->taps * (tensor->columns / tensor->taps) + column / tensor->taps;
     return is_matrix(tensor)
                ? base + matrix_index(tensor->gates * padded, tensor->columns, place, column)
                : base + place;
@@ -203,9 +205,13 @@ static void describe_layer(struct network *n, size_t k) {
     l->wide = matrix_pad(l->width);
     l->gates = l->kind->gates;
     l->rows = l->gates * l->padded;
-    l->inputs = n->model->input_width[k];
+    l->taps = layer_taps(layer);
+    l->dilation = layer->dilation ? layer->dilation : 1;
+    l->delay = layer_delay(layer);
+    l->residual = layer->residual;
+    l->inputs = n->model->input_width[k] * l->taps;
     l->state = n->state;
-    n->state += l->kind->states * l->padded;
+    n->state += l->kind->states * l->padded + matrix_pad(l->delay * n->model->input_width[k]);
     bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
     l->ages = norm_kind(layer->norm)->by_age ? layer->norm_steps : units;
     l->momentum = layer->norm_momentum;
@@ -237,7 +243,9 @@ static float *floats(struct arena *arena, size_t count) {
 
 static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t ring) {
     const struct cell_kind *kind = l->kind;
+    bool gathers = l->delay || l->residual;
     l->mask = floats(arena, l->rows);
+    l->gathered = gathers ? floats(arena, ring * matrix_pad(l->inputs)) : NULL;
     l->summed_ih = floats(arena, ring * l->rows);
     l->summed_hh = floats(arena, kind->states && !kind->columns ? ring * l->rows : 0);
     l->gate = floats(arena, kind->gated ? ring * l->rows : 0);
@@ -246,7 +254,7 @@ static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t 
     l->hidden = floats(arena, ring * l->padded);
     l->joined = floats(arena, l->normal ? ring * l->wide : 0);
     l->output = l->hidden;
-    if (l->normal || l->width > l->size)
+    if (l->normal || l->width > l->size || l->residual)
         l->output = floats(arena, ring * l->wide);
     l->wide_mask = floats(arena, l->wide);
     l->factors = floats(arena, kind->parameters ? CELL_FACTORS_MAX * l->padded : 0);
@@ -309,12 +317,17 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     bool parts = model->part_count > 0;
     size_t width = parts ? model->input_width[0] : model->architecture.input.embedding;
     size_t rows = n->padded, padded = matrix_pad(width), panels = matrix_panels(rows);
+    size_t gathered = 0, residual = 0;
     for (size_t k = 0; k < n->layer_count; k++) {
         hand_out_layer(arena, &n->layers[k], n->ring);
         rows = most(rows, n->layers[k].rows);
         /* 48 rows have more panels than 64 */
         panels = most(panels, matrix_panels(n->layers[k].rows));
         padded = most(padded, n->layers[k].wide);
+        if (n->layers[k].delay || n->layers[k].residual)
+            gathered = most(gathered, matrix_pad(n->layers[k].inputs));
+        if (n->layers[k].residual)
+            residual = most(residual, n->layers[k].wide);
     }
     n->parameters = floats(arena, n->block);
     n->gradient = floats(arena, n->block);
@@ -329,6 +342,8 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_hh = floats(arena, n->window * rows);
     n->d_hidden[0] = floats(arena, n->window * padded);
     n->d_hidden[1] = floats(arena, n->window * padded);
+    n->d_gathered = floats(arena, n->window * gathered);
+    n->d_residual = floats(arena, n->window * residual);
     n->d_state = floats(arena, padded);
     n->d_inner = floats(arena, padded);
     n->pack = floats(arena, n->parts * n->window * MATRIX_PANEL);

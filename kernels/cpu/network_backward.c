@@ -84,6 +84,8 @@ void backward_cells(struct network *n, const struct network_steps *steps, size_t
     bool recurrent = l->kind->states > 0;
     float *restrict carry = n->d_state;
     memset(n->d_inner, 0, l->padded * sizeof(float));
+    if (l->residual)
+        memcpy(n->d_residual, n->d_hidden[0], steps->count * l->wide * sizeof(float));
     for (size_t t = steps->count; t-- > 0;) {
         float *restrict d = n->d_hidden[0] + t * l->wide;
         float *d_hh = n->d_hh + t * l->rows;
@@ -115,12 +117,12 @@ double backward_weights(struct network *n, const struct network_steps *steps, si
     const struct network_layer *l = &n->layers[k];
     size_t count = steps->count;
     double squares;
-    if (is_one_hot(n, k)) {
+    if (is_column(n, k)) {
         squares =
             one_hot_gradient(n, steps, 0, n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, n->d_ih);
     } else {
         for (size_t t = 0; t < count; t++)
-            n->x[t] = layer_input(n, steps, k, t);
+            n->x[t] = layer_row(n, steps, k, t);
         squares = split_gradient(n, n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs,
                                  n->d_ih, n->x, count);
     }
@@ -141,12 +143,32 @@ double backward_weights(struct network *n, const struct network_steps *steps, si
     return squares + recurrent;
 }
 
+/* below (count, padded) += the gradient of each tap's input in the window, and the residual's. */
+static void scatter_inputs(const struct network *n, size_t k, size_t count, float *restrict below,
+                           size_t padded) {
+    const struct network_layer *l = &n->layers[k];
+    size_t width = n->model->input_width[k];
+    for (size_t t = 0; t < count; t++) {
+        const float *restrict d = n->d_gathered + t * matrix_pad(l->inputs);
+        for (size_t j = 0; j < l->taps; j++, d += width) {
+            size_t back = (l->taps - 1 - j) * l->dilation;
+            for (size_t i = 0; i < width && back <= t; i++)
+                below[(t - back) * padded + i] += d[i];
+        }
+        for (size_t i = 0; i < width && l->residual; i++)
+            below[t * padded + i] += n->d_residual[t * l->wide + i];
+    }
+}
+
 void backward_input(struct network *n, size_t k, size_t count, size_t padded) {
     const struct network_layer *l = &n->layers[k];
     float *below = n->d_hidden[1];
     memset(below, 0, count * padded * sizeof(float));
     split_transposed_many(n, n->parameters + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs, n->d_ih,
-                          below, padded, count);
+                          l->gathered ? n->d_gathered : below,
+                          l->gathered ? matrix_pad(l->inputs) : padded, count);
+    if (l->gathered)
+        scatter_inputs(n, k, count, below, padded);
     n->d_hidden[1] = n->d_hidden[0];
     n->d_hidden[0] = below;
 }

@@ -149,6 +149,17 @@ static const char *rule_of_cpu(const struct config *config) {
     return NULL;
 }
 
+/* Whether a network that learns has a key that only the CPU engine supports. */
+static bool key_of_cpu(const struct config *config, char key[MODEL_KEY_SIZE]) {
+    struct architecture architecture;
+    for (size_t n = 0; config->members_given && n < config->member_count; n++) {
+        config_member_network(config, n, &architecture);
+        if (model_key_of_cpu(&architecture, key))
+            return true;
+    }
+    return !config->members_given && model_key_of_cpu(&config->architecture, key);
+}
+
 static void choose_automatically(struct engines_choice *choice, const struct config *config) {
     char size[SIZE_TEXT];
     struct cuda_device device;
@@ -159,6 +170,11 @@ static void choose_automatically(struct engines_choice *choice, const struct con
     choice->automatic = true;
     if (load.parameters / load.threads < ENGINES_AUTO_PARAMETERS) {
         leave_to_cpu(choice, &load, size);
+        return;
+    }
+    char key[MODEL_KEY_SIZE];
+    if (key_of_cpu(config, key)) {
+        snprintf(choice->why, sizeof choice->why, "auto: the CUDA engine does not support %s", key);
         return;
     }
     const char *rule = rule_of_cpu(config);

@@ -35,14 +35,16 @@ static struct tensor *add_to_layer(struct model *model, size_t layer, const char
 static void add_sums(struct model *model, size_t n, size_t inputs) {
     const struct layer *layer = &model->architecture.layers[n];
     const struct cell_kind *kind = cell_kind(layer->cell);
+    size_t taps = layer_taps(layer);
     for (size_t k = 0; k < CELL_TENSORS_MAX && kind->tensors[k].name; k++) {
         const struct cell_tensor *tensor = &kind->tensors[k];
         const size_t columns[] = {[COLUMNS_NONE] = 0,
-                                  [COLUMNS_INPUTS] = inputs,
+                                  [COLUMNS_INPUTS] = inputs * taps,
                                   [COLUMNS_UNITS] = layer->diagonal ? 0 : layer->size};
         if (!tensor->unnormalized || !layer_normalizes_sums(layer))
             add_to_layer(model, n, tensor->name, tensor->role, tensor->of_unit ? 1 : kind->gates,
-                         columns[tensor->columns]);
+                         columns[tensor->columns])
+                ->taps = tensor->columns == COLUMNS_INPUTS ? taps : 1;
     }
 }
 
@@ -228,6 +230,7 @@ void model_build(struct model *model, const struct architecture *architecture) {
         model->input_width[n] = width;
         model->state_offset[n] = model->state_size;
         model->state_size += cell_kind(layer->cell)->states * layer->size;
+        model->state_size += layer_delay(layer) * width;
         add_sums(model, n, width);
         add_norms(model, n);
         width = layer_width(layer);
@@ -410,7 +413,8 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
         fill_uniform(values, count, tensor->columns, &random);
         break;
     case TENSOR_BIAS_IH:
-        fill_uniform(values, count, linear ? model->input_width[tensor->layer] : layer->size,
+        fill_uniform(values, count,
+                     linear ? model->input_width[tensor->layer] * layer_taps(layer) : layer->size,
                      &random);
         if (!normalized)
             add_forget_bias(layer, values);

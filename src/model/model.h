@@ -92,6 +92,10 @@ struct layer {
     float forget_bias;          /* added to the forget gate's starting bias */
     float norm_momentum;        /* momentum of a norm with running statistics */
     size_t norm_steps;          /* steps of a norm with statistics by age */
+    /* Causal convolution over steps: the sum is of the inputs of `taps` steps, `dilation` steps
+       apart, the newest last. 0: 1. */
+    size_t taps, dilation;
+    bool residual; /* the layer's input is added to its output */
 };
 
 struct output {
@@ -129,6 +133,7 @@ struct tensor {
     size_t layer;   /* index of its layer; 0 for embeddings and output */
     size_t rows;    /* first dimension */
     size_t columns; /* second dimension of a matrix; 0 for a vector */
+    size_t taps;    /* if above 1, the columns are (columns / taps, taps), with the taps last */
     size_t gates;   /* the rows are `gates` equal groups; 1 without gates */
     /* offset of its first number in the block of all parameters, row-major float32 */
     size_t offset;
@@ -154,7 +159,8 @@ struct model {
     size_t tensor_count, learned_count;
     size_t parameters, learned;           /* numbers in all tensors; in those learned */
     size_t input_width[MODEL_LAYERS_MAX]; /* I of each layer; for a one-hot symbol V */
-    /* offset of a layer's h in the state; an inner state follows it */
+    /* offset of a layer's h in the state; an inner state follows it. With taps it is the offset of
+       the delay line (layer_delay, I): the last inputs, the oldest first, zeros at the beginning */
     size_t state_offset[MODEL_LAYERS_MAX];
     size_t state_size; /* S: numbers in one stream's state */
     size_t ages;       /* largest number of steps of norms by age; 0: no such norm */
@@ -192,6 +198,13 @@ static inline bool layer_is_columns(const struct layer *layer) {
 }
 static inline size_t layer_width(const struct layer *layer) {
     return cell_kind(layer->cell)->outputs * layer->size;
+}
+static inline size_t layer_taps(const struct layer *layer) {
+    return layer->taps ? layer->taps : 1;
+}
+/* Steps from the newest to the oldest of its inputs. */
+static inline size_t layer_delay(const struct layer *layer) {
+    return (layer_taps(layer) - 1) * (layer->dilation ? layer->dilation : 1);
 }
 static inline bool layer_takes_norm(const struct layer *layer) {
     return !layer_is_columns(layer) || norm_kind(layer->norm)->outputs;
@@ -315,6 +328,11 @@ const char *input_label(const struct input *input, size_t k, char name[COLUMN_NA
 enum { MODEL_NAMES_SIZE = COLUMNS_MAX * (COLUMN_NAME_SIZE + 1) };
 const char *model_column_names(const struct architecture *architecture, bool targets,
                                char text[MODEL_NAMES_SIZE]);
+
+/* The path of a key that the CUDA engine does not support, "model.layers.0.taps"; NULL: none.
+   Returns `path`. */
+enum { MODEL_KEY_SIZE = 64 };
+const char *model_key_of_cpu(const struct architecture *architecture, char path[MODEL_KEY_SIZE]);
 
 enum { MODEL_SUMMARY_SIZE = 1024 };
 

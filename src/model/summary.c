@@ -66,6 +66,17 @@ static void append_columns(char summary[MODEL_SUMMARY_SIZE], const struct input 
     append(summary, ")");
 }
 
+const char *model_key_of_cpu(const struct architecture *architecture, char path[MODEL_KEY_SIZE]) {
+    for (size_t n = 0; n < architecture->layer_count; n++) {
+        const struct layer *layer = &architecture->layers[n];
+        const char *key = layer_delay(layer) ? "taps" : layer->residual ? "residual" : NULL;
+        snprintf(path, MODEL_KEY_SIZE, "model.layers.%zu.%s", n, key ? key : "");
+        if (key)
+            return path;
+    }
+    return NULL;
+}
+
 void model_summary(const struct architecture *architecture, char summary[MODEL_SUMMARY_SIZE]) {
     const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
@@ -90,6 +101,9 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
         if (cell->function)
             append(summary, " %s", activation_kind(layer->activation)->kind.name);
         append(summary, "%s", norm_kind(layer->norm)->summary);
+        if (layer_delay(layer))
+            append(summary, " of %zu taps over %zu steps", layer->taps, layer_delay(layer) + 1);
+        append(summary, "%s", layer->residual ? " residual" : "");
     }
     if (!architecture->layer_count)
         append(summary, " > experts");
