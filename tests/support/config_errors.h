@@ -24,6 +24,9 @@
 #define COLUMNS(layer)                                                                             \
     "name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: " layer "}]\n"             \
     "  output: {loss: squared, size: 2}\n"
+#define LAYER_KEYS                                                                                 \
+    "cell, size, norm, activation, taps, dilation, residual, gain, norm_momentum, norm_steps, "    \
+    "forget_bias, recurrent, memory, radius"
 #define LAYERS "a list of 1 to 16 layers"
 #define JSON(keys)                                                                                 \
     NEXT("columns: [{name: t}]", "loss: squared")                                                  \
@@ -143,8 +146,7 @@ static const struct {
     {BASE "model: {}\n", ":6:1: model: duplicate key, first in line 2"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, siez: 4}]\n",
      ":3:34: model.layers.0.siez: unknown key (did you mean \"model.layers.0.size\"?); expected in "
-     "model.layers.0: cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias, "
-     "recurrent, memory, radius"},
+     "model.layers.0: " LAYER_KEYS},
     /* Values in place of sections. */
     {BASE "learning: 3\n", ":6:11: learning: expected a mapping of rule, window, stride, "
                            "optimizer, clip, max_streams, threads, pin, got \"3\""},
@@ -157,8 +159,7 @@ static const struct {
      ":3:11: model.layers: expected " LAYERS ", got a mapping"},
     {"name: a\nmodel:\n  layers: []\n", ":3:11: model.layers: expected " LAYERS ", got 0"},
     {"name: a\nmodel:\n  layers: [lstm]\n",
-     ":3:12: model.layers.0: expected a mapping of cell, size, norm, activation, gain, "
-     "norm_momentum, norm_steps, forget_bias, recurrent, memory, radius, got \"lstm\""},
+     ":3:12: model.layers.0: expected a mapping of " LAYER_KEYS ", got \"lstm\""},
     {"name: a\nmodel:\n  layers: [&l {cell: rnn, size: 1}, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, "
      "*l, *l, *l, *l, *l, *l]\n",
      ":3:11: model.layers: expected " LAYERS ", got 17"},
@@ -417,6 +418,25 @@ static const struct {
      ":4:44: model.layers.0.memory: expected a whole number from 0 to 1000000 ..."},
     {COLUMNS("mingru, size: 4, radius: [0.5, 0.9]"),
      ":4:44: model.layers.0.radius: requires cell: rtu, got cell: mingru"},
+    {COLUMNS("gru, size: 4, taps: 2"),
+     ":4:39: model.layers.0.taps: requires cell: dense, got cell: gru"},
+    {COLUMNS("dense, size: 4, taps: 65"),
+     ":4:41: model.layers.0.taps: expected a whole number from 1 to 64 ..."},
+    {COLUMNS("dense, size: 4, dilation: 4097"),
+     ":4:45: model.layers.0.dilation: expected a whole number from 1 to 4096 ..."},
+    {COLUMNS("dense, size: 4, dilation: 2"),
+     ":4:45: model.layers.0.dilation: requires taps of at least 2"},
+    {COLUMNS("dense, size: 4, taps: 3, dilation: 2049"),
+     ":4:54: model.layers.0.dilation: expected at most 4096 steps for (taps - 1) dilation, got "
+     "4098"},
+    {COLUMNS("dense, size: 4, residual: true"),
+     ":4:45: model.layers.0.residual: expected as many inputs as units, got 2 and 4"},
+    {COLUMNS("dense, size: 2, residual: true") "device: cuda\n",
+     ":4:45: model.layers.0.residual: not supported with device: cuda; use device: cpu or auto"},
+    {COLUMNS("dense, size: 4, taps: 2") "device: cuda:1\n",
+     ":4:41: model.layers.0.taps: not supported with device: cuda:1; use device: cpu or auto"},
+    {COLUMNS("dense, size: 4, taps: 2") "learning: {rule: rtrl}\n",
+     ":6:18: learning.rule: rtrl does not support taps and residual of model.layers.0; use tbptt"},
     {COLUMNS("rtu, size: 4, radius: [0.5]"),
      ":4:41: model.layers.0.radius: expected two rising numbers, as in [0.9, 0.999]"},
     {COLUMNS("rtu, size: 4, radius: [0.9, 0.5]"),
@@ -525,10 +545,8 @@ static const struct {
     {"learning.=3", "--set learning.: unknown key; expected in learning: rule, "
                     "window, stride, optimizer, clip, max_streams, threads, pin"},
     {".=3", "--set .: unknown key; expected here: " TOP},
-    {"model.layers.0.sise=3",
-     "--set model.layers.0.sise: unknown key (did you mean "
-     "\"model.layers.0.size\"?); expected in model.layers.0: cell, size, norm, activation, gain, "
-     "norm_momentum, norm_steps, forget_bias, recurrent, memory, radius"},
+    {"model.layers.0.sise=3", "--set model.layers.0.sise: unknown key (did you mean "
+                              "\"model.layers.0.size\"?); expected in model.layers.0: " LAYER_KEYS},
     {"model.layers.1.size=3", "--set model.layers.1.size: expected a layer "
                               "below 1, the number of layers, got 1"},
     {"model.layers.01.size=3", "--set model.layers.01.size: unknown key "
@@ -537,9 +555,8 @@ static const struct {
                                "(did you mean \"model.layers.0.size\"?); expected here: " TOP},
     {"model.layers.9999999.size=3", "--set model.layers.9999999.size: unknown key (did you mean "
                                     "\"model.layers.0.size\"?); expected here: " TOP},
-    {"model.layers.0=lstm", "--set model.layers.0: expected a mapping of cell, size, norm, "
-                            "activation, gain, norm_momentum, norm_steps, forget_bias, recurrent, "
-                            "memory, radius, got \"lstm\""},
+    {"model.layers.0=lstm",
+     "--set model.layers.0: expected a mapping of " LAYER_KEYS ", got \"lstm\""},
     {"model.layers.0={cell: rnn}",
      "--set model.layers.0={cell: rnn}: model.layers.0.size: missing; expected a whole number from "
      "1 to 65536 (units of the layer)"},
