@@ -166,6 +166,9 @@ static void test_digest_covers(void **state) {
         "learning.window=8",
         "learning.optimizer.beta1=0.5",
         "anomaly.enabled=true",
+        "model.layers.0={cell: dense, size: 4}",
+        "model.layers.0={cell: dense, size: 4, taps: 2}",
+        "model.layers.0={cell: dense, size: 4, taps: 2, dilation: 2}",
     };
     static struct config seen[COUNT(others)];
     for (size_t n = 0; n < COUNT(others); n++) {
