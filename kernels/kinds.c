@@ -5,6 +5,7 @@
 #include "cells.h"
 #include "losses.h"
 #include "optimizers.h"
+#include "pools.h"
 
 #define INCLUDE_NORMS
 #define INCLUDE_RULES
@@ -61,6 +62,14 @@ bool loss_has_components(const struct loss_kind *kind) {
         if (part->extent == EXTENT_COMPONENTS)
             return true;
     return false;
+}
+
+const struct pool_kind *pool_kind(enum pool pool) {
+    static const struct pool_kind *const kinds[POOLS] = {
+#define POOL(name) [POOL_##name] = &name##_kind,
+#include "kinds.def"
+    };
+    return kinds[pool];
 }
 
 const struct optimizer_kind *optimizer_kind(enum optimizer_id id) {

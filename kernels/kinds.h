@@ -57,15 +57,29 @@ enum tensor_role {
     TENSOR_NORM_BIAS_INNER, /* layers.N.norm_c.bias */
     TENSOR_UNIT_0,          /* a unit's own parameters: rtu: layers.N.log_decay (H,) */
     TENSOR_UNIT_1,          /* rtu: layers.N.log_phase (H,) */
-    TENSOR_OUTPUT_WEIGHT,   /* output.weight (K, H of the last layer) */
-    TENSOR_OUTPUT_BIAS,     /* output.bias (K,) */
-    TENSOR_OUTPUT_SKIP,     /* output.weight_skip (K, width of the encoded input) */
-    TENSOR_MEAN_IH,         /* layers.N.norm_ih.running_mean (GH,) or (norm_steps, GH) */
-    TENSOR_MEAN_HH,         /* layers.N.norm_hh.running_mean, lstm and gru */
-    TENSOR_MEAN_INNER,      /* layers.N.norm_c.running_mean (H,) or (norm_steps, H), lstm */
-    TENSOR_VAR_IH,          /* layers.N.norm_ih.running_var, with the shape of its running_mean */
-    TENSOR_VAR_HH,          /* layers.N.norm_hh.running_var */
-    TENSOR_VAR_INNER,       /* layers.N.norm_c.running_var */
+    /* of a reader's pool: input.pool.weight_key (A, H), .weight_query (A, H), .bias (A,), .score
+       (A,) */
+    TENSOR_POOL,
+    TENSOR_POOL_1,
+    TENSOR_POOL_2,
+    TENSOR_POOL_3,
+    TENSOR_START_WEIGHT,     /* output.start.weight (S of the writer, H of the last layer) */
+    TENSOR_START_BIAS,       /* output.start.bias (S,) */
+    TENSOR_ATOM_EMBEDDING,   /* output.embedding.weight, of a writer of given symbols */
+    TENSOR_CANDIDATE_ROWS,   /* output.candidates.embedding.weight (V, D) */
+    TENSOR_CANDIDATE_WEIGHT, /* output.candidates.weight (D, width of the tower) */
+    TENSOR_CANDIDATE_BIAS,   /* output.candidates.bias (V,), of symbols */
+    TENSOR_WRITER_WEIGHT,    /* output.weight (K, H of the writer's last layer) */
+    TENSOR_WRITER_BIAS,      /* output.bias (K,) */
+    TENSOR_OUTPUT_WEIGHT,    /* output.weight (K, H of the last layer) */
+    TENSOR_OUTPUT_BIAS,      /* output.bias (K,) */
+    TENSOR_OUTPUT_SKIP,      /* output.weight_skip (K, width of the encoded input) */
+    TENSOR_MEAN_IH,          /* layers.N.norm_ih.running_mean (GH,) or (norm_steps, GH) */
+    TENSOR_MEAN_HH,          /* layers.N.norm_hh.running_mean, lstm and gru */
+    TENSOR_MEAN_INNER,       /* layers.N.norm_c.running_mean (H,) or (norm_steps, H), lstm */
+    TENSOR_VAR_IH,           /* layers.N.norm_ih.running_var, with the shape of its running_mean */
+    TENSOR_VAR_HH,           /* layers.N.norm_hh.running_var */
+    TENSOR_VAR_INNER,        /* layers.N.norm_c.running_var */
     TENSOR_ROLES,
 };
 
@@ -293,6 +307,33 @@ size_t loss_part_size(const struct loss_part *part, size_t size, size_t componen
 
 /* Whether the loss has parts per component, and so the key `components`. */
 bool loss_has_components(const struct loss_kind *kind);
+
+/* ---- Pools ---- */
+
+enum pool {
+#define POOL(name) POOL_##name,
+#include "kinds.def"
+    POOLS,
+};
+
+enum { POOL_TENSORS_MAX = 4 };
+
+/* The dimensions of a pool's tensor: A numbers, A x H or A x H of the whole message. */
+struct pool_tensor {
+    const char *name;
+    bool matrix; /* (A, H), else (A,) */
+};
+
+/* A pool makes one vector of a message's T outputs h_t (H,). */
+struct pool_kind {
+    const char *name;
+    const char *what;
+    size_t vectors; /* H-vectors in its result */
+    bool attends;   /* has A numbers of a score: the key `attention` */
+    struct pool_tensor tensors[POOL_TENSORS_MAX]; /* TENSOR_POOL on; up to the first without name */
+};
+
+const struct pool_kind *pool_kind(enum pool pool);
 
 /* ---- Optimizers ---- */
 

@@ -142,7 +142,9 @@ fail:
 static size_t run_length(const struct engine *e, const struct plan *plan, size_t i) {
     uint32_t slot = plan->operations[i].slot;
     size_t position = plan->operations[i].position, count = 0;
-    for (; i < plan->count && count < e->network.ring; i++) {
+    /* a reader's arrays hold one message, and MEASURE reads them */
+    size_t most = network_reader(&e->network) ? 1 : e->network.ring;
+    for (; i < plan->count && count < most; i++) {
         const struct operation *o = &plan->operations[i];
         if (o->kind == OPERATION_MEASURE || (o->kind == OPERATION_SCORE && o->slot == slot))
             continue;
@@ -162,9 +164,10 @@ static void bound(float *numbers, size_t count) {
 /* Keeps a step's x in its slot. */
 static union value *keep_input(const struct engine *e, float *kept, const union value *x) {
     const struct model *model = e->model;
+    size_t atoms = input_is_message(&model->architecture.input); /* the first number counts them */
     memcpy(kept, x, e->layout.input_size * sizeof *x);
     if (input_is_real(&model->architecture.input) && !model->part_count)
-        bound(kept, e->layout.input_size);
+        bound(kept + atoms, e->layout.input_size - atoms);
     for (size_t n = 0; n < model->part_count; n++)
         if (!model->parts[n].size)
             bound(kept + model->parts[n].from, model->parts[n].width);
@@ -197,15 +200,20 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
     e->ahead = count;
 }
 
-/* Keeps h of the last layer, and the step's x with a skip path. */
-static void keep_solved(const struct engine *e, float *s, size_t position) {
+/* h of the last layer, or what it would get. */
+static const float *top_output(const struct network *n, size_t position) {
+    return n->layer_count ? n->layers[n->layer_count - 1].output + position * n->wide
+                          : n->encoded + position * n->inputs;
+}
+
+/* Keeps h of the last layer, or what it would get, and the step's x with a skip path. */
+static void keep_hidden(const struct engine *e, float *s, size_t position) {
     const struct network *n = &e->network;
-    const struct network_layer *top = &n->layers[n->layer_count - 1];
     const float *x = slot_input(&e->layout, s, position);
     float *kept = slot_solved(&e->layout, s, position);
-    memcpy(kept, top->output + position * top->wide, top->width * sizeof *kept);
+    memcpy(kept, top_output(n, position), n->width * sizeof *kept);
     if (e->model->architecture.output.skip)
-        memcpy(kept + top->width, x, e->layout.input_size * sizeof *kept);
+        memcpy(kept + n->width, x, e->layout.input_size * sizeof *kept);
 }
 
 static void play_step(struct engine *e, const struct plan *plan, size_t i, float *output) {
@@ -217,25 +225,36 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
     float *s = slot(e, o->slot);
     for (size_t h = 0; h < e->model->horizons; h++)
         *slot_learned(&e->layout, s, o->position, h) = 0.0f;
-    if (e->model->solved)
-        keep_solved(e, s, o->position);
+    if (e->model->kept)
+        keep_hidden(e, s, o->position);
     const float *a = e->network.output + o->position * e->network.padded;
     memcpy(slot_output(&e->layout, s, o->position), a, e->network.padded * sizeof(float));
     if (output)
         memcpy(output, a, e->model->outputs * sizeof(float));
 }
 
+/* The loss of a step with output a and h: one that is late is computed from h, by today's
+   parameters. */
+static double loss_of(const struct engine *e, size_t number, const float *a, const float *h,
+                      const union value *y) {
+    const struct model_head *head = &e->model->heads[number];
+    return head->late ? e->kernels->late(&e->network, head, h, y)
+                      : e->kernels->loss(e->model, head, a + head->at, y, 1.0f, NULL,
+                                         e->network.loss_scratch);
+}
+
 static double play_score(struct engine *e, const struct operation *o, const union value *y,
                          float *scored) {
     float *s = slot(e, o->slot);
-    const float *a = slot_output(&e->layout, s, o->position) + o->horizon * e->model->scored;
+    const struct model_head *head = &e->model->heads[o->horizon];
+    const float *a = slot_output(&e->layout, s, o->position);
     if (o->learn) {
         *slot_learned(&e->layout, s, o->position, o->horizon) = 1.0f;
         memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
                e->layout.target_size * sizeof(float));
     }
-    memcpy(scored, a, e->model->scored * sizeof(float));
-    return e->kernels->loss(e->model, a, y, 1.0f, NULL, e->network.loss_scratch);
+    memcpy(scored, a + head->at, head->scored * sizeof(float));
+    return loss_of(e, o->horizon, a, slot_solved(&e->layout, s, o->position), y);
 }
 
 /* sum |g|^2 over the gradient in double, if its sum in float overflowed. */
@@ -271,15 +290,32 @@ static void probe(struct engine *e, const struct network_steps *steps,
     size_t horizons = e->model->horizons;
     double loss = 0;
     e->kernels->forward(n, steps, targets->from);
-    for (size_t k = targets->from * horizons; k < steps->count * horizons; k++)
+    for (size_t k = targets->from * horizons; k < steps->count * horizons; k++) {
+        size_t position = network_position(n, steps->first, k / horizons);
         if (e->targets[k])
-            loss += e->kernels->loss(
-                e->model,
-                n->output + network_position(n, steps->first, k / horizons) * n->padded +
-                    k % horizons * e->model->scored,
-                e->targets[k], 1.0f, NULL, n->loss_scratch);
+            loss += (double)e->model->heads[k % horizons].weight *
+                    loss_of(e, k % horizons, n->output + position * n->padded,
+                            top_output(n, position), e->targets[k]);
+    }
     result->plasticity = activity_removed(before, loss / (double)targets->terms);
     measure_growth(e->kernels, n, result);
+}
+
+/* Fills in the targets of the window's last steps that are learned. Here those of a ranking without
+   another candidate in its bank are left out. Returns their number, as in network_targets. */
+static size_t gather_targets(const struct engine *e, float *s, const struct operation *o) {
+    size_t horizons = e->model->horizons, terms = 0;
+    for (size_t t = 0; t < o->length; t++) {
+        size_t position = network_position(&e->network, o->position, t), learned = 0;
+        for (size_t h = 0; h < horizons; h++) {
+            bool is = t + o->closed >= o->length && *slot_learned(&e->layout, s, position, h) > 0;
+            e->targets[t * horizons + h] =
+                is ? (union value *)slot_target(&e->layout, s, position, h) : NULL;
+            learned += is;
+        }
+        terms += e->model->architecture.other_count ? learned > 0 : learned;
+    }
+    return terms;
 }
 
 static struct update_result play_update(struct engine *e, const struct plan *plan,
@@ -287,15 +323,9 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     struct network *n = &e->network;
     float *s = slot(e, o->slot);
     struct network_steps steps = window_steps(e, o);
-    struct network_targets targets = {o->length - o->closed, e->targets, o->terms};
-    for (size_t t = 0; t < o->length; t++) {
-        size_t position = network_position(n, o->position, t), horizons = e->model->horizons;
-        for (size_t h = 0; h < horizons; h++) {
-            bool learned = t >= targets.from && *slot_learned(&e->layout, s, position, h) > 0;
-            e->targets[t * horizons + h] =
-                learned ? (union value *)slot_target(&e->layout, s, position, h) : NULL;
-        }
-    }
+    struct network_targets targets = {o->length - o->closed, e->targets, gather_targets(e, s, o)};
+    if (!targets.terms)
+        return (struct update_result){.empty = true};
     if (!o->fresh)
         e->kernels->forward(n, &steps, targets.from);
     else if (e->model->solved)
@@ -360,7 +390,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
             break;
         case OPERATION_MEASURE:
             measure_step(e->kernels, &e->network, e->newest,
-                         results->measures + measures++ * e->network.layer_count);
+                         results->measures + measures++ * e->model->layer_count);
             break;
         }
     }

@@ -16,7 +16,7 @@ struct slot_layout slot_lay_out(const struct network *n) {
         .output_size = n->padded,
         .input_size = model->features,
         .target_size = model->target_size,
-        .solved_size = model->solved ? model->solved - 1 : 0,
+        .solved_size = model->kept,
     };
     l.output = l.state_size;
     l.before = l.output + l.places * l.output_size;
@@ -28,11 +28,6 @@ struct slot_layout slot_lay_out(const struct network *n) {
     l.kept_size = n->kept.rows * n->kept.row;
     l.size = l.kept + l.kept_size;
     return l;
-}
-
-/* Numbers of a layer's delay line. */
-static size_t line_size(const struct network *n, size_t k) {
-    return n->layers[k].delay * n->model->input_width[k];
 }
 
 void slot_gather(const struct network *n, size_t position, const float *before, float *state) {
@@ -47,7 +42,7 @@ void slot_gather(const struct network *n, size_t position, const float *before, 
             memcpy(state + l->state + l->padded, l->inner + position * l->padded, bytes);
         if (!l->delay)
             continue;
-        size_t width = n->model->input_width[k], older = line_size(n, k) - width;
+        size_t width = network_tap(l), older = network_line(l) - width;
         memcpy(state + l->state, before + l->state + width, older * sizeof(float));
         memcpy(state + l->state + older, network_gathered(l, position) + l->inputs - width,
                width * sizeof(float));
@@ -60,8 +55,8 @@ static void pack_state(const struct network *n, const float *padded, float *pack
         const struct network_layer *l = &n->layers[k];
         for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
             memcpy(packed, padded + l->state + i * l->padded, l->size * sizeof(float));
-        memcpy(packed, padded + l->state, line_size(n, k) * sizeof(float));
-        packed += line_size(n, k);
+        memcpy(packed, padded + l->state, network_line(l) * sizeof(float));
+        packed += network_line(l);
     }
     if (n->model->ages)
         *packed = padded[n->age];
@@ -73,8 +68,8 @@ static void unpack_state(const struct network *n, const float *packed, float *pa
         const struct network_layer *l = &n->layers[k];
         for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
             memcpy(padded + l->state + i * l->padded, packed, l->size * sizeof(float));
-        memcpy(padded + l->state, packed, line_size(n, k) * sizeof(float));
-        packed += line_size(n, k);
+        memcpy(padded + l->state, packed, network_line(l) * sizeof(float));
+        packed += network_line(l);
     }
     if (n->model->ages)
         padded[n->age] = *packed;

@@ -91,9 +91,12 @@ void split_transposed_many(const struct network *n, const float *w, size_t rows,
 
 double split_gradient(const struct network *n, float *out, size_t rows, size_t columns,
                       const float *d, const float *const *x, size_t count) {
-    struct product p = {n, NULL, rows, columns, .d = d, .x = x, .out = out, .count = count};
+    float *to = n->adds ? n->added : out;
+    struct product p = {n, NULL, rows, columns, .d = d, .x = x, .out = to, .count = count};
     double squares = 0;
     run(&p, gradient, matrix_panels(rows), count);
+    for (size_t i = 0; n->adds && i < rows * columns; i++)
+        out[i] += to[i];
     for (size_t panel = 0; panel < matrix_panels(rows); panel++)
         squares += n->squares[panel];
     return squares;

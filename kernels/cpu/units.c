@@ -89,6 +89,9 @@ static void refresh_factors(const struct network *n, const struct network_layer 
 }
 
 void units_refresh(struct network *n) {
+    n->held = SIZE_MAX;
+    for (size_t k = 1; k < n->model->chain_count && n->chain->kind == CHAIN_MODEL; k++)
+        units_refresh(n->chains[k]);
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         if (l->source == SOURCE_ROWS)

@@ -20,6 +20,9 @@ struct example {
     uint64_t label_sequence;
     /* (T, I) float32, or (T,) uint32 symbols; may be unaligned. NaN only with missing: hold. */
     const void *x;
+    /* With model.input.sequence x is one step, a message of that many atoms (atoms, I); else 0. Of y
+       the same, with output.sequence. */
+    size_t atoms, target_atoms;
     /* (T, size) float32, or (T,) uint32 classes; may be unaligned; NULL = no targets. */
     const void *y;
     /* (words_size,) The words of the cells of x, then y, that are WIRE_WORD, in the format of

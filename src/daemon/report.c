@@ -120,8 +120,8 @@ static unsigned layer_has(const struct layer *layer) {
 static void put_layers(struct json_text *text, const struct model *model,
                        const struct layer_statistics *statistics) {
     json_text_open_list(text, "layers");
-    for (size_t i = 0; i < model->architecture.layer_count; i++) {
-        const struct layer *layer = &model->architecture.layers[i];
+    for (size_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = model_layer(model, i);
         const struct layer_fields fields = {
             .kind = cell_kind(layer->cell)->kind.name,
             .size = layer->size,

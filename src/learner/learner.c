@@ -96,7 +96,7 @@ static bool open_plan(struct learner *learner, size_t most_steps) {
     learner->examples = calloc(steps, sizeof *learner->examples);
     learner->step_scores = calloc(steps, sizeof *learner->step_scores);
     learner->nothing = calloc(model->target_size, sizeof *learner->nothing);
-    learner->long_measure = calloc(model->architecture.layer_count, sizeof *learner->long_measure);
+    learner->long_measure = calloc(model->layer_count, sizeof *learner->long_measure);
     if (apart)
         learner->values = calloc(model->x_size, sizeof *learner->values);
     EACH(learner, part, plan_open)
@@ -247,7 +247,7 @@ static int gather(struct learner *learner, struct planned *example, size_t first
 /* Saves the statistics of an example whose updates continue in another plan: only with later
    targets, which have one network. */
 static void gather_measure(struct learner *learner, const struct planned *example, size_t measure) {
-    size_t layers = learner->host.model->architecture.layer_count;
+    size_t layers = learner->host.model->layer_count;
     if (!example->planned_measures)
         return;
     memcpy(learner->long_measure, learner->host.members[0].results.measures + measure * layers,
@@ -275,7 +275,7 @@ static int deliver(struct learner *learner, size_t row, struct cursor *cursor,
     }
     const struct layer_statistics *measured[CONFIG_MEMBERS_MAX]; /* few are used */
     for (size_t m = 0; example->measured && m < host->member_count; m++) {
-        size_t first = cursor->measures * host->members[m].model->architecture.layer_count;
+        size_t first = cursor->measures * host->members[m].model->layer_count;
         measured[m] = example->planned_measures ? host->members[m].results.measures + first
                       : m                       ? NULL
                                                 : learner->long_measure;

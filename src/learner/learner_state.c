@@ -395,8 +395,8 @@ static int write_activity(const struct state_place *p, const void *numbers, stru
     const double most = 2 * (double)FLT_MAX, *at = numbers;
     bool valid = *at >= 0 && *at <= 0x1p53;
     at++;
-    for (size_t k = 0; k < model->architecture.layer_count; k++) {
-        size_t rows = ACTIVITY_ROWS * layer_width(&model->architecture.layers[k]);
+    for (size_t k = 0; k < model->layer_count; k++) {
+        size_t rows = ACTIVITY_ROWS * layer_width(model_layer(model, k));
         for (size_t n = 0; n < ACTIVITY_HEAD; n++)
             valid &= isfinite(at[n]) && at[n] >= 0;
         valid &= finite_within(at + ACTIVITY_HEAD, rows, most);

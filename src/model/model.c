@@ -22,18 +22,62 @@ static struct tensor *add(struct model *model, enum tensor_role role, size_t row
     return tensor;
 }
 
-static struct tensor *add_to_layer(struct model *model, size_t layer, const char *name,
-                                   enum tensor_role role, size_t gates, size_t columns) {
-    size_t rows = gates * model->architecture.layers[layer].size;
-    struct tensor *tensor = add(model, role, rows, columns);
-    tensor->layer = layer;
+/* ---- Layers ---- */
+
+static const struct layer *chain_layers(const struct model *model, const struct chain *chain) {
+    switch (chain->kind) {
+    case CHAIN_READER:
+        return model->architecture.input.sequence.layers;
+    case CHAIN_WRITER:
+        return model_output(model, chain->output)->sequence.layers;
+    case CHAIN_TOWER:
+        return model_output(model, chain->output)->ranking.layers;
+    case CHAIN_MODEL:
+        break;
+    }
+    return model->architecture.layers;
+}
+
+const struct layer *model_layer(const struct model *model, size_t n) {
+    size_t k = model->chain_count - 1;
+    while (k > 0 && n < model->chains[k].first)
+        k--;
+    return chain_layers(model, &model->chains[k]) + (n - model->chains[k].first);
+}
+
+/* "output", or in a list "outputs.NAME", and the rest of the name. */
+static void name_of_output(const struct model *model, size_t k, const char *rest,
+                           char name[MODEL_TENSOR_NAME_SIZE]) {
+    const char *own = model_output(model, k)->name;
+    snprintf(name, MODEL_TENSOR_NAME_SIZE, "output%s%s.%s", *own ? "s." : "", own, rest);
+}
+
+/* The layer's number is that in its chain. */
+static void name_in_chain(const struct model *model, const struct chain *chain, size_t n,
+                          const char *rest, char name[MODEL_TENSOR_NAME_SIZE]) {
+    enum { SIZE = 64 };
+    char layer[SIZE];
+    const char *tower = chain->kind == CHAIN_TOWER ? "candidates." : "";
+    snprintf(layer, sizeof layer, "%slayers.%zu.%s", tower, n - chain->first, rest);
+    if (chain->kind == CHAIN_MODEL || chain->kind == CHAIN_READER)
+        snprintf(name, MODEL_TENSOR_NAME_SIZE, "%s%s", chain->kind == CHAIN_READER ? "input." : "",
+                 layer);
+    else
+        name_of_output(model, chain->output, layer, name);
+}
+
+static struct tensor *add_to_layer(struct model *model, const struct chain *chain, size_t n,
+                                   const char *name, enum tensor_role role, size_t gates,
+                                   size_t columns) {
+    struct tensor *tensor = add(model, role, gates * model_layer(model, n)->size, columns);
+    tensor->layer = n;
     tensor->gates = gates;
-    snprintf(tensor->name, sizeof tensor->name, "layers.%zu.%s", layer, name);
+    name_in_chain(model, chain, n, name, tensor->name);
     return tensor;
 }
 
-static void add_sums(struct model *model, size_t n, size_t inputs) {
-    const struct layer *layer = &model->architecture.layers[n];
+static void add_sums(struct model *model, const struct chain *chain, size_t n, size_t inputs) {
+    const struct layer *layer = model_layer(model, n);
     const struct cell_kind *kind = cell_kind(layer->cell);
     size_t taps = layer_taps(layer);
     for (size_t k = 0; k < CELL_TENSORS_MAX && kind->tensors[k].name; k++) {
@@ -42,33 +86,49 @@ static void add_sums(struct model *model, size_t n, size_t inputs) {
                                   [COLUMNS_INPUTS] = inputs * taps,
                                   [COLUMNS_UNITS] = layer->diagonal ? 0 : layer->size};
         if (!tensor->unnormalized || !layer_normalizes_sums(layer))
-            add_to_layer(model, n, tensor->name, tensor->role, tensor->of_unit ? 1 : kind->gates,
-                         columns[tensor->columns])
+            add_to_layer(model, chain, n, tensor->name, tensor->role,
+                         tensor->of_unit ? 1 : kind->gates, columns[tensor->columns])
                 ->taps = tensor->columns == COLUMNS_INPUTS ? taps : 1;
     }
 }
 
-static void add_norms(struct model *model, size_t n) {
-    const struct layer *layer = &model->architecture.layers[n];
+static void add_norms(struct model *model, const struct chain *chain, size_t n) {
+    const struct layer *layer = model_layer(model, n);
     const struct cell_kind *kind = cell_kind(layer->cell);
     char name[sizeof "norm_ih.gain"];
     if (layer_normalizes_output(layer)) { /* all of it together */
-        add_to_layer(model, n, "norm.gain", TENSOR_GAIN_IH, kind->outputs, 0)->gates = 1;
-        add_to_layer(model, n, "norm.bias", TENSOR_NORM_BIAS_IH, kind->outputs, 0)->gates = 1;
+        add_to_layer(model, chain, n, "norm.gain", TENSOR_GAIN_IH, kind->outputs, 0)->gates = 1;
+        add_to_layer(model, chain, n, "norm.bias", TENSOR_NORM_BIAS_IH, kind->outputs, 0)->gates =
+            1;
     }
     for (size_t place = 0; place < PLACES && layer_normalizes_sums(layer); place++) {
         if (!kind->norms[place])
             continue;
         size_t gates = place == PLACE_INNER ? 1 : kind->gates;
         snprintf(name, sizeof name, "%s.gain", kind->norms[place]);
-        add_to_layer(model, n, name, TENSOR_GAIN_IH + place, gates, 0);
+        add_to_layer(model, chain, n, name, TENSOR_GAIN_IH + place, gates, 0);
         snprintf(name, sizeof name, "%s.bias", kind->norms[place]);
-        add_to_layer(model, n, name, TENSOR_NORM_BIAS_IH + place, gates, 0);
+        add_to_layer(model, chain, n, name, TENSOR_NORM_BIAS_IH + place, gates, 0);
+    }
+}
+
+/* Adds the chain's tensors and the sizes of its layers. */
+static void add_layers(struct model *model, struct chain *chain) {
+    chain->width = chain->inputs;
+    for (size_t n = chain->first; n < chain->first + chain->count; n++) {
+        const struct layer *layer = model_layer(model, n);
+        model->input_width[n] = chain->width;
+        model->state_offset[n] = chain->state_size;
+        chain->state_size += cell_kind(layer->cell)->states * layer->size;
+        chain->state_size += layer_delay(layer) * chain->width;
+        add_sums(model, chain, n, chain->width);
+        add_norms(model, chain, n);
+        chain->width = layer_width(layer);
     }
 }
 
 static void add_statistics(struct model *model, size_t n) {
-    const struct layer *layer = &model->architecture.layers[n];
+    const struct layer *layer = model_layer(model, n);
     const struct cell_kind *kind = cell_kind(layer->cell);
     const struct norm_kind *norm = norm_kind(layer->norm);
     for (size_t place = 0; place < PLACES && norm->source == SOURCE_RUNNING; place++) {
@@ -86,6 +146,8 @@ static void add_statistics(struct model *model, size_t n) {
     if (norm->by_age && layer->norm_steps > model->ages)
         model->ages = layer->norm_steps;
 }
+
+/* ---- Outputs ---- */
 
 static size_t outputs(const struct output *output) {
     const struct loss_part *part = loss_kind(output->loss)->parts;
@@ -114,12 +176,102 @@ static size_t target_size(const struct output *output) {
     return kind->size ? kind->size : output->size;
 }
 
-/* Add an output layer with `width` inputs, and its path from the encoded input. */
-static void add_output(struct model *model, size_t width, size_t skipped) {
-    strcpy(add(model, TENSOR_OUTPUT_WEIGHT, model->outputs, width)->name, "output.weight");
+static struct tensor *add_to_output(struct model *model, size_t k, const char *name,
+                                    enum tensor_role role, size_t rows, size_t columns) {
+    struct tensor *tensor = add(model, role, rows, columns);
+    tensor->layer = k;
+    name_of_output(model, k, name, tensor->name);
+    return tensor;
+}
+
+/* The last linear layer of an output with `width` inputs, and its path from the encoded input. */
+static void add_linear(struct model *model, size_t k, size_t rows, size_t width) {
+    add_to_output(model, k, "weight", TENSOR_OUTPUT_WEIGHT, rows, width);
     if (model->architecture.output.skip)
-        strcpy(add(model, TENSOR_OUTPUT_SKIP, model->outputs, skipped)->name, "output.weight_skip");
-    strcpy(add(model, TENSOR_OUTPUT_BIAS, model->outputs, 0)->name, "output.bias");
+        add_to_output(model, k, "weight_skip", TENSOR_OUTPUT_SKIP, rows, model->encoded);
+    add_to_output(model, k, "bias", TENSOR_OUTPUT_BIAS, rows, 0);
+}
+
+static void add_writer(struct model *model, size_t k, struct chain *chain) {
+    const struct output *output = model_output(model, k);
+    bool given = output->target == TARGET_GIVEN, classes = loss_kind(output->loss)->class_id;
+    size_t numbers = classes ? output->size + 1 : outputs(output);
+    chain->inputs = classes && output->sequence.embedding ? output->sequence.embedding
+                    : given                               ? output->size
+                                                          : model->chains[1].inputs;
+    if (given && classes && output->sequence.embedding)
+        add_to_output(model, k, "embedding.weight", TENSOR_ATOM_EMBEDDING, output->size,
+                      chain->inputs);
+    add_layers(model, chain);
+    add_to_output(model, k, "start.weight", TENSOR_START_WEIGHT, chain->state_size,
+                  model->chains[0].width);
+    add_to_output(model, k, "start.bias", TENSOR_START_BIAS, chain->state_size, 0);
+    add_to_output(model, k, "weight", TENSOR_WRITER_WEIGHT, numbers, chain->width);
+    add_to_output(model, k, "bias", TENSOR_WRITER_BIAS, numbers, 0);
+}
+
+static void add_tower(struct model *model, size_t k, struct chain *chain) {
+    const struct output *output = model_output(model, k);
+    const struct ranking *ranking = &output->ranking;
+    if (ranking->kind == INPUT_SYMBOL) {
+        add_to_output(model, k, "candidates.embedding.weight", TENSOR_CANDIDATE_ROWS, ranking->size,
+                      output->size);
+        add_to_output(model, k, "candidates.bias", TENSOR_CANDIDATE_BIAS, ranking->size, 0);
+        return;
+    }
+    chain->inputs = ranking->size;
+    add_layers(model, chain);
+    add_to_output(model, k, "candidates.weight", TENSOR_CANDIDATE_WEIGHT, output->size,
+                  chain->width);
+}
+
+/* The chain of a writer or tower; NULL: the output has none. */
+static struct chain *chain_of_output(struct model *model, size_t k) {
+    for (size_t n = 1; n < model->chain_count; n++)
+        if (model->chains[n].kind >= CHAIN_WRITER && model->chains[n].output == k)
+            return &model->chains[n];
+    return NULL;
+}
+
+static void add_output(struct model *model, size_t k) {
+    const struct output *output = model_output(model, k);
+    struct chain *chain = chain_of_output(model, k);
+    if (chain && chain->kind == CHAIN_WRITER)
+        add_writer(model, k, chain);
+    else if (chain)
+        add_tower(model, k, chain);
+    if (!output_is_message(output))
+        add_linear(model, k, output->ahead.count ? model->outputs : model->heads[k].scored,
+                   model->chains[0].width);
+}
+
+/* Heads follow each other in K. */
+static void describe_heads(struct model *model) {
+    const struct architecture *architecture = &model->architecture;
+    size_t horizons = architecture->output.ahead.count ? architecture->output.ahead.count : 1;
+    model->horizons = horizons + architecture->other_count;
+    for (size_t h = 0; h < model->horizons; h++) {
+        struct model_head *head = &model->heads[h];
+        head->output = h < horizons ? 0 : h - horizons + 1;
+        const struct output *output = model_output(model, head->output);
+        const struct ranking *ranking = &output->ranking;
+        size_t numbers = target_size(output);
+        head->at = model->outputs;
+        head->weight = architecture->other_count ? (float)output->weight : 1.0F;
+        head->late = output_is_message(output) || output_ranks(output);
+        head->scored = output_is_message(output) ? 0 : outputs(output);
+        head->target_size = output_is_message(output) ? 1 + output->sequence.longest * numbers
+                            : output_ranks(output)
+                                ? 1 + (ranking->kind == INPUT_SYMBOL ? 1 : ranking->size)
+                                : numbers;
+        model->outputs += head->scored;
+        model->late |= head->late;
+        model->scored = head->scored > model->scored ? head->scored : model->scored;
+        model->target_size =
+            head->target_size > model->target_size ? head->target_size : model->target_size;
+        size_t open = open_steps(output);
+        model->open = open > model->open ? open : model->open;
+    }
 }
 
 /* z and u for each column, and for each horizon v and, if targets are relative to it, the
@@ -220,33 +372,73 @@ static size_t add_input(struct model *model) {
     return input->column_count ? add_columns(model, input) : (model->features = input->size);
 }
 
+static struct chain *describe_chain(struct model *model, enum chain_kind kind, size_t count,
+                                    size_t output) {
+    struct chain *chain = &model->chains[model->chain_count++];
+    *chain =
+        (struct chain){.kind = kind, .output = output, .first = model->layer_count, .count = count};
+    model->layer_count += count;
+    return chain;
+}
+
+static void describe_chains(struct model *model) {
+    const struct architecture *architecture = &model->architecture;
+    describe_chain(model, CHAIN_MODEL, architecture->layer_count, 0);
+    if (input_is_message(&architecture->input))
+        describe_chain(model, CHAIN_READER, architecture->input.sequence.layer_count, 0);
+    for (size_t k = 0; k <= architecture->other_count; k++) {
+        const struct output *output = model_output(model, k);
+        if (output_is_message(output))
+            describe_chain(model, CHAIN_WRITER, output->sequence.layer_count, k);
+        else if (output_ranks(output))
+            describe_chain(model, CHAIN_TOWER, output->ranking.layer_count, k);
+    }
+}
+
+static void add_pool(struct model *model, size_t width) {
+    const struct sequence *sequence = &model->architecture.input.sequence;
+    const struct pool_kind *kind = pool_kind(sequence->pool);
+    for (size_t k = 0; k < POOL_TENSORS_MAX && kind->tensors[k].name; k++)
+        snprintf(
+            add(model, TENSOR_POOL + k, sequence->attention, kind->tensors[k].matrix ? width : 0)
+                ->name,
+            MODEL_TENSOR_NAME_SIZE, "input.pool.%s", kind->tensors[k].name);
+    model->encoded = kind->vectors * width;
+}
+
+/* The tensors of what reads a message, whose atoms have that width. */
+static void add_reader(struct model *model, size_t width) {
+    const struct sequence *sequence = &model->architecture.input.sequence;
+    struct chain *chain = &model->chains[1];
+    chain->inputs = width;
+    add_layers(model, chain);
+    add_pool(model, chain->width);
+    model->features = 1 + sequence->longest * model->features_atom;
+}
+
 void model_build(struct model *model, const struct architecture *architecture) {
     memset(model, 0, sizeof *model);
     model->architecture = *architecture;
     const struct output *output = &architecture->output;
-    size_t width = add_time(model, add_input(model));
-    for (size_t n = 0; n < architecture->layer_count; n++) {
-        const struct layer *layer = &architecture->layers[n];
-        model->input_width[n] = width;
-        model->state_offset[n] = model->state_size;
-        model->state_size += cell_kind(layer->cell)->states * layer->size;
-        model->state_size += layer_delay(layer) * width;
-        add_sums(model, n, width);
-        add_norms(model, n);
-        width = layer_width(layer);
-    }
-    model->horizons = output->ahead.count ? output->ahead.count : 1;
-    model->scored = outputs(output);
-    model->outputs = model->horizons * model->scored;
-    model->target_size = target_size(output);
-    model->open = open_steps(output);
+    describe_chains(model);
+    model->encoded = add_time(model, add_input(model));
+    model->features_atom = model->features;
+    if (input_is_message(&architecture->input))
+        add_reader(model, model->encoded);
+    struct chain *main = &model->chains[0];
+    main->inputs = model->encoded;
+    add_layers(model, main);
+    model->state_size = main->state_size;
+    describe_heads(model);
     if (!output->solved)
-        add_output(model, width, model->input_width[0]);
+        for (size_t k = 0; k <= architecture->other_count; k++)
+            add_output(model, k);
     model->learned_count = model->tensor_count;
     model->learned = model->parameters;
     if (output->solved)
-        add_output(model, width, model->input_width[0]);
-    model->solved = output->solved ? width + output->skip * model->input_width[0] + 1 : 0;
+        add_output(model, 0);
+    model->solved = output->solved ? main->width + output->skip * model->encoded + 1 : 0;
+    model->kept = model->solved ? model->solved - 1 : model->late ? main->width : 0;
     for (size_t n = 0; n < architecture->layer_count; n++)
         add_statistics(model, n);
     model->age_offset = model->state_size;
@@ -392,7 +584,7 @@ static void start_phase(const struct layer *layer, uint64_t *random, float *valu
 
 int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,
                      float *values, struct error *error) {
-    const struct layer *layer = &model->architecture.layers[tensor->layer];
+    const struct layer *layer = model_layer(model, tensor->layer);
     size_t count = tensor_size(tensor);
     uint64_t random = start(seed, tensor->name);
     bool normalized = layer_normalizes_sums(layer);
@@ -406,8 +598,19 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
     switch (tensor->role) {
     case TENSOR_WEIGHT_HH:
         return initialize_recurrent(tensor, &random, values, error);
+    case TENSOR_POOL:
+    case TENSOR_POOL_1:
+    case TENSOR_POOL_2:
+    case TENSOR_POOL_3:
+        fill_uniform(values, count, tensor->columns ? tensor->columns : tensor->rows, &random);
+        break;
     case TENSOR_EMBEDDING:
     case TENSOR_WEIGHT_IH:
+    case TENSOR_START_WEIGHT:
+    case TENSOR_ATOM_EMBEDDING:
+    case TENSOR_CANDIDATE_ROWS:
+    case TENSOR_CANDIDATE_WEIGHT:
+    case TENSOR_WRITER_WEIGHT:
     case TENSOR_OUTPUT_WEIGHT:
     case TENSOR_OUTPUT_SKIP:
         fill_uniform(values, count, tensor->columns, &random);
@@ -430,8 +633,11 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
         fill_uniform(values, count, layer->size, &random);
         break;
     case TENSOR_OUTPUT_BIAS:
-        fill_uniform(values, count,
-                     layer_width(&model->architecture.layers[model->architecture.layer_count - 1]),
+        fill_uniform(values, count, model->chains[0].width, &random);
+        break;
+    case TENSOR_START_BIAS:
+    case TENSOR_WRITER_BIAS:
+        fill_uniform(values, count, model_find(model, tensor->role - 1, tensor->layer)->columns,
                      &random);
         break;
     case TENSOR_GAIN_IH:
@@ -444,6 +650,7 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
         if (normalized)
             add_forget_bias(layer, values);
         break;
+    case TENSOR_CANDIDATE_BIAS:
     case TENSOR_NORM_BIAS_HH:
     case TENSOR_NORM_BIAS_INNER:
     case TENSOR_MEAN_IH:
@@ -465,7 +672,6 @@ size_t slot_record_size(const struct model *model, size_t window) {
     enum { LEARNED_MARK = 1 };
     size_t targets = model->horizons * (model->target_size + LEARNED_MARK);
     size_t position = model->state_size + model->features + targets;
-    size_t solved = model->solved ? model->solved - 1 : 0;
-    return model->state_size + model_places(model, window) * (model->outputs + solved) +
+    return model->state_size + model_places(model, window) * (model->outputs + model->kept) +
            model_ring(model, window) * position;
 }

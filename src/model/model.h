@@ -20,14 +20,21 @@ struct error;
 
 enum {
     MODEL_LAYERS_MAX = 16,
+    SEQUENCE_LAYERS_MAX = 4, /* of a chain that reads or writes messages */
+    OUTPUTS_MAX = 4,
+    OUTPUT_NAME_SIZE = 17,
+    /* the model's layers, those of its reader, and of each output's writer or tower */
+    MODEL_CHAINS_MAX = 2 + OUTPUTS_MAX,
+    MODEL_LAYERS_ALL = MODEL_LAYERS_MAX + (1 + OUTPUTS_MAX) * SEQUENCE_LAYERS_MAX,
     /* parts of an input: one per column, and one for the time */
     MODEL_PARTS_MAX = COLUMNS_MAX + 1,
     MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (11 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
-    MODEL_TENSOR_NAME_SIZE = 64,
+    MODEL_TENSOR_NAME_SIZE = 96,
 };
 
 enum input_kind { INPUT_REAL, INPUT_SYMBOL };
-enum target { TARGET_GIVEN, TARGET_NEXT, TARGET_LATER };
+/* PREVIOUS: the stream's x before; SAME: the step's own x. Both are known with the step. */
+enum target { TARGET_GIVEN, TARGET_NEXT, TARGET_LATER, TARGET_PREVIOUS, TARGET_SAME };
 
 /* Transformation of an x before the network: none; running standardization; features in the
    stream's own units (docs/explanation/forecasts.md). */
@@ -49,23 +56,6 @@ enum { AHEAD_MAX = 16 };
 struct ahead {
     size_t count; /* 0: one horizon, 1 step ahead */
     size_t steps[AHEAD_MAX];
-};
-
-struct input {
-    enum input_kind kind;         /* real with columns, except for a single symbol */
-    size_t size;                  /* real: numbers in x; symbol: size of the alphabet */
-    size_t embedding;             /* symbol: width of the learned embedding, 0 = one-hot */
-    enum input_scale scale;       /* `standard` uses memory and limit */
-    uint64_t memory;              /* number of values that the scale remembers, 0 = all */
-    double limit;                 /* largest distance from the mean in deviations, 0 = no limit */
-    bool hold;                    /* missing: hold; with columns: for at least one of them */
-    struct vocabulary vocabulary; /* words of symbols */
-    /* The number of symbols that words are hashed to (common/word_hash.h), 0 = no hash. */
-    size_t hash;
-    size_t column_count; /* 0: no columns are listed */
-    struct column columns[COLUMNS_MAX];
-    unsigned time; /* a set of enum time_feature */
-    char time_zone[TIME_ZONE_NAME_SIZE];
 };
 
 /* A rising list of numbers. */
@@ -98,6 +88,49 @@ struct layer {
     bool residual; /* the layer's input is added to its output */
 };
 
+/* A chain of layers that reads a message, an x of several atoms, or writes one. */
+struct sequence {
+    size_t layer_count; /* 0: an x, or a target, is one vector */
+    struct layer layers[SEQUENCE_LAYERS_MAX];
+    size_t longest;   /* most atoms of a message */
+    enum pool pool;   /* of a reader */
+    size_t attention; /* A of such a pool; else 0 */
+    size_t embedding; /* of a writer of given targets: width of its embedding, 0 = one-hot */
+};
+
+struct input {
+    enum input_kind kind;         /* real with columns, except for a single symbol */
+    size_t size;                  /* real: numbers in x; symbol: size of the alphabet */
+    size_t embedding;             /* symbol: width of the learned embedding, 0 = one-hot */
+    enum input_scale scale;       /* `standard` uses memory and limit */
+    uint64_t memory;              /* number of values that the scale remembers, 0 = all */
+    double limit;                 /* largest distance from the mean in deviations, 0 = no limit */
+    bool hold;                    /* missing: hold; with columns: for at least one of them */
+    struct vocabulary vocabulary; /* words of symbols */
+    /* The number of symbols that words are hashed to (common/word_hash.h), 0 = no hash. */
+    size_t hash;
+    size_t column_count; /* 0: no columns are listed */
+    struct column columns[COLUMNS_MAX];
+    unsigned time; /* a set of enum time_feature */
+    char time_zone[TIME_ZONE_NAME_SIZE];
+    struct sequence sequence; /* an x is a message that these layers read */
+};
+
+/* loss: ranking: a target is a candidate, ranked among the last `negatives` targets of all streams.
+   Layers without state read it (struct chain). */
+enum ranking_score { RANKING_DOT, RANKING_COSINE, RANKING_ORDER };
+enum ranking_objective { RANKING_SOFTMAX, RANKING_HINGE };
+struct ranking {
+    enum ranking_score score;
+    enum ranking_objective objective;
+    double temperature, margin; /* cosine; hinge */
+    size_t negatives;           /* 0: another loss */
+    enum input_kind kind;       /* a candidate: numbers, or a symbol */
+    size_t size, shape[3];      /* as of an input */
+    size_t layer_count;
+    struct layer layers[SEQUENCE_LAYERS_MAX];
+};
+
 struct output {
     enum loss loss;
     size_t size;       /* numbers in a target, or classes */
@@ -116,13 +149,19 @@ struct output {
     size_t column_count;
     uint16_t columns[COLUMNS_MAX];
     struct vocabulary vocabulary; /* classes; with `next` the vocabulary of the input */
+    char name[OUTPUT_NAME_SIZE];  /* in a list of outputs; "": the only output */
+    double weight;                /* its share of a step's loss; 1 of an only output */
+    struct sequence sequence;     /* a target is a message that these layers write */
+    struct ranking ranking;
 };
 
 struct architecture {
     struct input input;
     struct layer layers[MODEL_LAYERS_MAX];
     size_t layer_count;
-    struct output output;
+    struct output output; /* the first one */
+    struct output others[OUTPUTS_MAX - 1];
+    size_t other_count;
     /* names of given and later: (output.column_count,) */
     char target_names[COLUMNS_MAX][COLUMN_NAME_SIZE];
 };
@@ -130,7 +169,8 @@ struct architecture {
 struct tensor {
     char name[MODEL_TENSOR_NAME_SIZE];
     enum tensor_role role;
-    size_t layer;   /* index of its layer; 0 for embeddings and output */
+    /* index of its layer (model_layer); of its output; 0 for the input's */
+    size_t layer;
     size_t rows;    /* first dimension */
     size_t columns; /* second dimension of a matrix; 0 for a vector */
     size_t taps;    /* if above 1, the columns are (columns / taps, taps), with the taps last */
@@ -151,6 +191,28 @@ struct input_part {
 
 #define MODEL_NO_TENSOR SIZE_MAX
 
+/* Layers one above the other, each a range of the model's layers. The first are model.layers;
+   others read or write the atoms of a message, or read candidates (tower), and each of their runs
+   begins with a state of zeros or one made of h. */
+enum chain_kind { CHAIN_MODEL, CHAIN_READER, CHAIN_WRITER, CHAIN_TOWER };
+struct chain {
+    enum chain_kind kind;
+    size_t output;       /* of a writer or tower */
+    size_t first, count; /* its layers: model_layer */
+    size_t inputs;       /* width of an encoded atom or candidate */
+    size_t width;        /* of the last layer's output; without layers `inputs` */
+    size_t state_size;   /* numbers in its state */
+};
+
+/* A target of a step: a horizon of the only output, or an output of a list. */
+struct model_head {
+    size_t output;      /* number of its output: model_output */
+    size_t at, scored;  /* its first activation in K, and their number: 0 of a writer */
+    size_t target_size; /* numbers in its target */
+    float weight;       /* its share of a step's loss */
+    bool late;          /* a writer or ranking: SCORE computes its loss from h */
+};
+
 struct model {
     struct architecture architecture;
     struct tensor tensors[MODEL_TENSORS_MAX];
@@ -158,12 +220,16 @@ struct model {
        statistics follow them. */
     size_t tensor_count, learned_count;
     size_t parameters, learned;           /* numbers in all tensors; in those learned */
-    size_t input_width[MODEL_LAYERS_MAX]; /* I of each layer; for a one-hot symbol V */
-    /* offset of a layer's h in the state; an inner state follows it. With taps it is the offset of
-       the delay line (layer_delay, I): the last inputs, the oldest first, zeros at the beginning */
-    size_t state_offset[MODEL_LAYERS_MAX];
+    size_t input_width[MODEL_LAYERS_ALL]; /* I of each layer; for a one-hot symbol V */
+    /* offset of a layer's h in the state of its chain; an inner state follows it. With taps it is
+       the offset of the delay line (layer_delay, I): the last inputs, the oldest first, zeros at
+       the beginning */
+    size_t state_offset[MODEL_LAYERS_ALL];
     size_t state_size; /* S: numbers in one stream's state */
-    size_t ages;       /* largest number of steps of norms by age; 0: no such norm */
+    struct chain chains[MODEL_CHAINS_MAX];
+    size_t chain_count, layer_count; /* chains, and layers of all of them */
+    size_t encoded; /* width of what model.layers get: the encoded x, or of a message the pool's */
+    size_t ages;    /* largest number of steps of norms by age; 0: no such norm */
     /* Offset of the age in the state, its last number, if `ages` is not 0. The age is the number
        of steps since the stream began, at most `ages`. */
     size_t age_offset;
@@ -171,7 +237,9 @@ struct model {
     /* Numbers in the engine's x: I; with scale: forecast features of x; 1 for a symbol; for columns
        their encodings, with a symbol instead of its row. The last `times` of them are from the
        example's time. */
-    size_t features;
+    /* With a reader 1 number, how many atoms the message has, then `longest` atoms of
+       `features_atom` numbers. */
+    size_t features, features_atom;
     size_t times;
     /* Parts in order; consecutive numbers are one part. */
     struct input_part parts[MODEL_PARTS_MAX];
@@ -182,11 +250,19 @@ struct model {
     /* Inputs of the least squares of a solved output: the last layer's h, the skip path's x and
        1; else 0. */
     size_t solved;
-    /* K: activations of the last linear layer, one horizon after the other. */
+    /* K: activations of the last linear layer, one head after the other. */
     size_t outputs;
-    size_t target_size; /* numbers in one target: size; 1 class for softmax */
-    size_t horizons;    /* targets per step */
-    size_t scored;      /* K / horizons: activations for one target */
+    /* Numbers in one target, the most of a head: size; 1 class for softmax. Of a writer 1 number,
+       how many atoms it has, then those; of a ranking 1 number, its own in the bank, then a
+       candidate. */
+    size_t target_size;
+    size_t horizons; /* targets per step: heads */
+    size_t scored;   /* activations for one target, the most of a head */
+    struct model_head heads[AHEAD_MAX];
+    /* Numbers kept of each open step besides outputs: h, for heads that are late; or the inputs of
+       the least squares but the 1. */
+    size_t kept;
+    bool late;    /* a head is late */
     size_t known; /* scale: forecast: columns that are known ahead, last in x, horizons each */
     size_t open;  /* largest number of a stream's open steps, right after a STEP */
 };
@@ -216,6 +292,26 @@ static inline bool layer_normalizes_output(const struct layer *layer) {
     return norm_kind(layer->norm)->source != SOURCE_NOTHING && layer_is_columns(layer);
 }
 
+/* Layer n of all chains; and an output. */
+const struct layer *model_layer(const struct model *model, size_t n);
+static inline const struct output *architecture_output(const struct architecture *a, size_t k) {
+    return k ? &a->others[k - 1] : &a->output;
+}
+static inline const struct output *model_output(const struct model *model, size_t k) {
+    return architecture_output(&model->architecture, k);
+}
+
+/* Whether an x, or a target of the output, is a message. */
+static inline bool input_is_message(const struct input *input) {
+    return input->sequence.layer_count > 0;
+}
+static inline bool output_is_message(const struct output *output) {
+    return output->sequence.layer_count > 0;
+}
+static inline bool output_ranks(const struct output *output) {
+    return output->ranking.negatives > 0;
+}
+
 /* Distance from a step to its target at a horizon. */
 static inline size_t output_ahead(const struct output *output, size_t horizon) {
     return output->ahead.count ? output->ahead.steps[horizon] : 1;
@@ -226,14 +322,37 @@ static inline size_t output_column(const struct output *output, size_t k) {
     return output->column_count ? output->columns[k] : k;
 }
 
-/* Source of the targets: the x of later steps, the message with x, or a later label. And whether
-   x also has experts, so that the network is one of several forecasts (scale: forecast). */
+/* Source of the targets: the x of later steps (or with previous and same of others), the message
+   with x, or a later label. And whether x also has experts, so that the network is one of several
+   forecasts (scale: forecast). */
 static inline bool output_is_next(const struct output *output) {
     return output->target == TARGET_NEXT;
 }
 static inline bool output_is_later(const struct output *output) {
     return output->target == TARGET_LATER;
 }
+static inline bool output_is_input(const struct output *output) {
+    return output->target != TARGET_GIVEN && output->target != TARGET_LATER;
+}
+
+/* The first output, or head of a list, whose targets are sent (given, later), or are in x; the
+   number of outputs if there is none. At most one is sent; those in x have the same columns. */
+static inline size_t model_output_with(const struct model *model, bool in_x) {
+    size_t k = 0;
+    while (k <= model->architecture.other_count && output_is_input(model_output(model, k)) != in_x)
+        k++;
+    return k;
+}
+static inline bool model_has_output(const struct model *model, bool in_x) {
+    return model_output_with(model, in_x) <= model->architecture.other_count;
+}
+
+/* The heads of the first output: its horizons. Headline losses, baselines and predictions are its
+   own, and have heads[0].target_size and heads[0].scored numbers. */
+static inline size_t model_ahead(const struct model *model) {
+    return model->horizons - model->architecture.other_count;
+}
+
 static inline bool targets_are_inputs(const struct model *model) {
     return output_is_next(&model->architecture.output);
 }
@@ -308,7 +427,7 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
                      float *values, struct error *error);
 
 /* Numbers in a slot's record, the format of a slot between an engine and a checkpoint: state (S)
-   | outputs (places, K) | with `solved` the inputs of the least squares (places, solved - 1) |
+   | outputs (places, K) | what else open steps keep (places, kept) |
    for each position of the ring: state before (S) | x (features) | y (horizons, target_size) |
    for each horizon 1.0 if that y is to be learned, else 0. Symbols and classes keep their bits. */
 size_t slot_record_size(const struct model *model, size_t window);

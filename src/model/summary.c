@@ -16,7 +16,7 @@ const char *input_scale_name(enum input_scale scale) {
 }
 
 const char *target_name(enum target target) {
-    static const char *const names[] = {"given", "next", "later"};
+    static const char *const names[] = {"given", "next", "later", "previous", "same"};
     return target < sizeof names / sizeof *names ? names[target] : NULL;
 }
 

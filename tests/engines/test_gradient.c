@@ -38,12 +38,12 @@ static const double GRADIENT_FLOOR = 1e-5;
 static const bool LEARNED[STEPS] = {true, true, true, /* the window: */ true, true, false, true};
 enum { TERMS = 2 }; /* learned among the last CLOSED */
 
-struct sequence {
+struct played_sequence {
     union value x[STEPS * ORACLE_WIDTH_MAX], y[STEPS * ORACLE_WIDTH_MAX];
 };
 
 /* Plays the sequence and one update at its end; `after` are the parameters then. */
-static void play(struct fixture *f, const struct sequence *s, bool fresh, float *after) {
+static void play(struct fixture *f, const struct played_sequence *s, bool fresh, float *after) {
     for (size_t t = 0; t < STEPS; t++) {
         fixture_step(f, 0, t % POSITIONS, s->x + t * f->inputs);
         fixture_score(f, 0, t % POSITIONS, s->y + t * f->model.target_size, LEARNED[t]);
@@ -55,8 +55,8 @@ static void play(struct fixture *f, const struct sequence *s, bool fresh, float 
 }
 
 /* Compares the losses of every step with the oracle's; leaves the state at the window's start. */
-static void check_losses(struct fixture *f, const struct sequence *s, const double *parameters,
-                         double *at_window, const char *name) {
+static void check_losses(struct fixture *f, const struct played_sequence *s,
+                         const double *parameters, double *at_window, const char *name) {
     double *state = calloc(f->model.state_size + 1, sizeof *state);
     double output[ORACLE_OUTPUTS_MAX];
     for (size_t t = 0; t < STEPS; t++) {
@@ -115,7 +115,7 @@ static bool is_allowed(const struct architecture *architecture) {
 static void check_gradient(const struct architecture *architecture, const char *name) {
     const struct optimizer sgd = {.kind = OPTIMIZER_sgd};
     struct fixture *f, *again;
-    struct sequence s;
+    struct played_sequence s;
     if (!under_test_plays() || !is_allowed(architecture))
         return;
     fixture_open(&f, architecture, &sgd, WINDOW, 1, 1);

@@ -45,6 +45,7 @@ double fixture_random(struct fixture *fixture);
    never all of one. */
 void fixture_random_input(struct fixture *fixture, union value *x);
 void fixture_random_target(struct fixture *fixture, union value *y);
+void fixture_random_target_of(struct fixture *fixture, size_t head, union value *y);
 
 void fixture_forget(struct fixture *fixture, size_t slot);
 void fixture_step(struct fixture *fixture, size_t slot, size_t position, const union value *x);

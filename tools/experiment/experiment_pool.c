@@ -256,7 +256,7 @@ struct done {
 };
 
 struct worker {
-    struct pool *pool;
+    struct workers *pool;
     size_t number;
     pthread_t thread;
     bool started;
@@ -265,7 +265,7 @@ struct worker {
     struct done done;
 };
 
-struct pool {
+struct workers {
     const struct pool_options *options;
     struct progress *progress;
     pthread_mutex_t lock;  /* protects all fields below */
@@ -279,7 +279,7 @@ struct pool {
 
 /* ---- A worker ---- */
 
-static struct planned_run *next_run(struct pool *pool) {
+static struct planned_run *next_run(struct workers *pool) {
     struct experiment_plan *plan = pool->options->plan;
     struct planned_run *run = NULL;
     while (!run && pool->next < plan->run_count && !*pool->options->stop) {
@@ -300,7 +300,7 @@ static int print_config(const struct config *config, char **text, struct error *
     return fclose(out) == 0 ? result : error_no_memory(error);
 }
 
-static int load(struct pool *pool, const struct planned_run *run, struct config *config,
+static int load(struct workers *pool, const struct planned_run *run, struct config *config,
                 struct engines_choice *engine, char **text, struct error *error) {
     pthread_mutex_lock(&pool->loading);
     int result = plan_load(pool->options->plan, run, config, error) ||
@@ -314,7 +314,7 @@ static int load(struct pool *pool, const struct planned_run *run, struct config 
 
 /* As run_play. */
 static int play(struct worker *worker, struct planned_run *run) {
-    struct pool *pool = worker->pool;
+    struct workers *pool = worker->pool;
     const struct experiment_spec *spec = pool->options->plan->spec;
     const struct run_options options = {.recent = spec->recent,
                                         .points = spec->points,
@@ -342,7 +342,7 @@ static int play(struct worker *worker, struct planned_run *run) {
 
 /* Passes its results on, and waits until they are stored: the texts belong to the worker. */
 static void hand_over(struct worker *worker) {
-    struct pool *pool = worker->pool;
+    struct workers *pool = worker->pool;
     pthread_mutex_lock(&pool->lock);
     worker->ready = true;
     pthread_cond_broadcast(&pool->change);
@@ -366,7 +366,7 @@ static void work_on(struct worker *worker, struct planned_run *run) {
 
 static void *work(void *context) {
     struct worker *worker = context;
-    struct pool *pool = worker->pool;
+    struct workers *pool = worker->pool;
     pthread_mutex_lock(&pool->lock);
     for (struct planned_run *run; (run = next_run(pool));) {
         progress_begin(pool->progress, worker->number, run, &worker->watch);
@@ -389,7 +389,8 @@ static bool is_processor(const char *device) {
 }
 
 /* The first finished run sets the device; runs of another machine are not mixed. */
-static int check_device(struct pool *pool, const struct experiment_run *row, struct error *error) {
+static int check_device(struct workers *pool, const struct experiment_run *row,
+                        struct error *error) {
     const struct pool_options *options = pool->options;
     struct experiment_plan *plan = options->plan;
     if (!is_processor(row->device) || plan->checked)
@@ -409,7 +410,7 @@ static int check_device(struct pool *pool, const struct experiment_run *row, str
                : 0;
 }
 
-static int keep(struct pool *pool, struct worker *worker, struct error *error) {
+static int keep(struct workers *pool, struct worker *worker, struct error *error) {
     const struct pool_options *options = pool->options;
     struct done *done = &worker->done;
     struct experiment_outcome outcome = done->outcome;
@@ -435,14 +436,14 @@ static int keep(struct pool *pool, struct worker *worker, struct error *error) {
     return 0;
 }
 
-static struct worker *find_ready(struct pool *pool) {
+static struct worker *find_ready(struct workers *pool) {
     for (size_t n = 0; n < pool->options->jobs; n++)
         if (pool->workers[n].ready)
             return &pool->workers[n];
     return NULL;
 }
 
-static void wait_for_change(struct pool *pool) {
+static void wait_for_change(struct workers *pool) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += WAIT_MS * (long)(NS_PER_SECOND / 1000);
@@ -453,7 +454,7 @@ static void wait_for_change(struct pool *pool) {
 
 /* Stores results until all threads have ended. The lock is held while a run is stored: a few
    milliseconds in which only threads without work wait. */
-static int keep_all(struct pool *pool, struct error *error) {
+static int keep_all(struct workers *pool, struct error *error) {
     int result = 0;
     pthread_mutex_lock(&pool->lock);
     while (pool->working > 0) {
@@ -477,7 +478,7 @@ static int keep_all(struct pool *pool, struct error *error) {
 /* ---- Opening and closing ---- */
 
 /* The thread that stores the results handles signals. */
-static int start(struct pool *pool, struct error *error) {
+static int start(struct workers *pool, struct error *error) {
     sigset_t all, before;
     int reason = 0;
     sigfillset(&all);
@@ -499,13 +500,13 @@ static int start(struct pool *pool, struct error *error) {
     return error_set(error, EX_OSERR, "cannot start a thread: %s", strerror(reason));
 }
 
-static int open_progress(struct pool *pool, struct error *error) {
+static int open_progress(struct workers *pool, struct error *error) {
     pool->progress = progress_open(pool->options);
     return pool->progress ? 0 : error_no_memory(error);
 }
 
 int pool_run(const struct pool_options *options, struct error *error) {
-    struct pool pool = {.options = options};
+    struct workers pool = {.options = options};
     pthread_condattr_t monotonic;
     pool.workers = calloc(options->jobs, sizeof *pool.workers);
     if (!pool.workers || open_progress(&pool, error)) {
