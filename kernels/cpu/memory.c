@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/threads.h"
 
+#include "bank.h"
 #include "matrix.h"
 #include "model/rule.h"
 #include "network.h"
@@ -232,6 +233,16 @@ void network_write(const struct network *n, float *block, const struct tensor *t
 
 /* ---- All other arrays ---- */
 
+static void describe_grid(struct network *n, size_t k) {
+    const struct layer *layer = model_layer(n->model, n->chain->first + k);
+    size_t positions = layer_positions(layer);
+    n->layers[k].grid = (struct network_grid){.from = n->model->input_shape[n->chain->first + k],
+                                              .to = layer->shape,
+                                              .stride = layer->stride,
+                                              .groups = layer->norm_groups};
+    n->positions = positions > n->positions ? positions : n->positions;
+}
+
 static void describe_layer(struct network *n, size_t k) {
     const struct layer *layer = model_layer(n->model, n->chain->first + k);
     struct network_layer *l = &n->layers[k];
@@ -247,14 +258,15 @@ static void describe_layer(struct network *n, size_t k) {
     l->padded = matrix_pad(layer->size);
     l->width = layer_width(layer);
     l->wide = matrix_pad(l->width);
-    l->gates = l->kind->gates;
+    l->gates = l->kind->gates * layer_positions(layer);
     l->rows = l->gates * l->padded;
-    l->inputs = n->model->input_width[n->chain->first + k];
+    l->inputs = model_find(n->model, TENSOR_WEIGHT_IH, n->chain->first + k)->columns;
     l->state = n->state;
     n->state += l->kind->states * l->padded;
     bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
     l->ages = norm_kind(layer->norm)->by_age ? layer->norm_steps : units;
     l->momentum = layer->norm_momentum;
+    describe_grid(n, k);
     size_t gate = 0;
     while (l->group_count < CELL_GROUPS_MAX && l->kind->group_gates[l->group_count]) {
         size_t gates = l->kind->group_gates[l->group_count];
@@ -298,13 +310,17 @@ static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t 
     l->factors = floats(arena, kind->parameters ? CELL_FACTORS_MAX * l->padded : 0);
     for (size_t place = 0; place < PLACES; place++) {
         struct unit_norm *u = &l->units[place];
-        u->width = place == PLACE_INNER ? l->padded : l->rows;
+        u->width = place == PLACE_INNER || kind->spatial ? l->padded : l->rows;
         size_t numbers = kind->norms[place] ? l->ages * u->width : 0;
         u->mean = floats(arena, numbers);
         u->var = floats(arena, numbers);
         u->rstd = floats(arena, numbers);
     }
     l->scales = take(arena, ring * NETWORK_NORMS, sizeof *l->scales);
+    l->grid.offsets = take(arena, kind->spatial ? l->inputs : 0, sizeof *l->grid.offsets);
+    l->grid.patches = floats(arena, kind->spatial ? ring * l->gates * l->inputs : 0);
+    l->grid.mean = floats(arena, kind->spatial ? ring * l->padded : 0);
+    l->grid.rstd = floats(arena, kind->spatial ? ring * l->padded : 0);
 }
 
 static size_t most(size_t a, size_t b) {
@@ -374,6 +390,7 @@ static void hand_out_chain(struct arena *arena, struct network *n) {
     n->atoms = take(arena, beside ? n->ring : 0, sizeof *n->atoms);
     n->zeros = floats(arena, beside ? n->state : 0);
     n->added = floats(arena, n->adds ? largest_matrix(n) : 0);
+    n->scores = floats(arena, n->chain->kind == CHAIN_TOWER ? n->ring : 0);
     n->pooled = floats(arena, reads ? (n->window + 1) * (attention + 1) : 0);
     if (n->chain->kind != CHAIN_WRITER)
         return;
@@ -396,12 +413,17 @@ static void hand_out_block(struct arena *arena, struct network *n, size_t blocks
 static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     bool learned = n->form == FORM_EMBEDDED || n->form == FORM_ENCODED; /* gets a gradient */
     size_t rows = n->padded, padded = learned ? matrix_pad(n->inputs) : 0;
-    size_t panels = matrix_panels(rows);
+    size_t panels = matrix_panels(rows), patches = 0;
+    size_t together = most(n->ring, n->window * n->positions);
     for (size_t k = 0; k < n->layer_count; k++) {
         hand_out_layer(arena, &n->layers[k], n->ring);
         rows = most(rows, n->layers[k].rows);
         /* 48 rows have more panels than 64 */
         panels = most(panels, matrix_panels(n->layers[k].rows));
+        if (n->layers[k].kind->spatial) {
+            panels = most(panels, matrix_panels(n->layers[k].padded));
+            patches = most(patches, n->layers[k].gates * n->layers[k].inputs);
+        }
         padded = most(padded, n->layers[k].wide);
     }
     if (n->chain->kind == CHAIN_MODEL)
@@ -417,13 +439,22 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_hidden[1] = floats(arena, n->window * padded);
     n->d_state = floats(arena, padded);
     n->d_inner = floats(arena, padded);
-    n->pack = floats(arena, n->parts * n->window * MATRIX_PANEL);
+    n->pack = floats(arena, n->parts * n->window * n->positions * MATRIX_PANEL);
+    n->patches = floats(arena, patches);
     n->squares = take(arena, panels, sizeof *n->squares);
     n->loss_scratch = take(arena, 2 * most_components(n->model) + 1, sizeof(double));
     hand_out_kept(arena, n, rows, padded);
     hand_out_chain(arena, n);
-    n->x = take(arena, n->ring, sizeof *n->x);
-    n->y = take(arena, n->ring, sizeof *n->y);
+    n->x = take(arena, together, sizeof *n->x);
+    n->y = take(arena, together, sizeof *n->y);
+}
+
+static void fill_offsets(const struct network_grid *g, size_t kernel) {
+    uint32_t *offset = g->offsets;
+    for (size_t channel = 0; channel < g->from.channels; channel++)
+        for (size_t row = 0; row < kernel; row++)
+            for (size_t column = 0; column < kernel; column++)
+                *offset++ = (uint32_t)((channel * g->from.rows + row) * g->from.columns + column);
 }
 
 static void fill_mask(struct network_layer *l) {
@@ -490,7 +521,7 @@ static void describe(struct network *n, const struct model *model, const struct 
     n->layer_count = chain->count;
     n->inputs = chain->inputs;
     n->width = chain->width;
-    n->form = beside ? FORM_ENCODED : form_of(model);
+    n->form = chain->kind == CHAIN_TOWER ? FORM_NUMBERS : beside ? FORM_ENCODED : form_of(model);
     if (input_is_message(&model->architecture.input) && chain->kind <= CHAIN_READER)
         n->form = beside ? form_of(model) : FORM_ENCODED;
     n->adds = beside;
@@ -499,6 +530,7 @@ static void describe(struct network *n, const struct model *model, const struct 
         n->window = n->ring = longest_run(model, chain);
     n->outputs = outputs_of(model, chain);
     n->padded = matrix_pad(n->outputs);
+    n->positions = 1;
     for (size_t k = 0; k < n->layer_count; k++)
         describe_layer(n, k);
     n->wide = matrix_pad(n->width);
@@ -521,9 +553,24 @@ static int allocate(struct network *n, size_t blocks, struct error *error) {
     ask_for_large_pages(n->memory, n->memory_size);
     arena = (struct arena){n->memory, 0};
     hand_out(&arena, n, blocks);
-    for (size_t k = 0; k < n->layer_count; k++)
+    for (size_t k = 0; k < n->layer_count; k++) {
         fill_mask(&n->layers[k]);
+        if (n->layers[k].kind->spatial)
+            fill_offsets(&n->layers[k].grid, model_layer(n->model, n->chain->first + k)->kernel);
+    }
     return 0;
+}
+
+static bool open_bank(struct network *tower) {
+    tower->bank = calloc(1, sizeof *tower->bank);
+    return !tower->bank || !bank_open(tower->bank, tower->model, tower->chain->output);
+}
+
+static void close_bank(struct network *n) {
+    if (n->bank)
+        bank_close(n->bank);
+    free(n->bank);
+    n->bank = NULL;
 }
 
 /* The chains beside the model's, which share its block. */
@@ -534,8 +581,11 @@ static int open_chains(struct network *n, struct error *error) {
         chain->parts = n->parts;
         chain->least = n->least;
         chain->embedding = n->embedding;
-        chain->output_weight = chain->at[TENSOR_WRITER_WEIGHT];
+        bool tower = chain->chain->kind == CHAIN_TOWER;
+        chain->output_weight = chain->at[tower ? TENSOR_CANDIDATE_WEIGHT : TENSOR_WRITER_WEIGHT];
         chain->output_bias = chain->at[TENSOR_WRITER_BIAS];
+        if (tower && open_bank(chain))
+            return error_no_memory(error);
         if (allocate(chain, 0, error))
             return -1;
         chain->parameters = n->parameters;
@@ -571,6 +621,7 @@ void network_close(struct network *n) {
         free(n->chains[k]);
         n->chains[k] = NULL;
     }
+    close_bank(n);
     memory_release(n->memory, n->memory_size);
     n->memory = NULL;
 }

@@ -106,6 +106,10 @@ void network_forward(struct network *n, const struct network_steps *steps, size_
     encode(n, steps);
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
+        if (l->kind->spatial) {
+            grid_forward(n, steps, k);
+            continue;
+        }
         project_inputs(n, steps, k);
         for (size_t t = 0; t < steps->count; t++)
             cell_step(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
@@ -137,7 +141,8 @@ const struct kernels kernels_table = {
     .output = network_project_output,
     .backward = learn,
     .loss = loss_step,
-    .late = writer_loss,
+    .write = writer_loss,
+    .rank = ranking_loss,
     .optimize = optimizer_step,
     .absorb = units_absorb,
     .refresh = units_refresh,

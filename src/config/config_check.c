@@ -829,21 +829,102 @@ static int check_size(struct reading *reading) {
     return 0;
 }
 
+/* ---- Layers ---- */
+
+static int check_shape(struct reading *reading) {
+    static const char path[] = "model.input.shape";
+    const struct input *input = input_of(reading);
+    struct grid_shape s = input->shape;
+    size_t numbers = s.channels * s.rows * s.columns;
+    if (numbers && numbers != input->size)
+        return config_fail(reading, path,
+                           "found [%zu, %zu, %zu], %zu numbers; model.input.size is %zu",
+                           s.channels, s.rows, s.columns, numbers, input->size);
+    if (numbers && (input->column_count || input->time || input->scale == SCALE_FORECAST))
+        return config_fail(reading, path,
+                           "cannot be combined with model.input.columns, time or scale: forecast; "
+                           "remove one of them");
+    return 0;
+}
+
+/* The norms that the layer may have. */
+static const char *norms(struct layer layer, char text[CONFIG_TEXT_SIZE]) {
+    char words[CONFIG_TEXT_SIZE] = "";
+    struct config_text to = {.text = words, .size = sizeof words};
+    for (layer.norm = 0; layer.norm < NORMS; layer.norm++)
+        if (layer_takes_norm(&layer))
+            config_add(&to, "%s%s", to.used ? "|" : "", norm_kind(layer.norm)->kind.name);
+    config_words_list(words, text, CONFIG_TEXT_SIZE);
+    return text;
+}
+
+static const char *layer_path(size_t n, const char *key, char path[CONFIG_KEY_SIZE]) {
+    snprintf(path, CONFIG_KEY_SIZE, "model.layers.%zu.%s", n, key);
+    return path;
+}
+
+/* Kernel, groups, norm and size of a spatial layer, whose rows and columns it derives. */
+static int check_grid(struct reading *reading, size_t n) {
+    struct architecture *architecture = &reading->draft.config.architecture;
+    struct layer *layer = &architecture->layers[n];
+    const struct cell_kind *kind = cell_kind(layer->cell);
+    struct grid_shape from = n ? layer[-1].shape : architecture->input.shape;
+    size_t least = from.rows < from.columns ? from.rows : from.columns;
+    char path[CONFIG_KEY_SIZE], text[CONFIG_TEXT_SIZE];
+    if (!kind->spatial)
+        return 0;
+    if (n && !cell_kind(layer[-1].cell)->spatial)
+        return config_fail(reading, layer_path(n, "cell", path),
+                           "found %s after %s; allowed is %s first, where rows and columns are "
+                           "known",
+                           kind->kind.name, cell_kind(layer[-1].cell)->kind.name, kind->kind.name);
+    if (!from.channels)
+        return config_fail(reading, layer_path(n, "cell", path),
+                           "found %s without model.input.shape; set it to [channels, rows, "
+                           "columns] of the input",
+                           kind->kind.name);
+    if (layer->kernel > least)
+        return config_fail(reading, layer_path(n, "kernel", path),
+                           "found %zu for %zu x %zu; allowed is at most %zu", layer->kernel,
+                           from.rows, from.columns, least);
+    if (!layer_takes_norm(layer))
+        return config_fail(reading, layer_path(n, "norm", path),
+                           "found %s with cell: %s; allowed is %s",
+                           norm_kind(layer->norm)->kind.name, kind->kind.name, norms(*layer, text));
+    if (layer->norm_groups > 1 && norm_kind(layer->norm)->source != SOURCE_GROUP)
+        return config_fail(reading, layer_path(n, "norm_groups", path),
+                           "found with norm: %s; it is allowed only with norm: layer or rms",
+                           norm_kind(layer->norm)->kind.name);
+    if (layer->shape.channels % layer->norm_groups)
+        return config_fail(reading, layer_path(n, "norm_groups", path),
+                           "found %zu with %zu channels; allowed is a divisor of these",
+                           layer->norm_groups, layer->shape.channels);
+    layer_derive(layer, from);
+    if (layer_width(layer) > (size_t)INPUT_MAX)
+        return config_fail(reading, layer_path(n, "channels", path),
+                           "found %zu of %zu x %zu units; allowed is at most %.0f units",
+                           layer->shape.channels, layer->shape.rows, layer->shape.columns,
+                           INPUT_MAX);
+    return 0;
+}
+
 static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
     static const struct radius usual = {2, {0.9, 0.999}};
     const char *cell = cell_kind(layer->cell)->kind.name, *norm = norm_kind(layer->norm)->kind.name;
     bool columns = layer_is_columns(layer);
     char path[CONFIG_KEY_SIZE];
-    snprintf(path, sizeof path, "model.layers.%zu.norm", n);
+    if (check_grid(reading, n) != 0)
+        return -1;
     if (!layer_takes_norm(layer))
-        return config_fail(reading, path, "expected layer or none with %s, got %s",
+        return config_fail(reading, layer_path(n, "norm", path),
+                           "expected layer or none with %s, got %s",
                            layer->diagonal ? "recurrent: diagonal" : cell, norm);
-    snprintf(path, sizeof path, "model.layers.%zu.memory", n);
     if (layer->memory && !columns)
-        return config_fail(reading, path, "requires recurrent: diagonal with cell: %s", cell);
-    snprintf(path, sizeof path, "model.layers.%zu.radius", n);
+        return config_fail(reading, layer_path(n, "memory", path),
+                           "requires recurrent: diagonal with cell: %s", cell);
     if (layer->radius.count == 1)
-        return config_fail(reading, path, "expected two rising numbers, as in [0.9, 0.999]");
+        return config_fail(reading, layer_path(n, "radius", path),
+                           "expected two rising numbers, as in [0.9, 0.999]");
     if (!layer->radius.count)
         layer->radius = usual;
     return 0;
@@ -851,9 +932,15 @@ static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
 
 static int check_layers(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
+    const char *device = reading->draft.config.device;
+    char lacks[MODEL_LACKS_SIZE];
+    if (check_shape(reading) != 0)
+        return -1;
     for (size_t n = 0; n < architecture->layer_count; n++)
         if (check_layer(reading, &architecture->layers[n], n) != 0)
             return -1;
+    if (!strncmp(device, "cuda", strlen("cuda")) && model_of_cpu(architecture, lacks))
+        return config_fail(reading, "device", "found %s with %s; allowed is cpu", device, lacks);
     return 0;
 }
 

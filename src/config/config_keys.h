@@ -8,7 +8,7 @@
 #include "config_values.h"
 
 enum {
-    CONFIG_KEYS_MAX = 160,
+    CONFIG_KEYS_MAX = 192,
     CONFIG_SUMMARY_SIZE = 1024, /* size of a key's description */
     CONFIG_LINE_MAX = 100,      /* size of a line in a document */
 };

@@ -124,7 +124,7 @@ static void put_layers(struct json_text *text, const struct model *model,
         const struct layer *layer = model_layer(model, i);
         const struct layer_fields fields = {
             .kind = cell_kind(layer->cell)->kind.name,
-            .size = layer->size,
+            .size = layer->size * layer_positions(layer),
 #define MEASURED_ROW(name, member, ...) .name = statistics[i].member,
 #include "common/fields.def"
         };

@@ -66,6 +66,16 @@ static void append_columns(char summary[MODEL_SUMMARY_SIZE], const struct input 
     append(summary, ")");
 }
 
+bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS_SIZE]) {
+    for (size_t n = 0; n < architecture->layer_count; n++) {
+        const struct cell_kind *cell = cell_kind(architecture->layers[n].cell);
+        snprintf(text, MODEL_LACKS_SIZE, "model.layers.%zu.cell: %s", n, cell->kind.name);
+        if (cell->spatial)
+            return true;
+    }
+    return false;
+}
+
 void model_summary(const struct architecture *architecture, char summary[MODEL_SUMMARY_SIZE]) {
     const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
@@ -87,6 +97,8 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
         const struct cell_kind *cell = cell_kind(layer->cell);
         append(summary, " > %s%s %zu", layer->diagonal ? "diagonal " : "", cell->kind.name,
                layer->size);
+        if (cell->spatial)
+            append(summary, " of %zu x %zu / %zu", layer->kernel, layer->kernel, layer->stride);
         if (cell->function)
             append(summary, " %s", activation_kind(layer->activation)->kind.name);
         append(summary, "%s", norm_kind(layer->norm)->summary);
