@@ -26,17 +26,23 @@ static int refuse(const struct reading *reading, const struct refusal *rows, siz
     return 0;
 }
 
-/* Keys of a chain's section require its layers. */
-static int check_section(const struct reading *reading, const char *section) {
+/* Whether a key below the section is given. */
+static bool gives(const struct reading *reading, const char *section) {
     for (size_t k = 0; k < config_key_count; k++)
         if (config_path_below(config_keys[k].path, section) &&
-            config_given(reading, config_keys[k].path)) {
-            char path[CONFIG_KEY_SIZE];
-            snprintf(path, sizeof path, "%s.layers", section);
-            return config_fail(reading, path, "missing; expected a list of 1 to %d layers",
-                               SEQUENCE_LAYERS_MAX);
-        }
-    return 0;
+            config_given(reading, config_keys[k].path))
+            return true;
+    return false;
+}
+
+/* Keys of a chain's section require its layers. */
+static int check_section(const struct reading *reading, const char *section) {
+    char path[CONFIG_KEY_SIZE];
+    snprintf(path, sizeof path, "%s.layers", section);
+    return gives(reading, section)
+               ? config_fail(reading, path, "missing; expected a list of 1 to %d layers",
+                             SEQUENCE_LAYERS_MAX)
+               : 0;
 }
 
 static int check_reader(const struct reading *reading) {
@@ -207,7 +213,7 @@ int config_begin_outputs(struct reading *reading) {
                                                    "model.outputs.2", "model.outputs.3"};
     if (!config_given(reading, "model.outputs"))
         return 0;
-    if (config_section_given(reading, output_path))
+    if (config_section_given(reading, output_path) || gives(reading, output_path))
         return config_fail(reading, output_path, "found beside model.outputs; remove one of them");
     reading->draft.config.architecture.output = reading->draft.outputs[reading->output].output;
     for (size_t k = 0; k < config_key_count; k++)
