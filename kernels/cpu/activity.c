@@ -45,11 +45,17 @@ static void add_layer(double *head, const float *h, size_t size, double age) {
         add_sample(head, h, size, age);
 }
 
-void activity_add(const struct network *n, size_t position) {
-    double age = ++n->activity[0];
+static void add_layers(const struct network *n, size_t position, double age) {
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
-        add_layer(n->activity + engine_activity_at(n->model, k), l->output + position * l->wide,
-                  l->width, age);
+        add_layer(n->activity + engine_activity_at(n->model, n->chain->first + k),
+                  l->output + position * l->wide, l->width, age);
     }
+}
+
+void activity_add(const struct network *n, size_t position) {
+    double age = ++n->activity[0];
+    add_layers(n, position, age);
+    for (size_t k = 1; k < n->model->chain_count; k++)
+        add_layers(n->chains[k], network_newest(n->chains[k]), age);
 }

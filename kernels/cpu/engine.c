@@ -16,6 +16,7 @@
 #include "formulas.h"
 
 #include "activities.h"
+#include "bank.h"
 #include "measure.h"
 #include "memory.h"
 #include "network.h"
@@ -142,7 +143,9 @@ fail:
 static size_t run_length(const struct engine *e, const struct plan *plan, size_t i) {
     uint32_t slot = plan->operations[i].slot;
     size_t position = plan->operations[i].position, count = 0;
-    for (; i < plan->count && count < e->network.ring; i++) {
+    /* a reader's arrays hold one message, and MEASURE reads them */
+    size_t most = network_reader(&e->network) ? 1 : e->network.ring;
+    for (; i < plan->count && count < most; i++) {
         const struct operation *o = &plan->operations[i];
         if (o->kind == OPERATION_MEASURE || (o->kind == OPERATION_SCORE && o->slot == slot))
             continue;
@@ -162,9 +165,10 @@ static void bound(float *numbers, size_t count) {
 /* Keeps a step's x in its slot. */
 static union value *keep_input(const struct engine *e, float *kept, const union value *x) {
     const struct model *model = e->model;
+    size_t atoms = input_is_message(&model->architecture.input); /* the first number counts them */
     memcpy(kept, x, e->layout.input_size * sizeof *x);
     if (input_is_real(&model->architecture.input) && !model->part_count)
-        bound(kept, e->layout.input_size);
+        bound(kept + atoms, e->layout.input_size - atoms);
     for (size_t n = 0; n < model->part_count; n++)
         if (!model->parts[n].size)
             bound(kept + model->parts[n].from, model->parts[n].width);
@@ -195,15 +199,20 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
     e->ahead = count;
 }
 
-/* Keeps h of the last layer, and the step's x with a skip path. */
-static void keep_solved(const struct engine *e, float *s, size_t position) {
+/* h of the last layer, or what it would get. */
+static const float *top_output(const struct network *n, size_t position) {
+    return n->layer_count ? n->layers[n->layer_count - 1].output + position * n->wide
+                          : n->encoded + position * n->inputs;
+}
+
+/* Keeps h of the last layer, or what it would get, and the step's x with a skip path. */
+static void keep_hidden(const struct engine *e, float *s, size_t position) {
     const struct network *n = &e->network;
-    const struct network_layer *top = &n->layers[n->layer_count - 1];
     const float *x = slot_input(&e->layout, s, position);
     float *kept = slot_solved(&e->layout, s, position);
-    memcpy(kept, top->output + position * top->wide, top->width * sizeof *kept);
+    memcpy(kept, top_output(n, position), n->width * sizeof *kept);
     if (e->model->architecture.output.skip)
-        memcpy(kept + top->width, x, e->layout.input_size * sizeof *kept);
+        memcpy(kept + n->width, x, e->layout.input_size * sizeof *kept);
 }
 
 static void play_step(struct engine *e, const struct plan *plan, size_t i, float *output) {
@@ -215,25 +224,53 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
     float *s = slot(e, o->slot);
     for (size_t h = 0; h < e->model->horizons; h++)
         *slot_learned(&e->layout, s, o->position, h) = 0.0f;
-    if (e->model->solved)
-        keep_solved(e, s, o->position);
+    if (e->model->kept)
+        keep_hidden(e, s, o->position);
     const float *a = e->network.output + o->position * e->network.padded;
     memcpy(slot_output(&e->layout, s, o->position), a, e->network.padded * sizeof(float));
     if (output)
         memcpy(output, a, e->model->outputs * sizeof(float));
 }
 
+/* The loss of a step with output a and h: one that is late is computed from h, by today's
+   parameters. */
+static double loss_of(struct engine *e, const struct model_head *head, const float *a,
+                      const float *h, const union value *y, float *ranks) {
+    return !head->late    ? e->kernels->loss(e->model, head, a + head->at, y, 1.0f, NULL,
+                                             e->network.loss_scratch)
+           : head->scored ? e->kernels->rank(&e->network, head, h, y, ranks)
+                          : e->kernels->write(&e->network, head, h, y);
+}
+
+/* The bank of a head that ranks; NULL: it does not. */
+static struct bank *bank_of(const struct engine *e, const struct model_head *head) {
+    bool ranks = head->late && head->scored;
+    return ranks ? network_of_output(&e->network, head->output)->bank : NULL;
+}
+
+/* Keeps a target to learn from. One without others to rank it among only comes into the bank. */
+static void keep_target(struct engine *e, const struct operation *o, const union value *y,
+                        double loss) {
+    float *s = slot(e, o->slot);
+    struct bank *bank = bank_of(e, &e->model->heads[o->horizon]);
+    *slot_learned(&e->layout, s, o->position, o->horizon) = !bank || loss == loss;
+    memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
+           e->layout.target_size * sizeof *y);
+    if (bank)
+        bank_put(bank, y);
+}
+
 static double play_score(struct engine *e, const struct operation *o, const union value *y,
                          float *scored) {
     float *s = slot(e, o->slot);
-    const float *a = slot_output(&e->layout, s, o->position) + o->horizon * e->model->scored;
-    if (o->learn) {
-        *slot_learned(&e->layout, s, o->position, o->horizon) = 1.0f;
-        memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
-               e->layout.target_size * sizeof(float));
-    }
-    memcpy(scored, a, e->model->scored * sizeof(float));
-    return e->kernels->loss(e->model, a, y, 1.0f, NULL, e->network.loss_scratch);
+    const struct model_head *head = &e->model->heads[o->horizon];
+    const float *a = slot_output(&e->layout, s, o->position);
+    if (!head->late)
+        memcpy(scored, a + head->at, head->scored * sizeof(float));
+    double loss = loss_of(e, head, a, slot_solved(&e->layout, s, o->position), y, scored);
+    if (o->learn)
+        keep_target(e, o, y, loss);
+    return loss;
 }
 
 /* sum |g|^2 over the gradient in double, if its sum in float overflowed. */
@@ -269,15 +306,39 @@ static void probe(struct engine *e, const struct network_steps *steps,
     size_t horizons = e->model->horizons;
     double loss = 0;
     e->kernels->forward(n, steps, targets->from);
-    for (size_t k = targets->from * horizons; k < steps->count * horizons; k++)
+    for (size_t k = targets->from * horizons; k < steps->count * horizons; k++) {
+        size_t position = network_position(n, steps->first, k / horizons);
         if (e->targets[k])
-            loss += e->kernels->loss(
-                e->model,
-                n->output + network_position(n, steps->first, k / horizons) * n->padded +
-                    k % horizons * e->model->scored,
-                e->targets[k], 1.0f, NULL, n->loss_scratch);
+            loss += (double)e->model->heads[k % horizons].weight *
+                    loss_of(e, &e->model->heads[k % horizons], n->output + position * n->padded,
+                            top_output(n, position), e->targets[k], NULL);
+    }
     result->plasticity = activity_removed(before, loss / (double)targets->terms);
     measure_growth(e->kernels, n, result);
+}
+
+/* Whether there is something to rank the target among. */
+static bool has_others(const struct engine *e, size_t head, const float *y) {
+    const struct bank *bank = bank_of(e, &e->model->heads[head]);
+    return !bank || bank_others(bank, (const union value *)y) > 0;
+}
+
+/* Fills in the targets of the window's last steps that are learned. Those of a ranking without
+   others in its bank are left out. Returns their number, as in network_targets. */
+static size_t gather_targets(const struct engine *e, float *s, const struct operation *o) {
+    size_t horizons = e->model->horizons, terms = 0;
+    for (size_t t = 0; t < o->length; t++) {
+        size_t position = network_position(&e->network, o->position, t), learned = 0;
+        for (size_t h = 0; h < horizons; h++) {
+            bool is = t + o->closed >= o->length && *slot_learned(&e->layout, s, position, h) > 0;
+            is = is && has_others(e, h, slot_target(&e->layout, s, position, h));
+            e->targets[t * horizons + h] =
+                is ? (union value *)slot_target(&e->layout, s, position, h) : NULL;
+            learned += is;
+        }
+        terms += e->model->architecture.other_count ? learned > 0 : learned;
+    }
+    return terms;
 }
 
 static struct update_result play_update(struct engine *e, const struct plan *plan,
@@ -285,15 +346,9 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     struct network *n = &e->network;
     float *s = slot(e, o->slot);
     struct network_steps steps = window_steps(e, o);
-    struct network_targets targets = {o->length - o->closed, e->targets, o->terms};
-    for (size_t t = 0; t < o->length; t++) {
-        size_t position = network_position(n, o->position, t), horizons = e->model->horizons;
-        for (size_t h = 0; h < horizons; h++) {
-            bool learned = t >= targets.from && *slot_learned(&e->layout, s, position, h) > 0;
-            e->targets[t * horizons + h] =
-                learned ? (union value *)slot_target(&e->layout, s, position, h) : NULL;
-        }
-    }
+    struct network_targets targets = {o->length - o->closed, e->targets, gather_targets(e, s, o)};
+    if (!targets.terms)
+        return (struct update_result){.empty = true};
     if (!o->fresh)
         e->kernels->forward(n, &steps, targets.from);
     else if (e->model->solved)
@@ -358,7 +413,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
             break;
         case OPERATION_MEASURE:
             measure_step(e->kernels, &e->network, e->newest,
-                         results->measures + measures++ * e->network.layer_count);
+                         results->measures + measures++ * e->model->layer_count);
             break;
         }
     }
@@ -389,6 +444,8 @@ static int cpu_read(struct engine *e, enum engine_block block, size_t index, voi
         memcpy(data, e->solution.block, solution_bytes(e));
     else if (block == ENGINE_ACTIVITY)
         memcpy(data, e->network.activity, activity_bytes(e));
+    else if (block == ENGINE_BANK)
+        bank_read(network_of_output(&e->network, index)->bank, data);
     else if (block == ENGINE_SLOT)
         slot_read(&e->layout, &e->network, slot(e, index), data);
     else
@@ -406,6 +463,8 @@ static int cpu_write(struct engine *e, enum engine_block block, size_t index, co
         memcpy(e->solution.block, data, solution_bytes(e));
     else if (block == ENGINE_ACTIVITY)
         memcpy(e->network.activity, data, activity_bytes(e));
+    else if (block == ENGINE_BANK)
+        bank_write(network_of_output(&e->network, index)->bank, data);
     else if (block == ENGINE_SLOT)
         slot_write(&e->layout, &e->network, slot(e, index), data);
     else

@@ -129,12 +129,12 @@ WALK components_and_numbers(const struct loss_context *s, component_formula *com
 #define WALK_components(name) components_and_numbers(&s, name##_component, name##_number)
 #define WALK_candidates(name) NAN
 
-double loss_step(const struct model *model, const float *a, const union value *y, float scale,
-                 float *d, double *scratch) {
-    const struct output *output = &model->architecture.output;
+double loss_step(const struct model *model, const struct model_head *head, const float *a,
+                 const union value *y, float scale, float *d, double *scratch) {
+    const struct output *output = model_output(model, head->output);
     const struct loss_context s = {loss_kind(output->loss),
-                                   model->scored,
-                                   model->target_size,
+                                   head->scored,
+                                   head->target_size,
                                    output->components,
                                    a,
                                    y,

@@ -7,7 +7,8 @@
 /* The layer's tensor with this role, if it has one. */
 static struct values vector(const struct network *n, const struct network_layer *l,
                             enum tensor_role role) {
-    const struct tensor *tensor = model_find(n->model, role, (size_t)(l - n->layers));
+    const struct tensor *tensor =
+        model_find(n->model, role, n->chain->first + (size_t)(l - n->layers));
     if (!tensor)
         return (struct values){0};
     return (struct values){n->parameters + l->at[role], tensor->gates, tensor->rows / tensor->gates,
@@ -25,24 +26,34 @@ static void tally_running(const struct network_layer *l, struct measured *m) {
 }
 
 static double *head_of(const struct network *n, size_t layer) {
-    return n->activity + engine_activity_at(n->model, layer);
+    return n->activity + engine_activity_at(n->model, n->chain->first + layer);
+}
+
+/* Chain k of a model. */
+static const struct network *chain_of(const struct network *n, size_t k) {
+    return k ? n->chains[k] : n;
 }
 
 void measure_begin(const struct kernels *kernels, const struct network *n) {
-    for (size_t k = 0; k < n->layer_count; k++)
-        head_of(n, k)[ACTIVITY_START] = activity_start(kernels->weights_norm(n, &n->layers[k]));
+    for (size_t c = 0; c < n->model->chain_count; c++)
+        for (size_t k = 0; k < chain_of(n, c)->layer_count; k++)
+            head_of(chain_of(n, c), k)[ACTIVITY_START] =
+                activity_start(kernels->weights_norm(n, &chain_of(n, c)->layers[k]));
 }
 
 void measure_growth(const struct kernels *kernels, const struct network *n,
                     struct update_result *result) {
-    for (size_t k = 0; k < n->layer_count; k++) {
-        double norm = kernels->weights_norm(n, &n->layers[k]);
-        activity_add_growth(result, (uint32_t)k, activity_weights(head_of(n, k), norm).growth);
-    }
+    for (size_t c = 0; c < n->model->chain_count; c++)
+        for (size_t k = 0; k < chain_of(n, c)->layer_count; k++) {
+            const struct network *chain = chain_of(n, c);
+            double norm = kernels->weights_norm(n, &chain->layers[k]);
+            activity_add_growth(result, (uint32_t)(chain->chain->first + k),
+                                activity_weights(head_of(chain, k), norm).growth);
+        }
 }
 
-void measure_step(const struct kernels *kernels, const struct network *n, size_t position,
-                  struct layer_statistics *layers) {
+static void measure_layers(const struct kernels *kernels, const struct network *n, size_t position,
+                           struct layer_statistics *layers) {
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         size_t rows = position * l->rows, apart = l->kind->apart ? l->gates : 0,
@@ -63,4 +74,12 @@ void measure_step(const struct kernels *kernels, const struct network *n, size_t
         tally_running(l, &m);
         statistics_compute(&m, &layers[k]);
     }
+}
+
+void measure_step(const struct kernels *kernels, const struct network *n, size_t position,
+                  struct layer_statistics *layers) {
+    measure_layers(kernels, n, position, layers);
+    for (size_t k = 1; k < n->model->chain_count; k++)
+        measure_layers(kernels, n->chains[k], network_newest(n->chains[k]),
+                       layers + n->chains[k]->chain->first);
 }

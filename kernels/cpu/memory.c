@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/threads.h"
 
+#include "bank.h"
 #include "matrix.h"
 #include "model/rule.h"
 #include "network.h"
@@ -43,17 +44,34 @@ static bool is_matrix(const struct tensor *tensor) {
     return tensor->columns > 0;
 }
 
-/* Numbers of a tensor in the block. Rows are padded gate by gate; the embedding, whose rows are
-   read one at a time, is padded only as a whole. */
-static size_t block_size(const struct tensor *tensor) {
-    if (tensor->role == TENSOR_EMBEDDING)
-        return matrix_pad(tensor->rows * tensor->columns);
-    size_t rows = tensor->gates * matrix_pad(tensor->rows / tensor->gates);
-    return is_matrix(tensor) ? rows * tensor->columns : rows;
+static bool is_output(const struct tensor *tensor) {
+    return tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
 }
 
-static bool is_running(const struct tensor *tensor) {
-    return tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER;
+/* Several outputs are rows of one matrix, which has room when its first one is laid out. */
+static bool has_room(const struct network *n, const struct tensor *tensor) {
+    const struct tensor *first = n->model->tensors;
+    while (first->role != tensor->role)
+        first++;
+    return is_output(tensor) && first != tensor;
+}
+
+/* A tensor whose rows are read one at a time: they are not padded. */
+static bool is_plain(const struct tensor *tensor) {
+    return tensor->role == TENSOR_EMBEDDING || tensor->role == TENSOR_ATOM_EMBEDDING ||
+           tensor->role == TENSOR_CANDIDATE_ROWS || tensor->role == TENSOR_CANDIDATE_BIAS ||
+           (tensor->role >= TENSOR_POOL && tensor->role <= TENSOR_POOL_3);
+}
+
+/* Numbers of a tensor in the block, with the other outputs' of its role. Rows are padded gate by
+   gate. */
+static size_t block_size(const struct network *n, const struct tensor *tensor) {
+    if (is_plain(tensor))
+        return matrix_pad(tensor_size(tensor));
+    size_t rows = tensor->gates * matrix_pad(tensor->rows / tensor->gates);
+    if (is_output(tensor))
+        rows = n->padded;
+    return is_matrix(tensor) ? rows * tensor->columns : rows;
 }
 
 static size_t *embedding_offset(struct network *n, const struct tensor *tensor) {
@@ -64,7 +82,36 @@ static size_t *embedding_offset(struct network *n, const struct tensor *tensor) 
     return &n->embedding;
 }
 
+static bool is_running(const struct tensor *tensor) {
+    return tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER;
+}
+
+static bool is_of_layer(const struct tensor *tensor) {
+    return (tensor->role > TENSOR_EMBEDDING && tensor->role < TENSOR_POOL) || is_running(tensor);
+}
+
+/* The chain that has the layer, or that reads, or that writes or ranks an output. */
+static struct network *chain_of(struct network *n, const struct tensor *tensor) {
+    const struct model *model = n->model;
+    bool pool = tensor->role >= TENSOR_POOL && tensor->role <= TENSOR_POOL_3;
+    for (size_t k = model->chain_count - 1; k > 0; k--) {
+        const struct chain *chain = &model->chains[k];
+        if (is_of_layer(tensor) ? tensor->layer >= chain->first
+            : pool              ? chain->kind == CHAIN_READER
+                                : chain->kind != CHAIN_READER && chain->output == tensor->layer)
+            return n->chains[k];
+    }
+    return n;
+}
+
+static struct network_layer *layer_of(struct network *n, const struct tensor *tensor) {
+    struct network *chain = chain_of(n, tensor);
+    return &chain->layers[tensor->layer - chain->chain->first];
+}
+
 static size_t *block_offset(struct network *n, const struct tensor *tensor) {
+    if (is_of_layer(tensor))
+        return &layer_of(n, tensor)->at[tensor->role];
     switch (tensor->role) {
     case TENSOR_EMBEDDING:
         return embedding_offset(n, tensor);
@@ -75,7 +122,7 @@ static size_t *block_offset(struct network *n, const struct tensor *tensor) {
     case TENSOR_OUTPUT_BIAS:
         return &n->output_bias;
     default:
-        return &n->layers[tensor->layer].at[tensor->role];
+        return &chain_of(n, tensor)->at[tensor->role];
     }
 }
 
@@ -88,18 +135,15 @@ static void widen(struct range *range, size_t from, size_t size) {
 /* Records the numbers of the block that are a layer's, and those for which a learning rule keeps
    data. */
 static void note_range(struct network *n, const struct tensor *tensor, size_t from) {
-    struct network_layer *l = &n->layers[tensor->layer];
     struct network_kept *kept = &n->kept;
-    size_t size = block_size(tensor);
+    size_t size = block_size(n, tensor);
     bool matrix = is_matrix(tensor);
     if (rule_covers(n->model, kept->rule, tensor))
         widen(matrix ? &kept->matrices : &kept->vectors, from, size);
-    if (tensor->role != TENSOR_EMBEDDING)
-        widen(matrix ? &l->matrices : &l->vectors, from, size);
-}
-
-static bool is_output(const struct tensor *tensor) {
-    return tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
+    if (!is_of_layer(tensor))
+        return;
+    struct network_layer *l = layer_of(n, tensor);
+    widen(matrix ? &l->matrices : &l->vectors, from, size);
 }
 
 /* Matrices first, then vectors, then tensors that no optimizer learns. */
@@ -110,12 +154,12 @@ static void lay_out_block(struct network *n) {
             n->vectors = n->block;
         for (size_t i = 0; i < model->learned_count; i++) {
             const struct tensor *tensor = &model->tensors[i];
-            if (is_matrix(tensor) != (bool)matrices)
+            if (is_matrix(tensor) != (bool)matrices || has_room(n, tensor))
                 continue;
             *block_offset(n, tensor) = n->block;
             if (!is_output(tensor))
                 note_range(n, tensor, n->block);
-            n->block += block_size(tensor);
+            n->block += block_size(n, tensor);
         }
     }
     n->trained = n->block;
@@ -124,7 +168,7 @@ static void lay_out_block(struct network *n) {
         if (!is_output(tensor))
             continue;
         *block_offset(n, tensor) = n->block;
-        n->block += block_size(tensor);
+        n->block += block_size(n, tensor);
     }
 }
 
@@ -132,17 +176,20 @@ static void lay_out_block(struct network *n) {
 static size_t block_index(const struct network *n, const struct tensor *tensor, size_t row,
                           size_t column) {
     size_t base = *block_offset((struct network *)n, tensor);
-    if (tensor->role == TENSOR_EMBEDDING)
-        return base + row * tensor->columns + column;
+    if (is_plain(tensor))
+        return base + row * (is_matrix(tensor) ? tensor->columns : 1) + column;
     size_t units = tensor->rows / tensor->gates, padded = matrix_pad(units);
-    size_t place = row / units * padded + row % units;
-    return is_matrix(tensor)
-               ? base + matrix_index(tensor->gates * padded, tensor->columns, place, column)
-               : base + place;
+    size_t place = row / units * padded + row % units, rows = tensor->gates * padded;
+    if (is_output(tensor)) {
+        place += n->model->heads[tensor->layer].at;
+        rows = n->padded;
+    }
+    return is_matrix(tensor) ? base + matrix_index(rows, tensor->columns, place, column)
+                             : base + place;
 }
 
 float *network_output(const struct network *n, size_t size, size_t k, size_t i) {
-    size_t columns = n->model->architecture.output.skip ? n->model->input_width[0] : 0;
+    size_t columns = n->model->architecture.output.skip ? n->inputs : 0;
     if (i < size)
         return n->parameters + n->output_weight + matrix_index(n->padded, size, k, i);
     if (i < size + columns)
@@ -152,7 +199,7 @@ float *network_output(const struct network *n, size_t size, size_t k, size_t i) 
 
 /* Number `index` of running statistics. */
 static float *running(const struct network *n, const struct tensor *tensor, size_t index) {
-    const struct network_layer *l = &n->layers[tensor->layer];
+    const struct network_layer *l = layer_of((struct network *)n, tensor);
     bool mean = tensor->role < TENSOR_VAR_IH;
     const struct unit_norm *u = &l->units[tensor->role - (mean ? TENSOR_MEAN_IH : TENSOR_VAR_IH)];
     size_t units = is_matrix(tensor) ? tensor->columns : tensor->rows, unit = index % units;
@@ -186,8 +233,18 @@ void network_write(const struct network *n, float *block, const struct tensor *t
 
 /* ---- All other arrays ---- */
 
+static void describe_grid(struct network *n, size_t k) {
+    const struct layer *layer = model_layer(n->model, n->chain->first + k);
+    size_t positions = layer_positions(layer);
+    n->layers[k].grid = (struct network_grid){.from = n->model->input_shape[n->chain->first + k],
+                                              .to = layer->shape,
+                                              .stride = layer->stride,
+                                              .groups = layer->norm_groups};
+    n->positions = positions > n->positions ? positions : n->positions;
+}
+
 static void describe_layer(struct network *n, size_t k) {
-    const struct layer *layer = &n->model->architecture.layers[k];
+    const struct layer *layer = model_layer(n->model, n->chain->first + k);
     struct network_layer *l = &n->layers[k];
     l->cell = layer->cell;
     l->activation = layer->activation;
@@ -201,14 +258,15 @@ static void describe_layer(struct network *n, size_t k) {
     l->padded = matrix_pad(layer->size);
     l->width = layer_width(layer);
     l->wide = matrix_pad(l->width);
-    l->gates = l->kind->gates;
+    l->gates = l->kind->gates * layer_positions(layer);
     l->rows = l->gates * l->padded;
-    l->inputs = n->model->input_width[k];
+    l->inputs = model_find(n->model, TENSOR_WEIGHT_IH, n->chain->first + k)->columns;
     l->state = n->state;
     n->state += l->kind->states * l->padded;
     bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
     l->ages = norm_kind(layer->norm)->by_age ? layer->norm_steps : units;
     l->momentum = layer->norm_momentum;
+    describe_grid(n, k);
     size_t gate = 0;
     while (l->group_count < CELL_GROUPS_MAX && l->kind->group_gates[l->group_count]) {
         size_t gates = l->kind->group_gates[l->group_count];
@@ -252,17 +310,28 @@ static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t 
     l->factors = floats(arena, kind->parameters ? CELL_FACTORS_MAX * l->padded : 0);
     for (size_t place = 0; place < PLACES; place++) {
         struct unit_norm *u = &l->units[place];
-        u->width = place == PLACE_INNER ? l->padded : l->rows;
+        u->width = place == PLACE_INNER || kind->spatial ? l->padded : l->rows;
         size_t numbers = kind->norms[place] ? l->ages * u->width : 0;
         u->mean = floats(arena, numbers);
         u->var = floats(arena, numbers);
         u->rstd = floats(arena, numbers);
     }
     l->scales = take(arena, ring * NETWORK_NORMS, sizeof *l->scales);
+    l->grid.offsets = take(arena, kind->spatial ? l->inputs : 0, sizeof *l->grid.offsets);
+    l->grid.patches = floats(arena, kind->spatial ? ring * l->gates * l->inputs : 0);
+    l->grid.mean = floats(arena, kind->spatial ? ring * l->padded : 0);
+    l->grid.rstd = floats(arena, kind->spatial ? ring * l->padded : 0);
 }
 
 static size_t most(size_t a, size_t b) {
     return a > b ? a : b;
+}
+
+static size_t most_components(const struct model *model) {
+    size_t count = 0;
+    for (size_t k = 0; k <= model->architecture.other_count; k++)
+        count = most(count, model_output(model, k)->components);
+    return count;
 }
 
 /* The number and length of the rows that a rule keeps of each layer. */
@@ -304,26 +373,65 @@ static void hand_out_kept(struct arena *arena, struct network *n, size_t rows, s
     kept->d = floats(arena, keeps == KEEPS_NOTHING ? 0 : padded);
 }
 
+/* The largest matrix of the layers and the output. */
+static size_t largest_matrix(const struct network *n) {
+    size_t largest = n->padded * n->width,
+           start = matrix_pad(n->chain->state_size) * n->model->chains[0].width;
+    largest = most(largest, n->chain->kind == CHAIN_WRITER ? start : 0);
+    for (size_t k = 0; k < n->layer_count; k++)
+        largest = most(largest, n->layers[k].rows * most(n->layers[k].inputs, n->layers[k].size));
+    return largest;
+}
+
+/* What only a chain beside the model's has. */
+static void hand_out_chain(struct arena *arena, struct network *n) {
+    bool beside = n->chain->kind != CHAIN_MODEL, reads = n->chain->kind == CHAIN_READER;
+    size_t attention = n->model->architecture.input.sequence.attention;
+    n->atoms = take(arena, beside ? n->ring : 0, sizeof *n->atoms);
+    n->zeros = floats(arena, beside ? n->state : 0);
+    n->added = floats(arena, n->adds ? largest_matrix(n) : 0);
+    n->scores = floats(arena, n->chain->kind == CHAIN_TOWER ? n->ring : 0);
+    n->pooled = floats(arena, reads ? (n->window + 1) * (attention + 1) : 0);
+    if (n->chain->kind != CHAIN_WRITER)
+        return;
+    n->d_start = floats(arena, n->state);
+    n->started = floats(arena, matrix_pad(n->chain->state_size));
+    n->d_started = floats(arena, matrix_pad(n->chain->state_size));
+    n->d_given = floats(arena, matrix_pad(n->model->chains[0].width));
+}
+
+/* The block, and what only its owner has. */
+static void hand_out_block(struct arena *arena, struct network *n, size_t blocks) {
+    n->parameters = floats(arena, n->block);
+    n->gradient = floats(arena, n->block);
+    for (size_t i = 0; i < MOMENTS_MAX; i++)
+        n->moments[i] = i < blocks ? floats(arena, n->block) : NULL;
+    n->changes = n->parts > 1 ? take(arena, network_blocks(n), sizeof *n->changes) : NULL;
+    n->activity = take(arena, engine_activity_size(n->model), sizeof *n->activity);
+}
+
 static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
-    const struct model *model = n->model;
-    bool parts = model->part_count > 0;
-    size_t width = parts ? model->input_width[0] : model->architecture.input.embedding;
-    size_t rows = n->padded, padded = matrix_pad(width), panels = matrix_panels(rows);
+    bool learned = n->form == FORM_EMBEDDED || n->form == FORM_ENCODED; /* gets a gradient */
+    size_t rows = n->padded, padded = learned ? matrix_pad(n->inputs) : 0;
+    size_t panels = matrix_panels(rows), patches = 0;
+    size_t together = most(n->ring, n->window * n->positions);
     for (size_t k = 0; k < n->layer_count; k++) {
         hand_out_layer(arena, &n->layers[k], n->ring);
         rows = most(rows, n->layers[k].rows);
         /* 48 rows have more panels than 64 */
         panels = most(panels, matrix_panels(n->layers[k].rows));
+        if (n->layers[k].kind->spatial) {
+            panels = most(panels, matrix_panels(n->layers[k].padded));
+            patches = most(patches, n->layers[k].gates * n->layers[k].inputs);
+        }
         padded = most(padded, n->layers[k].wide);
     }
-    n->parameters = floats(arena, n->block);
-    n->gradient = floats(arena, n->block);
-    for (size_t i = 0; i < MOMENTS_MAX; i++)
-        n->moments[i] = i < blocks ? floats(arena, n->block) : NULL;
+    if (n->chain->kind == CHAIN_MODEL)
+        hand_out_block(arena, n, blocks);
     n->output = floats(arena, n->ring * n->padded);
     n->skipped = floats(arena, n->model->architecture.output.skip ? n->ring * n->padded : 0);
     n->ages = floats(arena, n->ring);
-    n->encoded = floats(arena, parts ? n->ring * width : 0);
+    n->encoded = floats(arena, n->form == FORM_ENCODED ? n->ring * n->inputs : 0);
     n->d_output = floats(arena, n->window * n->padded);
     n->d_ih = floats(arena, n->window * rows);
     n->d_hh = floats(arena, n->window * rows);
@@ -331,14 +439,22 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_hidden[1] = floats(arena, n->window * padded);
     n->d_state = floats(arena, padded);
     n->d_inner = floats(arena, padded);
-    n->pack = floats(arena, n->parts * n->window * MATRIX_PANEL);
+    n->pack = floats(arena, n->parts * n->window * n->positions * MATRIX_PANEL);
+    n->patches = floats(arena, patches);
     n->squares = take(arena, panels, sizeof *n->squares);
-    n->changes = n->parts > 1 ? take(arena, network_blocks(n), sizeof *n->changes) : NULL;
-    n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));
-    n->activity = take(arena, engine_activity_size(n->model), sizeof *n->activity);
+    n->loss_scratch = take(arena, 2 * most_components(n->model) + 1, sizeof(double));
     hand_out_kept(arena, n, rows, padded);
-    n->x = take(arena, n->ring, sizeof *n->x);
-    n->y = take(arena, n->ring, sizeof *n->y);
+    hand_out_chain(arena, n);
+    n->x = take(arena, together, sizeof *n->x);
+    n->y = take(arena, together, sizeof *n->y);
+}
+
+static void fill_offsets(const struct network_grid *g, size_t kernel) {
+    uint32_t *offset = g->offsets;
+    for (size_t channel = 0; channel < g->from.channels; channel++)
+        for (size_t row = 0; row < kernel; row++)
+            for (size_t column = 0; column < kernel; column++)
+                *offset++ = (uint32_t)((channel * g->from.rows + row) * g->from.columns + column);
 }
 
 static void fill_mask(struct network_layer *l) {
@@ -372,23 +488,59 @@ static void share(struct network *n, struct threads *threads) {
     n->parts = threads_count(threads);
 }
 
-int network_open(struct network *n, const struct model *model, enum rule rule, size_t window,
-                 size_t blocks, struct threads *threads, struct error *error) {
-    memset(n, 0, sizeof *n);
+/* What the model's input is for a network that gets it. */
+static enum network_form form_of(const struct model *model) {
+    const struct input *input = &model->architecture.input;
+    return model->part_count      ? FORM_ENCODED
+           : input_is_real(input) ? FORM_NUMBERS
+           : input->embedding     ? FORM_EMBEDDED
+                                  : FORM_ONE_HOT;
+}
+
+/* Steps in the longest run of a chain: atoms, with a writer's end; or candidates. */
+static size_t longest_run(const struct model *model, const struct chain *chain) {
+    const struct output *output = model_output(model, chain->output);
+    return chain->kind == CHAIN_READER   ? model->architecture.input.sequence.longest
+           : chain->kind == CHAIN_WRITER ? output->sequence.longest + 1
+                                         : output->ranking.negatives + 1;
+}
+
+static size_t outputs_of(const struct model *model, const struct chain *chain) {
+    const struct tensor *weight = model_find(model, TENSOR_WRITER_WEIGHT, chain->output);
+    return chain->kind == CHAIN_MODEL    ? model->outputs
+           : chain->kind == CHAIN_WRITER ? weight->rows
+           : chain->kind == CHAIN_TOWER  ? model_output(model, chain->output)->size
+                                         : 0;
+}
+
+/* The sizes of a chain. */
+static void describe(struct network *n, const struct model *model, const struct chain *chain) {
+    bool beside = chain->kind != CHAIN_MODEL;
     n->model = model;
-    n->kept.rule = rule;
-    share(n, threads);
-    n->layer_count = model->architecture.layer_count;
-    n->window = window;
-    n->ring = model_ring(model, window);
-    n->outputs = model->outputs;
-    n->padded = matrix_pad(model->outputs);
+    n->chain = chain;
+    n->layer_count = chain->count;
+    n->inputs = chain->inputs;
+    n->width = chain->width;
+    n->form = chain->kind == CHAIN_TOWER ? FORM_NUMBERS : beside ? FORM_ENCODED : form_of(model);
+    if (input_is_message(&model->architecture.input) && chain->kind <= CHAIN_READER)
+        n->form = beside ? form_of(model) : FORM_ENCODED;
+    n->adds = beside;
+    n->held = SIZE_MAX;
+    if (beside)
+        n->window = n->ring = longest_run(model, chain);
+    n->outputs = outputs_of(model, chain);
+    n->padded = matrix_pad(n->outputs);
+    n->positions = 1;
     for (size_t k = 0; k < n->layer_count; k++)
         describe_layer(n, k);
+    n->wide = matrix_pad(n->width);
+    n->ages_most = beside ? 0 : model->ages;
     n->age = n->state;
-    n->state += model->ages ? MATRIX_PAD : 0;
-    lay_out_block(n);
-    lay_out_kept(n);
+    n->state += n->ages_most ? MATRIX_PAD : 0;
+}
+
+/* Allocates the network's arrays. */
+static int allocate(struct network *n, size_t blocks, struct error *error) {
     struct arena arena = {NULL, 0};
     hand_out(&arena, n, blocks);
     n->memory_size = arena.used;
@@ -397,16 +549,79 @@ int network_open(struct network *n, const struct model *model, enum rule rule, s
         return error_set(error, EX_UNAVAILABLE,
                          "out of memory for the network: %zu parameters and a window of %zu steps "
                          "need %zu MiB; use smaller model.layers or lower learning.window",
-                         model->parameters, window, n->memory_size >> 20);
+                         n->model->parameters, n->window, n->memory_size >> 20);
     ask_for_large_pages(n->memory, n->memory_size);
     arena = (struct arena){n->memory, 0};
     hand_out(&arena, n, blocks);
-    for (size_t k = 0; k < n->layer_count; k++)
+    for (size_t k = 0; k < n->layer_count; k++) {
         fill_mask(&n->layers[k]);
+        if (n->layers[k].kind->spatial)
+            fill_offsets(&n->layers[k].grid, model_layer(n->model, n->chain->first + k)->kernel);
+    }
     return 0;
 }
 
+static bool open_bank(struct network *tower) {
+    tower->bank = calloc(1, sizeof *tower->bank);
+    return !tower->bank || !bank_open(tower->bank, tower->model, tower->chain->output);
+}
+
+static void close_bank(struct network *n) {
+    if (n->bank)
+        bank_close(n->bank);
+    free(n->bank);
+    n->bank = NULL;
+}
+
+/* The chains beside the model's, which share its block. */
+static int open_chains(struct network *n, struct error *error) {
+    for (size_t k = 1; k < n->model->chain_count; k++) {
+        struct network *chain = n->chains[k];
+        chain->threads = n->threads;
+        chain->parts = n->parts;
+        chain->least = n->least;
+        chain->embedding = n->embedding;
+        bool tower = chain->chain->kind == CHAIN_TOWER;
+        chain->output_weight = chain->at[tower ? TENSOR_CANDIDATE_WEIGHT : TENSOR_WRITER_WEIGHT];
+        chain->output_bias = chain->at[TENSOR_WRITER_BIAS];
+        if (tower && open_bank(chain))
+            return error_no_memory(error);
+        if (allocate(chain, 0, error))
+            return -1;
+        chain->parameters = n->parameters;
+        chain->gradient = n->gradient;
+        chain->activity = n->activity;
+    }
+    return 0;
+}
+
+int network_open(struct network *n, const struct model *model, enum rule rule, size_t window,
+                 size_t blocks, struct threads *threads, struct error *error) {
+    memset(n, 0, sizeof *n);
+    n->kept.rule = rule;
+    n->window = window;
+    n->ring = model_ring(model, window);
+    describe(n, model, &model->chains[0]);
+    share(n, threads);
+    for (size_t k = 1; k < model->chain_count; k++) {
+        n->chains[k] = calloc(1, sizeof *n);
+        if (!n->chains[k])
+            return error_no_memory(error);
+        describe(n->chains[k], model, &model->chains[k]);
+    }
+    lay_out_block(n);
+    lay_out_kept(n);
+    return allocate(n, blocks, error) || open_chains(n, error) ? -1 : 0;
+}
+
 void network_close(struct network *n) {
+    for (size_t k = 1; k < MODEL_CHAINS_MAX; k++) {
+        if (n->chains[k])
+            network_close(n->chains[k]);
+        free(n->chains[k]);
+        n->chains[k] = NULL;
+    }
+    close_bank(n);
     memory_release(n->memory, n->memory_size);
     n->memory = NULL;
 }

@@ -25,11 +25,14 @@ static void encode_part(const struct network *n, size_t k, const union value *x,
     }
 }
 
-/* The input of the first layer and the skip path, encoded from its parts. */
-static void encode(const struct network *n, const struct network_steps *steps) {
+/* The input of the first layer and the skip path, encoded from its parts, or read. */
+static void encode(struct network *n, const struct network_steps *steps) {
+    if (n->chain->kind != CHAIN_MODEL)
+        return;
+    for (size_t t = 0; t < steps->count && network_reader(n); t++)
+        reader_forward(n, steps, t);
     for (size_t t = 0; t < steps->count; t++) {
-        float *encoded =
-            n->encoded + network_position(n, steps->first, t) * n->model->input_width[0];
+        float *encoded = n->encoded + network_position(n, steps->first, t) * n->inputs;
         for (size_t k = 0; k < n->model->part_count; k++)
             encode_part(n, k, steps->inputs[t], encoded);
     }
@@ -54,10 +57,10 @@ static void project_inputs(struct network *n, const struct network_steps *steps,
 /* Each step's age: the number of earlier steps of the stream, up to the largest that norms use.
    The check is needed for damaged checkpoints. */
 static void keep_ages(const struct network *n, const struct network_steps *steps) {
-    float most = (float)n->model->ages - 1.0f;
+    float most = (float)n->ages_most - 1.0f;
     for (size_t t = 0; t < steps->count; t++) {
-        float age = n->model->ages ? fmaxf(steps->state[n->age], 0.0f) + (float)t : 0.0f;
-        n->ages[network_position(n, steps->first, t)] = n->model->ages ? fminf(age, most) : 0.0f;
+        float age = n->ages_most ? fmaxf(steps->state[n->age], 0.0f) + (float)t : 0.0f;
+        n->ages[network_position(n, steps->first, t)] = n->ages_most ? fminf(age, most) : 0.0f;
     }
 }
 
@@ -65,7 +68,7 @@ static void keep_ages(const struct network *n, const struct network_steps *steps
 static void project_skip(struct network *n, const struct network_steps *steps, size_t from) {
     size_t count = steps->count - from;
     for (size_t t = 0; t < count && is_one_hot(n, 0); t++)
-        matrix_add_from_column(n->parameters + n->output_skip, n->padded, n->model->input_width[0],
+        matrix_add_from_column(n->parameters + n->output_skip, n->padded, n->inputs,
                                symbol_id(*steps->inputs[from + t]),
                                symbol_sign(*steps->inputs[from + t]),
                                n->output + network_position(n, steps->first, from + t) * n->padded);
@@ -75,8 +78,7 @@ static void project_skip(struct network *n, const struct network_steps *steps, s
         n->x[t] = layer_input(n, steps, 0, from + t);
         n->y[t] = n->skipped + network_position(n, steps->first, from + t) * n->padded;
     }
-    split_project(n, n->parameters + n->output_skip, n->padded, n->model->input_width[0], NULL,
-                  n->x, n->y, count);
+    split_project(n, n->parameters + n->output_skip, n->padded, n->inputs, NULL, n->x, n->y, count);
     for (size_t t = 0; t < count; t++) {
         const float *restrict skipped = n->y[t];
         float *restrict out = n->output + (skipped - n->skipped);
@@ -93,25 +95,27 @@ static void network_project_output(struct network *n, const struct network_steps
         n->x[t] = layer_input(n, steps, n->layer_count, from + t);
         n->y[t] = n->output + network_position(n, steps->first, from + t) * n->padded;
     }
-    split_project(n, n->parameters + n->output_weight, n->padded,
-                  n->layers[n->layer_count - 1].width, n->parameters + n->output_bias, n->x, n->y,
-                  count);
+    split_project(n, n->parameters + n->output_weight, n->padded, n->width,
+                  n->parameters + n->output_bias, n->x, n->y, count);
     if (n->model->architecture.output.skip)
         project_skip(n, steps, from);
 }
 
-static void network_forward(struct network *n, const struct network_steps *steps,
-                            size_t outputs_from) {
+void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from) {
     keep_ages(n, steps);
     encode(n, steps);
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
+        if (l->kind->spatial) {
+            grid_forward(n, steps, k);
+            continue;
+        }
         project_inputs(n, steps, k);
         for (size_t t = 0; t < steps->count; t++)
             cell_step(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
                       inner_before(n, l, steps, t));
     }
-    if (outputs_from < steps->count)
+    if (outputs_from < steps->count && n->outputs)
         network_project_output(n, steps, outputs_from);
 }
 
@@ -137,6 +141,8 @@ const struct kernels kernels_table = {
     .output = network_project_output,
     .backward = learn,
     .loss = loss_step,
+    .write = writer_loss,
+    .rank = ranking_loss,
     .optimize = optimizer_step,
     .absorb = units_absorb,
     .refresh = units_refresh,

@@ -18,6 +18,7 @@
 #include "matrix.h"
 #include "norm.h"
 
+struct bank;
 struct threads;
 
 enum {
@@ -69,6 +70,17 @@ struct network_kept {
     float *d;        /* (most padded) */
 };
 
+/* A spatial layer. Its `gates` are the positions of its output, and `size` its channels: sums are
+   (positions, padded), and a step's output (channels, positions) without padding. */
+struct network_grid {
+    struct grid_shape from, to;
+    size_t stride, groups;
+    uint32_t *offsets; /* (inputs,) of a patch's numbers in x, from its first one */
+    float *patches;    /* (ring, positions, inputs) */
+    float *mean;       /* (ring, padded) of each channel's norm, if it has one, */
+    float *rstd;       /* and the same */
+};
+
 struct network_layer {
     enum cell cell;
     enum activation activation;
@@ -105,6 +117,8 @@ struct network_layer {
     float *output;             /* (ring, wide) what the layer above gets: h, or of columns */
     float *joined;             /* (ring, wide) `normal`: the output before its norm */
     struct norm_scale *scales; /* (ring, NETWORK_NORMS) */
+
+    struct network_grid grid;
 };
 
 /* Results of one optimizer step; see struct update_result. */
@@ -113,25 +127,44 @@ struct network_change {
     double before;  /* squares of the parameters before it */
 };
 
+/* What the first layer gets. */
+enum network_form {
+    FORM_NUMBERS, /* the x itself */
+    FORM_ONE_HOT,
+    FORM_EMBEDDED, /* a symbol's row */
+    FORM_ENCODED,  /* rows of `encoded`: of an x of parts, what a reader read, or atoms to write */
+};
+
+/* A chain of layers (struct chain). Those beside the model's share its block: its first network
+   owns the block, and others are its `chains`. Their runs begin at position 0 of the ring. */
 struct network {
     const struct model *model;
+    const struct chain *chain;
+    enum network_form form;
     struct network_layer layers[MODEL_LAYERS_MAX];
     size_t layer_count;
-    size_t window, ring;    /* see model_ring */
-    size_t outputs, padded; /* K */
-    size_t state;           /* numbers in a padded state */
+    size_t inputs;                            /* width of what the first layer gets */
+    size_t width, wide;                       /* numbers of the last layer's output, and padded */
+    bool adds;                                /* gradients are added to those of other runs */
+    struct network *chains[MODEL_CHAINS_MAX]; /* of the first network; NULL: itself */
+    size_t at[TENSOR_ROLES];                  /* offsets of a chain's other tensors */
+    size_t window, ring;                      /* see model_ring */
+    size_t positions;                         /* most of a layer; 1 without spatial layers */
+    size_t outputs, padded;                   /* K */
+    size_t state;                             /* numbers in a padded state */
     size_t age;   /* offset in it of the number of steps since the stream began, if norms use it */
     size_t block; /* numbers in the block of parameters */
     size_t vectors; /* offset of the vectors in the block; matrices come before */
     size_t trained; /* end of the vectors: tensors that no optimizer learns follow */
     size_t embedding, output_weight, output_skip, output_bias; /* offsets in the block */
+    size_t ages_most;                   /* ages of steps, see struct model; 0: not used */
     size_t embeddings[MODEL_PARTS_MAX]; /* the same for the embedded parts of the input */
 
     float *parameters, *gradient, *moments[MOMENTS_MAX]; /* (block,) each; NULL: unused */
     float *output;                                       /* (ring, padded) */
     float *skipped;   /* (ring, padded) the skip path's part of it */
     float *ages;      /* (ring,) of each step */
-    float *encoded;   /* (ring, I of the first layer) for an input of parts */
+    float *encoded;   /* (ring, inputs) FORM_ENCODED */
     double *activity; /* see activities.h */
 
     /* Scratch of backward. */
@@ -139,13 +172,27 @@ struct network {
     float *d_ih, *d_hh;       /* (window, most rows) */
     float *d_hidden[2];       /* (window, most padded), of the current layer and the one below */
     float *d_state, *d_inner; /* (most padded) */
-    float *pack;              /* (parts, window, MATRIX_PANEL) */
+    float *d_start;           /* (state,) of the state before a run; NULL: not wanted */
+    float *added;             /* (largest matrix) `adds`: one run's gradient */
+    float *pack;              /* (parts, window * most positions, MATRIX_PANEL) */
+    float *patches;           /* (most numbers in a step's patches) of their gradient */
     double *squares;          /* (most panels of a matrix) */
     double *loss_scratch;     /* (2 components + 1) */
-    const float **x;          /* (ring) */
-    float **y;                /* (ring) */
+    const float **x;          /* (ring, or window * most positions) */
+    float **y;                /* the same */
 
     struct network_kept kept;
+
+    /* A chain beside the model's: */
+    const union value **atoms;  /* (ring,) of a run */
+    float *zeros;               /* (state,) the state before a reader's run */
+    float *pooled;              /* scratch of a pool: struct pool_run */
+    float *started, *d_started; /* (state_size padded) a writer's starting state, its gradient */
+    float *d_given;             /* (width padded of the model's chain) gradient of h */
+    struct bank *bank;          /* of a ranking's tower */
+    float *scores;              /* (ring,) of candidates */
+    size_t held;  /* reader: position of the step whose atoms are in its arrays; SIZE_MAX: none */
+    size_t count; /* atoms of the newest run */
 
     /* Threads that share a product or the optimizer's step of a large network: split.h. */
     struct threads *threads;        /* NULL: only the engine's own */
@@ -159,6 +206,26 @@ struct network {
 
 static inline size_t network_position(const struct network *n, size_t first, size_t t) {
     return first + t < n->ring ? first + t : first + t - n->ring;
+}
+
+/* The position of the newest step of a chain beside the model's. */
+static inline size_t network_newest(const struct network *chain) {
+    return chain->count ? chain->count - 1 : 0;
+}
+
+/* The network that writes an output's messages, or reads its candidates; NULL: neither. */
+static inline struct network *network_of_output(const struct network *n, size_t output) {
+    size_t k = n->model->chain_count - 1;
+    while (k > 0 &&
+           (n->model->chains[k].kind < CHAIN_WRITER || n->model->chains[k].output != output))
+        k--;
+    return n->chains[k];
+}
+
+/* The network that reads messages; NULL: none does. */
+static inline struct network *network_reader(const struct network *n) {
+    return n->model->chain_count > 1 && n->model->chains[1].kind == CHAIN_READER ? n->chains[1]
+                                                                                 : NULL;
 }
 
 static inline size_t network_blocks(const struct network *n) {
@@ -179,16 +246,18 @@ struct network_steps {
     const union value *const *inputs; /* count pointers to (I,); symbols: (1,) */
 };
 
-/* The targets of a window's last steps: for each horizon, entry (t, horizon) is NULL or points
-   to (target_size,). */
+/* The targets of a window's last steps: for each head, entry (t, head) is NULL or points to
+   (target_size,). */
 struct network_targets {
     size_t from; /* earlier steps have none */
     const union value *const *values;
-    size_t terms; /* number of targets: the loss is their mean */
+    /* The loss is the mean over these: over targets, or with a list of outputs over the steps that
+       have one. */
+    size_t terms;
 };
 
 struct network_gradient {
-    double loss;    /* mean over the targets, with the current parameters */
+    double loss;    /* mean over the terms, with the current parameters */
     double squares; /* squared norm of the gradient */
 };
 
@@ -208,10 +277,17 @@ struct kernels {
     struct network_gradient (*backward)(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets, float *kept);
 
-    /* Loss of one step at one horizon with activations a (K / horizons,); if `d` is not NULL, it
-       gets their gradients times `scale`. */
-    double (*loss)(const struct model *model, const float *a, const union value *y, float scale,
-                   float *d, double *scratch);
+    /* Loss of one step at a head with activations a (scored,), without the head's weight; if `d` is
+       not NULL, it gets their gradients times `scale`. */
+    double (*loss)(const struct model *model, const struct model_head *head, const float *a,
+                   const union value *y, float scale, float *d, double *scratch);
+
+    /* The same of a head that is late, from the step's h (width,), by the current parameters; see
+       writer_loss and ranking_loss. */
+    double (*write)(const struct network *n, const struct model_head *head, const float *h,
+                    const union value *y);
+    double (*rank)(struct network *n, const struct model_head *head, const float *h,
+                   const union value *y, float *ranks);
 
     /* After an optimizer step: moves running statistics towards those of the steps, the last of
        the window, with kept activations. */
@@ -238,6 +314,8 @@ extern const struct kernels kernels_avx2, kernels_avx512;
 #endif
 
 #ifdef ISA
+void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from);
+
 /* A layer's arithmetic at one position of the ring, from its existing sum of the input. `h`,
    `before`: h and the inner state before the step (padded,), if the cell has them. */
 void cell_step(const struct network *n, const struct network_layer *l, size_t position,
@@ -261,14 +339,45 @@ void cell_input_backward(const struct network *n, const struct network_layer *l,
 void cell_output_backward(const struct network *n, const struct network_layer *l, size_t position,
                           float *d);
 
+/* All of a spatial layer's passes. Backward works as backward_cells, backward_weights and
+   backward_input together. */
+void grid_forward(struct network *n, const struct network_steps *steps, size_t k);
+double grid_backward(struct network *n, const struct network_steps *steps, size_t k);
+/* Backward over a run of a chain beside the model's, from n->d_hidden[0] (count, wide): adds to the
+   gradients of its layers. With `input` n->d_hidden[0] becomes the gradient of what they got
+   (count, inputs padded). */
+void chain_backward(struct network *n, const struct network_steps *steps, bool input);
+
+/* Reads the message of step t into its row of n->encoded. */
+void reader_forward(struct network *n, const struct network_steps *steps, size_t t);
+/* d (inputs,): the gradient of that row. */
+void reader_backward(struct network *n, const struct network_steps *steps, size_t t,
+                     const float *d);
+
+/* The loss of a target y among the others of its bank, from the step's h (width,); NAN: there are
+   no others. `ranks`, if not NULL, gets its rank and the number of candidates. ranking_backward
+   takes the output q (D,) in place of h, needs others, and adds to the gradients of the candidates;
+   d (D,) gets that of q, times `scale`. */
+double ranking_loss(struct network *n, const struct model_head *head, const float *h,
+                    const union value *y, float *ranks);
+double ranking_backward(struct network *n, const struct model_head *head, const float *q,
+                        const union value *y, float scale, float *d);
+
+/* The mean loss of a message's atoms; h (width,) are the step's, y the message. writer_backward
+   also adds to the gradients of the writer, and to d (width,), that of h, times `scale`. */
+double writer_loss(const struct network *n, const struct model_head *head, const float *h,
+                   const union value *y);
+double writer_backward(const struct network *n, const struct model_head *head, const float *h,
+                       const union value *y, float scale, float *d);
+
 struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
                                          const struct network_targets *targets);
 struct network_gradient influence_backward(struct network *n, const struct network_steps *steps,
                                            const struct network_targets *targets, float *kept);
 struct network_gradient traces_backward(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets, float *kept);
-double loss_step(const struct model *model, const float *a, const union value *y, float scale,
-                 float *d, double *scratch);
+double loss_step(const struct model *model, const struct model_head *head, const float *a,
+                 const union value *y, float scale, float *d, double *scratch);
 void units_absorb(struct network *n, size_t first, size_t count);
 void units_refresh(struct network *n);
 

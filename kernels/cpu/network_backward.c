@@ -6,21 +6,13 @@
 #include "split.h"
 #include "walk.h"
 
-/* out (length,) += sum of the rows of d (count, length) */
-static void add_rows(const float *restrict d, size_t length, size_t count, float *restrict out) {
-    for (size_t t = 0; t < count; t++, d += length) {
-#pragma omp simd aligned(d, out : 64)
-        for (size_t i = 0; i < length; i++)
-            out[i] += d[i];
-    }
-}
-
 /* The gradient of a matrix with one-hot input: d (count, rows) of each step from `from` on is
    added to its symbol's column. */
 static double one_hot_gradient(struct network *n, const struct network_steps *steps, size_t from,
                                float *gradient, size_t rows, const float *d) {
-    size_t columns = n->model->input_width[0];
-    memset(gradient, 0, rows * columns * sizeof(float));
+    size_t columns = n->inputs;
+    if (!n->adds)
+        memset(gradient, 0, rows * columns * sizeof(float));
     for (size_t t = from; t < steps->count; t++)
         matrix_add_column(gradient, rows, columns, symbol_id(*steps->inputs[t]),
                           symbol_sign(*steps->inputs[t]), d + (t - from) * rows);
@@ -31,9 +23,10 @@ static double one_hot_gradient(struct network *n, const struct network_steps *st
 static double output_weights_backward(struct network *n, const struct network_steps *steps,
                                       size_t from) {
     size_t count = steps->count - from;
-    double squares = split_gradient(n, n->gradient + n->output_weight, n->padded,
-                                    n->layers[n->layer_count - 1].width, n->d_output, n->x, count);
-    add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
+    double squares = split_gradient(n, n->gradient + n->output_weight, n->padded, n->width,
+                                    n->d_output, n->x, count);
+    if (n->chain->kind != CHAIN_TOWER)
+        add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
     if (!n->model->architecture.output.skip)
         return squares;
     if (is_one_hot(n, 0))
@@ -41,41 +34,69 @@ static double output_weights_backward(struct network *n, const struct network_st
                                           n->d_output);
     for (size_t t = 0; t < count; t++)
         n->x[t] = layer_input(n, steps, 0, from + t);
-    return squares + split_gradient(n, n->gradient + n->output_skip, n->padded,
-                                    n->model->input_width[0], n->d_output, n->x, count);
+    return squares + split_gradient(n, n->gradient + n->output_skip, n->padded, n->inputs,
+                                    n->d_output, n->x, count);
 }
 
-/* The sum of a step's losses at the horizons with targets y; d (padded,) gets their gradients
+/* The weighted sum of a step's losses at the heads with targets y; d (padded,) gets its gradients
    times `scale`. */
-static double losses_backward(const struct network *n, const float *a, const union value *const *y,
+static double losses_backward(struct network *n, const float *a, const union value *const *y,
                               float scale, float *d) {
-    size_t scored = n->model->scored;
+    const struct model_head *head = n->model->heads;
     double loss = 0;
-    for (size_t h = 0; h < n->model->horizons; h++, a += scored, d += scored)
-        if (y[h])
-            loss += loss_step(n->model, a, y[h], scale, d, n->loss_scratch);
+    for (size_t h = 0; h < n->model->horizons; h++, head++)
+        if (y[h] && head->late && head->scored)
+            loss += (double)head->weight * ranking_backward(n, head, a + head->at, y[h],
+                                                            scale * head->weight, d + head->at);
+        else if (y[h] && head->scored)
+            loss += (double)head->weight * loss_step(n->model, head, a + head->at, y[h],
+                                                     scale * head->weight, d + head->at,
+                                                     n->loss_scratch);
+    return loss;
+}
+
+double output_backward(struct network *n, const struct network_steps *steps, size_t from) {
+    size_t count = steps->count - from;
+    double squares = 0;
+    for (size_t t = 0; t < count; t++)
+        n->x[t] = layer_input(n, steps, n->layer_count, from + t);
+    if (!n->model->solved)
+        squares = output_weights_backward(n, steps, from);
+    memset(n->d_hidden[0], 0, steps->count * n->wide * sizeof(float));
+    split_transposed_many(n, n->parameters + n->output_weight, n->padded, n->width, n->d_output,
+                          n->d_hidden[0] + from * n->wide, n->wide, count);
+    return squares;
+}
+
+/* The same of a step's late heads; d is the gradient of h, and gets theirs times `scale`. */
+static double late_backward(const struct network *n, const float *h, const union value *const *y,
+                            float scale, float *d) {
+    const struct model_head *head = n->model->heads;
+    double loss = 0;
+    for (size_t k = 0; k < n->model->horizons; k++, head++)
+        if (y[k] && !head->scored)
+            loss +=
+                (double)head->weight * writer_backward(n, head, h, y[k], scale * head->weight, d);
     return loss;
 }
 
 struct network_gradient backward_output(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets) {
-    const struct network_layer *top = &n->layers[n->layer_count - 1];
     struct network_gradient g = {0, 0};
-    size_t from = targets->from, count = steps->count - from;
+    size_t from = targets->from, count = steps->count - from, heads = n->model->horizons;
     float scale = 1.0f / (float)targets->terms;
     memset(n->d_output, 0, count * n->padded * sizeof(float));
     for (size_t t = 0; t < count; t++) {
         const float *a = n->output + network_position(n, steps->first, from + t) * n->padded;
-        n->x[t] = layer_input(n, steps, n->layer_count, from + t);
-        g.loss += losses_backward(n, a, targets->values + (from + t) * n->model->horizons, scale,
+        g.loss += losses_backward(n, a, targets->values + (from + t) * heads, scale,
                                   n->d_output + t * n->padded);
     }
+    g.squares = output_backward(n, steps, from);
+    for (size_t t = 0; t < count && n->model->late; t++)
+        g.loss += late_backward(n, layer_input(n, steps, n->layer_count, from + t),
+                                targets->values + (from + t) * heads, scale,
+                                n->d_hidden[0] + (from + t) * n->wide);
     g.loss /= (double)targets->terms;
-    if (!n->model->solved)
-        g.squares = output_weights_backward(n, steps, from);
-    memset(n->d_hidden[0], 0, steps->count * top->wide * sizeof(float));
-    split_transposed_many(n, n->parameters + n->output_weight, n->padded, top->width, n->d_output,
-                          n->d_hidden[0] + from * top->wide, top->wide, count);
     return g;
 }
 
@@ -97,7 +118,7 @@ void backward_cells(struct network *n, const struct network_steps *steps, size_t
         cell_step_backward(n, l, network_position(n, steps->first, t),
                            hidden_before(n, l, steps, t), inner_before(n, l, steps, t), d,
                            n->d_ih + t * l->rows, d_hh);
-        if (!recurrent || t == 0)
+        if (!recurrent || (t == 0 && !n->d_start))
             continue;
         memset(carry, 0, l->padded * sizeof(float));
         if (!l->column)
@@ -106,6 +127,11 @@ void backward_cells(struct network *n, const struct network_steps *steps, size_t
 #pragma omp simd aligned(d, carry : 64)
         for (size_t i = 0; i < l->padded; i++)
             carry[i] += d[i];
+    }
+    if (n->d_start && recurrent) {
+        memcpy(n->d_start + l->state, carry, l->padded * sizeof(float));
+        if (l->kind->states > 1)
+            memcpy(n->d_start + l->state + l->padded, n->d_inner, l->padded * sizeof(float));
     }
     for (size_t t = steps->count; t-- > 0;)
         cell_input_backward(n, l, network_position(n, steps->first, t), n->d_ih + t * l->rows);
@@ -153,7 +179,7 @@ void backward_input(struct network *n, size_t k, size_t count, size_t padded) {
 
 /* d += W_skip^T d_output */
 void backward_skip(struct network *n, size_t count, size_t padded, float *d) {
-    size_t width = n->model->input_width[0];
+    size_t width = n->inputs;
     float *skipped = n->d_hidden[1];
     split_transposed_many(n, n->parameters + n->output_skip, n->padded, width, n->d_output, skipped,
                           padded, count);
@@ -204,7 +230,7 @@ static float *table_gradient(const struct network *n, size_t k, size_t *size) {
 }
 
 double backward_embeddings(struct network *n, const struct network_steps *steps, size_t from) {
-    size_t padded = matrix_pad(n->model->input_width[0]), size;
+    size_t padded = matrix_pad(n->inputs), size;
     float *gradient;
     double squares = 0;
     backward_input(n, 0, steps->count, padded);
@@ -220,11 +246,44 @@ double backward_embeddings(struct network *n, const struct network_steps *steps,
     return squares;
 }
 
+void chain_backward(struct network *n, const struct network_steps *steps, bool input) {
+    for (size_t k = n->layer_count; k-- > 0;) {
+        if (n->layers[k].kind->spatial) {
+            grid_backward(n, steps, k);
+            continue;
+        }
+        backward_cells(n, steps, k);
+        backward_weights(n, steps, k);
+        if (k > 0 || input)
+            backward_input(n, k, steps->count, k ? n->layers[k - 1].wide : matrix_pad(n->inputs));
+    }
+}
+
+/* Gradients of a model whose runs add to them: the reader gets that of what it read at each step.
+ */
+static void chains_backward(struct network *n, const struct network_steps *steps) {
+    chain_backward(n, steps, true);
+    float *d = n->d_hidden[0];
+    for (size_t t = steps->count; t-- > 0;)
+        reader_backward(n, steps, t, d + t * matrix_pad(n->inputs));
+}
+
 struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
                                          const struct network_targets *targets) {
-    memset(n->gradient + n->vectors, 0, (n->trained - n->vectors) * sizeof(float));
+    bool chains = n->model->chain_count > 1;
+    size_t zeros = chains ? 0 : n->vectors; /* other matrices are written */
+    memset(n->gradient + zeros, 0, (n->trained - zeros) * sizeof(float));
     struct network_gradient g = backward_output(n, steps, targets);
+    if (network_reader(n)) {
+        chains_backward(n, steps);
+        g.squares = sum_of_squares(n->gradient, n->trained);
+        return g;
+    }
     for (size_t k = n->layer_count; k-- > 0;) {
+        if (n->layers[k].kind->spatial) {
+            g.squares += grid_backward(n, steps, k);
+            continue;
+        }
         backward_cells(n, steps, k);
         g.squares += backward_weights(n, steps, k);
         if (k > 0)
@@ -232,6 +291,9 @@ struct network_gradient network_backward(struct network *n, const struct network
     }
     if (has_embeddings(n))
         g.squares += backward_embeddings(n, steps, targets->from);
-    g.squares += sum_of_squares(n->gradient + n->vectors, n->trained - n->vectors);
+    if (chains)
+        g.squares = sum_of_squares(n->gradient, n->trained);
+    else
+        g.squares += sum_of_squares(n->gradient + n->vectors, n->trained - n->vectors);
     return g;
 }

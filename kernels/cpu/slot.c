@@ -16,7 +16,7 @@ struct slot_layout slot_lay_out(const struct network *n) {
         .output_size = n->padded,
         .input_size = model->features,
         .target_size = model->target_size,
-        .solved_size = model->solved ? model->solved - 1 : 0,
+        .solved_size = model->kept,
     };
     l.output = l.state_size;
     l.before = l.output + l.places * l.output_size;

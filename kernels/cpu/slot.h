@@ -21,7 +21,7 @@ struct slot_layout {
     size_t input, input_size;   /* (ring, input_size) */
     size_t target, target_size; /* (ring, horizons, target_size) */
     size_t learned;             /* (ring, horizons) 1 if the target is to be learned */
-    size_t solved, solved_size; /* (places, solved_size) inputs of the least squares */
+    size_t solved, solved_size; /* (places, solved_size) h and more: kept of struct model */
     size_t kept, kept_size;     /* (kept_size,) data of the learning rule: network_kept */
     size_t size;                /* size of the slot */
 };

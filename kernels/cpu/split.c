@@ -56,8 +56,8 @@ static void transposed_many(void *context, size_t part) {
 static void gradient(void *context, size_t part) {
     const struct product *p = context;
     matrix_gradient(p->out, p->rows, p->columns, p->d, p->x, p->count,
-                    p->n->pack + part * p->n->window * MATRIX_PANEL, p->n->squares,
-                    rows_of(p, part));
+                    p->n->pack + part * p->n->window * p->n->positions * MATRIX_PANEL,
+                    p->n->squares, rows_of(p, part));
 }
 
 static void run(struct product *p, threads_part *play, size_t pieces, size_t count) {
@@ -91,9 +91,12 @@ void split_transposed_many(const struct network *n, const float *w, size_t rows,
 
 double split_gradient(const struct network *n, float *out, size_t rows, size_t columns,
                       const float *d, const float *const *x, size_t count) {
-    struct product p = {n, NULL, rows, columns, .d = d, .x = x, .out = out, .count = count};
+    float *to = n->adds ? n->added : out;
+    struct product p = {n, NULL, rows, columns, .d = d, .x = x, .out = to, .count = count};
     double squares = 0;
     run(&p, gradient, matrix_panels(rows), count);
+    for (size_t i = 0; n->adds && i < rows * columns; i++)
+        out[i] += to[i];
     for (size_t panel = 0; panel < matrix_panels(rows); panel++)
         squares += n->squares[panel];
     return squares;

@@ -27,7 +27,7 @@ void split_transposed(const struct network *n, const float *w, size_t rows, size
 void split_transposed_many(const struct network *n, const float *w, size_t rows, size_t columns,
                            const float *d, float *out, size_t stride, size_t count);
 
-/* Returns the sum of the gradient's squares. */
+/* Returns the sum of the gradient's squares, without those it is added to. */
 double split_gradient(const struct network *n, float *gradient, size_t rows, size_t columns,
                       const float *d, const float *const *x, size_t count);
 #endif

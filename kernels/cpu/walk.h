@@ -10,22 +10,25 @@
    below. NULL for a one-hot symbol. */
 static inline const float *layer_input(const struct network *n, const struct network_steps *steps,
                                        size_t k, size_t t) {
-    const struct input *input = &n->model->architecture.input;
     if (k > 0) {
         const struct network_layer *below = &n->layers[k - 1];
         return below->output + network_position(n, steps->first, t) * below->wide;
     }
-    if (n->model->part_count)
-        return n->encoded + network_position(n, steps->first, t) * n->model->input_width[0];
-    if (input_is_real(input))
+    switch (n->form) {
+    case FORM_NUMBERS:
         return &steps->inputs[t]->real;
-    return input->embedding ? n->parameters + n->embedding + steps->inputs[t]->id * input->embedding
-                            : NULL;
+    case FORM_EMBEDDED:
+        return n->parameters + n->embedding + steps->inputs[t]->id * n->inputs;
+    case FORM_ENCODED:
+        return n->encoded + network_position(n, steps->first, t) * n->inputs;
+    case FORM_ONE_HOT:
+        break;
+    }
+    return NULL;
 }
 
 static inline bool is_one_hot(const struct network *n, size_t k) {
-    const struct input *input = &n->model->architecture.input;
-    return k == 0 && !input_is_real(input) && !input->embedding; /* never a part */
+    return k == 0 && n->form == FORM_ONE_HOT;
 }
 
 /* The sign of a symbol's row. */
@@ -54,6 +57,16 @@ static inline bool has_embeddings(const struct network *n) {
     return n->model->architecture.input.embedding || n->model->embeddings;
 }
 
+/* out (length,) += sum of the rows of d (count, length) */
+static inline void add_rows(const float *restrict d, size_t length, size_t count,
+                            float *restrict out) {
+    for (size_t t = 0; t < count; t++, d += length) {
+#pragma omp simd aligned(d, out : 64)
+        for (size_t i = 0; i < length; i++)
+            out[i] += d[i];
+    }
+}
+
 /* ---- Data of learning rules ---- */
 
 /* Numbers of matrices in a row, and the index in it of number `i` of the block of parameters. */
@@ -73,6 +86,9 @@ static inline size_t kept_column(const struct network *n, size_t i) {
 /* The losses, their gradients n->d_output (steps from targets->from on), those of the output's
    tensors unless it is solved, and n->d_hidden[0] of the last layer. Returns the mean loss and
    the matrices' squares. */
+/* Gradients of the output's tensors, unless it is solved, and n->d_hidden[0] of the last layer,
+   from n->d_output (steps from `from` on). Returns the matrices' squares. */
+double output_backward(struct network *n, const struct network_steps *steps, size_t from);
 struct network_gradient backward_output(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets);
 

@@ -553,7 +553,7 @@ int consume_open(struct consume **opened, const struct consume_ops *ops,
     consume->ops = ops;
     consume->event = -1;
     consume->input_bytes = (input_is_real(input) ? input->size : 1) * sizeof(float);
-    consume->target_bytes = model->target_size * sizeof(float);
+    consume->target_bytes = model_y_size(model) * sizeof(float);
     if (decoder_open(&consume->decoder, model, true, error) == 0 &&
         open_mapping(consume, error) == 0 && start(consume, error) == 0)
         return 0;

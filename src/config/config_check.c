@@ -239,7 +239,7 @@ static size_t words_classes(const struct reading *reading) {
         return 0;
     if (output->vocabulary.capacity)
         return output->vocabulary.capacity + 1;
-    return output_takes_inputs(output) && words ? architecture->input.size : 0;
+    return output_is_input(output) && words ? architecture->input.size : 0;
 }
 
 /* A size that follows from other keys must not be given. */
@@ -266,7 +266,7 @@ static int check_words(struct reading *reading) {
             return config_fail(reading, of_output,
                                "cannot be combined with a column of words named output; rename "
                                "that column");
-    if (output->vocabulary.capacity && output_takes_inputs(output))
+    if (output->vocabulary.capacity && output_is_input(output))
         return config_fail(reading, of_output,
                            "not supported with target: %s, whose classes are the inputs; use "
                            "model.input.vocabulary",
@@ -581,9 +581,9 @@ static int check_columns(struct reading *reading) {
     bool names = config_given(reading, names_path);
     if (expand_known(reading) != 0)
         return -1;
-    if (output->target != TARGET_NEXT && check_sent(reading) != 0)
+    if (!output_is_input(output) && check_sent(reading) != 0)
         return -1;
-    if (output->target != TARGET_NEXT)
+    if (!output_is_input(output))
         return input->column_count ? check_input(reading) : 0;
     if (names && !input->column_count)
         return config_fail(reading, names_path, "requires model.input.columns; remove this key");
@@ -607,7 +607,7 @@ static int check_output_size(struct reading *reading) {
     bool given = config_given(reading, path);
     if (!given && kind->size)
         output->size = kind->size;
-    else if (output->column_count && (output->target == TARGET_NEXT || !kind->class_id))
+    else if (output->column_count && (output_is_input(output) || !kind->class_id))
         return 0; /* check_columns sets it */
     else if (!given && words_classes(reading))
         output->size = words_classes(reading);
@@ -640,7 +640,7 @@ static int check_next(struct reading *reading) {
     char text[CONFIG_TEXT_SIZE];
     bool symbols = input->kind == INPUT_SYMBOL;
     const char *target = target_name(output->target);
-    if (!output_takes_inputs(output) || output->column_count || kind->ranks)
+    if (!output_is_input(output) || output->column_count || kind->ranks)
         return 0;
     if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
@@ -857,21 +857,109 @@ int config_check_size(struct reading *reading) {
     return 0;
 }
 
+/* ---- Layers ---- */
+
+int config_check_shape(const struct reading *reading, const char *section, struct grid_shape s,
+                       size_t size) {
+    size_t numbers = s.channels * s.rows * s.columns;
+    char path[CONFIG_KEY_SIZE];
+    snprintf(path, sizeof path, "%s.shape", section);
+    return numbers && numbers != size
+               ? config_fail(reading, path, "found [%zu, %zu, %zu], %zu numbers; %s.size is %zu",
+                             s.channels, s.rows, s.columns, numbers, section, size)
+               : 0;
+}
+
+static int check_shape(const struct reading *reading) {
+    const struct input *input = &reading->draft.config.architecture.input;
+    if (input->shape.channels &&
+        (input->column_count || input->time || input->scale == SCALE_FORECAST))
+        return config_fail(reading, "model.input.shape",
+                           "cannot be combined with model.input.columns, time or scale: forecast; "
+                           "remove one of them");
+    return config_check_shape(reading, "model.input", input->shape, input->size);
+}
+
+/* The norms that the layer may have. */
+static const char *norms(struct layer layer, char text[CONFIG_TEXT_SIZE]) {
+    char words[CONFIG_TEXT_SIZE] = "";
+    struct config_text to = {.text = words, .size = sizeof words};
+    for (layer.norm = 0; layer.norm < NORMS; layer.norm++)
+        if (layer_takes_norm(&layer))
+            config_add(&to, "%s%s", to.used ? "|" : "", norm_kind(layer.norm)->kind.name);
+    config_words_list(words, text, CONFIG_TEXT_SIZE);
+    return text;
+}
+
+static const char *layer_path(size_t n, const char *key, char path[CONFIG_KEY_SIZE]) {
+    snprintf(path, CONFIG_KEY_SIZE, "model.layers.%zu.%s", n, key);
+    return path;
+}
+
+/* Kernel, groups, norm and size of a spatial layer, whose rows and columns it derives. */
+static int check_grid(struct reading *reading, size_t n) {
+    struct architecture *architecture = &reading->draft.config.architecture;
+    struct layer *layer = &architecture->layers[n];
+    const struct cell_kind *kind = cell_kind(layer->cell);
+    struct grid_shape from = n                                        ? layer[-1].shape
+                             : input_is_message(&architecture->input) ? (struct grid_shape){0}
+                                                                      : architecture->input.shape;
+    size_t least = from.rows < from.columns ? from.rows : from.columns;
+    char path[CONFIG_KEY_SIZE], text[CONFIG_TEXT_SIZE];
+    if (!kind->spatial)
+        return 0;
+    if (n && !cell_kind(layer[-1].cell)->spatial)
+        return config_fail(reading, layer_path(n, "cell", path),
+                           "found %s after %s; allowed is %s first, where rows and columns are "
+                           "known",
+                           kind->kind.name, cell_kind(layer[-1].cell)->kind.name, kind->kind.name);
+    if (!from.channels)
+        return config_fail(reading, layer_path(n, "cell", path),
+                           "found %s without model.input.shape; set it to [channels, rows, "
+                           "columns] of the input",
+                           kind->kind.name);
+    if (layer->kernel > least)
+        return config_fail(reading, layer_path(n, "kernel", path),
+                           "found %zu for %zu x %zu; allowed is at most %zu", layer->kernel,
+                           from.rows, from.columns, least);
+    if (!layer_takes_norm(layer))
+        return config_fail(reading, layer_path(n, "norm", path),
+                           "found %s with cell: %s; allowed is %s",
+                           norm_kind(layer->norm)->kind.name, kind->kind.name, norms(*layer, text));
+    if (layer->norm_groups > 1 && norm_kind(layer->norm)->source != SOURCE_GROUP)
+        return config_fail(reading, layer_path(n, "norm_groups", path),
+                           "found with norm: %s; it is allowed only with norm: layer or rms",
+                           norm_kind(layer->norm)->kind.name);
+    if (layer->shape.channels % layer->norm_groups)
+        return config_fail(reading, layer_path(n, "norm_groups", path),
+                           "found %zu with %zu channels; allowed is a divisor of these",
+                           layer->norm_groups, layer->shape.channels);
+    layer_derive(layer, from);
+    if (layer_width(layer) > (size_t)INPUT_MAX)
+        return config_fail(reading, layer_path(n, "channels", path),
+                           "found %zu of %zu x %zu units; allowed is at most %.0f units",
+                           layer->shape.channels, layer->shape.rows, layer->shape.columns,
+                           INPUT_MAX);
+    return 0;
+}
+
 static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
     static const struct radius usual = {2, {0.9, 0.999}};
     const char *cell = cell_kind(layer->cell)->kind.name, *norm = norm_kind(layer->norm)->kind.name;
     bool columns = layer_is_columns(layer);
     char path[CONFIG_KEY_SIZE];
-    snprintf(path, sizeof path, "model.layers.%zu.norm", n);
+    if (check_grid(reading, n) != 0)
+        return -1;
     if (!layer_takes_norm(layer))
-        return config_fail(reading, path, "expected layer or none with %s, got %s",
+        return config_fail(reading, layer_path(n, "norm", path),
+                           "expected layer or none with %s, got %s",
                            layer->diagonal ? "recurrent: diagonal" : cell, norm);
-    snprintf(path, sizeof path, "model.layers.%zu.memory", n);
     if (layer->memory && !columns)
-        return config_fail(reading, path, "requires recurrent: diagonal with cell: %s", cell);
-    snprintf(path, sizeof path, "model.layers.%zu.radius", n);
+        return config_fail(reading, layer_path(n, "memory", path),
+                           "requires recurrent: diagonal with cell: %s", cell);
     if (layer->radius.count == 1)
-        return config_fail(reading, path, "expected two rising numbers, as in [0.9, 0.999]");
+        return config_fail(reading, layer_path(n, "radius", path),
+                           "expected two rising numbers, as in [0.9, 0.999]");
     if (!layer->radius.count)
         layer->radius = usual;
     return 0;
@@ -879,9 +967,15 @@ static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
 
 int config_check_layers(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
+    const char *device = reading->draft.config.device;
+    char lacks[MODEL_LACKS_SIZE];
+    if (check_shape(reading) != 0)
+        return -1;
     for (size_t n = 0; n < architecture->layer_count; n++)
         if (check_layer(reading, &architecture->layers[n], n) != 0)
             return -1;
+    if (!strncmp(device, "cuda", strlen("cuda")) && model_of_cpu(architecture, lacks))
+        return config_fail(reading, "device", "found %s with %s; allowed is cpu", device, lacks);
     return 0;
 }
 

@@ -125,6 +125,10 @@ static struct config_key rows[] = {
      .example = "4096",
      .more = "Replaces `size` and `vocabulary`. No word is stored, and different words may share a "
              "symbol."},
+    {"model.input.shape", &value_shape, AT(architecture.input.shape), RANGE(1, INPUT_MAX),
+     .fallback = "", .left_out = "none", WHEN("model.input.kind", "real"), .flags = KEY_ADDED,
+     .what = "channels, rows and columns of the numbers of an input, in this order",
+     .example = "[1, 28, 28]", .more = "Their product is `size`. Layers with `cell: conv` need it."},
     {"model.input.embedding", &value_size, AT(architecture.input.embedding),
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", WHEN("model.input.kind", "symbol"),
      .flags = KEY_DIGEST, .what = "width of the learned embedding, 0 = one-hot", .example = "16",
@@ -205,14 +209,31 @@ static struct config_key rows[] = {
     {LAYER_CELL, &value_word, IN_LAYER(cell),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "kind of the layer", .example = "lstm"},
     {"model.layers.*.size", &value_size, IN_LAYER(size), RANGE(1, LAYER_SIZE_MAX),
-     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "units of the layer", .example = "128"},
+     .when = LAYER_CELL, .flags = KEY_REQUIRED | KEY_DIGEST, .what = "units of the layer", .example = "128"},
+    {"model.layers.*.channels", &value_size, IN_LAYER(shape.channels), RANGE(1, LAYER_SIZE_MAX),
+     .when = LAYER_CELL, .flags = KEY_REQUIRED | KEY_DIGEST | KEY_LATER,
+     .what = "channels of the layer", .example = "16",
+     .more = "Units are in the order channel, row, column. For R rows of the input the layer has "
+             "(R - kernel) / stride + 1, rounded down, and the same for columns. Layers of other "
+             "kinds follow it."},
+    {"model.layers.*.kernel", &value_size, IN_LAYER(kernel), RANGE(1, LAYER_SIZE_MAX),
+     .when = LAYER_CELL, .flags = KEY_REQUIRED | KEY_DIGEST | KEY_LATER,
+     .what = "rows and columns of the patch that a unit reads", .example = "5"},
+    {"model.layers.*.stride", &value_size, IN_LAYER(stride), RANGE(1, LAYER_SIZE_MAX),
+     .fallback = "1", .when = LAYER_CELL, .flags = KEY_DIGEST | KEY_LATER,
+     .what = "rows and columns from one patch to the next", .example = "2"},
     {LAYER_NORM, &value_word, IN_LAYER(norm),
      .fallback = "layer", .flags = KEY_DIGEST, .what = "normalization of the layer's sums",
      .example = "layer",
-     .more = "With `mingru`, `rtu` and `recurrent: diagonal` that of its output: `layer` or `none`."},
+     .more = "With `mingru`, `rtu` and `recurrent: diagonal` that of its output: `layer` or `none`. "
+             "With `conv` all units of the layer together, with a gain and a bias a channel."},
+    {"model.layers.*.norm_groups", &value_size, IN_LAYER(norm_groups), RANGE(1, LAYER_SIZE_MAX),
+     .fallback = "1", .when = LAYER_CELL, .flags = KEY_DIGEST | KEY_LATER,
+     .what = "groups of channels that `norm` normalizes separately", .example = "1",
+     .more = "More than 1 requires `norm: layer` or `rms`."},
     {"model.layers.*.activation", &value_word, IN_LAYER(activation),
      .fallback = "relu", .when = LAYER_CELL, .flags = KEY_DIGEST,
-     .what = "activation function of a dense layer", .example = "tanh"},
+     .what = "activation function of the layer", .example = "tanh"},
     {"model.layers.*.gain", &value_float, IN_LAYER(gain), RANGE(0, START_MAX), .fallback = "1.0",
      .when = LAYER_NORM, .flags = KEY_DIGEST, .what = "starting value of the gains",
      .example = "1.0"},
@@ -313,6 +334,10 @@ static struct config_key rows[] = {
     {"model.output.candidates.size", &value_size, AT(architecture.output.ranking.size),
      RANGE(1, INPUT_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_ADDED,
      .what = "numbers in a target, or its alphabet", .example = "784"},
+    {"model.output.candidates.shape", &value_shape, AT(architecture.output.ranking.shape),
+     RANGE(1, INPUT_MAX), .fallback = "", .left_out = "none", .when = OUTPUT_LOSS,
+     .flags = KEY_ADDED, .what = "channels, rows and columns of its numbers",
+     .example = "[1, 28, 28]"},
     {"model.output.candidates.layers", &value_layers,
      AT(architecture.output.ranking.layer_count), .fallback = "", .left_out = "none",
      .when = OUTPUT_LOSS, .flags = KEY_ADDED,
@@ -979,9 +1004,9 @@ static void add_optimizer(const struct optimizer_kind *kind) {
 
 static void __attribute__((constructor)) describe_kinds(void) {
     static const char input[] = "model.input", output[] = "model.output";
-    static const char *const of_rankings[] = {"score",           "objective",
-                                              "negatives",       "candidates.kind",
-                                              "candidates.size", "candidates.layers"};
+    static const char *const of_rankings[] = {
+        "score",           "objective",        "negatives",        "candidates.kind",
+        "candidates.size", "candidates.shape", "candidates.layers"};
     struct config_key *experts = rows;
     const char *name;
     while (strcmp(experts->path, "experts") != 0)

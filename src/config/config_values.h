@@ -142,6 +142,7 @@ extern const struct value_type value_word, /* one of `words`, an enum by its ind
     value_alarm_rate,   /* texts: number of alarms in a time or number of examples */
     value_levels,       /* rising list of numbers, in a struct levels */
     value_radius,       /* two rising numbers, in a struct radius */
+    value_shape,        /* three whole numbers, in a struct grid_shape */
     value_ahead,        /* whole number or ascending list, in a struct ahead */
     value_set,          /* list of `words`, a set of bits in an unsigned */
     value_members,      /* list of members, from config.members_given on */

@@ -77,7 +77,7 @@ static int open_journal(struct daemon *daemon, struct error *error) {
         .sync = config->journal.sync,
         .keep = config->journal.keep,
         .input_bytes = inputs * sizeof(float),
-        .target_bytes = daemon->model.target_size * sizeof(float),
+        .target_bytes = model_y_size(&daemon->model) * sizeof(float),
         .words_bytes = words_lexicons(learner_host(daemon->learner)) ? WIRE_WORDS_MAX : 0,
         .steps_max = EXAMPLE_STEPS_MAX,
         .name = config->name,

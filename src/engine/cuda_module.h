@@ -11,7 +11,7 @@
 
 /* Increase it when this file or engine.h changes: a program rejects a module with another
    number. */
-enum { CUDA_MODULE_INTERFACE = 10 };
+enum { CUDA_MODULE_INTERFACE = 11 };
 
 /* The name under which the module exports its struct cuda_module. */
 #define CUDA_MODULE_SYMBOL "runnel_cuda_module"

@@ -8,18 +8,19 @@
    A *slot* is an engine's memory of one stream: its running hidden state, the outputs of its open
    steps, and a ring of *positions* (model_ring). The positions hold the closed steps of the window
    and the open ones: the step's input, the state before it, and the targets to be learned, one for
-   each horizon.
+   each horizon, or for each output of a list.
 
    Operations, in the order in which they may occur for one slot:
      FORGET   zero the state and the state of the learning rule; the ring becomes invalid
      STEP     forward one step from the slot's state; keep x and the state before it at `position`
-     SCORE    loss of the forecast of a `horizon` by the open step at `position`; keep y there if it
-              is to be learned
-     UPDATE   one optimizer step on the mean loss over the `terms` targets kept at the last `closed`
-              steps of a window of `length` steps that begins at `position`. The gradient covers the
-              whole window, recomputed from the state before its first step, unless `fresh`: then
-              the activations kept by the STEPs of the window are those of the current parameters.
-              Running statistics of norms then move towards those of the last `closed` steps. If
+     SCORE    loss of the forecast of a `horizon` (model->heads) by the open step at `position`;
+   keep y there if it is to be learned. The loss is without the head's weight; NAN where the head
+   had nothing to score against: then y is not kept UPDATE   one optimizer step on the mean loss
+   over the `terms` targets kept at the last `closed` steps of a window of `length` steps that
+   begins at `position`. With several outputs a step's loss is their weighted sum, and a step is one
+   term. The gradient covers the whole window, recomputed from the state before its first step,
+   unless `fresh`: then the activations kept by the STEPs of the window are those of the current
+   parameters. Running statistics of norms then move towards those of the last `closed` steps. If
               the loss or a gradient is not finite, nothing changes. For a learning rule without a
               window (struct rule_kind) `length` is `closed`, and the slot's state of the rule
               advances over these steps
@@ -62,11 +63,11 @@ struct operation {
     uint32_t position; /* STEP, SCORE, SOLVE: of the step. UPDATE, ADVANCE: of the first one */
     /* STEP: row of plan.inputs. SCORE: row of plan.targets; SOLVE: first of one row per horizon */
     uint32_t value;
-    uint32_t horizon; /* SCORE */
+    uint32_t horizon; /* SCORE: number of the head */
     uint32_t length;  /* UPDATE, ADVANCE: closed steps in the window, 1..window */
     /* UPDATE, ADVANCE: steps closed since the last update, the last 1..length of these */
     uint32_t closed;
-    uint32_t terms; /* UPDATE: targets kept at those steps, at least 1 */
+    uint32_t terms; /* UPDATE: targets kept at those steps, or steps with some; at least 1 */
     bool learn;     /* SCORE: keep the target for learning; else the position keeps none */
     bool fresh;     /* UPDATE, ADVANCE */
     bool probe;     /* UPDATE: report what it removed of its loss; not for other rules than tbptt */
@@ -86,6 +87,7 @@ struct plan {
 
 struct update_result {
     bool applied;         /* false: loss or gradient was not finite, nothing changed */
+    bool empty;           /* ... or no target was kept: the bank of a ranking had no other */
     double gradient_norm; /* before clipping */
     double update_ratio;  /* norm of the parameters' change / norm of the parameters before it */
     double squares;       /* squared norm of the parameters before it */
@@ -146,7 +148,7 @@ struct layer_statistics {
    arrays, with the sizes of the plan's counts. */
 struct results {
     double *losses;                    /* (scores,) */
-    float *scored;                     /* (scores, K / horizons): forecasts of each SCORE */
+    float *scored;                     /* (scores, model->scored): forecasts of each SCORE */
     float *outputs;                    /* (steps, K), if plan.outputs */
     struct update_result *updates;     /* (updates,) */
     struct layer_statistics *measures; /* (measures, layers) */
@@ -162,6 +164,9 @@ enum engine_block {
        those tensors restarts them */
     ENGINE_SOLUTION,
     ENGINE_ACTIVITY, /* doubles: enum activity_number. Writing zeros begins them */
+    /* of the output of that number, the targets of a ranking, uint32_t: enum bank_number, then
+       (negatives, size) numbers. Writing zeros empties it */
+    ENGINE_BANK,
     /* + k: of one tensor, the k-th number that the optimizer keeps for each parameter */
     ENGINE_MOMENTS,
 };
@@ -175,6 +180,17 @@ enum activity_number {
     ACTIVITY_HEAD,
 };
 enum { ACTIVITY_RING = 8, ACTIVITY_ROWS = 2 + ACTIVITY_RING };
+
+/* The first numbers of a bank: the running number of the next target, of 64 bits, and how many it
+   has. Target number n is at n % negatives. */
+enum bank_number { BANK_NEXT, BANK_COUNT = 2, BANK_HEAD };
+
+/* Numbers in an output's bank; 0: it ranks nothing. */
+static inline size_t engine_bank_size(const struct model *model, size_t output) {
+    const struct ranking *ranking = &model_output(model, output)->ranking;
+    size_t size = ranking->kind == INPUT_SYMBOL ? 1 : ranking->size;
+    return ranking->negatives ? BANK_HEAD + ranking->negatives * size : 0;
+}
 
 /* Numbers before those of a layer. */
 static inline size_t engine_activity_at(const struct model *model, size_t layer) {

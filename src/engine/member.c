@@ -17,7 +17,8 @@ static size_t operations_per_step(const struct model *model) {
 
 size_t member_step_bytes(const struct model *model) {
     size_t targets = model->horizons * model->target_size;
-    return (model->features + targets + 2 * model->outputs) * sizeof(union value);
+    size_t outputs = model->outputs + model->horizons * model->scored;
+    return (model->features + targets + outputs) * sizeof(union value);
 }
 
 struct plan plan_longest(const struct model *model, size_t steps, size_t measures) {
@@ -42,13 +43,14 @@ bool member_open(struct member *member, size_t slots, size_t steps, size_t measu
     member->windows = calloc(slots, sizeof *member->windows);
     plan->operations = calloc(longest.count, sizeof *plan->operations);
     plan->inputs = calloc(longest.steps, model->features * sizeof *plan->inputs);
+    member->heads = calloc(longest.scores, sizeof *member->heads);
     plan->targets = calloc(longest.rows, model->target_size * sizeof *plan->targets);
     results->losses = calloc(longest.scores, sizeof *results->losses);
-    results->scored = calloc(longest.steps, outputs * sizeof *results->scored);
+    results->scored = calloc(longest.scores, (model->scored + 1) * sizeof *results->scored);
     results->outputs = calloc(longest.steps, outputs * sizeof *results->outputs);
     results->updates = calloc(longest.updates, sizeof *results->updates);
     results->measures = calloc(longest.measures, layers * sizeof *results->measures);
-    return member->windows && plan->operations && plan->inputs && plan->targets &&
+    return member->windows && member->heads && plan->operations && plan->inputs && plan->targets &&
            results->losses && results->scored && results->outputs && results->updates &&
            results->measures;
 }
@@ -57,6 +59,7 @@ void member_close(struct member *member) {
     if (member->engine)
         member->ops->close(&member->engine);
     free(member->windows);
+    free(member->heads);
     free(member->plan.operations);
     free(member->plan.inputs);
     free(member->plan.targets);
@@ -174,7 +177,7 @@ void plan_score(struct member *member, uint32_t slot, size_t age, size_t horizon
     score->value = (uint32_t)member->plan.rows++;
     score->horizon = (uint32_t)horizon;
     score->learn = learn;
-    member->plan.scores++;
+    member->heads[member->plan.scores++] = (uint8_t)horizon;
 }
 
 void plan_step(struct member *member, uint32_t slot) {

@@ -15,7 +15,7 @@ struct learner_window {
     uint32_t next;   /* ring position of the next step */
     uint32_t length; /* closed steps in the window */
     uint32_t closed; /* the steps of these closed since the last update */
-    uint32_t terms;  /* targets of these to be learned */
+    uint32_t terms;  /* targets of these to be learned; of a list of outputs, steps with some */
     uint32_t open;   /* later steps that wait for their targets */
 };
 
@@ -46,6 +46,7 @@ struct member {
     uint64_t run_length;
 
     struct plan plan;
+    uint8_t *heads; /* (scores,) of the plan: number of each SCORE's head */
     struct results results;
     size_t delivered; /* results of updates that have been delivered */
 };

@@ -14,7 +14,9 @@
 #include "learner_state.h"
 #include "model/parameters.h"
 #include "parts/part.h"
+#include "parts/targets.h"
 #include "parts/truths.h"
+#include "parts/words.h"
 
 enum {
     PLAN_BYTES = 1 << 20, /* inputs, targets and outputs: wide networks have shorter plans */
@@ -122,7 +124,17 @@ static void score(struct part_host *host, struct planned *example, struct scored
     example->baseline_sum += scored->baseline;
 }
 
-/* Delivers scores of one x: of its horizons, nearest first, or of a label's targets. */
+/* Adds a score of an output after the first, of which only means are published. */
+static void score_other(struct part_host *host, struct planned *example, size_t output,
+                        struct scored *scored) {
+    struct output_sums *sums = &example->others[output - 1];
+    sums->scored++;
+    sums->loss += scored->loss;
+    targets_add(host, sums, scored);
+}
+
+/* Delivers scores of one x: of its horizons, nearest first, or of a label's targets. A head that is
+   late has no loss while it has nothing to score against. */
 static void deliver_scores(struct learner *learner, struct planned *example, size_t count,
                            struct cursor *cursor) {
     const struct model *model = learner->host.model;
@@ -131,14 +143,20 @@ static void deliver_scores(struct learner *learner, struct planned *example, siz
         size_t number = cursor->scores++;
         struct scored scored = {
             .number = number,
-            .horizon = n % model->horizons,
+            .horizon = network->heads[number],
             .loss = network->results.losses[number],
             .baseline = NAN,
             .output = network->results.scored + number * model->scored,
             .target = network->plan.targets + number * model->target_size,
             .of_baseline = learner->nothing,
         };
-        score(&learner->host, example, &scored);
+        const struct model_head *head = &model->heads[scored.horizon];
+        if (head->late && isnan(scored.loss))
+            continue;
+        if (head->output)
+            score_other(&learner->host, example, head->output, &scored);
+        else
+            score(&learner->host, example, &scored);
     }
 }
 
@@ -160,8 +178,11 @@ static void deliver_steps(struct learner *learner, struct planned *example, stru
 /* Classes that have not occurred have biases that are not learned: returns the ratio of the norm of
    all parameters, whose sum of squares is given, to that of the others. */
 static double share_of_learned(const struct part_host *host, double squares) {
-    double theirs = (double)(host->hidden_classes * host->model->horizons) *
-                    (ENGINE_HIDDEN_BIAS * ENGINE_HIDDEN_BIAS);
+    size_t heads = 0;
+    for (size_t h = 0; host->hidden_classes && h < host->model->horizons; h++)
+        heads += words_of_output(host, host->model->heads[h].output);
+    double theirs =
+        (double)(host->hidden_classes * heads) * (ENGINE_HIDDEN_BIAS * ENGINE_HIDDEN_BIAS);
     return host->hidden_classes && squares > theirs ? sqrt(squares / (squares - theirs)) : 1;
 }
 
@@ -183,6 +204,8 @@ static void add_updates(const struct learner *learner, struct planned *example) 
         for (size_t n = 0; n < example->planned_updates[m]; n++) {
             struct member *member = &host->members[m];
             const struct update_result *update = &member->results.updates[member->delivered++];
+            if (update->empty)
+                continue;
             if (!update->applied) {
                 example->skipped++;
                 continue;
@@ -197,6 +220,7 @@ static void add_updates(const struct learner *learner, struct planned *example) 
 static void observe(struct learner *learner, const struct planned *example,
                     const struct given *given, const struct layer_statistics *const *measured) {
     const struct learner_observer *observer = &learner->host.observer;
+    const struct part_host *host = &learner->host;
     struct learner_counters *counters = &learner->host.counters;
     struct learned *learned = given->learned;
     double scored = (double)example->scored;
@@ -222,6 +246,7 @@ static void observe(struct learner *learner, const struct planned *example,
     learned->squared_error = example->squared_error;
     learned->observed = example->observed;
     learned->correct = example->correct;
+    learned->others = host->model->architecture.other_count ? example->others : NULL;
     learned->updates = example->updates;
     learned->skipped = example->skipped;
     learned->gradient_norm = example->gradient_norm;

@@ -23,6 +23,10 @@ void parameters_entries(const struct model *model, struct safetensors_entry *ent
                                                 .type = SAFETENSORS_F32,
                                                 .rank = tensor->columns ? 2 : 1,
                                                 .shape = {tensor->rows, tensor->columns}};
+        for (size_t k = 0; k < TENSOR_DIMENSIONS_MAX && tensor->dimensions[k]; k++) {
+            entries[n].shape[k + 1] = tensor->dimensions[k];
+            entries[n].rank = k + 2;
+        }
     }
 }
 

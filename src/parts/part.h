@@ -15,7 +15,7 @@
      label     an example that is a label, in place of the steps
      end       a sequence ends
      taken     the example is planned
-   and `target` for each target of the one network.
+   and `target` for each target of the one network; of a list of outputs, of the first one.
 
    After the plan has been played, for each example:
      resumed   it begins, or continues from the previous plan
@@ -23,7 +23,8 @@
      given     all of its results in this plan
      gather    it spans plans: save its results
      report    it is complete: fill in the results for the observer
-   and `scored` for each score of network or part; then `next`: an empty plan begins.
+   and `scored` for each score of network or part, of a list of outputs those of the first one; then
+   `next`: an empty plan begins.
 
    How examples are divided into plans never changes a bit. An unused function is NULL. Functions of
    type int return 0, or -1 with an error: then the learner can only be closed, except after
@@ -76,6 +77,7 @@ struct planned {
     size_t first_pair, first_bounds; /* its first pair and bounds (truth.h) */
     size_t scored, observed, correct, updates, skipped; /* the fields of struct learned */
     double loss_sum, baseline_sum, squared_error, gradient_norm, update_ratio;
+    struct output_sums others[OUTPUTS_MAX - 1];
     /* (members,): at the end, since most configurations have few */
     size_t planned_updates[CONFIG_MEMBERS_MAX];
 };
@@ -89,14 +91,14 @@ struct step {
     const void *x;           /* (x_size,) as received, perhaps unaligned */
     union value *values;     /* (x_size,) initially x; parts rewrite it */
     union value *input;      /* (features,) of the first network: `values` without encoding */
-    const void *original;    /* (target_size,) targets in x, as received, perhaps unaligned */
-    const union value *seen; /* (target_size,) targets in the form for networks */
+    const void *original;    /* (numbers,) targets in x, as received, perhaps unaligned */
+    const union value *seen; /* (numbers,) targets in the form for networks */
 };
 
 /* A target of an open step, while the example that contains it is planned. */
 struct target_arrival {
     uint32_t slot;
-    size_t age, horizon;  /* age and horizon of the step: see member.h */
+    size_t age, horizon;  /* age and horizon of the step: see member.h; or number of its output */
     union value *value;   /* (target_size,) in the network's unit; not yet relative */
     const void *original; /* (target_size,) as received, perhaps unaligned */
     bool learn;           /* used for learning */
@@ -112,7 +114,7 @@ struct target_arrival {
 struct scored {
     size_t number;             /* its number in the plan; SIZE_MAX: no network's score */
     size_t step;               /* number of its step in the plan, if no network's */
-    size_t horizon;            /* 0 is the nearest */
+    size_t horizon;            /* 0 is the nearest; of a list the number of its output */
     double loss, baseline;     /* loss of network and simplest forecast */
     const float *output;       /* (scored,) the output that was scored */
     const union value *target; /* (target_size,) */

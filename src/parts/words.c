@@ -73,6 +73,19 @@ static struct lexicon *of_classes(const struct words *words) {
     return NULL;
 }
 
+/* Whether the classes of an output are that vocabulary's: a list has one such vocabulary. Writers
+   and rankings have no rows of classes that are hidden. */
+static bool is_of_output(const struct lexicon *classes, const struct model *model, size_t k) {
+    const struct output *output = model_output(model, k);
+    return classes && loss_kind(output->loss)->class_id && output_is_input(output) == classes->x &&
+           !(output_is_message(output) || output_ranks(output));
+}
+
+bool words_of_output(const struct part_host *host, size_t k) {
+    const struct words *words = part_find(host, &words_part);
+    return words && is_of_output(of_classes(words), host->model, k);
+}
+
 /* Updates the number of classes in the baseline. */
 static void count_classes(const struct words *words) {
     const struct lexicon *classes = of_classes(words);
@@ -121,8 +134,12 @@ static int add_lexicon(struct words *words, const char *name, const struct vocab
 /* Adds the vocabularies of columns; a symbol without columns has its own. */
 static int add_inputs(struct words *words, struct error *error) {
     const struct input *input = &words->host->model->architecture.input;
-    const struct output *output = &words->host->model->architecture.output;
-    bool next = output_is_next(output) && loss_kind(output->loss)->class_id;
+    const struct model *model = words->host->model;
+    const struct lexicon of_x = {.x = true};
+    bool next = false;
+    for (size_t k = 0; k <= model->architecture.other_count; k++)
+        next |= is_of_output(&of_x, model, k);
+    const struct output *output = model_output(model, next ? model_output_with(model, true) : 0);
     if (!input->column_count)
         return input->vocabulary.capacity
                    ? add_lexicon(words, "input", &input->vocabulary, 0, next, error)
@@ -292,6 +309,18 @@ static bool is_by_classes(const struct tensor *tensor) {
            tensor->role == TENSOR_OUTPUT_BIAS;
 }
 
+/* The row of the tensor at which a head's classes begin; SIZE_MAX: it has none of them. In a list
+   each output has its own tensors. */
+static size_t find_classes(const struct words *words, const struct model *model,
+                           const struct tensor *tensor, size_t h) {
+    const struct model_head *head = &model->heads[h];
+    bool list = model->architecture.other_count > 0;
+    if (!is_by_classes(tensor) || !is_of_output(of_classes(words), model, head->output) ||
+        (list && tensor->layer != head->output))
+        return SIZE_MAX;
+    return list ? 0 : head->at;
+}
+
 static int begin_symbol(struct words *words, size_t m, size_t column, uint32_t id,
                         struct error *error) {
     const struct model *model = words->host->members[m].model;
@@ -311,12 +340,12 @@ static int begin_symbol(struct words *words, size_t m, size_t column, uint32_t i
 static int begin_classes(struct words *words, size_t m, uint32_t first, uint32_t count, bool all,
                          struct error *error) {
     const struct model *model = words->host->members[m].model;
-    size_t classes = model->scored;
     for (size_t n = 0; n < model->tensor_count; n++) {
         const struct tensor *tensor = &model->tensors[n];
         for (size_t h = 0; h < model->horizons; h++) {
-            const struct piece piece = {.tensor = n, .at = h * classes + first, .count = count};
-            if (is_by_classes(tensor) && (all || tensor->role == TENSOR_OUTPUT_BIAS) &&
+            size_t at = find_classes(words, model, tensor, h);
+            const struct piece piece = {.tensor = n, .at = at + first, .count = count};
+            if (at != SIZE_MAX && (all || tensor->role == TENSOR_OUTPUT_BIAS) &&
                 begin_piece(words, m, &piece, error))
                 return -1;
         }
@@ -329,14 +358,15 @@ static bool is_hidden(const struct tensor *tensor) {
 }
 
 /* Hides bias and weights of the path from the input, which can have any size. */
-static void hide_class(const struct model *model, uint32_t id, size_t n, float *values) {
+static void hide_class(const struct words *words, const struct model *model, uint32_t id, size_t n,
+                       float *values) {
     const struct tensor *tensor = &model->tensors[n];
-    size_t classes = model->scored;
     bool bias = tensor->role == TENSOR_OUTPUT_BIAS;
-    size_t width = bias ? 1 : tensor->columns;
+    size_t width = bias ? 1 : tensor->columns, at;
     for (size_t h = 0; h < model->horizons && is_hidden(tensor); h++)
-        for (size_t k = 0; k < width; k++)
-            values[(h * classes + id) * width + k] = bias ? ENGINE_HIDDEN_BIAS : 0;
+        if ((at = find_classes(words, model, tensor, h)) != SIZE_MAX)
+            for (size_t k = 0; k < width; k++)
+                values[(at + id) * width + k] = bias ? ENGINE_HIDDEN_BIAS : 0;
 }
 
 /* Returns whether the id has a word with values in the file of model.initial. */
@@ -353,7 +383,6 @@ static bool is_of_file(const struct words *words, size_t n, uint32_t id) {
 static int start_id(struct words *words, size_t m, const struct lexicon *lexicon, uint32_t id,
                     float *values, struct error *error) {
     const struct model *model = words->host->members[m].model;
-    size_t classes = model->scored;
     for (size_t n = 0; n < model->tensor_count; n++) {
         const struct tensor *tensor = &model->tensors[n];
         bool columns, symbols;
@@ -366,8 +395,10 @@ static int start_id(struct words *words, size_t m, const struct lexicon *lexicon
             return -1;
         if (symbols)
             copy_one(tensor, columns, first + id, values + tensor->offset, start);
-        for (size_t h = 0; lexicon->y && is_by_classes(tensor) && h < model->horizons; h++)
-            copy_one(tensor, false, h * classes + id, values + tensor->offset, start);
+        for (size_t h = 0; lexicon->y && h < model->horizons; h++)
+            if (find_classes(words, model, tensor, h) != SIZE_MAX)
+                copy_one(tensor, false, find_classes(words, model, tensor, h) + id,
+                         values + tensor->offset, start);
     }
     return 0;
 }
@@ -392,7 +423,7 @@ static int words_fill(void *self, size_t m, float *values, struct error *error) 
     words->host->hidden_classes = lexicon->of.capacity - streams_count(lexicon->words);
     for (size_t n = 0; n < model->tensor_count; n++)
         for (size_t id = streams_count(lexicon->words); id < lexicon->of.capacity; id++)
-            hide_class(model, (uint32_t)id, n, values + model->tensors[n].offset);
+            hide_class(words, model, (uint32_t)id, n, values + model->tensors[n].offset);
     return 0;
 }
 
@@ -405,7 +436,7 @@ static int hide_again(struct words *words, size_t m, uint32_t id, struct error *
         if (get_buffer(words, tensor_size(&model->tensors[n]), error) ||
             member_read(&words->host->members[m], ENGINE_PARAMETERS, n, words->buffer, error))
             return -1;
-        hide_class(model, id, n, words->buffer);
+        hide_class(words, model, id, n, words->buffer);
         if (member_write(&words->host->members[m], ENGINE_PARAMETERS, n, words->buffer, error))
             return -1;
     }
@@ -597,8 +628,15 @@ static int words_take(void *self, struct example *example, struct error *error) 
 /* Uses the unknown if the class appeared after the step of the prediction. */
 static void words_target(void *self, const struct target_arrival *target) {
     const struct words *words = self;
-    if (loss_kind(words->host->model->architecture.output.loss)->class_id)
+    const struct model *model = words->host->model;
+    if (is_of_output(of_classes(words), model, model->heads[target->horizon].output))
         target->value->id = target_of(words, target->value->id, target->classes);
+}
+
+void words_check_target(const struct part_host *host, const struct target_arrival *target) {
+    void *words = part_find(host, &words_part);
+    if (words)
+        words_target(words, target);
 }
 
 /* Baselines use the classes of this example from now on. */

@@ -9,6 +9,7 @@
 struct example;
 struct part_host;
 struct streams;
+struct target_arrival;
 
 /* A vocabulary: of inputs, of classes, or of both. */
 struct learner_lexicon {
@@ -24,6 +25,13 @@ struct learner_lexicon {
 size_t words_lexicons(const struct part_host *host);
 struct learner_lexicon words_lexicon(const struct part_host *host, size_t n);
 size_t words_lexicon_of_classes(const struct part_host *host); /* SIZE_MAX: none */
+
+/* Whether the classes of that output are that vocabulary's. */
+bool words_of_output(const struct part_host *host, size_t output);
+
+/* Replaces a class that appeared after the step of the prediction by the unknown: for an output
+   after the first. */
+void words_check_target(const struct part_host *host, const struct target_arrival *target);
 
 /* Returns the word of an id, not terminated; NULL: no word, or the unknown word. */
 const char *words_word(const struct part_host *host, size_t lexicon, uint32_t id, size_t *size);

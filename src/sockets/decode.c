@@ -15,6 +15,7 @@
 #include "model/model.h"
 
 struct decoder {
+    const struct architecture *architecture;
     const char *target; /* source of the targets */
     bool next, later;   /* targets are the next x; targets are labels */
     bool many;          /* several steps do not need a header */
@@ -33,11 +34,23 @@ enum {
     JSON_WORDS = 6 * WIRE_WORDS_MAX, /* all words, with each byte written as \u0000 */
 };
 
-static int open_columns(struct decoder *d, const struct architecture *architecture) {
-    const struct input *input = &architecture->input;
-    const struct output *output = &architecture->output;
-    const struct loss_kind *loss = loss_kind(output->loss);
-    bool unit = loss->unit_range && d->next, same = true;
+/* The first loss of targets in x that requires them from 0 to 1; NULL: none. */
+static const struct loss_kind *find_unit(const struct model *model) {
+    for (size_t k = 0; k <= model->architecture.other_count; k++) {
+        const struct loss_kind *loss = loss_kind(model_output(model, k)->loss);
+        if (output_is_input(model_output(model, k)) && loss->unit_range)
+            return loss;
+    }
+    return NULL;
+}
+
+static int open_columns(struct decoder *d, const struct model *model,
+                        const struct loss_kind *unit) {
+    const struct input *input = &model->architecture.input;
+    const struct output *output =
+        model_output(model, unit ? model_output_with(model, true) : model_sent(model));
+    const struct loss_kind *loss = unit ? unit : loss_kind(output->loss);
+    bool same = true;
     d->x.columns = input->columns;
     for (size_t k = 0; k < input->column_count; k++)
         d->words |= input->columns[k].vocabulary.capacity > 0;
@@ -63,9 +76,9 @@ static int open_columns(struct decoder *d, const struct architecture *architectu
 
 /* Names of targets: for the schema with `next`, else for the numbers of y. A number or a class
    may be missing: it is not observed. */
-static int open_targets(struct decoder *d, const struct architecture *architecture) {
+static int open_targets(struct decoder *d, const struct architecture *architecture,
+                        const struct output *output) {
     const struct input *input = &architecture->input;
-    const struct output *output = &architecture->output;
     bool next = d->next, all = next && !output->column_count;
     size_t count = all ? input->column_count : output->column_count;
     if (!count)
@@ -93,10 +106,11 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
     if (!d)
         return error_set(error, EX_OSERR, "out of memory for decoding examples");
     const struct input *input = &model->architecture.input;
-    const struct output *output = &model->architecture.output;
-    const struct loss_kind *loss = loss_kind(output->loss);
+    const struct output *output = model_output(model, model_sent(model));
+    const struct loss_kind *loss = loss_kind(output->loss), *of_x = find_unit(model);
     bool symbol = !input_is_real(input), classes = loss->class_id;
-    d->next = output_is_next(output);
+    d->architecture = &model->architecture;
+    d->next = !model_has_output(model, false);
     d->later = output_is_later(output);
     d->target = target_name(output->target);
     d->many = many;
@@ -111,19 +125,19 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                           .wrong_value = REJECT_X_VALUE};
     d->y = (struct shape){.name = "y",
                           .whole = classes,
-                          .width = model->target_size,
+                          .width = model_y_size(model),
                           .null_allowed = true,
                           .words = output->vocabulary.capacity > 0,
                           .refused = next,
                           .wrong_size = REJECT_Y_SIZE,
                           .wrong_value = REJECT_Y_VALUE};
     d->words = input->vocabulary.capacity || output->vocabulary.capacity;
-    bool unit = loss->unit_range, next_unit = unit && next;
+    bool unit = loss->unit_range;
     d->x_range = (struct range){symbol,
-                                loss->name,
+                                of_x ? of_x->name : loss->name,
                                 (uint32_t)input->size,
-                                next_unit ? 0 : -FLT_MAX,
-                                next_unit ? 1 : FLT_MAX,
+                                of_x ? 0 : -FLT_MAX,
+                                of_x ? 1 : FLT_MAX,
                                 !symbol && input->hold,
                                 input->vocabulary.capacity > 0,
                                 input->hash > 0};
@@ -135,8 +149,8 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                                 true,
                                 output->vocabulary.capacity > 0,
                                 false};
-    if (open_targets(d, &model->architecture) == 0 &&
-        (!input->column_count || open_columns(d, &model->architecture) == 0))
+    if (open_targets(d, &model->architecture, output) == 0 &&
+        (!input->column_count || open_columns(d, model, of_x) == 0))
         return 0;
     decoder_close(decoder);
     return error_set(error, EX_OSERR, "out of memory for decoding examples");
@@ -161,6 +175,7 @@ const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_
     } lists[] = {{"names", decoder->x.columns, decoder->x.width, false},
                  {"kinds", decoder->x.columns, decoder->x.width, true},
                  {"target_names", decoder->targets, decoder->y.width, false}};
+    bool many = decoder->architecture->other_count > 0;
     size_t used = 0;
     *text = 0;
     for (size_t n = 0; n < sizeof lists / sizeof *lists; n++) {
@@ -173,6 +188,11 @@ const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_
         if (columns)
             used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "]");
     }
+    for (size_t k = 0; many && k <= decoder->architecture->other_count; k++)
+        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "%s\"%s\"%s",
+                                 k ? "," : ",\"outputs\":[",
+                                 architecture_output(decoder->architecture, k)->name,
+                                 k < decoder->architecture->other_count ? "" : "]");
     return text;
 }
 

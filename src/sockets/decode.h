@@ -47,7 +47,8 @@ struct schema {
     const char *target;               /* "given", "next" or "later" */
 };
 /* For columns ,"names":["load",..],"kinds":["real",..], and for named targets "target_names" in
-   the same form, also with `next`; else "". Returns `text`. */
+   the same form, also with `next`; of a list of outputs their names as "outputs"; else "". Returns
+   `text`. */
 enum { SCHEMA_NAMES_SIZE = 2 * COLUMNS_MAX * (COLUMN_NAME_SIZE + 16) };
 const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_SIZE]);
 void decoder_schema(const struct decoder *decoder, struct schema *schema);

@@ -38,12 +38,12 @@ static const double GRADIENT_FLOOR = 1e-5;
 static const bool LEARNED[STEPS] = {true, true, true, /* the window: */ true, true, false, true};
 enum { TERMS = 2 }; /* learned among the last CLOSED */
 
-struct sequence {
+struct played_sequence {
     union value x[STEPS * ORACLE_WIDTH_MAX], y[STEPS * ORACLE_WIDTH_MAX];
 };
 
 /* Plays the sequence and one update at its end; `after` are the parameters then. */
-static void play(struct fixture *f, const struct sequence *s, bool fresh, float *after) {
+static void play(struct fixture *f, const struct played_sequence *s, bool fresh, float *after) {
     for (size_t t = 0; t < STEPS; t++) {
         fixture_step(f, 0, t % POSITIONS, s->x + t * f->inputs);
         fixture_score(f, 0, t % POSITIONS, s->y + t * f->model.target_size, LEARNED[t]);
@@ -55,8 +55,8 @@ static void play(struct fixture *f, const struct sequence *s, bool fresh, float 
 }
 
 /* Compares the losses of every step with the oracle's; leaves the state at the window's start. */
-static void check_losses(struct fixture *f, const struct sequence *s, const double *parameters,
-                         double *at_window, const char *name) {
+static void check_losses(struct fixture *f, const struct played_sequence *s,
+                         const double *parameters, double *at_window, const char *name) {
     double *state = calloc(f->model.state_size + 1, sizeof *state);
     double output[ORACLE_OUTPUTS_MAX];
     for (size_t t = 0; t < STEPS; t++) {
@@ -104,19 +104,11 @@ static void check_running(const struct fixture *f, const float *after, double *p
                      k - f->model.learned, (double)after[k], parameters[k]);
 }
 
-/* Columns have a norm of their output, which not every norm can be. */
-static bool is_allowed(const struct architecture *architecture) {
-    for (size_t n = 0; n < architecture->layer_count; n++)
-        if (!layer_takes_norm(&architecture->layers[n]))
-            return false;
-    return true;
-}
-
 static void check_gradient(const struct architecture *architecture, const char *name) {
     const struct optimizer sgd = {.kind = OPTIMIZER_sgd};
     struct fixture *f, *again;
-    struct sequence s;
-    if (!under_test_plays() || !is_allowed(architecture))
+    struct played_sequence s;
+    if (!under_test_plays() || !fixture_takes(architecture))
         return;
     fixture_open(&f, architecture, &sgd, WINDOW, 1, 1);
     fixture_open(&again, architecture, &sgd, WINDOW, 1, 1);
@@ -406,6 +398,57 @@ static void hashed(void **state) {
             }
 }
 
+/* Convolutions: every norm, function and number of groups, several positions, below a layer with
+   a state and below a skip path; a stride that leaves rows out, a kernel as large as its input, and
+   more channels than a panel of a matrix has rows. */
+static void grids(void **state) {
+    for (enum norm norm = 0; norm < NORMS; norm++)
+        for (enum activation a = 0; a < ACTIVATIONS; a++)
+            for (size_t groups = 1; groups <= 3; groups += 2) {
+                const struct layer first = {.cell = CELL_conv,
+                                            .norm = norm,
+                                            .activation = a,
+                                            .shape.channels = 6,
+                                            .kernel = 2,
+                                            .norm_groups = groups};
+                const struct layer second = {.cell = CELL_conv,
+                                             .norm = norm,
+                                             .activation = a,
+                                             .shape.channels = 3,
+                                             .kernel = 2,
+                                             .stride = 2,
+                                             .norm_groups = groups};
+                const struct architecture architecture = {
+                    .input = {.kind = INPUT_REAL, .size = 40, .shape = {2, 4, 5}},
+                    .layers = {first, second, {.cell = CELL_gru, .size = 5, .norm = NORM_layer}},
+                    .layer_count = groups,
+                    .output = {.loss = LOSS_squared, .size = 4, .skip = groups == 3},
+                };
+                char name[64];
+                snprintf(name, sizeof name, "grids, norm %s, %s, %zu layers",
+                         norm_kind(norm)->kind.name, activation_kind(a)->kind.name, groups);
+                check_gradient(&architecture, name);
+            }
+    const struct architecture wide = {
+        .input = {.kind = INPUT_REAL, .size = 20, .shape = {1, 4, 5}},
+        .layers = {{.cell = CELL_conv,
+                    .norm = NORM_layer,
+                    .activation = ACTIVATION_tanh,
+                    .shape.channels = 19,
+                    .kernel = 2,
+                    .stride = 3},
+                   {.cell = CELL_conv,
+                    .norm = NORM_none,
+                    .activation = ACTIVATION_tanh,
+                    .shape.channels = 67,
+                    .kernel = 1},
+                   {.cell = CELL_dense, .size = 5, .activation = ACTIVATION_tanh}},
+        .layer_count = 3,
+        .output = {.loss = LOSS_softmax, .size = 3},
+    };
+    check_gradient(&wide, "wide grids");
+}
+
 /* Wide enough for the vector loops, and not a multiple of any vector. */
 static void wide_layers(void **state) {
     const struct architecture architecture = {
@@ -441,6 +484,7 @@ int main(void) {
         cmocka_unit_test(units_apart),
         cmocka_unit_test(columns),
         cmocka_unit_test(hashed),
+        cmocka_unit_test(grids),
         cmocka_unit_test(wide_layers),
         cmocka_unit_test(layers_of_one_unit),
     };

@@ -25,6 +25,13 @@
     "name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: " layer "}]\n"             \
     "  output: {loss: squared, size: 2}\n"
 #define LAYERS "a list of 1 to 16 layers"
+#define LAYER                                                                                      \
+    "cell, size, channels, kernel, stride, norm, norm_groups, activation, gain, norm_momentum, "   \
+    "norm_steps, forget_bias, recurrent, memory, radius"
+#define IMAGES(input, layers, more)                                                                \
+    "name: a\nmodel:\n  input: {kind: real, " input "}\n  layers: [" layers "]\n"                  \
+    "  output: {loss: squared, size: 2}\n" more
+#define CONV "{cell: conv, channels: 4, kernel: 5, stride: 2"
 #define JSON(keys)                                                                                 \
     NEXT("columns: [{name: t}]", "loss: squared")                                                  \
     "examples: {redis: {stream: s}, json: {" keys "}}\n"
@@ -143,8 +150,7 @@ static const struct {
     {BASE "model: {}\n", ":6:1: model: duplicate key, first in line 2"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, siez: 4}]\n",
      ":3:34: model.layers.0.siez: unknown key (did you mean \"model.layers.0.size\"?); expected in "
-     "model.layers.0: cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias, "
-     "recurrent, memory, radius"},
+     "model.layers.0: " LAYER},
     /* Values in place of sections. */
     {BASE "learning: 3\n", ":6:11: learning: expected a mapping of rule, window, stride, "
                            "optimizer, clip, max_streams, threads, pin, got \"3\""},
@@ -160,8 +166,7 @@ static const struct {
      ", or with model.input.sequence 0 "
      "to 16"},
     {"name: a\nmodel:\n  layers: [lstm]\n",
-     ":3:12: model.layers.0: expected a mapping of cell, size, norm, activation, gain, "
-     "norm_momentum, norm_steps, forget_bias, recurrent, memory, radius, got \"lstm\""},
+     ":3:12: model.layers.0: expected a mapping of " LAYER ", got \"lstm\""},
     {"name: a\nmodel:\n  layers: [&l {cell: rnn, size: 1}, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, "
      "*l, *l, *l, *l, *l, *l]\n",
      ":3:11: model.layers: expected " LAYERS ", got 17"},
@@ -179,7 +184,8 @@ static const struct {
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n",
      ":3:3: model.layers: missing; expected " LAYERS},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{size: 4}]\n",
-     ":4:12: model.layers.0.cell: missing; expected dense, rnn, gru, lstm, mingru or rtu (kind of "
+     ":4:12: model.layers.0.cell: missing; expected dense, rnn, gru, lstm, mingru, rtu or conv "
+     "(kind of "
      "the layer)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}, {cell: "
      "gru}]\n",
@@ -302,7 +308,7 @@ static const struct {
     {"name: a\nmodel:\n  input: {kind: text}\n",
      ":3:17: model.input.kind: expected real or symbol (kind of an input), got \"text\""},
     {"name: a\nmodel:\n  layers: [{cell: ltsm, size: 4}]\n",
-     ":3:19: model.layers.0.cell: expected dense, rnn, gru, lstm, mingru or rtu (kind of the "
+     ":3:19: model.layers.0.cell: expected dense, rnn, gru, lstm, mingru, rtu or conv (kind of the "
      "layer), got "
      "\"ltsm\" (did you mean \"lstm\"?)"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 65537}]\n",
@@ -396,7 +402,7 @@ static const struct {
      ":4:43: model.input.missing: requires kind: real, got kind: symbol"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, activation: "
      "relu}]\n  output: {loss: squared, size: 2}\n",
-     ":4:45: model.layers.0.activation: requires cell: dense, got cell: gru"},
+     ":4:45: model.layers.0.activation: requires cell: dense or conv, got cell: gru"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, norm: none, "
      "gain: 1}]\n  output: {loss: squared, size: 2}\n",
      ":4:51: model.layers.0.gain: requires norm: layer, rms, weight, batch or recurrent_batch, got "
@@ -426,6 +432,50 @@ static const struct {
      ":4:47: model.layers.0.radius: expected two rising numbers from 0.001 to below 1..."},
     {COLUMNS("rtu, size: 4, radius: [0.9, 1]"),
      ":4:47: model.layers.0.radius: expected two rising numbers from 0.001 to below 1..."},
+    /* Layers of conv. */
+    {IMAGES("size: 780, shape: [1, 28, 28]", CONV "}", ""),
+     ":3:41: model.input.shape: found [1, 28, 28], 784 numbers; model.input.size is 780"},
+    {IMAGES("size: 4, shape: [1, 2]", "{cell: gru, size: 4}", ""),
+     ":3:39: model.input.shape: expected three whole numbers from 1 to 1000000, as in [1, 28, "
+     "28]..."},
+    {IMAGES("size: 4, shape: [1, 2, 2, 1]", "{cell: gru, size: 4}", ""),
+     ":3:49: model.input.shape: expected three whole numbers from 1 to 1000000, as in [1, 28, "
+     "28]..."},
+    {IMAGES("size: 4, shape: 4", "{cell: gru, size: 4}", ""),
+     ":3:39: model.input.shape: expected three whole numbers from 1 to 1000000, as in [1, 28, "
+     "28]..."},
+    {IMAGES("size: 4, shape: [1, 2, 2], time: [gap]", "{cell: gru, size: 4}", ""),
+     ":3:39: model.input.shape: cannot be combined with model.input.columns, time or scale: "
+     "forecast; remove one of them"},
+    {IMAGES("size: 784", CONV "}", ""),
+     ":4:19: model.layers.0.cell: found conv without model.input.shape; set it to [channels, rows, "
+     "columns] of the input"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}, {cell: dense, size: 4}, " CONV "}", ""),
+     ":4:92: model.layers.2.cell: found conv after dense; allowed is conv first, where rows and "
+     "columns are known"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}, {cell: conv, channels: 2, kernel: 15}", ""),
+     ":4:95: model.layers.1.kernel: found 15 for 12 x 12; allowed is at most 12"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm: weight}", ""),
+     ":4:66: model.layers.0.norm: found weight with cell: conv; allowed is none, layer, rms or "
+     "batch"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm: batch, norm_groups: 2}", ""),
+     ":4:86: model.layers.0.norm_groups: found with norm: batch; it is allowed only with norm: "
+     "layer or rms"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm_groups: 3}", ""),
+     ":4:73: model.layers.0.norm_groups: found 3 with 4 channels; allowed is a divisor of these"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", "{cell: conv, channels: 65536, kernel: 1}", ""),
+     ":4:35: model.layers.0.channels: found 65536 of 28 x 28 units; allowed is at most 1000000 "
+     "units"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", size: 4}", ""),
+     ":4:66: model.layers.0.size: requires cell: dense, rnn, gru, lstm, mingru or rtu, got cell: "
+     "conv"},
+    {COLUMNS("gru, size: 4, kernel: 2"),
+     ":4:41: model.layers.0.kernel: requires cell: conv, got cell: gru"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}", "device: cuda\n"),
+     ":6:9: device: found cuda with model.layers.0.cell: conv; allowed is cpu"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}", "learning: {rule: rtrl}\n"),
+     ":6:18: learning.rule: rtrl does not support the cell conv of model.layers.0; expected layers "
+     "of dense, rnn, gru or lstm"},
     {"name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: real, size: 2}\n  output: "
      "{loss: squared, size: 2, components: 4}\n",
      ":5:48: model.output.components: requires loss: mixture, got loss: squared"},
@@ -528,10 +578,8 @@ static const struct {
     {"learning.=3", "--set learning.: unknown key; expected in learning: rule, "
                     "window, stride, optimizer, clip, max_streams, threads, pin"},
     {".=3", "--set .: unknown key; expected here: " TOP},
-    {"model.layers.0.sise=3",
-     "--set model.layers.0.sise: unknown key (did you mean "
-     "\"model.layers.0.size\"?); expected in model.layers.0: cell, size, norm, activation, gain, "
-     "norm_momentum, norm_steps, forget_bias, recurrent, memory, radius"},
+    {"model.layers.0.sise=3", "--set model.layers.0.sise: unknown key (did you mean "
+                              "\"model.layers.0.size\"?); expected in model.layers.0: " LAYER},
     {"model.layers.1.size=3", "--set model.layers.1.size: expected a layer "
                               "below 1, the number of layers, got 1"},
     {"model.layers.01.size=3", "--set model.layers.01.size: unknown key "
@@ -540,14 +588,12 @@ static const struct {
                                "(did you mean \"model.layers.0.size\"?); expected here: " TOP},
     {"model.layers.9999999.size=3", "--set model.layers.9999999.size: unknown key (did you mean "
                                     "\"model.layers.0.size\"?); expected here: " TOP},
-    {"model.layers.0=lstm", "--set model.layers.0: expected a mapping of cell, size, norm, "
-                            "activation, gain, norm_momentum, norm_steps, forget_bias, recurrent, "
-                            "memory, radius, got \"lstm\""},
+    {"model.layers.0=lstm", "--set model.layers.0: expected a mapping of " LAYER ", got \"lstm\""},
     {"model.layers.0={cell: rnn}",
      "--set model.layers.0={cell: rnn}: model.layers.0.size: missing; expected a whole number from "
      "1 to 65536 (units of the layer)"},
     {"model.layers.0=", ":4:11: model.layers.0.cell: missing; expected dense, rnn, gru, lstm, "
-                        "mingru or rtu (kind of the layer)"},
+                        "mingru, rtu or conv (kind of the layer)"},
     {"model.layers=", ":3:3: model.layers: missing; expected " LAYERS},
     {"name=", ":1:1: name: missing; expected 1 to 64 letters, digits, '-', '_' and '.' (name of "
               "this daemon)"},

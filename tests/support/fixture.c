@@ -24,9 +24,16 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
     case TENSOR_GAIN_INNER:
         return u < 0.0 ? -1.0 - 0.5 * u : 1.0 + 0.5 * u;
     case TENSOR_EMBEDDING:
+    case TENSOR_ATOM_EMBEDDING:
+    case TENSOR_CANDIDATE_ROWS:
         return u;
     case TENSOR_WEIGHT_IH:
     case TENSOR_WEIGHT_HH:
+    case TENSOR_POOL:
+    case TENSOR_POOL_1:
+    case TENSOR_START_WEIGHT:
+    case TENSOR_CANDIDATE_WEIGHT:
+    case TENSOR_WRITER_WEIGHT:
     case TENSOR_OUTPUT_WEIGHT:
     case TENSOR_OUTPUT_SKIP:
         return 1.5 * u / sqrt(tensor->columns ? (double)tensor->columns : 1.0);
@@ -38,6 +45,11 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
     case TENSOR_NORM_BIAS_IH:
     case TENSOR_NORM_BIAS_HH:
     case TENSOR_NORM_BIAS_INNER:
+    case TENSOR_POOL_2:
+    case TENSOR_POOL_3:
+    case TENSOR_START_BIAS:
+    case TENSOR_CANDIDATE_BIAS:
+    case TENSOR_WRITER_BIAS:
     case TENSOR_OUTPUT_BIAS:
     case TENSOR_MEAN_IH:
     case TENSOR_MEAN_HH:
@@ -71,6 +83,27 @@ void fixture_open(struct fixture **fixture, const struct architecture *architect
     fixture_open_with(fixture, architecture, &options, seed);
 }
 
+bool fixture_takes(const struct architecture *a) {
+    bool numbers = a->input.kind == INPUT_REAL && !a->input.column_count;
+    for (size_t n = 0; n < a->layer_count; n++) {
+        bool spatial = cell_kind(a->layers[n].cell)->spatial;
+        if (!layer_takes_norm(&a->layers[n]) || (spatial && (!numbers || !under_test_is_cpu())))
+            return false;
+        numbers = spatial;
+    }
+    return true;
+}
+
+/* A layer without a shape has one position, and is a dense one. */
+static void complete_grid(struct architecture *a, struct layer *layer) {
+    if (!a->input.shape.channels)
+        a->input.shape = (struct grid_shape){a->input.size, 1, 1};
+    layer->shape.channels = layer->shape.channels ? layer->shape.channels : layer->size;
+    layer->kernel = layer->kernel ? layer->kernel : 1;
+    layer->stride = layer->stride ? layer->stride : 1;
+    layer->norm_groups = layer->norm_groups ? layer->norm_groups : 1;
+}
+
 void fixture_open_with(struct fixture **fixture, const struct architecture *architecture,
                        const struct engine_options *options, uint64_t seed) {
     struct fixture *opened = calloc(1, sizeof *opened);
@@ -81,6 +114,8 @@ void fixture_open_with(struct fixture **fixture, const struct architecture *arch
         struct layer *layer = &complete.layers[n];
         layer->norm_momentum = layer->norm_momentum > 0.0F ? layer->norm_momentum : 0.25F;
         layer->norm_steps = layer->norm_steps ? layer->norm_steps : 5;
+        if (cell_kind(layer->cell)->spatial)
+            complete_grid(&complete, layer);
     }
     model_build(&opened->model, &complete);
     opened->options = *options;
@@ -118,7 +153,7 @@ static uint32_t random_id(struct fixture *fixture, size_t size) {
     return (uint32_t)((fixture_random(fixture) + 1.0) / 2.0 * (double)size);
 }
 
-void fixture_random_input(struct fixture *fixture, union value *x) {
+static void random_atom(struct fixture *fixture, union value *x) {
     const struct model *model = &fixture->model;
     const struct input *input = &model->architecture.input;
     for (size_t n = 0; n < model->part_count; n++) {
@@ -135,8 +170,21 @@ void fixture_random_input(struct fixture *fixture, union value *x) {
         x->id = random_id(fixture, input->size) |
                 (input->hash && random_id(fixture, 2) ? SYMBOL_MINUS : 0);
     else
-        for (size_t k = 0; k < model->features; k++)
+        for (size_t k = 0; k < model->features_atom; k++)
             x[k].real = (float)(2.0 * fixture_random(fixture));
+}
+
+void fixture_random_input(struct fixture *fixture, union value *x) {
+    const struct model *model = &fixture->model;
+    const struct input *input = &model->architecture.input;
+    if (!input_is_message(input)) {
+        random_atom(fixture, x);
+        return;
+    }
+    memset(x, 0, model->features * sizeof *x);
+    x->id = 1 + random_id(fixture, input->sequence.longest);
+    for (size_t i = 0; i < x->id; i++)
+        random_atom(fixture, x + 1 + i * model->features_atom);
 }
 
 struct optimizer fixture_optimizer(enum optimizer_id id, double rate) {
@@ -163,8 +211,7 @@ static void random_mixture_target(struct fixture *fixture, union value *y) {
         y[pattern].real = NAN;
 }
 
-void fixture_random_target(struct fixture *fixture, union value *y) {
-    const struct output *output = &fixture->model.architecture.output;
+static void random_target(struct fixture *fixture, const struct output *output, union value *y) {
     const struct loss_kind *loss = loss_kind(output->loss);
     if (loss->class_id) {
         y->id = random_id(fixture, output->size);
@@ -184,6 +231,27 @@ void fixture_random_target(struct fixture *fixture, union value *y) {
     uint32_t observed = random_id(fixture, output->size);
     if (isnan(y[observed].real))
         y[observed].real = 0.25F;
+}
+
+void fixture_random_target_of(struct fixture *fixture, size_t head, union value *y) {
+    const struct output *output = model_output(&fixture->model, fixture->model.heads[head].output);
+    size_t count = 1, size = loss_kind(output->loss)->class_id ? 1 : output->size;
+    const struct ranking *ranking = &output->ranking;
+    if (output_ranks(output) && ranking->kind == INPUT_SYMBOL)
+        y->id = random_id(fixture, ranking->size);
+    for (size_t k = 0; output_ranks(output) && ranking->kind == INPUT_REAL && k < ranking->size;
+         k++)
+        y[k].real = (float)fixture_random(fixture);
+    if (output_ranks(output))
+        return;
+    if (output_is_message(output))
+        count = (y++)->id = 1 + random_id(fixture, output->sequence.longest);
+    for (size_t i = 0; i < count; i++)
+        random_target(fixture, output, y + i * size);
+}
+
+void fixture_random_target(struct fixture *fixture, union value *y) {
+    fixture_random_target_of(fixture, 0, y);
 }
 
 static struct operation *add(struct fixture *fixture, enum operation_kind kind, size_t slot,

@@ -26,6 +26,9 @@ struct fixture {
     struct layer_statistics measures[FIXTURE_OPERATIONS];
 };
 
+/* Whether a configuration may have these layers, and the engine under test plays them. */
+bool fixture_takes(const struct architecture *architecture);
+
 /* The engine under test (under_test.h) with random parameters: gains and running variances away
    from 1, biases and running means away from 0; the least squares of a solved output start with
    its random weights. If the architecture leaves them 0, norm_momentum is 1/4 and norm_steps 5. */
@@ -45,6 +48,7 @@ double fixture_random(struct fixture *fixture);
    never all of one. */
 void fixture_random_input(struct fixture *fixture, union value *x);
 void fixture_random_target(struct fixture *fixture, union value *y);
+void fixture_random_target_of(struct fixture *fixture, size_t head, union value *y);
 
 void fixture_forget(struct fixture *fixture, size_t slot);
 void fixture_step(struct fixture *fixture, size_t slot, size_t position, const union value *x);

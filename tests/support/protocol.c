@@ -13,7 +13,13 @@
 #include "hash_engine.h"
 #include "parts/scaler.h"
 
-enum { STREAMS_MAX = 16, WINDOW_MAX = 16, SIZE_MAX_NUMBERS = 16, STEPS_MAX = 64, OUTPUTS_MAX = 64 };
+enum {
+    STREAMS_MAX = 16,
+    WINDOW_MAX = 16,
+    SIZE_MAX_NUMBERS = 16,
+    STEPS_MAX = 64,
+    OUTPUT_NUMBERS_MAX = 64
+};
 
 struct step {
     uint64_t before, x, y;
@@ -41,7 +47,7 @@ struct protocol {
     struct observations *observations;
     struct observation *now; /* of the current example */
     double loss_sum;
-    float outputs[STEPS_MAX * OUTPUTS_MAX]; /* of its steps */
+    float outputs[STEPS_MAX * OUTPUT_NUMBERS_MAX]; /* of its steps */
 };
 
 static void update(struct protocol *p, struct stream *s) {
@@ -286,7 +292,7 @@ uint64_t protocol_run(const struct workload *workload, uint64_t parameters,
     p->observations = observations;
     assert_true(workload->config.learning.max_streams <= STREAMS_MAX);
     assert_true(workload->config.learning.window <= WINDOW_MAX);
-    assert_true(workload->model.outputs <= OUTPUTS_MAX);
+    assert_true(workload->model.outputs <= OUTPUT_NUMBERS_MAX);
     const struct input *input = &workload->config.architecture.input;
     if (input->scale == SCALE_STANDARD)
         assert_int_equal(

@@ -112,9 +112,7 @@ static const struct {
     { MESSAGE(reader, "loss: softmax, size: 4"), NULL, place " model.input.sequence." sentence }
 #define SET(set, sentence)                                                                         \
     { MESSAGE(READER, "loss: softmax, size: 4"), set, "--set " sentence }
-#define KEYS                                                                                       \
-    "cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias, recurrent, "      \
-    "memory, radius"
+#define KEYS "cell, size, ..."
     READ("sequence: {layers: [{cell: gru, siez: 7}]}", ":3:80:",
          "layers.0.siez: unknown key (did you mean \"model.input.sequence.layers.0.size\"?); "
          "expected in model.input.sequence.layers.0: " KEYS),
@@ -224,7 +222,8 @@ static const struct {
      "model.output.score: found order with candidates of symbols; allowed is dot"},
     {VECTORS(CANDIDATES ", candidates: {kind: real, size: 3, layers: [{cell: gru, size: 3}]}"),
      NULL,
-     "model.output.candidates.layers.0.cell: found gru; allowed is dense: a candidate has no past"},
+     "model.output.candidates.layers.0.cell: found gru; allowed is dense or conv: a candidate has "
+     "no past"},
     {VECTORS(CANDIDATES), NULL,
      "model.output.candidates.kind: missing; expected real or symbol (kind of a target)"},
     {VECTORS(CANDIDATES ", target: next, candidates: {kind: real, size: 4}"), NULL,
