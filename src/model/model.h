@@ -475,9 +475,7 @@ enum { MODEL_NAMES_SIZE = COLUMNS_MAX * (COLUMN_NAME_SIZE + 1) };
 const char *model_column_names(const struct architecture *architecture, bool targets,
                                char text[MODEL_NAMES_SIZE]);
 
-/* Whether only the CPU engine can play the model: the key that decides, "model.layers.0.cell:
- * conv".
- */
+/* Whether only the CPU engine can play the model: the key that decides, "model.input.sequence". */
 enum { MODEL_LACKS_SIZE = 96 };
 bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS_SIZE]);
 

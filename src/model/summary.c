@@ -32,7 +32,7 @@ const char *model_column_names(const struct architecture *architecture, bool tar
                                char text[MODEL_NAMES_SIZE]) {
     const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
-    bool next = output->target == TARGET_NEXT, some = targets && (output->column_count || !next);
+    bool next = output_is_input(output), some = targets && (output->column_count || !next);
     size_t count = some ? output->column_count : input->column_count;
     *text = 0;
     for (size_t k = 0; k < count; k++) {
@@ -67,13 +67,34 @@ static void append_columns(char summary[MODEL_SUMMARY_SIZE], const struct input 
 }
 
 bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS_SIZE]) {
-    for (size_t n = 0; n < architecture->layer_count; n++) {
+    const struct output *output = &architecture->output;
+    const char *lacks = input_is_message(&architecture->input) ? "model.input.sequence"
+                        : *output->name                        ? "model.outputs"
+                        : output_is_message(output)            ? "model.output.sequence"
+                        : output_ranks(output)                 ? "model.output.loss: ranking"
+                        : output->target > TARGET_LATER        ? "model.output.target"
+                                                               : NULL;
+    snprintf(text, MODEL_LACKS_SIZE, "%s", lacks ? lacks : "");
+    for (size_t n = 0; n < architecture->layer_count && !lacks; n++) {
         const struct cell_kind *cell = cell_kind(architecture->layers[n].cell);
         snprintf(text, MODEL_LACKS_SIZE, "model.layers.%zu.cell: %s", n, cell->kind.name);
-        if (cell->spatial)
-            return true;
+        lacks = cell->spatial ? text : NULL;
     }
-    return false;
+    return lacks;
+}
+
+static void append_layers(char summary[MODEL_SUMMARY_SIZE], const struct layer *layers,
+                          size_t count) {
+    for (const struct layer *layer = layers; layer < layers + count; layer++) {
+        const struct cell_kind *cell = cell_kind(layer->cell);
+        append(summary, " > %s%s %zu", layer->diagonal ? "diagonal " : "", cell->kind.name,
+               layer->size);
+        if (cell->spatial)
+            append(summary, " of %zu x %zu / %zu", layer->kernel, layer->kernel, layer->stride);
+        if (cell->function)
+            append(summary, " %s", activation_kind(layer->activation)->kind.name);
+        append(summary, "%s", norm_kind(layer->norm)->summary);
+    }
 }
 
 void model_summary(const struct architecture *architecture, char summary[MODEL_SUMMARY_SIZE]) {
@@ -92,18 +113,12 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
     for (unsigned feature = TIME_GAP; feature < TIME_FEATURES; feature++)
         if (input->time >> feature & 1)
             append(summary, " + %s", times[feature]);
-    for (size_t i = 0; i < architecture->layer_count; i++) {
-        const struct layer *layer = &architecture->layers[i];
-        const struct cell_kind *cell = cell_kind(layer->cell);
-        append(summary, " > %s%s %zu", layer->diagonal ? "diagonal " : "", cell->kind.name,
-               layer->size);
-        if (cell->spatial)
-            append(summary, " of %zu x %zu / %zu", layer->kernel, layer->kernel, layer->stride);
-        if (cell->function)
-            append(summary, " %s", activation_kind(layer->activation)->kind.name);
-        append(summary, "%s", norm_kind(layer->norm)->summary);
+    if (input_is_message(input)) {
+        append_layers(summary, input->sequence.layers, input->sequence.layer_count);
+        append(summary, " > %s of a message", pool_kind(input->sequence.pool)->name);
     }
-    if (!architecture->layer_count)
+    append_layers(summary, architecture->layers, architecture->layer_count);
+    if (!architecture->layer_count && !input_is_message(input))
         append(summary, " > experts");
     append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
     if (output->target == TARGET_NEXT && output->column_count &&
