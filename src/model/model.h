@@ -319,9 +319,9 @@ static inline bool output_ranks(const struct output *output) {
     return output->ranking.negatives > 0;
 }
 
-/* Distance from a step to its target at a horizon. */
+/* Distance from a step to its target at a horizon, or of a listed output at its number. */
 static inline size_t output_ahead(const struct output *output, size_t horizon) {
-    return output->ahead.count ? output->ahead.steps[horizon] : 1;
+    return horizon < output->ahead.count ? output->ahead.steps[horizon] : 1;
 }
 
 /* The number of x for number k of a target of `next`. */
