@@ -239,7 +239,7 @@ static size_t words_classes(const struct reading *reading) {
         return 0;
     if (output->vocabulary.capacity)
         return output->vocabulary.capacity + 1;
-    return output_takes_inputs(output) && words ? architecture->input.size : 0;
+    return output_is_input(output) && words ? architecture->input.size : 0;
 }
 
 /* A size that follows from other keys must not be given. */
@@ -266,7 +266,7 @@ static int check_words(struct reading *reading) {
             return config_fail(reading, of_output,
                                "cannot be combined with a column of words named output; rename "
                                "that column");
-    if (output->vocabulary.capacity && output_takes_inputs(output))
+    if (output->vocabulary.capacity && output_is_input(output))
         return config_fail(reading, of_output,
                            "not supported with target: %s, whose classes are the inputs; use "
                            "model.input.vocabulary",
@@ -581,9 +581,9 @@ static int check_columns(struct reading *reading) {
     bool names = config_given(reading, names_path);
     if (expand_known(reading) != 0)
         return -1;
-    if (output->target != TARGET_NEXT && check_sent(reading) != 0)
+    if (!output_is_input(output) && check_sent(reading) != 0)
         return -1;
-    if (output->target != TARGET_NEXT)
+    if (!output_is_input(output))
         return input->column_count ? check_input(reading) : 0;
     if (names && !input->column_count)
         return config_fail(reading, names_path, "requires model.input.columns; remove this key");
@@ -607,7 +607,7 @@ static int check_output_size(struct reading *reading) {
     bool given = config_given(reading, path);
     if (!given && kind->size)
         output->size = kind->size;
-    else if (output->column_count && (output->target == TARGET_NEXT || !kind->class_id))
+    else if (output->column_count && (output_is_input(output) || !kind->class_id))
         return 0; /* check_columns sets it */
     else if (!given && words_classes(reading))
         output->size = words_classes(reading);
@@ -640,7 +640,7 @@ static int check_next(struct reading *reading) {
     char text[CONFIG_TEXT_SIZE];
     bool symbols = input->kind == INPUT_SYMBOL;
     const char *target = target_name(output->target);
-    if (!output_takes_inputs(output) || output->column_count || kind->ranks)
+    if (!output_is_input(output) || output->column_count || kind->ranks)
         return 0;
     if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
@@ -859,20 +859,25 @@ int config_check_size(struct reading *reading) {
 
 /* ---- Layers ---- */
 
-static int check_shape(struct reading *reading) {
-    static const char path[] = "model.input.shape";
-    const struct input *input = input_of(reading);
-    struct grid_shape s = input->shape;
+int config_check_shape(const struct reading *reading, const char *section, struct grid_shape s,
+                       size_t size) {
     size_t numbers = s.channels * s.rows * s.columns;
-    if (numbers && numbers != input->size)
-        return config_fail(reading, path,
-                           "found [%zu, %zu, %zu], %zu numbers; model.input.size is %zu",
-                           s.channels, s.rows, s.columns, numbers, input->size);
-    if (numbers && (input->column_count || input->time || input->scale == SCALE_FORECAST))
-        return config_fail(reading, path,
+    char path[CONFIG_KEY_SIZE];
+    snprintf(path, sizeof path, "%s.shape", section);
+    return numbers && numbers != size
+               ? config_fail(reading, path, "found [%zu, %zu, %zu], %zu numbers; %s.size is %zu",
+                             s.channels, s.rows, s.columns, numbers, section, size)
+               : 0;
+}
+
+static int check_shape(const struct reading *reading) {
+    const struct input *input = &reading->draft.config.architecture.input;
+    if (input->shape.channels &&
+        (input->column_count || input->time || input->scale == SCALE_FORECAST))
+        return config_fail(reading, "model.input.shape",
                            "cannot be combined with model.input.columns, time or scale: forecast; "
                            "remove one of them");
-    return 0;
+    return config_check_shape(reading, "model.input", input->shape, input->size);
 }
 
 /* The norms that the layer may have. */
@@ -896,7 +901,9 @@ static int check_grid(struct reading *reading, size_t n) {
     struct architecture *architecture = &reading->draft.config.architecture;
     struct layer *layer = &architecture->layers[n];
     const struct cell_kind *kind = cell_kind(layer->cell);
-    struct grid_shape from = n ? layer[-1].shape : architecture->input.shape;
+    struct grid_shape from = n                                        ? layer[-1].shape
+                             : input_is_message(&architecture->input) ? (struct grid_shape){0}
+                                                                      : architecture->input.shape;
     size_t least = from.rows < from.columns ? from.rows : from.columns;
     char path[CONFIG_KEY_SIZE], text[CONFIG_TEXT_SIZE];
     if (!kind->spatial)

@@ -7,7 +7,7 @@
 
 static const char reader[] = "model.input.sequence", writer[] = "model.output.sequence";
 static const char output_path[] = "model.output", name_path[] = "model.output.name";
-static const char columns_path[] = "model.input.columns", target_path[] = "model.output.target";
+static const char target_path[] = "model.output.target";
 static const char one_vector[] = "a target is one vector";
 
 /* ---- What cannot be combined ---- */
@@ -26,17 +26,23 @@ static int refuse(const struct reading *reading, const struct refusal *rows, siz
     return 0;
 }
 
-/* Keys of a chain's section require its layers. */
-static int check_section(const struct reading *reading, const char *section) {
+/* Whether a key below the section is given. */
+static bool gives(const struct reading *reading, const char *section) {
     for (size_t k = 0; k < config_key_count; k++)
         if (config_path_below(config_keys[k].path, section) &&
-            config_given(reading, config_keys[k].path)) {
-            char path[CONFIG_KEY_SIZE];
-            snprintf(path, sizeof path, "%s.layers", section);
-            return config_fail(reading, path, "missing; expected a list of 1 to %d layers",
-                               SEQUENCE_LAYERS_MAX);
-        }
-    return 0;
+            config_given(reading, config_keys[k].path))
+            return true;
+    return false;
+}
+
+/* Keys of a chain's section require its layers. */
+static int check_section(const struct reading *reading, const char *section) {
+    char path[CONFIG_KEY_SIZE];
+    snprintf(path, sizeof path, "%s.layers", section);
+    return gives(reading, section)
+               ? config_fail(reading, path, "missing; expected a list of 1 to %d layers",
+                             SEQUENCE_LAYERS_MAX)
+               : 0;
 }
 
 static int check_reader(const struct reading *reading) {
@@ -83,7 +89,7 @@ static int check_writer(const struct reading *reading) {
     const struct loss_kind *loss = loss_kind(output->loss);
     const char *target = target_name(output->target);
     char text[CONFIG_TEXT_SIZE];
-    bool takes_inputs = output_takes_inputs(output);
+    bool takes_inputs = output_is_input(output);
     if (input_is_message(input) && takes_inputs && !output_is_message(output))
         return config_fail(reading, target_path,
                            "found %s with %s; it is allowed only with %s: an x is a message",
@@ -160,11 +166,10 @@ static int check_listed(const struct reading *reading) {
     const char *target = target_name(output->target);
     char path[CONFIG_KEY_SIZE];
     bool own = output->target == TARGET_PREVIOUS || output->target == TARGET_SAME;
-    if ((own || *output->name) && (input->column_count || input_has_experts(input)))
-        return config_fail(
-            reading, target_path,
-            "found %s with %s; allowed is only a lone output of given, next or later", target,
-            input->column_count ? columns_path : "scale: forecast");
+    if ((own || *output->name) && input_has_experts(input))
+        return config_fail(reading, target_path,
+                           "found %s with scale: forecast; allowed is a lone output of next",
+                           target);
     if (own && output->relative != RELATIVE_FALSE)
         return config_fail(reading, "model.output.relative",
                            "found with target: %s; it is allowed only with given, next or later",
@@ -207,7 +212,7 @@ int config_begin_outputs(struct reading *reading) {
                                                    "model.outputs.2", "model.outputs.3"};
     if (!config_given(reading, "model.outputs"))
         return 0;
-    if (config_section_given(reading, output_path))
+    if (config_section_given(reading, output_path) || gives(reading, output_path))
         return config_fail(reading, output_path, "found beside model.outputs; remove one of them");
     reading->draft.config.architecture.output = reading->draft.outputs[reading->output].output;
     for (size_t k = 0; k < config_key_count; k++)
@@ -235,6 +240,11 @@ static int check_beside(const struct reading *reading, size_t k) {
                                "found given beside outputs.%zu; allowed is next, previous or same: "
                                "a message has one y",
                                n);
+        if (output_is_input(own) && output_is_input(other) &&
+            (own->column_count != other->column_count ||
+             memcmp(own->columns, other->columns, own->column_count * sizeof *own->columns) != 0))
+            return config_fail(reading, path, "found %s of other columns than outputs.%zu",
+                               target_name(own->target), n);
     }
     return 0;
 }
@@ -294,7 +304,9 @@ static int check_chain(const struct reading *reading, const char *path, const st
 /* Layers that read candidates have no state. */
 static int check_tower(struct reading *reading) {
     struct ranking *ranking = &reading->draft.config.architecture.output.ranking;
-    const struct input atoms = {.kind = ranking->kind, .size = ranking->size};
+    const struct input atoms = {
+        .kind = ranking->kind, .size = ranking->size, .shape = ranking->shape};
+    static const char candidates[] = "model.output.candidates";
     static const char path[] = "model.output.candidates.layers";
     char at[CONFIG_KEY_SIZE], words[CONFIG_TEXT_SIZE] = "", text[CONFIG_TEXT_SIZE];
     struct config_text to = {.text = words, .size = sizeof words};
@@ -308,7 +320,12 @@ static int check_tower(struct reading *reading) {
         if (kind->states)
             return config_fail(reading, at, "found %s; allowed is %s: a candidate has no past",
                                kind->kind.name, text);
+        if (kind->spatial && !ranking->shape.channels)
+            return config_fail(reading, at, "found %s without %s.shape", kind->kind.name,
+                               candidates);
     }
+    if (config_check_shape(reading, candidates, ranking->shape, ranking->size) != 0)
+        return -1;
     return check_chain(reading, path, &atoms, ranking->layers, ranking->layer_count);
 }
 
@@ -320,7 +337,7 @@ static int check_written(struct reading *reading) {
                                     loss_kind(output->loss)->class_id ? INPUT_SYMBOL : INPUT_REAL,
                                 .size = output->size,
                                 .embedding = sequence->embedding};
-    bool takes_inputs = output_takes_inputs(output);
+    bool takes_inputs = output_is_input(output);
     if (takes_inputs)
         sequence->longest = architecture->input.sequence.longest;
     return check_chain(reading, "model.output.sequence.layers",
@@ -332,7 +349,6 @@ int config_check_chains(struct reading *reading) {
     struct config *config = &reading->draft.config;
     struct input *input = &config->architecture.input;
     struct sequence *sequence = &input->sequence;
-    char lacks[MODEL_LACKS_SIZE];
     const struct output *output = &config->architecture.output;
     if (input_is_message(input) && check_chain(reading, "model.input.sequence.layers", input,
                                                sequence->layers, sequence->layer_count) != 0)
@@ -342,9 +358,5 @@ int config_check_chains(struct reading *reading) {
         return -1;
     if (pool_kind(sequence->pool)->attends && !sequence->attention)
         sequence->attention = layer_width(&sequence->layers[sequence->layer_count - 1]);
-    if (!strncmp(config->device, "cuda", strlen("cuda")) &&
-        model_of_cpu(&config->architecture, lacks))
-        return config_fail(reading, "device", "found %s with %s; allowed is cpu", config->device,
-                           lacks);
     return 0;
 }

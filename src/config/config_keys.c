@@ -348,6 +348,10 @@ static struct config_key rows[] = {
     {"model.output.candidates.size", &value_size, AT(architecture.output.ranking.size),
      RANGE(1, INPUT_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_ADDED,
      .what = "numbers in a target, or its alphabet", .example = "784"},
+    {"model.output.candidates.shape", &value_shape, AT(architecture.output.ranking.shape),
+     RANGE(1, INPUT_MAX), .fallback = "", .left_out = "none", .when = OUTPUT_LOSS,
+     .flags = KEY_ADDED, .what = "channels, rows and columns of its numbers",
+     .example = "[1, 28, 28]"},
     {"model.output.candidates.layers", &value_layers,
      AT(architecture.output.ranking.layer_count), .fallback = "", .left_out = "none",
      .when = OUTPUT_LOSS, .flags = KEY_ADDED,
@@ -1014,9 +1018,9 @@ static void add_optimizer(const struct optimizer_kind *kind) {
 
 static void __attribute__((constructor)) describe_kinds(void) {
     static const char input[] = "model.input", output[] = "model.output";
-    static const char *const of_rankings[] = {"score",           "objective",
-                                              "negatives",       "candidates.kind",
-                                              "candidates.size", "candidates.layers"};
+    static const char *const of_rankings[] = {
+        "score",           "objective",        "negatives",        "candidates.kind",
+        "candidates.size", "candidates.shape", "candidates.layers"};
     struct config_key *experts = rows;
     const char *name;
     while (strcmp(experts->path, "experts") != 0)

@@ -271,7 +271,8 @@ static void add_output(struct model *model, size_t k) {
     else if (chain)
         add_tower(model, k, chain);
     if (!output_is_message(output))
-        add_linear(model, k, output->ahead.count ? model->outputs : model->heads[k].scored,
+        add_linear(model, k,
+                   model->architecture.other_count ? model->heads[k].scored : model->outputs,
                    model->chains[0].width);
 }
 
