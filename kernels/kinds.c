@@ -14,6 +14,7 @@
 const struct cell_kind *cell_kind(enum cell cell) {
     static const struct cell_kind *const kinds[CELLS] = {
 #define CELL(name) [CELL_##name] = &name##_kind,
+#define GRID_CELL(name) [CELL_##name] = &name##_kind,
 #include "kinds.def"
     };
     return kinds[cell];
@@ -116,5 +117,7 @@ bool rule_takes(enum rule rule, enum cell cell, bool diagonal) {
     size_t states = cell_kind(cell)->states;
     if (diagonal || cell_kind(cell)->columns)
         return kind->columns;
+    if (cell_kind(cell)->spatial)
+        return kind->keeps == KEEPS_NOTHING;
     return kind->keeps != KEEPS_TRACE || states == 0 || states == kind->states;
 }

@@ -22,7 +22,7 @@ union value {
 #    define KIND_CONSTANT static const
 #endif
 
-enum { LAYER_KEYS_MAX = 4 };
+enum { LAYER_KEYS_MAX = 6 };
 
 /* Properties of all kinds of a layer. */
 struct layer_kind {
@@ -43,7 +43,8 @@ enum { PLACE_IH, PLACE_HH, PLACE_INNER, PLACES };
    statistics also these, which are not learned: TENSOR_GAIN_IH + place, and so on. */
 enum tensor_role {
     TENSOR_EMBEDDING, /* embedding.weight (V, E) */
-    TENSOR_WEIGHT_IH, /* layers.N.weight_ih (GH, I); dense: layers.N.weight (H, I) */
+    /* layers.N.weight_ih (GH, I); dense: layers.N.weight (H, I); conv: (C', C, kernel, kernel) */
+    TENSOR_WEIGHT_IH,
     TENSOR_WEIGHT_HH, /* layers.N.weight_hh (GH, H); recurrent: diagonal: (GH,) */
     TENSOR_BIAS_IH,   /* layers.N.bias_ih (GH,); dense: layers.N.bias (H,) */
     TENSOR_BIAS_HH,   /* layers.N.bias_hh (GH,), without norm or diagonal only */
@@ -87,6 +88,7 @@ enum tensor_role {
 
 enum cell {
 #define CELL(name) CELL_##name,
+#define GRID_CELL(name) CELL_##name,
 #include "kinds.def"
     CELLS,
 };
@@ -140,7 +142,12 @@ struct cell_tensor {
                (weights of the diagonal included) and I_i = ds_i / dp of the step alone, both from
                the step backward with a gradient of 1 for state i alone:
                gradient += sum_ij delta_i D_ij e_j + that of the step alone, delta_i the gradient
-               of state i in this step;   e_i = sum_j D_ij e_j + I_i */
+               of state i in this step;   e_i = sum_j D_ij e_j + I_i
+
+   A spatial cell forms the same sum at each position of a grid, from the patch of its input there:
+   H are its channels, and gains, biases and running statistics are those of a channel. Its units
+   are channels x rows x columns, in this order, and it has no state. It has no formulas of a unit:
+   kinds.def lists it apart from the others. */
 struct cell_kind {
     struct layer_kind kind;
     size_t gates;   /* G */
@@ -157,6 +164,7 @@ struct cell_kind {
        else h */
     bool carries;
     bool function;                       /* the cell's function is the layer's activation */
+    bool spatial;                        /* a sum at each position of a grid */
     size_t group_gates[CELL_GROUPS_MAX]; /* gates that are normalized together, group by group */
     size_t forget_gate;                  /* the gate whose bias gets forget_bias; 0: none */
     /* sign with which ln(T - 1), T the starting memory of a unit, is the gate's starting bias */
@@ -286,6 +294,7 @@ struct loss_kind {
     const char *name;
     const char *what; /* its meaning and its prediction */
     bool class_id;    /* a target is one class id, else output.size numbers; NaN: not observed */
+    bool ranks;       /* a target is a candidate, ranked among others: struct ranking */
     bool unit_range;  /* numbers of a target are in [0, 1] */
     size_t size;      /* numbers of a target, if only one size is allowed; else 0 */
     const char *size_reason; /* the meaning of those numbers */

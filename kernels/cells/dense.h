@@ -8,7 +8,7 @@
 KIND_CONSTANT struct cell_kind dense_kind = {
     .kind = {.name = "dense",
              .what = "feed-forward, stateless without taps",
-             .keys = {"activation", "taps", "dilation", "residual"}},
+             .keys = {"size", "activation", "taps", "dilation", "residual"}},
     .gates = 1,
     .outputs = 1,
     .function = true,
@@ -52,28 +52,34 @@ FORMULA float identity_backward(float h, float d) {
     return d;
 }
 
-FORMULA void dense_forward(struct cell_unit *u) {
-    switch (u->activation) {
+FORMULA float activation_of(enum activation activation, float a) {
+    switch (activation) {
 #define ACTIVATION(name)                                                                           \
 case ACTIVATION_##name:                                                                            \
-    u->out = name##_of(u->ih[0]);                                                                  \
-    break;
+    return name##_of(a);
 #include "kinds.def"
     default:
-        break;
+        return a;
     }
 }
 
-FORMULA void dense_backward(const struct cell_unit *u, float d, struct cell_gradient *g) {
-    switch (u->activation) {
+FORMULA float activation_backward(enum activation activation, float h, float d) {
+    switch (activation) {
 #define ACTIVATION(name)                                                                           \
 case ACTIVATION_##name:                                                                            \
-    g->gate[0] = name##_backward(u->out, d);                                                       \
-    break;
+    return name##_backward(h, d);
 #include "kinds.def"
     default:
-        break;
+        return d;
     }
+}
+
+FORMULA void dense_forward(struct cell_unit *u) {
+    u->out = activation_of(u->activation, u->ih[0]);
+}
+
+FORMULA void dense_backward(const struct cell_unit *u, float d, struct cell_gradient *g) {
+    g->gate[0] = activation_backward(u->activation, u->out, d);
 }
 
 #define dense_factors cell_has_no_stage

@@ -7,7 +7,9 @@
 #include "unit.h"
 
 KIND_CONSTANT struct cell_kind gru_kind = {
-    .kind = {.name = "gru", .what = "gated recurrent unit", .keys = {"recurrent", "memory"}},
+    .kind = {.name = "gru",
+             .what = "gated recurrent unit",
+             .keys = {"size", "recurrent", "memory"}},
     .gates = 3,
     .outputs = 1,
     .states = 1,

@@ -9,7 +9,7 @@
 KIND_CONSTANT struct cell_kind lstm_kind = {
     .kind = {.name = "lstm",
              .what = "long short-term memory",
-             .keys = {"forget_bias", "recurrent", "memory"}},
+             .keys = {"size", "forget_bias", "recurrent", "memory"}},
     .gates = 4,
     .outputs = 1,
     .states = 2,

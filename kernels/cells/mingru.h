@@ -9,7 +9,7 @@
 KIND_CONSTANT struct cell_kind mingru_kind = {
     .kind = {.name = "mingru",
              .what = "minimal gated unit that hears no other unit of its layer",
-             .keys = {"memory"}},
+             .keys = {"size", "memory"}},
     .gates = 2,
     .outputs = 1,
     .states = 1,

@@ -5,7 +5,7 @@
 #include "unit.h"
 
 KIND_CONSTANT struct cell_kind rnn_kind = {
-    .kind = {.name = "rnn", .what = "recurrent, with tanh", .keys = {"recurrent"}},
+    .kind = {.name = "rnn", .what = "recurrent, with tanh", .keys = {"size", "recurrent"}},
     .gates = 1,
     .outputs = 1,
     .states = 1,

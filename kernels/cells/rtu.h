@@ -16,7 +16,7 @@ KIND_CONSTANT struct cell_kind rtu_kind = {
     .kind = {.name = "rtu",
              .what = "recurrent trace unit: oscillations that hear no other unit of their layer, "
                      "two outputs each",
-             .keys = {"radius"}},
+             .keys = {"size", "radius"}},
     .gates = 2,
     .outputs = 2,
     .states = 2,

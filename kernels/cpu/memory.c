@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/threads.h"
 
+#include "bank.h"
 #include "matrix.h"
 #include "model/rule.h"
 #include "network.h"
@@ -43,6 +44,18 @@ static bool is_matrix(const struct tensor *tensor) {
     return tensor->columns > 0;
 }
 
+static bool is_output(const struct tensor *tensor) {
+    return tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
+}
+
+/* Several outputs are rows of one matrix, which has room when its first one is laid out. */
+static bool has_room(const struct network *n, const struct tensor *tensor) {
+    const struct tensor *first = n->model->tensors;
+    while (first->role != tensor->role)
+        first++;
+    return is_output(tensor) && first != tensor;
+}
+
 /* A tensor whose rows are read one at a time: they are not padded. */
 static bool is_plain(const struct tensor *tensor) {
     return tensor->role == TENSOR_EMBEDDING || tensor->role == TENSOR_ATOM_EMBEDDING ||
@@ -50,11 +63,14 @@ static bool is_plain(const struct tensor *tensor) {
            (tensor->role >= TENSOR_POOL && tensor->role <= TENSOR_POOL_3);
 }
 
-/* Numbers of a tensor in the block. Rows are padded gate by gate. */
-static size_t block_size(const struct tensor *tensor) {
+/* Numbers of a tensor in the block, with the other outputs' of its role. Rows are padded gate by
+   gate. */
+static size_t block_size(const struct network *n, const struct tensor *tensor) {
     if (is_plain(tensor))
         return matrix_pad(tensor_size(tensor));
     size_t rows = tensor->gates * matrix_pad(tensor->rows / tensor->gates);
+    if (is_output(tensor))
+        rows = n->padded;
     return is_matrix(tensor) ? rows * tensor->columns : rows;
 }
 
@@ -120,7 +136,7 @@ static void widen(struct range *range, size_t from, size_t size) {
    data. */
 static void note_range(struct network *n, const struct tensor *tensor, size_t from) {
     struct network_kept *kept = &n->kept;
-    size_t size = block_size(tensor);
+    size_t size = block_size(n, tensor);
     bool matrix = is_matrix(tensor);
     if (rule_covers(n->model, kept->rule, tensor))
         widen(matrix ? &kept->matrices : &kept->vectors, from, size);
@@ -128,10 +144,6 @@ static void note_range(struct network *n, const struct tensor *tensor, size_t fr
         return;
     struct network_layer *l = layer_of(n, tensor);
     widen(matrix ? &l->matrices : &l->vectors, from, size);
-}
-
-static bool is_output(const struct tensor *tensor) {
-    return tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
 }
 
 /* Matrices first, then vectors, then tensors that no optimizer learns. */
@@ -142,12 +154,12 @@ static void lay_out_block(struct network *n) {
             n->vectors = n->block;
         for (size_t i = 0; i < model->learned_count; i++) {
             const struct tensor *tensor = &model->tensors[i];
-            if (is_matrix(tensor) != (bool)matrices)
+            if (is_matrix(tensor) != (bool)matrices || has_room(n, tensor))
                 continue;
             *block_offset(n, tensor) = n->block;
             if (!is_output(tensor))
                 note_range(n, tensor, n->block);
-            n->block += block_size(tensor);
+            n->block += block_size(n, tensor);
         }
     }
     n->trained = n->block;
@@ -156,7 +168,7 @@ static void lay_out_block(struct network *n) {
         if (!is_output(tensor))
             continue;
         *block_offset(n, tensor) = n->block;
-        n->block += block_size(tensor);
+        n->block += block_size(n, tensor);
     }
 }
 
@@ -167,12 +179,18 @@ static size_t block_index(const struct network *n, const struct tensor *tensor, 
     if (is_plain(tensor))
         return base + row * (is_matrix(tensor) ? tensor->columns : 1) + column;
     size_t units = tensor->rows / tensor->gates, padded = matrix_pad(units);
-    size_t place = row / units * padded + row % units;
-    if (tensor->taps > 1) /* tap by tap */
-        column = column % tensor->taps * (tensor->columns / tensor->taps) + column / tensor->taps;
-    return is_matrix(tensor)
-               ? base + matrix_index(tensor->gates * padded, tensor->columns, place, column)
-               : base + place;
+    size_t place = row / units * padded + row % units, rows = tensor->gates * padded;
+    if (is_output(tensor)) {
+        place += n->model->heads[tensor->layer].at;
+        rows = n->padded;
+    }
+    size_t taps = tensor->role == TENSOR_WEIGHT_IH && tensor->dimensions[0]
+                      ? layer_of((struct network *)n, tensor)->taps
+                      : 1;
+    if (taps > 1) /* tap by tap */
+        column = column % taps * (tensor->columns / taps) + column / taps;
+    return is_matrix(tensor) ? base + matrix_index(rows, tensor->columns, place, column)
+                             : base + place;
 }
 
 float *network_output(const struct network *n, size_t size, size_t k, size_t i) {
@@ -220,6 +238,16 @@ void network_write(const struct network *n, float *block, const struct tensor *t
 
 /* ---- All other arrays ---- */
 
+static void describe_grid(struct network *n, size_t k) {
+    const struct layer *layer = model_layer(n->model, n->chain->first + k);
+    size_t positions = layer_positions(layer);
+    n->layers[k].grid = (struct network_grid){.from = n->model->input_shape[n->chain->first + k],
+                                              .to = layer->shape,
+                                              .stride = layer->stride,
+                                              .groups = layer->norm_groups};
+    n->positions = positions > n->positions ? positions : n->positions;
+}
+
 static void describe_layer(struct network *n, size_t k) {
     const struct layer *layer = model_layer(n->model, n->chain->first + k);
     struct network_layer *l = &n->layers[k];
@@ -235,18 +263,19 @@ static void describe_layer(struct network *n, size_t k) {
     l->padded = matrix_pad(layer->size);
     l->width = layer_width(layer);
     l->wide = matrix_pad(l->width);
-    l->gates = l->kind->gates;
+    l->gates = l->kind->gates * layer_positions(layer);
     l->rows = l->gates * l->padded;
     l->taps = layer_taps(layer);
     l->dilation = layer->dilation ? layer->dilation : 1;
     l->delay = layer_delay(layer);
     l->residual = layer->residual;
-    l->inputs = n->model->input_width[n->chain->first + k] * l->taps;
+    l->inputs = model_find(n->model, TENSOR_WEIGHT_IH, n->chain->first + k)->columns;
     l->state = n->state;
     n->state += l->kind->states * l->padded + matrix_pad(network_line(l));
     bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
     l->ages = norm_kind(layer->norm)->by_age ? layer->norm_steps : units;
     l->momentum = layer->norm_momentum;
+    describe_grid(n, k);
     size_t gate = 0;
     while (l->group_count < CELL_GROUPS_MAX && l->kind->group_gates[l->group_count]) {
         size_t gates = l->kind->group_gates[l->group_count];
@@ -292,17 +321,28 @@ static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t 
     l->factors = floats(arena, kind->parameters ? CELL_FACTORS_MAX * l->padded : 0);
     for (size_t place = 0; place < PLACES; place++) {
         struct unit_norm *u = &l->units[place];
-        u->width = place == PLACE_INNER ? l->padded : l->rows;
+        u->width = place == PLACE_INNER || kind->spatial ? l->padded : l->rows;
         size_t numbers = kind->norms[place] ? l->ages * u->width : 0;
         u->mean = floats(arena, numbers);
         u->var = floats(arena, numbers);
         u->rstd = floats(arena, numbers);
     }
     l->scales = take(arena, ring * NETWORK_NORMS, sizeof *l->scales);
+    l->grid.offsets = take(arena, kind->spatial ? l->inputs : 0, sizeof *l->grid.offsets);
+    l->grid.patches = floats(arena, kind->spatial ? ring * l->gates * l->inputs : 0);
+    l->grid.mean = floats(arena, kind->spatial ? ring * l->padded : 0);
+    l->grid.rstd = floats(arena, kind->spatial ? ring * l->padded : 0);
 }
 
 static size_t most(size_t a, size_t b) {
     return a > b ? a : b;
+}
+
+static size_t most_components(const struct model *model) {
+    size_t count = 0;
+    for (size_t k = 0; k <= model->architecture.other_count; k++)
+        count = most(count, model_output(model, k)->components);
+    return count;
 }
 
 /* The number and length of the rows that a rule keeps of each layer. */
@@ -361,6 +401,7 @@ static void hand_out_chain(struct arena *arena, struct network *n) {
     n->atoms = take(arena, beside ? n->ring : 0, sizeof *n->atoms);
     n->zeros = floats(arena, beside ? n->state : 0);
     n->added = floats(arena, n->adds ? largest_matrix(n) : 0);
+    n->scores = floats(arena, n->chain->kind == CHAIN_TOWER ? n->ring : 0);
     n->pooled = floats(arena, reads ? (n->window + 1) * (attention + 1) : 0);
     if (n->chain->kind != CHAIN_WRITER)
         return;
@@ -383,13 +424,18 @@ static void hand_out_block(struct arena *arena, struct network *n, size_t blocks
 static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     bool learned = n->form == FORM_EMBEDDED || n->form == FORM_ENCODED; /* gets a gradient */
     size_t rows = n->padded, padded = learned ? matrix_pad(n->inputs) : 0;
-    size_t panels = matrix_panels(rows);
+    size_t panels = matrix_panels(rows), patches = 0;
+    size_t together = most(n->ring, n->window * n->positions);
     size_t gathered = 0, residual = 0;
     for (size_t k = 0; k < n->layer_count; k++) {
         hand_out_layer(arena, &n->layers[k], n->ring);
         rows = most(rows, n->layers[k].rows);
         /* 48 rows have more panels than 64 */
         panels = most(panels, matrix_panels(n->layers[k].rows));
+        if (n->layers[k].kind->spatial) {
+            panels = most(panels, matrix_panels(n->layers[k].padded));
+            patches = most(patches, n->layers[k].gates * n->layers[k].inputs);
+        }
         padded = most(padded, n->layers[k].wide);
         if (n->layers[k].delay || n->layers[k].residual)
             gathered = most(gathered, matrix_pad(n->layers[k].inputs));
@@ -411,13 +457,22 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_residual = floats(arena, n->window * residual);
     n->d_state = floats(arena, padded);
     n->d_inner = floats(arena, padded);
-    n->pack = floats(arena, n->parts * n->window * MATRIX_PANEL);
+    n->pack = floats(arena, n->parts * n->window * n->positions * MATRIX_PANEL);
+    n->patches = floats(arena, patches);
     n->squares = take(arena, panels, sizeof *n->squares);
-    n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));
+    n->loss_scratch = take(arena, 2 * most_components(n->model) + 1, sizeof(double));
     hand_out_kept(arena, n, rows, padded);
     hand_out_chain(arena, n);
-    n->x = take(arena, n->ring, sizeof *n->x);
-    n->y = take(arena, n->ring, sizeof *n->y);
+    n->x = take(arena, together, sizeof *n->x);
+    n->y = take(arena, together, sizeof *n->y);
+}
+
+static void fill_offsets(const struct network_grid *g, size_t kernel) {
+    uint32_t *offset = g->offsets;
+    for (size_t channel = 0; channel < g->from.channels; channel++)
+        for (size_t row = 0; row < kernel; row++)
+            for (size_t column = 0; column < kernel; column++)
+                *offset++ = (uint32_t)((channel * g->from.rows + row) * g->from.columns + column);
 }
 
 static void fill_mask(struct network_layer *l) {
@@ -484,7 +539,7 @@ static void describe(struct network *n, const struct model *model, const struct 
     n->layer_count = chain->count;
     n->inputs = chain->inputs;
     n->width = chain->width;
-    n->form = beside ? FORM_ENCODED : form_of(model);
+    n->form = chain->kind == CHAIN_TOWER ? FORM_NUMBERS : beside ? FORM_ENCODED : form_of(model);
     if (input_is_message(&model->architecture.input) && chain->kind <= CHAIN_READER)
         n->form = beside ? form_of(model) : FORM_ENCODED;
     n->adds = beside;
@@ -493,6 +548,7 @@ static void describe(struct network *n, const struct model *model, const struct 
         n->window = n->ring = longest_run(model, chain);
     n->outputs = outputs_of(model, chain);
     n->padded = matrix_pad(n->outputs);
+    n->positions = 1;
     for (size_t k = 0; k < n->layer_count; k++)
         describe_layer(n, k);
     n->wide = matrix_pad(n->width);
@@ -515,9 +571,24 @@ static int allocate(struct network *n, size_t blocks, struct error *error) {
     ask_for_large_pages(n->memory, n->memory_size);
     arena = (struct arena){n->memory, 0};
     hand_out(&arena, n, blocks);
-    for (size_t k = 0; k < n->layer_count; k++)
+    for (size_t k = 0; k < n->layer_count; k++) {
         fill_mask(&n->layers[k]);
+        if (n->layers[k].kind->spatial)
+            fill_offsets(&n->layers[k].grid, model_layer(n->model, n->chain->first + k)->kernel);
+    }
     return 0;
+}
+
+static bool open_bank(struct network *tower) {
+    tower->bank = calloc(1, sizeof *tower->bank);
+    return !tower->bank || !bank_open(tower->bank, tower->model, tower->chain->output);
+}
+
+static void close_bank(struct network *n) {
+    if (n->bank)
+        bank_close(n->bank);
+    free(n->bank);
+    n->bank = NULL;
 }
 
 /* The chains beside the model's, which share its block. */
@@ -528,8 +599,11 @@ static int open_chains(struct network *n, struct error *error) {
         chain->parts = n->parts;
         chain->least = n->least;
         chain->embedding = n->embedding;
-        chain->output_weight = chain->at[TENSOR_WRITER_WEIGHT];
+        bool tower = chain->chain->kind == CHAIN_TOWER;
+        chain->output_weight = chain->at[tower ? TENSOR_CANDIDATE_WEIGHT : TENSOR_WRITER_WEIGHT];
         chain->output_bias = chain->at[TENSOR_WRITER_BIAS];
+        if (tower && open_bank(chain))
+            return error_no_memory(error);
         if (allocate(chain, 0, error))
             return -1;
         chain->parameters = n->parameters;
@@ -565,6 +639,7 @@ void network_close(struct network *n) {
         free(n->chains[k]);
         n->chains[k] = NULL;
     }
+    close_bank(n);
     memory_release(n->memory, n->memory_size);
     n->memory = NULL;
 }

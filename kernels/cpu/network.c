@@ -145,6 +145,10 @@ void network_forward(struct network *n, const struct network_steps *steps, size_
     encode(n, steps);
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
+        if (l->kind->spatial) {
+            grid_forward(n, steps, k);
+            continue;
+        }
         if (l->gathered)
             gather_inputs(n, steps, k);
         project_inputs(n, steps, k);
@@ -180,7 +184,8 @@ const struct kernels kernels_table = {
     .output = network_project_output,
     .backward = learn,
     .loss = loss_step,
-    .late = writer_loss,
+    .write = writer_loss,
+    .rank = ranking_loss,
     .optimize = optimizer_step,
     .absorb = units_absorb,
     .refresh = units_refresh,

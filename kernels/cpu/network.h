@@ -18,6 +18,7 @@
 #include "matrix.h"
 #include "norm.h"
 
+struct bank;
 struct threads;
 
 enum {
@@ -69,6 +70,17 @@ struct network_kept {
     float *d;        /* (most padded) */
 };
 
+/* A spatial layer. Its `gates` are the positions of its output, and `size` its channels: sums are
+   (positions, padded), and a step's output (channels, positions) without padding. */
+struct network_grid {
+    struct grid_shape from, to;
+    size_t stride, groups;
+    uint32_t *offsets; /* (inputs,) of a patch's numbers in x, from its first one */
+    float *patches;    /* (ring, positions, inputs) */
+    float *mean;       /* (ring, padded) of each channel's norm, if it has one, */
+    float *rstd;       /* and the same */
+};
+
 struct network_layer {
     enum cell cell;
     enum activation activation;
@@ -108,6 +120,8 @@ struct network_layer {
     float *output;             /* (ring, wide) what the layer above gets: h, h + x, or of columns */
     float *joined;             /* (ring, wide) `normal`: the output before its norm */
     struct norm_scale *scales; /* (ring, NETWORK_NORMS) */
+
+    struct network_grid grid;
 };
 
 /* Results of one optimizer step; see struct update_result. */
@@ -138,6 +152,7 @@ struct network {
     struct network *chains[MODEL_CHAINS_MAX]; /* of the first network; NULL: itself */
     size_t at[TENSOR_ROLES];                  /* offsets of a chain's other tensors */
     size_t window, ring;                      /* see model_ring */
+    size_t positions;                         /* most of a layer; 1 without spatial layers */
     size_t outputs, padded;                   /* K */
     size_t state;                             /* numbers in a padded state */
     size_t age;   /* offset in it of the number of steps since the stream began, if norms use it */
@@ -164,11 +179,12 @@ struct network {
     float *d_residual;        /* (window, most padded) */
     float *d_start;           /* (state,) of the state before a run; NULL: not wanted */
     float *added;             /* (largest matrix) `adds`: one run's gradient */
-    float *pack;              /* (parts, window, MATRIX_PANEL) */
+    float *pack;              /* (parts, window * most positions, MATRIX_PANEL) */
+    float *patches;           /* (most numbers in a step's patches) of their gradient */
     double *squares;          /* (most panels of a matrix) */
     double *loss_scratch;     /* (2 components + 1) */
-    const float **x;          /* (ring) */
-    float **y;                /* (ring) */
+    const float **x;          /* (ring, or window * most positions) */
+    float **y;                /* the same */
 
     struct network_kept kept;
 
@@ -178,6 +194,8 @@ struct network {
     float *pooled;              /* scratch of a pool: struct pool_run */
     float *started, *d_started; /* (state_size padded) a writer's starting state, its gradient */
     float *d_given;             /* (width padded of the model's chain) gradient of h */
+    struct bank *bank;          /* of a ranking's tower */
+    float *scores;              /* (ring,) of candidates */
     size_t held;  /* reader: position of the step whose atoms are in its arrays; SIZE_MAX: none */
     size_t count; /* atoms of the newest run */
 
@@ -283,9 +301,12 @@ struct kernels {
     double (*loss)(const struct model *model, const struct model_head *head, const float *a,
                    const union value *y, float scale, float *d, double *scratch);
 
-    /* The same of a head that is late, from the step's h (width,), by the current parameters. */
-    double (*late)(const struct network *n, const struct model_head *head, const float *h,
-                   const union value *y);
+    /* The same of a head that is late, from the step's h (width,), by the current parameters; see
+       writer_loss and ranking_loss. */
+    double (*write)(const struct network *n, const struct model_head *head, const float *h,
+                    const union value *y);
+    double (*rank)(struct network *n, const struct model_head *head, const float *h,
+                   const union value *y, float *ranks);
 
     /* After an optimizer step: moves running statistics towards those of the steps, the last of
        the window, with kept activations. */
@@ -337,6 +358,10 @@ void cell_input_backward(const struct network *n, const struct network_layer *l,
 void cell_output_backward(const struct network *n, const struct network_layer *l, size_t position,
                           float *d);
 
+/* All of a spatial layer's passes. Backward works as backward_cells, backward_weights and
+   backward_input together. */
+void grid_forward(struct network *n, const struct network_steps *steps, size_t k);
+double grid_backward(struct network *n, const struct network_steps *steps, size_t k);
 /* Backward over a run of a chain beside the model's, from n->d_hidden[0] (count, wide): adds to the
    gradients of its layers. With `input` n->d_hidden[0] becomes the gradient of what they got
    (count, inputs padded). */
@@ -347,6 +372,15 @@ void reader_forward(struct network *n, const struct network_steps *steps, size_t
 /* d (inputs,): the gradient of that row. */
 void reader_backward(struct network *n, const struct network_steps *steps, size_t t,
                      const float *d);
+
+/* The loss of a target y among the others of its bank, from the step's h (width,); NAN: there are
+   no others. `ranks`, if not NULL, gets its rank and the number of candidates. ranking_backward
+   takes the output q (D,) in place of h, needs others, and adds to the gradients of the candidates;
+   d (D,) gets that of q, times `scale`. */
+double ranking_loss(struct network *n, const struct model_head *head, const float *h,
+                    const union value *y, float *ranks);
+double ranking_backward(struct network *n, const struct model_head *head, const float *q,
+                        const union value *y, float scale, float *d);
 
 /* The mean loss of a message's atoms; h (width,) are the step's, y the message. writer_backward
    also adds to the gradients of the writer, and to d (width,), that of h, times `scale`. */

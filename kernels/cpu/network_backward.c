@@ -6,15 +6,6 @@
 #include "split.h"
 #include "walk.h"
 
-/* out (length,) += sum of the rows of d (count, length) */
-static void add_rows(const float *restrict d, size_t length, size_t count, float *restrict out) {
-    for (size_t t = 0; t < count; t++, d += length) {
-#pragma omp simd aligned(d, out : 64)
-        for (size_t i = 0; i < length; i++)
-            out[i] += d[i];
-    }
-}
-
 /* The gradient of a matrix with one-hot input: d (count, rows) of each step from `from` on is
    added to its symbol's column. */
 static double one_hot_gradient(struct network *n, const struct network_steps *steps, size_t from,
@@ -34,7 +25,8 @@ static double output_weights_backward(struct network *n, const struct network_st
     size_t count = steps->count - from;
     double squares = split_gradient(n, n->gradient + n->output_weight, n->padded, n->width,
                                     n->d_output, n->x, count);
-    add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
+    if (n->chain->kind != CHAIN_TOWER)
+        add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
     if (!n->model->architecture.output.skip)
         return squares;
     if (is_one_hot(n, 0))
@@ -48,12 +40,15 @@ static double output_weights_backward(struct network *n, const struct network_st
 
 /* The weighted sum of a step's losses at the heads with targets y; d (padded,) gets its gradients
    times `scale`. */
-static double losses_backward(const struct network *n, const float *a, const union value *const *y,
+static double losses_backward(struct network *n, const float *a, const union value *const *y,
                               float scale, float *d) {
     const struct model_head *head = n->model->heads;
     double loss = 0;
     for (size_t h = 0; h < n->model->horizons; h++, head++)
-        if (y[h] && head->scored)
+        if (y[h] && head->late && head->scored)
+            loss += (double)head->weight * ranking_backward(n, head, a + head->at, y[h],
+                                                            scale * head->weight, d + head->at);
+        else if (y[h] && head->scored)
             loss += (double)head->weight * loss_step(n->model, head, a + head->at, y[h],
                                                      scale * head->weight, d + head->at,
                                                      n->loss_scratch);
@@ -282,6 +277,10 @@ double backward_embeddings(struct network *n, const struct network_steps *steps,
 
 void chain_backward(struct network *n, const struct network_steps *steps, bool input) {
     for (size_t k = n->layer_count; k-- > 0;) {
+        if (n->layers[k].kind->spatial) {
+            grid_backward(n, steps, k);
+            continue;
+        }
         backward_cells(n, steps, k);
         backward_weights(n, steps, k);
         if (k > 0 || input || (n->d_start && n->layers[k].delay))
@@ -310,6 +309,10 @@ struct network_gradient network_backward(struct network *n, const struct network
         return g;
     }
     for (size_t k = n->layer_count; k-- > 0;) {
+        if (n->layers[k].kind->spatial) {
+            g.squares += grid_backward(n, steps, k);
+            continue;
+        }
         backward_cells(n, steps, k);
         g.squares += backward_weights(n, steps, k);
         if (k > 0)

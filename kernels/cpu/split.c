@@ -56,8 +56,8 @@ static void transposed_many(void *context, size_t part) {
 static void gradient(void *context, size_t part) {
     const struct product *p = context;
     matrix_gradient(p->out, p->rows, p->columns, p->d, p->x, p->count,
-                    p->n->pack + part * p->n->window * MATRIX_PANEL, p->n->squares,
-                    rows_of(p, part));
+                    p->n->pack + part * p->n->window * p->n->positions * MATRIX_PANEL,
+                    p->n->squares, rows_of(p, part));
 }
 
 static void run(struct product *p, threads_part *play, size_t pieces, size_t count) {

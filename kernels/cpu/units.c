@@ -123,21 +123,23 @@ static void absorb_steps(const struct network *n, const struct network_layer *l,
                          size_t first, size_t from, size_t end) {
     const struct unit_norm *u = &l->units[place];
     size_t age = age_at(n, l, first, from);
-    float steps = (float)(end - from);
+    size_t positions = l->kind->spatial ? l->gates : 1;
+    float seen = (float)((end - from) * positions);
     float *restrict mean = u->mean + age * u->width, *restrict var = u->var + age * u->width;
     float *restrict sum = n->d_ih, *restrict squares = n->d_hh;
     memset(sum, 0, u->width * sizeof(float));
     memset(squares, 0, u->width * sizeof(float));
     for (size_t t = from; t < end; t++) {
         const float *restrict a = values_at(l, place, network_position(n, first, t));
-        for (size_t i = 0; i < u->width; i++) {
-            float d = a[i] - mean[i];
-            sum[i] += a[i];
-            squares[i] += d * d;
-        }
+        for (size_t p = 0; p < positions; p++, a += u->width)
+            for (size_t i = 0; i < u->width; i++) {
+                float d = a[i] - mean[i];
+                sum[i] += a[i];
+                squares[i] += d * d;
+            }
     }
     for (size_t i = 0; i < u->width; i++) {
-        float found_mean = sum[i] / steps, found_var = squares[i] / steps;
+        float found_mean = sum[i] / seen, found_var = squares[i] / seen;
         if (!normalization_moves(found_mean, found_var))
             continue;
         mean[i] = normalization_moved(mean[i], found_mean, l->momentum);

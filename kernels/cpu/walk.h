@@ -69,6 +69,16 @@ static inline bool has_embeddings(const struct network *n) {
     return n->model->architecture.input.embedding || n->model->embeddings;
 }
 
+/* out (length,) += sum of the rows of d (count, length) */
+static inline void add_rows(const float *restrict d, size_t length, size_t count,
+                            float *restrict out) {
+    for (size_t t = 0; t < count; t++, d += length) {
+#pragma omp simd aligned(d, out : 64)
+        for (size_t i = 0; i < length; i++)
+            out[i] += d[i];
+    }
+}
+
 /* ---- Data of learning rules ---- */
 
 /* Numbers of matrices in a row, and the index in it of number `i` of the block of parameters. */

@@ -19,8 +19,7 @@ static struct output *output_of(struct reading *reading) {
     return &reading->draft.config.architecture.output;
 }
 
-/* The matching losses, as "a, b or c" with " or " as `last`. Returns `text`. */
-static const char *losses(bool (*fits)(const struct loss_kind *kind), const char *last,
+const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char *last,
                           char text[CONFIG_TEXT_SIZE]) {
     struct config_text to = {.text = text, .size = CONFIG_TEXT_SIZE};
     const char *names[LOSSES];
@@ -73,7 +72,8 @@ static bool has_preset(const struct reading *reading, enum preset preset) {
 
 void config_preset_layers(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
-    if (has_preset(reading, PRESET_NONE) || architecture->layer_count)
+    if (has_preset(reading, PRESET_NONE) || architecture->layer_count ||
+        config_section_given(reading, "model.layers"))
         return;
     reading->preset_layer = true;
     architecture->layer_count = 1;
@@ -136,15 +136,23 @@ static bool has_levels(const struct loss_kind *kind) {
    have the scale of the inputs. A vocabulary defines an alphabet: its words, and one symbol for
    unknown words. */
 static bool follows(const struct reading *reading, const char *path, char text[CONFIG_TEXT_SIZE]) {
-    static const char *const inherited[][2] = {{"model.output.scale", "model.input.scale"},
-                                               {"model.output.memory", "model.input.memory"},
-                                               {"model.output.limit", "model.input.limit"}};
     const struct input *input = &reading->draft.config.architecture.input;
     const struct output *output = &reading->draft.config.architecture.output;
-    if (input->scale == SCALE_STANDARD && has_levels(loss_kind(output->loss)))
-        for (size_t n = 0; n < sizeof inherited / sizeof *inherited; n++)
-            if (!strcmp(inherited[n][0], path))
-                return config_word_at(&reading->draft, inherited[n][1], 0, text);
+    bool scaled = input->scale == SCALE_STANDARD && has_levels(loss_kind(output->loss)) &&
+                  !*output->name && !output_is_message(output);
+    bool next = output->target == TARGET_NEXT;
+    const struct {
+        const char *key, *from;
+        bool follows;
+    } inherited[] = {{"model.output.scale", "model.input.scale", scaled},
+                     {"model.output.memory", "model.input.memory", scaled},
+                     {"model.output.limit", "model.input.limit", scaled},
+                     {"model.output.sequence.longest", "model.input.sequence.longest", true},
+                     {"model.output.candidates.kind", "model.input.kind", next},
+                     {"model.output.candidates.size", "model.input.size", next}};
+    for (size_t n = 0; n < sizeof inherited / sizeof *inherited; n++)
+        if (inherited[n].follows && !strcmp(inherited[n].key, path))
+            return config_word_at(&reading->draft, inherited[n].from, 0, text);
     if (strcmp(path, "model.input.size") != 0 || input->kind != INPUT_SYMBOL ||
         (!input->vocabulary.capacity && !input->hash))
         return false;
@@ -185,22 +193,39 @@ static int check_presence(struct reading *reading, const struct config_key *key,
 
 static int begin_columns(struct reading *reading);
 
+/* A message's layers can be the only ones. */
+static int check_layers_given(const struct reading *reading) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    if (architecture->layer_count || input_is_message(&architecture->input))
+        return 0;
+    return config_section_given(reading, "model.layers")
+               ? config_fail(reading, "model.layers",
+                             "found a list of 0; allowed is a list of 1 to %d layers, or with "
+                             "model.input.sequence 0 to %d",
+                             MODEL_LAYERS_MAX, MODEL_LAYERS_MAX)
+               : config_fail(reading, "model.layers", "missing; expected a list of 1 to %d layers",
+                             MODEL_LAYERS_MAX);
+}
+
 /* Check the keys in the table's order: a key follows the keys that decide whether it applies. */
-static int check_keys(struct reading *reading) {
-    config_preset_layers(reading);
-    if (begin_columns(reading) != 0)
-        return -1;
+int config_check_section(struct reading *reading, const char *section) {
     size_t layers = reading->draft.config.architecture.layer_count;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
-        if (config_key_layered(key) && layers == 0)
-            return config_fail(reading, "model.layers",
-                               "missing; expected a list of 1 to %d layers", MODEL_LAYERS_MAX);
+        if (!config_key_below(key, section))
+            continue;
+        if (config_key_layered(key) && check_layers_given(reading) != 0)
+            return -1;
         for (size_t n = 0; n < (config_key_layered(key) ? layers : 1); n++)
             if (check_presence(reading, key, n) != 0)
                 return -1;
     }
     return 0;
+}
+
+static int check_keys(struct reading *reading) {
+    config_preset_layers(reading);
+    return begin_columns(reading) ? -1 : config_check_section(reading, "");
 }
 
 /* ---- Words and new classes: derived sizes, and rules ---- */
@@ -214,7 +239,7 @@ static size_t words_classes(const struct reading *reading) {
         return 0;
     if (output->vocabulary.capacity)
         return output->vocabulary.capacity + 1;
-    return output->target == TARGET_NEXT && words ? architecture->input.size : 0;
+    return output_takes_inputs(output) && words ? architecture->input.size : 0;
 }
 
 /* A size that follows from other keys must not be given. */
@@ -241,10 +266,11 @@ static int check_words(struct reading *reading) {
             return config_fail(reading, of_output,
                                "cannot be combined with a column of words named output; rename "
                                "that column");
-    if (output->vocabulary.capacity && output->target == TARGET_NEXT)
+    if (output->vocabulary.capacity && output_takes_inputs(output))
         return config_fail(reading, of_output,
-                           "not supported with target: next, whose classes are the inputs; use "
-                           "model.input.vocabulary");
+                           "not supported with target: %s, whose classes are the inputs; use "
+                           "model.input.vocabulary",
+                           target_name(output->target));
     return 0;
 }
 
@@ -602,36 +628,38 @@ static bool has_class(const struct loss_kind *kind) {
 }
 
 static bool has_numbers(const struct loss_kind *kind) {
-    return !kind->class_id;
+    return !kind->class_id && !kind->ranks;
 }
 
-/* The next input of the stream is the target with `target: next`: loss and sizes must match. */
+/* An input of the stream is the target with `target: next`, `previous` or `same`: loss and sizes
+   must match. */
 static int check_next(struct reading *reading) {
     const struct input *input = &reading->draft.config.architecture.input;
     const struct output *output = &reading->draft.config.architecture.output;
     const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];
     bool symbols = input->kind == INPUT_SYMBOL;
-    if (output->target != TARGET_NEXT || output->column_count)
+    const char *target = target_name(output->target);
+    if (!output_takes_inputs(output) || output->column_count || kind->ranks)
         return 0;
     if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
-                           "expected %s with target: next and %s inputs, got %s",
-                           losses(symbols ? has_class : has_numbers, " or ", text),
+                           "expected %s with target: %s and %s inputs, got %s",
+                           config_losses(symbols ? has_class : has_numbers, " or ", text), target,
                            input_kind_name(input->kind), kind->name);
     if (kind->size && input->size != kind->size)
         return config_fail(reading, "model.input.size",
-                           "expected %zu with target: next and loss: %s, got %zu", kind->size,
+                           "expected %zu with target: %s and loss: %s, got %zu", kind->size, target,
                            kind->name, input->size);
     if (output->size != input->size)
         return config_fail(reading, "model.output.size",
-                           "expected model.input.size (%zu) with target: next, got %zu",
-                           input->size, output->size);
+                           "expected model.input.size (%zu) with target: %s, got %zu", input->size,
+                           target, output->size);
     if (input->scale == SCALE_STANDARD && kind->parts[0].unit == UNIT_NONE)
         return config_fail(reading, "model.input.scale",
-                           "expected none with target: next and loss: %s, got standard: scaled "
+                           "expected none with target: %s and loss: %s, got standard: scaled "
                            "targets leave the range of this loss",
-                           kind->name);
+                           target, kind->name);
     return 0;
 }
 
@@ -639,7 +667,7 @@ static int check_targets(struct reading *reading) {
     const struct output *output = &reading->draft.config.architecture.output;
     const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];
-    losses(has_levels, " and ", text);
+    config_losses(has_levels, " and ", text);
     if (output->relative == RELATIVE_TRUE && !has_levels(kind))
         return config_fail(reading, "model.output.relative",
                            "not supported with loss: %s, whose targets have no differences; use "
@@ -683,10 +711,10 @@ static int check_forecast_output(struct reading *reading) {
     char text[CONFIG_TEXT_SIZE];
     if (output->solved && !squares(kind))
         return config_fail(reading, "model.output.readout", "rls requires loss: %s, got loss: %s",
-                           losses(squares, " or ", text), kind->name);
+                           config_losses(squares, " or ", text), kind->name);
     if (!squares(kind))
         return config_fail(reading, "model.output.loss", "expected %s with scale: forecast, got %s",
-                           losses(squares, " or ", text), kind->name);
+                           config_losses(squares, " or ", text), kind->name);
     if (output->target != TARGET_NEXT)
         return config_fail(reading, "model.output.target",
                            "expected next with scale: forecast, got %s",
@@ -819,7 +847,7 @@ static int check_symbols(struct reading *reading) {
 
 /* ---- Size ---- */
 
-static int check_size(struct reading *reading) {
+int config_check_size(struct reading *reading) {
     static const size_t most = INT32_MAX;
     struct model model;
     model_build(&model, &reading->draft.config.architecture);
@@ -829,29 +857,111 @@ static int check_size(struct reading *reading) {
     return 0;
 }
 
-/* What the rest of the daemon lacks for taps and residuals is refused here. */
+/* ---- Layers ---- */
+
+static int check_shape(struct reading *reading) {
+    static const char path[] = "model.input.shape";
+    const struct input *input = input_of(reading);
+    struct grid_shape s = input->shape;
+    size_t numbers = s.channels * s.rows * s.columns;
+    if (numbers && numbers != input->size)
+        return config_fail(reading, path,
+                           "found [%zu, %zu, %zu], %zu numbers; model.input.size is %zu",
+                           s.channels, s.rows, s.columns, numbers, input->size);
+    if (numbers && (input->column_count || input->time || input->scale == SCALE_FORECAST))
+        return config_fail(reading, path,
+                           "cannot be combined with model.input.columns, time or scale: forecast; "
+                           "remove one of them");
+    return 0;
+}
+
+/* The norms that the layer may have. */
+static const char *norms(struct layer layer, char text[CONFIG_TEXT_SIZE]) {
+    char words[CONFIG_TEXT_SIZE] = "";
+    struct config_text to = {.text = words, .size = sizeof words};
+    for (layer.norm = 0; layer.norm < NORMS; layer.norm++)
+        if (layer_takes_norm(&layer))
+            config_add(&to, "%s%s", to.used ? "|" : "", norm_kind(layer.norm)->kind.name);
+    config_words_list(words, text, CONFIG_TEXT_SIZE);
+    return text;
+}
+
+static const char *layer_path(size_t n, const char *key, char path[CONFIG_KEY_SIZE]) {
+    snprintf(path, CONFIG_KEY_SIZE, "model.layers.%zu.%s", n, key);
+    return path;
+}
+
+/* Kernel, groups, norm and size of a spatial layer, whose rows and columns it derives. */
+static int check_grid(struct reading *reading, size_t n) {
+    struct architecture *architecture = &reading->draft.config.architecture;
+    struct layer *layer = &architecture->layers[n];
+    const struct cell_kind *kind = cell_kind(layer->cell);
+    struct grid_shape from = n ? layer[-1].shape : architecture->input.shape;
+    size_t least = from.rows < from.columns ? from.rows : from.columns;
+    char path[CONFIG_KEY_SIZE], text[CONFIG_TEXT_SIZE];
+    if (!kind->spatial)
+        return 0;
+    if (n && !cell_kind(layer[-1].cell)->spatial)
+        return config_fail(reading, layer_path(n, "cell", path),
+                           "found %s after %s; allowed is %s first, where rows and columns are "
+                           "known",
+                           kind->kind.name, cell_kind(layer[-1].cell)->kind.name, kind->kind.name);
+    if (!from.channels)
+        return config_fail(reading, layer_path(n, "cell", path),
+                           "found %s without model.input.shape; set it to [channels, rows, "
+                           "columns] of the input",
+                           kind->kind.name);
+    if (layer->kernel > least)
+        return config_fail(reading, layer_path(n, "kernel", path),
+                           "found %zu for %zu x %zu; allowed is at most %zu", layer->kernel,
+                           from.rows, from.columns, least);
+    if (!layer_takes_norm(layer))
+        return config_fail(reading, layer_path(n, "norm", path),
+                           "found %s with cell: %s; allowed is %s",
+                           norm_kind(layer->norm)->kind.name, kind->kind.name, norms(*layer, text));
+    if (layer->norm_groups > 1 && norm_kind(layer->norm)->source != SOURCE_GROUP)
+        return config_fail(reading, layer_path(n, "norm_groups", path),
+                           "found with norm: %s; it is allowed only with norm: layer or rms",
+                           norm_kind(layer->norm)->kind.name);
+    if (layer->shape.channels % layer->norm_groups)
+        return config_fail(reading, layer_path(n, "norm_groups", path),
+                           "found %zu with %zu channels; allowed is a divisor of these",
+                           layer->norm_groups, layer->shape.channels);
+    layer_derive(layer, from);
+    if (layer_width(layer) > (size_t)INPUT_MAX)
+        return config_fail(reading, layer_path(n, "channels", path),
+                           "found %zu of %zu x %zu units; allowed is at most %.0f units",
+                           layer->shape.channels, layer->shape.rows, layer->shape.columns,
+                           INPUT_MAX);
+    return 0;
+}
+
+/* Numbers that layer n gets. */
+static size_t inputs_of(const struct reading *reading, size_t n) {
+    struct architecture below = reading->draft.config.architecture;
+    struct model model;
+    below.layer_count = n + 1; /* others may be invalid */
+    below.other_count = 0;
+    below.output = (struct output){.size = 1};
+    model_build(&model, &below);
+    return model.input_width[n];
+}
+
 static int check_taps(struct reading *reading, const struct layer *layer, size_t n) {
     enum { DELAY_MAX = 4096 };
-    const struct config *config = &reading->draft.config;
-    struct model model;
     char path[CONFIG_KEY_SIZE];
-    model_build(&model, &config->architecture);
-    snprintf(path, sizeof path, "model.layers.%zu.dilation", n);
-    if (layer->dilation > 1 && layer->taps < 2)
-        return config_fail(reading, path, "requires taps of at least 2");
+    size_t inputs = layer->residual ? inputs_of(reading, n) : layer->size;
+    if (layer->dilation > 1 && layer_taps(layer) == 1)
+        return config_fail(reading, layer_path(n, "dilation", path), "requires taps of at least 2");
     if (layer_delay(layer) > DELAY_MAX)
-        return config_fail(reading, path,
+        return config_fail(reading, layer_path(n, "dilation", path),
                            "expected at most %d steps for (taps - 1) dilation, got %zu", DELAY_MAX,
                            layer_delay(layer));
-    snprintf(path, sizeof path, "model.layers.%zu.residual", n);
-    if (layer->residual && model.input_width[n] != layer->size)
-        return config_fail(reading, path, "expected as many inputs as units, got %zu and %zu",
-                           model.input_width[n], layer->size);
-    if (config_is_network(reading) && !strncmp(config->device, "cuda", strlen("cuda")) &&
-        model_key_of_cpu(&config->architecture, path))
-        return config_fail(reading, path, "not supported with device: %s; use device: cpu or auto",
-                           config->device);
-    return 0;
+    return inputs == layer->size
+               ? 0
+               : config_fail(reading, layer_path(n, "residual", path),
+                             "found with %zu units of %zu inputs; allowed where both are equal",
+                             layer->size, inputs);
 }
 
 static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
@@ -859,26 +969,34 @@ static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
     const char *cell = cell_kind(layer->cell)->kind.name, *norm = norm_kind(layer->norm)->kind.name;
     bool columns = layer_is_columns(layer);
     char path[CONFIG_KEY_SIZE];
-    snprintf(path, sizeof path, "model.layers.%zu.norm", n);
+    if (check_grid(reading, n) != 0)
+        return -1;
     if (!layer_takes_norm(layer))
-        return config_fail(reading, path, "expected layer or none with %s, got %s",
+        return config_fail(reading, layer_path(n, "norm", path),
+                           "expected layer or none with %s, got %s",
                            layer->diagonal ? "recurrent: diagonal" : cell, norm);
-    snprintf(path, sizeof path, "model.layers.%zu.memory", n);
     if (layer->memory && !columns)
-        return config_fail(reading, path, "requires recurrent: diagonal with cell: %s", cell);
-    snprintf(path, sizeof path, "model.layers.%zu.radius", n);
+        return config_fail(reading, layer_path(n, "memory", path),
+                           "requires recurrent: diagonal with cell: %s", cell);
     if (layer->radius.count == 1)
-        return config_fail(reading, path, "expected two rising numbers, as in [0.9, 0.999]");
+        return config_fail(reading, layer_path(n, "radius", path),
+                           "expected two rising numbers, as in [0.9, 0.999]");
     if (!layer->radius.count)
         layer->radius = usual;
     return check_taps(reading, layer, n);
 }
 
-static int check_layers(struct reading *reading) {
+int config_check_layers(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
+    const char *device = reading->draft.config.device;
+    char lacks[MODEL_LACKS_SIZE];
+    if (check_shape(reading) != 0)
+        return -1;
     for (size_t n = 0; n < architecture->layer_count; n++)
         if (check_layer(reading, &architecture->layers[n], n) != 0)
             return -1;
+    if (!strncmp(device, "cuda", strlen("cuda")) && model_of_cpu(architecture, lacks))
+        return config_fail(reading, "device", "found %s with %s; allowed is cpu", device, lacks);
     return 0;
 }
 
@@ -886,10 +1004,13 @@ static int check_layers(struct reading *reading) {
 
 int config_check(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {
-        check_keys,     check_columns, check_time,    check_output_size,
-        check_words,    check_next,    check_targets, check_symbols,
-        check_forecast, check_layers,  check_size,    config_check_learning,
+        check_keys,        config_check_messages, check_columns,       check_time,
+        check_output_size, check_words,           check_next,          check_targets,
+        check_symbols,     check_forecast,        config_check_layers, config_check_chains,
+        config_check_size, config_check_learning,
     };
+    if (config_begin_outputs(reading) != 0)
+        return -1;
     for (size_t n = 0; n < sizeof checks / sizeof *checks; n++)
         if (checks[n](reading) != 0)
             return -1;

@@ -432,6 +432,13 @@ const struct value_type value_label = {
     "text", "mlpoly, average, best, or the name of an expert or a member", CONFIG_MEMBER_NAME_SIZE,
     .good = is_name, TEXT};
 
+static bool is_output_name(const char *text) {
+    return *text && strspn(text, "abcdefghijklmnopqrstuvwxyz" DIGITS "_-") == strlen(text);
+}
+
+const struct value_type value_output_name = {"text", "1 to $bytes of a-z, 0-9, '_' and '-'",
+                                             OUTPUT_NAME_SIZE, .good = is_output_name, TEXT};
+
 const struct value_type value_zone = {"time zone",
                                       "a time zone of tzdata such as Europe/Berlin, or UTC",
                                       TIME_ZONE_NAME_SIZE, .good = time_zone_good, TEXT};
@@ -662,6 +669,46 @@ const struct value_type value_ahead = {
     .add = ahead_add,
     ITEMS,
     .print = ahead_print};
+
+/* Channels, rows and columns: zeros are not given. */
+static int shape_add(const struct config_key *key, const char *text, bool quoted, void *where) {
+    struct grid_shape *shape = where;
+    size_t *next = !shape->channels ? &shape->channels
+                   : !shape->rows   ? &shape->rows
+                                    : &shape->columns;
+    double value;
+    if (quoted || !parse_whole(text, &value) || !in_range(key, value) || *next)
+        return -1;
+    *next = (size_t)value;
+    return 0;
+}
+
+static int shape_read(const struct walk *walk, const yaml_node_t *node,
+                      const struct config_key *key, const char *path, void *where) {
+    if (items_read(walk, node, key, path, where) != 0)
+        return -1;
+    return ((struct grid_shape *)where)->columns ? 0 : config_fail_value(walk, node, key, path);
+}
+
+static void shape_print(const struct config_key *key, const void *where, struct config_text *to) {
+    const struct grid_shape *shape = where;
+    (void)key;
+    if (shape->channels)
+        config_add(to, "[%zu, %zu, %zu]", shape->channels, shape->rows, shape->columns);
+}
+
+/* A text is never valid: a shape is a list. */
+static int shape_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+    (void)key, (void)quoted;
+    memset(where, 0, sizeof(struct grid_shape));
+    return *text ? -1 : 0;
+}
+
+const struct value_type value_shape = {
+    "list of numbers",         "three whole numbers from $low to $high, as in [1, 28, 28]",
+    sizeof(struct grid_shape), .add = shape_add,
+    .read = shape_read,        .store = shape_store,
+    .print = shape_print};
 
 /* "0,2-5" as in taskset(1): ascending ranges. */
 static bool cpus_good(const char *text) {

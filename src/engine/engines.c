@@ -137,31 +137,25 @@ static void leave_to_cpu(struct engines_choice *choice, const struct load *load,
              ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
 }
 
-/* The name of a learning rule that only the CPU engine supports; NULL: not needed. */
-static const char *rule_of_cpu(const struct config *config) {
+/* Whether only the CPU engine supports a network: the key that decides. */
+static bool needs_cpu(const struct config *config, char text[MODEL_LACKS_SIZE]) {
     size_t count = config->members_given ? config->member_count : 1;
     for (size_t n = 0; n < count; n++) {
-        enum rule rule =
-            config->members_given ? config->members[n].learning.rule : config->learning.rule;
-        if (rule_kind(rule)->keeps != KEEPS_NOTHING)
-            return rule_kind(rule)->name;
-    }
-    return NULL;
-}
-
-/* Whether a network that learns has a key that only the CPU engine supports. */
-static bool key_of_cpu(const struct config *config, char key[MODEL_KEY_SIZE]) {
-    struct architecture architecture;
-    for (size_t n = 0; config->members_given && n < config->member_count; n++) {
-        config_member_network(config, n, &architecture);
-        if (model_key_of_cpu(&architecture, key))
+        struct architecture architecture = config->architecture;
+        enum rule rule = config->learning.rule;
+        if (config->members_given) {
+            rule = config->members[n].learning.rule;
+            config_member_network(config, n, &architecture);
+        }
+        snprintf(text, MODEL_LACKS_SIZE, "rule: %s", rule_kind(rule)->name);
+        if (rule_kind(rule)->keeps != KEEPS_NOTHING || model_of_cpu(&architecture, text))
             return true;
     }
-    return !config->members_given && model_key_of_cpu(&config->architecture, key);
+    return false;
 }
 
 static void choose_automatically(struct engines_choice *choice, const struct config *config) {
-    char size[SIZE_TEXT];
+    char size[SIZE_TEXT], key[MODEL_LACKS_SIZE];
     struct cuda_device device;
     struct error error;
     const struct load load = load_of(config);
@@ -172,15 +166,8 @@ static void choose_automatically(struct engines_choice *choice, const struct con
         leave_to_cpu(choice, &load, size);
         return;
     }
-    char key[MODEL_KEY_SIZE];
-    if (key_of_cpu(config, key)) {
+    if (needs_cpu(config, key)) {
         snprintf(choice->why, sizeof choice->why, "auto: the CUDA engine does not support %s", key);
-        return;
-    }
-    const char *rule = rule_of_cpu(config);
-    if (rule) {
-        snprintf(choice->why, sizeof choice->why, "auto: the CUDA engine does not support rule: %s",
-                 rule);
         return;
     }
     const struct cuda_module *module = have_module("auto", &found, &error);

@@ -7,6 +7,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/example.h"
 #include "common/hash.h"
 #include "common/random.h"
 
@@ -76,19 +77,46 @@ static struct tensor *add_to_layer(struct model *model, const struct chain *chai
     return tensor;
 }
 
+/* The shape of the numbers that the chain's first layer gets. */
+static struct grid_shape chain_shape(const struct model *model, const struct chain *chain) {
+    const struct input *input = &model->architecture.input;
+    if (chain->kind == CHAIN_TOWER)
+        return model_output(model, chain->output)->ranking.shape;
+    if (chain->kind == CHAIN_READER || (chain->kind == CHAIN_MODEL && !input_is_message(input)))
+        return input->shape;
+    return (struct grid_shape){0};
+}
+
+struct grid_shape layer_derive(struct layer *layer, struct grid_shape from) {
+    if (!cell_kind(layer->cell)->spatial)
+        return (struct grid_shape){0};
+    layer->size = layer->shape.channels;
+    layer->shape.rows = (from.rows - layer->kernel) / layer->stride + 1;
+    layer->shape.columns = (from.columns - layer->kernel) / layer->stride + 1;
+    return layer->shape;
+}
+
 static void add_sums(struct model *model, const struct chain *chain, size_t n, size_t inputs) {
     const struct layer *layer = model_layer(model, n);
     const struct cell_kind *kind = cell_kind(layer->cell);
     size_t taps = layer_taps(layer);
+    struct grid_shape patch = {model->input_shape[n].channels, layer->kernel, layer->kernel};
+    if (kind->spatial)
+        inputs = patch.channels * patch.rows * patch.columns;
     for (size_t k = 0; k < CELL_TENSORS_MAX && kind->tensors[k].name; k++) {
         const struct cell_tensor *tensor = &kind->tensors[k];
         const size_t columns[] = {[COLUMNS_NONE] = 0,
                                   [COLUMNS_INPUTS] = inputs * taps,
                                   [COLUMNS_UNITS] = layer->diagonal ? 0 : layer->size};
-        if (!tensor->unnormalized || !layer_normalizes_sums(layer))
+        if (tensor->unnormalized && layer_normalizes_sums(layer))
+            continue;
+        struct tensor *added =
             add_to_layer(model, chain, n, tensor->name, tensor->role,
-                         tensor->of_unit ? 1 : kind->gates, columns[tensor->columns])
-                ->taps = tensor->columns == COLUMNS_INPUTS ? taps : 1;
+                         tensor->of_unit ? 1 : kind->gates, columns[tensor->columns]);
+        if (kind->spatial && added->columns)
+            memcpy(added->dimensions, &patch, sizeof patch);
+        if (taps > 1 && tensor->columns == COLUMNS_INPUTS)
+            memcpy(added->dimensions, (size_t[]){inputs, taps}, 2 * sizeof inputs);
     }
 }
 
@@ -114,9 +142,12 @@ static void add_norms(struct model *model, const struct chain *chain, size_t n) 
 
 /* Adds the chain's tensors and the sizes of its layers. */
 static void add_layers(struct model *model, struct chain *chain) {
+    struct grid_shape shape = chain_shape(model, chain);
     chain->width = chain->inputs;
     for (size_t n = chain->first; n < chain->first + chain->count; n++) {
-        const struct layer *layer = model_layer(model, n);
+        struct layer *layer = (struct layer *)model_layer(model, n);
+        model->input_shape[n] = shape;
+        shape = layer_derive(layer, shape);
         model->input_width[n] = chain->width;
         model->state_offset[n] = chain->state_size;
         chain->state_size += cell_kind(layer->cell)->states * layer->size;
@@ -262,11 +293,17 @@ static void describe_heads(struct model *model) {
         head->scored = output_is_message(output) ? 0 : outputs(output);
         head->target_size = output_is_message(output) ? 1 + output->sequence.longest * numbers
                             : output_ranks(output)
-                                ? 1 + (ranking->kind == INPUT_SYMBOL ? 1 : ranking->size)
+                                ? (ranking->kind == INPUT_SYMBOL ? 1 : ranking->size)
                                 : numbers;
+        if (h == 0 || !output_is_input(output)) {
+            model->sent = head->output;
+            model->y_size = output_ranks(output) ? head->target_size : numbers;
+        }
         model->outputs += head->scored;
         model->late |= head->late;
-        model->scored = head->scored > model->scored ? head->scored : model->scored;
+        /* a ranking's SCORE results in 2 numbers */
+        size_t scored = head->late && head->scored < 2 ? 2 : head->scored;
+        model->scored = scored > model->scored ? scored : model->scored;
         model->target_size =
             head->target_size > model->target_size ? head->target_size : model->target_size;
         size_t open = open_steps(output);
@@ -370,6 +407,13 @@ static size_t add_input(struct model *model) {
     if (input->scale == SCALE_FORECAST)
         return model->features = forecast_features(model);
     return input->column_count ? add_columns(model, input) : (model->features = input->size);
+}
+
+size_t model_most_rows(const struct model *model) {
+    size_t most = EXAMPLE_STEPS_MAX, x = model->architecture.input.sequence.longest;
+    size_t y = model_output(model, model->sent)->sequence.longest;
+    most = x > most ? x : most;
+    return y > most ? y : most;
 }
 
 static struct chain *describe_chain(struct model *model, enum chain_kind kind, size_t count,
@@ -588,7 +632,9 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
     size_t count = tensor_size(tensor);
     uint64_t random = start(seed, tensor->name);
     bool normalized = layer_normalizes_sums(layer);
-    bool linear = cell_kind(layer->cell)->states == 0 && !normalized;
+    const struct cell_kind *kind = cell_kind(layer->cell);
+    const struct tensor *weight = model_find(model, TENSOR_WEIGHT_IH, tensor->layer);
+    bool linear = kind->spatial || (kind->states == 0 && !normalized);
 
     if (model->solved && tensor->role >= TENSOR_OUTPUT_WEIGHT &&
         tensor->role <= TENSOR_OUTPUT_SKIP) {
@@ -616,9 +662,7 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
         fill_uniform(values, count, tensor->columns, &random);
         break;
     case TENSOR_BIAS_IH:
-        fill_uniform(values, count,
-                     linear ? model->input_width[tensor->layer] * layer_taps(layer) : layer->size,
-                     &random);
+        fill_uniform(values, count, linear ? weight->columns : layer->size, &random);
         if (!normalized)
             add_forget_bias(layer, values);
         start_memory(layer, &random, values);

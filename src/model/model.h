@@ -30,6 +30,7 @@ enum {
     MODEL_PARTS_MAX = COLUMNS_MAX + 1,
     MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (11 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
     MODEL_TENSOR_NAME_SIZE = 96,
+    TENSOR_DIMENSIONS_MAX = 3,
 };
 
 enum input_kind { INPUT_REAL, INPUT_SYMBOL };
@@ -58,6 +59,11 @@ struct ahead {
     size_t steps[AHEAD_MAX];
 };
 
+/* Numbers on a grid, in this order. */
+struct grid_shape {
+    size_t channels, rows, columns;
+};
+
 /* A rising list of numbers. */
 enum { LEVELS_MAX = 32 };
 struct levels {
@@ -71,8 +77,13 @@ struct radius { /* the same, small: each layer has one */
 
 struct layer {
     enum cell cell;
-    size_t size;   /* H */
+    size_t size;   /* H; of a spatial layer its channels, which follow from `shape` */
     bool diagonal; /* recurrent: diagonal */
+    /* Of a spatial layer: the shape of its output, whose rows and columns follow from its input;
+       the patch of a position, and the distance between two */
+    struct grid_shape shape;
+    size_t kernel, stride;
+    size_t norm_groups; /* parts of its channels that are normalized together */
     size_t
         memory; /* largest starting memory of a unit in steps, 0 = starting biases as elsewhere */
     struct radius radius; /* least and largest share of its state that an rtu's unit keeps */
@@ -101,6 +112,7 @@ struct sequence {
 struct input {
     enum input_kind kind;         /* real with columns, except for a single symbol */
     size_t size;                  /* real: numbers in x; symbol: size of the alphabet */
+    struct grid_shape shape;      /* of its numbers, for spatial layers; zeros: unknown */
     size_t embedding;             /* symbol: width of the learned embedding, 0 = one-hot */
     enum input_scale scale;       /* `standard` uses memory and limit */
     uint64_t memory;              /* number of values that the scale remembers, 0 = all */
@@ -126,7 +138,8 @@ struct ranking {
     double temperature, margin; /* cosine; hinge */
     size_t negatives;           /* 0: another loss */
     enum input_kind kind;       /* a candidate: numbers, or a symbol */
-    size_t size, shape[3];      /* as of an input */
+    size_t size;                /* as of an input */
+    struct grid_shape shape;
     size_t layer_count;
     struct layer layers[SEQUENCE_LAYERS_MAX];
 };
@@ -173,8 +186,9 @@ struct tensor {
     size_t layer;
     size_t rows;    /* first dimension */
     size_t columns; /* second dimension of a matrix; 0 for a vector */
-    size_t taps;    /* if above 1, the columns are (columns / taps, taps), with the taps last */
-    size_t gates;   /* the rows are `gates` equal groups; 1 without gates */
+    /* dimensions in files after the first, if they are several: their product is `columns` */
+    size_t dimensions[TENSOR_DIMENSIONS_MAX];
+    size_t gates; /* the rows are `gates` equal groups; 1 without gates */
     /* offset of its first number in the block of all parameters, row-major float32 */
     size_t offset;
 };
@@ -219,8 +233,9 @@ struct model {
     /* All tensors, and the first of them, which an optimizer learns. A solved output and running
        statistics follow them. */
     size_t tensor_count, learned_count;
-    size_t parameters, learned;           /* numbers in all tensors; in those learned */
-    size_t input_width[MODEL_LAYERS_ALL]; /* I of each layer; for a one-hot symbol V */
+    size_t parameters, learned;                      /* numbers in all tensors; in those learned */
+    size_t input_width[MODEL_LAYERS_ALL];            /* I of each layer; for a one-hot symbol V */
+    struct grid_shape input_shape[MODEL_LAYERS_ALL]; /* the same, of spatial layers */
     /* offset of a layer's h in the state of its chain; an inner state follows it. With taps it is
        the offset of the delay line (layer_delay, I): the last inputs, the oldest first, zeros at
        the beginning */
@@ -253,9 +268,11 @@ struct model {
     /* K: activations of the last linear layer, one head after the other. */
     size_t outputs;
     /* Numbers in one target, the most of a head: size; 1 class for softmax. Of a writer 1 number,
-       how many atoms it has, then those; of a ranking 1 number, its own in the bank, then a
-       candidate. */
+       how many atoms it has, then those; of a ranking a candidate. */
     size_t target_size;
+    /* Numbers in a row of y: a target, an atom of it, or a candidate; and its output, the first one
+       if all targets are those of x. */
+    size_t y_size, sent;
     size_t horizons; /* targets per step: heads */
     size_t scored;   /* activations for one target, the most of a head */
     struct model_head heads[AHEAD_MAX];
@@ -272,8 +289,11 @@ struct model {
 static inline bool layer_is_columns(const struct layer *layer) {
     return layer->diagonal || cell_kind(layer->cell)->columns;
 }
+static inline size_t layer_positions(const struct layer *layer) {
+    return cell_kind(layer->cell)->spatial ? layer->shape.rows * layer->shape.columns : 1;
+}
 static inline size_t layer_width(const struct layer *layer) {
-    return cell_kind(layer->cell)->outputs * layer->size;
+    return cell_kind(layer->cell)->outputs * layer->size * layer_positions(layer);
 }
 static inline size_t layer_taps(const struct layer *layer) {
     return layer->taps ? layer->taps : 1;
@@ -283,7 +303,10 @@ static inline size_t layer_delay(const struct layer *layer) {
     return (layer_taps(layer) - 1) * (layer->dilation ? layer->dilation : 1);
 }
 static inline bool layer_takes_norm(const struct layer *layer) {
-    return !layer_is_columns(layer) || norm_kind(layer->norm)->outputs;
+    const struct norm_kind *norm = norm_kind(layer->norm);
+    if (cell_kind(layer->cell)->spatial)
+        return norm->source != SOURCE_ROWS && !norm->by_age;
+    return !layer_is_columns(layer) || norm->outputs;
 }
 static inline bool layer_normalizes_sums(const struct layer *layer) {
     return norm_kind(layer->norm)->source != SOURCE_NOTHING && !layer_is_columns(layer);
@@ -312,6 +335,15 @@ static inline bool output_ranks(const struct output *output) {
     return output->ranking.negatives > 0;
 }
 
+/* Whether its targets, or their atoms, are symbols or classes; and the number of these. */
+static inline bool output_has_classes(const struct output *output) {
+    return output_ranks(output) ? output->ranking.kind == INPUT_SYMBOL
+                                : loss_kind(output->loss)->class_id;
+}
+static inline size_t output_classes(const struct output *output) {
+    return output_ranks(output) ? output->ranking.size : output->size;
+}
+
 /* Distance from a step to its target at a horizon. */
 static inline size_t output_ahead(const struct output *output, size_t horizon) {
     return output->ahead.count ? output->ahead.steps[horizon] : 1;
@@ -327,6 +359,9 @@ static inline size_t output_column(const struct output *output, size_t k) {
    forecasts (scale: forecast). */
 static inline bool output_is_next(const struct output *output) {
     return output->target == TARGET_NEXT;
+}
+static inline bool output_takes_inputs(const struct output *output) {
+    return output->target != TARGET_GIVEN && output->target != TARGET_LATER;
 }
 static inline bool output_is_later(const struct output *output) {
     return output->target == TARGET_LATER;
@@ -346,6 +381,16 @@ static inline size_t model_output_with(const struct model *model, bool in_x) {
 static inline bool model_has_output(const struct model *model, bool in_x) {
     return model_output_with(model, in_x) <= model->architecture.other_count;
 }
+
+/* Whether the scale of an only output, or of x, is that of the head's targets. */
+static inline bool model_scales(const struct model *model, size_t head) {
+    const struct output *output = model_output(model, model->heads[head].output);
+    return !model->architecture.other_count ||
+           (output_is_input(output) && !loss_kind(output->loss)->class_id);
+}
+
+/* The most rows of an example's x or y: its steps, or their atoms. */
+size_t model_most_rows(const struct model *model);
 
 /* The heads of the first output: its horizons. Headline losses, baselines and predictions are its
    own, and have heads[0].target_size and heads[0].scored numbers. */
@@ -396,6 +441,10 @@ static inline size_t model_place(const struct model *model, size_t position) {
     return model->open > 1 ? position : 0;
 }
 
+/* Derives what follows from other keys of a spatial layer, from the shape of its input, in which
+   its kernel fits. Returns the shape of its output; zeros for another layer. */
+struct grid_shape layer_derive(struct layer *layer, struct grid_shape from);
+
 /* Build the table. The architecture must have been accepted by config_load. */
 void model_build(struct model *model, const struct architecture *architecture);
 
@@ -414,7 +463,7 @@ const struct tensor *model_named(const struct model *model, const char *name);
      other weights     uniform in +-1/sqrt(fan-in); as in torch.nn.init, fan-in is the second
                        dimension: I, for the output H, for the embedding E
      bias_ih, bias_hh  uniform in +-1/sqrt(H), as in torch.nn.LSTM
-     output.bias, and a dense layer's bias without norm
+     output.bias, the bias of conv, and of dense without norm
                        uniform in +-1/sqrt(fan-in), as in torch.nn.Linear
      gains             `gain`;  norms' biases 0
      log_decay         ln -ln r, r^2 uniform between the squares of `radius`
@@ -448,10 +497,9 @@ enum { MODEL_NAMES_SIZE = COLUMNS_MAX * (COLUMN_NAME_SIZE + 1) };
 const char *model_column_names(const struct architecture *architecture, bool targets,
                                char text[MODEL_NAMES_SIZE]);
 
-/* The path of a key that the CUDA engine does not support, "model.layers.0.taps"; NULL: none.
-   Returns `path`. */
-enum { MODEL_KEY_SIZE = 64 };
-const char *model_key_of_cpu(const struct architecture *architecture, char path[MODEL_KEY_SIZE]);
+/* Whether only the CPU engine can play the model: the key that decides, "model.input.sequence". */
+enum { MODEL_LACKS_SIZE = 96 };
+bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS_SIZE]);
 
 enum { MODEL_SUMMARY_SIZE = 1024 };
 

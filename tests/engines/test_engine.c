@@ -13,7 +13,7 @@
 #include "fixture.h"
 #include "under_test.h"
 
-enum { WINDOW = 3, POSITIONS = WINDOW + 1, SLOTS = 2, INPUTS = 3, TARGETS = 2, SEED = 5 };
+enum { WINDOW = 3, POSITIONS = WINDOW + 1, SLOTS = 2, INPUTS = 12, TARGETS = 2, SEED = 5 };
 
 static const struct optimizer ADAM = {
     .kind = OPTIMIZER_adam, .rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
@@ -26,6 +26,17 @@ static struct architecture two_layers(void) {
         .layers = {{.cell = CELL_lstm, .size = 6, .norm = NORM_layer},
                    {.cell = CELL_gru, .size = 5, .norm = NORM_layer}},
         .layer_count = 2,
+        .output = {.loss = LOSS_squared, .size = TARGETS},
+    };
+}
+
+static struct architecture with_grids(void) {
+    return (struct architecture){
+        .input = {.kind = INPUT_REAL, .size = INPUTS, .shape = {1, 3, 4}},
+        .layers = {{.cell = CELL_conv, .norm = NORM_batch, .shape.channels = 5, .kernel = 2},
+                   {.cell = CELL_conv, .norm = NORM_layer, .shape.channels = 3, .kernel = 2},
+                   {.cell = CELL_gru, .size = 5, .norm = NORM_layer}},
+        .layer_count = 3,
         .output = {.loss = LOSS_squared, .size = TARGETS},
     };
 }
@@ -68,14 +79,13 @@ static void gather_update(struct fixture *f, size_t slot, size_t t, bool fresh) 
 
 enum { STEPS = 12 };
 
-static void plans_can_be_cut_anywhere(void **state) {
-    const struct architecture architecture = two_layers();
+static void cut_plans(const struct architecture *architecture) {
     const size_t every[] = {1, 2, 5, STEPS};
     double losses[4][STEPS];
     struct fixture *fixtures[4];
     for (size_t n = 0; n < 4; n++) {
         struct fixture *f;
-        fixture_open(&f, &architecture, &ADAM, WINDOW, SLOTS, SEED);
+        fixture_open(&f, architecture, &ADAM, WINDOW, SLOTS, SEED);
         fixtures[n] = f;
         size_t scored = 0;
         for (size_t t = 0; t < STEPS; t++) {
@@ -95,6 +105,13 @@ static void plans_can_be_cut_anywhere(void **state) {
     }
     for (size_t n = 0; n < 4; n++)
         fixture_close(&fixtures[n]);
+}
+
+static void plans_can_be_cut_anywhere(void **state) {
+    const struct architecture layers = two_layers(), grids = with_grids();
+    cut_plans(&layers);
+    if (fixture_takes(&grids))
+        cut_plans(&grids);
 }
 
 static void slots_do_not_touch_one_another(void **state) {
@@ -196,11 +213,10 @@ static void carry(struct fixture *from, struct fixture *to) {
     assert_int_equal(to->ops->write(to->engine, ENGINE_UPDATES, 0, &updates, NULL), 0);
 }
 
-static void another_engine_can_go_on(void **state) {
-    const struct architecture architecture = two_layers();
+static void go_on_elsewhere(const struct architecture *architecture) {
     struct fixture *first, *second;
-    fixture_open(&first, &architecture, &ADAM, WINDOW, SLOTS, SEED);
-    fixture_open(&second, &architecture, &ADAM, WINDOW, SLOTS, SEED + 1);
+    fixture_open(&first, architecture, &ADAM, WINDOW, SLOTS, SEED);
+    fixture_open(&second, architecture, &ADAM, WINDOW, SLOTS, SEED + 1);
     /* Stopped in the middle of a window, with an output that waits for its target. */
     union value x[INPUTS], y[TARGETS];
     for (size_t t = 0; t < 8; t++) {
@@ -226,6 +242,13 @@ static void another_engine_can_go_on(void **state) {
     assert_same_parameters(first, second);
     fixture_close(&first);
     fixture_close(&second);
+}
+
+static void another_engine_can_go_on(void **state) {
+    const struct architecture layers = two_layers(), grids = with_grids();
+    go_on_elsewhere(&layers);
+    if (fixture_takes(&grids))
+        go_on_elsewhere(&grids);
 }
 
 static void forgetting_begins_anew(void **state) {

@@ -96,10 +96,10 @@ static void losses_are_finite_for_extreme_inputs(void **state) {
                 for (size_t n = 0; n < sizeof patterns / sizeof *patterns; n++) {
                     struct architecture architecture = architecture_of(cell, norm, loss);
                     struct layer *layer = &architecture.layers[0];
-                    if (under_test_plays() && layer_takes_norm(layer))
+                    if (under_test_plays() && fixture_takes(&architecture))
                         play_extreme_input(&architecture, patterns[n]);
                     layer->diagonal = cell_kind(cell)->states > 0 && !cell_kind(cell)->columns;
-                    if (under_test_plays() && layer->diagonal && layer_takes_norm(layer))
+                    if (under_test_plays() && layer->diagonal && fixture_takes(&architecture))
                         play_extreme_input(&architecture, patterns[n]);
                     if (cell != CELL_dense || !under_test_is_cpu())
                         continue;

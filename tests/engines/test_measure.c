@@ -142,7 +142,7 @@ static void check(enum cell cell, enum norm norm, bool diagonal) {
     const struct optimizer sgd = {.kind = OPTIMIZER_sgd};
     struct fixture *f;
     union value x[STEPS][INPUTS];
-    if (!layer_takes_norm(architecture.layers))
+    if (!fixture_takes(&architecture))
         return;
     fixture_open(&f, &architecture, &sgd, WINDOW, 2, SEED);
     float *values = calloc(f->model.parameters, sizeof *values);
@@ -167,7 +167,7 @@ static void check(enum cell cell, enum norm norm, bool diagonal) {
     const struct layer_statistics *found = &f->measures[0];
     const double saturated_hidden = 0.99, saturated_cell = 5.0;
     check_summed(f, parameters, cell, inputs, before);
-    if (cell != CELL_dense && !layer_normalizes_output(f->model.architecture.layers)) {
+    if (cell_kind(cell)->states > 0 && !layer_normalizes_output(f->model.architecture.layers)) {
         assert_units(&found->hidden, state, layer_width(f->model.architecture.layers),
                      saturated_hidden, "hidden");
         assert_histogram(found->histogram, state, layer_width(f->model.architecture.layers));
@@ -188,6 +188,39 @@ static void layers_are_measured(void **state) {
         for (enum norm norm = 0; norm < NORMS; norm++)
             for (int d = 0; d <= (cell_kind(cell)->states > 0 && !cell_kind(cell)->columns); d++)
                 check(cell, norm, d);
+}
+
+/* All positions of all channels: h is the sum without norm and function. */
+static void grids_are_measured(void **state) {
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 12, .shape = {1, 3, 4}},
+        .layers = {{.cell = CELL_conv,
+                    .norm = NORM_none,
+                    .activation = ACTIVATION_identity,
+                    .shape.channels = 3,
+                    .kernel = 2}},
+        .layer_count = 1,
+        .output = {.loss = LOSS_squared, .size = 1},
+    };
+    const struct optimizer sgd = {.kind = OPTIMIZER_sgd};
+    struct fixture *f;
+    union value x[12];
+    if (!fixture_takes(&architecture))
+        return;
+    fixture_open(&f, &architecture, &sgd, WINDOW, 2, SEED);
+    fixture_random_input(f, x);
+    fixture_step(f, 0, 0, x);
+    fixture_measure(f, 0);
+    fixture_play(f, 0.0, 0.0);
+    const struct layer_statistics *found = &f->measures[0];
+    assert_true(found->hidden.std > 0);
+    assert_near(found->summed_inputs.mean, found->hidden.mean, "mean");
+    assert_near(found->summed_inputs.std, found->hidden.std, "deviation");
+    size_t units = 0;
+    for (size_t k = 0; k < MEASURE_BINS; k++)
+        units += found->histogram[k];
+    assert_int_equal(units, 3 * 2 * 3);
+    fixture_close(&f);
 }
 
 /* ---- Over updates ---- */
@@ -391,6 +424,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wild_weights_leave_numbers),
         cmocka_unit_test(layers_are_measured),
+        cmocka_unit_test(grids_are_measured),
         cmocka_unit_test(updates_are_counted),
         cmocka_unit_test(plans_and_probes_change_no_bit),
     };

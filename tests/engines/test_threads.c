@@ -131,7 +131,7 @@ static void test_cells_and_norms(void **state) {
         for (enum norm norm = 0; norm < NORMS; norm++) {
             char what[64];
             const struct network_of network = network_of(cell, norm, SIZE);
-            if (!layer_takes_norm(network.architecture.layers))
+            if (!fixture_takes(&network.architecture))
                 continue;
             snprintf(what, sizeof what, "%s, norm %s", cell_kind(cell)->kind.name,
                      norm_kind(norm)->kind.name);
@@ -150,6 +150,17 @@ static void test_taps(void **state) {
     check(&network, "taps");
 }
 
+static void test_grids(void **state) {
+    struct network_of network = network_of(CELL_gru, NORM_layer, SMALL);
+    network.architecture.input.shape = (struct grid_shape){1, 3, 4};
+    network.architecture.input.size = 12;
+    network.architecture.layers[1] = network.architecture.layers[0];
+    network.architecture.layers[0] =
+        (struct layer){.cell = CELL_conv, .norm = NORM_layer, .shape.channels = 70, .kernel = 2};
+    if (fixture_takes(&network.architecture))
+        check(&network, "grids");
+}
+
 static void test_rules(void **state) {
     for (enum rule rule = 0; rule < RULES; rule++)
         for (enum cell cell = 0; cell < CELLS; cell++) {
@@ -160,6 +171,8 @@ static void test_rules(void **state) {
             network.architecture.input = (struct input){
                 .kind = INPUT_SYMBOL, .size = CLASSES, .embedding = cell % 2 ? INPUTS : 0};
             network.rule = rule;
+            if (!fixture_takes(&network.architecture))
+                continue;
             snprintf(what, sizeof what, "%s, rule %s", cell_kind(cell)->kind.name,
                      rule_kind(rule)->name);
             check(&network, what);
@@ -184,6 +197,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cells_and_norms),
         cmocka_unit_test(test_taps),
+        cmocka_unit_test(test_grids),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_losses_and_optimizers),
     };

@@ -24,10 +24,13 @@
 #define COLUMNS(layer)                                                                             \
     "name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: " layer "}]\n"             \
     "  output: {loss: squared, size: 2}\n"
-#define LAYER_KEYS                                                                                 \
-    "cell, size, norm, activation, taps, dilation, residual, gain, norm_momentum, norm_steps, "    \
-    "forget_bias, recurrent, memory, radius"
-#define LAYERS "a list of 1 to 16 layers"
+#define LAYER                                                                                      \
+    "cell, size, channels, kernel, stride, norm, norm_groups, activation, taps, dilation, "        \
+    "residual, gain, norm_momentum, norm_steps, forget_bias, recurrent, memory, radius"
+#define IMAGES(input, layers, more)                                                                \
+    "name: a\nmodel:\n  input: {kind: real, " input "}\n  layers: [" layers "]\n"                  \
+    "  output: {loss: squared, size: 2}\n" more
+#define CONV "{cell: conv, channels: 4, kernel: 5, stride: 2"
 #define JSON(keys)                                                                                 \
     NEXT("columns: [{name: t}]", "loss: squared")                                                  \
     "examples: {redis: {stream: s}, json: {" keys "}}\n"
@@ -146,7 +149,7 @@ static const struct {
     {BASE "model: {}\n", ":6:1: model: duplicate key, first in line 2"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, siez: 4}]\n",
      ":3:34: model.layers.0.siez: unknown key (did you mean \"model.layers.0.size\"?); expected in "
-     "model.layers.0: " LAYER_KEYS},
+     "model.layers.0: " LAYER},
     /* Values in place of sections. */
     {BASE "learning: 3\n", ":6:11: learning: expected a mapping of rule, window, stride, "
                            "optimizer, clip, max_streams, threads, pin, got \"3\""},
@@ -157,9 +160,12 @@ static const struct {
     {"name: a\nmodel:\n  layers: lstm\n", ":3:11: model.layers: expected " LAYERS ", got \"lstm\""},
     {"name: a\nmodel:\n  layers: {cell: lstm}\n",
      ":3:11: model.layers: expected " LAYERS ", got a mapping"},
-    {"name: a\nmodel:\n  layers: []\n", ":3:11: model.layers: expected " LAYERS ", got 0"},
+    {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: []\n",
+     ":4:11: model.layers: found a list of 0; allowed is " LAYERS
+     ", or with model.input.sequence 0 "
+     "to 16"},
     {"name: a\nmodel:\n  layers: [lstm]\n",
-     ":3:12: model.layers.0: expected a mapping of " LAYER_KEYS ", got \"lstm\""},
+     ":3:12: model.layers.0: expected a mapping of " LAYER ", got \"lstm\""},
     {"name: a\nmodel:\n  layers: [&l {cell: rnn, size: 1}, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, "
      "*l, *l, *l, *l, *l, *l]\n",
      ":3:11: model.layers: expected " LAYERS ", got 17"},
@@ -177,19 +183,20 @@ static const struct {
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n",
      ":3:3: model.layers: missing; expected " LAYERS},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{size: 4}]\n",
-     ":4:12: model.layers.0.cell: missing; expected dense, rnn, gru, lstm, mingru or rtu (kind of "
+     ":4:12: model.layers.0.cell: missing; expected dense, rnn, gru, lstm, mingru, rtu or conv "
+     "(kind of "
      "the layer)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}, {cell: "
      "gru}]\n",
      ":4:34: model.layers.1.size: missing; expected a whole number from 1 to 65536 (units of the "
      "layer)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}]\n",
-     ":3:3: model.output.loss: missing; expected squared, gaussian, softmax, bernoulli or mixture "
-     "(loss to minimize)"},
+     ":3:3: model.output.loss: missing; expected squared, gaussian, softmax, bernoulli, "
+     "mixture or ranking (loss to minimize)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}]\n  output: "
      "{size: 1}\n",
-     ":5:11: model.output.loss: missing; expected squared, gaussian, softmax, bernoulli or mixture "
-     "(loss to minimize)"},
+     ":5:11: model.output.loss: missing; expected squared, gaussian, softmax, bernoulli, "
+     "mixture or ranking (loss to minimize)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}]\n  output: "
      "{loss: squared}\n",
      ":5:11: model.output.size: missing; expected the count of numbers in a target, or of classes"},
@@ -300,7 +307,7 @@ static const struct {
     {"name: a\nmodel:\n  input: {kind: text}\n",
      ":3:17: model.input.kind: expected real or symbol (kind of an input), got \"text\""},
     {"name: a\nmodel:\n  layers: [{cell: ltsm, size: 4}]\n",
-     ":3:19: model.layers.0.cell: expected dense, rnn, gru, lstm, mingru or rtu (kind of the "
+     ":3:19: model.layers.0.cell: expected dense, rnn, gru, lstm, mingru, rtu or conv (kind of the "
      "layer), got "
      "\"ltsm\" (did you mean \"lstm\"?)"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 65537}]\n",
@@ -394,7 +401,7 @@ static const struct {
      ":4:43: model.input.missing: requires kind: real, got kind: symbol"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, activation: "
      "relu}]\n  output: {loss: squared, size: 2}\n",
-     ":4:45: model.layers.0.activation: requires cell: dense, got cell: gru"},
+     ":4:45: model.layers.0.activation: requires cell: dense or conv, got cell: gru"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, norm: none, "
      "gain: 1}]\n  output: {loss: squared, size: 2}\n",
      ":4:51: model.layers.0.gain: requires norm: layer, rms, weight, batch or recurrent_batch, got "
@@ -430,11 +437,12 @@ static const struct {
      ":4:54: model.layers.0.dilation: expected at most 4096 steps for (taps - 1) dilation, got "
      "4098"},
     {COLUMNS("dense, size: 4, residual: true"),
-     ":4:45: model.layers.0.residual: expected as many inputs as units, got 2 and 4"},
+     ":4:45: model.layers.0.residual: found with 4 units of 2 inputs; allowed where both "
+     "are equal"},
     {COLUMNS("dense, size: 2, residual: true") "device: cuda\n",
-     ":4:45: model.layers.0.residual: not supported with device: cuda; use device: cpu or auto"},
+     ":6:9: device: found cuda with model.layers.0.residual; allowed is cpu"},
     {COLUMNS("dense, size: 4, taps: 2") "device: cuda:1\n",
-     ":4:41: model.layers.0.taps: not supported with device: cuda:1; use device: cpu or auto"},
+     ":6:9: device: found cuda:1 with model.layers.0.taps; allowed is cpu"},
     {COLUMNS("dense, size: 4, taps: 2") "learning: {rule: rtrl}\n",
      ":6:18: learning.rule: rtrl does not support taps and residual of model.layers.0; use tbptt"},
     {COLUMNS("rtu, size: 4, radius: [0.5]"),
@@ -443,6 +451,50 @@ static const struct {
      ":4:47: model.layers.0.radius: expected two rising numbers from 0.001 to below 1..."},
     {COLUMNS("rtu, size: 4, radius: [0.9, 1]"),
      ":4:47: model.layers.0.radius: expected two rising numbers from 0.001 to below 1..."},
+    /* Layers of conv. */
+    {IMAGES("size: 780, shape: [1, 28, 28]", CONV "}", ""),
+     ":3:41: model.input.shape: found [1, 28, 28], 784 numbers; model.input.size is 780"},
+    {IMAGES("size: 4, shape: [1, 2]", "{cell: gru, size: 4}", ""),
+     ":3:39: model.input.shape: expected three whole numbers from 1 to 1000000, as in [1, 28, "
+     "28]..."},
+    {IMAGES("size: 4, shape: [1, 2, 2, 1]", "{cell: gru, size: 4}", ""),
+     ":3:49: model.input.shape: expected three whole numbers from 1 to 1000000, as in [1, 28, "
+     "28]..."},
+    {IMAGES("size: 4, shape: 4", "{cell: gru, size: 4}", ""),
+     ":3:39: model.input.shape: expected three whole numbers from 1 to 1000000, as in [1, 28, "
+     "28]..."},
+    {IMAGES("size: 4, shape: [1, 2, 2], time: [gap]", "{cell: gru, size: 4}", ""),
+     ":3:39: model.input.shape: cannot be combined with model.input.columns, time or scale: "
+     "forecast; remove one of them"},
+    {IMAGES("size: 784", CONV "}", ""),
+     ":4:19: model.layers.0.cell: found conv without model.input.shape; set it to [channels, rows, "
+     "columns] of the input"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}, {cell: dense, size: 4}, " CONV "}", ""),
+     ":4:92: model.layers.2.cell: found conv after dense; allowed is conv first, where rows and "
+     "columns are known"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}, {cell: conv, channels: 2, kernel: 15}", ""),
+     ":4:95: model.layers.1.kernel: found 15 for 12 x 12; allowed is at most 12"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm: weight}", ""),
+     ":4:66: model.layers.0.norm: found weight with cell: conv; allowed is none, layer, rms or "
+     "batch"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm: batch, norm_groups: 2}", ""),
+     ":4:86: model.layers.0.norm_groups: found with norm: batch; it is allowed only with norm: "
+     "layer or rms"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm_groups: 3}", ""),
+     ":4:73: model.layers.0.norm_groups: found 3 with 4 channels; allowed is a divisor of these"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", "{cell: conv, channels: 65536, kernel: 1}", ""),
+     ":4:35: model.layers.0.channels: found 65536 of 28 x 28 units; allowed is at most 1000000 "
+     "units"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", size: 4}", ""),
+     ":4:66: model.layers.0.size: requires cell: dense, rnn, gru, lstm, mingru or rtu, got cell: "
+     "conv"},
+    {COLUMNS("gru, size: 4, kernel: 2"),
+     ":4:41: model.layers.0.kernel: requires cell: conv, got cell: gru"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}", "device: cuda\n"),
+     ":6:9: device: found cuda with model.layers.0.cell: conv; allowed is cpu"},
+    {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}", "learning: {rule: rtrl}\n"),
+     ":6:18: learning.rule: rtrl does not support the cell conv of model.layers.0; expected layers "
+     "of dense, rnn, gru or lstm"},
     {"name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: real, size: 2}\n  output: "
      "{loss: squared, size: 2, components: 4}\n",
      ":5:48: model.output.components: requires loss: mixture, got loss: squared"},
@@ -546,7 +598,7 @@ static const struct {
                     "window, stride, optimizer, clip, max_streams, threads, pin"},
     {".=3", "--set .: unknown key; expected here: " TOP},
     {"model.layers.0.sise=3", "--set model.layers.0.sise: unknown key (did you mean "
-                              "\"model.layers.0.size\"?); expected in model.layers.0: " LAYER_KEYS},
+                              "\"model.layers.0.size\"?); expected in model.layers.0: " LAYER},
     {"model.layers.1.size=3", "--set model.layers.1.size: expected a layer "
                               "below 1, the number of layers, got 1"},
     {"model.layers.01.size=3", "--set model.layers.01.size: unknown key "
@@ -555,13 +607,12 @@ static const struct {
                                "(did you mean \"model.layers.0.size\"?); expected here: " TOP},
     {"model.layers.9999999.size=3", "--set model.layers.9999999.size: unknown key (did you mean "
                                     "\"model.layers.0.size\"?); expected here: " TOP},
-    {"model.layers.0=lstm",
-     "--set model.layers.0: expected a mapping of " LAYER_KEYS ", got \"lstm\""},
+    {"model.layers.0=lstm", "--set model.layers.0: expected a mapping of " LAYER ", got \"lstm\""},
     {"model.layers.0={cell: rnn}",
      "--set model.layers.0={cell: rnn}: model.layers.0.size: missing; expected a whole number from "
      "1 to 65536 (units of the layer)"},
     {"model.layers.0=", ":4:11: model.layers.0.cell: missing; expected dense, rnn, gru, lstm, "
-                        "mingru or rtu (kind of the layer)"},
+                        "mingru, rtu or conv (kind of the layer)"},
     {"model.layers=", ":3:3: model.layers: missing; expected " LAYERS},
     {"name=", ":1:1: name: missing; expected 1 to 64 letters, digits, '-', '_' and '.' (name of "
               "this daemon)"},

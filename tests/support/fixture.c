@@ -83,6 +83,27 @@ void fixture_open(struct fixture **fixture, const struct architecture *architect
     fixture_open_with(fixture, architecture, &options, seed);
 }
 
+bool fixture_takes(const struct architecture *a) {
+    bool numbers = a->input.kind == INPUT_REAL && !a->input.column_count;
+    for (size_t n = 0; n < a->layer_count; n++) {
+        bool spatial = cell_kind(a->layers[n].cell)->spatial;
+        if (!layer_takes_norm(&a->layers[n]) || (spatial && (!numbers || !under_test_is_cpu())))
+            return false;
+        numbers = spatial;
+    }
+    return true;
+}
+
+/* A layer without a shape has one position, and is a dense one. */
+static void complete_grid(struct architecture *a, struct layer *layer) {
+    if (!a->input.shape.channels)
+        a->input.shape = (struct grid_shape){a->input.size, 1, 1};
+    layer->shape.channels = layer->shape.channels ? layer->shape.channels : layer->size;
+    layer->kernel = layer->kernel ? layer->kernel : 1;
+    layer->stride = layer->stride ? layer->stride : 1;
+    layer->norm_groups = layer->norm_groups ? layer->norm_groups : 1;
+}
+
 void fixture_open_with(struct fixture **fixture, const struct architecture *architecture,
                        const struct engine_options *options, uint64_t seed) {
     struct fixture *opened = calloc(1, sizeof *opened);
@@ -93,6 +114,8 @@ void fixture_open_with(struct fixture **fixture, const struct architecture *arch
         struct layer *layer = &complete.layers[n];
         layer->norm_momentum = layer->norm_momentum > 0.0F ? layer->norm_momentum : 0.25F;
         layer->norm_steps = layer->norm_steps ? layer->norm_steps : 5;
+        if (cell_kind(layer->cell)->spatial)
+            complete_grid(&complete, layer);
     }
     model_build(&opened->model, &complete);
     opened->options = *options;
@@ -213,6 +236,14 @@ static void random_target(struct fixture *fixture, const struct output *output, 
 void fixture_random_target_of(struct fixture *fixture, size_t head, union value *y) {
     const struct output *output = model_output(&fixture->model, fixture->model.heads[head].output);
     size_t count = 1, size = loss_kind(output->loss)->class_id ? 1 : output->size;
+    const struct ranking *ranking = &output->ranking;
+    if (output_ranks(output) && ranking->kind == INPUT_SYMBOL)
+        y->id = random_id(fixture, ranking->size);
+    for (size_t k = 0; output_ranks(output) && ranking->kind == INPUT_REAL && k < ranking->size;
+         k++)
+        y[k].real = (float)fixture_random(fixture);
+    if (output_ranks(output))
+        return;
     if (output_is_message(output))
         count = (y++)->id = 1 + random_id(fixture, output->sequence.longest);
     for (size_t i = 0; i < count; i++)

@@ -26,6 +26,9 @@ struct fixture {
     struct layer_statistics measures[FIXTURE_OPERATIONS];
 };
 
+/* Whether a configuration may have these layers, and the engine under test plays them. */
+bool fixture_takes(const struct architecture *architecture);
+
 /* The engine under test (under_test.h) with random parameters: gains and running variances away
    from 1, biases and running means away from 0; the least squares of a solved output start with
    its random weights. If the architecture leaves them 0, norm_momentum is 1/4 and norm_steps 5. */

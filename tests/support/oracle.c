@@ -127,6 +127,54 @@ static void normalize(const struct place *at, const struct layer *layer, size_t 
     }
 }
 
+static double activated(enum activation activation, double a) {
+    return activation == ACTIVATION_relu   ? fmax(a, 0.0)
+           : activation == ACTIVATION_tanh ? tanh(a)
+                                           : a;
+}
+
+/* Normalizes units (channels, positions) by groups of channels, or each channel by running
+   statistics. */
+static void normalize_grid(const struct place *at, const struct layer *layer, double *a) {
+    size_t positions = layer->shape.rows * layer->shape.columns;
+    size_t units = layer->size / layer->norm_groups * positions;
+    for (size_t k = 0; k < layer->size * positions; k++) {
+        double mean = 0.0, deviation = 1.0;
+        if (layer->norm == NORM_batch)
+            of_unit(at, layer, PLACE_IH, k / positions, layer->size, a[k], &mean, &deviation);
+        a[k] = (a[k] - mean) / deviation;
+    }
+    for (size_t first = 0; first < layer->size * positions; first += units) {
+        double mean = 0.0, deviation = 1.0;
+        if (layer->norm != NORM_batch)
+            of_group(layer, a, first, first + units, &mean, &deviation);
+        for (size_t k = first; k < first + units; k++)
+            a[k] = values(at, TENSOR_GAIN_IH)[k / positions] * (a[k] - mean) / deviation +
+                   values(at, TENSOR_NORM_BIAS_IH)[k / positions];
+    }
+}
+
+static void conv(const struct place *at, const struct layer *layer, const double *x, double *h) {
+    struct grid_shape from = at->model->input_shape[at->layer];
+    size_t K = layer->kernel, unit = 0;
+    for (size_t out = 0; out < layer->shape.channels; out++)
+        for (size_t row = 0; row < layer->shape.rows; row++)
+            for (size_t column = 0; column < layer->shape.columns; column++, unit++) {
+                const double *w = values(at, TENSOR_WEIGHT_IH) + out * from.channels * K * K;
+                h[unit] = values(at, TENSOR_BIAS_IH)[out];
+                for (size_t in = 0; in < from.channels; in++)
+                    for (size_t i = 0; i < K; i++)
+                        for (size_t j = 0; j < K; j++)
+                            h[unit] +=
+                                *w++ * x[(in * from.rows + row * layer->stride + i) * from.columns +
+                                         column * layer->stride + j];
+            }
+    if (layer->norm)
+        normalize_grid(at, layer, h);
+    for (size_t k = 0; k < unit; k++)
+        h[k] = activated(layer->activation, h[k]);
+}
+
 static void dense(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
                   double *h) {
     size_t H = layer->size;
@@ -134,12 +182,8 @@ static void dense(const struct place *at, const struct layer *layer, size_t inpu
     add(h, values(at, TENSOR_BIAS_IH), H);
     if (layer->norm)
         normalize(at, layer, PLACE_IH, h, H, H);
-    for (size_t k = 0; k < H; k++) {
-        if (layer->activation == ACTIVATION_relu)
-            h[k] = fmax(h[k], 0.0);
-        if (layer->activation == ACTIVATION_tanh)
-            h[k] = tanh(h[k]);
-    }
+    for (size_t k = 0; k < H; k++)
+        h[k] = activated(layer->activation, h[k]);
 }
 
 /* The inputs of all taps, those of an input beside each other, as torch.nn.Conv1d. Moves the delay
@@ -331,6 +375,10 @@ void oracle_step(const struct model *model, const double *parameters, double *st
             for (size_t k = 0; k < inputs && layer->residual; k++)
                 h[k] += from[k];
             break;
+        case CELL_conv:
+            h = hidden[n % 2];
+            conv(&at, layer, from, h);
+            break;
         case CELL_rnn:
             rnn(&at, layer, inputs, from, h);
             break;
@@ -446,6 +494,12 @@ static double oracle_mixture(const struct output *output, const double *a, const
     if (ended)
         loss += softplus(a[0]) - (double)y[2].real * a[0];
     return loss;
+}
+
+/* It needs more than a step's activations. */
+static double oracle_ranking(const struct output *output, const double *a, const union value *y) {
+    (void)output, (void)a, (void)y;
+    return NAN;
 }
 
 double oracle_loss(const struct model *model, const double *a, const union value *y) {

@@ -7,7 +7,7 @@
 #include "model/model.h"
 
 /* Largest layer, input and target of the oracle; outputs may be four times that. */
-enum { ORACLE_WIDTH_MAX = 64, ORACLE_OUTPUTS_MAX = 4 * ORACLE_WIDTH_MAX };
+enum { ORACLE_WIDTH_MAX = 136, ORACLE_OUTPUTS_MAX = 4 * ORACLE_WIDTH_MAX };
 
 /* One step: advances the state (S,), and sets its output (K,). x: (I,), for symbols (1,).
    parameters: (model.parameters,). */

@@ -287,6 +287,9 @@ static void digest_of(const char *override, char digest[CONFIG_DIGEST_SIZE]) {
 }
 
 /* A change of each key of the digest; all other keys leave it unchanged. */
+#define GRID(keys)                                                                                 \
+    "model={input: {kind: real, size: 16, shape: [1, 4, 4]}, layers: [{cell: conv, " keys "}], "   \
+    "output: {loss: squared, size: 3}}"
 static const struct {
     const char *key, *override;
 } digest_changes[] = {
@@ -297,9 +300,14 @@ static const struct {
     {"model.input.scale", "model.input.scale=standard"},
     {"model.input.memory", "model.input={kind: real, size: 3, scale: standard, memory: 1000}"},
     {"model.input.limit", "model.input={kind: real, size: 3, scale: standard, limit: 30}"},
+    {"model.input.shape", "model.input={kind: real, size: 3, shape: [3, 1, 1]}"},
     {"model.input.missing", "model.input.missing=hold"},
     {"model.layers.*.cell", "model.layers.0.cell=gru"},
     {"model.layers.*.size", "model.layers.1.size=5"},
+    {"model.layers.*.channels", GRID("channels: 4, kernel: 1")},
+    {"model.layers.*.kernel", GRID("channels: 3, kernel: 2")},
+    {"model.layers.*.stride", GRID("channels: 3, kernel: 1, stride: 2")},
+    {"model.layers.*.norm_groups", GRID("channels: 3, kernel: 1, norm_groups: 3")},
     {"model.layers.*.norm", "model.layers.1.norm=none"},
     {"model.layers.*.activation", "model.layers.1.activation=tanh"},
     {"model.layers.*.gain", "model.layers.0.gain=0.5"},
@@ -492,7 +500,8 @@ static void test_short_names(void **state) {
     check_meant("model.layers.N.norm", "model.layers.N.norm");
     check_not_meant(
         "kind",
-        "ambiguous key \"kind\"; expected one of model.input.kind or learning.optimizer.kind");
+        "ambiguous key \"kind\"; expected one of model.input.kind, model.output.candidates.kind or "
+        "learning.optimizer.kind");
     check_not_meant("nrom", "unknown key \"nrom\"; runneld --explain lists all keys");
     check_not_meant("learning.windwo", "unknown key \"learning.windwo\" (did you mean "
                                        "\"learning.window\"?); runneld --explain lists all keys");

@@ -88,6 +88,10 @@ static const char *const texts[] = {
     "recurrent: diagonal, memory: 20}, {cell: rtu, size: 2}]\n"
     "  input: {kind: real, size: 2}\n  output: {loss: squared, size: 2}\n"
     "learning: {rule: snap1, stride: 3}\n",
+    "name: a\nmodel:\n  layers: [{cell: conv, channels: 4, kernel: 3, norm_groups: 2}, {cell: "
+    "conv, "
+    "channels: 3, kernel: 2, stride: 2, norm: batch, activation: tanh}, {cell: gru, size: 4}]\n"
+    "  input: {kind: real, size: 72, shape: [2, 6, 6]}\n  output: {loss: squared, size: 2}\n",
     "name: a\nmodel:\n  layers: [{cell: rnn, size: 4, norm: batch, norm_momentum: 0.3}]\n"
     "  input: {kind: real, size: 3}\n  output: {loss: mixture, components: 2, target: next}\n",
     FORECAST(""),

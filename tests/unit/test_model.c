@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "engine/engine.h"
 #include "model/model.h"
+#include "model/parameters.h"
 #include "optimizers.h"
 
 enum { INPUTS = 5, SIZE = 6, TARGETS = 3, SEED = 7 };
@@ -98,6 +99,38 @@ static void tensors_of_columns(void **state) {
                                    {"output.weight", TARGETS, 6}, {"output.bias", TARGETS, 0}};
     assert_table(&lone, gru, sizeof gru / sizeof *gru);
     ASSERT_LAYER(CELL_mingru, false, {"layers.0.weight_ih", 12, 5}, {"layers.0.bias_ih", 12, 0});
+}
+
+static void tensors_of_grids(void **state) {
+    const struct architecture grids = {
+        .input = {.kind = INPUT_REAL, .size = 60, .shape = {2, 5, 6}},
+        .layers =
+            {{.cell = CELL_conv, .norm = NORM_batch, .shape.channels = 4, .kernel = 3, .stride = 2},
+             {.cell = CELL_dense, .size = 3}},
+        .layer_count = 2,
+        .output = {.loss = LOSS_squared, .size = 1},
+    };
+    const struct expected table[] = {
+        {"layers.0.weight", 4, 18},
+        {"layers.0.bias", 4, 0},
+        {"layers.0.norm.gain", 4, 0},
+        {"layers.0.norm.bias", 4, 0},
+        {"layers.1.weight", 3, 16},
+        {"layers.1.bias", 3, 0},
+        {"output.weight", 1, 3},
+        {"output.bias", 1, 0},
+        {"layers.0.norm.running_mean", 4, 0},
+        {"layers.0.norm.running_var", 4, 0},
+    };
+    struct safetensors_entry entries[MODEL_TENSORS_MAX];
+    struct model model;
+    assert_table(&grids, table, sizeof table / sizeof *table);
+    model_build(&model, &grids);
+    parameters_entries(&model, entries);
+    const uint64_t shape[] = {4, 2, 3, 3};
+    assert_int_equal(entries[0].rank, 4);
+    assert_memory_equal(entries[0].shape, shape, sizeof shape);
+    assert_int_equal(entries[1].rank, 1);
 }
 
 static void layers_follow_one_another(void **state) {
@@ -393,6 +426,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_are_the_contracts),
         cmocka_unit_test(tensors_of_columns),
+        cmocka_unit_test(tensors_of_grids),
         cmocka_unit_test(layers_follow_one_another),
         cmocka_unit_test(sixteen_layers_fit),
         cmocka_unit_test(outputs_follow_the_loss),

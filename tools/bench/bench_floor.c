@@ -40,7 +40,8 @@ static double size_of(const struct model *model, enum tensor_role role, size_t l
 static void count_elementwise(const struct layer *layer, struct matrices *m) {
     const struct cell_kind *cell = cell_kind(layer->cell);
     const struct norm_kind *norm = norm_kind(layer->norm);
-    double size = (double)layer->size, normalized = 0, functions = cell->functions;
+    double size = (double)(layer->size * layer_positions(layer)), normalized = 0,
+           functions = cell->functions;
     for (size_t place = 0; place < PLACES; place++)
         if (cell->norms[place] && !layer_is_columns(layer))
             normalized += place == PLACE_INNER ? 1 : (double)cell->gates;
@@ -82,6 +83,10 @@ static struct matrices count_matrices(const struct model *model, enum rule rule)
     for (size_t layer = 0; layer < model->architecture.layer_count; layer++) {
         m.recurrent += size_of(model, TENSOR_WEIGHT_HH, layer);
         m.upper += layer ? size_of(model, TENSOR_WEIGHT_IH, layer) : 0;
+        double again = (double)(layer_positions(&model->architecture.layers[layer]) - 1) *
+                       size_of(model, TENSOR_WEIGHT_IH, layer);
+        m.forward += 2 * again;
+        m.backward += 4 * again;
         count_elementwise(&model->architecture.layers[layer], &m);
     }
     count_traces(model, rule, &m);
