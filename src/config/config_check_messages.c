@@ -58,7 +58,6 @@ static int check_reader(const struct reading *reading) {
         {"model.input.time", input->time},
         {"model.output.skip", output->skip},
         {"model.output.readout", output->solved},
-        {"anomaly.level", config_given(reading, "anomaly.level") && config->anomaly.level},
         {"anomaly.shape", config->anomaly.shape > 0},
         {"anomaly.share", config->anomaly.share.count},
     };
@@ -331,6 +330,10 @@ static int check_tower(struct reading *reading) {
         if (kind->spatial && !ranking->shape.channels)
             return config_fail(reading, at, "found %s without %s.shape", kind->kind.name,
                                candidates);
+        snprintf(at, sizeof at, "%s.%zu.taps", path, n);
+        if (layer_delay(&ranking->layers[n]))
+            return config_fail(reading, at, "expected 1, got %zu: a candidate has no past",
+                               ranking->layers[n].taps);
     }
     if (config_check_shape(reading, candidates, ranking->shape, ranking->size) != 0)
         return -1;

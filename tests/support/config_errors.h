@@ -437,7 +437,8 @@ static const struct {
      ":4:54: model.layers.0.dilation: expected at most 4096 steps for (taps - 1) dilation, got "
      "4098"},
     {COLUMNS("dense, size: 4, residual: true"),
-     ":4:45: model.layers.0.residual: expected as many inputs as units, got 2 and 4"},
+     ":4:45: model.layers.0.residual: found with 4 units of 2 inputs; allowed where both "
+     "are equal"},
     {COLUMNS("dense, size: 2, residual: true") "device: cuda\n",
      ":6:9: device: expected cpu with model.layers.0.residual, got cuda"},
     {COLUMNS("dense, size: 4, taps: 2") "device: cuda:1\n",
