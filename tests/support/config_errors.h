@@ -440,9 +440,9 @@ static const struct {
      ":4:45: model.layers.0.residual: found with 4 units of 2 inputs; allowed where both "
      "are equal"},
     {COLUMNS("dense, size: 2, residual: true") "device: cuda\n",
-     ":6:9: device: found cuda with model.layers.0.residual; allowed is cpu"},
+     ":6:9: device: expected cpu with model.layers.0.residual, got cuda"},
     {COLUMNS("dense, size: 4, taps: 2") "device: cuda:1\n",
-     ":6:9: device: found cuda:1 with model.layers.0.taps; allowed is cpu"},
+     ":6:9: device: expected cpu with model.layers.0.taps, got cuda:1"},
     {COLUMNS("dense, size: 4, taps: 2") "learning: {rule: rtrl}\n",
      ":6:18: learning.rule: rtrl does not support taps and residual of model.layers.0; use tbptt"},
     {COLUMNS("rtu, size: 4, radius: [0.5]"),
