@@ -139,17 +139,6 @@ static void test_cells_and_norms(void **state) {
         }
 }
 
-static void test_taps(void **state) {
-    struct network_of network = network_of(CELL_dense, NORM_layer, SIZE);
-    struct layer *layers = network.architecture.layers;
-    layers[0].taps = layers[1].taps = 3;
-    layers[1].size = SIZE;
-    layers[1].residual = true;
-    layers[1].dilation = 2;
-    layers[0].dilation = 1;
-    check(&network, "taps");
-}
-
 static void test_grids(void **state) {
     struct network_of network = network_of(CELL_gru, NORM_layer, SMALL);
     network.architecture.input.shape = (struct grid_shape){1, 3, 4};
@@ -159,6 +148,17 @@ static void test_grids(void **state) {
         (struct layer){.cell = CELL_conv, .norm = NORM_layer, .shape.channels = 70, .kernel = 2};
     if (fixture_takes(&network.architecture))
         check(&network, "grids");
+}
+
+static void test_taps(void **state) {
+    struct network_of network = network_of(CELL_dense, NORM_layer, SIZE);
+    struct layer *layers = network.architecture.layers;
+    layers[0].taps = layers[1].taps = 3;
+    layers[1].size = SIZE;
+    layers[1].residual = true;
+    layers[1].dilation = 2;
+    layers[0].dilation = 1;
+    check(&network, "taps");
 }
 
 static void test_rules(void **state) {
@@ -196,8 +196,8 @@ static void test_losses_and_optimizers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cells_and_norms),
-        cmocka_unit_test(test_taps),
         cmocka_unit_test(test_grids),
+        cmocka_unit_test(test_taps),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_losses_and_optimizers),
     };
