@@ -941,25 +941,31 @@ static int check_grid(struct reading *reading, size_t n) {
     return 0;
 }
 
-/* What the rest of the daemon lacks for taps and residuals is refused here. */
+/* Numbers that layer n gets. */
+static size_t inputs_of(const struct reading *reading, size_t n) {
+    struct architecture below = reading->draft.config.architecture;
+    struct model model;
+    below.layer_count = n + 1; /* others may be invalid */
+    below.other_count = 0;
+    below.output = (struct output){.size = 1};
+    model_build(&model, &below);
+    return model.input_width[n];
+}
+
 static int check_taps(struct reading *reading, const struct layer *layer, size_t n) {
     enum { DELAY_MAX = 4096 };
-    const struct config *config = &reading->draft.config;
-    struct model model;
     char path[CONFIG_KEY_SIZE];
-    model_build(&model, &config->architecture);
-    snprintf(path, sizeof path, "model.layers.%zu.dilation", n);
-    if (layer->dilation > 1 && layer->taps < 2)
-        return config_fail(reading, path, "requires taps of at least 2");
+    size_t inputs = layer->residual ? inputs_of(reading, n) : layer->size;
+    if (layer->dilation > 1 && layer_taps(layer) == 1)
+        return config_fail(reading, layer_path(n, "dilation", path), "requires taps of at least 2");
     if (layer_delay(layer) > DELAY_MAX)
-        return config_fail(reading, path,
+        return config_fail(reading, layer_path(n, "dilation", path),
                            "expected at most %d steps for (taps - 1) dilation, got %zu", DELAY_MAX,
                            layer_delay(layer));
-    snprintf(path, sizeof path, "model.layers.%zu.residual", n);
-    if (layer->residual && model.input_width[n] != layer->size)
-        return config_fail(reading, path, "expected as many inputs as units, got %zu and %zu",
-                           model.input_width[n], layer->size);
-    return 0;
+    return inputs == layer->size ? 0
+                                 : config_fail(reading, layer_path(n, "residual", path),
+                                               "expected as many inputs as units, got %zu and %zu",
+                                               inputs, layer->size);
 }
 
 static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
