@@ -316,13 +316,13 @@ static int check_tower(struct reading *reading) {
         if (kind->states)
             return config_fail(reading, at, "expected %s, got %s: a candidate has no past", text,
                                kind->kind.name);
+        if (kind->spatial && !ranking->shape.channels)
+            return config_fail(reading, at, "found %s without %s.shape", kind->kind.name,
+                               candidates);
         snprintf(at, sizeof at, "%s.%zu.taps", path, n);
         if (layer_delay(&ranking->layers[n]))
             return config_fail(reading, at, "expected 1, got %zu: a candidate has no past",
                                ranking->layers[n].taps);
-        if (kind->spatial && !ranking->shape.channels)
-            return config_fail(reading, at, "found %s without %s.shape", kind->kind.name,
-                               candidates);
     }
     if (config_check_shape(reading, candidates, ranking->shape, ranking->size) != 0)
         return -1;
