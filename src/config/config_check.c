@@ -200,8 +200,8 @@ static int check_layers_given(const struct reading *reading) {
         return 0;
     return config_section_given(reading, "model.layers")
                ? config_fail(reading, "model.layers",
-                             "found a list of 0; allowed is a list of 1 to %d layers, or with "
-                             "model.input.sequence 0 to %d",
+                             "expected a list of 1 to %d layers, or with model.input.sequence 0 to "
+                             "%d, got 0",
                              MODEL_LAYERS_MAX, MODEL_LAYERS_MAX)
                : config_fail(reading, "model.layers", "missing; expected a list of 1 to %d layers",
                              MODEL_LAYERS_MAX);
@@ -910,8 +910,7 @@ static int check_grid(struct reading *reading, size_t n) {
         return 0;
     if (n && !cell_kind(layer[-1].cell)->spatial)
         return config_fail(reading, layer_path(n, "cell", path),
-                           "found %s after %s; allowed is %s first, where rows and columns are "
-                           "known",
+                           "%s cannot follow %s, which has no rows and columns; list %s first",
                            kind->kind.name, cell_kind(layer[-1].cell)->kind.name, kind->kind.name);
     if (!from.channels)
         return config_fail(reading, layer_path(n, "cell", path),
@@ -920,27 +919,54 @@ static int check_grid(struct reading *reading, size_t n) {
                            kind->kind.name);
     if (layer->kernel > least)
         return config_fail(reading, layer_path(n, "kernel", path),
-                           "found %zu for %zu x %zu; allowed is at most %zu", layer->kernel,
-                           from.rows, from.columns, least);
+                           "expected at most %zu for %zu x %zu, got %zu", least, from.rows,
+                           from.columns, layer->kernel);
     if (!layer_takes_norm(layer))
         return config_fail(reading, layer_path(n, "norm", path),
-                           "found %s with cell: %s; allowed is %s",
-                           norm_kind(layer->norm)->kind.name, kind->kind.name, norms(*layer, text));
+                           "expected %s with cell: %s, got %s", norms(*layer, text),
+                           kind->kind.name, norm_kind(layer->norm)->kind.name);
     if (layer->norm_groups > 1 && norm_kind(layer->norm)->source != SOURCE_GROUP)
         return config_fail(reading, layer_path(n, "norm_groups", path),
                            "found with norm: %s; it is allowed only with norm: layer or rms",
                            norm_kind(layer->norm)->kind.name);
     if (layer->shape.channels % layer->norm_groups)
         return config_fail(reading, layer_path(n, "norm_groups", path),
-                           "found %zu with %zu channels; allowed is a divisor of these",
-                           layer->norm_groups, layer->shape.channels);
+                           "expected a divisor of %zu channels, got %zu", layer->shape.channels,
+                           layer->norm_groups);
     layer_derive(layer, from);
     if (layer_width(layer) > (size_t)INPUT_MAX)
         return config_fail(reading, layer_path(n, "channels", path),
-                           "found %zu of %zu x %zu units; allowed is at most %.0f units",
-                           layer->shape.channels, layer->shape.rows, layer->shape.columns,
-                           INPUT_MAX);
+                           "expected at most %.0f units, got %zu of %zu x %zu", INPUT_MAX,
+                           layer->shape.channels, layer->shape.rows, layer->shape.columns);
     return 0;
+}
+
+/* Numbers that layer n gets. */
+static size_t inputs_of(const struct reading *reading, size_t n) {
+    struct architecture below = reading->draft.config.architecture;
+    struct model model;
+    below.layer_count = n + 1; /* others may be invalid */
+    below.other_count = 0;
+    below.output = (struct output){.size = 1};
+    model_build(&model, &below);
+    return model.input_width[n];
+}
+
+static int check_taps(struct reading *reading, const struct layer *layer, size_t n) {
+    enum { DELAY_MAX = 4096 };
+    char path[CONFIG_KEY_SIZE];
+    size_t inputs = layer->residual ? inputs_of(reading, n) : layer->size;
+    if (layer->dilation > 1 && layer_taps(layer) == 1)
+        return config_fail(reading, layer_path(n, "dilation", path), "requires taps of at least 2");
+    if (layer_delay(layer) > DELAY_MAX)
+        return config_fail(reading, layer_path(n, "dilation", path),
+                           "expected at most %d steps for (taps - 1) dilation, got %zu", DELAY_MAX,
+                           layer_delay(layer));
+    return inputs == layer->size
+               ? 0
+               : config_fail(reading, layer_path(n, "residual", path),
+                             "found with %zu units of %zu inputs; allowed where both are equal",
+                             layer->size, inputs);
 }
 
 static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
@@ -962,7 +988,7 @@ static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
                            "expected two rising numbers, as in [0.9, 0.999]");
     if (!layer->radius.count)
         layer->radius = usual;
-    return 0;
+    return check_taps(reading, layer, n);
 }
 
 int config_check_layers(struct reading *reading) {
@@ -975,7 +1001,7 @@ int config_check_layers(struct reading *reading) {
         if (check_layer(reading, &architecture->layers[n], n) != 0)
             return -1;
     if (!strncmp(device, "cuda", strlen("cuda")) && model_of_cpu(architecture, lacks))
-        return config_fail(reading, "device", "found %s with %s; allowed is cpu", device, lacks);
+        return config_fail(reading, "device", "expected cpu with %s, got %s", lacks, device);
     return 0;
 }
 

@@ -503,9 +503,8 @@ static bool symbol_fits(const float *bits, size_t size, bool sign) {
     return (sign ? id & ~SYMBOL_MINUS : id) < size;
 }
 
-/* Checks the engine's x (features,). A symbol of columns, or a hashed one, can be its negative
-   row. */
-static bool input_fits(const struct model *model, const float *x) {
+/* Checks one x, or atom. A symbol of columns, or a hashed one, can be its negative row. */
+static bool atom_fits(const struct model *model, const float *x) {
     const struct input *input = &model->architecture.input;
     for (size_t n = 0; n < model->part_count; n++) {
         const struct input_part *part = &model->parts[n];
@@ -515,11 +514,35 @@ static bool input_fits(const struct model *model, const float *x) {
     return input_is_real(input) || symbol_fits(x, input->size, input->hash > 0);
 }
 
-/* Checks the class in a head's target. Those of late heads are to be checked here as well. */
-static bool target_fits(const struct model *model, size_t h, const float *y) {
-    const struct output *output = model_output(model, model->heads[h].output);
-    return model->heads[h].late || !loss_kind(output->loss)->class_id ||
-           symbol_fits(y, output->size, false);
+/* The atoms of a row, if it is one of a message: none where no step has been. */
+static size_t atoms_of(const float *row) {
+    uint32_t count;
+    memcpy(&count, row, sizeof count);
+    return count;
+}
+
+/* Checks the engine's x (features,). */
+static bool input_fits(const struct model *model, const float *x) {
+    const struct input *input = &model->architecture.input;
+    bool fits = !input_is_message(input) || atoms_of(x) <= input->sequence.longest;
+    if (!input_is_message(input))
+        return atom_fits(model, x);
+    for (size_t n = 0; fits && n < atoms_of(x); n++)
+        fits = atom_fits(model, x + 1 + n * model->features_atom);
+    return fits;
+}
+
+/* Checks a target (target_size,) that is learned. */
+static bool target_fits(const struct model *model, const struct model_head *head, const float *y) {
+    const struct output *output = model_output(model, head->output);
+    bool message = output_is_message(output);
+    size_t count = message ? atoms_of(y) : 1;
+    if (message && (count == 0 || count > output->sequence.longest))
+        return false;
+    for (size_t n = 0; output_has_classes(output) && n < count; n++)
+        if (!symbol_fits(y + message + n, output_classes(output), false))
+            return false;
+    return true;
 }
 
 /* A step's terms: with a list of outputs at most one. */
@@ -543,7 +566,8 @@ static bool record_fits(const struct record *record, const struct learner_window
             return false;
         for (size_t h = 0; h < model->horizons; h++)
             if ((marks[h] != 0 && marks[h] != 1) ||
-                (marks[h] == 1 && !target_fits(model, h, y + h * model->target_size)))
+                (marks[h] == 1 &&
+                 !target_fits(model, &model->heads[h], y + h * model->target_size)))
                 return false;
         terms += closed ? terms_of(record, p) : 0;
     }

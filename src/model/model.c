@@ -7,6 +7,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/example.h"
 #include "common/hash.h"
 #include "common/random.h"
 
@@ -98,13 +99,14 @@ struct grid_shape layer_derive(struct layer *layer, struct grid_shape from) {
 static void add_sums(struct model *model, const struct chain *chain, size_t n, size_t inputs) {
     const struct layer *layer = model_layer(model, n);
     const struct cell_kind *kind = cell_kind(layer->cell);
+    size_t taps = layer_taps(layer);
     struct grid_shape patch = {model->input_shape[n].channels, layer->kernel, layer->kernel};
     if (kind->spatial)
         inputs = patch.channels * patch.rows * patch.columns;
     for (size_t k = 0; k < CELL_TENSORS_MAX && kind->tensors[k].name; k++) {
         const struct cell_tensor *tensor = &kind->tensors[k];
         const size_t columns[] = {[COLUMNS_NONE] = 0,
-                                  [COLUMNS_INPUTS] = inputs,
+                                  [COLUMNS_INPUTS] = inputs * taps,
                                   [COLUMNS_UNITS] = layer->diagonal ? 0 : layer->size};
         if (tensor->unnormalized && layer_normalizes_sums(layer))
             continue;
@@ -113,6 +115,8 @@ static void add_sums(struct model *model, const struct chain *chain, size_t n, s
                          tensor->of_unit ? 1 : kind->gates, columns[tensor->columns]);
         if (kind->spatial && added->columns)
             memcpy(added->dimensions, &patch, sizeof patch);
+        if (taps > 1 && tensor->columns == COLUMNS_INPUTS)
+            memcpy(added->dimensions, (size_t[]){inputs, taps}, 2 * sizeof inputs);
     }
 }
 
@@ -147,6 +151,7 @@ static void add_layers(struct model *model, struct chain *chain) {
         model->input_width[n] = chain->width;
         model->state_offset[n] = chain->state_size;
         chain->state_size += cell_kind(layer->cell)->states * layer->size;
+        chain->state_size += layer_delay(layer) * chain->width;
         add_sums(model, chain, n, chain->width);
         add_norms(model, chain, n);
         chain->width = layer_width(layer);
@@ -291,6 +296,10 @@ static void describe_heads(struct model *model) {
                             : output_ranks(output)
                                 ? (ranking->kind == INPUT_SYMBOL ? 1 : ranking->size)
                                 : numbers;
+        if (h == 0 || !output_is_input(output)) {
+            model->sent = head->output;
+            model->y_size = output_ranks(output) ? head->target_size : numbers;
+        }
         model->outputs += head->scored;
         model->late |= head->late;
         /* a ranking's SCORE results in 2 numbers */
@@ -399,6 +408,13 @@ static size_t add_input(struct model *model) {
     if (input->scale == SCALE_FORECAST)
         return model->features = forecast_features(model);
     return input->column_count ? add_columns(model, input) : (model->features = input->size);
+}
+
+size_t model_most_rows(const struct model *model) {
+    size_t most = EXAMPLE_STEPS_MAX, x = model->architecture.input.sequence.longest;
+    size_t y = model_output(model, model->sent)->sequence.longest;
+    most = x > most ? x : most;
+    return y > most ? y : most;
 }
 
 static struct chain *describe_chain(struct model *model, enum chain_kind kind, size_t count,

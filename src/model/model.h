@@ -93,6 +93,10 @@ struct layer {
     float forget_bias;          /* added to the forget gate's starting bias */
     float norm_momentum;        /* momentum of a norm with running statistics */
     size_t norm_steps;          /* steps of a norm with statistics by age */
+    /* Causal convolution over steps: the sum is of the inputs of `taps` steps, `dilation` steps
+       apart, the newest last. 0: 1. */
+    size_t taps, dilation;
+    bool residual; /* the layer's input is added to its output */
 };
 
 /* A chain of layers that reads a message, an x of several atoms, or writes one. */
@@ -232,7 +236,9 @@ struct model {
     size_t parameters, learned;                      /* numbers in all tensors; in those learned */
     size_t input_width[MODEL_LAYERS_ALL];            /* I of each layer; for a one-hot symbol V */
     struct grid_shape input_shape[MODEL_LAYERS_ALL]; /* the same, of spatial layers */
-    /* offset of a layer's h in the state of its chain; an inner state follows it */
+    /* offset of a layer's h in the state of its chain; an inner state follows it. With taps it is
+       the offset of the delay line (layer_delay, I): the last inputs, the oldest first, zeros at
+       the beginning */
     size_t state_offset[MODEL_LAYERS_ALL];
     size_t state_size; /* S: numbers in one stream's state */
     struct chain chains[MODEL_CHAINS_MAX];
@@ -264,6 +270,9 @@ struct model {
     /* Numbers in one target, the most of a head: size; 1 class for softmax. Of a writer 1 number,
        how many atoms it has, then those; of a ranking a candidate. */
     size_t target_size;
+    /* Numbers in a row of y: a target, an atom of it, or a candidate; and its output, the first one
+       if all targets are those of x. */
+    size_t y_size, sent;
     size_t horizons; /* targets per step: heads */
     size_t scored;   /* activations for one target, the most of a head */
     struct model_head heads[AHEAD_MAX];
@@ -285,6 +294,13 @@ static inline size_t layer_positions(const struct layer *layer) {
 }
 static inline size_t layer_width(const struct layer *layer) {
     return cell_kind(layer->cell)->outputs * layer->size * layer_positions(layer);
+}
+static inline size_t layer_taps(const struct layer *layer) {
+    return layer->taps ? layer->taps : 1;
+}
+/* Steps from the newest to the oldest of its inputs. */
+static inline size_t layer_delay(const struct layer *layer) {
+    return (layer_taps(layer) - 1) * (layer->dilation ? layer->dilation : 1);
 }
 static inline bool layer_takes_norm(const struct layer *layer) {
     const struct norm_kind *norm = norm_kind(layer->norm);
@@ -317,6 +333,15 @@ static inline bool output_is_message(const struct output *output) {
 }
 static inline bool output_ranks(const struct output *output) {
     return output->ranking.negatives > 0;
+}
+
+/* Whether its targets, or their atoms, are symbols or classes; and the number of these. */
+static inline bool output_has_classes(const struct output *output) {
+    return output_ranks(output) ? output->ranking.kind == INPUT_SYMBOL
+                                : loss_kind(output->loss)->class_id;
+}
+static inline size_t output_classes(const struct output *output) {
+    return output_ranks(output) ? output->ranking.size : output->size;
 }
 
 /* Distance from a step to its target at a horizon, or of a listed output at its number. */
@@ -354,21 +379,15 @@ static inline bool model_has_output(const struct model *model, bool in_x) {
     return model_output_with(model, in_x) <= model->architecture.other_count;
 }
 
-/* The output whose targets are sent, else the first; and the numbers of a target in y. */
-static inline size_t model_sent(const struct model *model) {
-    return model_has_output(model, false) ? model_output_with(model, false) : 0;
-}
-static inline size_t model_y_size(const struct model *model) {
-    size_t k = model_sent(model);
-    return model->heads[k].target_size - output_ranks(model_output(model, k));
-}
-
 /* Whether the scale of an only output, or of x, is that of the head's targets. */
 static inline bool model_scales(const struct model *model, size_t head) {
     const struct output *output = model_output(model, model->heads[head].output);
     return !model->architecture.other_count ||
            (output_is_input(output) && !loss_kind(output->loss)->class_id);
 }
+
+/* The most rows of an example's x or y: its steps, or their atoms. */
+size_t model_most_rows(const struct model *model);
 
 /* The heads of the first output: its horizons. Headline losses, baselines and predictions are its
    own, and have heads[0].target_size and heads[0].scored numbers. */

@@ -29,9 +29,8 @@ struct baselines {
 /* ---- Memory ---- */
 
 static bool baselines_wanted(const struct part_host *host) {
-    return !inputs_have_experts(host->model) &&
-           loss_kind(host->model->architecture.output.loss)->baseline != BASELINE_NONE &&
-           !host->model->heads[0].late;
+    return !inputs_have_experts(host->model) && !host->model->heads[0].late &&
+           loss_kind(host->model->architecture.output.loss)->baseline != BASELINE_NONE;
 }
 
 static int baselines_open(void **self, struct part_host *host, struct error *error) {

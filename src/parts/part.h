@@ -4,18 +4,16 @@
    which can be switched in flight.
 
    Planning, for each example:
-     take      first: it may rewrite the example
+     take      first: it may rewrite the example. Then a y that is a message becomes a row of
+               targets (model.h)
      example   its stream and its row of the plan are known
-     input     for each step: rewrites x for the networks. Statistics, experts, anomalies, baselines
-               and errors use the original x; `take` may change that. With scale: forecast, experts
-               compute the networks' x from it
-     score     for each step, before it: targets of earlier steps that its x contains
-     stepped   for each step, after it
-     settled   the same, when the rest of the step is planned. The plan may be played
-     label     an example that is a label, in place of the steps
-     end       a sequence ends
-     taken     the example is planned
-   and `target` for each target of the one network; of a list of outputs, of the first one.
+     input     for each step, or atom of its message: rewrites x for the networks. Statistics,
+   experts, anomalies, baselines and errors use the original x; `take` may change that. With scale:
+   forecast, experts compute the networks' x from it score     for each step, before it: targets of
+   earlier steps that its x contains stepped   for each step, after it settled   the same, when the
+   rest of the step is planned. The plan may be played label     an example that is a label, in
+   place of the steps end       a sequence ends taken     the example is planned and `target` for
+   each target of the one network; of a list of outputs, of the first one.
 
    After the plan has been played, for each example:
      resumed   it begins, or continues from the previous plan
@@ -84,13 +82,14 @@ struct planned {
 /* One step of an example, while it is planned. */
 struct step {
     const struct example *example;
-    size_t t;                /* its number in the example */
-    size_t number;           /* its number in the plan */
-    uint32_t slot;           /* its stream's */
-    const void *x;           /* (x_size,) as received, perhaps unaligned */
-    union value *values;     /* (x_size,) initially x; parts rewrite it */
-    union value *input;      /* (features,) of the first network: `values` without encoding */
-    const void *original;    /* (numbers,) targets in x, as received, perhaps unaligned */
+    size_t t;      /* its number in the example */
+    size_t number; /* its number in the plan */
+    uint32_t slot; /* its stream's */
+    const void *x; /* (x_size,) as received, perhaps unaligned; of a message (atoms, x_size) */
+    union value *values; /* (x_size,) initially x; parts rewrite it */
+    union value *input;  /* (features,) of the first network: `values` without encoding */
+    /* (numbers,) targets in x, as received, perhaps unaligned; of a message as `seen` */
+    const void *original;
     const union value *seen; /* (numbers,) targets in the form for networks */
 };
 
@@ -232,6 +231,7 @@ struct part_host {
     uint64_t appeared;     /* classes that had appeared before the example (words) */
     size_t known_classes;  /* classes in use; SIZE_MAX: all (words) */
     size_t hidden_classes; /* classes whose biases are not learned (words) */
+    size_t class_biases;   /* biases of each class (words) */
 
     struct part *parts; /* (part_count,) */
     size_t part_count;

@@ -122,7 +122,7 @@ static void scaling_example(void *self, const struct example *example) {
     size_t size = scaling->host->model->x_size;
     if (!scaling->scaler)
         return;
-    for (size_t t = 0; t < example->steps && !example->label; t++)
+    for (size_t t = 0; t < example_inputs(example); t++)
         scaler_add(scaling->scaler, unaligned_at(example->x, t * size));
     keep(scaling);
 }

@@ -96,9 +96,8 @@ static bool is_scaled(const struct targets *t, size_t head) {
     return t->scaler && model_scales(t->model, head);
 }
 
-/* Numbers in a head's target without that of a bank. */
 static size_t numbers_of(const struct targets *t, size_t head) {
-    return t->model->heads[head].target_size - output_ranks(output_of(t, head));
+    return t->model->heads[head].target_size;
 }
 
 static bool has_sent(const struct targets *t) {
@@ -108,12 +107,6 @@ static bool has_sent(const struct targets *t) {
 /* Numbers in what is kept of an x as a target. */
 static size_t kept_of_x(const struct targets *t) {
     return numbers_of(t, model_output_with(t->model, true));
-}
-
-/* Whether a candidate or target without the others of a head's row is one symbol. */
-static bool is_symbol(const struct output *output) {
-    return output_ranks(output) ? output->ranking.kind == INPUT_SYMBOL
-                                : loss_kind(output->loss)->class_id;
 }
 
 /* ---- Memory ---- */
@@ -141,9 +134,9 @@ static int targets_open(void **self, struct part_host *host, struct error *error
                                                                : scaling_scaler(host);
     t->relative = t->output->relative == RELATIVE_TRUE;
     size_t scaled = t->in_x ? model_output_with(model, true) : 0;
-    t->size = model->heads[scaled].target_size - output_ranks(model_output(model, scaled));
+    t->size = model->heads[scaled].target_size;
     t->row = model->target_size;
-    t->sent_size = model_y_size(model);
+    t->sent_size = model->y_size;
     t->places = model_places(model, host->window);
     size_t rows = host->slots * t->places;
     bool lasts = t->relative && !t->in_x, before = has_target(model, TARGET_PREVIOUS);
@@ -315,11 +308,9 @@ static bool is_observed(const struct targets *t, size_t head, const union value 
     size_t size = numbers_of(t, head), together = loss_kind(output->loss)->together;
     if (output_is_message(output))
         return target->id > 0;
-    if (output_ranks(output)) {
-        target++;
+    if (output_ranks(output))
         together = size;
-    }
-    if (is_symbol(output))
+    if (output_has_classes(output))
         return target->id != WIRE_NO_CLASS;
     for (size_t k = together; k < size; k++)
         if (!isnan(target[k].real))
@@ -376,7 +367,7 @@ static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, 
     if (first)
         part_target(t->host, &come);
     else
-        words_check_target(t->host, &come);
+        words_target(t->host, &come);
     for (size_t k = 0; t->relative && k < t->size; k++)
         come.value[k].real = finite_float((double)(come.value[k].real - come.base[k]));
     for (size_t m = 0; m < t->host->member_count; m++) {
@@ -395,16 +386,13 @@ static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, 
 /* ---- Targets in x ---- */
 
 /* Fills in a head's target from an x in the networks' form, and as received: an unobserved value is
-   not a target, even if it is held. A message has only the networks' form, the row of inputs; the
-   number of a candidate in its bank is the engine's. */
+   not a target, even if it is held. A message has only the networks' form, the row of inputs. */
 static void fill(const struct targets *t, size_t head, const void *seen, const void *original,
                  union value *target) {
     const struct output *output = output_of(t, head);
     size_t size = numbers_of(t, head);
-    if (output_ranks(output))
-        (target++)->id = 0;
     memcpy(target, seen, size * sizeof *target);
-    for (size_t k = 0; !output_is_message(output) && !is_symbol(output) && k < size; k++) {
+    for (size_t k = 0; !output_is_message(output) && !output_has_classes(output) && k < size; k++) {
         float value = unaligned_float(original, k);
         if (isnan(value))
             target[k].real = value;
@@ -917,18 +905,27 @@ static bool scales_valid(const double *scales, size_t places, size_t size) {
     return valid;
 }
 
-/* Checks numbers, and symbols as targets of each output. A message is to be checked here. */
+/* Checks the atoms of a message, or a target that is none of one. */
+static bool before_of_output_valid(const struct output *output, const union value *before,
+                                   size_t size) {
+    bool message = output_is_message(output), valid = true;
+    size_t count = message ? before->id : 1;
+    if (message && count > output->sequence.longest)
+        return false;
+    if (!output_has_classes(output))
+        return !has_infinite(&before[message].real, size - message);
+    for (size_t n = 0; n < count; n++)
+        valid &= before[message + n].id < output_classes(output) ||
+                 (!message && before->id == WIRE_NO_CLASS);
+    return valid;
+}
+
 static bool before_valid(const struct targets *t, uint32_t slot) {
     bool valid = true;
-    for (size_t h = 0; t->before && h < t->model->horizons; h++) {
-        const struct output *output = output_of(t, h);
-        const union value *before = t->before + slot * t->row;
-        if (output->target != TARGET_PREVIOUS || output_is_message(output))
-            continue;
-        size_t size = output_ranks(output) ? output->ranking.size : output->size;
-        valid &= is_symbol(output) ? before->id < size || before->id == WIRE_NO_CLASS
-                                   : !has_infinite(&before->real, numbers_of(t, h));
-    }
+    for (size_t h = 0; t->before && h < t->model->horizons; h++)
+        if (output_of(t, h)->target == TARGET_PREVIOUS)
+            valid &= before_of_output_valid(output_of(t, h), t->before + slot * t->row,
+                                            numbers_of(t, h));
     return valid;
 }
 

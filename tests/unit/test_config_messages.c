@@ -119,7 +119,7 @@ static const struct {
     READ("sequence: {layers: [{cell: gru}]}", ":3:68:",
          "layers.0.size: missing; expected a whole number from 1 to 65536 (units of the layer)"),
     READ("sequence: {layers: [{cell: gru, size: 4, norm: batch}]}",
-         ":3:67:", "layers.0.norm: found batch; allowed is none, layer or rms"),
+         ":3:67:", "layers.0.norm: expected none, layer or rms, got batch"),
     READ("sequence: {layers: [{cell: mingru, size: 4, norm: rms}]}",
          ":3:67:", "layers.0.norm: expected layer or none with mingru, got rms"),
     READ("sequence: {layers: [{cell: gru, size: 4, radius: [0.5, 0.6]}]}",
@@ -128,22 +128,22 @@ static const struct {
     {TEXT("kind: real, size: 3, sequence: {longest: 4}", "{cell: gru, size: 4}",
           "loss: squared, size: 2"),
      NULL, ":3:42: model.input.sequence.layers: missing; expected a list of 1 to 4 layers"},
-    SET("model.input.sequence.pool=sum", "model.input.sequence.pool: expected last, mean, max or "
-                                         "attention (what makes one vector of "
-                                         "a message), got \"sum\""),
+    SET("model.input.sequence.pool=sum",
+        "model.input.sequence.pool: expected last, mean, max or "
+        "attention (method that makes one vector of a message), got \"sum\""),
     SET("model.input.sequence.attention=3",
         "model.input.sequence.attention: requires pool: attention, got pool: last"),
     {MESSAGE("hash: 0", "loss: softmax, size: 4"), NULL,
-     ":4:11: model.layers: found a list of 0; allowed is a list of 1 to 16 layers, or with "
-     "model.input.sequence 0 to 16"},
+     ":4:11: model.layers: expected a list of 1 to 16 layers, or with model.input.sequence 0 to "
+     "16, got 0"},
     SET("preset=symbols", "preset: " ALONE),
     {TEXT("columns: [{name: a}], " READER, "", "loss: softmax, size: 4"), NULL,
      ":3:20: model.input.columns: " ALONE},
     SET("model.input.time=[gap]", "model.input.time: " ALONE),
     SET("model.output.skip=true", "model.output.skip: " ALONE),
-    SET("learning.rule=rtrl", "learning.rule: found rtrl with model.input.sequence; allowed is "
-                              "tbptt: a message is read whole"),
-    SET("device=cuda", "device: found cuda with model.input.sequence; allowed is cpu"),
+    SET("learning.rule=rtrl", "learning.rule: expected tbptt with model.input.sequence, got rtrl: "
+                              "a message is read whole"),
+    SET("device=cuda", "device: expected cpu with model.input.sequence, got cuda"),
     SET("anomaly={enabled: true, shape: true}",
         "anomaly={enabled: true, shape: true}: anomaly.shape: " ALONE),
     {TEXT("kind: real, size: 2, scale: standard, " READER, "", "loss: softmax, size: 4"), NULL,
@@ -158,14 +158,14 @@ static const struct {
 /* Messages that are written. */
 #define WRITTEN "found with model.output.sequence; it is allowed only where a target is one vector"
     {VECTORS("loss: mixture, components: 2, " WRITER), NULL,
-     ":5:18: model.output.loss: found mixture with sequence; allowed is squared, gaussian, softmax "
-     "or bernoulli"},
+     ":5:18: model.output.loss: expected squared, gaussian, softmax or bernoulli with sequence, "
+     "got mixture"},
     {VECTORS("loss: squared, size: 3, target: next, " WRITER), NULL,
      ":5:44: model.output.target: found next with model.output.sequence; it is allowed only with "
      "model.input.sequence"},
     {VECTORS("loss: squared, size: 3, target: later, " WRITER), NULL,
-     ":5:44: model.output.target: found later with model.output.sequence; allowed is given, next, "
-     "previous or same"},
+     ":5:44: model.output.target: expected given, next, previous or same with "
+     "model.output.sequence, got later"},
     {VECTORS("loss: squared, size: 3, relative: true, " WRITER), NULL,
      ":5:46: model.output.relative: " WRITTEN},
     {VECTORS("loss: squared, size: 3, scale: standard, " WRITER), NULL,
@@ -186,7 +186,7 @@ static const struct {
     {BOTH(", {name: next, loss: softmax, size: 4}"), NULL,
      "model.outputs.2.name: duplicate name next (also outputs.0)"},
     {LIST("{name: a, loss: softmax, size: 4}, {name: b, loss: softmax, size: 4}"), NULL,
-     "model.outputs.1.target: found given beside outputs.0; allowed is next, previous or same: a "
+     "model.outputs.1.target: expected next, previous or same beside outputs.0, got given: a "
      "message has one y"},
     {LIST("{loss: softmax, size: 4}"), NULL,
      ":5:13: model.outputs.0.name: missing; expected a name of the output"},
@@ -198,9 +198,8 @@ static const struct {
     {BOTH(", {name: c, loss: squared, size: 2, skip: true}"), NULL, "model.outputs.2.skip: ..."},
     {LIST("{name: a, loss: squared, size: 4, readout: rls}"), NULL, "model.outputs.0.readout: ..."},
     {LIST("{name: a, loss: squared, size: 4, target: later}"), NULL,
-     ":5:55: model.outputs.0.target: found later in model.outputs; allowed is given, next, "
-     "previous "
-     "or same"},
+     ":5:55: model.outputs.0.target: expected given, next, previous or same in model.outputs, got "
+     "later"},
     {LIST("{name: a, loss: softmax, size: 4, sequence: {layers: [{cell: gru, size: 0}]}}"), NULL,
      "model.outputs.0.sequence.layers.0.size: expected a whole number from 1 to 65536 (units of "
      "the "
@@ -217,17 +216,17 @@ static const struct {
      "later"},
     /* Rankings. */
     {VECTORS(CANDIDATES ", target: same, candidates: {kind: real, size: 3}"), NULL,
-     "model.output.target: found same with loss: ranking; allowed is given or next"},
+     "model.output.target: expected given or next with loss: ranking, got same"},
     {VECTORS(CANDIDATES ", score: order, candidates: {kind: symbol, size: 3}"), NULL,
-     "model.output.score: found order with candidates of symbols; allowed is dot"},
+     "model.output.score: expected dot with candidates of symbols, got order"},
     {VECTORS(CANDIDATES ", candidates: {kind: real, size: 3, layers: [{cell: gru, size: 3}]}"),
      NULL,
-     "model.output.candidates.layers.0.cell: found gru; allowed is dense or conv: a candidate has "
+     "model.output.candidates.layers.0.cell: expected dense or conv, got gru: a candidate has "
      "no past"},
     {VECTORS(CANDIDATES), NULL,
      "model.output.candidates.kind: missing; expected real or symbol (kind of a target)"},
     {VECTORS(CANDIDATES ", target: next, candidates: {kind: real, size: 4}"), NULL,
-     "model.output.candidates: found real 4 with target: next; allowed is the input's real 3"},
+     "model.output.candidates: expected the input's real 3 with target: next, got real 4"},
     {VECTORS("loss: ranking, size: 5, candidates: {kind: real, size: 3}"), NULL,
      "model.output.negatives: missing; expected a whole number from 1 to 65536 (last targets of "
      "all "
