@@ -114,7 +114,7 @@ static enum loss draw_loss(uint64_t *state, bool class_id) {
     enum loss found[LOSSES];
     size_t count = 0;
     for (enum loss loss = 0; loss < LOSSES; loss++)
-        if (loss_kind(loss)->class_id == class_id)
+        if (loss_kind(loss)->class_id == class_id && !loss_kind(loss)->ranks)
             found[count++] = loss;
     return found[count > 1 ? draw(state, 0, count - 1) : 0];
 }
