@@ -48,6 +48,8 @@
 #define LONGEST_MAX 65536
 #define NEGATIVES_MAX 65536
 #define WEIGHT_MAX 1e6
+#define TAPS_MAX 64
+#define DILATION_MAX 4096
 #define START_MAX 100 /* largest starting value of gains and biases */
 
 #define RANGE(low, high) .minimum = (low), .maximum = (high)
@@ -179,7 +181,7 @@ static struct config_key rows[] = {
              "`hash`, `time`, scaled or held inputs, presets, or `learning.rule` other than "
              "`tbptt`."},
     {INPUT_POOL, &value_word, AT(architecture.input.sequence.pool), .fallback = "last",
-     .flags = KEY_ADDED, .what = "what makes one vector of a message", .example = "attention"},
+     .flags = KEY_ADDED, .what = "method that makes one vector of a message", .example = "attention"},
     {"model.input.sequence.attention", &value_size, AT(architecture.input.sequence.attention),
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", .when = INPUT_POOL, .unit = "units",
      .left_out = "0, as many as the last of its layers has", .flags = KEY_ADDED,
@@ -234,6 +236,18 @@ static struct config_key rows[] = {
     {"model.layers.*.activation", &value_word, IN_LAYER(activation),
      .fallback = "relu", .when = LAYER_CELL, .flags = KEY_DIGEST,
      .what = "activation function of the layer", .example = "tanh"},
+    {"model.layers.*.taps", &value_size, IN_LAYER(taps), RANGE(1, TAPS_MAX), .fallback = "1",
+     .when = LAYER_CELL, .flags = KEY_ADDED, .unit = "steps",
+     .what = "steps whose inputs the layer reads, a causal convolution", .example = "2",
+     .more = "Gradients reach the steps of `learning.window`."},
+    {"model.layers.*.dilation", &value_size, IN_LAYER(dilation), RANGE(1, DILATION_MAX),
+     .fallback = "1", .when = LAYER_CELL, .flags = KEY_ADDED, .unit = "steps",
+     .what = "distance between taps", .example = "4",
+     .more = "(taps - 1) dilation is at most 4096, the inputs that a stream's state has."},
+    {"model.layers.*.residual", &value_boolean, IN_LAYER(residual), .fallback = "false",
+     .when = LAYER_CELL, .flags = KEY_ADDED,
+     .what = "whether the layer's input is added to its output", .example = "true",
+     .more = "It requires as many inputs as units."},
     {"model.layers.*.gain", &value_float, IN_LAYER(gain), RANGE(0, START_MAX), .fallback = "1.0",
      .when = LAYER_NORM, .flags = KEY_DIGEST, .what = "starting value of the gains",
      .example = "1.0"},
@@ -280,8 +294,8 @@ static struct config_key rows[] = {
                  "label|the stream's input before, known with the step|the step's own input",
      .fallback = "given", .flags = KEY_DIGEST, .what = "source of the targets", .example = "next",
      .more = "With `next`, symbols require `loss: softmax`; real inputs require one of the other "
-             "losses. `bernoulli` and `mixture` require `scale: none`. `previous` and `same` are no "
-             "forecasts: they are known with the step."},
+             "losses. `bernoulli` and `mixture` require `scale: none`. `previous` and `same` are known "
+             "with the step, and therefore not forecasts."},
     {"model.output.name", &value_output_name, AT(architecture.output.name), .flags = KEY_ADDED,
      .left_out = "none (required)", .what = "name of an output of `model.outputs`",
      .example = "previous"},
@@ -334,6 +348,10 @@ static struct config_key rows[] = {
     {"model.output.candidates.size", &value_size, AT(architecture.output.ranking.size),
      RANGE(1, INPUT_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_ADDED,
      .what = "numbers in a target, or its alphabet", .example = "784"},
+    {"model.output.candidates.shape", &value_shape, AT(architecture.output.ranking.shape),
+     RANGE(1, INPUT_MAX), .fallback = "", .left_out = "none", .when = OUTPUT_LOSS,
+     .flags = KEY_ADDED, .what = "channels, rows and columns of its numbers",
+     .example = "[1, 28, 28]"},
     {"model.output.candidates.layers", &value_layers,
      AT(architecture.output.ranking.layer_count), .fallback = "", .left_out = "none",
      .when = OUTPUT_LOSS, .flags = KEY_ADDED,
@@ -1000,9 +1018,9 @@ static void add_optimizer(const struct optimizer_kind *kind) {
 
 static void __attribute__((constructor)) describe_kinds(void) {
     static const char input[] = "model.input", output[] = "model.output";
-    static const char *const of_rankings[] = {"score",           "objective",
-                                              "negatives",       "candidates.kind",
-                                              "candidates.size", "candidates.layers"};
+    static const char *const of_rankings[] = {
+        "score",           "objective",        "negatives",        "candidates.kind",
+        "candidates.size", "candidates.shape", "candidates.layers"};
     struct config_key *experts = rows;
     const char *name;
     while (strcmp(experts->path, "experts") != 0)

@@ -26,7 +26,8 @@
     "  output: {loss: squared, size: 2}\n"
 #define LAYERS "a list of 1 to 16 layers"
 #define LAYER                                                                                      \
-    "cell, size, channels, kernel, stride, norm, norm_groups, activation, gain, norm_momentum, "   \
+    "cell, size, channels, kernel, stride, norm, norm_groups, activation, taps, dilation, "        \
+    "residual, gain, norm_momentum, "                                                              \
     "norm_steps, forget_bias, recurrent, memory, radius"
 #define IMAGES(input, layers, more)                                                                \
     "name: a\nmodel:\n  input: {kind: real, " input "}\n  layers: [" layers "]\n"                  \
@@ -162,9 +163,7 @@ static const struct {
     {"name: a\nmodel:\n  layers: {cell: lstm}\n",
      ":3:11: model.layers: expected " LAYERS ", got a mapping"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: []\n",
-     ":4:11: model.layers: found a list of 0; allowed is " LAYERS
-     ", or with model.input.sequence 0 "
-     "to 16"},
+     ":4:11: model.layers: expected " LAYERS ", or with model.input.sequence 0 to 16, got 0"},
     {"name: a\nmodel:\n  layers: [lstm]\n",
      ":3:12: model.layers.0: expected a mapping of " LAYER ", got \"lstm\""},
     {"name: a\nmodel:\n  layers: [&l {cell: rnn, size: 1}, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, "
@@ -426,6 +425,25 @@ static const struct {
      ":4:44: model.layers.0.memory: expected a whole number from 0 to 1000000 ..."},
     {COLUMNS("mingru, size: 4, radius: [0.5, 0.9]"),
      ":4:44: model.layers.0.radius: requires cell: rtu, got cell: mingru"},
+    {COLUMNS("gru, size: 4, taps: 2"),
+     ":4:39: model.layers.0.taps: requires cell: dense, got cell: gru"},
+    {COLUMNS("dense, size: 4, taps: 65"),
+     ":4:41: model.layers.0.taps: expected a whole number from 1 to 64 ..."},
+    {COLUMNS("dense, size: 4, dilation: 4097"),
+     ":4:45: model.layers.0.dilation: expected a whole number from 1 to 4096 ..."},
+    {COLUMNS("dense, size: 4, dilation: 2"),
+     ":4:45: model.layers.0.dilation: requires taps of at least 2"},
+    {COLUMNS("dense, size: 4, taps: 3, dilation: 2049"),
+     ":4:54: model.layers.0.dilation: expected at most 4096 steps for (taps - 1) dilation, got "
+     "4098"},
+    {COLUMNS("dense, size: 4, residual: true"),
+     ":4:45: model.layers.0.residual: expected as many inputs as units, got 2 and 4"},
+    {COLUMNS("dense, size: 2, residual: true") "device: cuda\n",
+     ":4:45: model.layers.0.residual: not supported with device: cuda; use device: cpu or auto"},
+    {COLUMNS("dense, size: 4, taps: 2") "device: cuda:1\n",
+     ":4:41: model.layers.0.taps: not supported with device: cuda:1; use device: cpu or auto"},
+    {COLUMNS("dense, size: 4, taps: 2") "learning: {rule: rtrl}\n",
+     ":6:18: learning.rule: rtrl does not support taps and residual of model.layers.0; use tbptt"},
     {COLUMNS("rtu, size: 4, radius: [0.5]"),
      ":4:41: model.layers.0.radius: expected two rising numbers, as in [0.9, 0.999]"},
     {COLUMNS("rtu, size: 4, radius: [0.9, 0.5]"),
@@ -451,28 +469,26 @@ static const struct {
      ":4:19: model.layers.0.cell: found conv without model.input.shape; set it to [channels, rows, "
      "columns] of the input"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}, {cell: dense, size: 4}, " CONV "}", ""),
-     ":4:92: model.layers.2.cell: found conv after dense; allowed is conv first, where rows and "
-     "columns are known"},
+     ":4:92: model.layers.2.cell: conv cannot follow dense, which has no rows and columns; list "
+     "conv first"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}, {cell: conv, channels: 2, kernel: 15}", ""),
-     ":4:95: model.layers.1.kernel: found 15 for 12 x 12; allowed is at most 12"},
+     ":4:95: model.layers.1.kernel: expected at most 12 for 12 x 12, got 15"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm: weight}", ""),
-     ":4:66: model.layers.0.norm: found weight with cell: conv; allowed is none, layer, rms or "
-     "batch"},
+     ":4:66: model.layers.0.norm: expected none, layer, rms or batch with cell: conv, got weight"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm: batch, norm_groups: 2}", ""),
      ":4:86: model.layers.0.norm_groups: found with norm: batch; it is allowed only with norm: "
      "layer or rms"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm_groups: 3}", ""),
-     ":4:73: model.layers.0.norm_groups: found 3 with 4 channels; allowed is a divisor of these"},
+     ":4:73: model.layers.0.norm_groups: expected a divisor of 4 channels, got 3"},
     {IMAGES("size: 784, shape: [1, 28, 28]", "{cell: conv, channels: 65536, kernel: 1}", ""),
-     ":4:35: model.layers.0.channels: found 65536 of 28 x 28 units; allowed is at most 1000000 "
-     "units"},
+     ":4:35: model.layers.0.channels: expected at most 1000000 units, got 65536 of 28 x 28"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", size: 4}", ""),
      ":4:66: model.layers.0.size: requires cell: dense, rnn, gru, lstm, mingru or rtu, got cell: "
      "conv"},
     {COLUMNS("gru, size: 4, kernel: 2"),
      ":4:41: model.layers.0.kernel: requires cell: conv, got cell: gru"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}", "device: cuda\n"),
-     ":6:9: device: found cuda with model.layers.0.cell: conv; allowed is cpu"},
+     ":6:9: device: expected cpu with model.layers.0.cell: conv, got cuda"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}", "learning: {rule: rtrl}\n"),
      ":6:18: learning.rule: rtrl does not support the cell conv of model.layers.0; expected layers "
      "of dense, rnn, gru or lstm"},

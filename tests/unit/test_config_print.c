@@ -126,6 +126,21 @@ static const char *const texts[] = {
     "name: a\npreset: symbols\nmodel: {input: {size: 9}}\nmembers: []\n",
     "name: a\npreset: symbols\nmodel: {input: {vocabulary: {capacity: 99}}}\ntables: own\nmemory: "
     "65536\nexperts: [orders, repeat]\ncombine: experts\nmembers: []\nstatistics: {top: 0}\n",
+    "name: a\nmodel:\n  input: {kind: symbol, vocabulary: {capacity: 8}, sequence: {layers: "
+    "[{cell: "
+    "gru, size: 7, gain: 0.3}, {cell: rtu, size: 3, radius: [0.5, 0.75]}], pool: attention, "
+    "longest: 9}}\n  layers: []\n  output: {loss: softmax, target: next, sequence: {layers: "
+    "[{cell: "
+    "lstm, size: 6, forget_bias: 1}]}}\n",
+    "name: a\nmodel:\n  input: {kind: real, size: 3, sequence: {layers: [{cell: gru, size: 7}]}}\n"
+    "  outputs: [{name: 'no', loss: softmax, size: 4, sequence: {layers: [{cell: gru, size: 6}], "
+    "embedding: 3, longest: 30}}, {name: b, loss: squared, size: 3, target: same, weight: 0.1, "
+    "sequence: {layers: [{cell: gru, size: 5}]}}]\n",
+    NEXT("kind: real, size: 3", "loss: ranking, size: 5, negatives: 7, score: cosine, temperature: "
+                                "0.3, candidates: {layers: [{cell: dense, size: 8}]}"),
+    "name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: real, size: 3}\n  outputs: "
+    "[{name: a, loss: ranking, size: 5, negatives: 7, objective: hinge, margin: 0.3, candidates: "
+    "{kind: symbol, size: 8}}, {name: '1', loss: gaussian, size: 3, target: previous}]\n",
     BASE "security: {secret: s, allow: {control: c}, quota: {bytes: 0}}\n",
 };
 
@@ -153,7 +168,7 @@ static void test_text(void **state) {
         "    - cell: gru\n      size: 4\n      norm: layer\n      gain: 1\n      recurrent: full\n"
         "      memory: 0\n"
         "    - cell: dense\n      size: 3\n      norm: layer\n      activation: relu\n"
-        "      gain: 1\n  output:\n    loss: squared\n    size: 2\n    target: given\n";
+        "      taps: 1\n      dilation: 1\n      residual: false\n      gain: 1\n  output:\n    loss: squared\n    size: 2\n    target: given\n";
     assert_int_equal(strncmp(text, begin, strlen(begin)), 0);
     assert_non_null(strstr(text, "\n    rate: 0.3  # set while running; configured: 1.0e-05\n"));
     assert_non_null(strstr(text, "\n  directory: /s\n"));
@@ -170,6 +185,9 @@ static void test_digest_covers(void **state) {
         "learning.window=8",
         "learning.optimizer.beta1=0.5",
         "anomaly.enabled=true",
+        "model.layers.0={cell: dense, size: 4}",
+        "model.layers.0={cell: dense, size: 4, taps: 2}",
+        "model.layers.0={cell: dense, size: 4, taps: 2, dilation: 2}",
     };
     static struct config seen[COUNT(others)];
     for (size_t n = 0; n < COUNT(others); n++) {
