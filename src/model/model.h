@@ -188,7 +188,6 @@ struct tensor {
     size_t columns; /* second dimension of a matrix; 0 for a vector */
     /* dimensions in files after the first, if they are several: their product is `columns` */
     size_t dimensions[TENSOR_DIMENSIONS_MAX];
-    size_t taps;  /* if above 1, the columns are (columns / taps, taps), with the taps last */
     size_t gates; /* the rows are `gates` equal groups; 1 without gates */
     /* offset of its first number in the block of all parameters, row-major float32 */
     size_t offset;
