@@ -875,7 +875,7 @@ static int check_grid(struct reading *reading, size_t n) {
         return 0;
     if (n && !cell_kind(layer[-1].cell)->spatial)
         return config_fail(reading, layer_path(n, "cell", path),
-                           "found %s after %s; allowed is %s first, where rows and columns are "
+                           "found %s after %s; expected %s first, where rows and columns are "
                            "known",
                            kind->kind.name, cell_kind(layer[-1].cell)->kind.name, kind->kind.name);
     if (!from.channels)
@@ -885,24 +885,24 @@ static int check_grid(struct reading *reading, size_t n) {
                            kind->kind.name);
     if (layer->kernel > least)
         return config_fail(reading, layer_path(n, "kernel", path),
-                           "found %zu for %zu x %zu; allowed is at most %zu", layer->kernel,
+                           "found %zu for %zu x %zu; expected at most %zu", layer->kernel,
                            from.rows, from.columns, least);
     if (!layer_takes_norm(layer))
         return config_fail(reading, layer_path(n, "norm", path),
-                           "found %s with cell: %s; allowed is %s",
-                           norm_kind(layer->norm)->kind.name, kind->kind.name, norms(*layer, text));
+                           "found %s with cell: %s; expected %s", norm_kind(layer->norm)->kind.name,
+                           kind->kind.name, norms(*layer, text));
     if (layer->norm_groups > 1 && norm_kind(layer->norm)->source != SOURCE_GROUP)
         return config_fail(reading, layer_path(n, "norm_groups", path),
                            "found with norm: %s; it is allowed only with norm: layer or rms",
                            norm_kind(layer->norm)->kind.name);
     if (layer->shape.channels % layer->norm_groups)
         return config_fail(reading, layer_path(n, "norm_groups", path),
-                           "found %zu with %zu channels; allowed is a divisor of these",
+                           "found %zu with %zu channels; expected a divisor of these",
                            layer->norm_groups, layer->shape.channels);
     layer_derive(layer, from);
     if (layer_width(layer) > (size_t)INPUT_MAX)
         return config_fail(reading, layer_path(n, "channels", path),
-                           "found %zu of %zu x %zu units; allowed is at most %.0f units",
+                           "found %zu of %zu x %zu units; expected at most %.0f units",
                            layer->shape.channels, layer->shape.rows, layer->shape.columns,
                            INPUT_MAX);
     return 0;
@@ -940,7 +940,7 @@ static int check_layers(struct reading *reading) {
         if (check_layer(reading, &architecture->layers[n], n) != 0)
             return -1;
     if (!strncmp(device, "cuda", strlen("cuda")) && model_of_cpu(architecture, lacks))
-        return config_fail(reading, "device", "found %s with %s; allowed is cpu", device, lacks);
+        return config_fail(reading, "device", "found %s with %s; use cpu or auto", device, lacks);
     return 0;
 }
 

@@ -448,20 +448,20 @@ static const struct {
      ":4:19: model.layers.0.cell: found conv without model.input.shape; set it to [channels, rows, "
      "columns] of the input"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}, {cell: dense, size: 4}, " CONV "}", ""),
-     ":4:92: model.layers.2.cell: found conv after dense; allowed is conv first, where rows and "
+     ":4:92: model.layers.2.cell: found conv after dense; expected conv first, where rows and "
      "columns are known"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}, {cell: conv, channels: 2, kernel: 15}", ""),
-     ":4:95: model.layers.1.kernel: found 15 for 12 x 12; allowed is at most 12"},
+     ":4:95: model.layers.1.kernel: found 15 for 12 x 12; expected at most 12"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm: weight}", ""),
-     ":4:66: model.layers.0.norm: found weight with cell: conv; allowed is none, layer, rms or "
+     ":4:66: model.layers.0.norm: found weight with cell: conv; expected none, layer, rms or "
      "batch"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm: batch, norm_groups: 2}", ""),
      ":4:86: model.layers.0.norm_groups: found with norm: batch; it is allowed only with norm: "
      "layer or rms"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm_groups: 3}", ""),
-     ":4:73: model.layers.0.norm_groups: found 3 with 4 channels; allowed is a divisor of these"},
+     ":4:73: model.layers.0.norm_groups: found 3 with 4 channels; expected a divisor of these"},
     {IMAGES("size: 784, shape: [1, 28, 28]", "{cell: conv, channels: 65536, kernel: 1}", ""),
-     ":4:35: model.layers.0.channels: found 65536 of 28 x 28 units; allowed is at most 1000000 "
+     ":4:35: model.layers.0.channels: found 65536 of 28 x 28 units; expected at most 1000000 "
      "units"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", size: 4}", ""),
      ":4:66: model.layers.0.size: requires cell: dense, rnn, gru, lstm, mingru or rtu, got cell: "
@@ -469,7 +469,7 @@ static const struct {
     {COLUMNS("gru, size: 4, kernel: 2"),
      ":4:41: model.layers.0.kernel: requires cell: conv, got cell: gru"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}", "device: cuda\n"),
-     ":6:9: device: found cuda with model.layers.0.cell: conv; allowed is cpu"},
+     ":6:9: device: found cuda with model.layers.0.cell: conv; use cpu or auto"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}", "learning: {rule: rtrl}\n"),
      ":6:18: learning.rule: rtrl does not support the cell conv of model.layers.0; expected layers "
      "of dense, rnn, gru or lstm"},
