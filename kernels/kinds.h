@@ -294,6 +294,7 @@ struct loss_kind {
     const char *name;
     const char *what; /* its meaning and its prediction */
     bool class_id;    /* a target is one class id, else output.size numbers; NaN: not observed */
+    bool ranks;       /* a target is a candidate, ranked among others: struct ranking */
     bool unit_range;  /* numbers of a target are in [0, 1] */
     size_t size;      /* numbers of a target, if only one size is allowed; else 0 */
     const char *size_reason; /* the meaning of those numbers */

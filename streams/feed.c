@@ -132,7 +132,8 @@ static int send_example(struct feeder *feeder, struct stream *stream,
     example->key = stream->key;
     example->key_size = stream->key_size;
     bool several = settings->steps > 1 && !settings->print; /* the header announces several steps */
-    example->headed = numbered || several || !settings->learn || end || time != 0 || example->note;
+    example->headed = numbered || several || !settings->learn || end || time != 0 ||
+                      example->note || example->words_size;
     example->flags |=
         (uint8_t)((end ? RUNNEL_END : 0) | (settings->learn ? 0 : RUNNEL_DO_NOT_LEARN));
     if (!example->json)
@@ -198,7 +199,12 @@ static struct runnel_example example_of(const struct feeder *feeder, const struc
         example.label_sequence = step->label_of;
         example.label_epoch = (uint32_t)feeder->settings->common.epoch;
     } else {
-        example.x_size = source->x.count * VALUE_SIZE;
+        example.x_size = (step->atoms ? step->atoms : 1) * source->x.count * VALUE_SIZE;
+    }
+    if (step->words_size) {
+        example.flags |= RUNNEL_WORDS;
+        example.words = step->words;
+        example.words_size = step->words_size;
     }
     if (step->note) {
         example.flags |= RUNNEL_NOTE;
@@ -523,6 +529,9 @@ static int check(const struct call *call, struct error *error) {
                          type->command.name);
     if (type->live && type->rate > 0 && s->rate == 0)
         return error_set(error, EX_USAGE, "--rate: expected examples per second, got 0");
+    if (call->source->messages && s->steps > 1)
+        return error_set(error, EX_USAGE,
+                         "--steps: not supported with --message, where an example is one line");
     if (call->source->labels && s->steps > 1)
         return error_set(error, EX_USAGE,
                          "--steps: not supported with --label-file, where an example is one row");

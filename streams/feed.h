@@ -64,11 +64,14 @@ struct shape {
 /* One step of a source; the pointers are valid until the source's next call. */
 struct step {
     struct stream *stream; /* NULL: the stream of --stream */
-    const void *x;         /* (x.count,) */
+    const void *x;         /* (x.count,), or of a message (atoms, x.count) */
+    size_t atoms;          /* of a message; 0: it is not one */
     const void *y;         /* (y.count,) if not 0 */
     double time;           /* Unix time, or 0 */
     /* text for users, UTF-8 of at most WIRE_NOTE_MAX bytes, terminated; or NULL */
     const char *note;
+    const void *words; /* of the numbers of x and y that are words, see struct runnel_example */
+    size_t words_size;
     bool end;          /* last step of its sequence */
     bool label;        /* a label without x: y is the target of an earlier example */
     uint64_t label_of; /* the number of that example */
@@ -103,6 +106,7 @@ struct source {
     bool epoch_given;
     bool once;     /* it cannot be read a second time; set by open */
     bool labels;   /* some steps are labels; set by open */
+    bool messages; /* an x is a message; set by open */
     bool named;    /* x is an object with named columns; set by open */
     bool skip_bad; /* --skip-bad is given */
     bool strict;   /* end if the daemon rejects an example */

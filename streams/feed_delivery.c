@@ -180,12 +180,30 @@ static void print_real(float value) {
     fputs(isnan(value) ? "null" : text, stdout);
 }
 
-static void print_value(const unsigned char *bytes, enum value_kind kind) {
+static char *quoted(const char *bytes, size_t size) {
+    json_t *value = json_stringn(bytes ? bytes : "", size);
+    char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+    json_decref(value);
+    return text;
+}
+
+static void print_word(const char **word) {
+    size_t size = (unsigned char)**word;
+    char *text = quoted(*word + 1, size);
+    fputs(text ? text : "null", stdout);
+    free(text);
+    *word += 1 + size;
+}
+
+/* `word`: the next one, if numbers are words. */
+static void print_value(const unsigned char *bytes, enum value_kind kind, const char **word) {
     if (kind == VALUE_CLASS) {
         uint32_t id;
         memcpy(&id, bytes, sizeof id);
         if (id == WIRE_NO_CLASS)
             fputs("null", stdout);
+        else if (id == WIRE_WORD && *word)
+            print_word(word);
         else
             printf("%u", id);
         return;
@@ -196,13 +214,14 @@ static void print_value(const unsigned char *bytes, enum value_kind kind) {
 }
 
 /* Prints [1, 2] for one step or one number per step, else [[1, 2], [3, 4]]. */
-static void print_values(const void *values, size_t steps, const struct shape *shape) {
+static void print_values(const void *values, size_t steps, const struct shape *shape,
+                         const char **word) {
     const unsigned char *bytes = values;
     bool nested = steps > 1 && shape->count > 1;
     for (size_t i = 0; i < steps * shape->count; i++, bytes += VALUE_SIZE) {
         bool first = i % shape->count == 0;
         fputs(i == 0 ? (nested ? "[[" : "[") : nested && first ? "], [" : ", ", stdout);
-        print_value(bytes, shape->kind);
+        print_value(bytes, shape->kind, word);
     }
     fputs(nested ? "]]" : "]", stdout);
 }
@@ -223,13 +242,6 @@ static int print_failed(struct error *error) {
     return error_set(error, EX_IOERR, "standard output: cannot write: %s", strerror(errno));
 }
 
-static char *quoted(const char *bytes, size_t size) {
-    json_t *value = json_stringn(bytes ? bytes : "", size);
-    char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
-    json_decref(value);
-    return text;
-}
-
 /* Prints the example. A missing number or class is null; a number has as many digits as its 32 bits
    need. Fails with EX_IOERR. */
 static int print_example(const struct runnel_example *e, size_t steps, const struct shape *x,
@@ -246,6 +258,8 @@ static int print_example(const struct runnel_example *e, size_t steps, const str
         return error_no_memory(error);
     }
     bool label = e->flags & WIRE_LABEL;
+    size_t rows = x->count && !label ? e->x_size / (x->count * VALUE_SIZE) : steps;
+    const char *word = e->words;
     printf("{\"stream\": %s, ", text);
     free(text);
     if (label)
@@ -254,10 +268,10 @@ static int print_example(const struct runnel_example *e, size_t steps, const str
     else
         fputs("\"x\": ", stdout);
     if (!label)
-        print_values(e->x, steps, x);
+        print_values(e->x, rows, x, &word);
     if (e->y) {
         fputs(", \"y\": ", stdout);
-        print_values(e->y, steps, y);
+        print_values(e->y, steps, y, &word);
     }
     if (e->headed)
         print_header(e, producer);

@@ -16,6 +16,7 @@
 #include "formulas.h"
 
 #include "activities.h"
+#include "bank.h"
 #include "measure.h"
 #include "memory.h"
 #include "network.h"
@@ -233,12 +234,30 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
 
 /* The loss of a step with output a and h: one that is late is computed from h, by today's
    parameters. */
-static double loss_of(const struct engine *e, size_t number, const float *a, const float *h,
-                      const union value *y) {
-    const struct model_head *head = &e->model->heads[number];
-    return head->late ? e->kernels->late(&e->network, head, h, y)
-                      : e->kernels->loss(e->model, head, a + head->at, y, 1.0f, NULL,
-                                         e->network.loss_scratch);
+static double loss_of(struct engine *e, const struct model_head *head, const float *a,
+                      const float *h, const union value *y, float *ranks) {
+    return !head->late    ? e->kernels->loss(e->model, head, a + head->at, y, 1.0f, NULL,
+                                             e->network.loss_scratch)
+           : head->scored ? e->kernels->rank(&e->network, head, h, y, ranks)
+                          : e->kernels->write(&e->network, head, h, y);
+}
+
+/* The bank of a head that ranks; NULL: it does not. */
+static struct bank *bank_of(const struct engine *e, const struct model_head *head) {
+    bool ranks = head->late && head->scored;
+    return ranks ? network_of_output(&e->network, head->output)->bank : NULL;
+}
+
+/* Keeps a target to learn from. One without others to rank it among only comes into the bank. */
+static void keep_target(struct engine *e, const struct operation *o, const union value *y,
+                        double loss) {
+    float *s = slot(e, o->slot);
+    struct bank *bank = bank_of(e, &e->model->heads[o->horizon]);
+    *slot_learned(&e->layout, s, o->position, o->horizon) = !bank || loss == loss;
+    memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
+           e->layout.target_size * sizeof *y);
+    if (bank)
+        bank_put(bank, y);
 }
 
 static double play_score(struct engine *e, const struct operation *o, const union value *y,
@@ -246,13 +265,12 @@ static double play_score(struct engine *e, const struct operation *o, const unio
     float *s = slot(e, o->slot);
     const struct model_head *head = &e->model->heads[o->horizon];
     const float *a = slot_output(&e->layout, s, o->position);
-    if (o->learn) {
-        *slot_learned(&e->layout, s, o->position, o->horizon) = 1.0f;
-        memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
-               e->layout.target_size * sizeof(float));
-    }
-    memcpy(scored, a + head->at, head->scored * sizeof(float));
-    return loss_of(e, o->horizon, a, slot_solved(&e->layout, s, o->position), y);
+    if (!head->late)
+        memcpy(scored, a + head->at, head->scored * sizeof(float));
+    double loss = loss_of(e, head, a, slot_solved(&e->layout, s, o->position), y, scored);
+    if (o->learn)
+        keep_target(e, o, y, loss);
+    return loss;
 }
 
 /* sum |g|^2 over the gradient in double, if its sum in float overflowed. */
@@ -292,21 +310,28 @@ static void probe(struct engine *e, const struct network_steps *steps,
         size_t position = network_position(n, steps->first, k / horizons);
         if (e->targets[k])
             loss += (double)e->model->heads[k % horizons].weight *
-                    loss_of(e, k % horizons, n->output + position * n->padded,
-                            top_output(n, position), e->targets[k]);
+                    loss_of(e, &e->model->heads[k % horizons], n->output + position * n->padded,
+                            top_output(n, position), e->targets[k], NULL);
     }
     result->plasticity = activity_removed(before, loss / (double)targets->terms);
     measure_growth(e->kernels, n, result);
 }
 
-/* Fills in the targets of the window's last steps that are learned. Here those of a ranking without
-   another candidate in its bank are left out. Returns their number, as in network_targets. */
+/* Whether there is something to rank the target among. */
+static bool has_others(const struct engine *e, size_t head, const float *y) {
+    const struct bank *bank = bank_of(e, &e->model->heads[head]);
+    return !bank || bank_others(bank, (const union value *)y) > 0;
+}
+
+/* Fills in the targets of the window's last steps that are learned. Those of a ranking without
+   others in its bank are left out. Returns their number, as in network_targets. */
 static size_t gather_targets(const struct engine *e, float *s, const struct operation *o) {
     size_t horizons = e->model->horizons, terms = 0;
     for (size_t t = 0; t < o->length; t++) {
         size_t position = network_position(&e->network, o->position, t), learned = 0;
         for (size_t h = 0; h < horizons; h++) {
             bool is = t + o->closed >= o->length && *slot_learned(&e->layout, s, position, h) > 0;
+            is = is && has_others(e, h, slot_target(&e->layout, s, position, h));
             e->targets[t * horizons + h] =
                 is ? (union value *)slot_target(&e->layout, s, position, h) : NULL;
             learned += is;
@@ -419,6 +444,8 @@ static int cpu_read(struct engine *e, enum engine_block block, size_t index, voi
         memcpy(data, e->solution.block, solution_bytes(e));
     else if (block == ENGINE_ACTIVITY)
         memcpy(data, e->network.activity, activity_bytes(e));
+    else if (block == ENGINE_BANK)
+        bank_read(network_of_output(&e->network, index)->bank, data);
     else if (block == ENGINE_SLOT)
         slot_read(&e->layout, &e->network, slot(e, index), data);
     else
@@ -436,6 +463,8 @@ static int cpu_write(struct engine *e, enum engine_block block, size_t index, co
         memcpy(e->solution.block, data, solution_bytes(e));
     else if (block == ENGINE_ACTIVITY)
         memcpy(e->network.activity, data, activity_bytes(e));
+    else if (block == ENGINE_BANK)
+        bank_write(network_of_output(&e->network, index)->bank, data);
     else if (block == ENGINE_SLOT)
         slot_write(&e->layout, &e->network, slot(e, index), data);
     else

@@ -127,6 +127,7 @@ WALK components_and_numbers(const struct loss_context *s, component_formula *com
 #define WALK_numbers(name) numbers(&s, name##_number)
 #define WALK_classes(name) classes(&s, name##_term, name##_loss)
 #define WALK_components(name) components_and_numbers(&s, name##_component, name##_number)
+#define WALK_candidates(name) NAN
 
 double loss_step(const struct model *model, const struct model_head *head, const float *a,
                  const union value *y, float scale, float *d, double *scratch) {

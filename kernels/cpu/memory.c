@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/threads.h"
 
+#include "bank.h"
 #include "matrix.h"
 #include "model/rule.h"
 #include "network.h"
@@ -43,6 +44,18 @@ static bool is_matrix(const struct tensor *tensor) {
     return tensor->columns > 0;
 }
 
+static bool is_output(const struct tensor *tensor) {
+    return tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
+}
+
+/* Several outputs are rows of one matrix, which has room when its first one is laid out. */
+static bool has_room(const struct network *n, const struct tensor *tensor) {
+    const struct tensor *first = n->model->tensors;
+    while (first->role != tensor->role)
+        first++;
+    return is_output(tensor) && first != tensor;
+}
+
 /* A tensor whose rows are read one at a time: they are not padded. */
 static bool is_plain(const struct tensor *tensor) {
     return tensor->role == TENSOR_EMBEDDING || tensor->role == TENSOR_ATOM_EMBEDDING ||
@@ -50,11 +63,14 @@ static bool is_plain(const struct tensor *tensor) {
            (tensor->role >= TENSOR_POOL && tensor->role <= TENSOR_POOL_3);
 }
 
-/* Numbers of a tensor in the block. Rows are padded gate by gate. */
-static size_t block_size(const struct tensor *tensor) {
+/* Numbers of a tensor in the block, with the other outputs' of its role. Rows are padded gate by
+   gate. */
+static size_t block_size(const struct network *n, const struct tensor *tensor) {
     if (is_plain(tensor))
         return matrix_pad(tensor_size(tensor));
     size_t rows = tensor->gates * matrix_pad(tensor->rows / tensor->gates);
+    if (is_output(tensor))
+        rows = n->padded;
     return is_matrix(tensor) ? rows * tensor->columns : rows;
 }
 
@@ -120,7 +136,7 @@ static void widen(struct range *range, size_t from, size_t size) {
    data. */
 static void note_range(struct network *n, const struct tensor *tensor, size_t from) {
     struct network_kept *kept = &n->kept;
-    size_t size = block_size(tensor);
+    size_t size = block_size(n, tensor);
     bool matrix = is_matrix(tensor);
     if (rule_covers(n->model, kept->rule, tensor))
         widen(matrix ? &kept->matrices : &kept->vectors, from, size);
@@ -128,10 +144,6 @@ static void note_range(struct network *n, const struct tensor *tensor, size_t fr
         return;
     struct network_layer *l = layer_of(n, tensor);
     widen(matrix ? &l->matrices : &l->vectors, from, size);
-}
-
-static bool is_output(const struct tensor *tensor) {
-    return tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
 }
 
 /* Matrices first, then vectors, then tensors that no optimizer learns. */
@@ -142,12 +154,12 @@ static void lay_out_block(struct network *n) {
             n->vectors = n->block;
         for (size_t i = 0; i < model->learned_count; i++) {
             const struct tensor *tensor = &model->tensors[i];
-            if (is_matrix(tensor) != (bool)matrices)
+            if (is_matrix(tensor) != (bool)matrices || has_room(n, tensor))
                 continue;
             *block_offset(n, tensor) = n->block;
             if (!is_output(tensor))
                 note_range(n, tensor, n->block);
-            n->block += block_size(tensor);
+            n->block += block_size(n, tensor);
         }
     }
     n->trained = n->block;
@@ -156,7 +168,7 @@ static void lay_out_block(struct network *n) {
         if (!is_output(tensor))
             continue;
         *block_offset(n, tensor) = n->block;
-        n->block += block_size(tensor);
+        n->block += block_size(n, tensor);
     }
 }
 
@@ -167,10 +179,13 @@ static size_t block_index(const struct network *n, const struct tensor *tensor, 
     if (is_plain(tensor))
         return base + row * (is_matrix(tensor) ? tensor->columns : 1) + column;
     size_t units = tensor->rows / tensor->gates, padded = matrix_pad(units);
-    size_t place = row / units * padded + row % units;
-    return is_matrix(tensor)
-               ? base + matrix_index(tensor->gates * padded, tensor->columns, place, column)
-               : base + place;
+    size_t place = row / units * padded + row % units, rows = tensor->gates * padded;
+    if (is_output(tensor)) {
+        place += n->model->heads[tensor->layer].at;
+        rows = n->padded;
+    }
+    return is_matrix(tensor) ? base + matrix_index(rows, tensor->columns, place, column)
+                             : base + place;
 }
 
 float *network_output(const struct network *n, size_t size, size_t k, size_t i) {
@@ -312,6 +327,13 @@ static size_t most(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
+static size_t most_components(const struct model *model) {
+    size_t count = 0;
+    for (size_t k = 0; k <= model->architecture.other_count; k++)
+        count = most(count, model_output(model, k)->components);
+    return count;
+}
+
 /* The number and length of the rows that a rule keeps of each layer. */
 static void lay_out_kept(struct network *n) {
     struct network_kept *kept = &n->kept;
@@ -368,6 +390,7 @@ static void hand_out_chain(struct arena *arena, struct network *n) {
     n->atoms = take(arena, beside ? n->ring : 0, sizeof *n->atoms);
     n->zeros = floats(arena, beside ? n->state : 0);
     n->added = floats(arena, n->adds ? largest_matrix(n) : 0);
+    n->scores = floats(arena, n->chain->kind == CHAIN_TOWER ? n->ring : 0);
     n->pooled = floats(arena, reads ? (n->window + 1) * (attention + 1) : 0);
     if (n->chain->kind != CHAIN_WRITER)
         return;
@@ -419,7 +442,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->pack = floats(arena, n->parts * n->window * n->positions * MATRIX_PANEL);
     n->patches = floats(arena, patches);
     n->squares = take(arena, panels, sizeof *n->squares);
-    n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));
+    n->loss_scratch = take(arena, 2 * most_components(n->model) + 1, sizeof(double));
     hand_out_kept(arena, n, rows, padded);
     hand_out_chain(arena, n);
     n->x = take(arena, together, sizeof *n->x);
@@ -498,7 +521,7 @@ static void describe(struct network *n, const struct model *model, const struct 
     n->layer_count = chain->count;
     n->inputs = chain->inputs;
     n->width = chain->width;
-    n->form = beside ? FORM_ENCODED : form_of(model);
+    n->form = chain->kind == CHAIN_TOWER ? FORM_NUMBERS : beside ? FORM_ENCODED : form_of(model);
     if (input_is_message(&model->architecture.input) && chain->kind <= CHAIN_READER)
         n->form = beside ? form_of(model) : FORM_ENCODED;
     n->adds = beside;
@@ -538,6 +561,18 @@ static int allocate(struct network *n, size_t blocks, struct error *error) {
     return 0;
 }
 
+static bool open_bank(struct network *tower) {
+    tower->bank = calloc(1, sizeof *tower->bank);
+    return !tower->bank || !bank_open(tower->bank, tower->model, tower->chain->output);
+}
+
+static void close_bank(struct network *n) {
+    if (n->bank)
+        bank_close(n->bank);
+    free(n->bank);
+    n->bank = NULL;
+}
+
 /* The chains beside the model's, which share its block. */
 static int open_chains(struct network *n, struct error *error) {
     for (size_t k = 1; k < n->model->chain_count; k++) {
@@ -546,8 +581,11 @@ static int open_chains(struct network *n, struct error *error) {
         chain->parts = n->parts;
         chain->least = n->least;
         chain->embedding = n->embedding;
-        chain->output_weight = chain->at[TENSOR_WRITER_WEIGHT];
+        bool tower = chain->chain->kind == CHAIN_TOWER;
+        chain->output_weight = chain->at[tower ? TENSOR_CANDIDATE_WEIGHT : TENSOR_WRITER_WEIGHT];
         chain->output_bias = chain->at[TENSOR_WRITER_BIAS];
+        if (tower && open_bank(chain))
+            return error_no_memory(error);
         if (allocate(chain, 0, error))
             return -1;
         chain->parameters = n->parameters;
@@ -583,6 +621,7 @@ void network_close(struct network *n) {
         free(n->chains[k]);
         n->chains[k] = NULL;
     }
+    close_bank(n);
     memory_release(n->memory, n->memory_size);
     n->memory = NULL;
 }

@@ -18,6 +18,7 @@
 #include "matrix.h"
 #include "norm.h"
 
+struct bank;
 struct threads;
 
 enum {
@@ -188,6 +189,8 @@ struct network {
     float *pooled;              /* scratch of a pool: struct pool_run */
     float *started, *d_started; /* (state_size padded) a writer's starting state, its gradient */
     float *d_given;             /* (width padded of the model's chain) gradient of h */
+    struct bank *bank;          /* of a ranking's tower */
+    float *scores;              /* (ring,) of candidates */
     size_t held;  /* reader: position of the step whose atoms are in its arrays; SIZE_MAX: none */
     size_t count; /* atoms of the newest run */
 
@@ -279,9 +282,12 @@ struct kernels {
     double (*loss)(const struct model *model, const struct model_head *head, const float *a,
                    const union value *y, float scale, float *d, double *scratch);
 
-    /* The same of a head that is late, from the step's h (width,), by the current parameters. */
-    double (*late)(const struct network *n, const struct model_head *head, const float *h,
-                   const union value *y);
+    /* The same of a head that is late, from the step's h (width,), by the current parameters; see
+       writer_loss and ranking_loss. */
+    double (*write)(const struct network *n, const struct model_head *head, const float *h,
+                    const union value *y);
+    double (*rank)(struct network *n, const struct model_head *head, const float *h,
+                   const union value *y, float *ranks);
 
     /* After an optimizer step: moves running statistics towards those of the steps, the last of
        the window, with kept activations. */
@@ -347,6 +353,15 @@ void reader_forward(struct network *n, const struct network_steps *steps, size_t
 /* d (inputs,): the gradient of that row. */
 void reader_backward(struct network *n, const struct network_steps *steps, size_t t,
                      const float *d);
+
+/* The loss of a target y among the others of its bank, from the step's h (width,); NAN: there are
+   no others. `ranks`, if not NULL, gets its rank and the number of candidates. ranking_backward
+   takes the output q (D,) in place of h, needs others, and adds to the gradients of the candidates;
+   d (D,) gets that of q, times `scale`. */
+double ranking_loss(struct network *n, const struct model_head *head, const float *h,
+                    const union value *y, float *ranks);
+double ranking_backward(struct network *n, const struct model_head *head, const float *q,
+                        const union value *y, float scale, float *d);
 
 /* The mean loss of a message's atoms; h (width,) are the step's, y the message. writer_backward
    also adds to the gradients of the writer, and to d (width,), that of h, times `scale`. */

@@ -25,7 +25,8 @@ static double output_weights_backward(struct network *n, const struct network_st
     size_t count = steps->count - from;
     double squares = split_gradient(n, n->gradient + n->output_weight, n->padded, n->width,
                                     n->d_output, n->x, count);
-    add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
+    if (n->chain->kind != CHAIN_TOWER)
+        add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
     if (!n->model->architecture.output.skip)
         return squares;
     if (is_one_hot(n, 0))
@@ -39,12 +40,15 @@ static double output_weights_backward(struct network *n, const struct network_st
 
 /* The weighted sum of a step's losses at the heads with targets y; d (padded,) gets its gradients
    times `scale`. */
-static double losses_backward(const struct network *n, const float *a, const union value *const *y,
+static double losses_backward(struct network *n, const float *a, const union value *const *y,
                               float scale, float *d) {
     const struct model_head *head = n->model->heads;
     double loss = 0;
     for (size_t h = 0; h < n->model->horizons; h++, head++)
-        if (y[h] && head->scored)
+        if (y[h] && head->late && head->scored)
+            loss += (double)head->weight * ranking_backward(n, head, a + head->at, y[h],
+                                                            scale * head->weight, d + head->at);
+        else if (y[h] && head->scored)
             loss += (double)head->weight * loss_step(n->model, head, a + head->at, y[h],
                                                      scale * head->weight, d + head->at,
                                                      n->loss_scratch);

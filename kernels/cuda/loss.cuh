@@ -131,6 +131,7 @@ DEVICE double components_and_numbers(const struct network &n, const struct loss_
 #define WALK_numbers(name) numbers<name##_number>(n, s, scratch)
 #define WALK_classes(name) classes<name##_term, name##_loss>(n, s, scratch)
 #define WALK_components(name) components_and_numbers<name##_component, name##_number>(n, s, scratch)
+#define WALK_candidates(name) NAN
 
 /* The loss, for every thread; all of a block's threads must call it. */
 PHASE double block_loss(struct loss_step s) {

@@ -284,8 +284,8 @@ static const void *copy(char **at, const void *bytes, size_t size) {
 static int fill(const struct consume *consume, struct consume_item *item,
                 const struct consume_read *read, struct error *error) {
     struct example *e = &item->message.example;
-    size_t x = e->label || item->message.dead ? 0 : e->steps * consume->input_bytes;
-    size_t y = e->y && !item->message.dead ? e->steps * consume->target_bytes : 0;
+    size_t x = item->message.dead ? 0 : example_inputs(e) * consume->input_bytes;
+    size_t y = item->message.dead ? 0 : example_targets(e) * consume->target_bytes;
     size_t words = item->message.dead ? 0 : e->words_size;
     size_t note = item->message.dead ? 0 : e->note_size;
     item->bytes = e->key_size + x + y + words + note + read->raw_key_size + read->raw_size;
@@ -548,12 +548,11 @@ int consume_open(struct consume **opened, const struct consume_ops *ops,
     struct consume *consume = *opened = calloc(1, sizeof *consume);
     if (!consume)
         return error_no_memory(error);
-    const struct input *input = &config->architecture.input;
     consume->config = config;
     consume->ops = ops;
     consume->event = -1;
-    consume->input_bytes = (input_is_real(input) ? input->size : 1) * sizeof(float);
-    consume->target_bytes = model->target_size * sizeof(float);
+    consume->input_bytes = model->x_size * sizeof(float);
+    consume->target_bytes = model->y_size * sizeof(float);
     if (decoder_open(&consume->decoder, model, true, error) == 0 &&
         open_mapping(consume, error) == 0 && start(consume, error) == 0)
         return 0;

@@ -20,8 +20,8 @@ struct example {
     uint64_t label_sequence;
     /* (T, I) float32, or (T,) uint32 symbols; may be unaligned. NaN only with missing: hold. */
     const void *x;
-    /* With model.input.sequence x is one step, a message of that many atoms (atoms, I); else 0. Of y
-       the same, with output.sequence. */
+    /* With model.input.sequence x is one step, a message of that many atoms (atoms, I); else 0. Of
+       y the same, with output.sequence. */
     size_t atoms, target_atoms;
     /* (T, size) float32, or (T,) uint32 classes; may be unaligned; NULL = no targets. */
     const void *y;
@@ -48,5 +48,13 @@ struct example {
     double time;       /* Unix time from the header, 0 = unknown */
     uint64_t received; /* CLOCK_MONOTONIC in ns at the receipt from the socket */
 };
+
+/* The rows of x, and of y: its steps, or the atoms of its one step. */
+static inline size_t example_inputs(const struct example *example) {
+    return example->label ? 0 : example->atoms ? example->atoms : example->steps;
+}
+static inline size_t example_targets(const struct example *example) {
+    return !example->y ? 0 : example->target_atoms ? example->target_atoms : example->steps;
+}
 
 #endif

@@ -90,7 +90,8 @@ static uint64_t digest_of_file(const char *path) {
 static int check(struct reading *reading, struct reading *read, bool earlier) {
     *reading = *read;
     reading->earlier = read->earlier = earlier;
-    return config_check(reading) || config_check_members(reading, read);
+    return config_check(reading) || config_check_outputs(reading, read) ||
+           config_check_members(reading, read);
 }
 
 static int load(struct config *config, const char *path, const char *const *overrides,

@@ -19,8 +19,7 @@ static struct output *output_of(struct reading *reading) {
     return &reading->draft.config.architecture.output;
 }
 
-/* The matching losses, as "a, b or c" with " or " as `last`. Returns `text`. */
-static const char *losses(bool (*fits)(const struct loss_kind *kind), const char *last,
+const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char *last,
                           char text[CONFIG_TEXT_SIZE]) {
     struct config_text to = {.text = text, .size = CONFIG_TEXT_SIZE};
     const char *names[LOSSES];
@@ -73,7 +72,8 @@ static bool has_preset(const struct reading *reading, enum preset preset) {
 
 void config_preset_layers(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
-    if (has_preset(reading, PRESET_NONE) || architecture->layer_count)
+    if (has_preset(reading, PRESET_NONE) || architecture->layer_count ||
+        config_section_given(reading, "model.layers"))
         return;
     reading->preset_layer = true;
     architecture->layer_count = 1;
@@ -136,15 +136,23 @@ static bool has_levels(const struct loss_kind *kind) {
    have the scale of the inputs. A vocabulary defines an alphabet: its words, and one symbol for
    unknown words. */
 static bool follows(const struct reading *reading, const char *path, char text[CONFIG_TEXT_SIZE]) {
-    static const char *const inherited[][2] = {{"model.output.scale", "model.input.scale"},
-                                               {"model.output.memory", "model.input.memory"},
-                                               {"model.output.limit", "model.input.limit"}};
     const struct input *input = &reading->draft.config.architecture.input;
     const struct output *output = &reading->draft.config.architecture.output;
-    if (input->scale == SCALE_STANDARD && has_levels(loss_kind(output->loss)))
-        for (size_t n = 0; n < sizeof inherited / sizeof *inherited; n++)
-            if (!strcmp(inherited[n][0], path))
-                return config_word_at(&reading->draft, inherited[n][1], 0, text);
+    bool scaled = input->scale == SCALE_STANDARD && has_levels(loss_kind(output->loss)) &&
+                  !*output->name && !output_is_message(output);
+    bool next = output->target == TARGET_NEXT;
+    const struct {
+        const char *key, *from;
+        bool follows;
+    } inherited[] = {{"model.output.scale", "model.input.scale", scaled},
+                     {"model.output.memory", "model.input.memory", scaled},
+                     {"model.output.limit", "model.input.limit", scaled},
+                     {"model.output.sequence.longest", "model.input.sequence.longest", true},
+                     {"model.output.candidates.kind", "model.input.kind", next},
+                     {"model.output.candidates.size", "model.input.size", next}};
+    for (size_t n = 0; n < sizeof inherited / sizeof *inherited; n++)
+        if (inherited[n].follows && !strcmp(inherited[n].key, path))
+            return config_word_at(&reading->draft, inherited[n].from, 0, text);
     if (strcmp(path, "model.input.size") != 0 || input->kind != INPUT_SYMBOL ||
         (!input->vocabulary.capacity && !input->hash))
         return false;
@@ -185,22 +193,39 @@ static int check_presence(struct reading *reading, const struct config_key *key,
 
 static int begin_columns(struct reading *reading);
 
+/* A message's layers can be the only ones. */
+static int check_layers_given(const struct reading *reading) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    if (architecture->layer_count || input_is_message(&architecture->input))
+        return 0;
+    return config_section_given(reading, "model.layers")
+               ? config_fail(reading, "model.layers",
+                             "found a list of 0; allowed is a list of 1 to %d layers, or with "
+                             "model.input.sequence 0 to %d",
+                             MODEL_LAYERS_MAX, MODEL_LAYERS_MAX)
+               : config_fail(reading, "model.layers", "missing; expected a list of 1 to %d layers",
+                             MODEL_LAYERS_MAX);
+}
+
 /* Check the keys in the table's order: a key follows the keys that decide whether it applies. */
-static int check_keys(struct reading *reading) {
-    config_preset_layers(reading);
-    if (begin_columns(reading) != 0)
-        return -1;
+int config_check_section(struct reading *reading, const char *section) {
     size_t layers = reading->draft.config.architecture.layer_count;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
-        if (config_key_layered(key) && layers == 0)
-            return config_fail(reading, "model.layers",
-                               "missing; expected a list of 1 to %d layers", MODEL_LAYERS_MAX);
+        if (!config_key_below(key, section))
+            continue;
+        if (config_key_layered(key) && check_layers_given(reading) != 0)
+            return -1;
         for (size_t n = 0; n < (config_key_layered(key) ? layers : 1); n++)
             if (check_presence(reading, key, n) != 0)
                 return -1;
     }
     return 0;
+}
+
+static int check_keys(struct reading *reading) {
+    config_preset_layers(reading);
+    return begin_columns(reading) ? -1 : config_check_section(reading, "");
 }
 
 /* ---- Words and new classes: derived sizes, and rules ---- */
@@ -214,7 +239,7 @@ static size_t words_classes(const struct reading *reading) {
         return 0;
     if (output->vocabulary.capacity)
         return output->vocabulary.capacity + 1;
-    return output->target == TARGET_NEXT && words ? architecture->input.size : 0;
+    return output_takes_inputs(output) && words ? architecture->input.size : 0;
 }
 
 /* A size that follows from other keys must not be given. */
@@ -241,10 +266,11 @@ static int check_words(struct reading *reading) {
             return config_fail(reading, of_output,
                                "cannot be combined with a column of words named output; rename "
                                "that column");
-    if (output->vocabulary.capacity && output->target == TARGET_NEXT)
+    if (output->vocabulary.capacity && output_takes_inputs(output))
         return config_fail(reading, of_output,
-                           "not supported with target: next, whose classes are the inputs; use "
-                           "model.input.vocabulary");
+                           "not supported with target: %s, whose classes are the inputs; use "
+                           "model.input.vocabulary",
+                           target_name(output->target));
     return 0;
 }
 
@@ -602,36 +628,38 @@ static bool has_class(const struct loss_kind *kind) {
 }
 
 static bool has_numbers(const struct loss_kind *kind) {
-    return !kind->class_id;
+    return !kind->class_id && !kind->ranks;
 }
 
-/* The next input of the stream is the target with `target: next`: loss and sizes must match. */
+/* An input of the stream is the target with `target: next`, `previous` or `same`: loss and sizes
+   must match. */
 static int check_next(struct reading *reading) {
     const struct input *input = &reading->draft.config.architecture.input;
     const struct output *output = &reading->draft.config.architecture.output;
     const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];
     bool symbols = input->kind == INPUT_SYMBOL;
-    if (output->target != TARGET_NEXT || output->column_count)
+    const char *target = target_name(output->target);
+    if (!output_takes_inputs(output) || output->column_count || kind->ranks)
         return 0;
     if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
-                           "expected %s with target: next and %s inputs, got %s",
-                           losses(symbols ? has_class : has_numbers, " or ", text),
+                           "expected %s with target: %s and %s inputs, got %s",
+                           config_losses(symbols ? has_class : has_numbers, " or ", text), target,
                            input_kind_name(input->kind), kind->name);
     if (kind->size && input->size != kind->size)
         return config_fail(reading, "model.input.size",
-                           "expected %zu with target: next and loss: %s, got %zu", kind->size,
+                           "expected %zu with target: %s and loss: %s, got %zu", kind->size, target,
                            kind->name, input->size);
     if (output->size != input->size)
         return config_fail(reading, "model.output.size",
-                           "expected model.input.size (%zu) with target: next, got %zu",
-                           input->size, output->size);
+                           "expected model.input.size (%zu) with target: %s, got %zu", input->size,
+                           target, output->size);
     if (input->scale == SCALE_STANDARD && kind->parts[0].unit == UNIT_NONE)
         return config_fail(reading, "model.input.scale",
-                           "expected none with target: next and loss: %s, got standard: scaled "
+                           "expected none with target: %s and loss: %s, got standard: scaled "
                            "targets leave the range of this loss",
-                           kind->name);
+                           target, kind->name);
     return 0;
 }
 
@@ -639,7 +667,7 @@ static int check_targets(struct reading *reading) {
     const struct output *output = &reading->draft.config.architecture.output;
     const struct loss_kind *kind = loss_kind(output->loss);
     char text[CONFIG_TEXT_SIZE];
-    losses(has_levels, " and ", text);
+    config_losses(has_levels, " and ", text);
     if (output->relative == RELATIVE_TRUE && !has_levels(kind))
         return config_fail(reading, "model.output.relative",
                            "not supported with loss: %s, whose targets have no differences; use "
@@ -683,10 +711,10 @@ static int check_forecast_output(struct reading *reading) {
     char text[CONFIG_TEXT_SIZE];
     if (output->solved && !squares(kind))
         return config_fail(reading, "model.output.readout", "rls requires loss: %s, got loss: %s",
-                           losses(squares, " or ", text), kind->name);
+                           config_losses(squares, " or ", text), kind->name);
     if (!squares(kind))
         return config_fail(reading, "model.output.loss", "expected %s with scale: forecast, got %s",
-                           losses(squares, " or ", text), kind->name);
+                           config_losses(squares, " or ", text), kind->name);
     if (output->target != TARGET_NEXT)
         return config_fail(reading, "model.output.target",
                            "expected next with scale: forecast, got %s",
@@ -819,7 +847,7 @@ static int check_symbols(struct reading *reading) {
 
 /* ---- Size ---- */
 
-static int check_size(struct reading *reading) {
+int config_check_size(struct reading *reading) {
     static const size_t most = INT32_MAX;
     struct model model;
     model_build(&model, &reading->draft.config.architecture);
@@ -930,7 +958,7 @@ static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
     return 0;
 }
 
-static int check_layers(struct reading *reading) {
+int config_check_layers(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
     const char *device = reading->draft.config.device;
     char lacks[MODEL_LACKS_SIZE];
@@ -948,10 +976,13 @@ static int check_layers(struct reading *reading) {
 
 int config_check(struct reading *reading) {
     static int (*const checks[])(struct reading *) = {
-        check_keys,     check_columns, check_time,    check_output_size,
-        check_words,    check_next,    check_targets, check_symbols,
-        check_forecast, check_layers,  check_size,    config_check_learning,
+        check_keys,        config_check_messages, check_columns,       check_time,
+        check_output_size, check_words,           check_next,          check_targets,
+        check_symbols,     check_forecast,        config_check_layers, config_check_chains,
+        config_check_size, config_check_learning,
     };
+    if (config_begin_outputs(reading) != 0)
+        return -1;
     for (size_t n = 0; n < sizeof checks / sizeof *checks; n++)
         if (checks[n](reading) != 0)
             return -1;

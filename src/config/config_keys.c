@@ -18,11 +18,14 @@
 #define IN_DRAFT(member) offsetof(struct draft, member)
 
 #define INPUT_SCALE "model.input.scale"
+#define INPUT_POOL "model.input.sequence.pool"
 #define LAYER_CELL "model.layers.*.cell"
 #define LAYER_NORM "model.layers.*.norm"
 #define OUTPUT_LOSS "model.output.loss"
 #define OUTPUT_TARGET "model.output.target"
 #define OUTPUT_SCALE "model.output.scale"
+#define RANKING_SCORE "model.output.score"
+#define RANKING_OBJECTIVE "model.output.objective"
 #define KIND "learning.optimizer.kind"
 #define ANOMALY "anomaly.enabled"
 
@@ -42,6 +45,9 @@
 #define CLIP_MAX 1e9
 #define NORM_STEPS_MAX 4096
 #define LAYER_MEMORY_MAX 1000000
+#define LONGEST_MAX 65536
+#define NEGATIVES_MAX 65536
+#define WEIGHT_MAX 1e6
 #define START_MAX 100 /* largest starting value of gains and biases */
 
 #define RANGE(low, high) .minimum = (low), .maximum = (high)
@@ -164,6 +170,25 @@ static struct config_key rows[] = {
              "each step of `model.output.ahead` in place of the current one. `symbol` has `size` "
              "and `embedding`. `cycle` has `period` and `harmonics`."},
 
+    {"model.input.sequence.layers", &value_layers, AT(architecture.input.sequence.layer_count),
+     .fallback = "", .left_out = "none: an input is one step", .flags = KEY_ADDED,
+     .what = "layers that read a message, the list of inputs of one step",
+     .example = "[{cell: gru, size: 64}]",
+     .more = "They have the keys of `model.layers` and begin with a state of zeros. What follows "
+             "learns from one vector a message; `model.layers` may be empty. Not with columns, "
+             "`hash`, `time`, scaled or held inputs, presets, or `learning.rule` other than "
+             "`tbptt`."},
+    {INPUT_POOL, &value_word, AT(architecture.input.sequence.pool), .fallback = "last",
+     .flags = KEY_ADDED, .what = "what makes one vector of a message", .example = "attention"},
+    {"model.input.sequence.attention", &value_size, AT(architecture.input.sequence.attention),
+     RANGE(0, LAYER_SIZE_MAX), .fallback = "0", .when = INPUT_POOL, .unit = "units",
+     .left_out = "0, as many as the last of its layers has", .flags = KEY_ADDED,
+     .what = "units that compute the score of an output", .example = "64"},
+    {"model.input.sequence.longest", &value_size, AT(architecture.input.sequence.longest),
+     RANGE(1, LONGEST_MAX), .fallback = "256", .flags = KEY_ADDED, .unit = "inputs",
+     .what = "length of the longest message", .example = "256",
+     .more = "A longer one is rejected. Each step of the window takes memory for this many."},
+
     {"model.input.time", &value_set, AT(architecture.input.time), .words = "gap|day|week|year",
      .meanings = "the logarithm of the time since the stream's last example, standardized|sine and "
                  "cosine of the time of day|sine and cosine of the time of the week|sine and "
@@ -252,10 +277,68 @@ static struct config_key rows[] = {
      .what = "normal distributions in the mixture", .example = "20"},
     {OUTPUT_TARGET, &value_word, AT(architecture.output.target),
      .meanings = "in the message, beside the input|the stream's next input|in a later message, a "
-                 "label",
+                 "label|the stream's input before, known with the step|the step's own input",
      .fallback = "given", .flags = KEY_DIGEST, .what = "source of the targets", .example = "next",
      .more = "With `next`, symbols require `loss: softmax`; real inputs require one of the other "
-             "losses. `bernoulli` and `mixture` require `scale: none`."},
+             "losses. `bernoulli` and `mixture` require `scale: none`. `previous` and `same` are no "
+             "forecasts: they are known with the step."},
+    {"model.output.name", &value_output_name, AT(architecture.output.name), .flags = KEY_ADDED,
+     .left_out = "none (required)", .what = "name of an output of `model.outputs`",
+     .example = "previous"},
+    {"model.output.weight", &value_real, AT(architecture.output.weight), RANGE(0, WEIGHT_MAX),
+     .fallback = "1", .flags = KEY_ADDED,
+     .what = "weight of an output of `model.outputs` in the loss of a step", .example = "0.5"},
+    {"model.output.sequence.layers", &value_layers,
+     AT(architecture.output.sequence.layer_count), .fallback = "",
+     .left_out = "none: a target is one vector or class", .flags = KEY_ADDED,
+     .what = "layers that write a message, a target that is a list",
+     .example = "[{cell: gru, size: 64}]",
+     .more = "Their state begins with a vector made of the last layer's output. They predict each "
+             "item from those before it, and after classes an end. The loss is the mean over all "
+             "of them. It is squared, gaussian, softmax or bernoulli."},
+    {"model.output.sequence.embedding", &value_size, AT(architecture.output.sequence.embedding),
+     RANGE(0, LAYER_SIZE_MAX), .fallback = "0", WHEN(OUTPUT_TARGET, "given"), .flags = KEY_ADDED,
+     .what = "width of the learned embedding of its classes, 0 = one-hot", .example = "16",
+     .more = "Other targets use the embedding of the input."},
+    {"model.output.sequence.longest", &value_size, AT(architecture.output.sequence.longest),
+     RANGE(1, LONGEST_MAX), .fallback = "256", .left_out = "that of the input, else 256",
+     WHEN(OUTPUT_TARGET, "given"), .flags = KEY_ADDED, .unit = "items",
+     .what = "length of the longest target", .example = "256"},
+    {RANKING_SCORE, &value_word, AT(architecture.output.ranking.score),
+     .words = "dot|cosine|order",
+     .meanings = "their product, of symbols plus a bias each|the cosine of their angle / "
+                 "`temperature`|how far the output's magnitudes exceed the candidate's, as a loss: "
+                 "the input is the more general of both",
+     .fallback = "dot", .when = OUTPUT_LOSS, .flags = KEY_ADDED,
+     .what = "score of a candidate with the output", .example = "cosine"},
+    {"model.output.temperature", &value_real, AT(architecture.output.ranking.temperature),
+     RANGE(1e-3, 1e3), .fallback = "0.1", WHEN(RANKING_SCORE, "cosine"),
+     .flags = KEY_ADDED, .what = "divisor of the cosine", .example = "0.1"},
+    {RANKING_OBJECTIVE, &value_word, AT(architecture.output.ranking.objective),
+     .words = "softmax|hinge",
+     .meanings = "cross-entropy of the target among all candidates|the sum of max(0, `margin` + "
+                 "other score - its score), less its score",
+     .fallback = "softmax", .when = OUTPUT_LOSS, .flags = KEY_ADDED,
+     .what = "loss of the scores", .example = "hinge"},
+    {"model.output.margin", &value_real, AT(architecture.output.ranking.margin), RANGE(0, 1e3),
+     .fallback = "0.05", WHEN(RANKING_OBJECTIVE, "hinge"), .flags = KEY_ADDED,
+     .what = "distance between the target's score and others", .example = "0.05"},
+    {"model.output.negatives", &value_size, AT(architecture.output.ranking.negatives),
+     RANGE(1, NEGATIVES_MAX), .when = OUTPUT_LOSS,
+     .flags = KEY_REQUIRED | KEY_ADDED, .unit = "targets",
+     .what = "last targets of all streams that a target is ranked among", .example = "100"},
+    {"model.output.candidates.kind", &value_word, AT(architecture.output.ranking.kind),
+     .meanings = "a vector of numbers|a symbol, with a learned vector", .when = OUTPUT_LOSS,
+     .flags = KEY_REQUIRED | KEY_ADDED, .what = "kind of a target", .example = "real",
+     .more = "With `target: next` it is that of the input."},
+    {"model.output.candidates.size", &value_size, AT(architecture.output.ranking.size),
+     RANGE(1, INPUT_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_ADDED,
+     .what = "numbers in a target, or its alphabet", .example = "784"},
+    {"model.output.candidates.layers", &value_layers,
+     AT(architecture.output.ranking.layer_count), .fallback = "", .left_out = "none",
+     .when = OUTPUT_LOSS, .flags = KEY_ADDED,
+     .what = "layers without a state that read a target of numbers",
+     .example = "[{cell: dense, size: 64}]"},
 
     {"model.output.columns", &value_column_names, AT(architecture.output.column_count),
      .fallback = "",
@@ -329,6 +412,16 @@ static struct config_key rows[] = {
      .fallback = "gradient", .flags = KEY_DIGEST | KEY_CHANGED,
      .what = "method that learns the last layer",
      .example = "rls", .more = "`rls` requires `scale: forecast`."},
+
+    {"model.outputs", &value_outputs, AT(architecture.other_count), .fallback = "",
+     .left_out = "none: `model.output` is the only one", .flags = KEY_ADDED,
+     .what = "several outputs, each with a loss and a target of its own",
+     .example = "[{name: next, loss: softmax, target: next}, {name: last, loss: softmax, target: "
+                "previous, weight: 0.5}]",
+     .more = "Each has a `name` of 1 to 16 letters a-z, digits, '-' and '_', and the keys of "
+             "`model.output` except columns, ahead, patience, vocabulary, scale, relative, skip and "
+             "readout. At most one has `target: given`. The loss of a step is their sum by "
+             "`weight`; published means are those of the first."},
 
     {"learning.rule", &value_word, AT(learning.rule), .fallback = "tbptt",
      .flags = KEY_DIGEST | KEY_WINDOW | KEY_LATER | KEY_CHANGED,
@@ -907,16 +1000,24 @@ static void add_optimizer(const struct optimizer_kind *kind) {
 
 static void __attribute__((constructor)) describe_kinds(void) {
     static const char input[] = "model.input", output[] = "model.output";
+    static const char *const of_rankings[] = {"score",           "objective",
+                                              "negatives",       "candidates.kind",
+                                              "candidates.size", "candidates.layers"};
     struct config_key *experts = rows;
     const char *name;
     while (strcmp(experts->path, "experts") != 0)
         experts++;
     for (unsigned n = 0; (name = input_kind_name(n)); n++)
-        add_word(input, "kind", name, NULL);
+        add_word(input, "kind", name, NULL), add_word(output, "candidates.kind", name, NULL);
     for (unsigned n = 0; (name = input_scale_name(n)); n++)
         add_word(input, "scale", name, NULL);
     for (unsigned n = 0; (name = target_name(n)); n++)
         add_word(output, "target", name, NULL);
+    for (unsigned n = 0; n < POOLS; n++) {
+        add_word("model.input.sequence", "pool", pool_kind(n)->name, pool_kind(n)->what);
+        if (pool_kind(n)->attends)
+            add(&row_of("model.input.sequence", "attention")->is, pool_kind(n)->name);
+    }
     for (unsigned n = 0; n < CELLS; n++)
         add_layer_kind("cell", &cell_kind(n)->kind);
     for (unsigned n = 0; n < NORMS; n++)
@@ -928,6 +1029,8 @@ static void __attribute__((constructor)) describe_kinds(void) {
         add_word(output, "loss", kind->name, kind->what);
         if (loss_has_components(kind))
             add(&row_of(output, "components")->is, kind->name);
+        for (size_t r = 0; kind->ranks && r < sizeof of_rankings / sizeof *of_rankings; r++)
+            add(&row_of(output, of_rankings[r])->is, kind->name);
     }
     for (unsigned n = 0; n < OPTIMIZERS; n++)
         add_optimizer(optimizer_kind(n));
@@ -992,7 +1095,7 @@ uint64_t config_digest_of(const void *draft, unsigned flags, unsigned without) {
                 continue;
             config_key_path(key, n, path);
             config_value_print(key, n, draft, text, sizeof text);
-            if (key->flags & KEY_CHANGED && !strcmp(text, key->fallback))
+            if (key->flags & KEY_CHANGED && !strcmp(text, key->fallback ? key->fallback : ""))
                 continue;
             value = hash(hash(hash(hash(value, path), "="), text), "\n");
         }

@@ -1,6 +1,6 @@
-/* Types of values that are lists or mappings of more than words and numbers: tags, members, and
-   columns with their keys. */
-#include "config_values.h"
+/* Types of values that are lists or mappings of more than words and numbers: tags, members,
+   columns with their keys, layers in other places than model.layers, and outputs. */
+#include "config_read.h"
 
 #include <stdlib.h>
 
@@ -401,8 +401,8 @@ static int columns_read(const struct walk *walk, const yaml_node_t *node,
     return 0;
 }
 
-/* A text is never valid: columns are a list. */
-static int columns_store(const struct config_key *key, const char *text, bool quoted, void *where) {
+/* A text is never valid: this is a list. */
+static int list_store(const struct config_key *key, const char *text, bool quoted, void *where) {
     (void)key, (void)quoted;
     *(size_t *)where = 0;
     return *text ? -1 : 0;
@@ -481,8 +481,8 @@ static void columns_print(const struct config_key *key, const void *where, struc
     config_add(to, input->column_count ? "]" : "");
 }
 
-/* Compare lists of columns, or of their names. */
-static bool columns_same(const struct config_key *key, const void *a, const void *b) {
+/* Compare lists of columns, of their names, or of layers. */
+static bool lists_same(const struct config_key *key, const void *a, const void *b) {
     char *text = malloc(2 * (size_t)CONFIG_LIST_SIZE);
     if (!text)
         return false;
@@ -501,10 +501,10 @@ const struct value_type value_columns = {
     "a list of 1 to $most, as in [{name: load}, {name: host, kind: symbol, size: 8}]",
     sizeof(size_t),
     .most = COLUMNS_MAX,
-    .store = columns_store,
+    .store = list_store,
     .read = columns_read,
     .print = columns_print,
-    .same = columns_same};
+    .same = lists_same};
 
 static int names_read(const struct walk *walk, const yaml_node_t *node,
                       const struct config_key *key, const char *path, void *where) {
@@ -541,7 +541,179 @@ static void names_print(const struct config_key *key, const void *where, struct 
 }
 
 const struct value_type value_column_names = {
-    "list of words",     "a list of names, each once; with target: next names of columns",
-    sizeof(size_t),      .store = columns_store,
-    .read = names_read,  .print = names_print,
-    .same = columns_same};
+    "list of words",    "a list of names, each once; with target: next names of columns",
+    sizeof(size_t),     .store = list_store,
+    .read = names_read, .print = names_print,
+    .same = lists_same};
+
+/* ---- Parts: read as if they stood elsewhere, in a configuration of their own ---- */
+
+struct part {
+    struct reading *reading;
+    struct walk walk;
+    char to[CONFIG_TEXT_SIZE];
+};
+
+/* Keys at `from` are read where the file has `path`. The caller frees part->reading. */
+static int begin_part(struct part *part, const struct walk *walk, const char *from,
+                      const char *path) {
+    struct reading *reading = part->reading = calloc(1, sizeof *reading);
+    if (!reading)
+        return walk_fail(walk, &(yaml_node_t){0}, path, "out of memory");
+    reading->origin = *walk->origin;
+    reading->origin.from = from;
+    reading->origin.to = config_rename(walk->origin, path, part->to, sizeof part->to);
+    part->walk = *walk;
+    part->walk.origin = &reading->origin;
+    return 0;
+}
+
+bool config_value_is_default(const struct config_key *key, size_t layer, const void *draft) {
+    char text[CONFIG_TEXT_SIZE];
+    if (!key->fallback)
+        return false;
+    config_value_print(key, layer, draft, text, sizeof text);
+    return !strcmp(text, key->fallback) ||
+           (key->type == &value_float &&
+            (float)strtod(text, NULL) == (float)strtod(key->fallback, NULL));
+}
+
+void config_write_section(struct config_text *to, const char *section, size_t layer,
+                          const struct config *config) {
+    const char *quote = to->json ? "\"" : "", *before = "{", *inner = "";
+    size_t length = 0; /* of the name of the inner mapping, with a dot */
+    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++) {
+        if (!config_path_below(key->path, section) || !config_key_counts(key, layer, config) ||
+            config_value_is_default(key, layer, config))
+            continue;
+        const char *rest = key->path + strlen(section) + 1;
+        size_t own = strchr(rest, '.') ? strcspn(rest, ".") + 1 : 0;
+        bool same = own == length && !strncmp(rest, inner, own);
+        config_add(to, "%s%s", length && !same ? "}" : "", before);
+        if (own && !same)
+            config_add(to, "%s%.*s%s: {", quote, (int)own - 1, rest, quote);
+        config_add(to, "%s%s%s: ", quote, rest + own, quote);
+        config_value_write(to, key, layer, config);
+        before = ", ";
+        inner = rest;
+        length = own;
+    }
+    config_add(to, length ? "}}" : "}");
+}
+
+void config_write_layers(struct config_text *to, const struct config *config) {
+    for (size_t n = 0; n < config->architecture.layer_count; n++) {
+        config_add(to, n ? ", " : "[");
+        config_write_section(to, "model.layers.*", n, config);
+    }
+    config_add(to, "]");
+}
+
+/* ---- Layers that read or write messages: a count, and the layers ---- */
+
+struct layers {
+    size_t count;
+    struct layer of[SEQUENCE_LAYERS_MAX];
+};
+_Static_assert(offsetof(struct layers, of) == offsetof(struct sequence, layers) &&
+                   offsetof(struct layers, of) ==
+                       offsetof(struct ranking, layers) - offsetof(struct ranking, layer_count),
+               "layers after their count");
+
+static int layers_read(const struct walk *walk, const yaml_node_t *node,
+                       const struct config_key *key, const char *path, void *where) {
+    struct layers *layers = where;
+    struct part part;
+    if (node->type != YAML_SEQUENCE_NODE)
+        return config_fail_value(walk, node, key, path);
+    layers->count = walk_items(node);
+    if (layers->count < 1 || layers->count > SEQUENCE_LAYERS_MAX)
+        return walk_fail(walk, node, path, "expected a list of 1 to %d layers, got %zu",
+                         SEQUENCE_LAYERS_MAX, layers->count);
+    int status = begin_part(&part, walk, "model.layers", path);
+    for (size_t n = 0; n < layers->count && status == 0; n++) {
+        const yaml_node_t *layer = walk_node(walk, node->data.sequence.items.start[n]);
+        char at[CONFIG_KEY_SIZE];
+        snprintf(at, sizeof at, "model.layers.%zu", n);
+        part.reading->draft.config.architecture.layer_count = layers->count;
+        status = layer->type == YAML_MAPPING_NODE
+                     ? config_read_node(part.reading, &part.walk, layer, at)
+                     : config_fail_value(&part.walk, layer, key, at);
+    }
+    if (status == 0 && (status = config_check_section(part.reading, "model.layers")) == 0)
+        memcpy(layers->of, part.reading->draft.config.architecture.layers, sizeof layers->of);
+    free(part.reading);
+    return status;
+}
+
+static void layers_print(const struct config_key *key, const void *where, struct config_text *to) {
+    const struct layers *layers = where;
+    struct config *own = layers->count ? calloc(1, sizeof *own) : NULL;
+    (void)key;
+    if (!own)
+        return;
+    own->architecture.layer_count = layers->count;
+    memcpy(own->architecture.layers, layers->of, sizeof layers->of);
+    config_write_layers(to, own);
+    free(own);
+}
+
+const struct value_type value_layers = {
+    "list of mappings",    "a list of 1 to $most layers, as in [{cell: gru, size: 64}]",
+    sizeof(struct layers), .most = SEQUENCE_LAYERS_MAX,
+    .store = list_store,   .read = layers_read,
+    .print = layers_print, .same = lists_same};
+
+/* ---- Outputs ---- */
+
+/* Each is checked on its own, with the rest of the configuration: config_check_outputs. */
+static int outputs_read(const struct walk *walk, const yaml_node_t *node,
+                        const struct config_key *key, const char *path, void *where) {
+    struct draft *draft = AROUND(where, struct draft, config.architecture.other_count);
+    struct part part;
+    int status = 0;
+    if (node->type != YAML_SEQUENCE_NODE || walk_items(node) < 1 || walk_items(node) > OUTPUTS_MAX)
+        return config_fail_value(walk, node, key, path);
+    draft->output_count = walk_items(node);
+    for (size_t n = 0; n < draft->output_count && status == 0; n++) {
+        const yaml_node_t *one = walk_node(walk, node->data.sequence.items.start[n]);
+        char at[CONFIG_KEY_SIZE];
+        snprintf(at, sizeof at, "%s.%zu", path, n);
+        if (one->type != YAML_MAPPING_NODE)
+            return config_fail_value(walk, one, key, at);
+        status = begin_part(&part, walk, "model.output", at);
+        if (status == 0)
+            status = config_read_node(part.reading, &part.walk, one, "model.output");
+        draft->outputs[n].place = walk_place(walk, one);
+        for (size_t k = 0; k < config_key_count && status == 0; k++)
+            draft->outputs[n].places[k] = part.reading->places[k][0];
+        if (status == 0)
+            draft->outputs[n].output = part.reading->draft.config.architecture.output;
+        free(part.reading);
+    }
+    return status;
+}
+
+static void outputs_print(const struct config_key *key, const void *where, struct config_text *to) {
+    const struct architecture *architecture = AROUND(where, const struct architecture, other_count);
+    bool list = *architecture->output.name;
+    struct config *own = list ? calloc(1, sizeof *own) : NULL;
+    (void)key;
+    for (size_t k = 0; own && k <= architecture->other_count; k++) {
+        own->architecture.output = *architecture_output(architecture, k);
+        config_add(to, !k ? "[" : !to->out || to->json ? ", " : ",\n      ");
+        config_write_section(to, "model.output", 0, own);
+    }
+    config_add(to, own ? "]" : "");
+    free(own);
+}
+
+const struct value_type value_outputs = {
+    "list of mappings",
+    "a list of 1 to $most, as in [{name: next, loss: softmax, target: next}]",
+    sizeof(size_t),
+    .most = OUTPUTS_MAX,
+    .store = list_store,
+    .read = outputs_read,
+    .print = outputs_print,
+    .same = lists_same};

@@ -189,11 +189,12 @@ static void find(struct meant *meant, const char *name, bool sections, bool laye
     const char *number = generalize(name + (*name == '.'), NUMBERS_OF_NAMES, pattern);
     if (!number || *number == '*')
         number = "N";
+    bool short_name = !strchr(pattern, '.'); /* `layers` alone is model.layers */
     for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++)
         for (size_t size = strlen(key->path); size > 0; size--) {
             bool part = !key->path[size] || (sections && key->path[size] == '.');
             if (!part || (layered && !config_key_layered(key)) ||
-                !ends_with(key->path, size, pattern))
+                (short_name && key->type == &value_layers) || !ends_with(key->path, size, pattern))
                 continue;
             const char *star = memchr(key->path, '*', size);
             int before = (int)(star ? (size_t)(star - key->path) : size);

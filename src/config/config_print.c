@@ -25,6 +25,7 @@ struct config_printer {
    unused broker. The first matching row decides. */
 static bool is_left_out(const struct config_key *key, const struct config *config) {
     const struct input *input = &config->architecture.input;
+    const struct output *output = &config->architecture.output;
     const struct publish_config *publish = &config->publish;
     const struct consume_config *consume = &config->consume;
     const bool columns = input->column_count, words = input->vocabulary.capacity || input->hash;
@@ -36,8 +37,12 @@ static bool is_left_out(const struct config_key *key, const struct config *confi
         {"model.input.size", columns || words},
         {"model.input.embedding", columns},
         {"model.input.vocabulary", columns},
+        {"model.input.sequence", !input_is_message(input)},
         {"model.input.time_zone", !(input->time & ~(1U << TIME_GAP))},
-        {"model.output.size", config->architecture.output.vocabulary.capacity != 0},
+        {"model.output.size", *output->name || output->vocabulary.capacity},
+        {"model.output.sequence", *output->name || !output_is_message(output)},
+        {"model.output.weight", true},
+        {"model.output", *output->name},
         {"examples.redis", !*consume->redis.stream},
         {"examples.kafka", !*consume->kafka.topic},
         {"examples.json",
@@ -72,17 +77,6 @@ static bool may_differ(const struct config_key *key) {
            config_path_below(key->path, "model.output") || config_path_below(key->path, "learning");
 }
 
-/* Whether the layer's key has its default, and no other key changes it. */
-static bool is_default(const struct config_key *key, size_t layer, const struct config *config) {
-    char text[CONFIG_TEXT_SIZE];
-    if (!key->fallback)
-        return false;
-    config_value_print(key, layer, config, text, sizeof text);
-    return !strcmp(text, key->fallback) ||
-           (key->type == &value_float &&
-            (float)strtod(text, NULL) == (float)strtod(key->fallback, NULL));
-}
-
 /* "[{cell: gru, size: 8}, {cell: gru, size: 4}]" */
 static void print_layers(struct config_text *to, const struct config *own) {
     char *text = NULL;
@@ -90,19 +84,7 @@ static void print_layers(struct config_text *to, const struct config *own) {
     struct config_text inner = {.out = open_memstream(&text, &size)};
     if (!inner.out)
         return;
-    for (size_t n = 0; n < own->architecture.layer_count; n++) {
-        const char *before = n ? ", {" : "[{";
-        for (size_t k = 0; k < config_key_count; k++) {
-            const struct config_key *key = &config_keys[k];
-            if (!config_key_layered(key) || !is_printed(key, n, own) || is_default(key, n, own))
-                continue;
-            config_add(&inner, "%s%s: ", before, strrchr(key->path, '.') + 1);
-            config_value_write(&inner, key, n, own);
-            before = ", ";
-        }
-        config_add(&inner, "}");
-    }
-    config_add(&inner, "]");
+    config_write_layers(&inner, own);
     fclose(inner.out);
     if (text)
         config_add_text(to, text);

@@ -31,6 +31,22 @@ static const struct place *section_place(const struct reading *reading, const ch
     return NULL;
 }
 
+bool config_section_given(const struct reading *reading, const char *path) {
+    return section_place(reading, path) != NULL;
+}
+
+void config_note_section(struct reading *reading, const char *path, const struct place *place) {
+    size_t s = 0;
+    while (s < reading->section_count && strcmp(reading->sections[s].path, path))
+        s++;
+    if (s == CONFIG_SECTIONS_MAX)
+        return;
+    snprintf(reading->sections[s].path, CONFIG_KEY_SIZE, "%s", path);
+    reading->sections[s].place = *place;
+    if (s == reading->section_count)
+        reading->section_count++;
+}
+
 int config_fail(const struct reading *reading, const char *path, const char *format, ...) {
     char around[CONFIG_KEY_SIZE];
     snprintf(around, sizeof around, "%s", path);
@@ -40,7 +56,8 @@ int config_fail(const struct reading *reading, const char *path, const char *for
     while (!place && *around) {
         char *dot = strrchr(around, '.');
         *(dot ? dot : around) = 0;
-        place = section_place(reading, around);
+        place = config_given(reading, around) ? config_place(reading, around)
+                                              : section_place(reading, around);
     }
     va_list arguments;
     va_start(arguments, format);
@@ -60,22 +77,11 @@ static int store_value(struct reading *reading, const struct walk *walk, const y
     return 0;
 }
 
-/* Store the position of a mapping or list, for errors about missing keys. */
 static void note_section(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                          const char *path) {
-    size_t s = 0;
-    while (s < reading->section_count && strcmp(reading->sections[s].path, path))
-        s++;
-    if (s == CONFIG_SECTIONS_MAX)
-        return;
-    snprintf(reading->sections[s].path, CONFIG_KEY_SIZE, "%s", path);
-    reading->sections[s].place = walk_place(walk, node);
-    if (s == reading->section_count)
-        reading->section_count++;
+    const struct place place = walk_place(walk, node);
+    config_note_section(reading, path, &place);
 }
-
-static int read_node(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
-                     const char *path);
 
 static int fail_unknown(const struct walk *walk, const yaml_node_t *node, const char *parent,
                         const char *path) {
@@ -118,7 +124,7 @@ static int read_mapping(struct reading *reading, const struct walk *walk, const 
         if (!fits || config_path_kind(child, NULL, NULL) == PATH_UNKNOWN)
             return fail_unknown(walk, key, path, child);
         if (walk_once(walk, node, pair, child) != 0 ||
-            read_node(reading, walk, walk_node(walk, pair->value), child) != 0)
+            config_read_node(reading, walk, walk_node(walk, pair->value), child) != 0)
             return -1;
     }
     return 0;
@@ -133,7 +139,7 @@ static int read_list(struct reading *reading, const struct walk *walk, const yam
                          MODEL_LAYERS_MAX, walk_shown(node, found));
     const yaml_node_item_t *item = node->data.sequence.items.start;
     size_t count = walk_items(node);
-    if (count < 1 || count > MODEL_LAYERS_MAX)
+    if (count > MODEL_LAYERS_MAX)
         return walk_fail(walk, node, path, "expected a list of 1 to %d layers, got %zu",
                          MODEL_LAYERS_MAX, count);
     note_section(reading, walk, node, path);
@@ -141,7 +147,7 @@ static int read_list(struct reading *reading, const struct walk *walk, const yam
     for (size_t n = 0; n < count; n++) {
         char child[CONFIG_KEY_SIZE];
         snprintf(child, sizeof child, "%s.%zu", path, n);
-        if (read_node(reading, walk, walk_node(walk, item[n]), child) != 0)
+        if (config_read_node(reading, walk, walk_node(walk, item[n]), child) != 0)
             return -1;
     }
     return 0;
@@ -156,7 +162,7 @@ static bool has_known_tag(const yaml_node_t *node) {
             config_words_contain("str|int|float|bool|null|map|seq", tag + sizeof prefix - 1, NULL));
 }
 
-static int read_node(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+int config_read_node(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
                      const char *path) {
     if (!has_known_tag(node))
         return walk_fail(walk, node, path, "the YAML tag \"%.*s\" is not supported",
@@ -201,7 +207,7 @@ int config_read_text(struct reading *reading, const char *text, size_t size) {
     const yaml_node_t *root = yaml_document_get_root_node(&walk.document);
     config_path_children("", children, sizeof children);
     if (is_configuration(&walk, root))
-        status = read_node(reading, &walk, root, "");
+        status = config_read_node(reading, &walk, root, "");
     else /* it may be another file with secrets: do not quote it */
         status =
             walk_fail(&walk, root, "", "not a configuration; expected a mapping of %s", children);
@@ -282,7 +288,7 @@ static int read_value(struct reading *reading, struct walk *walk, const char *pa
         return -1;
     const yaml_node_t *root = yaml_document_get_root_node(&walk->document);
     forget(reading, path);
-    int status = walk_is_null(root) ? 0 : read_node(reading, walk, root, path);
+    int status = walk_is_null(root) ? 0 : config_read_node(reading, walk, root, path);
     yaml_document_delete(&walk->document);
     return status;
 }

@@ -17,6 +17,7 @@ struct reading {
     } sections[CONFIG_SECTIONS_MAX]; /* given mappings and lists */
     size_t section_count;
     bool preset_layer; /* the preset provides the single layer */
+    size_t output;     /* number of the output of model.outputs that this is about */
     bool earlier;      /* fill in the defaults of earlier versions */
 };
 
@@ -26,11 +27,20 @@ struct reading {
 int config_read_text(struct reading *reading, const char *text, size_t size);
 int config_read_override(struct reading *reading, const char *override);
 
+/* Read a node at the path of a section or key. */
+int config_read_node(struct reading *reading, const struct walk *walk, const yaml_node_t *node,
+                     const char *path);
+
 /* The position of the given key (row and layer), or NULL for other paths. */
 const struct place *config_place(const struct reading *reading, const char *path);
 
 /* Whether the key of that path was given. */
 bool config_given(const struct reading *reading, const char *path);
+
+/* Whether the mapping or list of that path was given; and store its position, for errors about
+   missing keys. */
+bool config_section_given(const struct reading *reading, const char *path);
+void config_note_section(struct reading *reading, const char *path, const struct place *place);
 
 /* Fail with "FILE:LINE:COLUMN: PATH: SENTENCE": the position of the key or section, else of the
    nearest section around it. */
@@ -50,6 +60,25 @@ static inline bool config_is_network(const struct reading *reading) {
 
 /* Fill in defaults and check the rules between keys. */
 int config_check(struct reading *reading);
+
+/* The same for the keys below the section alone; and the rules between the keys of model.layers. */
+int config_check_section(struct reading *reading, const char *section);
+int config_check_layers(struct reading *reading);
+
+/* Make the reading's output of model.outputs its output. Then check the others: `read` is the state
+   before defaults. */
+int config_begin_outputs(struct reading *reading);
+int config_check_outputs(struct reading *reading, const struct reading *read);
+int config_check_size(struct reading *reading);
+
+/* The matching losses, as "a, b or c" with " or " as `last`. Returns `text`. */
+const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char *last,
+                          char text[CONFIG_TEXT_SIZE]);
+
+/* The rules of messages that are read and written (config_check_messages.c): what cannot be
+   combined with them; and their layers, once all sizes are known. */
+int config_check_messages(struct reading *reading);
+int config_check_chains(struct reading *reading);
 
 /* The rules for rule, optimizer and learning rate (config_check_learning.c). */
 int config_check_learning(struct reading *reading);

@@ -86,7 +86,10 @@ static void copy_rates(const struct config *from, struct config *to) {
 /* ---- Single keys ---- */
 
 static bool differs(const struct comparison *c, const struct config_key *key, size_t layer) {
-    return key->type != &value_connect && /* its value is compared with that of bind */
+    bool listed =
+        *c->after->architecture.output.name && config_path_below(key->path, "model.output");
+    return !listed &&                     /* compared as model.outputs */
+           key->type != &value_connect && /* its value is compared with that of bind */
            !config_value_same(key, layer, c->before, c->after);
 }
 

@@ -432,6 +432,13 @@ const struct value_type value_label = {
     "text", "mlpoly, average, best, or the name of an expert or a member", CONFIG_MEMBER_NAME_SIZE,
     .good = is_name, TEXT};
 
+static bool is_output_name(const char *text) {
+    return *text && strspn(text, "abcdefghijklmnopqrstuvwxyz" DIGITS "_-") == strlen(text);
+}
+
+const struct value_type value_output_name = {"text", "1 to $bytes of a-z, 0-9, '_' and '-'",
+                                             OUTPUT_NAME_SIZE, .good = is_output_name, TEXT};
+
 const struct value_type value_zone = {"time zone",
                                       "a time zone of tzdata such as Europe/Berlin, or UTC",
                                       TIME_ZONE_NAME_SIZE, .good = time_zone_good, TEXT};

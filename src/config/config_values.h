@@ -10,6 +10,7 @@
 #include "config_yaml.h"
 
 enum {
+    CONFIG_KEYS_MAX = 192,
     CONFIG_KEY_SIZE = CONFIG_KEY_NAME_SIZE, /* size of a key's path with its terminating zero */
     /* size of a list of columns in the configuration's syntax */
     CONFIG_LIST_SIZE = 256 * COLUMNS_MAX,
@@ -37,6 +38,11 @@ struct draft {
     char statistics_connect[CONFIG_ENDPOINT_SIZE];
     char control_connect[CONFIG_ENDPOINT_SIZE];
     char output_columns[COLUMNS_MAX][COLUMN_NAME_SIZE]; /* "" after the last */
+    struct {
+        struct output output;
+        struct place place, places[CONFIG_KEYS_MAX]; /* of its mapping, and of its keys */
+    } outputs[OUTPUTS_MAX];                          /* model.outputs */
+    size_t output_count;
 };
 
 enum {
@@ -141,12 +147,15 @@ extern const struct value_type value_word, /* one of `words`, an enum by its ind
     value_set,          /* list of `words`, a set of bits in an unsigned */
     value_members,      /* list of members, from config.members_given on */
     value_columns,      /* list of columns, in a struct input */
+    value_layers,       /* list of mappings as model.layers, from a layer_count on */
+    value_outputs,      /* list of mappings as model.output, in the draft */
     value_column_names, /* list of names of columns, in the draft, then in a struct output */
     value_prefixes,     /* text or list of texts, in a struct share_config */
     value_tags,         /* mapping of names to texts, in a struct tags_config */
     value_keep,         /* "checkpoint", "all" or a size as in 10G, in a uint64_t: see journal.h */
     value_pin,          /* false, true, or CPUs as a text or list of numbers, in a text */
     value_name,         /* texts: name of a daemon */
+    value_output_name,  /* an output */
     value_label,        /* expert or member */
     value_zone,         /* time zone */
     value_device, value_text, value_path, value_bind, /* endpoint to bind */

@@ -1,5 +1,6 @@
 #include "config_yaml.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <sysexits.h>
 
@@ -142,10 +143,27 @@ static int shown_size(const char *override) {
     return CONFIG_KEY_NAME_SIZE;
 }
 
+const char *config_rename(const struct config_origin *origin, const char *text, char *to,
+                          size_t size) {
+    size_t length = origin->from ? strlen(origin->from) : 0, used = 0;
+    while (*text && used + 1 < size) {
+        bool here =
+            length && !strncmp(text, origin->from, length) && !isalnum((unsigned char)text[length]);
+        int added = here ? snprintf(to + used, size - used, "%s", origin->to) : 1;
+        to[used] = here ? to[used] : *text;
+        used += (size_t)added;
+        text += here ? length : 1;
+    }
+    to[used < size ? used : size - 1] = 0;
+    return to;
+}
+
 int config_fail_at(const struct config_origin *origin, const struct place *place, const char *path,
                    const char *format, va_list arguments) {
-    char sentence[ERROR_TEXT_SIZE];
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    char plain[ERROR_TEXT_SIZE], sentence[ERROR_TEXT_SIZE], name[CONFIG_TEXT_SIZE];
+    vsnprintf(plain, sizeof plain, format, arguments);
+    config_rename(origin, plain, sentence, sizeof sentence);
+    path = config_rename(origin, path, name, sizeof name);
     const char *colon = *path ? ": " : "";
     size_t size = strlen(path);
     if (*path && place && place->override && !strncmp(place->override, path, size) &&

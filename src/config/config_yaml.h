@@ -39,6 +39,9 @@ struct config_origin {
     const char *path; /* path of the file */
     const char *verb; /* name of an override: "--set" */
     bool member;      /* one member: common values are checked elsewhere */
+    /* A part is read as if it stood at `from` in a configuration of its own: errors name `to`
+       instead. NULL: as it stands. */
+    const char *from, *to;
     struct error *error;
 };
 
@@ -53,6 +56,10 @@ struct walk {
 /* Fail with "FILE:LINE:COLUMN: PATH: SENTENCE"; `place` NULL: unknown position. Returns -1. */
 int config_fail_at(const struct config_origin *origin, const struct place *place, const char *path,
                    const char *format, va_list arguments);
+
+/* Copy the text with the paths of the origin, truncated. Returns `to`. */
+const char *config_rename(const struct config_origin *origin, const char *text, char *to,
+                          size_t size);
 
 struct place walk_place(const struct walk *walk, const yaml_node_t *node);
 

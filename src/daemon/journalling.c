@@ -71,15 +71,16 @@ static void request_time(const struct config *config) {
 
 static int open_journal(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
-    const struct input *input = &config->architecture.input;
-    size_t inputs = input_is_real(input) ? input->size : 1;
+    const struct model *model = &daemon->model;
     const struct journal_options options = {
         .sync = config->journal.sync,
         .keep = config->journal.keep,
-        .input_bytes = inputs * sizeof(float),
-        .target_bytes = daemon->model.target_size * sizeof(float),
+        .input_bytes = model->x_size * sizeof(float),
+        .target_bytes = model->y_size * sizeof(float),
+        .messages = input_is_message(&model->architecture.input),
+        .target_messages = output_is_message(model_output(model, model->sent)),
         .words_bytes = words_lexicons(learner_host(daemon->learner)) ? WIRE_WORDS_MAX : 0,
-        .steps_max = EXAMPLE_STEPS_MAX,
+        .steps_max = model_most_rows(model),
         .name = config->name,
         .digest = config->compatible,
         .before = *daemon->resumed.before ? daemon->resumed.before : NULL,

@@ -66,7 +66,7 @@ int observe_open(struct daemon *daemon, struct error *error) {
     enum loss loss = model->architecture.output.loss;
     const struct skill_options options = {
         .loss = loss,
-        .columns = loss_kind(loss)->metrics & METRIC_RMSE ? model->target_size : 0,
+        .columns = loss_kind(loss)->metrics & METRIC_RMSE ? model->heads[0].target_size : 0,
         .experts = learner_host(daemon->learner)->forecasts};
     struct figures *figures = daemon->figures = calloc(1, sizeof *figures);
     if (!figures)

@@ -167,6 +167,11 @@ struct formatter {
     bool bytes;     /* symbols are bytes */
 };
 
+static bool has_words(const struct formatter *formatter, size_t output) {
+    return formatter->lexicon != SIZE_MAX &&
+           words_of_output(learner_host(formatter->learner), output);
+}
+
 /* A symbol that is not a word is its number, and a byte its character. */
 static void put_word(struct json_text *text, const char *key, const struct formatter *formatter,
                      uint32_t id) {
@@ -239,17 +244,18 @@ static void put_words(struct json_text *text, const char *key, const struct form
 }
 
 /* Adds a list, or an object of the loss's parts. */
-static void put_horizon(struct json_text *text, const char *key, const struct formatter *formatter,
-                        const double *numbers) {
-    const struct model *model = formatter->model;
-    const struct output *output = &model->architecture.output;
+static void put_head(struct json_text *text, const char *key, const struct formatter *formatter,
+                     size_t h, const double *numbers) {
+    const struct model_head *head = &formatter->model->heads[h];
+    const struct output *output = model_output(formatter->model, head->output);
     const struct loss_part *part = loss_kind(output->loss)->parts;
-    if (formatter->lexicon != SIZE_MAX) {
+    numbers += head->at;
+    if (has_words(formatter, head->output)) {
         put_words(text, key, formatter, numbers);
         return;
     }
     if (!part->name) {
-        put_list(text, key, numbers, model->scored);
+        put_list(text, key, numbers, head->scored);
         return;
     }
     json_text_open_object(text, key);
@@ -264,15 +270,17 @@ static void put_horizon(struct json_text *text, const char *key, const struct fo
     json_text_close_object(text);
 }
 
-/* Adds the prediction at a step; a list if there are several horizons. */
+/* Adds the prediction of an output at a step; a list if there are several horizons. */
 static void put_prediction(struct json_text *text, const char *key,
-                           const struct formatter *formatter, const double *numbers) {
+                           const struct formatter *formatter, size_t output,
+                           const double *numbers) {
     const struct model *model = formatter->model;
-    bool many = model->horizons > 1;
+    bool many = !output && model_ahead(model) > 1;
     if (many)
         json_text_open_list(text, key);
     for (size_t h = 0; h < model->horizons; h++)
-        put_horizon(text, many ? NULL : key, formatter, numbers + h * model->scored);
+        if (model->heads[h].output == output)
+            put_head(text, many ? NULL : key, formatter, h, numbers);
     if (many)
         json_text_close_list(text);
 }
@@ -305,9 +313,10 @@ static void put_all_guesses(struct json_text *text, const char *key,
         json_text_close_list(text);
 }
 
-/* Adds one prediction, or a list with one of each step. */
+/* Adds one prediction of an output, or a list with one of each step. */
 static void put_predictions(struct json_text *text, const char *key,
-                            const struct formatter *formatter, const struct learned *learned) {
+                            const struct formatter *formatter, const struct learned *learned,
+                            size_t output) {
     const struct model *model = formatter->model;
     if (learned->guesses) {
         put_all_guesses(text, key, formatter, learned, 1 + learned->guess_count);
@@ -319,7 +328,7 @@ static void put_predictions(struct json_text *text, const char *key,
         json_text_open_list(text, key);
     for (size_t t = 0; numbers && t < learned->output_steps; t++) {
         prediction_of(model, learned, t, numbers);
-        put_prediction(text, many ? NULL : key, formatter, numbers);
+        put_prediction(text, many ? NULL : key, formatter, output, numbers);
     }
     if (many)
         json_text_close_list(text);
@@ -330,11 +339,11 @@ static void put_predictions(struct json_text *text, const char *key,
    `apart` numbers from one to the next. */
 static void put_columns(struct json_text *text, const char *name, const struct model *model,
                         const double *numbers, size_t apart) {
-    bool many = model->horizons > 1;
+    bool many = model_ahead(model) > 1;
     if (many)
         json_text_open_list(text, name);
-    for (size_t h = 0; h < model->horizons; h++)
-        put_list(text, many ? NULL : name, numbers + h * apart, model->target_size);
+    for (size_t h = 0; h < model_ahead(model); h++)
+        put_list(text, many ? NULL : name, numbers + h * apart, model->heads[0].target_size);
     if (many)
         json_text_close_list(text);
 }
@@ -354,9 +363,9 @@ static void put_forecast(struct json_text *text, const char *name, const struct 
 
 static void put_experts(struct json_text *text, const struct learner *learner,
                         const struct model *model, const struct learned *learned) {
-    size_t count = learner_host(learner)->forecasts, columns = model->target_size,
+    size_t count = learner_host(learner)->forecasts, columns = model->heads[0].target_size,
            all = count * columns;
-    size_t experts = model->outputs, weights = experts + model->horizons * all;
+    size_t experts = model->outputs, weights = experts + model_ahead(model) * all;
     const double *last = learned->forecasts + (learned->output_steps - 1) * learned->forecast_row;
     json_text_open_object(text, "experts");
     for (size_t n = 0; n < count; n++)
@@ -420,7 +429,7 @@ static void put_distribution(struct json_text *text, const struct formatter *for
 static void put_distribution_scores(struct json_text *text, const struct formatter *formatter,
                                     const double *notes) {
     const struct part_host *host = learner_host(formatter->learner);
-    size_t count, columns = formatter->model->target_size;
+    size_t count, columns = formatter->model->heads[0].target_size;
     if (!distributions_levels(host, &count))
         return;
     const struct distribution_score *scores = (const void *)notes;
@@ -447,12 +456,12 @@ static void put_distribution_scores(struct json_text *text, const struct formatt
 static void put_target(struct json_text *text, const struct formatter *formatter,
                        const double *target) {
     const struct model *model = formatter->model;
-    if (formatter->lexicon != SIZE_MAX)
+    if (has_words(formatter, 0))
         put_word(text, "target", formatter, (uint32_t)*target);
     else if (loss_kind(model->architecture.output.loss)->class_id)
         json_text_count(text, "target", (uint64_t)*target);
     else
-        put_list(text, "target", target, model->target_size);
+        put_list(text, "target", target, model->heads[0].target_size);
 }
 
 static void put_truth_experts(struct json_text *text, const struct learner *learner,
@@ -471,17 +480,17 @@ static void put_truth(struct json_text *text, const char *key, const struct form
     json_text_count(text, "example", pair->step.example);
     if (!key)
         json_text_count(text, "step", pair->step.step);
-    if (model->horizons > 1)
+    if (model_ahead(model) > 1)
         json_text_count(text, "ahead", output_ahead(&model->architecture.output, pair->horizon));
     json_text_number(text, "data_time", pair->step.time > 0 ? pair->step.time : NAN);
-    put_horizon(text, "prediction", formatter, pair->prediction);
+    put_head(text, "prediction", formatter, 0, pair->prediction);
     if (pair->bounds)
-        put_rows(text, "interval", pair->bounds, model->target_size, 2);
+        put_rows(text, "interval", pair->bounds, model->heads[0].target_size, 2);
     if (all && pair->experts)
-        put_truth_experts(text, all, pair->experts, model->target_size);
+        put_truth_experts(text, all, pair->experts, model->heads[0].target_size);
     put_target(text, formatter, pair->target);
     if (loss_kind(model->architecture.output.loss)->baseline)
-        put_horizon(text, "baseline", formatter, pair->baseline);
+        put_head(text, "baseline", formatter, 0, pair->baseline);
     json_text_number(text, "loss", pair->loss);
     if (formatter->learner)
         put_distribution_scores(text, formatter, pair->notes);
@@ -492,7 +501,7 @@ static void put_truth(struct json_text *text, const char *key, const struct form
 static void put_scored(struct json_text *text, const struct formatter *formatter,
                        const struct learner *all, const struct learned *learned) {
     size_t count = truth_count(learned->truth) - learned->first_pair;
-    bool many = learned->output_steps > 1 || formatter->model->horizons > 1 || count > 1;
+    bool many = learned->output_steps > 1 || model_ahead(formatter->model) > 1 || count > 1;
     if (!count)
         return;
     if (many)
@@ -584,7 +593,15 @@ void report_prediction(struct json_text *text, const struct model *model,
     json_text_string(text, "stream", learned->key, learned->key_size);
     json_text_count(text, "example", learned->examples);
     json_text_number(text, "data_time", learned->time > 0 ? learned->time : NAN);
-    put_predictions(text, "prediction", &formatter, learned);
+    if (!model->heads[0].late)
+        put_predictions(text, "prediction", &formatter, learned, 0);
+    if (model->architecture.other_count)
+        json_text_open_object(text, "outputs");
+    for (size_t k = 1; k <= model->architecture.other_count; k++)
+        if (!model->heads[k].late)
+            put_predictions(text, model_output(model, k)->name, &formatter, learned, k);
+    if (model->architecture.other_count)
+        json_text_close_object(text);
     if (learned->truth)
         put_steps(text, "interval", learned, false, 2);
     if (learned->truth && learner)

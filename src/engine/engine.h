@@ -13,15 +13,14 @@
    Operations, in the order in which they may occur for one slot:
      FORGET   zero the state and the state of the learning rule; the ring becomes invalid
      STEP     forward one step from the slot's state; keep x and the state before it at `position`
-     SCORE    loss of the forecast of a `horizon` (model->heads) by the open step at `position`; keep
-              y there if it is to be learned. The loss is without the head's weight; NAN where the
-              head had nothing to score against: then y is not kept
-     UPDATE   one optimizer step on the mean loss over the `terms` targets kept at the last `closed`
-              steps of a window of `length` steps that begins at `position`. With several outputs a
-              step's loss is their weighted sum, and a step is one term. The gradient covers the
-              whole window, recomputed from the state before its first step, unless `fresh`: then
-              the activations kept by the STEPs of the window are those of the current parameters.
-              Running statistics of norms then move towards those of the last `closed` steps. If
+     SCORE    loss of the forecast of a `horizon` (model->heads) by the open step at `position`;
+   keep y there if it is to be learned. The loss is without the head's weight; NAN where the head
+   had nothing to score against: then y is not kept UPDATE   one optimizer step on the mean loss
+   over the `terms` targets kept at the last `closed` steps of a window of `length` steps that
+   begins at `position`. With several outputs a step's loss is their weighted sum, and a step is one
+   term. The gradient covers the whole window, recomputed from the state before its first step,
+   unless `fresh`: then the activations kept by the STEPs of the window are those of the current
+   parameters. Running statistics of norms then move towards those of the last `closed` steps. If
               the loss or a gradient is not finite, nothing changes. For a learning rule without a
               window (struct rule_kind) `length` is `closed`, and the slot's state of the rule
               advances over these steps
@@ -165,6 +164,9 @@ enum engine_block {
        those tensors restarts them */
     ENGINE_SOLUTION,
     ENGINE_ACTIVITY, /* doubles: enum activity_number. Writing zeros begins them */
+    /* of the output of that number, the targets of a ranking, uint32_t: enum bank_number, then
+       (negatives, size) numbers. Writing zeros empties it */
+    ENGINE_BANK,
     /* + k: of one tensor, the k-th number that the optimizer keeps for each parameter */
     ENGINE_MOMENTS,
 };
@@ -178,6 +180,17 @@ enum activity_number {
     ACTIVITY_HEAD,
 };
 enum { ACTIVITY_RING = 8, ACTIVITY_ROWS = 2 + ACTIVITY_RING };
+
+/* The first numbers of a bank: the running number of the next target, of 64 bits, and how many it
+   has. Target number n is at n % negatives. */
+enum bank_number { BANK_NEXT, BANK_COUNT = 2, BANK_HEAD };
+
+/* Numbers in an output's bank; 0: it ranks nothing. */
+static inline size_t engine_bank_size(const struct model *model, size_t output) {
+    const struct ranking *ranking = &model_output(model, output)->ranking;
+    size_t size = ranking->kind == INPUT_SYMBOL ? 1 : ranking->size;
+    return ranking->negatives ? BANK_HEAD + ranking->negatives * size : 0;
+}
 
 /* Numbers before those of a layer. */
 static inline size_t engine_activity_at(const struct model *model, size_t layer) {

@@ -11,10 +11,13 @@
 #include "common/threads.h"
 #include "engine/engine_threads.h"
 #include "forecast/forecast.h"
+#include "learner_input.h"
 #include "learner_state.h"
 #include "model/parameters.h"
 #include "parts/part.h"
+#include "parts/targets.h"
 #include "parts/truths.h"
+#include "parts/words.h"
 
 enum {
     PLAN_BYTES = 1 << 20, /* inputs, targets and outputs: wide networks have shorter plans */
@@ -36,6 +39,7 @@ struct learner {
     size_t plan_measures, measures; /* room for measures, and used ones */
     size_t *step_scores;            /* (plan_steps,) scores by the x of each step */
     union value *values; /* (x_size,) x as parts rewrite it; NULL: parts write to the network's x */
+    union value *target; /* (target_size,) y of an example, if it is a message */
     double *nothing;     /* (target_size,) zeros */
     struct layer_statistics *long_measure; /* (layers,) of an example that spans plans */
     bool measure;    /* measure the next example with steps, in place of a label */
@@ -96,13 +100,14 @@ static bool open_plan(struct learner *learner, size_t most_steps) {
     learner->examples = calloc(steps, sizeof *learner->examples);
     learner->step_scores = calloc(steps, sizeof *learner->step_scores);
     learner->nothing = calloc(model->target_size, sizeof *learner->nothing);
+    learner->target = calloc(model->target_size, sizeof *learner->target);
     learner->long_measure = calloc(model->layer_count, sizeof *learner->long_measure);
     if (apart)
         learner->values = calloc(model->x_size, sizeof *learner->values);
     EACH(learner, part, plan_open)
     good &= part->kind->plan_open(part->self);
     return good && learner->examples && learner->step_scores && learner->nothing &&
-           learner->long_measure && (!apart || learner->values);
+           learner->target && learner->long_measure && (!apart || learner->values);
 }
 
 /* ---- Playing a plan, and delivering the results to examples ---- */
@@ -122,7 +127,17 @@ static void score(struct part_host *host, struct planned *example, struct scored
     example->baseline_sum += scored->baseline;
 }
 
-/* Delivers scores of one x: of its horizons, nearest first, or of a label's targets. */
+/* Adds a score of an output after the first, of which only means are published. */
+static void score_other(struct part_host *host, struct planned *example, size_t output,
+                        struct scored *scored) {
+    struct output_sums *sums = &example->others[output - 1];
+    sums->scored++;
+    sums->loss += scored->loss;
+    targets_add(host, sums, scored);
+}
+
+/* Delivers scores of one x: of its horizons, nearest first, or of a label's targets. A head that is
+   late has no loss while it has nothing to score against. */
 static void deliver_scores(struct learner *learner, struct planned *example, size_t count,
                            struct cursor *cursor) {
     const struct model *model = learner->host.model;
@@ -131,14 +146,20 @@ static void deliver_scores(struct learner *learner, struct planned *example, siz
         size_t number = cursor->scores++;
         struct scored scored = {
             .number = number,
-            .horizon = n % model->horizons,
+            .horizon = network->heads[number],
             .loss = network->results.losses[number],
             .baseline = NAN,
             .output = network->results.scored + number * model->scored,
             .target = network->plan.targets + number * model->target_size,
             .of_baseline = learner->nothing,
         };
-        score(&learner->host, example, &scored);
+        const struct model_head *head = &model->heads[scored.horizon];
+        if (head->late && isnan(scored.loss))
+            continue;
+        if (head->output)
+            score_other(&learner->host, example, head->output, &scored);
+        else
+            score(&learner->host, example, &scored);
     }
 }
 
@@ -160,7 +181,7 @@ static void deliver_steps(struct learner *learner, struct planned *example, stru
 /* Classes that have not occurred have biases that are not learned: returns the ratio of the norm of
    all parameters, whose sum of squares is given, to that of the others. */
 static double share_of_learned(const struct part_host *host, double squares) {
-    double theirs = (double)(host->hidden_classes * host->model->horizons) *
+    double theirs = (double)(host->hidden_classes * host->class_biases) *
                     (ENGINE_HIDDEN_BIAS * ENGINE_HIDDEN_BIAS);
     return host->hidden_classes && squares > theirs ? sqrt(squares / (squares - theirs)) : 1;
 }
@@ -183,6 +204,8 @@ static void add_updates(const struct learner *learner, struct planned *example) 
         for (size_t n = 0; n < example->planned_updates[m]; n++) {
             struct member *member = &host->members[m];
             const struct update_result *update = &member->results.updates[member->delivered++];
+            if (update->empty)
+                continue;
             if (!update->applied) {
                 example->skipped++;
                 continue;
@@ -197,6 +220,7 @@ static void add_updates(const struct learner *learner, struct planned *example) 
 static void observe(struct learner *learner, const struct planned *example,
                     const struct given *given, const struct layer_statistics *const *measured) {
     const struct learner_observer *observer = &learner->host.observer;
+    const struct part_host *host = &learner->host;
     struct learner_counters *counters = &learner->host.counters;
     struct learned *learned = given->learned;
     double scored = (double)example->scored;
@@ -222,6 +246,7 @@ static void observe(struct learner *learner, const struct planned *example,
     learned->squared_error = example->squared_error;
     learned->observed = example->observed;
     learned->correct = example->correct;
+    learned->others = host->model->architecture.other_count ? example->others : NULL;
     learned->updates = example->updates;
     learned->skipped = example->skipped;
     learned->gradient_norm = example->gradient_norm;
@@ -395,21 +420,16 @@ static int take_step(struct learner *learner, const struct example *example, siz
     const void *x = (const char *)example->x + t * model->x_size * sizeof(union value);
     union value *input =
         host->member_count ? plan->inputs + plan->steps * model->features : learner->values;
-    size_t number = host->steps;
     struct step step = {
         .example = example,
         .t = t,
-        .number = number,
+        .number = host->steps,
         .slot = host->planned->slot,
         .x = x,
         .values = learner->values ? learner->values : input,
         .input = input,
-        .original = x,
-        .seen = input,
     };
-    memcpy(step.values, x, model->x_size * sizeof *step.values);
-    EACH(learner, part, input)
-    part->kind->input(part->self, &step);
+    learner_fill_input(host, &step);
     size_t scores = host->planned->planned_scores;
     EACH(learner, part, score)
     part->kind->score(part->self, &step);
@@ -421,13 +441,13 @@ static int take_step(struct learner *learner, const struct example *example, siz
     host->planned->planned_steps++;
     if (host->planned->measured && t == example->steps - 1)
         plan_measure(learner, step.slot);
-    learner->step_scores[number] = 0;
+    learner->step_scores[step.number] = 0;
     EACH(learner, part, settled)
     if (part->kind->settled(part->self, &step, error))
         return -1;
     /* A step with a later target has no scores, and its plan may have been played. */
     if (host->planned->planned_scores > scores)
-        learner->step_scores[number] = host->planned->planned_scores - scores;
+        learner->step_scores[step.number] = host->planned->planned_scores - scores;
     return 0;
 }
 
@@ -544,6 +564,7 @@ int learner_take(struct learner *learner, const struct example *example, struct 
     EACH(learner, part, take)
     if (part->kind->take(part->self, &taken, error))
         return -1;
+    learner_fill_target(host->model, &taken, learner->target);
     bool full = !has_room(learner) || learner->example_count == host->plan_steps;
     if (full && learner_flush(learner, error))
         return -1;
@@ -623,6 +644,7 @@ static void release(struct learner *learner) {
     free(learner->step_scores);
     free(learner->values);
     free(learner->nothing);
+    free(learner->target);
     free(learner->long_measure);
     threads_close(&learner->threads);
     free(learner);

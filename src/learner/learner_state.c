@@ -472,9 +472,8 @@ struct record {
 static struct record record_of(const struct member *member, const float *numbers) {
     const struct model *model = member->model;
     size_t ring = model_ring(member->model, member->window), places = model->open == 1 ? 1 : ring;
-    size_t solved = model->solved ? model->solved - 1 : 0;
     return (struct record){
-        model, numbers + model->state_size + places * (model->outputs + solved), ring,
+        model, numbers + model->state_size + places * (model->outputs + model->kept), ring,
         model->state_size + model->features + model->horizons * (model->target_size + 1)};
 }
 
@@ -503,9 +502,8 @@ static bool symbol_fits(const float *bits, size_t size, bool sign) {
     return (sign ? id & ~SYMBOL_MINUS : id) < size;
 }
 
-/* Checks the engine's x (features,). A symbol of columns, or a hashed one, can be its negative
-   row. */
-static bool input_fits(const struct model *model, const float *x) {
+/* Checks one x, or atom. A symbol of columns, or a hashed one, can be its negative row. */
+static bool atom_fits(const struct model *model, const float *x) {
     const struct input *input = &model->architecture.input;
     for (size_t n = 0; n < model->part_count; n++) {
         const struct input_part *part = &model->parts[n];
@@ -515,11 +513,49 @@ static bool input_fits(const struct model *model, const float *x) {
     return input_is_real(input) || symbol_fits(x, input->size, input->hash > 0);
 }
 
+/* The atoms of a row, if it is one of a message: none where no step has been. */
+static size_t atoms_of(const float *row) {
+    uint32_t count;
+    memcpy(&count, row, sizeof count);
+    return count;
+}
+
+/* Checks the engine's x (features,). */
+static bool input_fits(const struct model *model, const float *x) {
+    const struct input *input = &model->architecture.input;
+    bool fits = !input_is_message(input) || atoms_of(x) <= input->sequence.longest;
+    if (!input_is_message(input))
+        return atom_fits(model, x);
+    for (size_t n = 0; fits && n < atoms_of(x); n++)
+        fits = atom_fits(model, x + 1 + n * model->features_atom);
+    return fits;
+}
+
+/* Checks a target (target_size,) that is learned. */
+static bool target_fits(const struct model *model, const struct model_head *head, const float *y) {
+    const struct output *output = model_output(model, head->output);
+    bool message = output_is_message(output);
+    size_t count = message ? atoms_of(y) : 1;
+    if (message && (count == 0 || count > output->sequence.longest))
+        return false;
+    for (size_t n = 0; output_has_classes(output) && n < count; n++)
+        if (!symbol_fits(y + message + n, output_classes(output), false))
+            return false;
+    return true;
+}
+
+/* A step's terms: with a list of outputs at most one. */
+static size_t terms_of(const struct record *record, size_t position) {
+    const float *marks = marks_of(record, position);
+    size_t count = 0;
+    for (size_t h = 0; h < record->model->horizons; h++)
+        count += marks[h] == 1;
+    return record->model->architecture.other_count ? count > 0 : count;
+}
+
 /* Checks symbols and classes, and that the closed steps have as many targets as the window. */
 static bool record_fits(const struct record *record, const struct learner_window *window) {
     const struct model *model = record->model;
-    const struct output *output = &model->architecture.output;
-    bool classes = loss_kind(output->loss)->class_id;
     size_t terms = 0;
     for (size_t p = 0; p < record->ring; p++) {
         const float *y = targets_of(record, p), *marks = marks_of(record, p);
@@ -527,25 +563,22 @@ static bool record_fits(const struct record *record, const struct learner_window
         bool closed = age > window->open && age <= window->open + window->closed;
         if (!input_fits(model, y - model->features))
             return false;
-        for (size_t h = 0; h < model->horizons; h++) {
+        for (size_t h = 0; h < model->horizons; h++)
             if ((marks[h] != 0 && marks[h] != 1) ||
-                (marks[h] == 1 && classes &&
-                 !symbol_fits(y + h * model->target_size, output->size, false)))
+                (marks[h] == 1 &&
+                 !target_fits(model, &model->heads[h], y + h * model->target_size)))
                 return false;
-            terms += closed && marks[h] == 1;
-        }
+        terms += closed ? terms_of(record, p) : 0;
     }
-    return terms == window->terms;
+    return model->late ? terms <= window->terms : terms == window->terms;
 }
 
 /* Checks that open steps have as many targets for learning as the record has marks. */
 static bool open_fits(const struct part_host *host, const struct record *record, uint32_t slot) {
     const struct member *member = &host->members[0];
     for (size_t age = 1; age <= member->windows[slot].open; age++) {
-        size_t position = plan_position(member, slot, age), terms = 0;
-        for (size_t h = 0; h < record->model->horizons; h++)
-            terms += marks_of(record, position)[h] == 1;
-        if (!targets_terms_fit(host, slot, position, terms))
+        size_t position = plan_position(member, slot, age);
+        if (!targets_terms_fit(host, slot, position, terms_of(record, position)))
             return false;
     }
     return true;

@@ -7,6 +7,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/example.h"
 #include "common/hash.h"
 #include "common/random.h"
 
@@ -288,11 +289,17 @@ static void describe_heads(struct model *model) {
         head->scored = output_is_message(output) ? 0 : outputs(output);
         head->target_size = output_is_message(output) ? 1 + output->sequence.longest * numbers
                             : output_ranks(output)
-                                ? 1 + (ranking->kind == INPUT_SYMBOL ? 1 : ranking->size)
+                                ? (ranking->kind == INPUT_SYMBOL ? 1 : ranking->size)
                                 : numbers;
+        if (h == 0 || !output_is_input(output)) {
+            model->sent = head->output;
+            model->y_size = output_ranks(output) ? head->target_size : numbers;
+        }
         model->outputs += head->scored;
         model->late |= head->late;
-        model->scored = head->scored > model->scored ? head->scored : model->scored;
+        /* a ranking's SCORE results in 2 numbers */
+        size_t scored = head->late && head->scored < 2 ? 2 : head->scored;
+        model->scored = scored > model->scored ? scored : model->scored;
         model->target_size =
             head->target_size > model->target_size ? head->target_size : model->target_size;
         size_t open = open_steps(output);
@@ -396,6 +403,13 @@ static size_t add_input(struct model *model) {
     if (input->scale == SCALE_FORECAST)
         return model->features = forecast_features(model);
     return input->column_count ? add_columns(model, input) : (model->features = input->size);
+}
+
+size_t model_most_rows(const struct model *model) {
+    size_t most = EXAMPLE_STEPS_MAX, x = model->architecture.input.sequence.longest;
+    size_t y = model_output(model, model->sent)->sequence.longest;
+    most = x > most ? x : most;
+    return y > most ? y : most;
 }
 
 static struct chain *describe_chain(struct model *model, enum chain_kind kind, size_t count,

@@ -262,9 +262,11 @@ struct model {
     /* K: activations of the last linear layer, one head after the other. */
     size_t outputs;
     /* Numbers in one target, the most of a head: size; 1 class for softmax. Of a writer 1 number,
-       how many atoms it has, then those; of a ranking 1 number, its own in the bank, then a
-       candidate. */
+       how many atoms it has, then those; of a ranking a candidate. */
     size_t target_size;
+    /* Numbers in a row of y: a target, an atom of it, or a candidate; and its output, the first one
+       if all targets are those of x. */
+    size_t y_size, sent;
     size_t horizons; /* targets per step: heads */
     size_t scored;   /* activations for one target, the most of a head */
     struct model_head heads[AHEAD_MAX];
@@ -320,6 +322,15 @@ static inline bool output_ranks(const struct output *output) {
     return output->ranking.negatives > 0;
 }
 
+/* Whether its targets, or their atoms, are symbols or classes; and the number of these. */
+static inline bool output_has_classes(const struct output *output) {
+    return output_ranks(output) ? output->ranking.kind == INPUT_SYMBOL
+                                : loss_kind(output->loss)->class_id;
+}
+static inline size_t output_classes(const struct output *output) {
+    return output_ranks(output) ? output->ranking.size : output->size;
+}
+
 /* Distance from a step to its target at a horizon. */
 static inline size_t output_ahead(const struct output *output, size_t horizon) {
     return output->ahead.count ? output->ahead.steps[horizon] : 1;
@@ -335,6 +346,9 @@ static inline size_t output_column(const struct output *output, size_t k) {
    forecasts (scale: forecast). */
 static inline bool output_is_next(const struct output *output) {
     return output->target == TARGET_NEXT;
+}
+static inline bool output_takes_inputs(const struct output *output) {
+    return output->target != TARGET_GIVEN && output->target != TARGET_LATER;
 }
 static inline bool output_is_later(const struct output *output) {
     return output->target == TARGET_LATER;
@@ -354,6 +368,16 @@ static inline size_t model_output_with(const struct model *model, bool in_x) {
 static inline bool model_has_output(const struct model *model, bool in_x) {
     return model_output_with(model, in_x) <= model->architecture.other_count;
 }
+
+/* Whether the scale of an only output, or of x, is that of the head's targets. */
+static inline bool model_scales(const struct model *model, size_t head) {
+    const struct output *output = model_output(model, model->heads[head].output);
+    return !model->architecture.other_count ||
+           (output_is_input(output) && !loss_kind(output->loss)->class_id);
+}
+
+/* The most rows of an example's x or y: its steps, or their atoms. */
+size_t model_most_rows(const struct model *model);
 
 /* The heads of the first output: its horizons. Headline losses, baselines and predictions are its
    own, and have heads[0].target_size and heads[0].scored numbers. */
@@ -460,9 +484,7 @@ enum { MODEL_NAMES_SIZE = COLUMNS_MAX * (COLUMN_NAME_SIZE + 1) };
 const char *model_column_names(const struct architecture *architecture, bool targets,
                                char text[MODEL_NAMES_SIZE]);
 
-/* Whether only the CPU engine can play the model: the key that decides, "model.layers.0.cell:
- * conv".
- */
+/* Whether only the CPU engine can play the model: the key that decides, "model.input.sequence". */
 enum { MODEL_LACKS_SIZE = 96 };
 bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS_SIZE]);
 

@@ -67,6 +67,18 @@ static void append_columns(char summary[MODEL_SUMMARY_SIZE], const struct input 
 }
 
 bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS_SIZE]) {
+    const struct output *output = &architecture->output;
+    const char *lacks = input_is_message(&architecture->input) ? "model.input.sequence"
+                        : *output->name                        ? "model.outputs"
+                        : output_is_message(output)            ? "model.output.sequence"
+                        : output_ranks(output)                 ? "model.output.loss: ranking"
+                                                               : NULL;
+    if (lacks)
+        snprintf(text, MODEL_LACKS_SIZE, "%s", lacks);
+    else if (output->target > TARGET_LATER)
+        snprintf(text, MODEL_LACKS_SIZE, "model.output.target: %s", target_name(output->target));
+    if (lacks || output->target > TARGET_LATER)
+        return true;
     for (size_t n = 0; n < architecture->layer_count; n++) {
         const struct cell_kind *cell = cell_kind(architecture->layers[n].cell);
         snprintf(text, MODEL_LACKS_SIZE, "model.layers.%zu.cell: %s", n, cell->kind.name);
@@ -74,6 +86,20 @@ bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS
             return true;
     }
     return false;
+}
+
+static void append_layers(char summary[MODEL_SUMMARY_SIZE], const struct layer *layers,
+                          size_t count) {
+    for (const struct layer *layer = layers; layer < layers + count; layer++) {
+        const struct cell_kind *cell = cell_kind(layer->cell);
+        append(summary, " > %s%s %zu", layer->diagonal ? "diagonal " : "", cell->kind.name,
+               layer->size);
+        if (cell->spatial)
+            append(summary, " of %zu x %zu / %zu", layer->kernel, layer->kernel, layer->stride);
+        if (cell->function)
+            append(summary, " %s", activation_kind(layer->activation)->kind.name);
+        append(summary, "%s", norm_kind(layer->norm)->summary);
+    }
 }
 
 void model_summary(const struct architecture *architecture, char summary[MODEL_SUMMARY_SIZE]) {
@@ -92,18 +118,12 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
     for (unsigned feature = TIME_GAP; feature < TIME_FEATURES; feature++)
         if (input->time >> feature & 1)
             append(summary, " + %s", times[feature]);
-    for (size_t i = 0; i < architecture->layer_count; i++) {
-        const struct layer *layer = &architecture->layers[i];
-        const struct cell_kind *cell = cell_kind(layer->cell);
-        append(summary, " > %s%s %zu", layer->diagonal ? "diagonal " : "", cell->kind.name,
-               layer->size);
-        if (cell->spatial)
-            append(summary, " of %zu x %zu / %zu", layer->kernel, layer->kernel, layer->stride);
-        if (cell->function)
-            append(summary, " %s", activation_kind(layer->activation)->kind.name);
-        append(summary, "%s", norm_kind(layer->norm)->summary);
+    if (input_is_message(input)) {
+        append_layers(summary, input->sequence.layers, input->sequence.layer_count);
+        append(summary, " > %s of a message", pool_kind(input->sequence.pool)->name);
     }
-    if (!architecture->layer_count)
+    append_layers(summary, architecture->layers, architecture->layer_count);
+    if (!architecture->layer_count && !input_is_message(input))
         append(summary, " > experts");
     append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
     if (output->target == TARGET_NEXT && output->column_count &&

@@ -102,7 +102,9 @@ static int anomalies_open(void **self, struct part_host *host, struct error *err
     const struct config *config = host->config;
     const struct architecture *architecture = &host->model->architecture;
     const struct input *input = &architecture->input;
-    bool numbers = input_is_real(input), next = targets_are_inputs(host->model);
+    /* A message is read as a whole: its loss is like that of a symbol. */
+    bool numbers = input_is_real(input) && !input_is_message(input),
+         next = targets_are_inputs(host->model);
     struct anomalies *a = *self = calloc(1, sizeof *a);
     if (!a)
         return error_no_memory(error);

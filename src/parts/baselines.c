@@ -29,7 +29,7 @@ struct baselines {
 /* ---- Memory ---- */
 
 static bool baselines_wanted(const struct part_host *host) {
-    return !inputs_have_experts(host->model) &&
+    return !inputs_have_experts(host->model) && !host->model->heads[0].late &&
            loss_kind(host->model->architecture.output.loss)->baseline != BASELINE_NONE;
 }
 
@@ -43,21 +43,20 @@ static int baselines_open(void **self, struct part_host *host, struct error *err
     b->host = host;
     b->kind = loss->baseline;
     b->next = targets_are_inputs(model);
-    b->horizons = model->horizons;
-    b->size = model->target_size;
-    b->prediction_size = model->scored;
+    b->horizons = model_ahead(model);
+    b->size = model->heads[0].target_size;
+    b->prediction_size = model->heads[0].scored;
     if (baseline_open(&b->baseline, loss->baseline, b->next,
-                      loss->class_id ? output->size : model->target_size,
-                      host->slots * model->horizons, error))
+                      loss->class_id ? output->size : b->size, host->slots * b->horizons, error))
         return -1;
-    if (host->known_classes != SIZE_MAX)
+    if (host->known_classes != SIZE_MAX && loss->class_id)
         baseline_set_classes(b->baseline, host->known_classes);
     return 0;
 }
 
 static bool baselines_plan_open(void *self) {
     struct baselines *b = self;
-    size_t scores = b->host->plan_steps * b->horizons;
+    size_t scores = b->host->plan_steps * b->host->model->horizons;
     b->losses = calloc(scores, sizeof *b->losses);
     b->predictions = calloc(scores, b->prediction_size * sizeof *b->predictions);
     b->errors = calloc(scores, b->size * sizeof *b->errors);
@@ -88,14 +87,15 @@ static void baselines_begin(void *self, uint32_t slot, enum part_begin when) {
 
 void baselines_set_classes(const struct part_host *host, size_t known) {
     struct baselines *b = part_find(host, &baselines_part);
-    if (b)
+    if (b && b->kind == BASELINE_CLASSES)
         baseline_set_classes(b->baseline, known);
 }
 
 void baselines_forget_class(const struct part_host *host, uint32_t id) {
     struct baselines *b = part_find(host, &baselines_part);
     uint32_t slot = streams_oldest(host->streams);
-    for (; b && slot != STREAMS_NONE; slot = streams_newer(host->streams, slot))
+    for (; b && b->kind == BASELINE_CLASSES && slot != STREAMS_NONE;
+         slot = streams_newer(host->streams, slot))
         for (size_t h = 0; h < b->horizons; h++)
             baseline_forget_class(b->baseline, state_at(b, slot, h), id);
 }

@@ -34,8 +34,8 @@ static int columns_open(void **self, struct part_host *host, struct error *error
     if (!columns)
         return error_no_memory(error);
     columns->input = &model->architecture.input;
-    columns->output = &model->architecture.output;
-    columns->next = targets_are_inputs(model);
+    columns->next = model_has_output(model, true);
+    columns->output = model_output(model, columns->next ? model_output_with(model, true) : 0);
     columns->original = calloc(model->target_size, sizeof *columns->original);
     columns->seen = calloc(model->target_size, sizeof *columns->seen);
     return columns->original && columns->seen ? 0 : error_no_memory(error);

@@ -62,6 +62,12 @@ struct learner_errors {
     struct distribution_error distribution;
 };
 
+/* Sums over the scores of an output of a list, as the fields of struct learned. */
+struct output_sums {
+    size_t scored, observed, correct;
+    double loss, squared_error;
+};
+
 /* The results of one example. Pointers are valid until the observer returns. */
 struct learned {
     const char *key; /* its stream */
@@ -86,12 +92,13 @@ struct learned {
     /* softmax: steps whose most probable class (the first of equals) was the target; bernoulli:
        numbers on the target's side of 1/2. */
     size_t correct;
-    size_t updates;       /* applied while it was learned */
-    size_t skipped;       /* not applied: loss or gradient not finite */
-    double gradient_norm; /* the last of these updates'; 0 without one */
-    double update_ratio;  /* the last of these updates'; 0 without one */
-    size_t output_steps;  /* T below; 0 for a label */
-    size_t streams;       /* streams in memory after the update */
+    const struct output_sums *others; /* (other_count,) of a list: outputs after the first */
+    size_t updates;                   /* applied while it was learned */
+    size_t skipped;                   /* not applied: loss or gradient not finite */
+    double gradient_norm;             /* the last of these updates'; 0 without one */
+    double update_ratio;              /* the last of these updates'; 0 without one */
+    size_t output_steps;              /* T below; 0 for a label */
+    size_t streams;                   /* streams in memory after the update */
     /* (members,) of (layers,); NULL: not requested. */
     const struct layer_statistics *const *measured;
     /* From here on each part sets its fields; they are 0 without it. (I,) mean and deviation of the

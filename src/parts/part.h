@@ -4,18 +4,16 @@
    which can be switched in flight.
 
    Planning, for each example:
-     take      first: it may rewrite the example
+     take      first: it may rewrite the example. Then a y that is a message becomes a row of
+               targets (model.h)
      example   its stream and its row of the plan are known
-     input     for each step: rewrites x for the networks. Statistics, experts, anomalies, baselines
-               and errors use the original x; `take` may change that. With scale: forecast, experts
-               compute the networks' x from it
-     score     for each step, before it: targets of earlier steps that its x contains
-     stepped   for each step, after it
-     settled   the same, when the rest of the step is planned. The plan may be played
-     label     an example that is a label, in place of the steps
-     end       a sequence ends
-     taken     the example is planned
-   and `target` for each target of the one network.
+     input     for each step, or atom of its message: rewrites x for the networks. Statistics,
+   experts, anomalies, baselines and errors use the original x; `take` may change that. With scale:
+   forecast, experts compute the networks' x from it score     for each step, before it: targets of
+   earlier steps that its x contains stepped   for each step, after it settled   the same, when the
+   rest of the step is planned. The plan may be played label     an example that is a label, in
+   place of the steps end       a sequence ends taken     the example is planned and `target` for
+   each target of the one network; of a list of outputs, of the first one.
 
    After the plan has been played, for each example:
      resumed   it begins, or continues from the previous plan
@@ -23,7 +21,8 @@
      given     all of its results in this plan
      gather    it spans plans: save its results
      report    it is complete: fill in the results for the observer
-   and `scored` for each score of network or part; then `next`: an empty plan begins.
+   and `scored` for each score of network or part, of a list of outputs those of the first one; then
+   `next`: an empty plan begins.
 
    How examples are divided into plans never changes a bit. An unused function is NULL. Functions of
    type int return 0, or -1 with an error: then the learner can only be closed, except after
@@ -76,6 +75,7 @@ struct planned {
     size_t first_pair, first_bounds; /* its first pair and bounds (truth.h) */
     size_t scored, observed, correct, updates, skipped; /* the fields of struct learned */
     double loss_sum, baseline_sum, squared_error, gradient_norm, update_ratio;
+    struct output_sums others[OUTPUTS_MAX - 1];
     /* (members,): at the end, since most configurations have few */
     size_t planned_updates[CONFIG_MEMBERS_MAX];
 };
@@ -83,20 +83,21 @@ struct planned {
 /* One step of an example, while it is planned. */
 struct step {
     const struct example *example;
-    size_t t;                /* its number in the example */
-    size_t number;           /* its number in the plan */
-    uint32_t slot;           /* its stream's */
-    const void *x;           /* (x_size,) as received, perhaps unaligned */
-    union value *values;     /* (x_size,) initially x; parts rewrite it */
-    union value *input;      /* (features,) of the first network: `values` without encoding */
-    const void *original;    /* (target_size,) targets in x, as received, perhaps unaligned */
-    const union value *seen; /* (target_size,) targets in the form for networks */
+    size_t t;      /* its number in the example */
+    size_t number; /* its number in the plan */
+    uint32_t slot; /* its stream's */
+    const void *x; /* (x_size,) as received, perhaps unaligned; of a message (atoms, x_size) */
+    union value *values; /* (x_size,) initially x; parts rewrite it */
+    union value *input;  /* (features,) of the first network: `values` without encoding */
+    /* (numbers,) targets in x, as received, perhaps unaligned; of a message as `seen` */
+    const void *original;
+    const union value *seen; /* (numbers,) targets in the form for networks */
 };
 
 /* A target of an open step, while the example that contains it is planned. */
 struct target_arrival {
     uint32_t slot;
-    size_t age, horizon;  /* age and horizon of the step: see member.h */
+    size_t age, horizon;  /* age and horizon of the step: see member.h; or number of its output */
     union value *value;   /* (target_size,) in the network's unit; not yet relative */
     const void *original; /* (target_size,) as received, perhaps unaligned */
     bool learn;           /* used for learning */
@@ -112,7 +113,7 @@ struct target_arrival {
 struct scored {
     size_t number;             /* its number in the plan; SIZE_MAX: no network's score */
     size_t step;               /* number of its step in the plan, if no network's */
-    size_t horizon;            /* 0 is the nearest */
+    size_t horizon;            /* 0 is the nearest; of a list the number of its output */
     double loss, baseline;     /* loss of network and simplest forecast */
     const float *output;       /* (scored,) the output that was scored */
     const union value *target; /* (target_size,) */
@@ -231,6 +232,7 @@ struct part_host {
     uint64_t appeared;     /* classes that had appeared before the example (words) */
     size_t known_classes;  /* classes in use; SIZE_MAX: all (words) */
     size_t hidden_classes; /* classes whose biases are not learned (words) */
+    size_t class_biases;   /* biases of each class (words) */
 
     struct part *parts; /* (part_count,) */
     size_t part_count;

@@ -57,16 +57,17 @@ static void unscale_width(const struct learned *learned, size_t size, double *nu
             learned->target_deviation[k] == 0 ? NAN : numbers[k] * learned->target_deviation[k];
 }
 
-void prediction_of_horizon(const struct model *model, const struct learned *learned,
-                           const float *outputs, double *numbers) {
-    const struct output *output = &model->architecture.output;
+void prediction_of_head(const struct model *model, const struct learned *learned, size_t head,
+                        const float *outputs, double *numbers) {
+    const struct output *output = model_output(model, model->heads[head].output);
     const struct loss_part *part = loss_kind(output->loss)->parts;
+    bool scaled = learned->target_mean && model_scales(model, head);
     for (; part->extent != EXTENT_NONE; part++) {
         size_t size = loss_part_size(part, output->size, output->components);
         convert(part->meaning, outputs, size, numbers);
-        if (learned->target_mean && part->unit == UNIT_LEVEL)
+        if (scaled && part->unit == UNIT_LEVEL)
             unscale_level(learned, size, numbers);
-        else if (learned->target_mean && part->unit == UNIT_WIDTH)
+        else if (scaled && part->unit == UNIT_WIDTH)
             unscale_width(learned, size, numbers);
         outputs += size;
         numbers += size;
@@ -89,9 +90,13 @@ void prediction_of(const struct model *model, const struct learned *learned, siz
         return;
     }
     const float *outputs = learned->outputs + t * model->outputs;
-    for (size_t h = 0; h < model->horizons; h++)
-        prediction_of_horizon(model, learned, outputs + h * model->scored,
-                              numbers + h * model->scored);
+    for (size_t h = 0; h < model->horizons; h++) {
+        const struct model_head *head = &model->heads[h];
+        for (size_t k = 0; head->late && k < head->scored; k++)
+            numbers[head->at + k] = NAN;
+        if (!head->late)
+            prediction_of_head(model, learned, h, outputs + head->at, numbers + head->at);
+    }
 }
 
 const double *prediction_quantiles(const struct learned *learned, size_t t) {

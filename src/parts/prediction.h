@@ -15,11 +15,13 @@
 
 struct learned;
 
-void prediction_of_horizon(const struct model *model, const struct learned *learned,
-                           const float *outputs, double *numbers /* (scored,) */);
+/* `outputs` (scored,) are those of a head that is not late. */
+void prediction_of_head(const struct model *model, const struct learned *learned, size_t head,
+                        const float *outputs, double *numbers /* (scored,) */);
 
 /* Computes the prediction at step t of an example whose outputs were requested. A mean is NaN
-   before the first observation, a standard deviation before the first change. */
+   before the first observation, a standard deviation before the first change. Late heads have
+   none here. */
 void prediction_of(const struct model *model, const struct learned *learned, size_t t,
                    double *numbers /* (model.outputs,) */);
 

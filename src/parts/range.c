@@ -152,9 +152,7 @@ static int range_take(void *self, struct example *example, struct error *error) 
     struct range *range = self;
     const struct learner_observer *observer = &range->host->observer;
     (void)error;
-    if (example->label)
-        return 0;
-    struct out_of_scale found = input_range_take(range->range, example->x, example->steps);
+    struct out_of_scale found = input_range_take(range->range, example->x, example_inputs(example));
     if (found.count > 0 && observer->out_of_scale)
         observer->out_of_scale(observer->context, example, &found);
     return 0;

@@ -100,15 +100,17 @@ static int open_scaler(struct scaling *scaling, const struct input *input, struc
 }
 
 static int scaling_open(void **self, struct part_host *host, struct error *error) {
-    const struct architecture *architecture = &host->model->architecture;
-    bool chosen = architecture->input.column_count && targets_are_inputs(host->model);
+    const struct model *model = host->model;
+    const struct architecture *architecture = &model->architecture;
+    bool chosen = architecture->input.column_count && model_has_output(model, true);
+    size_t output = chosen ? model_output_with(model, true) : 0;
     struct scaling *scaling = *self = calloc(1, sizeof *scaling);
     if (!scaling)
         return error_no_memory(error);
     scaling->host = host;
-    scaling->size = chosen ? host->model->target_size : host->model->x_size;
-    if (chosen && architecture->output.column_count)
-        scaling->columns = architecture->output.columns;
+    scaling->size = chosen ? model->heads[output].target_size : model->x_size;
+    if (chosen && model_output(model, output)->column_count)
+        scaling->columns = model_output(model, output)->columns;
     return input_is_standard(&architecture->input)
                ? open_scaler(scaling, &architecture->input, error)
                : 0;
@@ -120,7 +122,7 @@ static void scaling_example(void *self, const struct example *example) {
     size_t size = scaling->host->model->x_size;
     if (!scaling->scaler)
         return;
-    for (size_t t = 0; t < example->steps && !example->label; t++)
+    for (size_t t = 0; t < example_inputs(example); t++)
         scaler_add(scaling->scaler, unaligned_at(example->x, t * size));
     keep(scaling);
 }

@@ -284,7 +284,7 @@ static const float *distribute(struct counts *c, size_t step, const size_t *scor
         if (at == SIZE_MAX)
             continue;
         outputs += at * host->model->outputs;
-        prediction_of_horizon(host->model, &(struct learned){0}, outputs, c->probabilities);
+        prediction_of_head(host->model, &(struct learned){0}, 0, outputs, c->probabilities);
         for (size_t k = 0; k < c->symbols; k++)
             to[c->lexicon == SIZE_MAX ? k : (k + 1) % c->symbols] = (float)c->probabilities[k];
     }

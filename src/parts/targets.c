@@ -3,9 +3,11 @@
    scores.
 
    A step is open from its STEP until its target is known or known to be missing, and all earlier
-   steps of its stream are closed. With `target: given` that is at once, with `target: next` when
-   the stream's x so many steps later arrives, with `target: later` when its label arrives. A step
-   is scored when its target arrives; scale and base of its prediction are kept until then. */
+   steps of its stream are closed. With `target: given`, `previous` and `same` that is at once, with
+   `target: next` when the stream's x so many steps later arrives, with `target: later` when its
+   label arrives. A step is scored when its target arrives; scale and base of its prediction are
+   kept until then. With a list of outputs a step has a target of each: it closes when all of them
+   are known. */
 #include "targets.h"
 
 #include <float.h>
@@ -20,14 +22,15 @@
 #include "part.h"
 #include "rows.h"
 #include "scaling.h"
+#include "words.h"
 
 /* The state of an open step, in addition to the engine's. */
 struct open_step {
     uint64_t producer, sequence; /* its example's */
     uint32_t epoch;              /* its example's */
     uint32_t steps;              /* its example's; 0: not numbered */
-    uint32_t known;              /* 1: its target has arrived or is known to be missing */
-    uint32_t terms;              /* its targets for learning */
+    uint32_t known;              /* 1: its label has arrived or is known to be missing */
+    uint32_t terms;              /* its targets for learning; of a list 1 if it has some */
     double time;                 /* time in its example's header, 0 = unknown */
     uint64_t classes;            /* classes known before its example, with a vocabulary */
 };
@@ -36,11 +39,16 @@ struct open_step {
 struct targets {
     struct part_host *host;
     const struct model *model;
-    const struct output *output;
+    const struct output *output; /* the first; the others have no ahead and relative */
     const struct loss_kind *loss;
     struct scaler *scaler; /* the targets' scaler; NULL: not scaled */
     bool relative;
-    size_t size, places;     /* numbers in a target */
+    /* Whether targets of some output are in x, and the stream's later x is waited for; whether
+       labels are; and the head whose target is sent, if one is. */
+    bool in_x, next, labels;
+    size_t sent, sent_size;  /* its numbers in y */
+    size_t size, places;     /* numbers in a target that can be scaled or relative */
+    size_t row;              /* numbers in a row of targets, the most of a head */
     struct open_step *opens; /* (slots, places) */
     /* (slots, places, 2, size) mean and deviation of an open step's prediction; NULL: not
        scaled. */
@@ -51,6 +59,10 @@ struct targets {
     /* (slots, size) the last observed target, NaN = none; NULL unless sent targets are relative to
        it. */
     float *lasts;
+    /* (slots, row) the stream's last x as received, as a target; a message as the network's row of
+       inputs. Before the first one NaN, which is also WIRE_NO_CLASS, or a count of 0. NULL: no
+       target is `previous`. */
+    union value *before;
     /* (scores, 2, size) offset and deviation of each score: offset + deviation a is the error of
        output a. The offset is the prediction for a = 0 less the target, NaN without either; NULL:
        not scaled. */
@@ -64,9 +76,37 @@ struct targets {
 /* Returns mean or deviation (size,) for the predictions of the example in this row of the plan;
    NULL: not scaled. */
 static const double *scale_row(const struct targets *targets, size_t row, bool deviation) {
-    return !targets->scaler                     ? NULL
-           : targets_are_inputs(targets->model) ? scaling_row(targets->host, row, deviation)
-                                                : scaling_target_row(targets->host, row, deviation);
+    return !targets->scaler ? NULL
+           : targets->in_x  ? scaling_row(targets->host, row, deviation)
+                            : scaling_target_row(targets->host, row, deviation);
+}
+
+static const struct output *output_of(const struct targets *t, size_t head) {
+    return model_output(t->model, t->model->heads[head].output);
+}
+
+static bool has_target(const struct model *model, enum target target) {
+    bool has = false;
+    for (size_t k = 0; k <= model->architecture.other_count; k++)
+        has |= model_output(model, k)->target == target;
+    return has;
+}
+
+static bool is_scaled(const struct targets *t, size_t head) {
+    return t->scaler && model_scales(t->model, head);
+}
+
+static size_t numbers_of(const struct targets *t, size_t head) {
+    return t->model->heads[head].target_size;
+}
+
+static bool has_sent(const struct targets *t) {
+    return t->sent <= t->model->architecture.other_count;
+}
+
+/* Numbers in what is kept of an x as a target. */
+static size_t kept_of_x(const struct targets *t) {
+    return numbers_of(t, model_output_with(t->model, true));
 }
 
 /* ---- Memory ---- */
@@ -77,7 +117,6 @@ static bool targets_wanted(const struct part_host *host) {
 
 static int targets_open(void **self, struct part_host *host, struct error *error) {
     const struct model *model = host->model;
-    bool next = targets_are_inputs(model);
     struct targets *t = *self = calloc(1, sizeof *t);
     if (!t)
         return error_no_memory(error);
@@ -85,14 +124,24 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     t->model = model;
     t->output = &model->architecture.output;
     t->loss = loss_kind(t->output->loss);
+    t->in_x = model_has_output(model, true);
+    t->next = has_target(model, TARGET_NEXT);
+    t->labels = has_target(model, TARGET_LATER);
+    t->sent = model_output_with(model, false);
     t->ranks = t->loss->class_id && host->config->preset != PRESET_SYMBOLS;
-    t->scaler = next ? scaling_scaler(host) : scaling_target_scaler(host);
+    t->scaler = !t->in_x                                       ? scaling_target_scaler(host)
+                : input_is_message(&model->architecture.input) ? NULL
+                                                               : scaling_scaler(host);
     t->relative = t->output->relative == RELATIVE_TRUE;
-    t->size = model->target_size;
+    size_t scaled = t->in_x ? model_output_with(model, true) : 0;
+    t->size = model->heads[scaled].target_size;
+    t->row = model->target_size;
+    t->sent_size = model->y_size;
     t->places = model_places(model, host->window);
     size_t rows = host->slots * t->places;
-    bool lasts = t->relative && !next;
-    bool bases = t->relative || (next && !t->loss->class_id && model->open > 1);
+    bool lasts = t->relative && !t->in_x, before = has_target(model, TARGET_PREVIOUS);
+    bool bases =
+        t->relative || (targets_are_inputs(model) && !t->loss->class_id && model->open > 1);
     t->opens = calloc(rows, sizeof *t->opens);
     t->errors = calloc(t->size, sizeof *t->errors);
     if (t->scaler)
@@ -101,15 +150,18 @@ static int targets_open(void **self, struct part_host *host, struct error *error
         t->bases = calloc(rows, t->size * sizeof *t->bases);
     if (lasts)
         t->lasts = calloc(host->slots, t->size * sizeof *t->lasts);
+    if (before)
+        t->before = calloc(host->slots, t->row * sizeof *t->before);
     return t->opens && t->errors && (!t->scaler || t->scales) && (!bases || t->bases) &&
-                   (!lasts || t->lasts)
+                   (!lasts || t->lasts) && (!before || t->before)
                ? 0
                : error_no_memory(error);
 }
 
 static bool targets_skips(const void *self, size_t member) {
     const struct targets *t = self;
-    return member == (targets_are_inputs(t->model) ? PART_MEMBER(settled) : PART_MEMBER(score));
+    return member == PART_MEMBER(settled) ? t->next && !has_sent(t)
+                                          : member == PART_MEMBER(score) && !t->next;
 }
 
 static bool targets_plan_open(void *self) {
@@ -128,6 +180,7 @@ static void targets_close(void *self) {
     free(t->scales);
     free(t->bases);
     free(t->lasts);
+    free(t->before);
     free(t->score_scales);
     free(t->step_bases);
     free(t->errors);
@@ -159,7 +212,10 @@ double *targets_scale(const struct part_host *host, uint32_t slot, size_t place)
 static void targets_begin(void *self, uint32_t slot, enum part_begin when) {
     const struct targets *t = self;
     float *last = last_of(t, slot);
+    int none = input_is_message(&t->model->architecture.input) ? 0 : UINT8_MAX;
     (void)when;
+    if (t->before)
+        memset(t->before + slot * t->row, none, t->row * sizeof *t->before);
     for (size_t k = 0; last && k < t->size; k++)
         last[k] = NAN;
 }
@@ -200,8 +256,7 @@ static void fill_base(const struct targets *t, const struct step *step, float *b
 }
 
 /* Stores scale and base for the step's targets. */
-static void targets_stepped(void *self, const struct step *step) {
-    struct targets *t = self;
+static void keep_step(struct targets *t, const struct step *step) {
     const struct example *example = step->example;
     size_t place = place_of(t, step->slot, 1), size = t->size, row = t->host->row;
     double *scale = scale_of(t, step->slot, place);
@@ -232,10 +287,11 @@ static void close_oldest(const struct targets *t, uint32_t slot) {
             plan_close(&host->members[m], slot, terms, &host->planned->planned_updates[m]);
 }
 
-/* Closes the oldest steps while their targets are known: one target can cause many updates. */
+/* Closes the oldest steps while their targets are known: one target can cause many updates. The
+   newest step still waits for the next x, if one is a target. */
 static int close_known(const struct targets *t, uint32_t slot, struct error *error) {
     const struct learner_window *window = window_of(t, slot);
-    while (window->open && step_of_age(t, slot, window->open)->known) {
+    while (window->open > t->next && step_of_age(t, slot, window->open)->known) {
         if (t->host->make_room(t->host, error))
             return -1;
         close_oldest(t, slot);
@@ -245,17 +301,24 @@ static int close_known(const struct targets *t, uint32_t slot, struct error *err
 
 /* ---- Scores ---- */
 
-/* Returns whether some of the target is observed. */
-static bool is_observed(const struct targets *t, const union value *target) {
-    if (t->loss->class_id)
+/* Returns whether some of the head's target is observed; a message has atoms, and a candidate all
+   of its numbers. */
+static bool is_observed(const struct targets *t, size_t head, const union value *target) {
+    const struct output *output = output_of(t, head);
+    size_t size = numbers_of(t, head), together = loss_kind(output->loss)->together;
+    if (output_is_message(output))
+        return target->id > 0;
+    if (output_ranks(output))
+        together = size;
+    if (output_has_classes(output))
         return target->id != WIRE_NO_CLASS;
-    for (size_t k = t->loss->together; k < t->size; k++)
+    for (size_t k = together; k < size; k++)
         if (!isnan(target[k].real))
             return true;
-    for (size_t k = 0; k < t->loss->together; k++)
+    for (size_t k = 0; k < together; k++)
         if (isnan(target[k].real))
             return false;
-    return t->loss->together > 0;
+    return together > 0;
 }
 
 /* Stores offset and deviation that convert the network's output to the error in original units; `y`
@@ -275,15 +338,16 @@ static void keep_score_scale(struct targets *t, const double *scale, const float
 
 static union value *next_target(const struct targets *t) {
     const struct plan *plan = &network_of(t)->plan;
-    return plan->targets + plan->rows * t->size;
+    return plan->targets + plan->rows * t->row;
 }
 
-/* Scores the open step of that age: `y` is its target as received, the next row of targets as
-   scaled. */
+/* Scores the open step of that age at a horizon, or an output of a list: `y` is its target as
+   received, the next row of targets as scaled. */
 static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, const void *y,
                   bool learn) {
     struct open_step *open = step_of_age(t, slot, age);
     size_t place = place_of(t, slot, age);
+    bool first = t->model->heads[horizon].output == 0, scaled = is_scaled(t, horizon);
     const struct target_arrival come = {
         .slot = slot,
         .age = age,
@@ -292,40 +356,85 @@ static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, 
         .original = y,
         .learn = learn,
         .classes = open->classes,
-        .scale = scale_of(t, slot, place),
-        .scaler = t->scaler,
+        .scale = scaled ? scale_of(t, slot, place) : NULL,
+        .scaler = scaled ? t->scaler : NULL,
         .base = base_of(t, slot, place),
     };
-    if (!is_observed(t, come.value))
+    if (!is_observed(t, horizon, come.value))
         return;
     if (come.scale)
         keep_score_scale(t, come.scale, come.base, y);
-    part_target(t->host, &come);
+    if (first)
+        part_target(t->host, &come);
+    else
+        words_target(t->host, &come);
     for (size_t k = 0; t->relative && k < t->size; k++)
         come.value[k].real = finite_float((double)(come.value[k].real - come.base[k]));
     for (size_t m = 0; m < t->host->member_count; m++) {
         struct member *member = &t->host->members[m];
-        union value *row = member->plan.targets + member->plan.rows * t->size;
+        union value *row = member->plan.targets + member->plan.rows * t->row;
         if (member->windows[slot].open < age)
             continue;
         if (row != come.value)
-            memcpy(row, come.value, t->size * sizeof *row);
+            memcpy(row, come.value, t->row * sizeof *row);
         plan_score(member, slot, age, horizon, learn);
     }
-    open->terms += learn;
+    open->terms = t->model->architecture.other_count ? open->terms | learn : open->terms + learn;
     t->host->planned->planned_scores++;
 }
 
-/* ---- target: next ---- */
+/* ---- Targets in x ---- */
 
-/* Returns the targets in x: an unobserved value is not a target, even if it is held. */
-static void fill_next(const struct targets *t, const struct step *step, union value *target) {
-    memcpy(target, step->seen, t->size * sizeof *target);
-    for (size_t k = 0; !t->loss->class_id && k < t->size; k++) {
-        float value = unaligned_float(step->original, k);
+/* Fills in a head's target from an x in the networks' form, and as received: an unobserved value is
+   not a target, even if it is held. A message has only the networks' form, the row of inputs. */
+static void fill(const struct targets *t, size_t head, const void *seen, const void *original,
+                 union value *target) {
+    const struct output *output = output_of(t, head);
+    size_t size = numbers_of(t, head);
+    memcpy(target, seen, size * sizeof *target);
+    for (size_t k = 0; !output_is_message(output) && !output_has_classes(output) && k < size; k++) {
+        float value = unaligned_float(original, k);
         if (isnan(value))
             target[k].real = value;
     }
+}
+
+static const void *seen_of(const struct targets *t, const struct step *step) {
+    return input_is_message(&t->model->architecture.input) ? step->input : step->seen;
+}
+
+/* The stream's x before, scaled as this step's predictions. */
+static void score_previous(struct targets *t, size_t head, const struct step *step) {
+    const union value *before = t->before + step->slot * t->row;
+    const struct output *output = model_output(t->model, model_output_with(t->model, true));
+    const double *means = scale_row(t, t->host->row, false);
+    const double *deviations = scale_row(t, t->host->row, true);
+    union value *target = next_target(t);
+    fill(t, head, before, before, target);
+    for (size_t k = 0; is_scaled(t, head) && k < t->size; k++)
+        if (!isnan(target[k].real))
+            target[k].real = scaler_scale_with(t->scaler, output_column(output, k), means[k],
+                                               deviations[k], target[k].real);
+    score(t, step->slot, 1, head, before, step->example->learn);
+}
+
+/* Scores what is known with the step, and keeps its x for the next one. */
+static void targets_stepped(void *self, const struct step *step) {
+    struct targets *t = self;
+    keep_step(t, step);
+    for (size_t h = 0; h < t->model->horizons; h++) {
+        if (output_of(t, h)->target == TARGET_PREVIOUS)
+            score_previous(t, h, step);
+        if (output_of(t, h)->target != TARGET_SAME)
+            continue;
+        fill(t, h, seen_of(t, step), step->original, next_target(t));
+        score(t, step->slot, 1, h, step->original, step->example->learn);
+    }
+    if (!t->before)
+        return;
+    bool message = input_is_message(&t->model->architecture.input);
+    memcpy(t->before + step->slot * t->row, message ? (const void *)step->input : step->original,
+           kept_of_x(t) * sizeof *t->before);
 }
 
 static void targets_score(void *self, struct step *step) {
@@ -339,27 +448,30 @@ static void targets_score(void *self, struct step *step) {
         full |= member->windows[step->slot].open == t->model->open;
     }
     for (size_t h = 0; h < t->model->horizons; h++) {
-        size_t age = output_ahead(t->output, h);
+        size_t age = output_ahead(output_of(t, h), h);
+        if (output_of(t, h)->target != TARGET_NEXT)
+            continue;
         if (age > window->open)
             break;
-        fill_next(t, step, next_target(t));
+        fill(t, h, seen_of(t, step), step->original, next_target(t));
         score(t, step->slot, age, h, step->original, step->example->learn);
     }
-    if (full)
+    if (t->labels ? window->open && step_of_age(t, step->slot, window->open)->known : full)
         close_oldest(t, step->slot);
 }
 
 /* ---- Given and later targets ---- */
 
-/* Scores a step with a sent y, and keeps the observed numbers. */
+/* Scores a step with a sent y, and keeps the observed numbers. A message y is to be filled in
+   here. */
 static void score_sent(struct targets *t, uint32_t slot, size_t age, const void *y, bool learn) {
     union value *target = next_target(t);
     float *last = last_of(t, slot);
-    memcpy(target, y, t->size * sizeof *target);
-    for (size_t k = 0; t->scaler && k < t->size; k++)
+    fill(t, t->sent, y, y, target);
+    for (size_t k = 0; is_scaled(t, t->sent) && k < t->size; k++)
         if (!isnan(target[k].real))
             target[k].real = scaler_scale(t->scaler, k, target[k].real);
-    score(t, slot, age, 0, y, learn);
+    score(t, slot, age, t->sent, y, learn);
     for (size_t k = 0; last && k < t->size; k++) {
         float value = unaligned_float(y, k);
         if (!isnan(value))
@@ -367,18 +479,18 @@ static void score_sent(struct targets *t, uint32_t slot, size_t age, const void 
     }
 }
 
-/* given: the target is there; later: the oldest of too many open steps is closed without one. */
+/* given: the target is there; later: the oldest of too many open steps is closed without one.
+   Without targets that come later, the step is closed. */
 static int targets_settled(void *self, const struct step *step, struct error *error) {
     struct targets *t = self;
     const struct example *example = step->example;
     const struct learner_window *window = window_of(t, step->slot);
-    if (targets_are_given(t->model)) {
-        if (example->y)
-            score_sent(t, step->slot, 1, unaligned_at(example->y, step->t * t->size),
-                       example->learn);
+    if (!t->labels && has_sent(t) && example->y)
+        score_sent(t, step->slot, 1, unaligned_at(example->y, step->t * t->sent_size),
+                   example->learn);
+    if (!t->labels && !t->next)
         close_oldest(t, step->slot);
-    }
-    if (!targets_are_labels(t->model) || window->open <= t->output->patience)
+    if (!t->labels || window->open <= output_of(t, t->sent)->patience)
         return 0;
     step_of_age(t, step->slot, window->open)->known = 1;
     return close_known(t, step->slot, error);
@@ -466,12 +578,12 @@ static size_t find_labelled(const struct targets *t, uint32_t slot, const struct
 
 static int take_targets(struct targets *t, uint32_t slot, size_t age, const struct example *label,
                         struct error *error) {
-    for (size_t n = 0; t->scaler && n < label->steps; n++)
-        scaler_add(t->scaler, unaligned_at(label->y, n * t->size));
+    for (size_t n = 0; is_scaled(t, t->sent) && n < label->steps; n++)
+        scaler_add(t->scaler, unaligned_at(label->y, n * t->sent_size));
     for (size_t n = 0; n < label->steps; n++) {
         if (t->host->make_room(t->host, error))
             return -1;
-        score_sent(t, slot, age - n, unaligned_at(label->y, n * t->size), label->learn);
+        score_sent(t, slot, age - n, unaligned_at(label->y, n * t->sent_size), label->learn);
         step_of_age(t, slot, age - n)->known = 1;
     }
     return close_known(t, slot, error);
@@ -492,11 +604,11 @@ static int targets_label(void *self, const struct example *label, struct error *
     return take_targets(t, slot, age, label, error);
 }
 
-/* The sequence ends: its open steps get no targets. */
+/* The sequence ends: its open steps get no labels. */
 static int targets_end(void *self, uint32_t slot, struct error *error) {
     struct targets *t = self;
     const struct learner_window *window = window_of(t, slot);
-    if (!targets_are_labels(t->model))
+    if (!t->labels)
         return 0;
     for (size_t age = 1; age <= window->open; age++)
         step_of_age(t, slot, age)->known = 1;
@@ -505,18 +617,25 @@ static int targets_end(void *self, uint32_t slot, struct error *error) {
 
 /* ---- Errors of scores ---- */
 
-/* Adds over observed numbers (prediction - y)^2 in original units; if scaled, with the scale of the
-   prediction. */
+/* Returns whether number k was observed, and prediction - y in original units; if scaled, with the
+   scale of the prediction. */
+static bool find_error(const struct targets *t, const struct scored *score, size_t k,
+                       double *error) {
+    const double *offsets =
+        is_scaled(t, score->horizon) ? t->score_scales + score->number * 2 * t->size : NULL;
+    *error = offsets ? offsets[k] + offsets[t->size + k] * score->output[k]
+                     : (double)score->output[k] - score->target[k].real;
+    return offsets ? !isnan(offsets[k]) : !isnan(score->target[k].real);
+}
+
+/* Adds over observed numbers the squares of errors. */
 static void add_errors(struct targets *t, struct planned *example, struct scored *score) {
-    const double *offsets = t->scaler ? t->score_scales + score->number * 2 * t->size : NULL;
     struct column_error *columns = t->host->errors.columns;
-    double sum = example->squared_error;
-    for (size_t k = 0; k < t->size; k++) {
+    double sum = example->squared_error, difference;
+    for (size_t k = 0; k < t->model->heads[0].target_size; k++) {
         t->errors[k] = NAN;
-        if (offsets ? isnan(offsets[k]) : isnan(score->target[k].real))
+        if (!find_error(t, score, k, &difference))
             continue;
-        double difference = offsets ? offsets[k] + offsets[t->size + k] * score->output[k]
-                                    : (double)score->output[k] - score->target[k].real;
         sum += difference * difference;
         example->observed++;
         column_error_add(&columns[k], difference, score->of_baseline[k]);
@@ -527,34 +646,57 @@ static void add_errors(struct targets *t, struct planned *example, struct scored
 }
 
 /* Counts numbers on the target's side of 1/2: s(a) >= 1/2 if a >= 0. */
-static void add_sides(const struct targets *t, struct planned *example,
-                      const struct scored *score) {
-    for (size_t k = 0; k < t->size; k++) {
+static void count_sides(const struct scored *score, size_t size, size_t *correct,
+                        size_t *observed) {
+    for (size_t k = 0; k < size; k++) {
         if (isnan(score->target[k].real))
             continue;
-        example->correct += (score->output[k] >= 0) == (score->target[k].real >= 0.5f);
-        example->observed++;
+        *correct += (score->output[k] >= 0) == (score->target[k].real >= 0.5f);
+        ++*observed;
     }
 }
 
-static void add_class(const struct targets *t, struct planned *example,
-                      const struct scored *score) {
+static void count_class(const struct scored *score, size_t classes, size_t *correct,
+                        size_t *observed) {
     size_t best = 0;
-    for (size_t k = 1; k < t->model->scored; k++)
+    for (size_t k = 1; k < classes; k++)
         if (score->output[k] > score->output[best])
             best = k;
-    example->correct += best == score->target->id;
-    example->observed++;
+    *correct += best == score->target->id;
+    ++*observed;
 }
 
+/* Late heads have no activations here. */
 static void targets_scored(void *self, struct planned *example, struct scored *score) {
     struct targets *t = self;
+    const struct model_head *head = &t->model->heads[score->horizon];
+    if (head->late)
+        return;
     if (t->loss->metrics & METRIC_RMSE)
         add_errors(t, example, score);
     if (t->ranks)
-        add_class(t, example, score);
+        count_class(score, head->scored, &example->correct, &example->observed);
     else if (!t->loss->class_id && t->loss->metrics & METRIC_ACCURACY)
-        add_sides(t, example, score);
+        count_sides(score, head->target_size, &example->correct, &example->observed);
+}
+
+void targets_add(const struct part_host *host, struct output_sums *sums,
+                 const struct scored *score) {
+    const struct targets *t = part_find(host, &targets_part);
+    const struct model_head *head = &t->model->heads[score->horizon];
+    const struct loss_kind *loss = loss_kind(output_of(t, score->horizon)->loss);
+    double difference;
+    if (head->late)
+        return;
+    if (loss->class_id)
+        count_class(score, head->scored, &sums->correct, &sums->observed);
+    else if (loss->metrics & METRIC_ACCURACY)
+        count_sides(score, head->target_size, &sums->correct, &sums->observed);
+    for (size_t k = 0; loss->metrics & METRIC_RMSE && k < head->target_size; k++)
+        if (find_error(t, score, k, &difference)) {
+            sums->squared_error += difference * difference;
+            sums->observed++;
+        }
 }
 
 /* ---- Outputs ---- */
@@ -565,7 +707,7 @@ static void add_bases(const struct targets *t, const struct planned *example, si
     for (size_t n = first_step; n < first_step + example->planned_steps; n++)
         for (size_t h = 0; h < t->model->horizons; h++)
             for (size_t k = 0; k < t->size; k++)
-                all[n * t->model->outputs + h * t->model->scored + k] +=
+                all[n * t->model->outputs + t->model->heads[h].at + k] +=
                     t->step_bases[n * t->size + k];
 }
 
@@ -598,9 +740,10 @@ static void targets_report(void *self, const struct planned *example, const stru
 
 /* ---- Checkpoints ---- */
 
-/* With given targets, no step is open between plans. */
+/* Without targets that come later, no step is open between plans. */
 static size_t if_waits(const struct state_place *p, size_t size) {
-    return targets_are_given(((struct targets *)p->self)->model) ? 0 : size;
+    const struct targets *t = p->self;
+    return t->next || t->labels ? size : 0;
 }
 
 static size_t scales_size(const struct state_place *p) {
@@ -628,6 +771,16 @@ static size_t lasts_size(const struct state_place *p) {
 
 static void *lasts_at(const struct state_place *p, size_t n) {
     return (void)n, last_of(p->self, p->slot);
+}
+
+static size_t before_size(const struct state_place *p) {
+    const struct targets *t = p->self;
+    return t->before ? kept_of_x(t) : 0;
+}
+
+static void *before_at(const struct state_place *p, size_t n) {
+    const struct targets *t = p->self;
+    return (void)n, t->before + p->slot * t->row;
 }
 
 enum { OPEN = 6 };
@@ -674,7 +827,7 @@ static int write_open(const struct state_place *p, const void *numbers, struct e
 
 static size_t times_size(const struct state_place *p) {
     const struct targets *t = p->self;
-    return targets_are_labels(t->model) ? t->places : 0;
+    return t->labels ? t->places : 0;
 }
 
 static int read_times(const struct state_place *p, void *numbers, struct error *error) {
@@ -725,6 +878,7 @@ static const struct state_row rows[] = {
     STATE_ROW("streams.scales", F64, STATE_WINDOW, .size = scales_size, .at = scales_at),
     STATE_ROW("streams.bases", F32, STATE_WINDOW, .size = bases_size, .at = bases_at),
     STATE_ROW("streams.lasts", F32, 0, .size = lasts_size, .at = lasts_at),
+    STATE_ROW("streams.before", F32, 0, .size = before_size, .at = before_at),
     STATE_ROW("streams.open", I64, STATE_WINDOW, .size = open_size, STATE_COPIED(open)),
     STATE_ROW("streams.open_times", F64, STATE_LATER | STATE_WINDOW, .size = times_size,
               STATE_COPIED(times)),
@@ -751,18 +905,43 @@ static bool scales_valid(const double *scales, size_t places, size_t size) {
     return valid;
 }
 
+/* Checks the atoms of a message, or a target that is none of one. */
+static bool before_of_output_valid(const struct output *output, const union value *before,
+                                   size_t size) {
+    bool message = output_is_message(output), valid = true;
+    size_t count = message ? before->id : 1;
+    if (message && count > output->sequence.longest)
+        return false;
+    if (!output_has_classes(output))
+        return !has_infinite(&before[message].real, size - message);
+    for (size_t n = 0; n < count; n++)
+        valid &= before[message + n].id < output_classes(output) ||
+                 (!message && before->id == WIRE_NO_CLASS);
+    return valid;
+}
+
+static bool before_valid(const struct targets *t, uint32_t slot) {
+    bool valid = true;
+    for (size_t h = 0; t->before && h < t->model->horizons; h++)
+        if (output_of(t, h)->target == TARGET_PREVIOUS)
+            valid &= before_of_output_valid(output_of(t, h), t->before + slot * t->row,
+                                            numbers_of(t, h));
+    return valid;
+}
+
 static const char *targets_valid(void *self, uint32_t slot) {
     const struct targets *t = self;
     return has_infinite(base_of(t, slot, 0), t->places * t->size)    ? "streams.bases"
            : has_infinite(last_of(t, slot), t->size)                 ? "streams.lasts"
+           : !before_valid(t, slot)                                  ? "streams.before"
            : !scales_valid(scale_of(t, slot, 0), t->places, t->size) ? "streams.scales"
                                                                      : NULL;
 }
 
 bool targets_window_valid(const struct model *model, const struct member *member,
                           const struct learner_window *window) {
-    size_t least = targets_are_inputs(model),
-           most = targets_are_given(model) ? 0 : member->model->open;
+    size_t least = has_target(model, TARGET_NEXT),
+           most = least || has_target(model, TARGET_LATER) ? member->model->open : 0;
     bool begun = !window->next && !window->length && !window->closed && !window->terms;
     /* no step since a member's reset, or since windows started from scratch */
     if (begun && !window->open)
@@ -776,7 +955,10 @@ bool targets_window_valid(const struct model *model, const struct member *member
 
 bool targets_terms_fit(const struct part_host *host, uint32_t slot, size_t position, size_t terms) {
     const struct targets *t = part_find(host, &targets_part);
-    return !t || t->model->open <= 1 || open_of(t, slot, position)->terms == terms;
+    if (!t || t->model->open <= 1)
+        return true;
+    size_t most = open_of(t, slot, position)->terms; /* a ranking may have scored nothing */
+    return t->model->late ? terms <= most : terms == most;
 }
 
 const struct part_kind targets_part = {

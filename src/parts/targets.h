@@ -11,7 +11,9 @@
 #include "observer.h"
 
 struct model;
+struct output_sums;
 struct part_host;
+struct scored;
 struct member;
 struct learner_window;
 
@@ -22,6 +24,10 @@ bool targets_window_valid(const struct model *model, const struct member *member
 /* Returns whether the open steps of the stream in a slot, by their places in the ring, have `terms`
    targets for learning. */
 bool targets_terms_fit(const struct part_host *host, uint32_t slot, size_t position, size_t terms);
+
+/* Adds errors or correct classes of a score of an output after the first. */
+void targets_add(const struct part_host *host, struct output_sums *sums,
+                 const struct scored *score);
 
 const char *targets_label_refusal(enum label_refusal why);
 

@@ -28,10 +28,10 @@ struct truths {
     bool noted; /* moments are recorded in planning; with scale: forecast the mixture adds them */
     struct moment *moments; /* (plan_steps, 1 + horizons) */
     size_t moment_count, truth_count;
-    size_t cursor;  /* moments that have been delivered */
-    double *truths; /* (plan_steps, horizons, target_size) in original units */
-    double *again;  /* (outputs,) */
-    bool *begins;   /* (slots,) the stream in that slot has no prediction yet */
+    size_t cursor, truth_cursor; /* those that have been delivered */
+    double *truths;              /* (plan_steps, horizons, target_size) in original units */
+    double *again;               /* (outputs,) */
+    bool *begins;                /* (slots,) the stream in that slot has no prediction yet */
 };
 
 /* ---- Memory ---- */
@@ -62,25 +62,25 @@ static int truths_open(void **self, struct part_host *host, struct error *error)
 static int open_truths(struct truths *t, struct error *error) {
     const struct model *model = t->host->model;
     const struct output *output = &model->architecture.output;
-    bool numbers = loss_kind(output->loss)->metrics & METRIC_RMSE;
-    size_t steps = t->host->plan_steps;
+    bool numbers = loss_kind(output->loss)->metrics & METRIC_RMSE && !model->heads[0].late;
+    size_t steps = t->host->plan_steps, targets = model->heads[0].target_size;
     const struct truth_shape shape = {
         .slots = t->host->slots,
         .open = model->open,
-        .horizons = model->horizons,
-        .numbers = model->scored,
-        .columns = numbers ? model->target_size : 0,
+        .horizons = model_ahead(model),
+        .numbers = model->heads[0].scored,
+        .columns = numbers ? targets : 0,
         .keeps = numbers,
-        .targets = model->target_size,
-        .experts = t->host->forecasts * model->target_size,
+        .targets = targets,
+        .experts = t->host->forecasts * targets,
         .pair_notes = distributions_pair_notes(t->host),
         .step_notes = distributions_step_notes(t->host),
         .steps = steps,
-        .scores = steps * model->horizons,
+        .scores = steps * model_ahead(model),
     };
     /* A prediction at each step, and a truth for each horizon. */
     t->moments = calloc(steps, (1 + model->horizons) * sizeof *t->moments);
-    t->truths = calloc(steps, model->horizons * model->target_size * sizeof *t->truths);
+    t->truths = calloc(steps, model->horizons * targets * sizeof *t->truths);
     t->again = calloc(model->outputs, sizeof *t->again);
     t->begins = calloc(shape.slots, sizeof *t->begins);
     if (!t->moments || !t->truths || !t->again || !t->begins)
@@ -149,7 +149,7 @@ static void truths_stepped(void *self, const struct step *step) {
 static void truths_target(void *self, const struct target_arrival *target) {
     struct truths *t = self;
     const struct model *model = t->host->model;
-    size_t size = model->target_size;
+    size_t size = model->heads[0].target_size;
     double *truth = t->truths + t->truth_count++ * size;
     bool ids = loss_kind(model->architecture.output.loss)->class_id;
     for (size_t k = 0; k < size; k++) {
@@ -190,18 +190,20 @@ struct truth_step truths_step(const struct part_host *host, const struct planned
 static const double *predict_again(const struct truths *t, const struct learned *learned,
                                    size_t score) {
     const struct model *model = t->host->model;
-    prediction_of_horizon(model, learned,
-                          t->host->members[0].results.scored + score * model->scored, t->again);
+    prediction_of_head(model, learned, 0,
+                       t->host->members[0].results.scored + score * model->scored, t->again);
     return t->again;
 }
 
-static void record_truth(const struct truths *t, const struct planned *example,
+static void record_truth(struct truths *t, const struct planned *example,
                          const struct learned *learned, const struct moment *moment, size_t score) {
     bool keeps = truth_shape(t->truth)->keeps;
     const struct truth_score target = {
         .loss = t->host->members[0].results.losses[score],
-        .target = t->truths + score * t->host->model->target_size,
-        .again = !keeps && example->outputs ? predict_again(t, learned, score) : NULL,
+        .target = t->truths + t->truth_cursor++ * t->host->model->heads[0].target_size,
+        .again = !keeps && example->outputs && !t->host->model->heads[0].late
+                     ? predict_again(t, learned, score)
+                     : NULL,
         .baseline = example->outputs ? baselines_prediction(t->host, score) : NULL,
         .horizon = moment->horizon,
         .learn = moment->learn,
@@ -216,6 +218,8 @@ static void truths_given(void *self, struct planned *example, const struct given
     for (size_t n = 0; n < example->planned_moments; n++) {
         const struct moment *moment = &t->moments[t->cursor++];
         if (moment->is_truth) {
+            while (t->host->model->heads[t->host->members[0].heads[score]].output)
+                score++;
             record_truth(t, example, given->learned, moment, score++);
             continue;
         }
@@ -241,7 +245,7 @@ static int truths_next(void *self, const struct planned *unfinished, size_t last
                        struct error *error) {
     struct truths *t = self;
     (void)last;
-    t->moment_count = t->truth_count = t->cursor = 0;
+    t->moment_count = t->truth_count = t->cursor = t->truth_cursor = 0;
     bool stays = unfinished && unfinished->outputs;
     size_t scores = stays ? unfinished->first_pair : truth_count(t->truth);
     size_t steps = stays ? unfinished->first_bounds : truth_steps(t->truth);

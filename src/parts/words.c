@@ -21,8 +21,6 @@
 #include "model/safetensors.h"
 #include "part.h"
 
-enum { NEWCOMERS_MAX = EXAMPLE_STEPS_MAX }; /* words of one vocabulary in an example */
-
 #define NO_COLUMN SIZE_MAX
 
 /* A vocabulary: words and their ids. */
@@ -54,6 +52,7 @@ struct words {
     struct part_host *host;
     struct lexicon *of;
     size_t count;
+    size_t most;                /* words of one vocabulary in an example */
     struct lexicon **of_column; /* (input_row,) NULL: no vocabulary */
     struct resolved x, y;       /* the current example, as ids */
     struct fresh *fresh;
@@ -73,12 +72,52 @@ static struct lexicon *of_classes(const struct words *words) {
     return NULL;
 }
 
+/* Whether the output's classes are the words of the vocabulary of classes. */
+static bool is_of(const struct lexicon *classes, const struct output *output) {
+    return classes && output_has_classes(output) && output_is_input(output) == classes->x;
+}
+
+bool words_of_output(const struct part_host *host, size_t k) {
+    const struct words *words = part_find(host, &words_part);
+    return words && is_of(of_classes(words), model_output(host->model, k));
+}
+
+/* Returns how many times the tensor has a row of each class, one horizon after the other; 0:
+   never. */
+static size_t by_classes(const struct words *words, const struct model *model,
+                         const struct tensor *tensor) {
+    switch (tensor->role) {
+    case TENSOR_OUTPUT_WEIGHT:
+    case TENSOR_OUTPUT_SKIP:
+    case TENSOR_OUTPUT_BIAS:
+    case TENSOR_WRITER_WEIGHT:
+    case TENSOR_WRITER_BIAS:
+    case TENSOR_ATOM_EMBEDDING:
+    case TENSOR_CANDIDATE_ROWS:
+    case TENSOR_CANDIDATE_BIAS:
+        return !is_of(of_classes(words), model_output(model, tensor->layer)) ? 0
+               : model->architecture.output.ahead.count                      ? model->horizons
+                                                                             : 1;
+    default:
+        return 0;
+    }
+}
+
+static bool is_bias(const struct tensor *tensor) {
+    return tensor->role == TENSOR_OUTPUT_BIAS || tensor->role == TENSOR_WRITER_BIAS;
+}
+
 /* Updates the number of classes in the baseline. */
 static void count_classes(const struct words *words) {
     const struct lexicon *classes = of_classes(words);
+    const struct model *model = words->host->model;
     if (!classes)
         return;
     words->host->known_classes = streams_count(classes->words);
+    words->host->class_biases = 0;
+    for (size_t n = 0; n < model->tensor_count; n++)
+        if (is_bias(&model->tensors[n]))
+            words->host->class_biases += by_classes(words, model, &model->tensors[n]);
     baselines_set_classes(words->host, words->host->known_classes);
 }
 
@@ -111,7 +150,7 @@ static int add_lexicon(struct words *words, const char *name, const struct vocab
         words->of_column[column] = lexicon;
     lexicon->appeared = calloc(of->capacity, sizeof *lexicon->appeared);
     lexicon->used = calloc(of->capacity, sizeof *lexicon->used);
-    size_t most = of->capacity < NEWCOMERS_MAX ? of->capacity : NEWCOMERS_MAX;
+    size_t most = of->capacity < words->most ? of->capacity : words->most;
     if (streams_open(&lexicon->words, of->capacity, error) ||
         (of->reject && streams_open(&lexicon->newcomers, most, error)))
         return -1;
@@ -120,9 +159,13 @@ static int add_lexicon(struct words *words, const char *name, const struct vocab
 
 /* Adds the vocabularies of columns; a symbol without columns has its own. */
 static int add_inputs(struct words *words, struct error *error) {
-    const struct input *input = &words->host->model->architecture.input;
-    const struct output *output = &words->host->model->architecture.output;
-    bool next = output_is_next(output) && loss_kind(output->loss)->class_id;
+    const struct model *model = words->host->model;
+    const struct input *input = &model->architecture.input;
+    const struct output *output = &model->architecture.output;
+    bool next = false;
+    for (size_t k = 0; k <= model->architecture.other_count; k++)
+        next |=
+            output_is_input(model_output(model, k)) && output_has_classes(model_output(model, k));
     if (!input->column_count)
         return input->vocabulary.capacity
                    ? add_lexicon(words, "input", &input->vocabulary, 0, next, error)
@@ -137,26 +180,29 @@ static int add_inputs(struct words *words, struct error *error) {
     return 0;
 }
 
-static bool are_wanted(const struct architecture *architecture) {
-    const struct input *input = &architecture->input;
-    bool wanted = input->vocabulary.capacity || architecture->output.vocabulary.capacity;
+static bool are_wanted(const struct model *model) {
+    const struct input *input = &model->architecture.input;
+    bool wanted =
+        input->vocabulary.capacity || model_output(model, model->sent)->vocabulary.capacity;
     for (size_t k = 0; k < input->column_count; k++)
         wanted |= input->columns[k].vocabulary.capacity > 0;
     return wanted;
 }
 
 static bool words_wanted(const struct part_host *host) {
-    return *host->initial || are_wanted(&host->model->architecture);
+    return *host->initial || are_wanted(host->model);
 }
 
 static int words_open(void **self, struct part_host *host, struct error *error) {
-    const struct vocabulary *output = &host->model->architecture.output.vocabulary;
+    const struct output *sent = model_output(host->model, host->model->sent);
+    const struct vocabulary *output = &sent->vocabulary;
     const struct optimizer *optimizer = &host->config->learning.optimizer;
     struct words *words = *self =
         calloc(1, sizeof *words + host->member_count * sizeof *words->start);
     if (!words)
         return error_no_memory(error);
     words->host = host;
+    words->most = model_most_rows(host->model);
     words->decays = optimizer->weight_decay > 0;
     words->keeps_start = optimizer_kind(optimizer->kind)->keeps_start;
     words->of = calloc(host->model->x_size + 1, sizeof *words->of);
@@ -267,6 +313,16 @@ static int begin_piece(struct words *words, size_t m, const struct piece *piece,
 
 /* ---- Parameters of an id ---- */
 
+/* Returns whether a layer's inputs are x, or its atoms: also those that a writer has written. */
+static bool reads_x(const struct model *model, size_t layer) {
+    bool message = input_is_message(&model->architecture.input);
+    for (const struct chain *c = model->chains; c < model->chains + model->chain_count; c++)
+        if (c->count && c->first == layer)
+            return c->kind == CHAIN_READER || (c->kind == CHAIN_MODEL && !message) ||
+                   (c->kind == CHAIN_WRITER && output_is_input(model_output(model, c->output)));
+    return false;
+}
+
 /* Returns whether the tensor has a row or column of each symbol of that column of x; and the
    first. */
 static bool is_by_symbols(const struct model *model, const struct tensor *tensor, size_t column,
@@ -283,13 +339,8 @@ static bool is_by_symbols(const struct model *model, const struct tensor *tensor
         snprintf(name, sizeof name, "embedding.%s.weight", of->name);
     if (embedding)
         return tensor->role == TENSOR_EMBEDDING && strcmp(tensor->name, name) == 0;
-    return (tensor->role == TENSOR_WEIGHT_IH && tensor->layer == 0) ||
-           tensor->role == TENSOR_OUTPUT_SKIP;
-}
-
-static bool is_by_classes(const struct tensor *tensor) {
-    return tensor->role == TENSOR_OUTPUT_WEIGHT || tensor->role == TENSOR_OUTPUT_SKIP ||
-           tensor->role == TENSOR_OUTPUT_BIAS;
+    return (tensor->role == TENSOR_WEIGHT_IH && reads_x(model, tensor->layer)) ||
+           (tensor->role == TENSOR_OUTPUT_SKIP && !input_is_message(input));
 }
 
 static int begin_symbol(struct words *words, size_t m, size_t column, uint32_t id,
@@ -311,13 +362,13 @@ static int begin_symbol(struct words *words, size_t m, size_t column, uint32_t i
 static int begin_classes(struct words *words, size_t m, uint32_t first, uint32_t count, bool all,
                          struct error *error) {
     const struct model *model = words->host->members[m].model;
-    size_t classes = model->scored;
     for (size_t n = 0; n < model->tensor_count; n++) {
         const struct tensor *tensor = &model->tensors[n];
-        for (size_t h = 0; h < model->horizons; h++) {
-            const struct piece piece = {.tensor = n, .at = h * classes + first, .count = count};
-            if (is_by_classes(tensor) && (all || tensor->role == TENSOR_OUTPUT_BIAS) &&
-                begin_piece(words, m, &piece, error))
+        size_t copies = all || is_bias(tensor) ? by_classes(words, model, tensor) : 0;
+        for (size_t h = 0; h < copies; h++) {
+            const struct piece piece = {
+                .tensor = n, .at = h * (tensor->rows / copies) + first, .count = count};
+            if (begin_piece(words, m, &piece, error))
                 return -1;
         }
     }
@@ -325,18 +376,19 @@ static int begin_classes(struct words *words, size_t m, uint32_t first, uint32_t
 }
 
 static bool is_hidden(const struct tensor *tensor) {
-    return tensor->role == TENSOR_OUTPUT_SKIP || tensor->role == TENSOR_OUTPUT_BIAS;
+    return tensor->role == TENSOR_OUTPUT_SKIP || is_bias(tensor);
 }
 
 /* Hides bias and weights of the path from the input, which can have any size. */
-static void hide_class(const struct model *model, uint32_t id, size_t n, float *values) {
+static void hide_class(const struct words *words, const struct model *model, uint32_t id, size_t n,
+                       float *values) {
     const struct tensor *tensor = &model->tensors[n];
-    size_t classes = model->scored;
-    bool bias = tensor->role == TENSOR_OUTPUT_BIAS;
-    size_t width = bias ? 1 : tensor->columns;
-    for (size_t h = 0; h < model->horizons && is_hidden(tensor); h++)
+    size_t copies = is_hidden(tensor) ? by_classes(words, model, tensor) : 0;
+    size_t width = is_bias(tensor) ? 1 : tensor->columns;
+    for (size_t h = 0; h < copies; h++)
         for (size_t k = 0; k < width; k++)
-            values[(h * classes + id) * width + k] = bias ? ENGINE_HIDDEN_BIAS : 0;
+            values[(h * (tensor->rows / copies) + id) * width + k] =
+                is_bias(tensor) ? ENGINE_HIDDEN_BIAS : 0;
 }
 
 /* Returns whether the id has a word with values in the file of model.initial. */
@@ -353,21 +405,21 @@ static bool is_of_file(const struct words *words, size_t n, uint32_t id) {
 static int start_id(struct words *words, size_t m, const struct lexicon *lexicon, uint32_t id,
                     float *values, struct error *error) {
     const struct model *model = words->host->members[m].model;
-    size_t classes = model->scored;
     for (size_t n = 0; n < model->tensor_count; n++) {
         const struct tensor *tensor = &model->tensors[n];
+        size_t first, copies = lexicon->y ? by_classes(words, model, tensor) : 0;
         bool columns, symbols;
-        size_t first;
         symbols = lexicon->x && is_by_symbols(model, tensor, lexicon->column, &columns, &first);
-        if (!symbols && !(lexicon->y && is_by_classes(tensor)))
+        if (!symbols && !copies)
             continue;
         const float *start = start_of(words, m, n, error);
         if (!start)
             return -1;
         if (symbols)
             copy_one(tensor, columns, first + id, values + tensor->offset, start);
-        for (size_t h = 0; lexicon->y && is_by_classes(tensor) && h < model->horizons; h++)
-            copy_one(tensor, false, h * classes + id, values + tensor->offset, start);
+        for (size_t h = 0; h < copies; h++)
+            copy_one(tensor, false, h * (tensor->rows / copies) + id, values + tensor->offset,
+                     start);
     }
     return 0;
 }
@@ -392,7 +444,7 @@ static int words_fill(void *self, size_t m, float *values, struct error *error) 
     words->host->hidden_classes = lexicon->of.capacity - streams_count(lexicon->words);
     for (size_t n = 0; n < model->tensor_count; n++)
         for (size_t id = streams_count(lexicon->words); id < lexicon->of.capacity; id++)
-            hide_class(model, (uint32_t)id, n, values + model->tensors[n].offset);
+            hide_class(words, model, (uint32_t)id, n, values + model->tensors[n].offset);
     return 0;
 }
 
@@ -405,7 +457,7 @@ static int hide_again(struct words *words, size_t m, uint32_t id, struct error *
         if (get_buffer(words, tensor_size(&model->tensors[n]), error) ||
             member_read(&words->host->members[m], ENGINE_PARAMETERS, n, words->buffer, error))
             return -1;
-        hide_class(model, id, n, words->buffer);
+        hide_class(words, model, id, n, words->buffer);
         if (member_write(&words->host->members[m], ENGINE_PARAMETERS, n, words->buffer, error))
             return -1;
     }
@@ -578,27 +630,37 @@ static int words_take(void *self, struct example *example, struct error *error) 
     struct lexicon *y = lexicon_of_y(words);
     words->fresh_count = 0;
     note_appeared(words);
-    if (has_x(words) && !example->label) {
-        touch_known(words, words->of_column, width, example->x, example->steps * width, &known);
-        if (resolve_all(words, words->of_column, width, &words->x, example->x, example->steps,
-                        &word, error))
+    size_t inputs = example_inputs(example), targets = example_targets(example);
+    if (has_x(words) && inputs) {
+        touch_known(words, words->of_column, width, example->x, inputs * width, &known);
+        if (resolve_all(words, words->of_column, width, &words->x, example->x, inputs, &word,
+                        error))
             return -1;
         example->x = words->x.values;
     }
-    if (y && example->y) {
-        touch_known(words, &y, 1, example->y, example->steps, &known);
-        if (resolve_all(words, &y, 1, &words->y, example->y, example->steps, &word, error))
+    if (y && targets) {
+        touch_known(words, &y, 1, example->y, targets, &known);
+        if (resolve_all(words, &y, 1, &words->y, example->y, targets, &word, error))
             return -1;
         example->y = words->y.values;
     }
     return 0;
 }
 
-/* Uses the unknown if the class appeared after the step of the prediction. */
-static void words_target(void *self, const struct target_arrival *target) {
+static void resolve_target(void *self, const struct target_arrival *target) {
     const struct words *words = self;
-    if (loss_kind(words->host->model->architecture.output.loss)->class_id)
-        target->value->id = target_of(words, target->value->id, target->classes);
+    const struct model_head *head = &words->host->model->heads[target->horizon];
+    const struct output *output = model_output(words->host->model, head->output);
+    union value *value = target->value + output_is_message(output); /* after their count */
+    size_t count = output_is_message(output) ? target->value->id : 1;
+    for (size_t n = 0; is_of(of_classes(words), output) && n < count; n++)
+        value[n].id = target_of(words, value[n].id, target->classes);
+}
+
+void words_target(const struct part_host *host, const struct target_arrival *target) {
+    void *self = part_find(host, &words_part);
+    if (self)
+        resolve_target(self, target);
 }
 
 /* Baselines use the classes of this example from now on. */
@@ -798,11 +860,11 @@ const char *words_refused(const struct part_host *host, const struct example *ex
             streams_clear(words->of[n].newcomers);
     struct lexicon *y = lexicon_of_y(words);
     size_t width = words->host->model->x_size;
-    if (has_x(words) && !example->label)
-        of =
-            find_beyond(words->of_column, width, example->x, example->steps * width, &next, &wrong);
-    if (!of && y && example->y)
-        of = find_beyond(&y, 1, example->y, example->steps, &next, &wrong);
+    if (has_x(words))
+        of = find_beyond(words->of_column, width, example->x, example_inputs(example) * width,
+                         &next, &wrong);
+    if (!of && y)
+        of = find_beyond(&y, 1, example->y, example_targets(example), &next, &wrong);
     if (!of)
         return NULL;
     *word = wrong ? (const char *)wrong + 1 : NULL;
@@ -889,6 +951,6 @@ const struct part_kind words_part = {
     .fill = words_fill,
     .take = words_take,
     .taken = words_taken,
-    .target = words_target,
+    .target = resolve_target,
     .figures = words_figures,
 };

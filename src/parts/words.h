@@ -9,6 +9,7 @@
 struct example;
 struct part_host;
 struct streams;
+struct target_arrival;
 
 /* A vocabulary: of inputs, of classes, or of both. */
 struct learner_lexicon {
@@ -25,6 +26,9 @@ size_t words_lexicons(const struct part_host *host);
 struct learner_lexicon words_lexicon(const struct part_host *host, size_t n);
 size_t words_lexicon_of_classes(const struct part_host *host); /* SIZE_MAX: none */
 
+/* Whether the classes of that output are that vocabulary's. */
+bool words_of_output(const struct part_host *host, size_t output);
+
 /* Returns the word of an id, not terminated; NULL: no word, or the unknown word. */
 const char *words_word(const struct part_host *host, size_t lexicon, uint32_t id, size_t *size);
 
@@ -39,5 +43,9 @@ int words_add(const struct part_host *host, size_t lexicon, const char *word, si
               uint64_t appeared);
 int words_use(const struct part_host *host, size_t lexicon, uint32_t id);
 void words_written(const struct part_host *host);
+
+/* Uses the unknown for a class, or atoms, that appeared after the step of the prediction:
+   part_target does so, too. */
+void words_target(const struct part_host *host, const struct target_arrival *target);
 
 #endif

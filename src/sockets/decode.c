@@ -15,6 +15,7 @@
 #include "model/model.h"
 
 struct decoder {
+    const struct model *model;
     const char *target; /* source of the targets */
     bool next, later;   /* targets are the next x; targets are labels */
     bool many;          /* several steps do not need a header */
@@ -33,11 +34,23 @@ enum {
     JSON_WORDS = 6 * WIRE_WORDS_MAX, /* all words, with each byte written as \u0000 */
 };
 
-static int open_columns(struct decoder *d, const struct architecture *architecture) {
-    const struct input *input = &architecture->input;
-    const struct output *output = &architecture->output;
-    const struct loss_kind *loss = loss_kind(output->loss);
-    bool unit = loss->unit_range && d->next, same = true;
+/* The first loss of targets in x that requires them from 0 to 1; NULL: none. */
+static const struct loss_kind *find_unit(const struct model *model) {
+    for (size_t k = 0; k <= model->architecture.other_count; k++) {
+        const struct loss_kind *loss = loss_kind(model_output(model, k)->loss);
+        if (output_is_input(model_output(model, k)) && loss->unit_range)
+            return loss;
+    }
+    return NULL;
+}
+
+static int open_columns(struct decoder *d, const struct model *model,
+                        const struct loss_kind *unit) {
+    const struct input *input = &model->architecture.input;
+    const struct output *output =
+        model_output(model, unit ? model_output_with(model, true) : model->sent);
+    const struct loss_kind *loss = unit ? unit : loss_kind(output->loss);
+    bool same = true;
     d->x.columns = input->columns;
     for (size_t k = 0; k < input->column_count; k++)
         d->words |= input->columns[k].vocabulary.capacity > 0;
@@ -63,9 +76,9 @@ static int open_columns(struct decoder *d, const struct architecture *architectu
 
 /* Names of targets: for the schema with `next`, else for the numbers of y. A number or a class
    may be missing: it is not observed. */
-static int open_targets(struct decoder *d, const struct architecture *architecture) {
+static int open_targets(struct decoder *d, const struct architecture *architecture,
+                        const struct output *output) {
     const struct input *input = &architecture->input;
-    const struct output *output = &architecture->output;
     bool next = d->next, all = next && !output->column_count;
     size_t count = all ? input->column_count : output->column_count;
     if (!count)
@@ -93,17 +106,19 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
     if (!d)
         return error_set(error, EX_OSERR, "out of memory for decoding examples");
     const struct input *input = &model->architecture.input;
-    const struct output *output = &model->architecture.output;
-    const struct loss_kind *loss = loss_kind(output->loss);
-    bool symbol = !input_is_real(input), classes = loss->class_id;
-    d->next = output_is_next(output);
+    const struct output *output = model_output(model, model->sent);
+    const struct loss_kind *loss = loss_kind(output->loss), *of_x = find_unit(model);
+    bool symbol = !input_is_real(input), classes = output_has_classes(output);
     d->later = output_is_later(output);
+    d->next = output_is_input(output);
+    d->model = model;
     d->target = target_name(output->target);
     d->many = many;
     bool next = d->next;
     d->x = (struct shape){.name = "x",
                           .whole = symbol,
                           .width = model->x_size,
+                          .longest = input_is_message(input) ? input->sequence.longest : 0,
                           .null_allowed = !symbol,
                           .words = input->vocabulary.capacity || input->hash,
                           .hash = input->hash,
@@ -111,32 +126,33 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                           .wrong_value = REJECT_X_VALUE};
     d->y = (struct shape){.name = "y",
                           .whole = classes,
-                          .width = model->target_size,
-                          .null_allowed = true,
+                          .width = model->y_size,
+                          .longest = output_is_message(output) ? output->sequence.longest : 0,
+                          .null_allowed = !output_ranks(output) && !output_is_message(output),
                           .words = output->vocabulary.capacity > 0,
                           .refused = next,
                           .wrong_size = REJECT_Y_SIZE,
                           .wrong_value = REJECT_Y_VALUE};
     d->words = input->vocabulary.capacity || output->vocabulary.capacity;
-    bool unit = loss->unit_range, next_unit = unit && next;
+    bool unit = loss->unit_range;
     d->x_range = (struct range){symbol,
-                                loss->name,
+                                of_x ? of_x->name : loss->name,
                                 (uint32_t)input->size,
-                                next_unit ? 0 : -FLT_MAX,
-                                next_unit ? 1 : FLT_MAX,
+                                of_x ? 0 : -FLT_MAX,
+                                of_x ? 1 : FLT_MAX,
                                 !symbol && input->hold,
                                 input->vocabulary.capacity > 0,
                                 input->hash > 0};
     d->y_range = (struct range){classes,
                                 loss->name,
-                                (uint32_t)output->size,
+                                (uint32_t)output_classes(output),
                                 unit ? 0 : -FLT_MAX,
                                 unit ? 1 : FLT_MAX,
-                                true,
+                                d->y.null_allowed,
                                 output->vocabulary.capacity > 0,
                                 false};
-    if (open_targets(d, &model->architecture) == 0 &&
-        (!input->column_count || open_columns(d, &model->architecture) == 0))
+    if (open_targets(d, &model->architecture, output) == 0 &&
+        (!input->column_count || open_columns(d, model, of_x) == 0))
         return 0;
     decoder_close(decoder);
     return error_set(error, EX_OSERR, "out of memory for decoding examples");
@@ -161,8 +177,19 @@ const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_
     } lists[] = {{"names", decoder->x.columns, decoder->x.width, false},
                  {"kinds", decoder->x.columns, decoder->x.width, true},
                  {"target_names", decoder->targets, decoder->y.width, false}};
-    size_t used = 0;
+    const struct model *model = decoder->model;
+    size_t used = 0, others = model->architecture.other_count;
     *text = 0;
+    if (decoder->x.longest)
+        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used,
+                                 ",\"sequence\":{\"longest\":%zu}", decoder->x.longest);
+    if (decoder->y.longest && !decoder->y.refused)
+        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used,
+                                 ",\"target_sequence\":{\"longest\":%zu}", decoder->y.longest);
+    for (size_t k = 0; others && k <= others; k++)
+        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "%s\"%s\"%s",
+                                 k ? "," : ",\"outputs\":[", model_output(model, k)->name,
+                                 k == others ? "]" : "");
     for (size_t n = 0; n < sizeof lists / sizeof *lists; n++) {
         const struct column *columns = lists[n].columns;
         for (size_t k = 0; columns && k < lists[n].width; k++)
@@ -186,13 +213,16 @@ void decoder_schema(const struct decoder *decoder, struct schema *schema) {
 }
 
 size_t decoder_step_bytes(const struct decoder *decoder) {
-    return NUMBER_SIZE * (decoder->x.width + (decoder->next ? 0 : decoder->y.width));
+    const struct shape *x = &decoder->x, *y = &decoder->y;
+    return NUMBER_SIZE * ((x->longest ? x->longest : 1) * x->width +
+                          (decoder->next ? 0 : (y->longest ? y->longest : 1) * y->width));
 }
 
 size_t decoder_frame_max(const struct decoder *decoder) {
     size_t x = JSON_NUMBER_SIZE + (decoder->x.columns ? JSON_NAME_SIZE : 0);
     size_t y = JSON_NUMBER_SIZE + (decoder->y.columns ? JSON_NAME_SIZE : 0);
-    return EXAMPLE_STEPS_MAX * (decoder->x.width * x + decoder->y.width * y) + FRAME_SPARE +
+    return shape_most(&decoder->x) * decoder->x.width * x +
+           shape_most(&decoder->y) * decoder->y.width * y + FRAME_SPARE +
            (decoder->words || decoder->x.words ? JSON_WORDS : 0);
 }
 
@@ -262,13 +292,15 @@ static enum reject_reason take_x(const struct decoder *decoder, struct example *
                       "x has %zu bytes (%zu numbers), expected a multiple of %zu (%zu %s per "
                       "step)",
                       frame->size, frame->size / NUMBER_SIZE, step, shape->width, type_name(shape));
-    if (steps > 1 && !several)
+    if (steps > 1 && decoder->y.longest && !shape->longest)
+        return reject(REJECT_X_SIZE, why, "x has %zu steps, expected 1: its y is a message", steps);
+    if (steps > 1 && !several && !shape->longest)
         return reject_steps(shape, frame->size, steps, why);
-    if (steps > EXAMPLE_STEPS_MAX)
-        return reject(REJECT_X_SIZE, why, "x has %zu steps, expected at most %d", steps,
-                      EXAMPLE_STEPS_MAX);
+    if (steps > shape_most(shape))
+        return reject_rows(shape, steps, why);
     example->x = frame->data;
-    example->steps = steps;
+    example->atoms = shape->longest ? steps : 0;
+    example->steps = shape->longest ? 1 : steps;
     return check_numbers(shape, &decoder->x_range, decoder->column_ranges, frame->data,
                          steps * shape->width, why);
 }
@@ -304,12 +336,15 @@ static enum reject_reason take_y(const struct decoder *decoder, struct example *
         return reject(REJECT_Y_GIVEN, why,
                       "y is not allowed: the targets of this model are labels; send y as a label");
     const struct shape *shape = &decoder->y;
-    size_t size = example->steps * shape->width * NUMBER_SIZE;
-    if (frame->size != size)
-        return reject_y(decoder, example, frame->size, size, binary, why);
+    size_t step = shape->width * NUMBER_SIZE, atoms = frame->size / step;
+    size_t rows = shape->longest ? atoms : example->steps;
+    if (frame->size != rows * step || !rows)
+        return reject_y(decoder, example, frame->size, rows * step, binary, why);
+    if (rows > shape_most(shape))
+        return reject_rows(shape, rows, why);
     example->y = frame->data;
-    return check_numbers(shape, &decoder->y_range, NULL, frame->data, example->steps * shape->width,
-                         why);
+    example->target_atoms = shape->longest ? rows : 0;
+    return check_numbers(shape, &decoder->y_range, NULL, frame->data, rows * shape->width, why);
 }
 
 static enum reject_reason take_header(struct example *example, const struct frame *frame,
@@ -390,9 +425,9 @@ static size_t count_cells(const struct shape *shape, const void *numbers, size_t
 /* Check that each cell that is a word has a word. */
 static enum reject_reason take_words(const struct decoder *decoder, struct example *example,
                                      const struct frame *frame, char *why) {
-    size_t cells = count_cells(&decoder->y, example->y, example->steps), count = 0;
+    size_t cells = count_cells(&decoder->y, example->y, example_targets(example)), count = 0;
     const unsigned char *byte = frame->data, *end = byte + frame->size;
-    cells += example->label ? 0 : count_cells(&decoder->x, example->x, example->steps);
+    cells += count_cells(&decoder->x, example->x, example_inputs(example));
     if (frame->size > WIRE_WORDS_MAX)
         return reject(REJECT_FRAMES, why, "the words have %zu bytes, expected at most %d",
                       frame->size, WIRE_WORDS_MAX);
@@ -503,11 +538,11 @@ enum reject_reason decode_check(struct decoder *decoder, const struct example *e
         .time = example->time,
     };
     unsigned char header[WIRE_HEADER_SIZE_MAX], label[WIRE_LABEL_SIZE];
-    size_t numbers = NUMBER_SIZE * example->steps, count = EXAMPLE_FRAMES_MAX;
+    size_t count = EXAMPLE_FRAMES_MAX;
     struct frame frames[MESSAGE_FRAMES_MAX] = {
         {example->key, example->key_size},
-        {example->x, example->label ? 0 : numbers * decoder->x.width},
-        {example->y, example->y ? numbers * decoder->y.width : 0},
+        {example->x, NUMBER_SIZE * example_inputs(example) * decoder->x.width},
+        {example->y, NUMBER_SIZE * example_targets(example) * decoder->y.width},
         {header, wire_header_pack(&about, header)},
     };
     if (example->label) {

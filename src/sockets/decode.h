@@ -43,19 +43,22 @@ enum reject_reason decode_check(struct decoder *decoder, const struct example *e
 /* The schema of the model; NULL and 0 without y. */
 struct schema {
     const char *dtype, *target_dtype; /* "float32", or "uint32" */
-    size_t columns, targets;          /* numbers in one step of x, and of one target of y */
-    const char *target;               /* "given", "next" or "later" */
+    /* Numbers in one step of x, and of one target of y; of messages in one atom. */
+    size_t columns, targets;
+    const char *target; /* "given", "next", "later", "previous" or "same" */
 };
 /* For columns ,"names":["load",..],"kinds":["real",..], and for named targets "target_names" in
-   the same form, also with `next`; else "". Returns `text`. */
-enum { SCHEMA_NAMES_SIZE = 2 * COLUMNS_MAX * (COLUMN_NAME_SIZE + 16) };
+   the same form, also with `next`; for messages ,"sequence":{"longest":256}, and the same
+   "target_sequence" of y; for several outputs their names, "outputs". Else "". Returns `text`. */
+enum { SCHEMA_NAMES_SIZE = 2 * COLUMNS_MAX * (COLUMN_NAME_SIZE + 16) + 256 };
 const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_SIZE]);
 void decoder_schema(const struct decoder *decoder, struct schema *schema);
 
 /* Size of the largest frame of an example of this model, including JSON. */
 size_t decoder_frame_max(const struct decoder *decoder);
 
-/* Bytes of a one-step example in a queue, without the overhead of frames. */
+/* Bytes of a one-step example in a queue, with the longest message, without the overhead of frames.
+ */
 size_t decoder_step_bytes(const struct decoder *decoder);
 
 #endif

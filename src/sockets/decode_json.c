@@ -207,9 +207,8 @@ static enum reject_reason put_named(const struct shape *shape, json_t *value,
         return reject(REJECT_JSON, why,
                       "%s is an object, but this model has no names in model.%s.columns",
                       shape->name, shape->name[0] == 'x' ? "input" : "output");
-    if (steps > EXAMPLE_STEPS_MAX)
-        return reject(shape->wrong_size, why, "%s has %zu steps, expected at most %d", shape->name,
-                      steps, EXAMPLE_STEPS_MAX);
+    if (steps > shape_most(shape))
+        return reject_rows(shape, steps, why);
     if (numbers_reserve(numbers, size))
         return reject(REJECT_JSON, why, "out of memory for %zu steps", steps);
     *frame = (struct frame){numbers->bytes, size};
@@ -241,8 +240,8 @@ static enum reject_reason put_steps(const struct shape *shape, const json_t *ste
             return reject(REJECT_JSON, why, "%s has %s, expected lists of numbers", shape->name,
                           json_kind(step));
         if (json_array_size(step) != shape->width)
-            return reject(shape->wrong_size, why, "%s has %zu numbers at step %zu, expected %zu",
-                          shape->name, json_array_size(step), i, shape->width);
+            return reject(shape->wrong_size, why, "%s has %zu numbers at %s %zu, expected %zu",
+                          shape->name, json_array_size(step), shape_row(shape), i, shape->width);
         enum reject_reason reason =
             put_list(shape, step, numbers + i * shape->width * NUMBER_SIZE, words, why);
         if (reason != REJECT_NOT)
@@ -273,9 +272,8 @@ static enum reject_reason json_put_value(const struct shape *shape, json_t *valu
                       "%s has %zu numbers, expected %zu, or a list of such lists", shape->name,
                       count, width);
     size_t steps = nested || width == 1 ? count : 1;
-    if (steps > EXAMPLE_STEPS_MAX)
-        return reject(shape->wrong_size, why, "%s has %zu steps, expected at most %d", shape->name,
-                      steps, EXAMPLE_STEPS_MAX);
+    if (steps > shape_most(shape))
+        return reject_rows(shape, steps, why);
     if (numbers_reserve(numbers, steps * width * NUMBER_SIZE))
         return reject(REJECT_JSON, why, "out of memory for %zu numbers", steps * width);
     *frame = (struct frame){numbers->bytes, count > 0 ? steps * width * NUMBER_SIZE : 0};

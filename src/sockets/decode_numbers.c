@@ -40,6 +40,15 @@ const char *shape_names(const struct shape *shape, char text[SHAPE_NAMES_SIZE]) 
     return text;
 }
 
+enum reject_reason reject_rows(const struct shape *shape, size_t rows, char why[REJECT_WHY_SIZE]) {
+    if (shape->longest)
+        return reject(shape->wrong_size, why, "%s has %zu atoms; model.%s.sequence.longest is %zu",
+                      shape->name, rows, shape->wrong_size == REJECT_X_SIZE ? "input" : "output",
+                      shape->longest);
+    return reject(shape->wrong_size, why, "%s has %zu steps, expected at most %d", shape->name,
+                  rows, EXAMPLE_STEPS_MAX);
+}
+
 const char *shape_type(const struct shape *shape) {
     if (shape_mixed(shape))
         return "mixed";
@@ -138,17 +147,20 @@ static enum reject_reason reject_number(const struct shape *shape, const struct 
     memcpy(&whole, numbers + i * NUMBER_SIZE, sizeof whole);
     memcpy(&real, numbers + i * NUMBER_SIZE, sizeof real);
     size_t step = i / shape->width;
+    const char *row = shape_row(shape);
     if (range->whole)
-        return reject(shape->wrong_value, why, "%s is %u at step %zu, expected 0..%u", name, whole,
-                      step, range->size - 1);
+        return reject(shape->wrong_value, why, "%s is %u at %s %zu, expected 0..%u", name, whole,
+                      row, step, range->size - 1);
     if (isnan(real))
         return reject(shape->wrong_value, why,
-                      "%s is NaN at step %zu, but %s does not have missing: hold", name, step,
-                      shape->columns ? "that column" : "the model's input");
+                      "%s is NaN at %s %zu, but %s does not have missing: hold", name, row, step,
+                      shape->wrong_size == REJECT_Y_SIZE ? "a message"
+                      : shape->columns                   ? "that column"
+                                                         : "the model's input");
     if (isinf(real))
-        return reject(shape->wrong_value, why, "%s is infinite at step %zu", name, step);
-    return reject(shape->wrong_value, why, "%s is %g at step %zu, expected 0..1 (%s)", name,
-                  (double)real, step, range->loss);
+        return reject(shape->wrong_value, why, "%s is infinite at %s %zu", name, row, step);
+    return reject(shape->wrong_value, why, "%s is %g at %s %zu, expected 0..1 (%s)", name,
+                  (double)real, row, step, range->loss);
 }
 
 enum reject_reason check_numbers(const struct shape *shape, const struct range *range,

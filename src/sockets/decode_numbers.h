@@ -19,7 +19,8 @@ enum {
 struct shape {
     const char *name;  /* "x" or "y" */
     bool whole;        /* uint32 symbols or classes instead of float32; columns may differ */
-    size_t width;      /* numbers per step */
+    size_t width;      /* numbers per step, or atom */
+    size_t longest;    /* most atoms of a message; 0: not one */
     bool null_allowed; /* null is allowed: NaN or WIRE_NO_CLASS */
     bool words;        /* symbols or classes are words, marked with WIRE_WORD */
     size_t hash;       /* number of symbols that words are hashed to, or 0 */
@@ -28,6 +29,17 @@ struct shape {
     /* (width,) NULL: x, or y without names. */
     const struct column *columns;
 };
+
+/* What a row is, in a sentence; and the most of them. */
+static inline const char *shape_row(const struct shape *shape) {
+    return shape->longest ? "atom" : "step";
+}
+static inline size_t shape_most(const struct shape *shape) {
+    return shape->longest ? shape->longest : EXAMPLE_STEPS_MAX;
+}
+
+/* Reject more rows than that. */
+enum reject_reason reject_rows(const struct shape *shape, size_t rows, char why[REJECT_WHY_SIZE]);
 
 /* Whether number k of a row is a whole number. */
 static inline bool shape_whole(const struct shape *shape, size_t k) {

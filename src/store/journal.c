@@ -566,7 +566,9 @@ int journal_open(struct journal **journal, const char *directory,
     snprintf(opened->path, sizeof opened->path, "%s/%s", directory, JOURNAL_NAME);
     opened->reading = (struct journal_reading){.path = opened->path,
                                                .input_bytes = options->input_bytes,
-                                               .target_bytes = options->target_bytes};
+                                               .target_bytes = options->target_bytes,
+                                               .messages = options->messages,
+                                               .target_messages = options->target_messages};
     pthread_mutex_init(&opened->mutex, NULL);
     threads_condition(&opened->work);
     threads_condition(&opened->done);
@@ -903,8 +905,8 @@ static struct journal_record record_of(const struct journal *journal,
         .label = {example->label_epoch, example->label_sequence},
         .steps = example->steps,
         .key_size = example->key_size,
-        .x_size = label ? 0 : example->steps * journal->reading.input_bytes,
-        .y_size = example->y ? example->steps * journal->reading.target_bytes : 0,
+        .x_size = example_inputs(example) * journal->reading.input_bytes,
+        .y_size = example_targets(example) * journal->reading.target_bytes,
         .words_size = example->words_size,
         .key = example->key_size ? example->key : "",
         .x = example->x,

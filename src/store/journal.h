@@ -50,12 +50,13 @@ enum {
 struct journal_options {
     enum journal_sync sync;
     uint64_t keep; /* JOURNAL_KEEP_*, or bytes: the oldest entries are deleted above this size */
-    size_t input_bytes; /* x and y of one step */
+    size_t input_bytes; /* x and y of one step, or atom */
     size_t target_bytes;
-    size_t words_bytes; /* words of one example; 0: no words */
-    size_t steps_max;   /* maximum in one example */
-    const char *name;   /* the daemon's, for messages */
-    const char *digest; /* the configuration's: see struct config */
+    bool messages, target_messages; /* x, and y, of a step are atoms, as many as their bytes */
+    size_t words_bytes;             /* words of one example; 0: no words */
+    size_t steps_max;         /* maximum of steps or atoms in one example */
+    const char *name;               /* the daemon's, for messages */
+    const char *digest;             /* the configuration's: see struct config */
     /* The digest of an earlier configuration of the checkpoint, or NULL: its journal must end at
        the checkpoint. */
     const char *before;

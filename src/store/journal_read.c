@@ -190,12 +190,14 @@ static const char BLOCKS[] =
 
 /* Returns whether the example fits this daemon. */
 static bool fits(const struct journal_reading *reading, const struct journal_record *r) {
-    size_t inputs = r->flags & WIRE_LABEL ? 0 : r->steps;
+    size_t inputs = r->flags & WIRE_LABEL ? 0 : r->steps, targets = r->steps;
+    inputs = reading->messages ? r->x_size / reading->input_bytes : inputs;
+    targets = reading->target_messages ? r->y_size / reading->target_bytes : targets;
     return journal_record_bytes(r) <= reading->largest &&
            (r->kind != JOURNAL_EXAMPLE ||
             (r->steps > 0 && r->steps <= EXAMPLE_STEPS_MAX &&
              r->x_size == inputs * reading->input_bytes &&
-             (!r->y || r->y_size == r->steps * reading->target_bytes)));
+             (!r->y || r->y_size == targets * reading->target_bytes)));
 }
 
 /* Returns false if the caller has ended the replay. */
@@ -302,7 +304,8 @@ static void *reader_thread(void *context) {
 
 /* ---- The caller ---- */
 
-static struct journal_entry entry_of(const struct journal_record *r) {
+static struct journal_entry entry_of(const struct journal_reading *reading,
+                                     const struct journal_record *r) {
     struct journal_entry entry = {.position = r->position, .time = r->time, .kind = r->kind};
     if (r->kind != JOURNAL_EXAMPLE) {
         entry.command = r->x;
@@ -312,6 +315,8 @@ static struct journal_entry entry_of(const struct journal_record *r) {
         .key = r->key,
         .key_size = r->key_size,
         .steps = r->steps,
+        .atoms = reading->messages ? r->x_size / reading->input_bytes : 0,
+        .target_atoms = reading->target_messages && r->y ? r->y_size / reading->target_bytes : 0,
         .x = r->x,
         .y = r->y,
         .end = r->flags & WIRE_END,
@@ -348,7 +353,7 @@ static int visit_all(struct reader *reader, journal_visit *visit, void *context,
         const struct journal_record *record = NULL;
         for (size_t n = 0; n < count; n++) {
             record = journal_queue_next(&queue, record);
-            struct journal_entry entry = entry_of(record);
+            struct journal_entry entry = entry_of(reader->reading, record);
             if (visit(context, &entry, error))
                 return -1;
         }

@@ -11,6 +11,7 @@ struct journal_reading {
     sqlite3 *file;
     sqlite3_stmt *look_up;
     size_t input_bytes, target_bytes, largest; /* sizes of this daemon's examples */
+    bool messages, target_messages;            /* as in struct journal_options */
 };
 
 /* The numbers of a stream; the slots of streams number them. */

@@ -24,13 +24,15 @@ struct messages {
 };
 
 /* Plays a stream of LENGTH messages from its beginning. */
-static void play_steps(struct fixture *f, const struct messages *s) {
+static void play_steps(struct fixture *f, const struct messages *s, bool learn) {
     size_t heads = f->model.horizons, size = f->model.target_size;
     fixture_forget(f, 0);
     for (size_t t = 0; t < LENGTH; t++) {
         fixture_step(f, 0, t, s->x + t * f->inputs);
-        for (size_t h = 0; h < heads; h++)
+        for (size_t h = 0; h < heads; h++) {
             fixture_score_horizon(f, 0, t, h, s->y + (t * heads + h) * size);
+            f->operations[f->plan.count - 1].learn = learn;
+        }
     }
 }
 
@@ -39,7 +41,7 @@ static double loss_of(struct fixture *f, const struct messages *s, const float *
     size_t heads = f->model.horizons;
     double sum = 0;
     fixture_write(f, ENGINE_PARAMETERS, parameters);
-    play_steps(f, s);
+    play_steps(f, s, false);
     fixture_play(f, 0, 0);
     for (size_t n = (LENGTH - CLOSED) * heads; n < LENGTH * heads; n++)
         sum += f->losses[n] * (double)f->model.heads[n % heads].weight;
@@ -96,7 +98,7 @@ static void check(const struct architecture *architecture, const char *name) {
     float *again = calloc(count, sizeof *again);
     fixture_read(f, ENGINE_PARAMETERS, before);
     for (int fresh = 1; fresh >= 0; fresh--) {
-        play_steps(f, &s);
+        play_steps(f, &s, true);
         fixture_update(f, 0, 0, LENGTH, CLOSED, CLOSED, fresh);
         fixture_play(f, RATE, 0.0);
         assert_true(f->updates[0].applied);
@@ -205,8 +207,42 @@ static void writers(void **state) {
     check(&a, "given numbers");
 }
 
+/* Each score with each objective, of symbols and of numbers that a tower reads. */
+static void rankings(void **state) {
+    (void)state;
+    struct architecture a = {
+        .input = {.kind = INPUT_REAL, .size = 3},
+        .layers = {GRU},
+        .layer_count = 1,
+        .output = {.loss = LOSS_squared, /* is not used */
+                   .size = 4,
+                   .ranking = {.negatives = LENGTH, /* the bank is the same in each play */
+                               .temperature = 0.5,
+                               .margin = 0.3,
+                               .kind = INPUT_REAL,
+                               .size = 3,
+                               .layer_count = 1,
+                               .layers = {{.cell = CELL_dense,
+                                           .size = 6,
+                                           .norm = NORM_layer,
+                                           .activation = ACTIVATION_tanh}}}}};
+    struct ranking *ranking = &a.output.ranking;
+    for (ranking->score = 0; ranking->score <= RANKING_ORDER; ranking->score++)
+        for (ranking->objective = 0; ranking->objective <= RANKING_HINGE; ranking->objective++)
+            check(&a, "numbers");
+    ranking->layer_count = 0;
+    ranking->score = RANKING_COSINE;
+    ranking->objective = RANKING_SOFTMAX;
+    check(&a, "numbers without a tower");
+    ranking->kind = INPUT_SYMBOL;
+    ranking->size = 6;
+    ranking->score = RANKING_DOT;
+    for (; ranking->objective <= RANKING_HINGE; ranking->objective++)
+        check(&a, "symbols");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_pool), cmocka_unit_test(every_input),
-                                       cmocka_unit_test(writers)};
+                                       cmocka_unit_test(writers), cmocka_unit_test(rankings)};
     return under_test_run(tests);
 }

@@ -92,7 +92,7 @@ static bool replay(struct journal_store *store, const struct model *model, struc
                                       .file = store->file,
                                       .largest = 1 << 20,
                                       .input_bytes = model->x_size * sizeof(float),
-                                      .target_bytes = model->target_size * sizeof(float)};
+                                      .target_bytes = model->y_size * sizeof(float)};
     struct visit visit;
     struct journal_totals totals;
     config.architecture = model->architecture;

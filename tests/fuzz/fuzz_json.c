@@ -23,7 +23,6 @@ static void add_frame(struct binary *binary, size_t place, const void *bytes, si
 
 static void make_binary(struct binary *binary, const struct model *model,
                         const struct example *example) {
-    size_t step = example->steps * sizeof(float);
     size_t header_size = wire_header_pack(
         &(struct wire_header){.flags = (uint8_t)((example->end ? WIRE_END : 0) |
                                                  (example->learn ? 0 : WIRE_DO_NOT_LEARN)),
@@ -33,8 +32,10 @@ static void make_binary(struct binary *binary, const struct model *model,
                               .producer = example->producer},
         binary->header);
     add_frame(binary, 0, example->key, example->key_size);
-    add_frame(binary, 1, example->x, step * rule_of_x_width(model));
-    add_frame(binary, 2, example->y, example->y ? step * rule_of_y_width(model) : 0);
+    add_frame(binary, 1, example->x,
+              sizeof(float) * example_inputs(example) * rule_of_x_width(model));
+    add_frame(binary, 2, example->y,
+              sizeof(float) * example_targets(example) * rule_of_y_width(model));
     add_frame(binary, 3, binary->header, header_size);
 }
 

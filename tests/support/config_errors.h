@@ -161,7 +161,10 @@ static const struct {
     {"name: a\nmodel:\n  layers: lstm\n", ":3:11: model.layers: expected " LAYERS ", got \"lstm\""},
     {"name: a\nmodel:\n  layers: {cell: lstm}\n",
      ":3:11: model.layers: expected " LAYERS ", got a mapping"},
-    {"name: a\nmodel:\n  layers: []\n", ":3:11: model.layers: expected " LAYERS ", got 0"},
+    {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: []\n",
+     ":4:11: model.layers: found a list of 0; allowed is " LAYERS
+     ", or with model.input.sequence 0 "
+     "to 16"},
     {"name: a\nmodel:\n  layers: [lstm]\n",
      ":3:12: model.layers.0: expected a mapping of " LAYER ", got \"lstm\""},
     {"name: a\nmodel:\n  layers: [&l {cell: rnn, size: 1}, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, "
@@ -189,12 +192,12 @@ static const struct {
      ":4:34: model.layers.1.size: missing; expected a whole number from 1 to 65536 (units of the "
      "layer)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}]\n",
-     ":3:3: model.output.loss: missing; expected squared, gaussian, softmax, bernoulli or mixture "
-     "(loss to minimize)"},
+     ":3:3: model.output.loss: missing; expected squared, gaussian, softmax, bernoulli, "
+     "mixture or ranking (loss to minimize)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}]\n  output: "
      "{size: 1}\n",
-     ":5:11: model.output.loss: missing; expected squared, gaussian, softmax, bernoulli or mixture "
-     "(loss to minimize)"},
+     ":5:11: model.output.loss: missing; expected squared, gaussian, softmax, bernoulli, "
+     "mixture or ranking (loss to minimize)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: [{cell: gru, size: 4}]\n  output: "
      "{loss: squared}\n",
      ":5:11: model.output.size: missing; expected the count of numbers in a target, or of classes"},

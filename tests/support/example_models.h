@@ -17,8 +17,19 @@ enum example_model {
     MODEL_STROKES,        /* 3 numbers -> mixture, given */
     MODEL_COLUMNS, /* a number that may be missing, one of 5 symbols, a cycle; squared, next */
     MODEL_WORDS,   /* a number that may be missing, words of two kinds -> named classes, given */
+    MODEL_LINES,   /* messages of at most 4 of 5 symbols -> 3 classes, softmax, given */
+    MODEL_TRACES,  /* messages of at most 3 pairs of numbers -> 2 numbers, squared, given */
+    MODEL_REPLY,   /* messages of at most 4 words -> messages of at most 3 words, given */
+    MODEL_TITLE,   /* 2 numbers -> messages of at most 3 of 5 symbols, given */
     EXAMPLE_MODELS,
 };
+
+#define EXAMPLE_CHAIN(most)                                                                        \
+    {                                                                                              \
+        .layer_count = 1,                                                                          \
+        .layers = {{.cell = CELL_gru, .size = 3, .norm = NORM_layer, .gain = 1.0F}},               \
+        .longest = (most)                                                                          \
+    }
 
 static inline void example_model(struct model *model, enum example_model which) {
     static const struct {
@@ -57,6 +68,18 @@ static inline void example_model(struct model *model, enum example_model which) 
                            .vocabulary = {.capacity = 4}},
                           {.name = "user", .kind = COLUMN_SYMBOL, .size = 8, .hash = 8}}},
              {LOSS_softmax, 4, 0, TARGET_GIVEN, .vocabulary = {.capacity = 3}}},
+        [MODEL_LINES] = {{.kind = INPUT_SYMBOL, .size = 5, .sequence = EXAMPLE_CHAIN(4)},
+                         {LOSS_softmax, 3, 0, TARGET_GIVEN}},
+        [MODEL_TRACES] = {{.kind = INPUT_REAL, .size = 2, .sequence = EXAMPLE_CHAIN(3)},
+                          {LOSS_squared, 2, 0, TARGET_GIVEN}},
+        [MODEL_REPLY] = {{.kind = INPUT_SYMBOL,
+                          .size = 5,
+                          .vocabulary = {.capacity = 4},
+                          .sequence = EXAMPLE_CHAIN(4)},
+                         {LOSS_softmax, 4, 0, TARGET_GIVEN, .vocabulary = {.capacity = 3},
+                          .sequence = EXAMPLE_CHAIN(3)}},
+        [MODEL_TITLE] = {{.kind = INPUT_REAL, .size = 2},
+                         {LOSS_softmax, 5, 0, TARGET_GIVEN, .sequence = EXAMPLE_CHAIN(3)}},
     };
     struct architecture architecture = {
         .input = models[which].input,

@@ -19,13 +19,15 @@ static inline bool rule_of_number(const struct model *model, bool y, size_t k, u
     if (column && column->kind == COLUMN_SYMBOL)
         return (column->hash ? bits & INT32_MAX : bits) < column->size ||
                (column->vocabulary.capacity && bits == WIRE_WORD);
-    if (y && a->output.vocabulary.capacity && bits == WIRE_WORD)
+    bool message = y && output_is_message(&a->output);
+    if ((y ? a->output.vocabulary.capacity : a->input.vocabulary.capacity) && bits == WIRE_WORD)
         return true;
     if (y ? a->output.loss == LOSS_softmax : a->input.kind == INPUT_SYMBOL)
-        return bits < (y ? a->output.size : a->input.size) || (y && bits == WIRE_NO_CLASS);
+        return bits < (y ? a->output.size : a->input.size) ||
+               (y && !message && bits == WIRE_NO_CLASS);
     bool infinite = (bits & 0x7FFFFFFF) == 0x7F800000, nan = (bits & 0x7FFFFFFF) > 0x7F800000;
     if (nan)
-        return y || (column ? column->hold : a->input.hold);
+        return y ? !message : (column ? column->hold : a->input.hold);
     float value;
     memcpy(&value, &bits, sizeof value);
     bool unit = a->output.loss == LOSS_bernoulli && (y || a->output.target == TARGET_NEXT);
@@ -52,7 +54,7 @@ static inline size_t count_word_numbers(const struct model *model, bool y, const
         const struct column *column =
             !y && input->column_count ? &input->columns[n % input->column_count] : NULL;
         bool may = y ? model->architecture.output.vocabulary.capacity > 0
-                     : column && column->vocabulary.capacity > 0;
+                     : (column ? column->vocabulary.capacity : input->vocabulary.capacity) > 0;
         uint32_t bits;
         memcpy(&bits, (const char *)numbers + sizeof bits * n, sizeof bits);
         words += may && bits == WIRE_WORD;
@@ -79,8 +81,12 @@ static inline size_t rule_of_y_width(const struct model *model) {
 /* The rule that the example breaks, or NULL. `frames` are those of its message. */
 static inline const char *broken_rule(const struct model *model, const struct frame *frames,
                                       size_t count, const struct example *e) {
-    size_t x_size = sizeof(float) * e->steps * rule_of_x_width(model);
-    size_t y_size = sizeof(float) * e->steps * rule_of_y_width(model);
+    const struct sequence *read = &model->architecture.input.sequence;
+    const struct sequence *written = &model->architecture.output.sequence;
+    size_t xs = read->longest ? e->atoms : e->steps,
+           ys = written->longest ? e->target_atoms : e->steps;
+    size_t x_size = sizeof(float) * xs * rule_of_x_width(model);
+    size_t y_size = sizeof(float) * ys * rule_of_y_width(model);
     if (count == 1 && e->steps == 0 && !e->x) /* a schema that fits */
         return NULL;
     bool note = count > EXAMPLE_FRAMES_MAX && frames[3].size > 1 &&
@@ -94,6 +100,13 @@ static inline const char *broken_rule(const struct model *model, const struct fr
         return "its key";
     if (e->steps < 1 || e->steps > EXAMPLE_STEPS_MAX)
         return "its steps";
+    if ((read->longest && (e->steps != 1 || e->atoms < 1 || e->atoms > read->longest)) ||
+        (!read->longest && e->atoms))
+        return "the atoms of x";
+    if ((written->longest && e->y &&
+         (e->steps != 1 || e->target_atoms < 1 || e->target_atoms > written->longest)) ||
+        (!written->longest && e->target_atoms))
+        return "the atoms of y";
     if (model->architecture.output.target == TARGET_NEXT && e->y)
         return "a y where the target is the next x";
     if (!isfinite(e->time))

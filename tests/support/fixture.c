@@ -236,6 +236,14 @@ static void random_target(struct fixture *fixture, const struct output *output, 
 void fixture_random_target_of(struct fixture *fixture, size_t head, union value *y) {
     const struct output *output = model_output(&fixture->model, fixture->model.heads[head].output);
     size_t count = 1, size = loss_kind(output->loss)->class_id ? 1 : output->size;
+    const struct ranking *ranking = &output->ranking;
+    if (output_ranks(output) && ranking->kind == INPUT_SYMBOL)
+        y->id = random_id(fixture, ranking->size);
+    for (size_t k = 0; output_ranks(output) && ranking->kind == INPUT_REAL && k < ranking->size;
+         k++)
+        y[k].real = (float)fixture_random(fixture);
+    if (output_ranks(output))
+        return;
     if (output_is_message(output))
         count = (y++)->id = 1 + random_id(fixture, output->sequence.longest);
     for (size_t i = 0; i < count; i++)

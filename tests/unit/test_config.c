@@ -500,7 +500,8 @@ static void test_short_names(void **state) {
     check_meant("model.layers.N.norm", "model.layers.N.norm");
     check_not_meant(
         "kind",
-        "ambiguous key \"kind\"; expected one of model.input.kind or learning.optimizer.kind");
+        "ambiguous key \"kind\"; expected one of model.input.kind, model.output.candidates.kind or "
+        "learning.optimizer.kind");
     check_not_meant("nrom", "unknown key \"nrom\"; runneld --explain lists all keys");
     check_not_meant("learning.windwo", "unknown key \"learning.windwo\" (did you mean "
                                        "\"learning.window\"?); runneld --explain lists all keys");

@@ -154,7 +154,9 @@ static void json_and_binary_are_one_example(void **state) {
         assert_memory_equal(a.key, b.key, a.key_size);
         assert_int_equal(a.steps, b.steps);
         assert_numbers_equal(a.x, b.x, m->frames[1].size);
-        assert_numbers_equal(a.y, b.y, 4 * a.steps * model->target_size);
+        assert_numbers_equal(a.y, b.y, 4 * example_targets(&a) * model->y_size);
+        assert_int_equal(a.atoms, b.atoms);
+        assert_int_equal(a.target_atoms, b.target_atoms);
         assert_int_equal(a.end, b.end);
         assert_int_equal(a.learn, b.learn);
         assert_int_equal(a.numbered, pairs[n].numbered);
@@ -259,6 +261,105 @@ static void a_message_without_header_is_one_step(void **state) {
     }
     for (int m = 0; m < EXAMPLE_MODELS; m++)
         decoder_close(&one.decoders[m]);
+}
+
+static const char words_header[] = "\1\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+/* Messages in both forms, without a header: x and y have as many atoms. */
+static const struct {
+    const char *json;
+    struct message message;
+    size_t atoms, target_atoms;
+} messages[] = {
+    {"{\"x\": [1, 4, 0], \"y\": 2}", {MODEL_LINES, {NONE, WHOLES(1, 4, 0), WHOLES(2)}, 3}, 3, 0},
+    {"{\"x\": 4}", {MODEL_LINES, {NONE, WHOLES(4)}, 2}, 1, 0},
+    {"{\"x\": [[1, 2], [3, 4]], \"y\": [5, null]}",
+     {MODEL_TRACES, {NONE, REALS(1, 2, 3, 4), REALS(5, NAN)}, 3},
+     2,
+     0},
+    {"{\"x\": [1, 2]}", {MODEL_TRACES, {NONE, REALS(1, 2)}, 2}, 1, 0},
+    {"{\"x\": [0.5, 1], \"y\": [4, 0]}",
+     {MODEL_TITLE, {NONE, REALS(0.5F, 1), WHOLES(4, 0)}, 3},
+     0,
+     2},
+    {"{\"x\": [\"a\", \"b\"], \"y\": [\"c\", \"a\", \"c\"]}",
+     {MODEL_REPLY,
+      {NONE,
+       WHOLES(WIRE_WORD, WIRE_WORD),
+       WHOLES(WIRE_WORD, WIRE_WORD, WIRE_WORD),
+       {words_header, 24},
+       TEXT("\1a\1b\1c\1a\1c")},
+      5},
+     2,
+     3},
+};
+
+static const struct bad bad_message_rows[] = {
+    {JSON(MODEL_LINES, "{\"x\": [1, 2, 3, 4, 0]}"), REJECT_X_SIZE,
+     "x has 5 atoms; model.input.sequence.longest is 4"},
+    {{MODEL_LINES, {NONE, WHOLES(1, 2, 3, 4, 0)}, 2},
+     REJECT_X_SIZE,
+     "x has 5 atoms; model.input.sequence.longest is 4"},
+    {JSON(MODEL_LINES, "{\"x\": []}"), REJECT_X_SIZE, "x has 0 bytes"},
+    {JSON(MODEL_LINES, "{\"x\": [1, 5]}"), REJECT_X_VALUE, "x is 5 at atom 1, expected 0..4"},
+    {JSON(MODEL_LINES, "{\"x\": [1, 2], \"y\": [1, 2]}"), REJECT_Y_SIZE, "y has 8 bytes"},
+    {JSON(MODEL_TRACES, "{\"x\": [[1, 2], [3]]}"), REJECT_X_SIZE,
+     "x has 1 numbers at atom 1, expected 2"},
+    {JSON(MODEL_TRACES, "{\"x\": [[1, 2], [3, 4], [5, 6], [7, 8]]}"), REJECT_X_SIZE,
+     "x has 4 atoms; model.input.sequence.longest is 3"},
+    {JSON(MODEL_TITLE, "{\"x\": [1, 2], \"y\": [1, 2, 3, 4]}"), REJECT_Y_SIZE,
+     "y has 4 atoms; model.output.sequence.longest is 3"},
+    {JSON(MODEL_TITLE, "{\"x\": [1, 2], \"y\": [1, null]}"), REJECT_Y_VALUE,
+     "y has null, but a symbol cannot be missing"},
+    {{MODEL_TITLE, {NONE, REALS(1, 2), WHOLES(1, WIRE_NO_CLASS)}, 3}, REJECT_Y_VALUE, "at atom 1"},
+    {{MODEL_TITLE, {NONE, REALS(1, 2), TEXT("12345")}, 3}, REJECT_Y_SIZE, "y has 5 bytes"},
+    {JSON(MODEL_TITLE, "{\"x\": [[1, 2], [3, 4]], \"y\": [1]}"), REJECT_X_SIZE,
+     "x has 2 steps, expected 1: its y is a message"},
+};
+
+static void a_message_is_one_step(void **state) {
+    struct bench one = *(struct bench *)*state;
+    for (int m = 0; m < EXAMPLE_MODELS; m++)
+        assert_int_equal(decoder_open(&one.decoders[m], &one.models[m], false, NULL), 0);
+    for (size_t n = 0; n < COUNT(messages); n++) {
+        const struct message *m = &messages[n].message;
+        struct message json = {m->model, {{messages[n].json, strlen(messages[n].json)}}, 1};
+        struct example a, b;
+        char why[REJECT_WHY_SIZE] = "";
+        if (decode_message(&one, m, &b, why) || decode_check(one.decoders[m->model], &b, why) ||
+            decode_message(&one, &json, &a, why))
+            fail_msg("%s: %s", messages[n].json, why);
+        assert_int_equal(a.steps, 1);
+        assert_int_equal(b.steps, 1);
+        assert_int_equal(a.atoms, messages[n].atoms);
+        assert_int_equal(b.atoms, messages[n].atoms);
+        assert_int_equal(a.target_atoms, messages[n].target_atoms);
+        assert_int_equal(b.target_atoms, messages[n].target_atoms);
+        assert_memory_equal(a.x, b.x, m->frames[1].size);
+        assert_numbers_equal(a.y, b.y, m->frames[2].size);
+        assert_int_equal(a.words_size, b.words_size);
+        assert_memory_equal(a.words, b.words, b.words_size);
+    }
+    for (size_t n = 0; n < COUNT(bad_message_rows); n++)
+        assert_rejected(&one, &bad_message_rows[n].message, n, bad_message_rows[n].reason,
+                        bad_message_rows[n].sentence);
+    for (int m = 0; m < EXAMPLE_MODELS; m++)
+        decoder_close(&one.decoders[m]);
+}
+
+static void the_schema_names_the_longest_message(void **state) {
+    const struct bench *bench = *state;
+    char text[SCHEMA_NAMES_SIZE];
+    struct schema schema;
+    assert_string_equal(decoder_names(bench->decoders[MODEL_REAL], text), "");
+    assert_string_equal(decoder_names(bench->decoders[MODEL_TRACES], text),
+                        ",\"sequence\":{\"longest\":3}");
+    assert_string_equal(decoder_names(bench->decoders[MODEL_REPLY], text),
+                        ",\"sequence\":{\"longest\":4},\"target_sequence\":{\"longest\":3}");
+    decoder_schema(bench->decoders[MODEL_TRACES], &schema);
+    assert_int_equal(schema.columns, 2);
+    decoder_schema(bench->decoders[MODEL_TITLE], &schema);
+    assert_int_equal(schema.targets, 1);
 }
 
 #define SCHEMA(model, members) JSON(model, "{\"schema\": {" members "}}")
@@ -374,6 +475,8 @@ int main(void) {
         cmocka_unit_test(json_of_many_steps_is_bounded),
         cmocka_unit_test(no_number_is_overlooked_at_any_alignment),
         cmocka_unit_test(a_message_without_header_is_one_step),
+        cmocka_unit_test(a_message_is_one_step),
+        cmocka_unit_test(the_schema_names_the_longest_message),
         cmocka_unit_test(schemas_are_checked_and_no_examples),
         cmocka_unit_test(a_note_is_handed_on),
         cmocka_unit_test(frame_limit_leaves_room_for_the_largest_example),

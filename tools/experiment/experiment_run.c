@@ -117,7 +117,7 @@ static int open_course(struct course *course, struct error *error) {
     enum loss loss = course->model->architecture.output.loss;
     const struct skill_options options = {
         .loss = loss,
-        .columns = loss_kind(loss)->metrics & METRIC_RMSE ? course->model->target_size : 0,
+        .columns = loss_kind(loss)->metrics & METRIC_RMSE ? course->model->heads[0].target_size : 0,
         .experts = learner_host(course->learner)->forecasts};
     struct learner_counters counters = learner_counters(course->learner);
     if (skill_open(&course->skill, &options, error))
@@ -343,7 +343,7 @@ static void put_figures(struct course *c, struct experiment_figures *figures,
         .recent = mean_of(recent->loss, recent->scored),
         .baseline_recent = mean_of(recent->baseline, recent->compared),
         .skill_recent = skill_over(loss, recent->compared_loss, recent->baseline, recent->compared),
-        .mae = numbers ? mean_absolute(c, c->model->target_size) : NAN,
+        .mae = numbers ? mean_absolute(c, c->model->heads[0].target_size) : NAN,
     };
     metrics_close_interval(&c->metrics, 0, report);
     skill_close_interval(c->skill, c->learner, report);

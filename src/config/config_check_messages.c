@@ -1,0 +1,350 @@
+/* Rules for messages that are read and written, for several outputs, and for rankings. */
+#include "config_read.h"
+
+#include <stdlib.h>
+
+#include "model/rule.h"
+
+static const char reader[] = "model.input.sequence", writer[] = "model.output.sequence";
+static const char output_path[] = "model.output", name_path[] = "model.output.name";
+static const char columns_path[] = "model.input.columns", target_path[] = "model.output.target";
+static const char one_vector[] = "a target is one vector";
+
+/* ---- What cannot be combined ---- */
+
+struct refusal {
+    const char *path;
+    bool found;
+};
+
+static int refuse(const struct reading *reading, const struct refusal *rows, size_t count,
+                  const char *with, const char *where) {
+    for (size_t n = 0; n < count; n++)
+        if (rows[n].found)
+            return config_fail(reading, rows[n].path, "found with %s; it is allowed only where %s",
+                               with, where);
+    return 0;
+}
+
+/* Keys of a chain's section require its layers. */
+static int check_section(const struct reading *reading, const char *section) {
+    for (size_t k = 0; k < config_key_count; k++)
+        if (config_path_below(config_keys[k].path, section) &&
+            config_given(reading, config_keys[k].path)) {
+            char path[CONFIG_KEY_SIZE];
+            snprintf(path, sizeof path, "%s.layers", section);
+            return config_fail(reading, path, "missing; expected a list of 1 to %d layers",
+                               SEQUENCE_LAYERS_MAX);
+        }
+    return 0;
+}
+
+static int check_reader(const struct reading *reading) {
+    const struct config *config = &reading->draft.config;
+    const struct input *input = &config->architecture.input;
+    const struct output *output = &config->architecture.output;
+    if (!input_is_message(input))
+        return check_section(reading, reader);
+    const struct refusal rows[] = {
+        {"preset", config->preset != PRESET_NONE},
+        {"model.input.columns", input->column_count},
+        {"model.input.hash", input->hash},
+        {"model.input.scale", input->scale != SCALE_NONE},
+        {"model.input.missing", input->hold},
+        {"model.input.time", input->time},
+        {"model.output.skip", output->skip},
+        {"model.output.readout", output->solved},
+        {"anomaly.level", config_given(reading, "anomaly.level") && config->anomaly.level},
+        {"anomaly.shape", config->anomaly.shape > 0},
+        {"anomaly.share", config->anomaly.share.count},
+    };
+    if (refuse(reading, rows, sizeof rows / sizeof *rows, reader, "an x is one vector") != 0)
+        return -1;
+    const struct rule_kind *rule = rule_kind(config->learning.rule);
+    if (rule->keeps != KEEPS_NOTHING)
+        return config_fail(reading, "learning.rule",
+                           "found %s with %s; allowed is tbptt: a message is read whole",
+                           rule->name, reader);
+    return 0;
+}
+
+static bool is_later(const struct ahead *ahead) {
+    return ahead->count > 1 || (ahead->count && ahead->steps[0] > 1);
+}
+
+static bool can_be_written(const struct loss_kind *kind) {
+    return !kind->ranks && !loss_has_components(kind);
+}
+
+static int check_writer(const struct reading *reading) {
+    const struct config *config = &reading->draft.config;
+    const struct input *input = &config->architecture.input;
+    const struct output *output = &config->architecture.output;
+    const struct loss_kind *loss = loss_kind(output->loss);
+    const char *target = target_name(output->target);
+    char text[CONFIG_TEXT_SIZE];
+    bool takes_inputs = output_takes_inputs(output);
+    if (input_is_message(input) && takes_inputs && !output_is_message(output))
+        return config_fail(reading, target_path,
+                           "found %s with %s; it is allowed only with %s: an x is a message",
+                           target, reader, writer);
+    if (!output_is_message(output))
+        return check_section(reading, writer);
+    if (!can_be_written(loss))
+        return config_fail(reading, "model.output.loss", "found %s with sequence; allowed is %s",
+                           loss->name, config_losses(can_be_written, " or ", text));
+    if (takes_inputs && !input_is_message(input))
+        return config_fail(reading, target_path, "found %s with %s; it is allowed only with %s",
+                           target, writer, reader);
+    if (output->target == TARGET_LATER)
+        return config_fail(reading, target_path,
+                           "found later with %s; allowed is given, next, previous or same", writer);
+    const struct refusal rows[] = {
+        {"preset", config->preset != PRESET_NONE},
+        {"model.input.scale", input_has_experts(input)},
+        {"model.output.columns", output->column_count},
+        {"model.output.vocabulary.capacity", output->vocabulary.capacity},
+        {"model.output.relative", output->relative != RELATIVE_FALSE},
+        {"model.output.ahead", is_later(&output->ahead)},
+        {"model.output.scale", output->scale != SCALE_NONE},
+        {"model.output.skip", output->skip},
+        {"model.output.readout", output->solved},
+    };
+    if (output->sequence.embedding && !loss->class_id)
+        return config_fail(reading, "model.output.sequence.embedding",
+                           "found with loss: %s; it is allowed only with classes", loss->name);
+    return refuse(reading, rows, sizeof rows / sizeof *rows, writer, one_vector);
+}
+
+static int check_ranking(const struct reading *reading) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    const struct input *input = &architecture->input;
+    const struct output *output = &architecture->output;
+    const struct ranking *ranking = &output->ranking;
+    bool next = output->target == TARGET_NEXT, symbols = ranking->kind == INPUT_SYMBOL;
+    if (!output_ranks(output))
+        return 0;
+    if (output->target != TARGET_GIVEN && !next)
+        return config_fail(reading, target_path,
+                           "found %s with loss: ranking; allowed is given or next",
+                           target_name(output->target));
+    if (symbols && ranking->score != RANKING_DOT)
+        return config_fail(reading, "model.output.score",
+                           "found %s with candidates of symbols; allowed is dot",
+                           ranking->score == RANKING_ORDER ? "order" : "cosine");
+    if (next && (ranking->kind != input->kind || ranking->size != input->size))
+        return config_fail(reading, "model.output.candidates",
+                           "found %s %zu with target: next; allowed is the input's %s %zu",
+                           input_kind_name(ranking->kind), ranking->size,
+                           input_kind_name(input->kind), input->size);
+    const struct refusal rows[] = {
+        {"model.input.columns", next && input->column_count},
+        {"model.input.scale", next && input->scale != SCALE_NONE},
+        {"model.output.columns", output->column_count},
+        {"model.output.candidates.layers", symbols && ranking->layer_count},
+        {"model.output.ahead", is_later(&output->ahead)},
+        {"model.output.relative", output->relative != RELATIVE_FALSE},
+        {"model.output.skip", output->skip},
+    };
+    return refuse(reading, rows, sizeof rows / sizeof *rows, "loss: ranking",
+                  "a target is no candidate");
+}
+
+/* Keys of a list of outputs, and those that only a lone output has. */
+static int check_listed(const struct reading *reading) {
+    static const char *const alone[] = {"columns", "ahead",    "patience", "vocabulary.capacity",
+                                        "scale",   "relative", "skip",     "readout"};
+    const struct config *config = &reading->draft.config;
+    const struct input *input = &config->architecture.input;
+    const struct output *output = &config->architecture.output;
+    const char *target = target_name(output->target);
+    char path[CONFIG_KEY_SIZE];
+    bool own = output->target == TARGET_PREVIOUS || output->target == TARGET_SAME;
+    if ((own || *output->name) && (input->column_count || input_has_experts(input)))
+        return config_fail(
+            reading, target_path,
+            "found %s with %s; allowed is only a lone output of given, next or later", target,
+            input->column_count ? columns_path : "scale: forecast");
+    if (own && output->relative != RELATIVE_FALSE)
+        return config_fail(reading, "model.output.relative",
+                           "found with target: %s; it is allowed only with given, next or later",
+                           target);
+    if (!config_given(reading, "model.outputs")) {
+        bool named = config_given(reading, name_path);
+        return named || config_given(reading, "model.output.weight")
+                   ? config_fail(reading, named ? name_path : "model.output.weight",
+                                 "found without model.outputs; it is allowed only there")
+                   : 0;
+    }
+    if (!*output->name)
+        return config_fail(reading, name_path, "missing; expected a name of the output");
+    for (size_t n = 0; n < sizeof alone / sizeof *alone; n++) {
+        snprintf(path, sizeof path, "model.output.%s", alone[n]);
+        if (config_given(reading, path))
+            return config_fail(reading, path,
+                               "found in model.outputs; it is allowed only for a lone output");
+    }
+    if (output->target == TARGET_LATER)
+        return config_fail(
+            reading, target_path,
+            "found later in model.outputs; allowed is given, next, previous or same");
+    return config->preset != PRESET_NONE
+               ? config_fail(reading, "preset", "found with model.outputs; allowed is none")
+               : 0;
+}
+
+int config_check_messages(struct reading *reading) {
+    return check_reader(reading) || check_listed(reading) || check_writer(reading) ||
+                   check_ranking(reading)
+               ? -1
+               : 0;
+}
+
+/* ---- Several outputs ---- */
+
+int config_begin_outputs(struct reading *reading) {
+    static const char *const paths[OUTPUTS_MAX] = {"model.outputs.0", "model.outputs.1",
+                                                   "model.outputs.2", "model.outputs.3"};
+    if (!config_given(reading, "model.outputs"))
+        return 0;
+    if (config_section_given(reading, output_path))
+        return config_fail(reading, output_path, "found beside model.outputs; remove one of them");
+    reading->draft.config.architecture.output = reading->draft.outputs[reading->output].output;
+    for (size_t k = 0; k < config_key_count; k++)
+        if (config_path_below(config_keys[k].path, output_path))
+            reading->places[k][0] = reading->draft.outputs[reading->output].places[k];
+    config_note_section(reading, output_path, &reading->draft.outputs[reading->output].place);
+    reading->origin.from = output_path;
+    reading->origin.to = paths[reading->output];
+    return 0;
+}
+
+/* The output's name is new, and only one output is given. */
+static int check_beside(const struct reading *reading, size_t k) {
+    const struct architecture *architecture = &reading->draft.config.architecture;
+    const struct output *own = architecture_output(architecture, k);
+    char path[CONFIG_KEY_SIZE];
+    for (size_t n = 0; n < k; n++) {
+        const struct output *other = architecture_output(architecture, n);
+        snprintf(path, sizeof path, "model.outputs.%zu.name", k);
+        if (!strcmp(own->name, other->name))
+            return config_fail(reading, path, "duplicate name %s (also outputs.%zu)", own->name, n);
+        snprintf(path, sizeof path, "model.outputs.%zu.target", k);
+        if (own->target == TARGET_GIVEN && other->target == TARGET_GIVEN)
+            return config_fail(reading, path,
+                               "found given beside outputs.%zu; allowed is next, previous or same: "
+                               "a message has one y",
+                               n);
+    }
+    return 0;
+}
+
+int config_check_outputs(struct reading *reading, const struct reading *read) {
+    struct architecture *architecture = &reading->draft.config.architecture;
+    size_t count = config_given(reading, "model.outputs") ? reading->draft.output_count : 1;
+    struct reading *own = count > 1 ? malloc(sizeof *own) : NULL;
+    int status = 0;
+    if (count > 1 && !own)
+        return config_fail(reading, "model.outputs", "out of memory");
+    for (size_t k = 1; k < count && status == 0; k++) {
+        *own = *read;
+        own->output = k;
+        status = config_check(own);
+        architecture->others[k - 1] = own->draft.config.architecture.output;
+        status = status || check_beside(reading, k);
+    }
+    free(own);
+    architecture->other_count = count - 1;
+    return status || (count > 1 && config_check_size(reading) != 0) ? -1 : 0;
+}
+
+/* ---- Layers ---- */
+
+/* Check the layers as model.layers of a model whose inputs are `atoms`. */
+static int check_chain(const struct reading *reading, const char *path, const struct input *atoms,
+                       struct layer *layers, size_t count) {
+    struct reading *own = calloc(1, sizeof *own);
+    const struct place *place = config_place(reading, path);
+    char at[CONFIG_KEY_SIZE], to[CONFIG_KEY_SIZE];
+    if (!own)
+        return config_fail(reading, path, "out of memory");
+    struct architecture *architecture = &own->draft.config.architecture;
+    own->origin = reading->origin;
+    own->origin.from = "model.layers";
+    own->origin.to = config_rename(&reading->origin, path, to, sizeof to);
+    config_note_section(own, "model.layers", place);
+    architecture->input = *atoms;
+    architecture->input.sequence.layer_count = 0;
+    architecture->layer_count = count;
+    architecture->output.size = 1;
+    memcpy(architecture->layers, layers, count * sizeof *layers);
+    int status = config_check_layers(own);
+    for (size_t n = 0; n < count && status == 0; n++) {
+        const struct norm_kind *norm = norm_kind(architecture->layers[n].norm);
+        snprintf(at, sizeof at, "model.layers.%zu.norm", n);
+        if (norm->source != SOURCE_NOTHING && norm->source != SOURCE_GROUP)
+            status =
+                config_fail(own, at, "found %s; allowed is none, layer or rms", norm->kind.name);
+    }
+    memcpy(layers, architecture->layers, count * sizeof *layers);
+    free(own);
+    return status;
+}
+
+/* Layers that read candidates have no state. */
+static int check_tower(struct reading *reading) {
+    struct ranking *ranking = &reading->draft.config.architecture.output.ranking;
+    const struct input atoms = {.kind = ranking->kind, .size = ranking->size};
+    static const char path[] = "model.output.candidates.layers";
+    char at[CONFIG_KEY_SIZE], words[CONFIG_TEXT_SIZE] = "", text[CONFIG_TEXT_SIZE];
+    struct config_text to = {.text = words, .size = sizeof words};
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        if (!cell_kind(cell)->states)
+            config_add(&to, "%s%s", to.used ? "|" : "", cell_kind(cell)->kind.name);
+    config_words_list(words, text, sizeof text);
+    for (size_t n = 0; n < ranking->layer_count; n++) {
+        const struct cell_kind *kind = cell_kind(ranking->layers[n].cell);
+        snprintf(at, sizeof at, "%s.%zu.cell", path, n);
+        if (kind->states)
+            return config_fail(reading, at, "found %s; allowed is %s: a candidate has no past",
+                               kind->kind.name, text);
+    }
+    return check_chain(reading, path, &atoms, ranking->layers, ranking->layer_count);
+}
+
+static int check_written(struct reading *reading) {
+    struct architecture *architecture = &reading->draft.config.architecture;
+    struct output *output = &architecture->output;
+    struct sequence *sequence = &output->sequence;
+    const struct input given = {.kind =
+                                    loss_kind(output->loss)->class_id ? INPUT_SYMBOL : INPUT_REAL,
+                                .size = output->size,
+                                .embedding = sequence->embedding};
+    bool takes_inputs = output_takes_inputs(output);
+    if (takes_inputs)
+        sequence->longest = architecture->input.sequence.longest;
+    return check_chain(reading, "model.output.sequence.layers",
+                       takes_inputs ? &architecture->input : &given, sequence->layers,
+                       sequence->layer_count);
+}
+
+int config_check_chains(struct reading *reading) {
+    struct config *config = &reading->draft.config;
+    struct input *input = &config->architecture.input;
+    struct sequence *sequence = &input->sequence;
+    char lacks[MODEL_LACKS_SIZE];
+    const struct output *output = &config->architecture.output;
+    if (input_is_message(input) && check_chain(reading, "model.input.sequence.layers", input,
+                                               sequence->layers, sequence->layer_count) != 0)
+        return -1;
+    if ((output_is_message(output) && check_written(reading) != 0) ||
+        (output_ranks(output) && check_tower(reading) != 0))
+        return -1;
+    if (pool_kind(sequence->pool)->attends && !sequence->attention)
+        sequence->attention = layer_width(&sequence->layers[sequence->layer_count - 1]);
+    if (!strncmp(config->device, "cuda", strlen("cuda")) &&
+        model_of_cpu(&config->architecture, lacks))
+        return config_fail(reading, "device", "found %s with %s; allowed is cpu", config->device,
+                           lacks);
+    return 0;
+}
