@@ -1,11 +1,14 @@
-/* A stateless layer: h = f(LN(W x + b)), and its functions f. */
+/* A layer without recurrent sum: h = f(LN(W x + b)), and its functions f. With `taps` x is the
+   inputs of several steps, one after the other; with `residual` the step's own is added to h. */
 #ifndef RUNNEL_CELLS_DENSE_H
 #define RUNNEL_CELLS_DENSE_H
 
 #include "unit.h"
 
 KIND_CONSTANT struct cell_kind dense_kind = {
-    .kind = {.name = "dense", .what = "feed-forward, stateless", .keys = {"size", "activation"}},
+    .kind = {.name = "dense",
+             .what = "feed-forward, stateless without taps",
+             .keys = {"size", "activation", "taps", "dilation", "residual"}},
     .gates = 1,
     .outputs = 1,
     .function = true,

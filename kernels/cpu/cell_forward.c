@@ -225,6 +225,6 @@ void cell_step(const struct network *n, const struct network_layer *l, size_t po
     default:
         break;
     }
-    if (l->output != l->hidden)
+    if (l->output != l->hidden && !l->residual)
         normalize_output(n, l, position);
 }

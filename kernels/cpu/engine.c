@@ -192,10 +192,12 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
     struct network_steps steps = {first->position, count, s, e->inputs};
     memcpy(slot_before(&e->layout, s, first->position), s, n->state * sizeof(float));
     e->kernels->forward(&e->network, &steps, 0);
-    for (t = 0; t + 1 < count; t++)
-        slot_gather(n, network_position(n, first->position, t),
-                    slot_before(&e->layout, s, network_position(n, first->position, t + 1)));
-    slot_gather(n, network_position(n, first->position, count - 1), s);
+    for (t = 0; t < count; t++) {
+        size_t position = network_position(n, first->position, t);
+        size_t next = network_position(n, first->position, t + 1);
+        slot_gather(n, position, slot_before(&e->layout, s, position),
+                    t + 1 < count ? slot_before(&e->layout, s, next) : s);
+    }
     e->ahead = count;
 }
 

@@ -243,7 +243,7 @@ struct network_gradient influence_backward(struct network *n, const struct netwo
         struct network_steps one = {network_position(n, steps->first, t), 1, steps->state,
                                     steps->inputs + t};
         if (t > 0) {
-            slot_gather(n, network_position(n, steps->first, t - 1), n->kept.state);
+            slot_gather(n, network_position(n, steps->first, t - 1), steps->state, n->kept.state);
             one.state = n->kept.state;
         }
         n->gradient = n->kept.gradient;

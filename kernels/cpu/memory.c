@@ -180,6 +180,8 @@ static size_t block_index(const struct network *n, const struct tensor *tensor, 
         return base + row * (is_matrix(tensor) ? tensor->columns : 1) + column;
     size_t units = tensor->rows / tensor->gates, padded = matrix_pad(units);
     size_t place = row / units * padded + row % units, rows = tensor->gates * padded;
+    if (tensor->taps > 1) /* tap by tap */
+        column = column % tensor->taps * (tensor->columns / tensor->taps) + column / tensor->taps;
     if (is_output(tensor)) {
         place += n->model->heads[tensor->layer].at;
         rows = n->padded;
@@ -260,9 +262,13 @@ static void describe_layer(struct network *n, size_t k) {
     l->wide = matrix_pad(l->width);
     l->gates = l->kind->gates * layer_positions(layer);
     l->rows = l->gates * l->padded;
+    l->taps = layer_taps(layer);
+    l->dilation = layer->dilation ? layer->dilation : 1;
+    l->delay = layer_delay(layer);
+    l->residual = layer->residual;
     l->inputs = model_find(n->model, TENSOR_WEIGHT_IH, n->chain->first + k)->columns;
     l->state = n->state;
-    n->state += l->kind->states * l->padded;
+    n->state += l->kind->states * l->padded + matrix_pad(network_line(l));
     bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
     l->ages = norm_kind(layer->norm)->by_age ? layer->norm_steps : units;
     l->momentum = layer->norm_momentum;
@@ -295,7 +301,9 @@ static float *floats(struct arena *arena, size_t count) {
 
 static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t ring) {
     const struct cell_kind *kind = l->kind;
+    bool gathers = l->delay || l->residual;
     l->mask = floats(arena, l->rows);
+    l->gathered = gathers ? floats(arena, ring * matrix_pad(l->inputs)) : NULL;
     l->summed_ih = floats(arena, ring * l->rows);
     l->summed_hh = floats(arena, kind->states && !kind->columns ? ring * l->rows : 0);
     l->gate = floats(arena, kind->gated ? ring * l->rows : 0);
@@ -304,7 +312,7 @@ static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t 
     l->hidden = floats(arena, ring * l->padded);
     l->joined = floats(arena, l->normal ? ring * l->wide : 0);
     l->output = l->hidden;
-    if (l->normal || l->width > l->size)
+    if (l->normal || l->width > l->size || l->residual)
         l->output = floats(arena, ring * l->wide);
     l->wide_mask = floats(arena, l->wide);
     l->factors = floats(arena, kind->parameters ? CELL_FACTORS_MAX * l->padded : 0);
@@ -415,6 +423,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     size_t rows = n->padded, padded = learned ? matrix_pad(n->inputs) : 0;
     size_t panels = matrix_panels(rows), patches = 0;
     size_t together = most(n->ring, n->window * n->positions);
+    size_t gathered = 0, residual = 0;
     for (size_t k = 0; k < n->layer_count; k++) {
         hand_out_layer(arena, &n->layers[k], n->ring);
         rows = most(rows, n->layers[k].rows);
@@ -425,6 +434,10 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
             patches = most(patches, n->layers[k].gates * n->layers[k].inputs);
         }
         padded = most(padded, n->layers[k].wide);
+        if (n->layers[k].delay || n->layers[k].residual)
+            gathered = most(gathered, matrix_pad(n->layers[k].inputs));
+        if (n->layers[k].residual)
+            residual = most(residual, n->layers[k].wide);
     }
     if (n->chain->kind == CHAIN_MODEL)
         hand_out_block(arena, n, blocks);
@@ -437,6 +450,8 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_hh = floats(arena, n->window * rows);
     n->d_hidden[0] = floats(arena, n->window * padded);
     n->d_hidden[1] = floats(arena, n->window * padded);
+    n->d_gathered = floats(arena, n->window * gathered);
+    n->d_residual = floats(arena, n->window * residual);
     n->d_state = floats(arena, padded);
     n->d_inner = floats(arena, padded);
     n->pack = floats(arena, n->parts * n->window * n->positions * MATRIX_PANEL);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "formulas.h"
 #include "matrix.h"
 #include "split.h"
 #include "walk.h"
@@ -38,19 +39,57 @@ static void encode(struct network *n, const struct network_steps *steps) {
     }
 }
 
+/* Layer k's own input at step t, finite because it is kept in the stream's state. */
+static void copy_input(const struct network *n, const struct network_steps *steps, size_t k,
+                       size_t t, float *restrict out) {
+    size_t width = network_tap(&n->layers[k]);
+    const float *restrict x = layer_input(n, steps, k, t);
+    memset(out, 0, width * sizeof *out);
+    if (is_one_hot(n, k))
+        out[symbol_id(*steps->inputs[t])] = symbol_sign(*steps->inputs[t]);
+    for (size_t i = 0; i < width && !is_one_hot(n, k); i++)
+        out[i] = formula_finite(x[i]);
+}
+
+/* The inputs of each step's taps, the newest last: of the run, or of the delay line before it. */
+static void gather_inputs(const struct network *n, const struct network_steps *steps, size_t k) {
+    const struct network_layer *l = &n->layers[k];
+    const float *line = steps->state + l->state; /* (delay, width) */
+    size_t width = network_tap(&n->layers[k]);
+    for (size_t t = 0; t < steps->count; t++) {
+        float *row = network_gathered(l, network_position(n, steps->first, t));
+        for (size_t j = 0; j < l->taps; j++, row += width) {
+            size_t back = (l->taps - 1 - j) * l->dilation;
+            if (back <= t)
+                copy_input(n, steps, k, t - back, row);
+            else
+                memcpy(row, line + (l->delay + t - back) * width, width * sizeof *row);
+        }
+    }
+}
+
+/* output = h + x */
+static void add_residual(const struct network_layer *l, size_t position) {
+    const float *restrict h = l->hidden + position * l->padded;
+    const float *restrict x = network_gathered(l, position) + l->inputs - l->size;
+    float *restrict out = l->output + position * l->wide;
+    for (size_t i = 0; i < l->size; i++)
+        out[i] = h[i] + x[i];
+}
+
 /* summed_ih = W_ih x + b_ih for all steps of the run. */
 static void project_inputs(struct network *n, const struct network_steps *steps, size_t k) {
     const struct network_layer *l = &n->layers[k];
     const float *w = n->parameters + l->at[TENSOR_WEIGHT_IH];
     const float *bias = n->parameters + l->at[TENSOR_BIAS_IH];
     for (size_t t = 0; t < steps->count; t++) {
-        n->x[t] = layer_input(n, steps, k, t);
+        n->x[t] = layer_row(n, steps, k, t);
         n->y[t] = l->summed_ih + network_position(n, steps->first, t) * l->rows;
-        if (is_one_hot(n, k))
+        if (is_column(n, k))
             matrix_copy_column(w, l->rows, l->inputs, symbol_id(*steps->inputs[t]),
                                symbol_sign(*steps->inputs[t]), bias, n->y[t]);
     }
-    if (!is_one_hot(n, k))
+    if (!is_column(n, k))
         split_project(n, w, l->rows, l->inputs, bias, n->x, n->y, steps->count);
 }
 
@@ -106,6 +145,8 @@ void network_forward(struct network *n, const struct network_steps *steps, size_
     encode(n, steps);
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
+        if (l->gathered)
+            gather_inputs(n, steps, k);
         if (l->kind->spatial) {
             grid_forward(n, steps, k);
             continue;
@@ -114,6 +155,8 @@ void network_forward(struct network *n, const struct network_steps *steps, size_
         for (size_t t = 0; t < steps->count; t++)
             cell_step(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
                       inner_before(n, l, steps, t));
+        for (size_t t = 0; t < steps->count && l->residual; t++)
+            add_residual(l, network_position(n, steps->first, t));
     }
     if (outputs_from < steps->count && n->outputs)
         network_project_output(n, steps, outputs_from);

@@ -93,10 +93,12 @@ struct network_layer {
     size_t ages;    /* rows of `units`; 0: none */
     float momentum; /* of running statistics */
     struct unit_norm units[PLACES];
-    size_t size, padded;     /* H */
-    size_t width, wide;      /* numbers of its output, and padded */
-    size_t gates, rows;      /* G, and G times padded */
-    size_t inputs;           /* I */
+    size_t size, padded;          /* H */
+    size_t width, wide;           /* numbers of its output, and padded */
+    size_t gates, rows;           /* G, and G times padded */
+    size_t inputs;                /* I, times the taps */
+    size_t taps, dilation, delay; /* see struct layer; delay: layer_delay */
+    bool residual;
     size_t at[TENSOR_ROLES]; /* offsets of its tensors in the block; 0 and unused if missing */
     size_t state;            /* offset of h in a padded state; an inner state follows */
     struct range matrices, vectors; /* its learned tensors in the block */
@@ -108,13 +110,14 @@ struct network_layer {
     float *factors;   /* (CELL_FACTORS_MAX, padded) of a cell whose units have parameters */
 
     /* Arrays of each step, one row per position of the ring, if the cell uses them. */
+    float *gathered;           /* (ring, padded inputs) with taps or residual: x of each tap */
     float *summed_ih;          /* (ring, rows) W_ih x + b_ih */
     float *summed_hh;          /* (ring, rows) W_hh h */
     float *gate;               /* (ring, rows) values of the gates */
     float *inner;              /* (ring, padded) the inner value */
     float *squashed;           /* (ring, padded) if the cell finishes */
     float *hidden;             /* (ring, padded) h */
-    float *output;             /* (ring, wide) what the layer above gets: h, or of columns */
+    float *output;             /* (ring, wide) what the layer above gets: h, h + x, or of columns */
     float *joined;             /* (ring, wide) `normal`: the output before its norm */
     struct norm_scale *scales; /* (ring, NETWORK_NORMS) */
 
@@ -172,6 +175,8 @@ struct network {
     float *d_ih, *d_hh;       /* (window, most rows) */
     float *d_hidden[2];       /* (window, most padded), of the current layer and the one below */
     float *d_state, *d_inner; /* (most padded) */
+    float *d_gathered;        /* (window, most padded inputs of taps) */
+    float *d_residual;        /* (window, most padded) */
     float *d_start;           /* (state,) of the state before a run; NULL: not wanted */
     float *added;             /* (largest matrix) `adds`: one run's gradient */
     float *pack;              /* (parts, window * most positions, MATRIX_PANEL) */
@@ -206,6 +211,20 @@ struct network {
 
 static inline size_t network_position(const struct network *n, size_t first, size_t t) {
     return first + t < n->ring ? first + t : first + t - n->ring;
+}
+
+/* Numbers of one tap's input, and of the delay line. */
+static inline size_t network_tap(const struct network_layer *l) {
+    return l->inputs / l->taps;
+}
+
+static inline size_t network_line(const struct network_layer *l) {
+    return l->delay * network_tap(l);
+}
+
+/* The row of a layer's gathered inputs for the step at that position. */
+static inline float *network_gathered(const struct network_layer *l, size_t position) {
+    return l->gathered + position * matrix_pad(l->inputs);
 }
 
 /* The position of the newest step of a chain beside the model's. */

@@ -105,6 +105,8 @@ void backward_cells(struct network *n, const struct network_steps *steps, size_t
     bool recurrent = l->kind->states > 0;
     float *restrict carry = n->d_state;
     memset(n->d_inner, 0, l->padded * sizeof(float));
+    if (l->residual)
+        memcpy(n->d_residual, n->d_hidden[0], steps->count * l->wide * sizeof(float));
     for (size_t t = steps->count; t-- > 0;) {
         float *restrict d = n->d_hidden[0] + t * l->wide;
         float *d_hh = n->d_hh + t * l->rows;
@@ -141,12 +143,12 @@ double backward_weights(struct network *n, const struct network_steps *steps, si
     const struct network_layer *l = &n->layers[k];
     size_t count = steps->count;
     double squares;
-    if (is_one_hot(n, k)) {
+    if (is_column(n, k)) {
         squares =
             one_hot_gradient(n, steps, 0, n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, n->d_ih);
     } else {
         for (size_t t = 0; t < count; t++)
-            n->x[t] = layer_input(n, steps, k, t);
+            n->x[t] = layer_row(n, steps, k, t);
         squares = split_gradient(n, n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs,
                                  n->d_ih, n->x, count);
     }
@@ -167,12 +169,39 @@ double backward_weights(struct network *n, const struct network_steps *steps, si
     return squares + recurrent;
 }
 
+/* below (count, padded) += the gradient of each tap's input in the window, and the residual's;
+   that of the delay line goes to n->d_start, if it is wanted. */
+static void scatter_inputs(const struct network *n, size_t k, size_t count, float *restrict below,
+                           size_t padded) {
+    const struct network_layer *l = &n->layers[k];
+    size_t width = network_tap(l);
+    float *line = n->d_start ? n->d_start + l->state : NULL;
+    if (line && l->delay)
+        memset(line, 0, network_line(l) * sizeof *line);
+    for (size_t t = 0; t < count; t++) {
+        const float *restrict d = n->d_gathered + t * matrix_pad(l->inputs);
+        for (size_t j = 0; j < l->taps; j++, d += width) {
+            size_t back = (l->taps - 1 - j) * l->dilation;
+            float *to = back <= t ? below + (t - back) * padded
+                        : line    ? line + (l->delay + t - back) * width
+                                  : NULL;
+            for (size_t i = 0; i < width && to; i++)
+                to[i] += d[i];
+        }
+        for (size_t i = 0; i < width && l->residual; i++)
+            below[t * padded + i] += n->d_residual[t * l->wide + i];
+    }
+}
+
 void backward_input(struct network *n, size_t k, size_t count, size_t padded) {
     const struct network_layer *l = &n->layers[k];
     float *below = n->d_hidden[1];
     memset(below, 0, count * padded * sizeof(float));
     split_transposed_many(n, n->parameters + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs, n->d_ih,
-                          below, padded, count);
+                          l->gathered ? n->d_gathered : below,
+                          l->gathered ? matrix_pad(l->inputs) : padded, count);
+    if (l->gathered)
+        scatter_inputs(n, k, count, below, padded);
     n->d_hidden[1] = n->d_hidden[0];
     n->d_hidden[0] = below;
 }
@@ -254,7 +283,7 @@ void chain_backward(struct network *n, const struct network_steps *steps, bool i
         }
         backward_cells(n, steps, k);
         backward_weights(n, steps, k);
-        if (k > 0 || input)
+        if (k > 0 || input || (n->d_start && n->layers[k].delay))
             backward_input(n, k, steps->count, k ? n->layers[k - 1].wide : matrix_pad(n->inputs));
     }
 }

@@ -30,7 +30,7 @@ struct slot_layout slot_lay_out(const struct network *n) {
     return l;
 }
 
-void slot_gather(const struct network *n, size_t position, float *state) {
+void slot_gather(const struct network *n, size_t position, const float *before, float *state) {
     if (n->model->ages)
         state[n->age] = n->ages[position] + 1.0f;
     for (size_t k = 0; k < n->layer_count; k++) {
@@ -40,6 +40,12 @@ void slot_gather(const struct network *n, size_t position, float *state) {
             memcpy(state + l->state, l->hidden + position * l->padded, bytes);
         if (l->kind->states > 1)
             memcpy(state + l->state + l->padded, l->inner + position * l->padded, bytes);
+        if (!l->delay)
+            continue;
+        size_t width = network_tap(l), older = network_line(l) - width;
+        memcpy(state + l->state, before + l->state + width, older * sizeof(float));
+        memcpy(state + l->state + older, network_gathered(l, position) + l->inputs - width,
+               width * sizeof(float));
     }
 }
 
@@ -49,6 +55,8 @@ static void pack_state(const struct network *n, const float *padded, float *pack
         const struct network_layer *l = &n->layers[k];
         for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
             memcpy(packed, padded + l->state + i * l->padded, l->size * sizeof(float));
+        memcpy(packed, padded + l->state, network_line(l) * sizeof(float));
+        packed += network_line(l);
     }
     if (n->model->ages)
         *packed = padded[n->age];
@@ -60,6 +68,8 @@ static void unpack_state(const struct network *n, const float *packed, float *pa
         const struct network_layer *l = &n->layers[k];
         for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
             memcpy(padded + l->state + i * l->padded, packed, l->size * sizeof(float));
+        memcpy(padded + l->state, packed, network_line(l) * sizeof(float));
+        packed += network_line(l);
     }
     if (n->model->ages)
         padded[n->age] = *packed;

@@ -61,8 +61,9 @@ static inline float *slot_kept(const struct slot_layout *l, float *s) {
     return s + l->kept;
 }
 
-/* The network's state after the step at `position`, gathered from its layers. */
-void slot_gather(const struct network *n, size_t position, float *state);
+/* The network's state after the step at `position`, gathered from its layers, and from the state
+   before that step, which is another array. */
+void slot_gather(const struct network *n, size_t position, const float *before, float *state);
 
 /* Copies between slot `s` and a record. Overwrites n->gradient. */
 void slot_read(const struct slot_layout *l, const struct network *n, float *s, float *record);

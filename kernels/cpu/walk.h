@@ -31,6 +31,18 @@ static inline bool is_one_hot(const struct network *n, size_t k) {
     return k == 0 && n->form == FORM_ONE_HOT;
 }
 
+/* Layer k's x at step t as one row for its matrix; and whether it is a symbol's column. */
+static inline const float *layer_row(const struct network *n, const struct network_steps *steps,
+                                     size_t k, size_t t) {
+    const struct network_layer *l = &n->layers[k];
+    return l->gathered ? network_gathered(l, network_position(n, steps->first, t))
+                       : layer_input(n, steps, k, t);
+}
+
+static inline bool is_column(const struct network *n, size_t k) {
+    return is_one_hot(n, k) && !n->layers[k].gathered;
+}
+
 /* The sign of a symbol's row. */
 static inline float symbol_sign(union value symbol) {
     return symbol.id & SYMBOL_MINUS ? -1.0f : 1.0f;

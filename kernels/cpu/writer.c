@@ -71,6 +71,9 @@ static void copy_state(const struct network *writer, float *packed, float *padde
             float *state = padded + l->state + i * l->padded;
             memcpy(pack ? packed : state, pack ? state : packed, l->size * sizeof *state);
         }
+        float *line = padded + l->state;
+        memcpy(pack ? packed : line, pack ? line : packed, network_line(l) * sizeof *line);
+        packed += network_line(l);
     }
 }
 

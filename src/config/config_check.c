@@ -936,6 +936,27 @@ static int check_grid(struct reading *reading, size_t n) {
     return 0;
 }
 
+/* What the rest of the daemon lacks for taps and residuals is refused here. */
+static int check_taps(struct reading *reading, const struct layer *layer, size_t n) {
+    enum { DELAY_MAX = 4096 };
+    const struct config *config = &reading->draft.config;
+    struct model model;
+    char path[CONFIG_KEY_SIZE];
+    model_build(&model, &config->architecture);
+    snprintf(path, sizeof path, "model.layers.%zu.dilation", n);
+    if (layer->dilation > 1 && layer->taps < 2)
+        return config_fail(reading, path, "requires taps of at least 2");
+    if (layer_delay(layer) > DELAY_MAX)
+        return config_fail(reading, path,
+                           "expected at most %d steps for (taps - 1) dilation, got %zu", DELAY_MAX,
+                           layer_delay(layer));
+    snprintf(path, sizeof path, "model.layers.%zu.residual", n);
+    if (layer->residual && model.input_width[n] != layer->size)
+        return config_fail(reading, path, "expected as many inputs as units, got %zu and %zu",
+                           model.input_width[n], layer->size);
+    return 0;
+}
+
 static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
     static const struct radius usual = {2, {0.9, 0.999}};
     const char *cell = cell_kind(layer->cell)->kind.name, *norm = norm_kind(layer->norm)->kind.name;
@@ -955,7 +976,7 @@ static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
                            "expected two rising numbers, as in [0.9, 0.999]");
     if (!layer->radius.count)
         layer->radius = usual;
-    return 0;
+    return check_taps(reading, layer, n);
 }
 
 int config_check_layers(struct reading *reading) {

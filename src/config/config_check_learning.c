@@ -68,6 +68,11 @@ static int check_cells(const struct reading *reading, enum rule rule) {
                                rule_kind(rule)->name, diagonal ? "diagonal " : "",
                                cell_kind(cell)->kind.name, n, text,
                                rule_takes(rule, cell, true) ? ", or recurrent: diagonal" : "");
+        if (layer_delay(&architecture->layers[n]) || architecture->layers[n].residual)
+            return config_fail(
+                reading, rule_path,
+                "%s does not support taps and residual of model.layers.%zu; use tbptt",
+                rule_kind(rule)->name, n);
     }
     return 0;
 }

@@ -48,6 +48,8 @@
 #define LONGEST_MAX 65536
 #define NEGATIVES_MAX 65536
 #define WEIGHT_MAX 1e6
+#define TAPS_MAX 64
+#define DILATION_MAX 4096
 #define START_MAX 100 /* largest starting value of gains and biases */
 
 #define RANGE(low, high) .minimum = (low), .maximum = (high)
@@ -234,6 +236,18 @@ static struct config_key rows[] = {
     {"model.layers.*.activation", &value_word, IN_LAYER(activation),
      .fallback = "relu", .when = LAYER_CELL, .flags = KEY_DIGEST,
      .what = "activation function of the layer", .example = "tanh"},
+    {"model.layers.*.taps", &value_size, IN_LAYER(taps), RANGE(1, TAPS_MAX), .fallback = "1",
+     .when = LAYER_CELL, .flags = KEY_ADDED, .unit = "steps",
+     .what = "steps whose inputs the layer reads, a causal convolution", .example = "2",
+     .more = "Gradients reach the steps of `learning.window`."},
+    {"model.layers.*.dilation", &value_size, IN_LAYER(dilation), RANGE(1, DILATION_MAX),
+     .fallback = "1", .when = LAYER_CELL, .flags = KEY_ADDED, .unit = "steps",
+     .what = "distance between taps", .example = "4",
+     .more = "(taps - 1) dilation is at most 4096, the inputs that a stream's state has."},
+    {"model.layers.*.residual", &value_boolean, IN_LAYER(residual), .fallback = "false",
+     .when = LAYER_CELL, .flags = KEY_ADDED,
+     .what = "whether the layer's input is added to its output", .example = "true",
+     .more = "It requires as many inputs as units."},
     {"model.layers.*.gain", &value_float, IN_LAYER(gain), RANGE(0, START_MAX), .fallback = "1.0",
      .when = LAYER_NORM, .flags = KEY_DIGEST, .what = "starting value of the gains",
      .example = "1.0"},

@@ -102,16 +102,18 @@ static void add_sums(struct model *model, const struct chain *chain, size_t n, s
     struct grid_shape patch = {model->input_shape[n].channels, layer->kernel, layer->kernel};
     if (kind->spatial)
         inputs = patch.channels * patch.rows * patch.columns;
+    size_t taps = layer_taps(layer);
     for (size_t k = 0; k < CELL_TENSORS_MAX && kind->tensors[k].name; k++) {
         const struct cell_tensor *tensor = &kind->tensors[k];
         const size_t columns[] = {[COLUMNS_NONE] = 0,
-                                  [COLUMNS_INPUTS] = inputs,
+                                  [COLUMNS_INPUTS] = inputs * taps,
                                   [COLUMNS_UNITS] = layer->diagonal ? 0 : layer->size};
         if (tensor->unnormalized && layer_normalizes_sums(layer))
             continue;
         struct tensor *added =
             add_to_layer(model, chain, n, tensor->name, tensor->role,
                          tensor->of_unit ? 1 : kind->gates, columns[tensor->columns]);
+        added->taps = tensor->columns == COLUMNS_INPUTS ? taps : 1;
         if (kind->spatial && added->columns)
             memcpy(added->dimensions, &patch, sizeof patch);
     }
@@ -148,6 +150,7 @@ static void add_layers(struct model *model, struct chain *chain) {
         model->input_width[n] = chain->width;
         model->state_offset[n] = chain->state_size;
         chain->state_size += cell_kind(layer->cell)->states * layer->size;
+        chain->state_size += layer_delay(layer) * chain->width;
         add_sums(model, chain, n, chain->width);
         add_norms(model, chain, n);
         chain->width = layer_width(layer);

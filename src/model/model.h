@@ -93,6 +93,10 @@ struct layer {
     float forget_bias;          /* added to the forget gate's starting bias */
     float norm_momentum;        /* momentum of a norm with running statistics */
     size_t norm_steps;          /* steps of a norm with statistics by age */
+    /* Causal convolution over steps: the sum is of the inputs of `taps` steps, `dilation` steps
+       apart, the newest last. 0: 1. */
+    size_t taps, dilation;
+    bool residual; /* the layer's input is added to its output */
 };
 
 /* A chain of layers that reads a message, an x of several atoms, or writes one. */
@@ -184,6 +188,7 @@ struct tensor {
     size_t columns; /* second dimension of a matrix; 0 for a vector */
     /* dimensions in files after the first, if they are several: their product is `columns` */
     size_t dimensions[TENSOR_DIMENSIONS_MAX];
+    size_t taps;  /* if above 1, the columns are (columns / taps, taps), with the taps last */
     size_t gates; /* the rows are `gates` equal groups; 1 without gates */
     /* offset of its first number in the block of all parameters, row-major float32 */
     size_t offset;
@@ -232,7 +237,9 @@ struct model {
     size_t parameters, learned;                      /* numbers in all tensors; in those learned */
     size_t input_width[MODEL_LAYERS_ALL];            /* I of each layer; for a one-hot symbol V */
     struct grid_shape input_shape[MODEL_LAYERS_ALL]; /* the same, of spatial layers */
-    /* offset of a layer's h in the state of its chain; an inner state follows it */
+    /* offset of a layer's h in the state of its chain; an inner state follows it. With taps it is
+       the offset of the delay line (layer_delay, I): the last inputs, the oldest first, zeros at
+       the beginning */
     size_t state_offset[MODEL_LAYERS_ALL];
     size_t state_size; /* S: numbers in one stream's state */
     struct chain chains[MODEL_CHAINS_MAX];
@@ -288,6 +295,13 @@ static inline size_t layer_positions(const struct layer *layer) {
 }
 static inline size_t layer_width(const struct layer *layer) {
     return cell_kind(layer->cell)->outputs * layer->size * layer_positions(layer);
+}
+static inline size_t layer_taps(const struct layer *layer) {
+    return layer->taps ? layer->taps : 1;
+}
+/* Steps from the newest to the oldest of its inputs. */
+static inline size_t layer_delay(const struct layer *layer) {
+    return (layer_taps(layer) - 1) * (layer->dilation ? layer->dilation : 1);
 }
 static inline bool layer_takes_norm(const struct layer *layer) {
     const struct norm_kind *norm = norm_kind(layer->norm);

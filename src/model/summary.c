@@ -81,8 +81,11 @@ bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS
         return true;
     for (size_t n = 0; n < architecture->layer_count; n++) {
         const struct cell_kind *cell = cell_kind(architecture->layers[n].cell);
-        snprintf(text, MODEL_LACKS_SIZE, "model.layers.%zu.cell: %s", n, cell->kind.name);
-        if (cell->spatial)
+        const struct layer *layer = &architecture->layers[n];
+        const char *key = layer_delay(layer) ? "taps" : layer->residual ? "residual" : "cell: ";
+        snprintf(text, MODEL_LACKS_SIZE, "model.layers.%zu.%s%s", n, key,
+                 cell->spatial ? cell->kind.name : "");
+        if (cell->spatial || layer_delay(layer) || layer->residual)
             return true;
     }
     return false;
@@ -99,6 +102,9 @@ static void append_layers(char summary[MODEL_SUMMARY_SIZE], const struct layer *
         if (cell->function)
             append(summary, " %s", activation_kind(layer->activation)->kind.name);
         append(summary, "%s", norm_kind(layer->norm)->summary);
+        if (layer_delay(layer))
+            append(summary, " of %zu taps over %zu steps", layer->taps, layer_delay(layer) + 1);
+        append(summary, "%s", layer->residual ? " residual" : "");
     }
 }
 

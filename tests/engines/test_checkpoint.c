@@ -81,7 +81,7 @@ static void assert_same_learners(struct run *a, struct run *b, const struct work
     assert_same_streams(a, b, workload);
 }
 
-enum { CASES = 13 };
+enum { CASES = 14 };
 
 static struct workload_options resumed_case(size_t which) {
     struct workload_options o = sensor();
@@ -157,6 +157,16 @@ static struct workload_options resumed_case(size_t which) {
         o.architecture.layers[1] =
             (struct layer){.cell = CELL_lstm, .size = 5, .norm = NORM_layer, .diagonal = true};
         o.architecture.layer_count = 2;
+        break;
+    case 12: /* delay lines longer than the window, and residuals; the CPU engine's */
+        *layer = (struct layer){.cell = CELL_dense, .size = 6, .norm = NORM_layer, .gain = 1.0F};
+        o.architecture.layer_count = under_test_is_cpu() ? 3 : 1;
+        o.architecture.layers[1] = o.architecture.layers[2] = *layer;
+        if (under_test_is_cpu())
+            layer->taps = o.architecture.layers[2].taps = 3;
+        layer->dilation = 1;
+        o.architecture.layers[1].residual = o.architecture.layers[2].residual = true;
+        o.architecture.layers[2].dilation = 9;
         break;
     default: /* only parameters, updates at every step */
         o.architecture.input.scale = SCALE_NONE;

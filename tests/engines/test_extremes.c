@@ -101,6 +101,14 @@ static void losses_are_finite_for_extreme_inputs(void **state) {
                     layer->diagonal = cell_kind(cell)->states > 0 && !cell_kind(cell)->columns;
                     if (under_test_plays() && layer->diagonal && fixture_takes(&architecture))
                         play_extreme_input(&architecture, patterns[n]);
+                    if (cell != CELL_dense || !under_test_is_cpu())
+                        continue;
+                    layer[0].taps = 2;
+                    layer[1] = layer[0];
+                    layer[1].residual = true;
+                    architecture.layer_count = 2;
+                    if (under_test_plays())
+                        play_extreme_input(&architecture, patterns[n]);
                 }
 }
 

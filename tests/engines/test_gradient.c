@@ -449,6 +449,43 @@ static void grids(void **state) {
     check_gradient(&wide, "wide grids");
 }
 
+/* Delay lines within the window and beyond, of numbers, symbols and layers below. */
+static void taps(void **state) {
+    for (enum norm norm = 0; norm < NORMS && under_test_is_cpu(); norm++)
+        for (size_t embedding = 0; embedding <= 6; embedding += 6) {
+            struct architecture architecture = {
+                .input = {.kind = INPUT_SYMBOL, .size = 9, .embedding = embedding},
+                .layers = {{.cell = CELL_dense, .size = 19, .norm = norm, .taps = 3},
+                           {.cell = CELL_dense, .size = 19, .norm = norm, .taps = 2, .dilation = 2},
+                           {.cell = CELL_gru, .size = 19, .norm = NORM_layer},
+                           {.cell = CELL_dense,
+                            .size = 19,
+                            .norm = norm,
+                            .activation = ACTIVATION_tanh,
+                            .taps = 4,
+                            .dilation = 3}},
+                .layer_count = 4,
+                .output = {.loss = LOSS_softmax, .size = 6, .skip = true},
+            };
+            char name[64];
+            snprintf(name, sizeof name, "taps, norm %s, symbols%s", norm_kind(norm)->kind.name,
+                     embedding ? " embedded" : "");
+            for (size_t n = 0; n < 4; n++)
+                architecture.layers[n].dilation += !architecture.layers[n].dilation;
+            check_gradient(&architecture, name);
+            architecture.layers[1].residual = architecture.layers[3].residual = true;
+            check_gradient(&architecture, name);
+            architecture.input = (struct input){.kind = INPUT_REAL, .size = 19};
+            architecture.layers[0].residual = true;
+            check_gradient(&architecture, name);
+            architecture.layers[0] =
+                (struct layer){.cell = CELL_dense, .size = 19, .norm = norm, .residual = true};
+            architecture.output.solved = true;
+            architecture.output.loss = LOSS_squared;
+            check_gradient(&architecture, name);
+        }
+}
+
 /* Wide enough for the vector loops, and not a multiple of any vector. */
 static void wide_layers(void **state) {
     const struct architecture architecture = {
@@ -485,6 +522,7 @@ int main(void) {
         cmocka_unit_test(columns),
         cmocka_unit_test(hashed),
         cmocka_unit_test(grids),
+        cmocka_unit_test(taps),
         cmocka_unit_test(wide_layers),
         cmocka_unit_test(layers_of_one_unit),
     };

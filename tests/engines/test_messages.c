@@ -241,8 +241,37 @@ static void rankings(void **state) {
         check(&a, "symbols");
 }
 
+/* Convolutions over a message: a reader's delay lines begin with zeros, a writer's with h. */
+static void taps(void **state) {
+    (void)state;
+    const struct layer first = {.cell = CELL_dense,
+                                .size = 5,
+                                .norm = NORM_layer,
+                                .activation = ACTIVATION_tanh,
+                                .taps = 3,
+                                .dilation = 1};
+    struct layer second = first;
+    second.taps = second.dilation = 2;
+    second.residual = true;
+    for (size_t embedding = 0; embedding <= 3; embedding += 3) {
+        struct architecture a = {.input = reads(INPUT_SYMBOL, embedding, POOL_mean),
+                                 .output = {.loss = LOSS_softmax,
+                                            .size = 4,
+                                            .target = TARGET_NEXT,
+                                            .sequence = {.layer_count = 2, .longest = 5}}};
+        a.input.sequence.layers[0] = a.output.sequence.layers[0] = first;
+        a.input.sequence.layers[1] = a.output.sequence.layers[1] = second;
+        check(&a, "next, with taps");
+        a.output.target = TARGET_GIVEN;
+        a.output.loss = LOSS_gaussian;
+        a.output.size = 3;
+        check(&a, "numbers, with taps");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_pool), cmocka_unit_test(every_input),
-                                       cmocka_unit_test(writers), cmocka_unit_test(rankings)};
+                                       cmocka_unit_test(writers), cmocka_unit_test(rankings),
+                                       cmocka_unit_test(taps)};
     return under_test_run(tests);
 }

@@ -150,6 +150,17 @@ static void test_grids(void **state) {
         check(&network, "grids");
 }
 
+static void test_taps(void **state) {
+    struct network_of network = network_of(CELL_dense, NORM_layer, SIZE);
+    struct layer *layers = network.architecture.layers;
+    layers[0].taps = layers[1].taps = 3;
+    layers[1].size = SIZE;
+    layers[1].residual = true;
+    layers[1].dilation = 2;
+    layers[0].dilation = 1;
+    check(&network, "taps");
+}
+
 static void test_rules(void **state) {
     for (enum rule rule = 0; rule < RULES; rule++)
         for (enum cell cell = 0; cell < CELLS; cell++) {
@@ -186,6 +197,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cells_and_norms),
         cmocka_unit_test(test_grids),
+        cmocka_unit_test(test_taps),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_losses_and_optimizers),
     };

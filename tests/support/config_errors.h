@@ -26,7 +26,8 @@
     "  output: {loss: squared, size: 2}\n"
 #define LAYERS "a list of 1 to 16 layers"
 #define LAYER                                                                                      \
-    "cell, size, channels, kernel, stride, norm, norm_groups, activation, gain, norm_momentum, "   \
+    "cell, size, channels, kernel, stride, norm, norm_groups, activation, taps, dilation, "        \
+    "residual, gain, norm_momentum, "                                                              \
     "norm_steps, forget_bias, recurrent, memory, radius"
 #define IMAGES(input, layers, more)                                                                \
     "name: a\nmodel:\n  input: {kind: real, " input "}\n  layers: [" layers "]\n"                  \
@@ -426,6 +427,25 @@ static const struct {
      ":4:44: model.layers.0.memory: expected a whole number from 0 to 1000000 ..."},
     {COLUMNS("mingru, size: 4, radius: [0.5, 0.9]"),
      ":4:44: model.layers.0.radius: requires cell: rtu, got cell: mingru"},
+    {COLUMNS("gru, size: 4, taps: 2"),
+     ":4:39: model.layers.0.taps: requires cell: dense, got cell: gru"},
+    {COLUMNS("dense, size: 4, taps: 65"),
+     ":4:41: model.layers.0.taps: expected a whole number from 1 to 64 ..."},
+    {COLUMNS("dense, size: 4, dilation: 4097"),
+     ":4:45: model.layers.0.dilation: expected a whole number from 1 to 4096 ..."},
+    {COLUMNS("dense, size: 4, dilation: 2"),
+     ":4:45: model.layers.0.dilation: requires taps of at least 2"},
+    {COLUMNS("dense, size: 4, taps: 3, dilation: 2049"),
+     ":4:54: model.layers.0.dilation: expected at most 4096 steps for (taps - 1) dilation, got "
+     "4098"},
+    {COLUMNS("dense, size: 4, residual: true"),
+     ":4:45: model.layers.0.residual: expected as many inputs as units, got 2 and 4"},
+    {COLUMNS("dense, size: 2, residual: true") "device: cuda\n",
+     ":4:45: model.layers.0.residual: not supported with device: cuda; use device: cpu or auto"},
+    {COLUMNS("dense, size: 4, taps: 2") "device: cuda:1\n",
+     ":4:41: model.layers.0.taps: not supported with device: cuda:1; use device: cpu or auto"},
+    {COLUMNS("dense, size: 4, taps: 2") "learning: {rule: rtrl}\n",
+     ":6:18: learning.rule: rtrl does not support taps and residual of model.layers.0; use tbptt"},
     {COLUMNS("rtu, size: 4, radius: [0.5]"),
      ":4:41: model.layers.0.radius: expected two rising numbers, as in [0.9, 0.999]"},
     {COLUMNS("rtu, size: 4, radius: [0.9, 0.5]"),

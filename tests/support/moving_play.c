@@ -48,6 +48,9 @@ const struct play_case play_cases[PLAY_CASES] = {
                 "  output: {loss: squared, size: 2, target: next}\n"
                 "learning: {rule: snap1, stride: 3, max_streams: 5, optimizer: {kind: sgd, rate: "
                 "0.01}}\n"},
+    {"taps", "name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: dense, size: 4, "
+             "taps: 3}, {cell: dense, size: 4, taps: 2, dilation: 7, residual: true}]\n"
+             "  output: {loss: squared, size: 2, target: next}\n" LEARNING},
 };
 
 int play_setup(void) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { W = ORACLE_WIDTH_MAX };
+enum { W = ORACLE_WIDTH_MAX, TAPS_MAX = 4 };
 
 static const double LN_EPSILON = 1e-5;
 static const double PI = 3.14159265358979323846;
@@ -186,6 +186,22 @@ static void dense(const struct place *at, const struct layer *layer, size_t inpu
         h[k] = activated(layer->activation, h[k]);
 }
 
+/* The inputs of all taps, those of an input beside each other, as torch.nn.Conv1d. Moves the delay
+   line (layer_delay, inputs). Returns `row`. */
+static double *taps(const struct layer *layer, size_t inputs, double *line, const double *x,
+                    double *row) {
+    size_t count = layer_taps(layer), delay = layer_delay(layer);
+    assert(count <= TAPS_MAX);
+    for (size_t k = 0; k < inputs; k++) {
+        for (size_t j = 0; j + 1 < count; j++)
+            row[k * count + j] = line[j * layer->dilation * inputs + k];
+        row[k * count + count - 1] = x[k];
+    }
+    for (size_t n = 1; n <= delay; n++)
+        memcpy(line + (n - 1) * inputs, n < delay ? line + n * inputs : x, inputs * sizeof *x);
+    return row;
+}
+
 static void rnn(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
                 double *h) {
     size_t H = layer->size;
@@ -337,7 +353,7 @@ void oracle_step(const struct model *model, const double *parameters, double *st
     struct place at = {model, parameters, 0, 0};
     if (model->ages)
         at.age = (size_t)state[model->age_offset]++;
-    double encoded[W], hidden[2][W];
+    double encoded[W], hidden[2][W], row[TAPS_MAX * W];
     encode(&at, x, encoded);
     const double *from = encoded;
     for (size_t n = 0; n < model->architecture.layer_count; n++) {
@@ -353,8 +369,11 @@ void oracle_step(const struct model *model, const double *parameters, double *st
         }
         switch (layer->cell) {
         case CELL_dense:
+            dense(&at, layer, inputs * layer_taps(layer), taps(layer, inputs, h, from, row),
+                  hidden[n % 2]);
             h = hidden[n % 2];
-            dense(&at, layer, inputs, from, h);
+            for (size_t k = 0; k < inputs && layer->residual; k++)
+                h[k] += from[k];
             break;
         case CELL_conv:
             h = hidden[n % 2];

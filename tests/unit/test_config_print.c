@@ -153,7 +153,7 @@ static void test_text(void **state) {
         "    - cell: gru\n      size: 4\n      norm: layer\n      gain: 1\n      recurrent: full\n"
         "      memory: 0\n"
         "    - cell: dense\n      size: 3\n      norm: layer\n      activation: relu\n"
-        "      gain: 1\n  output:\n    loss: squared\n    size: 2\n    target: given\n";
+        "      taps: 1\n      dilation: 1\n      residual: false\n      gain: 1\n  output:\n    loss: squared\n    size: 2\n    target: given\n";
     assert_int_equal(strncmp(text, begin, strlen(begin)), 0);
     assert_non_null(strstr(text, "\n    rate: 0.3  # set while running; configured: 1.0e-05\n"));
     assert_non_null(strstr(text, "\n  directory: /s\n"));
@@ -170,6 +170,9 @@ static void test_digest_covers(void **state) {
         "learning.window=8",
         "learning.optimizer.beta1=0.5",
         "anomaly.enabled=true",
+        "model.layers.0={cell: dense, size: 4}",
+        "model.layers.0={cell: dense, size: 4, taps: 2}",
+        "model.layers.0={cell: dense, size: 4, taps: 2, dilation: 2}",
     };
     static struct config seen[COUNT(others)];
     for (size_t n = 0; n < COUNT(others); n++) {
