@@ -180,12 +180,15 @@ static size_t block_index(const struct network *n, const struct tensor *tensor, 
         return base + row * (is_matrix(tensor) ? tensor->columns : 1) + column;
     size_t units = tensor->rows / tensor->gates, padded = matrix_pad(units);
     size_t place = row / units * padded + row % units, rows = tensor->gates * padded;
-    if (tensor->taps > 1) /* tap by tap */
-        column = column % tensor->taps * (tensor->columns / tensor->taps) + column / tensor->taps;
     if (is_output(tensor)) {
         place += n->model->heads[tensor->layer].at;
         rows = n->padded;
     }
+    size_t taps = tensor->role == TENSOR_WEIGHT_IH && tensor->dimensions[0]
+                      ? layer_of((struct network *)n, tensor)->taps
+                      : 1;
+    if (taps > 1) /* tap by tap */
+        column = column % taps * (tensor->columns / taps) + column / taps;
     return is_matrix(tensor) ? base + matrix_index(rows, tensor->columns, place, column)
                              : base + place;
 }

@@ -145,12 +145,12 @@ void network_forward(struct network *n, const struct network_steps *steps, size_
     encode(n, steps);
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
-        if (l->gathered)
-            gather_inputs(n, steps, k);
         if (l->kind->spatial) {
             grid_forward(n, steps, k);
             continue;
         }
+        if (l->gathered)
+            gather_inputs(n, steps, k);
         project_inputs(n, steps, k);
         for (size_t t = 0; t < steps->count; t++)
             cell_step(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),

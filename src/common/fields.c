@@ -281,6 +281,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_DISTRIBUTION] = "`distribution.enabled`",
         [NEED_WORDS] = "`vocabulary`",
         [NEED_SYMBOLS] = "`preset: symbols`",
+        [NEED_OUTPUTS] = "`model.outputs`",
     };
     return texts[need];
 }

@@ -100,6 +100,7 @@ enum field_need {
     NEED_RATE,         /* alarms by a rate */
     NEED_WORDS,        /* symbols or classes that are words */
     NEED_SYMBOLS,      /* counts of symbols */
+    NEED_OUTPUTS,      /* a list of outputs */
     FIELD_NEEDS,
 };
 #define FIELD_HAS(need) (1u << (need)) /* the condition's bit in a set */

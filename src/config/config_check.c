@@ -200,8 +200,8 @@ static int check_layers_given(const struct reading *reading) {
         return 0;
     return config_section_given(reading, "model.layers")
                ? config_fail(reading, "model.layers",
-                             "found a list of 0; allowed is a list of 1 to %d layers, or with "
-                             "model.input.sequence 0 to %d",
+                             "expected a list of 1 to %d layers, or with model.input.sequence 0 to "
+                             "%d, got 0",
                              MODEL_LAYERS_MAX, MODEL_LAYERS_MAX)
                : config_fail(reading, "model.layers", "missing; expected a list of 1 to %d layers",
                              MODEL_LAYERS_MAX);
@@ -239,7 +239,7 @@ static size_t words_classes(const struct reading *reading) {
         return 0;
     if (output->vocabulary.capacity)
         return output->vocabulary.capacity + 1;
-    return output_takes_inputs(output) && words ? architecture->input.size : 0;
+    return output_is_input(output) && words ? architecture->input.size : 0;
 }
 
 /* A size that follows from other keys must not be given. */
@@ -266,7 +266,7 @@ static int check_words(struct reading *reading) {
             return config_fail(reading, of_output,
                                "cannot be combined with a column of words named output; rename "
                                "that column");
-    if (output->vocabulary.capacity && output_takes_inputs(output))
+    if (output->vocabulary.capacity && output_is_input(output))
         return config_fail(reading, of_output,
                            "not supported with target: %s, whose classes are the inputs; use "
                            "model.input.vocabulary",
@@ -581,9 +581,9 @@ static int check_columns(struct reading *reading) {
     bool names = config_given(reading, names_path);
     if (expand_known(reading) != 0)
         return -1;
-    if (output->target != TARGET_NEXT && check_sent(reading) != 0)
+    if (!output_is_input(output) && check_sent(reading) != 0)
         return -1;
-    if (output->target != TARGET_NEXT)
+    if (!output_is_input(output))
         return input->column_count ? check_input(reading) : 0;
     if (names && !input->column_count)
         return config_fail(reading, names_path, "requires model.input.columns; remove this key");
@@ -607,7 +607,7 @@ static int check_output_size(struct reading *reading) {
     bool given = config_given(reading, path);
     if (!given && kind->size)
         output->size = kind->size;
-    else if (output->column_count && (output->target == TARGET_NEXT || !kind->class_id))
+    else if (output->column_count && (output_is_input(output) || !kind->class_id))
         return 0; /* check_columns sets it */
     else if (!given && words_classes(reading))
         output->size = words_classes(reading);
@@ -640,7 +640,7 @@ static int check_next(struct reading *reading) {
     char text[CONFIG_TEXT_SIZE];
     bool symbols = input->kind == INPUT_SYMBOL;
     const char *target = target_name(output->target);
-    if (!output_takes_inputs(output) || output->column_count || kind->ranks)
+    if (!output_is_input(output) || output->column_count || kind->ranks)
         return 0;
     if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
@@ -859,20 +859,25 @@ int config_check_size(struct reading *reading) {
 
 /* ---- Layers ---- */
 
-static int check_shape(struct reading *reading) {
-    static const char path[] = "model.input.shape";
-    const struct input *input = input_of(reading);
-    struct grid_shape s = input->shape;
+int config_check_shape(const struct reading *reading, const char *section, struct grid_shape s,
+                       size_t size) {
     size_t numbers = s.channels * s.rows * s.columns;
-    if (numbers && numbers != input->size)
-        return config_fail(reading, path,
-                           "found [%zu, %zu, %zu], %zu numbers; model.input.size is %zu",
-                           s.channels, s.rows, s.columns, numbers, input->size);
-    if (numbers && (input->column_count || input->time || input->scale == SCALE_FORECAST))
-        return config_fail(reading, path,
+    char path[CONFIG_KEY_SIZE];
+    snprintf(path, sizeof path, "%s.shape", section);
+    return numbers && numbers != size
+               ? config_fail(reading, path, "found [%zu, %zu, %zu], %zu numbers; %s.size is %zu",
+                             s.channels, s.rows, s.columns, numbers, section, size)
+               : 0;
+}
+
+static int check_shape(const struct reading *reading) {
+    const struct input *input = &reading->draft.config.architecture.input;
+    if (input->shape.channels &&
+        (input->column_count || input->time || input->scale == SCALE_FORECAST))
+        return config_fail(reading, "model.input.shape",
                            "cannot be combined with model.input.columns, time or scale: forecast; "
                            "remove one of them");
-    return 0;
+    return config_check_shape(reading, "model.input", input->shape, input->size);
 }
 
 /* The norms that the layer may have. */
@@ -896,15 +901,16 @@ static int check_grid(struct reading *reading, size_t n) {
     struct architecture *architecture = &reading->draft.config.architecture;
     struct layer *layer = &architecture->layers[n];
     const struct cell_kind *kind = cell_kind(layer->cell);
-    struct grid_shape from = n ? layer[-1].shape : architecture->input.shape;
+    struct grid_shape from = n                                        ? layer[-1].shape
+                             : input_is_message(&architecture->input) ? (struct grid_shape){0}
+                                                                      : architecture->input.shape;
     size_t least = from.rows < from.columns ? from.rows : from.columns;
     char path[CONFIG_KEY_SIZE], text[CONFIG_TEXT_SIZE];
     if (!kind->spatial)
         return 0;
     if (n && !cell_kind(layer[-1].cell)->spatial)
         return config_fail(reading, layer_path(n, "cell", path),
-                           "found %s after %s; expected %s first, where rows and columns are "
-                           "known",
+                           "%s cannot follow %s, which has no rows and columns; list %s first",
                            kind->kind.name, cell_kind(layer[-1].cell)->kind.name, kind->kind.name);
     if (!from.channels)
         return config_fail(reading, layer_path(n, "cell", path),
@@ -913,48 +919,54 @@ static int check_grid(struct reading *reading, size_t n) {
                            kind->kind.name);
     if (layer->kernel > least)
         return config_fail(reading, layer_path(n, "kernel", path),
-                           "found %zu for %zu x %zu; expected at most %zu", layer->kernel,
-                           from.rows, from.columns, least);
+                           "expected at most %zu for %zu x %zu, got %zu", least, from.rows,
+                           from.columns, layer->kernel);
     if (!layer_takes_norm(layer))
         return config_fail(reading, layer_path(n, "norm", path),
-                           "found %s with cell: %s; expected %s", norm_kind(layer->norm)->kind.name,
-                           kind->kind.name, norms(*layer, text));
+                           "expected %s with cell: %s, got %s", norms(*layer, text),
+                           kind->kind.name, norm_kind(layer->norm)->kind.name);
     if (layer->norm_groups > 1 && norm_kind(layer->norm)->source != SOURCE_GROUP)
         return config_fail(reading, layer_path(n, "norm_groups", path),
                            "found with norm: %s; it is allowed only with norm: layer or rms",
                            norm_kind(layer->norm)->kind.name);
     if (layer->shape.channels % layer->norm_groups)
         return config_fail(reading, layer_path(n, "norm_groups", path),
-                           "found %zu with %zu channels; expected a divisor of these",
-                           layer->norm_groups, layer->shape.channels);
+                           "expected a divisor of %zu channels, got %zu", layer->shape.channels,
+                           layer->norm_groups);
     layer_derive(layer, from);
     if (layer_width(layer) > (size_t)INPUT_MAX)
         return config_fail(reading, layer_path(n, "channels", path),
-                           "found %zu of %zu x %zu units; expected at most %.0f units",
-                           layer->shape.channels, layer->shape.rows, layer->shape.columns,
-                           INPUT_MAX);
+                           "expected at most %.0f units, got %zu of %zu x %zu", INPUT_MAX,
+                           layer->shape.channels, layer->shape.rows, layer->shape.columns);
     return 0;
 }
 
-/* What the rest of the daemon lacks for taps and residuals is refused here. */
+/* Numbers that layer n gets. */
+static size_t inputs_of(const struct reading *reading, size_t n) {
+    struct architecture below = reading->draft.config.architecture;
+    struct model model;
+    below.layer_count = n + 1; /* others may be invalid */
+    below.other_count = 0;
+    below.output = (struct output){.size = 1};
+    model_build(&model, &below);
+    return model.input_width[n];
+}
+
 static int check_taps(struct reading *reading, const struct layer *layer, size_t n) {
     enum { DELAY_MAX = 4096 };
-    const struct config *config = &reading->draft.config;
-    struct model model;
     char path[CONFIG_KEY_SIZE];
-    model_build(&model, &config->architecture);
-    snprintf(path, sizeof path, "model.layers.%zu.dilation", n);
-    if (layer->dilation > 1 && layer->taps < 2)
-        return config_fail(reading, path, "requires taps of at least 2");
+    size_t inputs = layer->residual ? inputs_of(reading, n) : layer->size;
+    if (layer->dilation > 1 && layer_taps(layer) == 1)
+        return config_fail(reading, layer_path(n, "dilation", path), "requires taps of at least 2");
     if (layer_delay(layer) > DELAY_MAX)
-        return config_fail(reading, path,
+        return config_fail(reading, layer_path(n, "dilation", path),
                            "expected at most %d steps for (taps - 1) dilation, got %zu", DELAY_MAX,
                            layer_delay(layer));
-    snprintf(path, sizeof path, "model.layers.%zu.residual", n);
-    if (layer->residual && model.input_width[n] != layer->size)
-        return config_fail(reading, path, "expected as many inputs as units, got %zu and %zu",
-                           model.input_width[n], layer->size);
-    return 0;
+    return inputs == layer->size
+               ? 0
+               : config_fail(reading, layer_path(n, "residual", path),
+                             "found with %zu units of %zu inputs; allowed where both are equal",
+                             layer->size, inputs);
 }
 
 static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
@@ -989,7 +1001,7 @@ int config_check_layers(struct reading *reading) {
         if (check_layer(reading, &architecture->layers[n], n) != 0)
             return -1;
     if (!strncmp(device, "cuda", strlen("cuda")) && model_of_cpu(architecture, lacks))
-        return config_fail(reading, "device", "found %s with %s; use cpu or auto", device, lacks);
+        return config_fail(reading, "device", "expected cpu with %s, got %s", lacks, device);
     return 0;
 }
 

@@ -7,8 +7,8 @@
 
 static const char reader[] = "model.input.sequence", writer[] = "model.output.sequence";
 static const char output_path[] = "model.output", name_path[] = "model.output.name";
-static const char columns_path[] = "model.input.columns", target_path[] = "model.output.target";
-static const char one_vector[] = "a target is one vector";
+static const char target_path[] = "model.output.target";
+static const char one_vector[] = "where a target is one vector";
 
 /* ---- What cannot be combined ---- */
 
@@ -18,25 +18,31 @@ struct refusal {
 };
 
 static int refuse(const struct reading *reading, const struct refusal *rows, size_t count,
-                  const char *with, const char *where) {
+                  const char *with, const char *only) {
     for (size_t n = 0; n < count; n++)
         if (rows[n].found)
-            return config_fail(reading, rows[n].path, "found with %s; it is allowed only where %s",
-                               with, where);
+            return config_fail(reading, rows[n].path, "found with %s; it is allowed only %s", with,
+                               only);
     return 0;
+}
+
+/* Whether a key below the section is given. */
+static bool has_given(const struct reading *reading, const char *section) {
+    for (size_t k = 0; k < config_key_count; k++)
+        if (config_path_below(config_keys[k].path, section) &&
+            config_given(reading, config_keys[k].path))
+            return true;
+    return false;
 }
 
 /* Keys of a chain's section require its layers. */
 static int check_section(const struct reading *reading, const char *section) {
-    for (size_t k = 0; k < config_key_count; k++)
-        if (config_path_below(config_keys[k].path, section) &&
-            config_given(reading, config_keys[k].path)) {
-            char path[CONFIG_KEY_SIZE];
-            snprintf(path, sizeof path, "%s.layers", section);
-            return config_fail(reading, path, "missing; expected a list of 1 to %d layers",
-                               SEQUENCE_LAYERS_MAX);
-        }
-    return 0;
+    char path[CONFIG_KEY_SIZE];
+    snprintf(path, sizeof path, "%s.layers", section);
+    return has_given(reading, section)
+               ? config_fail(reading, path, "missing; expected a list of 1 to %d layers",
+                             SEQUENCE_LAYERS_MAX)
+               : 0;
 }
 
 static int check_reader(const struct reading *reading) {
@@ -58,13 +64,13 @@ static int check_reader(const struct reading *reading) {
         {"anomaly.shape", config->anomaly.shape > 0},
         {"anomaly.share", config->anomaly.share.count},
     };
-    if (refuse(reading, rows, sizeof rows / sizeof *rows, reader, "an x is one vector") != 0)
+    if (refuse(reading, rows, sizeof rows / sizeof *rows, reader, "where an x is one vector") != 0)
         return -1;
     const struct rule_kind *rule = rule_kind(config->learning.rule);
     if (rule->keeps != KEEPS_NOTHING)
         return config_fail(reading, "learning.rule",
-                           "found %s with %s; allowed is tbptt: a message is read whole",
-                           rule->name, reader);
+                           "expected tbptt with %s, got %s: a message is read whole", reader,
+                           rule->name);
     return 0;
 }
 
@@ -83,7 +89,7 @@ static int check_writer(const struct reading *reading) {
     const struct loss_kind *loss = loss_kind(output->loss);
     const char *target = target_name(output->target);
     char text[CONFIG_TEXT_SIZE];
-    bool takes_inputs = output_takes_inputs(output);
+    bool takes_inputs = output_is_input(output);
     if (input_is_message(input) && takes_inputs && !output_is_message(output))
         return config_fail(reading, target_path,
                            "found %s with %s; it is allowed only with %s: an x is a message",
@@ -91,14 +97,14 @@ static int check_writer(const struct reading *reading) {
     if (!output_is_message(output))
         return check_section(reading, writer);
     if (!can_be_written(loss))
-        return config_fail(reading, "model.output.loss", "found %s with sequence; allowed is %s",
-                           loss->name, config_losses(can_be_written, " or ", text));
+        return config_fail(reading, "model.output.loss", "expected %s with sequence, got %s",
+                           config_losses(can_be_written, " or ", text), loss->name);
     if (takes_inputs && !input_is_message(input))
         return config_fail(reading, target_path, "found %s with %s; it is allowed only with %s",
                            target, writer, reader);
     if (output->target == TARGET_LATER)
         return config_fail(reading, target_path,
-                           "found later with %s; allowed is given, next, previous or same", writer);
+                           "expected given, next, previous or same with %s, got later", writer);
     const struct refusal rows[] = {
         {"preset", config->preset != PRESET_NONE},
         {"model.input.scale", input_has_experts(input)},
@@ -126,17 +132,17 @@ static int check_ranking(const struct reading *reading) {
         return 0;
     if (output->target != TARGET_GIVEN && !next)
         return config_fail(reading, target_path,
-                           "found %s with loss: ranking; allowed is given or next",
+                           "expected given or next with loss: ranking, got %s",
                            target_name(output->target));
     if (symbols && ranking->score != RANKING_DOT)
         return config_fail(reading, "model.output.score",
-                           "found %s with candidates of symbols; allowed is dot",
+                           "expected dot with candidates of symbols, got %s",
                            ranking->score == RANKING_ORDER ? "order" : "cosine");
     if (next && (ranking->kind != input->kind || ranking->size != input->size))
         return config_fail(reading, "model.output.candidates",
-                           "found %s %zu with target: next; allowed is the input's %s %zu",
-                           input_kind_name(ranking->kind), ranking->size,
-                           input_kind_name(input->kind), input->size);
+                           "expected the input's %s %zu with target: next, got %s %zu",
+                           input_kind_name(input->kind), input->size,
+                           input_kind_name(ranking->kind), ranking->size);
     const struct refusal rows[] = {
         {"model.input.columns", next && input->column_count},
         {"model.input.scale", next && input->scale != SCALE_NONE},
@@ -146,8 +152,7 @@ static int check_ranking(const struct reading *reading) {
         {"model.output.relative", output->relative != RELATIVE_FALSE},
         {"model.output.skip", output->skip},
     };
-    return refuse(reading, rows, sizeof rows / sizeof *rows, "loss: ranking",
-                  "a target is no candidate");
+    return refuse(reading, rows, sizeof rows / sizeof *rows, "loss: ranking", "with other losses");
 }
 
 /* Keys of a list of outputs, and those that only a lone output has. */
@@ -160,11 +165,9 @@ static int check_listed(const struct reading *reading) {
     const char *target = target_name(output->target);
     char path[CONFIG_KEY_SIZE];
     bool own = output->target == TARGET_PREVIOUS || output->target == TARGET_SAME;
-    if ((own || *output->name) && (input->column_count || input_has_experts(input)))
-        return config_fail(
-            reading, target_path,
-            "found %s with %s; allowed is only a lone output of given, next or later", target,
-            input->column_count ? columns_path : "scale: forecast");
+    if ((own || *output->name) && input_has_experts(input))
+        return config_fail(reading, target_path,
+                           "expected a lone output of next with scale: forecast, got %s", target);
     if (own && output->relative != RELATIVE_FALSE)
         return config_fail(reading, "model.output.relative",
                            "found with target: %s; it is allowed only with given, next or later",
@@ -185,11 +188,10 @@ static int check_listed(const struct reading *reading) {
                                "found in model.outputs; it is allowed only for a lone output");
     }
     if (output->target == TARGET_LATER)
-        return config_fail(
-            reading, target_path,
-            "found later in model.outputs; allowed is given, next, previous or same");
+        return config_fail(reading, target_path,
+                           "expected given, next, previous or same in model.outputs, got later");
     return config->preset != PRESET_NONE
-               ? config_fail(reading, "preset", "found with model.outputs; allowed is none")
+               ? config_fail(reading, "preset", "not supported with model.outputs")
                : 0;
 }
 
@@ -207,7 +209,7 @@ int config_begin_outputs(struct reading *reading) {
                                                    "model.outputs.2", "model.outputs.3"};
     if (!config_given(reading, "model.outputs"))
         return 0;
-    if (config_section_given(reading, output_path))
+    if (config_section_given(reading, output_path) || has_given(reading, output_path))
         return config_fail(reading, output_path, "found beside model.outputs; remove one of them");
     reading->draft.config.architecture.output = reading->draft.outputs[reading->output].output;
     for (size_t k = 0; k < config_key_count; k++)
@@ -232,9 +234,14 @@ static int check_beside(const struct reading *reading, size_t k) {
         snprintf(path, sizeof path, "model.outputs.%zu.target", k);
         if (own->target == TARGET_GIVEN && other->target == TARGET_GIVEN)
             return config_fail(reading, path,
-                               "found given beside outputs.%zu; allowed is next, previous or same: "
-                               "a message has one y",
+                               "expected next, previous or same beside outputs.%zu, got given: a "
+                               "message has one y",
                                n);
+        if (output_is_input(own) && output_is_input(other) &&
+            (own->column_count != other->column_count ||
+             memcmp(own->columns, other->columns, own->column_count * sizeof *own->columns) != 0))
+            return config_fail(reading, path, "found %s of other columns than outputs.%zu",
+                               target_name(own->target), n);
     }
     return 0;
 }
@@ -283,8 +290,7 @@ static int check_chain(const struct reading *reading, const char *path, const st
         const struct norm_kind *norm = norm_kind(architecture->layers[n].norm);
         snprintf(at, sizeof at, "model.layers.%zu.norm", n);
         if (norm->source != SOURCE_NOTHING && norm->source != SOURCE_GROUP)
-            status =
-                config_fail(own, at, "found %s; allowed is none, layer or rms", norm->kind.name);
+            status = config_fail(own, at, "expected none, layer or rms, got %s", norm->kind.name);
     }
     memcpy(layers, architecture->layers, count * sizeof *layers);
     free(own);
@@ -294,7 +300,9 @@ static int check_chain(const struct reading *reading, const char *path, const st
 /* Layers that read candidates have no state. */
 static int check_tower(struct reading *reading) {
     struct ranking *ranking = &reading->draft.config.architecture.output.ranking;
-    const struct input atoms = {.kind = ranking->kind, .size = ranking->size};
+    const struct input atoms = {
+        .kind = ranking->kind, .size = ranking->size, .shape = ranking->shape};
+    static const char candidates[] = "model.output.candidates";
     static const char path[] = "model.output.candidates.layers";
     char at[CONFIG_KEY_SIZE], words[CONFIG_TEXT_SIZE] = "", text[CONFIG_TEXT_SIZE];
     struct config_text to = {.text = words, .size = sizeof words};
@@ -306,9 +314,18 @@ static int check_tower(struct reading *reading) {
         const struct cell_kind *kind = cell_kind(ranking->layers[n].cell);
         snprintf(at, sizeof at, "%s.%zu.cell", path, n);
         if (kind->states)
-            return config_fail(reading, at, "found %s; allowed is %s: a candidate has no past",
-                               kind->kind.name, text);
+            return config_fail(reading, at, "expected %s, got %s: a candidate has no past", text,
+                               kind->kind.name);
+        if (kind->spatial && !ranking->shape.channels)
+            return config_fail(reading, at, "found %s without %s.shape", kind->kind.name,
+                               candidates);
+        snprintf(at, sizeof at, "%s.%zu.taps", path, n);
+        if (layer_delay(&ranking->layers[n]))
+            return config_fail(reading, at, "expected 1, got %zu: a candidate has no past",
+                               ranking->layers[n].taps);
     }
+    if (config_check_shape(reading, candidates, ranking->shape, ranking->size) != 0)
+        return -1;
     return check_chain(reading, path, &atoms, ranking->layers, ranking->layer_count);
 }
 
@@ -320,7 +337,7 @@ static int check_written(struct reading *reading) {
                                     loss_kind(output->loss)->class_id ? INPUT_SYMBOL : INPUT_REAL,
                                 .size = output->size,
                                 .embedding = sequence->embedding};
-    bool takes_inputs = output_takes_inputs(output);
+    bool takes_inputs = output_is_input(output);
     if (takes_inputs)
         sequence->longest = architecture->input.sequence.longest;
     return check_chain(reading, "model.output.sequence.layers",
@@ -332,7 +349,6 @@ int config_check_chains(struct reading *reading) {
     struct config *config = &reading->draft.config;
     struct input *input = &config->architecture.input;
     struct sequence *sequence = &input->sequence;
-    char lacks[MODEL_LACKS_SIZE];
     const struct output *output = &config->architecture.output;
     if (input_is_message(input) && check_chain(reading, "model.input.sequence.layers", input,
                                                sequence->layers, sequence->layer_count) != 0)
@@ -342,9 +358,5 @@ int config_check_chains(struct reading *reading) {
         return -1;
     if (pool_kind(sequence->pool)->attends && !sequence->attention)
         sequence->attention = layer_width(&sequence->layers[sequence->layer_count - 1]);
-    if (!strncmp(config->device, "cuda", strlen("cuda")) &&
-        model_of_cpu(&config->architecture, lacks))
-        return config_fail(reading, "device", "found %s with %s; allowed is cpu", config->device,
-                           lacks);
     return 0;
 }

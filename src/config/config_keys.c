@@ -181,7 +181,7 @@ static struct config_key rows[] = {
              "`hash`, `time`, scaled or held inputs, presets, or `learning.rule` other than "
              "`tbptt`."},
     {INPUT_POOL, &value_word, AT(architecture.input.sequence.pool), .fallback = "last",
-     .flags = KEY_ADDED, .what = "what makes one vector of a message", .example = "attention"},
+     .flags = KEY_ADDED, .what = "method that makes one vector of a message", .example = "attention"},
     {"model.input.sequence.attention", &value_size, AT(architecture.input.sequence.attention),
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", .when = INPUT_POOL, .unit = "units",
      .left_out = "0, as many as the last of its layers has", .flags = KEY_ADDED,
@@ -294,8 +294,8 @@ static struct config_key rows[] = {
                  "label|the stream's input before, known with the step|the step's own input",
      .fallback = "given", .flags = KEY_DIGEST, .what = "source of the targets", .example = "next",
      .more = "With `next`, symbols require `loss: softmax`; real inputs require one of the other "
-             "losses. `bernoulli` and `mixture` require `scale: none`. `previous` and `same` are no "
-             "forecasts: they are known with the step."},
+             "losses. `bernoulli` and `mixture` require `scale: none`. `previous` and `same` are known "
+             "with the step, and therefore not forecasts."},
     {"model.output.name", &value_output_name, AT(architecture.output.name), .flags = KEY_ADDED,
      .left_out = "none (required)", .what = "name of an output of `model.outputs`",
      .example = "previous"},
@@ -348,6 +348,10 @@ static struct config_key rows[] = {
     {"model.output.candidates.size", &value_size, AT(architecture.output.ranking.size),
      RANGE(1, INPUT_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_ADDED,
      .what = "numbers in a target, or its alphabet", .example = "784"},
+    {"model.output.candidates.shape", &value_shape, AT(architecture.output.ranking.shape),
+     RANGE(1, INPUT_MAX), .fallback = "", .left_out = "none", .when = OUTPUT_LOSS,
+     .flags = KEY_ADDED, .what = "channels, rows and columns of its numbers",
+     .example = "[1, 28, 28]"},
     {"model.output.candidates.layers", &value_layers,
      AT(architecture.output.ranking.layer_count), .fallback = "", .left_out = "none",
      .when = OUTPUT_LOSS, .flags = KEY_ADDED,
@@ -1014,9 +1018,9 @@ static void add_optimizer(const struct optimizer_kind *kind) {
 
 static void __attribute__((constructor)) describe_kinds(void) {
     static const char input[] = "model.input", output[] = "model.output";
-    static const char *const of_rankings[] = {"score",           "objective",
-                                              "negatives",       "candidates.kind",
-                                              "candidates.size", "candidates.layers"};
+    static const char *const of_rankings[] = {
+        "score",           "objective",        "negatives",        "candidates.kind",
+        "candidates.size", "candidates.shape", "candidates.layers"};
     struct config_key *experts = rows;
     const char *name;
     while (strcmp(experts->path, "experts") != 0)

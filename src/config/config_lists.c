@@ -533,7 +533,7 @@ static void names_print(const struct config_key *key, const void *where, struct 
         return;
     for (size_t n = 0; n < output->column_count; n++) {
         config_add(to, n ? ", " : "[");
-        config_add_text(to, output->target == TARGET_NEXT
+        config_add_text(to, output_is_input(output)
                                 ? architecture->input.columns[output->columns[n]].name
                                 : architecture->target_names[n]);
     }

@@ -71,6 +71,10 @@ int config_begin_outputs(struct reading *reading);
 int config_check_outputs(struct reading *reading, const struct reading *read);
 int config_check_size(struct reading *reading);
 
+/* Check that the section's shape has `size` numbers. */
+int config_check_shape(const struct reading *reading, const char *section, struct grid_shape s,
+                       size_t size);
+
 /* The matching losses, as "a, b or c" with " or " as `last`. Returns `text`. */
 const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char *last,
                           char text[CONFIG_TEXT_SIZE]);

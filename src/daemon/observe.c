@@ -67,7 +67,8 @@ int observe_open(struct daemon *daemon, struct error *error) {
     const struct skill_options options = {
         .loss = loss,
         .columns = loss_kind(loss)->metrics & METRIC_RMSE ? model->heads[0].target_size : 0,
-        .experts = learner_host(daemon->learner)->forecasts};
+        .experts = learner_host(daemon->learner)->forecasts,
+        .architecture = &model->architecture};
     struct figures *figures = daemon->figures = calloc(1, sizeof *figures);
     if (!figures)
         return error_no_memory(error);

@@ -99,13 +99,14 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     loss.calibration = distributions_calibration(learner_host(learner));
     unsigned distribution =
         distributions_levels(learner_host(learner), &levels) ? FIELD_HAS(NEED_DISTRIBUTION) : 0;
+    unsigned outputs = model->architecture.other_count ? FIELD_HAS(NEED_OUTPUTS) : 0;
     double figures[PART_FIGURES];
     learner_figures(learner, figures);
 #define PART_FIELD(key, type, ...) loss.key = AS_##type(figures[FIGURE_##key]);
 #include "common/parts.def"
     fields_write(text, FIELDS_OF_LOSS, &loss,
                  loss_has(model->architecture.output.loss) | experts | anomaly | words |
-                     distribution | symbols);
+                     distribution | symbols | outputs);
 }
 
 static unsigned layer_has(const struct layer *layer) {

@@ -1,6 +1,7 @@
 #include "skill.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,9 @@ enum {
     RECENT_LEAST = 500, /* scored examples required for the skill of the last tenth */
     RECENT_SHARE = 10,  /* the recent part is one in this many */
 };
+
+/* Room for the figures of all outputs, of up to 24 characters. */
+enum { OUTPUTS_SIZE = OUTPUTS_MAX * (OUTPUT_NAME_SIZE + 4 * (12 + 24)) };
 
 /* Sums over examples. */
 struct sums {
@@ -35,6 +39,7 @@ struct skill {
     uint64_t width;
 
     double *column_rows, *expert_rows;
+    char outputs[OUTPUTS_SIZE]; /* JSON of the newest report */
 };
 
 /* ---- Memory ---- */
@@ -79,6 +84,7 @@ static void begin_interval(const struct skill *s, struct interval *interval) {
     interval->scored = (struct sums){0};
     interval->errors.scored = 0;
     interval->errors.distribution = (struct distribution_error){0};
+    memset(interval->errors.outputs, 0, sizeof interval->errors.outputs);
     memset(interval->errors.columns, 0, s->options.columns * sizeof *interval->errors.columns);
     memset(interval->errors.experts, 0, s->options.experts * sizeof *interval->errors.experts);
 }
@@ -141,6 +147,14 @@ static void add_interval(const struct skill *s, struct interval *into, const str
     into->errors.distribution.baseline += errors->distribution.baseline;
     into->errors.distribution.log_score += errors->distribution.log_score;
     into->errors.distribution.observed += errors->distribution.observed;
+    for (size_t k = 0; k < OUTPUTS_MAX; k++) {
+        struct output_sums *sums = &into->errors.outputs[k];
+        sums->scored += errors->outputs[k].scored;
+        sums->observed += errors->outputs[k].observed;
+        sums->correct += errors->outputs[k].correct;
+        sums->loss += errors->outputs[k].loss;
+        sums->squared_error += errors->outputs[k].squared_error;
+    }
     for (size_t n = 0; n < s->options.experts; n++) {
         into->errors.experts[n].loss += errors->experts[n].loss;
         into->errors.experts[n].weight += errors->experts[n].weight;
@@ -196,6 +210,41 @@ static void put_experts(struct skill *s, const struct interval *interval) {
     }
 }
 
+/* Writes a comma and a figure; null if it is not finite. */
+static size_t print_figure(char *text, size_t size, const char *name, double figure) {
+    int used = isfinite(figure) ? snprintf(text, size, ",\"%s\":%.15g", name, figure)
+                                : snprintf(text, size, ",\"%s\":null", name);
+    return (size_t)used;
+}
+
+/* The figures of each output that its loss has. */
+static const char *print_outputs(struct skill *s, const struct interval *interval) {
+    const struct architecture *architecture = s->options.architecture;
+    size_t used = 0;
+    for (size_t k = 0; k <= architecture->other_count; k++) {
+        const struct output *output = architecture_output(architecture, k);
+        const struct output_sums *sums = &interval->errors.outputs[k];
+        unsigned metrics = loss_kind(output->loss)->metrics;
+        double mean = sums->loss / (double)sums->scored, observed = (double)sums->observed;
+#define PUT(...) used += print_figure(s->outputs + used, sizeof s->outputs - used, __VA_ARGS__)
+        used += (size_t)snprintf(s->outputs + used, sizeof s->outputs - used,
+                                 "%c\"%s\":", k ? ',' : '{', output->name);
+        size_t first = used;
+        PUT("mean", mean);
+        s->outputs[first] = '{';
+        if (metrics & METRIC_BITS)
+            PUT("bits", mean / M_LN2);
+        if (metrics & METRIC_ACCURACY)
+            PUT("accuracy", (double)sums->correct / observed);
+        if (metrics & METRIC_RMSE)
+            PUT("rmse", sqrt(sums->squared_error / observed));
+#undef PUT
+        used += (size_t)snprintf(s->outputs + used, sizeof s->outputs - used, "}");
+    }
+    snprintf(s->outputs + used, sizeof s->outputs - used, "}");
+    return s->outputs;
+}
+
 static void report_interval(struct skill *s, const struct interval *interval,
                             struct loss_fields *report) {
     const struct sums *scored = &interval->scored;
@@ -208,6 +257,8 @@ static void report_interval(struct skill *s, const struct interval *interval,
     report->log_score_mean = d->log_score / (double)d->observed;
     put_columns(s, interval);
     put_experts(s, interval);
+    if (s->options.architecture->other_count)
+        report->outputs = print_outputs(s, interval);
     report->columns = (struct field_rows){&field_tables[FIELDS_OF_COLUMN], NULL, s->options.columns,
                                           s->column_rows};
     report->experts = (struct field_rows){&field_tables[FIELDS_OF_EXPERT], NULL, s->options.experts,

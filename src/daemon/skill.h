@@ -21,12 +21,14 @@ struct skill_options {
     enum loss loss;
     size_t columns; /* columns with squared errors; 0 if targets are not numbers */
     size_t experts; /* experts and members; 0 without scale: forecast */
+    const struct architecture *architecture; /* its list of outputs is reported */
 };
 
 int skill_open(struct skill **skill, const struct skill_options *options, struct error *error);
 void skill_close(struct skill **skill);
 
-/* Starts from scratch; only this module clears the learner's sums of columns and experts. */
+/* Starts from scratch; only this module clears the learner's sums of columns, experts and outputs.
+ */
 void skill_begin(struct skill *skill, struct learner *learner);
 
 /* Adds an example. */

@@ -127,12 +127,13 @@ static void score(struct part_host *host, struct planned *example, struct scored
     example->baseline_sum += scored->baseline;
 }
 
-/* Adds a score of an output after the first, of which only means are published. */
-static void score_other(struct part_host *host, struct planned *example, size_t output,
-                        struct scored *scored) {
-    struct output_sums *sums = &example->others[output - 1];
-    sums->scored++;
-    sums->loss += scored->loss;
+/* Adds a score of an output of a list: of those after the first only means are published. */
+static void add_to_output(struct part_host *host, size_t output, const struct scored *scored) {
+    struct output_sums *sums = &host->errors.outputs[output];
+    if (isfinite(scored->loss)) {
+        sums->scored++;
+        sums->loss += scored->loss;
+    }
     targets_add(host, sums, scored);
 }
 
@@ -156,9 +157,9 @@ static void deliver_scores(struct learner *learner, struct planned *example, siz
         const struct model_head *head = &model->heads[scored.horizon];
         if (head->late && isnan(scored.loss))
             continue;
-        if (head->output)
-            score_other(&learner->host, example, head->output, &scored);
-        else
+        if (model->architecture.other_count)
+            add_to_output(&learner->host, head->output, &scored);
+        if (head->output == 0)
             score(&learner->host, example, &scored);
     }
 }
@@ -220,7 +221,6 @@ static void add_updates(const struct learner *learner, struct planned *example) 
 static void observe(struct learner *learner, const struct planned *example,
                     const struct given *given, const struct layer_statistics *const *measured) {
     const struct learner_observer *observer = &learner->host.observer;
-    const struct part_host *host = &learner->host;
     struct learner_counters *counters = &learner->host.counters;
     struct learned *learned = given->learned;
     double scored = (double)example->scored;
@@ -246,7 +246,6 @@ static void observe(struct learner *learner, const struct planned *example,
     learned->squared_error = example->squared_error;
     learned->observed = example->observed;
     learned->correct = example->correct;
-    learned->others = host->model->architecture.other_count ? example->others : NULL;
     learned->updates = example->updates;
     learned->skipped = example->skipped;
     learned->gradient_norm = example->gradient_norm;

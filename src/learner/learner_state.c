@@ -188,6 +188,7 @@ void learner_clear_errors(struct learner *learner) {
     struct learner_errors *errors = &learner_host(learner)->errors;
     errors->scored = 0;
     errors->distribution = (struct distribution_error){0};
+    memset(errors->outputs, 0, sizeof errors->outputs);
     memset(errors->columns, 0, host->model->target_size * sizeof *errors->columns);
     if (errors->experts)
         memset(errors->experts, 0, learner_host(learner)->forecasts * sizeof *errors->experts);

@@ -99,10 +99,10 @@ struct grid_shape layer_derive(struct layer *layer, struct grid_shape from) {
 static void add_sums(struct model *model, const struct chain *chain, size_t n, size_t inputs) {
     const struct layer *layer = model_layer(model, n);
     const struct cell_kind *kind = cell_kind(layer->cell);
+    size_t taps = layer_taps(layer);
     struct grid_shape patch = {model->input_shape[n].channels, layer->kernel, layer->kernel};
     if (kind->spatial)
         inputs = patch.channels * patch.rows * patch.columns;
-    size_t taps = layer_taps(layer);
     for (size_t k = 0; k < CELL_TENSORS_MAX && kind->tensors[k].name; k++) {
         const struct cell_tensor *tensor = &kind->tensors[k];
         const size_t columns[] = {[COLUMNS_NONE] = 0,
@@ -113,9 +113,10 @@ static void add_sums(struct model *model, const struct chain *chain, size_t n, s
         struct tensor *added =
             add_to_layer(model, chain, n, tensor->name, tensor->role,
                          tensor->of_unit ? 1 : kind->gates, columns[tensor->columns]);
-        added->taps = tensor->columns == COLUMNS_INPUTS ? taps : 1;
         if (kind->spatial && added->columns)
             memcpy(added->dimensions, &patch, sizeof patch);
+        if (taps > 1 && tensor->columns == COLUMNS_INPUTS)
+            memcpy(added->dimensions, (size_t[]){inputs, taps}, 2 * sizeof inputs);
     }
 }
 
@@ -271,7 +272,8 @@ static void add_output(struct model *model, size_t k) {
     else if (chain)
         add_tower(model, k, chain);
     if (!output_is_message(output))
-        add_linear(model, k, output->ahead.count ? model->outputs : model->heads[k].scored,
+        add_linear(model, k,
+                   model->architecture.other_count ? model->heads[k].scored : model->outputs,
                    model->chains[0].width);
 }
 

@@ -188,7 +188,6 @@ struct tensor {
     size_t columns; /* second dimension of a matrix; 0 for a vector */
     /* dimensions in files after the first, if they are several: their product is `columns` */
     size_t dimensions[TENSOR_DIMENSIONS_MAX];
-    size_t taps;  /* if above 1, the columns are (columns / taps, taps), with the taps last */
     size_t gates; /* the rows are `gates` equal groups; 1 without gates */
     /* offset of its first number in the block of all parameters, row-major float32 */
     size_t offset;
@@ -345,9 +344,9 @@ static inline size_t output_classes(const struct output *output) {
     return output_ranks(output) ? output->ranking.size : output->size;
 }
 
-/* Distance from a step to its target at a horizon. */
+/* Distance from a step to its target at a horizon, or of a listed output at its number. */
 static inline size_t output_ahead(const struct output *output, size_t horizon) {
-    return output->ahead.count ? output->ahead.steps[horizon] : 1;
+    return horizon < output->ahead.count ? output->ahead.steps[horizon] : 1;
 }
 
 /* The number of x for number k of a target of `next`. */
@@ -360,9 +359,6 @@ static inline size_t output_column(const struct output *output, size_t k) {
    forecasts (scale: forecast). */
 static inline bool output_is_next(const struct output *output) {
     return output->target == TARGET_NEXT;
-}
-static inline bool output_takes_inputs(const struct output *output) {
-    return output->target != TARGET_GIVEN && output->target != TARGET_LATER;
 }
 static inline bool output_is_later(const struct output *output) {
     return output->target == TARGET_LATER;

@@ -19,12 +19,10 @@ void parameters_name(const char *member, const char *tensor, char name[PARAMETER
 void parameters_entries(const struct model *model, struct safetensors_entry *entries) {
     for (size_t n = 0; n < model->tensor_count; n++) {
         const struct tensor *tensor = &model->tensors[n];
-        size_t taps = tensor->taps > 1 ? tensor->taps : 1;
-        entries[n] =
-            (struct safetensors_entry){.name = tensor->name,
-                                       .type = SAFETENSORS_F32,
-                                       .rank = tensor->columns ? 2 + (taps > 1) : 1,
-                                       .shape = {tensor->rows, tensor->columns / taps, taps}};
+        entries[n] = (struct safetensors_entry){.name = tensor->name,
+                                                .type = SAFETENSORS_F32,
+                                                .rank = tensor->columns ? 2 : 1,
+                                                .shape = {tensor->rows, tensor->columns}};
         for (size_t k = 0; k < TENSOR_DIMENSIONS_MAX && tensor->dimensions[k]; k++) {
             entries[n].shape[k + 1] = tensor->dimensions[k];
             entries[n].rank = k + 2;

@@ -32,7 +32,7 @@ const char *model_column_names(const struct architecture *architecture, bool tar
                                char text[MODEL_NAMES_SIZE]) {
     const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
-    bool next = output->target == TARGET_NEXT, some = targets && (output->column_count || !next);
+    bool next = output_is_input(output), some = targets && (output->column_count || !next);
     size_t count = some ? output->column_count : input->column_count;
     *text = 0;
     for (size_t k = 0; k < count; k++) {
@@ -72,23 +72,19 @@ bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS
                         : *output->name                        ? "model.outputs"
                         : output_is_message(output)            ? "model.output.sequence"
                         : output_ranks(output)                 ? "model.output.loss: ranking"
+                        : output->target > TARGET_LATER        ? "model.output.target"
                                                                : NULL;
-    if (lacks)
-        snprintf(text, MODEL_LACKS_SIZE, "%s", lacks);
-    else if (output->target > TARGET_LATER)
-        snprintf(text, MODEL_LACKS_SIZE, "model.output.target: %s", target_name(output->target));
-    if (lacks || output->target > TARGET_LATER)
-        return true;
-    for (size_t n = 0; n < architecture->layer_count; n++) {
+    snprintf(text, MODEL_LACKS_SIZE, "%s", lacks ? lacks : "");
+    for (size_t n = 0; n < architecture->layer_count && !lacks; n++) {
         const struct cell_kind *cell = cell_kind(architecture->layers[n].cell);
         const struct layer *layer = &architecture->layers[n];
         const char *key = layer_delay(layer) ? "taps" : layer->residual ? "residual" : "cell: ";
         snprintf(text, MODEL_LACKS_SIZE, "model.layers.%zu.%s%s", n, key,
                  cell->spatial ? cell->kind.name : "");
         if (cell->spatial || layer_delay(layer) || layer->residual)
-            return true;
+            lacks = text;
     }
-    return false;
+    return lacks;
 }
 
 static void append_layers(char summary[MODEL_SUMMARY_SIZE], const struct layer *layers,

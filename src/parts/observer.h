@@ -55,17 +55,19 @@ struct distribution_error {
     uint64_t observed;
 };
 
+/* Sums over the scores of an output of a list: those with a finite loss, and as in struct
+   learned. */
+struct output_sums {
+    uint64_t scored, observed, correct;
+    double loss, squared_error;
+};
+
 struct learner_errors {
     uint64_t scored;              /* steps */
     struct column_error *columns; /* (target_size,) squared, gaussian; otherwise 0 */
     struct expert_loss *experts;  /* (learner_forecasts,) */
     struct distribution_error distribution;
-};
-
-/* Sums over the scores of an output of a list, as the fields of struct learned. */
-struct output_sums {
-    size_t scored, observed, correct;
-    double loss, squared_error;
+    struct output_sums outputs[OUTPUTS_MAX]; /* 0 without a list */
 };
 
 /* The results of one example. Pointers are valid until the observer returns. */
@@ -92,13 +94,12 @@ struct learned {
     /* softmax: steps whose most probable class (the first of equals) was the target; bernoulli:
        numbers on the target's side of 1/2. */
     size_t correct;
-    const struct output_sums *others; /* (other_count,) of a list: outputs after the first */
-    size_t updates;                   /* applied while it was learned */
-    size_t skipped;                   /* not applied: loss or gradient not finite */
-    double gradient_norm;             /* the last of these updates'; 0 without one */
-    double update_ratio;              /* the last of these updates'; 0 without one */
-    size_t output_steps;              /* T below; 0 for a label */
-    size_t streams;                   /* streams in memory after the update */
+    size_t updates;       /* applied while it was learned */
+    size_t skipped;       /* not applied: loss or gradient not finite */
+    double gradient_norm; /* the last of these updates'; 0 without one */
+    double update_ratio;  /* the last of these updates'; 0 without one */
+    size_t output_steps;  /* T below; 0 for a label */
+    size_t streams;       /* streams in memory after the update */
     /* (members,) of (layers,); NULL: not requested. */
     const struct layer_statistics *const *measured;
     /* From here on each part sets its fields; they are 0 without it. (I,) mean and deviation of the

@@ -75,7 +75,6 @@ struct planned {
     size_t first_pair, first_bounds; /* its first pair and bounds (truth.h) */
     size_t scored, observed, correct, updates, skipped; /* the fields of struct learned */
     double loss_sum, baseline_sum, squared_error, gradient_norm, update_ratio;
-    struct output_sums others[OUTPUTS_MAX - 1];
     /* (members,): at the end, since most configurations have few */
     size_t planned_updates[CONFIG_MEMBERS_MAX];
 };

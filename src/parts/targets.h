@@ -25,7 +25,7 @@ bool targets_window_valid(const struct model *model, const struct member *member
    targets for learning. */
 bool targets_terms_fit(const struct part_host *host, uint32_t slot, size_t position, size_t terms);
 
-/* Adds errors or correct classes of a score of an output after the first. */
+/* Adds errors or correct classes of a score of an output of a list. */
 void targets_add(const struct part_host *host, struct output_sums *sums,
                  const struct scored *score);
 

@@ -163,9 +163,7 @@ static const struct {
     {"name: a\nmodel:\n  layers: {cell: lstm}\n",
      ":3:11: model.layers: expected " LAYERS ", got a mapping"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1}\n  layers: []\n",
-     ":4:11: model.layers: found a list of 0; allowed is " LAYERS
-     ", or with model.input.sequence 0 "
-     "to 16"},
+     ":4:11: model.layers: expected " LAYERS ", or with model.input.sequence 0 to 16, got 0"},
     {"name: a\nmodel:\n  layers: [lstm]\n",
      ":3:12: model.layers.0: expected a mapping of " LAYER ", got \"lstm\""},
     {"name: a\nmodel:\n  layers: [&l {cell: rnn, size: 1}, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, "
@@ -439,11 +437,12 @@ static const struct {
      ":4:54: model.layers.0.dilation: expected at most 4096 steps for (taps - 1) dilation, got "
      "4098"},
     {COLUMNS("dense, size: 4, residual: true"),
-     ":4:45: model.layers.0.residual: expected as many inputs as units, got 2 and 4"},
+     ":4:45: model.layers.0.residual: found with 4 units of 2 inputs; allowed where both "
+     "are equal"},
     {COLUMNS("dense, size: 2, residual: true") "device: cuda\n",
-     ":4:45: model.layers.0.residual: not supported with device: cuda; use device: cpu or auto"},
+     ":6:9: device: expected cpu with model.layers.0.residual, got cuda"},
     {COLUMNS("dense, size: 4, taps: 2") "device: cuda:1\n",
-     ":4:41: model.layers.0.taps: not supported with device: cuda:1; use device: cpu or auto"},
+     ":6:9: device: expected cpu with model.layers.0.taps, got cuda:1"},
     {COLUMNS("dense, size: 4, taps: 2") "learning: {rule: rtrl}\n",
      ":6:18: learning.rule: rtrl does not support taps and residual of model.layers.0; use tbptt"},
     {COLUMNS("rtu, size: 4, radius: [0.5]"),
@@ -471,28 +470,26 @@ static const struct {
      ":4:19: model.layers.0.cell: found conv without model.input.shape; set it to [channels, rows, "
      "columns] of the input"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}, {cell: dense, size: 4}, " CONV "}", ""),
-     ":4:92: model.layers.2.cell: found conv after dense; expected conv first, where rows and "
-     "columns are known"},
+     ":4:92: model.layers.2.cell: conv cannot follow dense, which has no rows and columns; list "
+     "conv first"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}, {cell: conv, channels: 2, kernel: 15}", ""),
-     ":4:95: model.layers.1.kernel: found 15 for 12 x 12; expected at most 12"},
+     ":4:95: model.layers.1.kernel: expected at most 12 for 12 x 12, got 15"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm: weight}", ""),
-     ":4:66: model.layers.0.norm: found weight with cell: conv; expected none, layer, rms or "
-     "batch"},
+     ":4:66: model.layers.0.norm: expected none, layer, rms or batch with cell: conv, got weight"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm: batch, norm_groups: 2}", ""),
      ":4:86: model.layers.0.norm_groups: found with norm: batch; it is allowed only with norm: "
      "layer or rms"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", norm_groups: 3}", ""),
-     ":4:73: model.layers.0.norm_groups: found 3 with 4 channels; expected a divisor of these"},
+     ":4:73: model.layers.0.norm_groups: expected a divisor of 4 channels, got 3"},
     {IMAGES("size: 784, shape: [1, 28, 28]", "{cell: conv, channels: 65536, kernel: 1}", ""),
-     ":4:35: model.layers.0.channels: found 65536 of 28 x 28 units; expected at most 1000000 "
-     "units"},
+     ":4:35: model.layers.0.channels: expected at most 1000000 units, got 65536 of 28 x 28"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV ", size: 4}", ""),
      ":4:66: model.layers.0.size: requires cell: dense, rnn, gru, lstm, mingru or rtu, got cell: "
      "conv"},
     {COLUMNS("gru, size: 4, kernel: 2"),
      ":4:41: model.layers.0.kernel: requires cell: conv, got cell: gru"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}", "device: cuda\n"),
-     ":6:9: device: found cuda with model.layers.0.cell: conv; use cpu or auto"},
+     ":6:9: device: expected cpu with model.layers.0.cell: conv, got cuda"},
     {IMAGES("size: 784, shape: [1, 28, 28]", CONV "}", "learning: {rule: rtrl}\n"),
      ":6:18: learning.rule: rtrl does not support the cell conv of model.layers.0; expected layers "
      "of dense, rnn, gru or lstm"},

@@ -2,7 +2,7 @@
 """Plays the cases of messages that are read and written, with the options of the player of conformance cases:
 play_sequence.py [--runneld PROGRAM] [--device DEVICE] CASE.yaml ...
 
-Losses of a case are by example and output: the published loss of the first output, and outputs.NAME.loss of the others.
+Losses of a case are by example and output: the published loss of the first output, and outputs.NAME.mean of the others.
 Prints one line per case, also for a case that is not supported, and closes with 'N passed, N failed'."""
 import json
 import os
@@ -10,6 +10,7 @@ import pathlib
 import struct
 import sys
 import tempfile
+import time
 
 import numpy as np
 import yaml
@@ -59,6 +60,7 @@ class Daemon(run.Daemon):
         self.published = self.socket(zmq.SUB, "statistics")
         self.published.setsockopt(zmq.RCVHWM, 0)
         self.published.setsockopt(zmq.SUBSCRIBE, b"loss" if self.losses_of else b"nothing")
+        time.sleep(0.3)
 
     def ask(self, request, seconds=10):
         if request["command"] == "export":
@@ -72,7 +74,7 @@ class Daemon(run.Daemon):
             found[body["examples"]] = body.get("outputs", {})
         for name, losses in self.losses_of.items():
             for n, expected in enumerate(losses, 1):
-                loss = found.get(n, {}).get(name, {}).get("loss")
+                loss = found.get(n, {}).get(name, {}).get("mean")
                 if expected is None:
                     continue
                 if loss is None or abs(loss - expected) > run.LOSS_TOLERANCE * (abs(expected) + 1e-2):

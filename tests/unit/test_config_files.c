@@ -206,8 +206,8 @@ static void test_table_is_sound(void **state) {
         bool list = key->type == &value_set || key->type == &value_members ||
                     key->type == &value_columns || key->type == &value_column_names ||
                     key->type == &value_ahead || key->type == &value_levels ||
-                     key->type == &value_radius || key->type == &value_shape ||
-                     key->type == &value_layers || key->type == &value_outputs ||
+                    key->type == &value_radius || key->type == &value_shape ||
+                    key->type == &value_layers || key->type == &value_outputs ||
                     key->type == &value_tags; /* see test_config_forecast */
         if (!list && config_value_store(key, 0, key->example, false, &draft) != 0)
             fail_msg("%s: the example %s is not allowed", key->path, key->example);

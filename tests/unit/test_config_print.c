@@ -126,6 +126,21 @@ static const char *const texts[] = {
     "name: a\npreset: symbols\nmodel: {input: {size: 9}}\nmembers: []\n",
     "name: a\npreset: symbols\nmodel: {input: {vocabulary: {capacity: 99}}}\ntables: own\nmemory: "
     "65536\nexperts: [orders, repeat]\ncombine: experts\nmembers: []\nstatistics: {top: 0}\n",
+    "name: a\nmodel:\n  input: {kind: symbol, vocabulary: {capacity: 8}, sequence: {layers: "
+    "[{cell: "
+    "gru, size: 7, gain: 0.3}, {cell: rtu, size: 3, radius: [0.5, 0.75]}], pool: attention, "
+    "longest: 9}}\n  layers: []\n  output: {loss: softmax, target: next, sequence: {layers: "
+    "[{cell: "
+    "lstm, size: 6, forget_bias: 1}]}}\n",
+    "name: a\nmodel:\n  input: {kind: real, size: 3, sequence: {layers: [{cell: gru, size: 7}]}}\n"
+    "  outputs: [{name: 'no', loss: softmax, size: 4, sequence: {layers: [{cell: gru, size: 6}], "
+    "embedding: 3, longest: 30}}, {name: b, loss: squared, size: 3, target: same, weight: 0.1, "
+    "sequence: {layers: [{cell: gru, size: 5}]}}]\n",
+    NEXT("kind: real, size: 3", "loss: ranking, size: 5, negatives: 7, score: cosine, temperature: "
+                                "0.3, candidates: {layers: [{cell: dense, size: 8}]}"),
+    "name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: real, size: 3}\n  outputs: "
+    "[{name: a, loss: ranking, size: 5, negatives: 7, objective: hinge, margin: 0.3, candidates: "
+    "{kind: symbol, size: 8}}, {name: '1', loss: gaussian, size: 3, target: previous}]\n",
     BASE "security: {secret: s, allow: {control: c}, quota: {bytes: 0}}\n",
 };
 
