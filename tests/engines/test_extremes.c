@@ -92,7 +92,7 @@ static void losses_are_finite_for_extreme_inputs(void **state) {
     };
     for (enum cell cell = 0; cell < CELLS; cell++)
         for (enum norm norm = 0; norm < NORMS; norm++)
-            for (enum loss loss = 0; loss < LOSSES; loss++)
+            for (enum loss loss = 0; loss < LOSSES && !loss_kind(loss)->ranks; loss++)
                 for (size_t n = 0; n < sizeof patterns / sizeof *patterns; n++) {
                     struct architecture architecture = architecture_of(cell, norm, loss);
                     struct layer *layer = &architecture.layers[0];
@@ -153,7 +153,7 @@ static double loss_of_outputs(struct fixture *f, float size, unsigned signs, con
 
 static void losses_are_finite_for_extreme_outputs(void **state) {
     const float sizes[] = {20.0F, 89.0F, 1000.0F, 1e10F, 1e38F, FLT_MAX};
-    for (enum loss loss = 0; loss < LOSSES; loss++) {
+    for (enum loss loss = 0; loss < LOSSES && !loss_kind(loss)->ranks; loss++) {
         const struct architecture architecture = architecture_of(CELL_rnn, NORM_layer, loss);
         struct fixture *f;
         union value y[3];

@@ -2,6 +2,7 @@
 """runnel-feed lines: templates of log lines compared with a second implementation, and their ids
 after any end of the feeder."""
 import json
+import pathlib
 import random
 import resource
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import time
 
 import cases
+import running
 from feeding import *  # noqa: F403  pylint: disable=wildcard-import
 
 U4 = {"x_type": "<u4"}
@@ -156,6 +158,55 @@ def test_a_line_goes_along_as_a_note(directory):
                    for e in good("lines", *arguments, stdin=data, **U4))
     printed = run("lines", "--print", stdin=data).out.splitlines()
     assert [json.loads(line)["note"] for line in printed] == notes
+
+
+def examples(text, *arguments, status=OK):
+    fed = run("lines", "--print", "--message", "--no-notes", *arguments, stdin=text.encode())
+    assert fed.status == status, fed.err
+    return [json.loads(line) for line in fed.out.splitlines()], fed.err
+
+
+def test_lines_are_messages(directory):
+    """Words without their numbers, or bytes. Empty lines are left out, and long ones cut with one
+    message."""
+    text = "2026-05-01 10:00:00 got 17 à b\"c\n\n \t\n2026-05-01 10:00:01 x y z w\nx y z w v\n"
+    found, err = examples(text)
+    assert [e["x"] for e in found] == [["got", "<N>", "à", 'b"c'], [*"xyzw"], [*"xyzwv"]]
+    assert found[1]["time"] - found[0]["time"] == 1 and "cut" not in err
+    found, err = examples(text, "--longest", "3", "--leave-out", "1", "--no-learn", "--numbered")
+    assert [e["x"] for e in found] == [["<N>", "à", 'b"c'], [*"yzw"], [*"yzw"]]
+    assert [(e["learn"], e["sequence"]) for e in found] == [(False, n) for n in range(3)]
+    assert "standard input:5: the line has 4 words, only the first 3 are sent" in err
+    found, err = examples(text, "--longest", "2")
+    assert err.count("only the first 2 are sent") == 1 and "3 lines were cut to 2 words" in err
+    found, _ = examples("spam a b\nham\nham c\n", "--class")
+    assert [(e["x"], e["y"]) for e in found] == [(["a", "b"], ["spam"]), (["c"], ["ham"])]
+    found, err = examples("abc\nà\n", "--bytes", "--longest", "2")
+    assert [e["x"] for e in found] == [[97, 98], [0xC3, 0xA0]] and "3 bytes" in err
+    long, _ = examples("é" * 200 + "\n")
+    assert long[0]["x"] == ["é" * 127]
+    assert "--message" in run("lines", "--print", "--bytes", stdin=b"a\n").err
+    assert "--steps" in run("lines", "--print", "--message", "--steps", "2", stdin=b"a\n").err
+
+
+def test_lines_are_learned_as_messages(directory):
+    """conf/next-line.yaml: the words of a log, and lines that are cut to its longest message."""
+    config = (pathlib.Path(__file__).parents[2] / "conf/next-line.yaml").read_text() + f"""
+device: cpu
+examples: {{bind: "ipc://{directory}/examples"}}
+statistics: {{bind: "ipc://{directory}/statistics"}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: {directory}/state}}
+"""
+    with running.Daemon(directory, config) as daemon:
+        text = "".join(f"up {n} host-{n % 3}\ndown now\n" for n in range(40)) + "a " * 100 + "\n"
+        fed = run("lines", "--message", "--longest", "64", "--connect", daemon.endpoint("examples"),
+                  stdin=text.encode())
+        assert fed.status == OK and "100 words, only the first 64" in fed.err, fed.err
+        status = running.wait_learned(daemon, 81)
+        assert (status["rejected"], status["steps"]) == (0, 81), status
+        assert status["words_by"] == {"input": 6}, status
+        daemon.end()
 
 
 def test_a_line_leaves_when_it_comes(directory):

@@ -189,6 +189,32 @@ def test_symbols_and_classes(directory):
         assert one.ask("status")["steps"] == 10
 
 
+def test_messages(directory):
+    """A list is one step; a prediction belongs to the whole message."""
+    reads = "sequence: {layers: [{cell: gru, size: 3}], longest: 4}"
+    with daemon(directory, f"{{kind: symbol, size: 5, {reads}}}", "{loss: softmax, size: 3, target: given}") as one:
+        with client(one) as c:
+            c.learn([0, 1, 2], 2)
+            c.learn(np.array([4, 4], "<u4"), 1)
+            c.learn(3, 0)
+            assert c.predict([1, 2, 3, 4]).values.shape == (3,)
+            raises(ValueError, lambda: c.learn([1] * 5, 0), "x must have 1 to 4 atoms, got 5")
+            raises(ValueError, lambda: c.learn([1, 2], [0, 1]), "1 steps", "for 2")
+            raises(ValueError, lambda: c.learn_many([1, 2], [0, 1]), "x is a message")
+            c.flush()
+        assert one.ask("status")["steps"] == 4
+    (directory / "words").mkdir()
+    with daemon(directory / "words", f"{{kind: symbol, vocabulary: {{capacity: 9}}, {reads}}}",
+                f"{{loss: softmax, size: 4, {reads}}}") as one:
+        with client(one) as c:
+            c.learn(["a", "b"], [3, 0, 1])
+            c.learn(["b"], [2], wait=True)
+            refused = raises(runnel.Refused, lambda: c.learn(["b"] * 5, [2], wait=True))
+            assert refused.reason == "x_size" and "x has 5 atoms; model.input.sequence.longest is 4" in str(refused)
+        status = one.ask("status")
+        assert (status["steps"], status["words"]) == (2, 2), status
+
+
 def test_labels(directory):
     with daemon(directory, y=ONE_LATER) as one:
         with client(one, stream="s") as c:

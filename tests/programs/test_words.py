@@ -138,7 +138,8 @@ def sweep(directory, inputs, output, messages, optimizer="rate: 0.01", device="c
 
 def test_the_same_examples_lead_to_the_same_words_and_bits():
     """With a kill, a checkpoint and a reset, for each treatment of words, for optimizers with and
-    without moments, with starting values, and with columns on the CUDA engine."""
+    without moments, with starting values, with columns on the CUDA engine, and for messages."""
+    chain = "sequence: {layers: [{cell: gru, size: 4}], longest: 5}"
     ways = [("kind: symbol, embedding: 3, " + vocabulary(20), NEXT, "rate: 0.01"),
             ("kind: symbol, " + vocabulary(4), NEXT + ", skip: true, ahead: [1, 3]",
              "rate: 0.01, kind: adamw, weight_decay: 0.1"),
@@ -151,7 +152,13 @@ def test_the_same_examples_lead_to_the_same_words_and_bits():
             ("kind: symbol, hash: 64", NEXT + ", skip: true", "rate: 0.01"),
             ("columns: [{name: w, kind: symbol, hash: 64, embedding: 3}]", NEXT, "rate: 0.01"),
             ("kind: symbol, hash: 64, embedding: 3",
-             "loss: softmax, " + vocabulary(3, forget="lru"), "rate: 0.01")]
+             "loss: softmax, " + vocabulary(3, forget="lru"), "rate: 0.01"),
+            (f"kind: symbol, embedding: 3, {chain}, " + vocabulary(6, forget="lru"),
+             NEXT + ", " + chain.split(", longest")[0] + "}", "kind: cocob"),
+            (f"kind: symbol, {chain}, " + vocabulary(20), NEXT + ", " + chain.split(", longest")[0] + "}",
+             "rate: 0.01, kind: adamw, weight_decay: 0.1"),
+            (f"kind: symbol, {chain}, " + vocabulary(20), "loss: softmax, " + vocabulary(3, forget="lru"),
+             "rate: 0.01, kind: adamw, weight_decay: 0.1")]
     for inputs, output, optimizer in ways:
         messages = chatter(200, NAMES)
         if "name: n" in inputs:
@@ -159,7 +166,11 @@ def test_the_same_examples_lead_to_the_same_words_and_bits():
             messages = [as_json(stream=rng.choice("ab"), x={
                 "n": rng.random(), "w": rng.choice(NAMES[:6]), "v": rng.choice(NAMES)})
                 for _ in range(200)]
-        elif "next" not in output:
+        if "sequence" in inputs:
+            rng = random.Random(3)
+            messages = [as_json(stream=rng.choice("ab"), x=rng.choices(NAMES, k=rng.randrange(1, 6)))
+                        for _ in range(200)]
+        if "next" not in output:
             rng = random.Random(2)
             messages = [as_json(**json.loads(m[0]), y=rng.choice(NAMES[:5])) for m in messages]
         cuda = ("cuda",) if "columns" in inputs and os.environ.get("RUNNEL_CUDA_MODULE") else ()

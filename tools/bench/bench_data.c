@@ -17,6 +17,8 @@ static double signal(const struct bench_data *data, size_t step, size_t unit, ui
     return sin(phase) + 0.2 * (random_uniform(state, 0, 1) - 0.5);
 }
 
+enum { MESSAGE_ATOMS = 16 }; /* at most */
+
 /* Mostly the symbol after the previous one. */
 static uint32_t walk(uint32_t before, size_t alphabet, uint64_t *state) {
     if (random_uniform(state, 0, 1) < 0.2)
@@ -122,13 +124,16 @@ void bench_data_close(struct bench_data *data) {
 struct example bench_data_example(const struct bench_data *data,
                                   const struct architecture *architecture, const char *key,
                                   uint64_t index) {
-    size_t row = (size_t)(index % data->count);
+    size_t row = (size_t)(index % data->count), longest = architecture->input.sequence.longest;
+    bool given = !output_is_input(&architecture->output);
     return (struct example){
         .key = key,
         .key_size = strlen(key),
         .steps = 1,
+        .atoms = longest < MESSAGE_ATOMS ? longest : MESSAGE_ATOMS,
+        .target_atoms = given && output_is_message(&architecture->output),
         .x = data->x + row * data->inputs,
-        .y = output_is_next(&architecture->output) ? NULL : data->y + row * data->targets,
+        .y = given ? data->y + row * data->targets : NULL,
         .learn = true,
     };
 }

@@ -61,7 +61,7 @@ class Examples:
     def _steps(self, x: object) -> int:
         """Count the steps of an x that is sent as JSON: a list of lists, of dicts, or of words if a
         step is one word."""
-        if not isinstance(x, (list, tuple, np.ndarray)) or len(x) == 0:
+        if self.shapes.longest or not isinstance(x, (list, tuple, np.ndarray)) or len(x) == 0:
             return 1
         nested = isinstance(x[0], (list, tuple, np.ndarray, collections.abc.Mapping))
         return len(x) if nested or (not self.shapes.mixed and shapes.is_named(x)) else 1

@@ -125,7 +125,7 @@ def _whole(array: Array, name: str, what: str) -> Array:
 def _checked(schema: object, what: str) -> Dict[str, Any]:
     """Return the used members of a schema, with defaults for missing ones."""
     found: Dict[str, Any] = {"target_dtype": None, "target": "", "names": [], "kinds": [], "target_names": [],
-                             "classes": {}, "levels": []}
+                             "classes": {}, "levels": [], "sequence": {}, "target_sequence": {}}
     found.update(schema if isinstance(schema, dict) else {})
     classes, columns, targets = found["classes"], found.get("columns"), found.get("targets")
     wrong = [name for name, good in {
@@ -133,7 +133,9 @@ def _checked(schema: object, what: str) -> Dict[str, Any]:
         "columns": whole(columns, COLUMNS_MAX) and columns != 0,
         "targets": whole(targets, COLUMNS_MAX),
         "target_dtype": found["target_dtype"] in (None, "float32", "uint32"),
-        "target": found["target"] in ("", "given", "next", "later"),
+        "target": found["target"] in ("", "given", "next", "later", "previous", "same"),
+        **{name: found[name] == {} or isinstance(found[name], dict) and whole(found[name].get("longest"), COLUMNS_MAX)
+           for name in ("sequence", "target_sequence")},
         **{name: texts(found[name]) and (not count or len(found[name]) in (0, count)) for name, count in
            (("names", columns), ("kinds", columns), ("target_names", targets))},
         "levels": isinstance(found["levels"], list),
@@ -152,7 +154,9 @@ class Shapes:
     targets          numbers in a target; 0: the target is the next x
     by_name          columns have names; y_by_name: sent targets have names
     mixed            some columns are numbers, others symbols: x is sent as JSON
-    target           "given", "next", "later", or "" = not known
+    target           "given", "next", "later", "previous", "same", or "" = not known
+    longest          most atoms of an x that is a message; 0: x is one vector a step
+    y_longest        the same of y
     target_names     names of targets, also if the target is the next x; []: no names
     classes          the target is a class
     words            words of classes by id, at the time of the answer
@@ -168,6 +172,7 @@ class Shapes:
         self.targets: Optional[int] = None
         self.target = ""
         self.mixed = self.by_name = self.y_by_name = False
+        self.longest = self.y_longest = 0
         self._pack: Optional[Callable[..., bytes]] = None
         self.target_names: List[str] = []
         self.words: Optional[List[str]] = None
@@ -184,6 +189,8 @@ class Shapes:
         words, kinds = schema["classes"], dict(zip(schema["names"], schema["kinds"]))
         if words:
             self.words, self.forgets = words["words"], words["forgets"]
+        self.longest = schema["sequence"].get("longest", 0)
+        self.y_longest = schema["target_sequence"].get("longest", 0)
         self.mixed = schema["dtype"] == "mixed"
         self.x_type = WHOLE if schema["dtype"] == "uint32" else FLOAT
         self.columns, self.targets, self.target = schema["columns"], schema["targets"], schema["target"]
@@ -192,7 +199,8 @@ class Shapes:
         self._pack = struct.Struct(f"<{self.columns}f").pack if self.x_type == FLOAT else None
         self.y_type = WHOLE if schema["target_dtype"] == "uint32" else FLOAT
         of_next = self.x_type == WHOLE or any(kinds.get(name) == "symbol" for name in self.target_names)
-        self.classes = of_next if self.target == "next" else self.y_type == WHOLE
+        in_x = self.target in ("next", "previous", "same")
+        self.classes = of_next if in_x else self.y_type == WHOLE
 
     def lacks_names(self, values: Array) -> bool:
         """Whether probabilities (.., classes) include words added after the answer."""
@@ -220,11 +228,13 @@ class Shapes:
             except (struct.error, OverflowError, TypeError, ValueError):
                 pass  # not a step of floats: the following code handles it or raises the error
         array = self.x_array(x)
-        return array.tobytes(), len(array)
+        return array.tobytes(), 1 if self.longest else len(array)
 
     def x_array(self, x: object, many: bool = False) -> Array:
         """Return (steps, columns) float32 or (steps, 1) uint32; with `many`, a row per example."""
         array = _array(x, "x")
+        if many and self.longest:
+            raise ValueError("x is a message of this model: pass each one to learn()")
         return self._shaped(array, "x", self.x_type, self.columns, "a symbol", many)
 
     def y_array(self, y: object, steps: Optional[int], many: bool = False) -> Array:
@@ -232,7 +242,7 @@ class Shapes:
         if self.targets == 0:
             raise ValueError("y is not allowed: this model's target is the next x")
         array = self._shaped(_array(y, "y"), "y", self.y_type, self.targets, "a class", many)
-        if steps is not None and len(array) != steps:
+        if steps is not None and len(array) != steps and not self.y_longest:
             raise ValueError(f"x has {steps} steps, but y has targets for {len(array)}")
         return array
 
@@ -250,6 +260,9 @@ class Shapes:
             raise ValueError(f"{name} has the shape {array.shape}, but a step of this model has {width} "
                              f"number{'s' if width != 1 else ''}: pass {form}")
         found = found.reshape(-1, width)
-        if not 1 <= len(found) <= wire.STEPS_MAX:
+        longest = self.longest if name == "x" else self.y_longest
+        if longest and not 1 <= len(found) <= longest:
+            raise ValueError(f"{name} must have 1 to {longest} atoms, got {len(found)}")
+        if not longest and not 1 <= len(found) <= wire.STEPS_MAX:
             raise ValueError(f"{name} must have 1 to {wire.STEPS_MAX} steps, got {len(found)}")
         return found
