@@ -94,17 +94,6 @@ static size_t inputs_of(const struct reading *reading, size_t n) {
     return model.input_width[n];
 }
 
-/* Numbers that layer n gets. */
-static size_t inputs_of(const struct reading *reading, size_t n) {
-    struct architecture below = reading->draft.config.architecture;
-    struct model model;
-    below.layer_count = n + 1; /* others may be invalid */
-    below.other_count = 0;
-    below.output = (struct output){.size = 1};
-    model_build(&model, &below);
-    return model.input_width[n];
-}
-
 static int check_taps(struct reading *reading, const struct layer *layer, size_t n) {
     enum { DELAY_MAX = 4096 };
     char path[CONFIG_KEY_SIZE];
@@ -115,10 +104,11 @@ static int check_taps(struct reading *reading, const struct layer *layer, size_t
         return config_fail(reading, layer_path(n, "dilation", path),
                            "expected at most %d steps for (taps - 1) dilation, got %zu", DELAY_MAX,
                            layer_delay(layer));
-    return inputs == layer->size ? 0
-                                 : config_fail(reading, layer_path(n, "residual", path),
-                                               "expected as many inputs as units, got %zu and %zu",
-                                               inputs, layer->size);
+    return inputs == layer->size
+               ? 0
+               : config_fail(reading, layer_path(n, "residual", path),
+                             "found with %zu units of %zu inputs; allowed where both are equal",
+                             layer->size, inputs);
 }
 
 static int check_layer(struct reading *reading, struct layer *layer, size_t n) {
