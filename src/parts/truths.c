@@ -96,7 +96,7 @@ int truths_keep(struct part_host *host, bool wanted, struct error *error) {
     if (symbols_measure(host, wanted))
         return 0;
     wanted |= !t->noted;
-    if (!wanted)
+    if (!wanted || host->model->heads[0].late) /* without a prediction in numbers */
         release(t);
     else if (!t->truth && open_truths(t, error))
         return -1;

@@ -248,13 +248,33 @@ static struct workload_options busy(enum target target) {
     return options;
 }
 
+/* Targets that arrive at different times. Only the CPU engine has several outputs. */
+static bool add_outputs(struct architecture *architecture) {
+    static const enum target targets[] = {TARGET_NEXT, TARGET_PREVIOUS, TARGET_SAME};
+    architecture->other_count = sizeof targets / sizeof *targets;
+    architecture->output.weight = 1;
+    strcpy(architecture->output.name, "sent");
+    for (size_t k = 0; k < architecture->other_count; k++) {
+        architecture->others[k] = (struct output){.loss = k == 1 ? LOSS_gaussian : LOSS_squared,
+                                                  .size = 2,
+                                                  .target = targets[k],
+                                                  .weight = 0.5};
+        snprintf(architecture->others[k].name, OUTPUT_NAME_SIZE, "%s", target_name(targets[k]));
+    }
+    return under_test_is_cpu();
+}
+
 static void cuts_change_no_bit(void **unused) {
     struct run *run = calloc(2, sizeof *run), *first = run + 1;
     assert_non_null(run);
-    for (enum target target = TARGET_GIVEN; target <= TARGET_LATER + 1; target++) {
-        struct workload_options options = busy(target > TARGET_LATER ? TARGET_NEXT : target);
-        if (target > TARGET_LATER) /* several horizons */
+    for (enum target target = TARGET_GIVEN; target <= TARGET_LATER + 2; target++) {
+        struct workload_options options = busy(target > TARGET_LATER + 1 ? TARGET_GIVEN
+                                               : target > TARGET_LATER   ? TARGET_NEXT
+                                                                         : target);
+        if (target == TARGET_LATER + 1) /* several horizons */
             options.architecture.output.ahead = (struct ahead){3, {1, 2, 5}};
+        if (target > TARGET_LATER + 1 && !add_outputs(&options.architecture))
+            continue;
         struct workload *workload = workload_open(&options);
         size_t parameters = workload->model.parameters;
         float *values = calloc(2 * parameters, sizeof *values), *others = values + parameters;

@@ -172,6 +172,23 @@ static void every_input(void **state) {
     check(&a, "images");
 }
 
+/* Several outputs of one h, in one product, each with a loss and a weight. */
+static void outputs(void **state) {
+    (void)state;
+    struct architecture a = {
+        .input = {.kind = INPUT_REAL, .size = 3},
+        .layers = {GRU, LSTM},
+        .layer_count = 2,
+        .output = {.name = "next", .loss = LOSS_squared, .size = 3, .weight = 1},
+        .others =
+            {{.name = "class", .loss = LOSS_softmax, .size = 19, .weight = 0.25},
+             {.name = "stroke", .loss = LOSS_mixture, .size = 3, .components = 2, .weight = 2}},
+        .other_count = 2};
+    check(&a, "three outputs");
+    a.other_count = 1;
+    check(&a, "two outputs");
+}
+
 /* One output or two that write messages, of classes and numbers, given and of x. */
 static void writers(void **state) {
     (void)state;
@@ -271,7 +288,7 @@ static void taps(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_pool), cmocka_unit_test(every_input),
-                                       cmocka_unit_test(writers), cmocka_unit_test(rankings),
-                                       cmocka_unit_test(taps)};
+                                       cmocka_unit_test(outputs),    cmocka_unit_test(writers),
+                                       cmocka_unit_test(rankings),   cmocka_unit_test(taps)};
     return under_test_run(tests);
 }

@@ -51,6 +51,11 @@ const struct play_case play_cases[PLAY_CASES] = {
     {"taps", "name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: dense, size: 4, "
              "taps: 3}, {cell: dense, size: 4, taps: 2, dilation: 7, residual: true}]\n"
              "  output: {loss: squared, size: 2, target: next}\n" LEARNING},
+    {"outputs",
+     "name: a\nmodel:\n  input: {kind: real, size: 2, scale: standard, missing: hold}\n" GRU
+     "  outputs:\n  - {name: next, loss: gaussian, size: 2, target: next}\n"
+     "  - {name: before, loss: squared, size: 2, target: previous, weight: 0.5}\n"
+     "  - {name: sent, loss: squared, size: 3, target: given}\n" LEARNING},
 };
 
 int play_setup(void) {
@@ -165,7 +170,8 @@ static void take_one(struct play *play, uint64_t n) {
     for (size_t t = 0; t < STEPS; t++)
         symbols[t] = play_random(play, (unsigned)a->input.size);
     example.x = a->input.kind == INPUT_SYMBOL ? (const void *)symbols : x;
-    example.y = a->output.target == TARGET_GIVEN ? y : NULL;
+    example.y =
+        model_has_output(&play->model, false) && a->output.target != TARGET_LATER ? y : NULL;
     assert_int_equal(learner_take(play->learner, &example, NULL), 0);
     learner_set_position(play->learner, ++play->position);
     take_label(play, &example, y);

@@ -1,0 +1,95 @@
+#!/usr/bin/python3
+"""Several outputs of one network: the answer to a schema, figures and predictions by output, and a restart."""
+import json
+import math
+import random
+
+import numpy as np
+import running
+
+import cases
+
+CONFIGURATION = """
+name: outputs
+model:
+  input: {kind: real, size: 2}
+  layers: [{cell: gru, size: 6}]
+  outputs:
+    - {name: next, loss: squared, size: 2, target: next}
+    - {name: class, loss: softmax, size: 3, weight: 0.5}
+    - {name: before, loss: squared, size: 2, target: previous}
+learning: {window: 4, stride: 2, optimizer: {kind: adam, rate: 0.01}, max_streams: 4}
+statistics: {bind: "SOCKETS/statistics", every: 20, predictions: true}
+examples: {bind: "SOCKETS/examples", socket: SOCKET}
+control: {bind: "SOCKETS/control"}
+state: {directory: DIRECTORY/state}
+"""
+
+
+def start(directory, socket="pull"):
+    directory.mkdir(exist_ok=True)
+    text = CONFIGURATION.replace("SOCKETS", f"ipc://{directory}").replace("DIRECTORY", str(directory))
+    return running.Daemon(directory, text.replace("SOCKET", socket))
+
+
+def send(daemon, begin, end):
+    r = random.Random(7)
+    examples = [(f"s{n % 2}", [math.sin(n / 3), r.gauss(0, 1)], r.randrange(3)) for n in range(end)]
+    socket = daemon.socket(running.zmq.PUSH, "examples")
+    for key, x, y in examples[begin:end]:
+        socket.send_multipart([key.encode(), np.array(x, "<f4").tobytes(), np.array([y], "<u4").tobytes()])
+    running.wait_learned(daemon, end)
+
+
+def test_published(directory):
+    """The headline figures are those of the first output."""
+    with start(directory) as daemon:
+        subscriber = running.subscribe(daemon, (b"loss", b"prediction"))
+        send(daemon, 0, 40)
+        first, last = running.messages(daemon, subscriber, b"loss", 2)
+        assert list(last["outputs"]) == ["next", "class", "before"]
+        assert set(last["outputs"]["next"]) == set(last["outputs"]["before"]) == {"mean", "rmse"}
+        assert set(last["outputs"]["class"]) == {"mean", "bits", "accuracy"}
+        assert math.isclose(last["outputs"]["next"]["mean"], last["mean"], rel_tol=1e-12)
+        assert math.isclose(last["outputs"]["next"]["rmse"], last["metric"]["rmse"], rel_tol=1e-12)
+        assert math.isclose(last["outputs"]["class"]["bits"] * math.log(2), last["outputs"]["class"]["mean"])
+        assert 0 < last["outputs"]["before"]["mean"] < 5 and first["outputs"] != last["outputs"]
+
+
+def test_predicted(directory):
+    """A prediction of each output."""
+    with start(directory) as daemon:
+        subscriber = running.subscribe(daemon)
+        send(daemon, 0, 3)
+        message = running.messages(daemon, subscriber, b"prediction", 3)[-1]
+        assert len(message["prediction"]) == 2 and list(message["outputs"]) == ["class", "before"]
+        assert math.isclose(sum(message["outputs"]["class"]), 1) and len(message["outputs"]["before"]) == 2
+
+
+def test_schema(directory):
+    with start(directory, "router") as daemon:
+        socket = daemon.socket(running.zmq.DEALER, "examples")
+        socket.send_multipart([b"", json.dumps({"schema": {"dtype": "float32", "columns": 2}}).encode()])
+        assert socket.poll(running.LIMIT * 1000)
+        answer = b"".join(socket.recv_multipart())
+        assert b'"outputs":["next","class","before"]' in answer, answer
+        assert b'"target":"given"' in answer and b'"targets":1' in answer, answer
+
+
+def test_continued(directory):
+    """A checkpoint contains all outputs, and the last x of each stream."""
+    with start(directory) as daemon:
+        send(daemon, 0, 60)
+        whole = daemon.export()
+        assert daemon.end() == 0
+        daemon.start()
+        running.wait_learned(daemon, 60)
+        assert daemon.export() == whole
+        send(daemon, 60, 90)
+        continued = daemon.export()
+    with start(directory / "whole") as daemon:
+        send(daemon, 0, 90)
+        assert daemon.export() == continued
+
+
+cases.run(globals())
