@@ -340,6 +340,10 @@ static inline bool output_has_classes(const struct output *output) {
     return output_ranks(output) ? output->ranking.kind == INPUT_SYMBOL
                                 : loss_kind(output->loss)->class_id;
 }
+/* Numbers of a ranking's candidate. */
+static inline size_t output_candidate_size(const struct output *output) {
+    return output_has_classes(output) ? 1 : output->ranking.size;
+}
 static inline size_t output_classes(const struct output *output) {
     return output_ranks(output) ? output->ranking.size : output->size;
 }
