@@ -229,9 +229,7 @@ static const struct {
      "no past"},
     {VECTORS(CANDIDATES ", candidates: {kind: real, size: 3, layers: [{cell: dense, size: 3, taps: "
                         "2}]}"),
-     NULL,
-     "model.output.candidates.layers.0.cell: dense with taps is not supported: a candidate has no "
-     "past"},
+     NULL, "model.output.candidates.layers.0.taps: expected 1, got 2: a candidate has no past"},
     {VECTORS(CANDIDATES ", candidates: {kind: real, size: 3, shape: [1, 2, 2]}"), NULL,
      "model.output.candidates.shape: found [1, 2, 2], 4 numbers; model.output.candidates.size is "
      "3"},
