@@ -294,10 +294,6 @@ static int check_tower(struct reading *reading) {
         if (kind->states)
             return config_fail(reading, at, "expected %s, got %s: a candidate has no past", text,
                                kind->kind.name);
-        if (layer_delay(&ranking->layers[n]))
-            return config_fail(reading, at,
-                               "%s with taps is not supported: a candidate has no past",
-                               kind->kind.name);
         if (kind->spatial && !ranking->shape.channels)
             return config_fail(reading, at, "found %s without %s.shape", kind->kind.name,
                                candidates);
