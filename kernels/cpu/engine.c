@@ -437,6 +437,22 @@ static size_t activity_bytes(const struct engine *e) {
     return engine_activity_size(e->model) * sizeof(double);
 }
 
+static void banks_read(const struct engine *e, uint32_t *block) {
+    for (size_t k = 0; k <= e->model->architecture.other_count; k++) {
+        if (engine_bank_size(e->model, k))
+            bank_read(network_of_output(&e->network, k)->bank, block);
+        block += engine_bank_size(e->model, k);
+    }
+}
+
+static void banks_write(struct engine *e, const uint32_t *block) {
+    for (size_t k = 0; k <= e->model->architecture.other_count; k++) {
+        if (engine_bank_size(e->model, k))
+            bank_write(network_of_output(&e->network, k)->bank, block);
+        block += engine_bank_size(e->model, k);
+    }
+}
+
 static int cpu_read(struct engine *e, enum engine_block block, size_t index, void *data,
                     struct error *error) {
     (void)error;
@@ -447,7 +463,7 @@ static int cpu_read(struct engine *e, enum engine_block block, size_t index, voi
     else if (block == ENGINE_ACTIVITY)
         memcpy(data, e->network.activity, activity_bytes(e));
     else if (block == ENGINE_BANK)
-        bank_read(network_of_output(&e->network, index)->bank, data);
+        banks_read(e, data);
     else if (block == ENGINE_SLOT)
         slot_read(&e->layout, &e->network, slot(e, index), data);
     else
@@ -466,7 +482,7 @@ static int cpu_write(struct engine *e, enum engine_block block, size_t index, co
     else if (block == ENGINE_ACTIVITY)
         memcpy(e->network.activity, data, activity_bytes(e));
     else if (block == ENGINE_BANK)
-        bank_write(network_of_output(&e->network, index)->bank, data);
+        banks_write(e, data);
     else if (block == ENGINE_SLOT)
         slot_write(&e->layout, &e->network, slot(e, index), data);
     else

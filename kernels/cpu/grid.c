@@ -153,24 +153,14 @@ static void normalize_channels_backward(const struct network *n, const struct ne
     }
 }
 
-static void activate(const struct network *n, const struct network_layer *l, size_t position) {
+/* Forward, or with d_sum backward. */
+static void activate(const struct network *n, const struct network_layer *l, size_t position,
+                     const float *d, float *d_sum) {
     switch (l->activation) {
 #define ACTIVATION(name)                                                                           \
     case ACTIVATION_##name:                                                                        \
-        forward_units(ACTIVATION_##name, n, l, position);                                          \
-        break;
-#include "kinds.def"
-    default:
-        break;
-    }
-}
-
-static void activate_backward(const struct network_layer *l, size_t position, const float *d,
-                              float *d_sum) {
-    switch (l->activation) {
-#define ACTIVATION(name)                                                                           \
-    case ACTIVATION_##name:                                                                        \
-        backward_units(ACTIVATION_##name, l, position, d, d_sum);                                  \
+        d_sum ? backward_units(ACTIVATION_##name, l, position, d, d_sum)                           \
+              : forward_units(ACTIVATION_##name, n, l, position);                                  \
         break;
 #include "kinds.def"
     default:
@@ -191,7 +181,7 @@ void grid_forward(struct network *n, const struct network_steps *steps, size_t k
         split_project(n, n->parameters + l->at[TENSOR_WEIGHT_IH], l->padded, l->inputs,
                       n->parameters + l->at[TENSOR_BIAS_IH], n->x, n->y, l->gates);
         measure_channels(l, position);
-        activate(n, l, position);
+        activate(n, l, position, NULL, NULL);
     }
 }
 
@@ -215,7 +205,7 @@ double grid_backward(struct network *n, const struct network_steps *steps, size_
     for (size_t t = 0; t < steps->count; t++) {
         size_t position = network_position(n, steps->first, t);
         float *d = n->d_ih + t * l->rows;
-        activate_backward(l, position, n->d_hidden[0] + t * l->wide, d);
+        activate(n, l, position, n->d_hidden[0] + t * l->wide, d);
         if (l->source != SOURCE_NOTHING)
             normalize_channels_backward(n, l, position, d);
         for (size_t p = 0; p < l->gates; p++)

@@ -373,8 +373,8 @@ void reader_forward(struct network *n, const struct network_steps *steps, size_t
 void reader_backward(struct network *n, const struct network_steps *steps, size_t t,
                      const float *d);
 
-/* The loss of a target y among the others of its bank, from the step's h (width,); NAN: there are
-   no others. `ranks`, if not NULL, gets its rank and the number of candidates. ranking_backward
+/* The loss of a target y among the others of its bank, from the step's h (width,); NAN without
+   others. `ranks`, if not NULL, gets its rank and the number of candidates. ranking_backward
    takes the output q (D,) in place of h, needs others, and adds to the gradients of the candidates;
    d (D,) gets that of q, times `scale`. */
 double ranking_loss(struct network *n, const struct model_head *head, const float *h,

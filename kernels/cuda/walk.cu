@@ -113,21 +113,20 @@ static void walk_matrix(const struct engine *e, struct walked *w, const struct t
 static void walk_vector(const struct engine *e, struct walked *w, const struct tensor *tensor) {
     const struct network *n = &e->network;
     const struct network_layer *l = &n->layers[tensor->layer];
-    const uint32_t arrays[TENSOR_ROLES] = {0,
-                                           0,
-                                           l->d_weight,
-                                           l->d_ih,
-                                           l->d_hh,
-                                           l->d_gain[0],
-                                           l->d_gain[1],
-                                           l->d_gain[2],
-                                           l->d_bias[0],
-                                           l->d_bias[1],
-                                           l->d_bias[2],
-                                           l->d_weight,
-                                           l->d_weight + n->window * padded((uint32_t)tensor->rows),
-                                           0,
-                                           n->d_output};
+    uint32_t arrays[TENSOR_ROLES] = {0,
+                                     0,
+                                     l->d_weight,
+                                     l->d_ih,
+                                     l->d_hh,
+                                     l->d_gain[0],
+                                     l->d_gain[1],
+                                     l->d_gain[2],
+                                     l->d_bias[0],
+                                     l->d_bias[1],
+                                     l->d_bias[2],
+                                     l->d_weight,
+                                     l->d_weight + n->window * padded((uint32_t)tensor->rows)};
+    arrays[TENSOR_OUTPUT_BIAS] = n->d_output;
     w->a.kind = FACTOR_ONE;
     w->b = array_of(arrays[tensor->role], padded((uint32_t)tensor->rows));
 }

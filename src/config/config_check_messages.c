@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "model/rule.h"
-
 static const char reader[] = "model.input.sequence", writer[] = "model.output.sequence";
 static const char output_path[] = "model.output", name_path[] = "model.output.name";
 static const char target_path[] = "model.output.target";
@@ -60,17 +58,11 @@ static int check_reader(const struct reading *reading) {
         {"model.input.time", input->time},
         {"model.output.skip", output->skip},
         {"model.output.readout", output->solved},
-        {"anomaly.level", config_given(reading, "anomaly.level") && config->anomaly.level},
         {"anomaly.shape", config->anomaly.shape > 0},
         {"anomaly.share", config->anomaly.share.count},
     };
     if (refuse(reading, rows, sizeof rows / sizeof *rows, reader, "where an x is one vector") != 0)
         return -1;
-    const struct rule_kind *rule = rule_kind(config->learning.rule);
-    if (rule->keeps != KEEPS_NOTHING)
-        return config_fail(reading, "learning.rule",
-                           "expected tbptt with %s, got %s: a message is read whole", reader,
-                           rule->name);
     return 0;
 }
 
@@ -195,9 +187,24 @@ static int check_listed(const struct reading *reading) {
                : 0;
 }
 
+/* Other rules than the first take neither messages nor what is computed from h later. */
+static int check_rule(const struct reading *reading) {
+    const struct config *config = &reading->draft.config;
+    const struct output *output = &config->architecture.output;
+    const struct rule_kind *rule = rule_kind(config->learning.rule);
+    const char *with = input_is_message(&config->architecture.input) ? reader
+                       : output_is_message(output)                   ? writer
+                       : output_ranks(output)                        ? "loss: ranking"
+                                                                     : NULL;
+    return with && rule->keeps != KEEPS_NOTHING
+               ? config_fail(reading, "learning.rule", "expected tbptt with %s, got %s%s", with,
+                             rule->name, with == reader ? ": a message is read whole" : "")
+               : 0;
+}
+
 int config_check_messages(struct reading *reading) {
-    return check_reader(reading) || check_listed(reading) || check_writer(reading) ||
-                   check_ranking(reading)
+    return check_reader(reading) || check_rule(reading) || check_listed(reading) ||
+                   check_writer(reading) || check_ranking(reading)
                ? -1
                : 0;
 }
@@ -315,6 +322,10 @@ static int check_tower(struct reading *reading) {
         snprintf(at, sizeof at, "%s.%zu.cell", path, n);
         if (kind->states)
             return config_fail(reading, at, "expected %s, got %s: a candidate has no past", text,
+                               kind->kind.name);
+        if (layer_delay(&ranking->layers[n]))
+            return config_fail(reading, at,
+                               "%s with taps is not supported: a candidate has no past",
                                kind->kind.name);
         if (kind->spatial && !ranking->shape.channels)
             return config_fail(reading, at, "found %s without %s.shape", kind->kind.name,

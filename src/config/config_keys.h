@@ -15,6 +15,9 @@ enum {
 extern const struct config_key *const config_keys; /* complete before main begins */
 extern const size_t config_key_count;
 
+/* Fill in the rows that kinds describe (config_kinds.c). */
+void config_describe_kinds(struct config_key *table);
+
 /* ---- Paths, and descriptions of keys (config_paths.c) ---- */
 
 enum path_kind { PATH_UNKNOWN, PATH_MAPPING, PATH_LIST, PATH_KEY };

@@ -164,8 +164,8 @@ enum engine_block {
        those tensors restarts them */
     ENGINE_SOLUTION,
     ENGINE_ACTIVITY, /* doubles: enum activity_number. Writing zeros begins them */
-    /* of the output of that number, the targets of a ranking, uint32_t: enum bank_number, then
-       (negatives, size) numbers. Writing zeros empties it */
+    /* uint32_t: for each output that ranks, enum bank_number, then the targets in its bank
+       (negatives, size). Writing zeros empties them */
     ENGINE_BANK,
     /* + k: of one tensor, the k-th number that the optimizer keeps for each parameter */
     ENGINE_MOMENTS,
@@ -190,6 +190,13 @@ static inline size_t engine_bank_size(const struct model *model, size_t output) 
     const struct ranking *ranking = &model_output(model, output)->ranking;
     size_t size = ranking->kind == INPUT_SYMBOL ? 1 : ranking->size;
     return ranking->negatives ? BANK_HEAD + ranking->negatives * size : 0;
+}
+
+static inline size_t engine_banks_size(const struct model *model) {
+    size_t size = 0;
+    for (size_t k = 0; k <= model->architecture.other_count; k++)
+        size += engine_bank_size(model, k);
+    return size;
 }
 
 /* Numbers before those of a layer. */

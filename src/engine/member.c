@@ -100,6 +100,16 @@ int member_write(struct member *member, enum engine_block block, size_t index, c
     return member->ops->write(member->engine, block, index, data, error);
 }
 
+int member_empty_banks(struct member *member, struct error *error) {
+    size_t size = engine_banks_size(member->model);
+    uint32_t *zeros = size ? calloc(size, sizeof *zeros) : NULL;
+    int status = !size   ? 0
+                 : zeros ? member_write(member, ENGINE_BANK, 0, zeros, error)
+                         : error_no_memory(error);
+    free(zeros);
+    return status;
+}
+
 int member_begin_statistics(struct member *member, struct error *error) {
     double *zeros = calloc(engine_activity_size(member->model), sizeof *zeros);
     int status =

@@ -76,6 +76,8 @@ int member_read(const struct member *member, enum engine_block block, size_t ind
 int member_write(struct member *member, enum engine_block block, size_t index, const void *data,
                  struct error *error);
 
+int member_empty_banks(struct member *member, struct error *error);
+
 /* The next play begins the statistics over updates, with the current weights. */
 int member_begin_statistics(struct member *member, struct error *error);
 

@@ -883,7 +883,7 @@ static int write_zeros(struct member *member, float *values, struct error *error
         if (k != member->start && write_block(member, ENGINE_MOMENTS + k, values, error))
             return -1;
     return member_write(member, ENGINE_UPDATES, 0, &updates, error) ||
-                   member_begin_statistics(member, error)
+                   member_empty_banks(member, error) || member_begin_statistics(member, error)
                ? -1
                : 0;
 }

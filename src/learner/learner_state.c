@@ -378,6 +378,33 @@ static int write_solution(const struct state_place *p, const void *numbers, stru
     return finite_within(numbers, solution_size(p), DBL_MAX) ? write_block(p, numbers, error) : 1;
 }
 
+static size_t banks_size(const struct state_place *p) {
+    return engine_banks_size(member_at(p)->model);
+}
+
+/* Checks the number of targets in an output's bank, and their symbols and numbers. */
+static bool bank_fits(const struct output *output, size_t size, const uint32_t *bank) {
+    const float *targets = (const float *)(const void *)(bank + BANK_HEAD);
+    bool fits = bank[BANK_COUNT] <= output->ranking.negatives;
+    for (size_t n = BANK_HEAD; n < size && output_has_classes(output); n++)
+        fits &= bank[n] < output_classes(output);
+    for (size_t n = BANK_HEAD; n < size && !output_has_classes(output); n++)
+        fits &= isfinite(targets[n - BANK_HEAD]);
+    return fits;
+}
+
+static int write_banks(const struct state_place *p, const void *numbers, struct error *error) {
+    const struct model *model = member_at(p)->model;
+    const uint32_t *bank = numbers;
+    for (size_t k = 0; k <= model->architecture.other_count; k++) {
+        size_t size = engine_bank_size(model, k);
+        if (size && !bank_fits(model_output(model, k), size, bank))
+            return 1;
+        bank += size;
+    }
+    return write_block(p, numbers, error);
+}
+
 static size_t activity_size(const struct state_place *p) {
     return engine_activity_size(member_at(p)->model);
 }
@@ -609,6 +636,8 @@ static const struct state_row first_rows[] = {
               .count = 1, STATE_COPIED(block)),
     STATE_ROW("output.solution", F64, STATE_ONCE | STATE_MEMBERS, ENGINE_SOLUTION,
               .size = solution_size, .read = read_block, .write = write_solution),
+    STATE_ROW("output.banks", F32, STATE_ONCE | STATE_MEMBERS, ENGINE_BANK, .size = banks_size,
+              .read = read_block, .write = write_banks),
     STATE_ROW("statistics.activity", F64, STATE_ONCE | STATE_MEMBERS | STATE_LATER, ENGINE_ACTIVITY,
               .size = activity_size, .read = read_activity, .write = write_activity),
     STATE_ROW("statistics.plasticity", F64, STATE_ONCE | STATE_MEMBERS | STATE_LATER,

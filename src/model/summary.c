@@ -76,13 +76,12 @@ bool model_of_cpu(const struct architecture *architecture, char text[MODEL_LACKS
                                                                : NULL;
     snprintf(text, MODEL_LACKS_SIZE, "%s", lacks ? lacks : "");
     for (size_t n = 0; n < architecture->layer_count && !lacks; n++) {
-        const struct cell_kind *cell = cell_kind(architecture->layers[n].cell);
         const struct layer *layer = &architecture->layers[n];
+        const struct cell_kind *cell = cell_kind(layer->cell);
         const char *key = layer_delay(layer) ? "taps" : layer->residual ? "residual" : "cell: ";
         snprintf(text, MODEL_LACKS_SIZE, "model.layers.%zu.%s%s", n, key,
                  cell->spatial ? cell->kind.name : "");
-        if (cell->spatial || layer_delay(layer) || layer->residual)
-            lacks = text;
+        lacks = cell->spatial || layer_delay(layer) || layer->residual ? text : NULL;
     }
     return lacks;
 }

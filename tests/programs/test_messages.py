@@ -72,10 +72,10 @@ def both_forms(output, count=50, seed=2, symbols=True):
     return texts, frames
 
 
-def test_both_forms_and_kills_give_the_same_bits():
+def test_both_forms_and_kills_lead_to_the_same_bits():
     """For readers and writers, after a kill, a stop, and from a checkpoint."""
-    said = f"{CLASSES}, sequence: {{layers: [{{cell: gru, size: 4}}], longest: 3}}"
-    for inputs, output in (SYMBOLS, CLASSES), (SYMBOLS, NEXT), (NUMBERS, CLASSES), (SYMBOLS, said):
+    written = f"{CLASSES}, sequence: {{layers: [{{cell: gru, size: 4}}], longest: 3}}"
+    for inputs, output in (SYMBOLS, CLASSES), (SYMBOLS, NEXT), (NUMBERS, CLASSES), (SYMBOLS, written):
         found = []
         for form in both_forms(output, symbols=inputs == SYMBOLS):
             with started(inputs, output) as daemon:
@@ -92,7 +92,7 @@ def test_both_forms_and_kills_give_the_same_bits():
         assert len(set(found)) == 1, (inputs, output, [blob == found[0] for blob in found])
 
 
-def test_replayed_messages_give_the_same_bits():
+def test_replayed_messages_lead_to_the_same_bits():
     """runnel-replay sends the journal to another daemon."""
     texts, _ = both_forms(NEXT)
     with started(SYMBOLS, NEXT) as first, started(SYMBOLS, NEXT) as second:
@@ -103,7 +103,7 @@ def test_replayed_messages_give_the_same_bits():
         assert first.export() == second.export()
 
 
-def test_a_message_that_is_too_long_is_rejected_and_the_schema_says_so():
+def test_a_message_that_is_too_long_is_rejected():
     with started(SYMBOLS, CLASSES, "router") as daemon:
         with daemon.socket(zmq.DEALER, "examples") as socket:
             socket.send(json.dumps({"schema": {}}).encode())

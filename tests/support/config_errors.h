@@ -427,6 +427,10 @@ static const struct {
      ":4:44: model.layers.0.radius: requires cell: rtu, got cell: mingru"},
     {COLUMNS("gru, size: 4, taps: 2"),
      ":4:39: model.layers.0.taps: requires cell: dense, got cell: gru"},
+    {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4}]\n  output: "
+     "{loss: ranking, size: 3, negatives: 4, candidates: {kind: real, size: 2,\n    layers: "
+     "[{cell: dense, size: 4, taps: 2}]}}\n",
+     ":6:13: model.output.candidates.layers.0.taps: expected 1, got 2: a candidate has no past"},
     {COLUMNS("dense, size: 4, taps: 65"),
      ":4:41: model.layers.0.taps: expected a whole number from 1 to 64 ..."},
     {COLUMNS("dense, size: 4, dilation: 4097"),
@@ -437,12 +441,11 @@ static const struct {
      ":4:54: model.layers.0.dilation: expected at most 4096 steps for (taps - 1) dilation, got "
      "4098"},
     {COLUMNS("dense, size: 4, residual: true"),
-     ":4:45: model.layers.0.residual: found with 4 units of 2 inputs; allowed where both "
-     "are equal"},
+     ":4:45: model.layers.0.residual: expected as many inputs as units, got 2 and 4"},
     {COLUMNS("dense, size: 2, residual: true") "device: cuda\n",
-     ":6:9: device: found cuda with model.layers.0.residual; allowed is cpu"},
+     ":6:9: device: expected cpu with model.layers.0.residual, got cuda"},
     {COLUMNS("dense, size: 4, taps: 2") "device: cuda:1\n",
-     ":6:9: device: found cuda:1 with model.layers.0.taps; allowed is cpu"},
+     ":6:9: device: expected cpu with model.layers.0.taps, got cuda:1"},
     {COLUMNS("dense, size: 4, taps: 2") "learning: {rule: rtrl}\n",
      ":6:18: learning.rule: rtrl does not support taps and residual of model.layers.0; use tbptt"},
     {COLUMNS("rtu, size: 4, radius: [0.5]"),

@@ -124,6 +124,11 @@ static const struct {
          ":3:67:", "layers.0.norm: expected layer or none with mingru, got rms"),
     READ("sequence: {layers: [{cell: gru, size: 4, radius: [0.5, 0.6]}]}",
          ":3:97:", "layers.0.radius: requires cell: rtu, got cell: gru"),
+    READ("sequence: {layers: [{cell: dense, size: 4, residual: true}]}", ":3:67:",
+         "layers.0.residual: found with 4 units of 5 inputs; allowed where both are equal"),
+    {TEXT("kind: real, size: 1000000, sequence: {layers: [{cell: gru, size: 7}], longest: 65536}",
+          "", "loss: softmax, size: 4"),
+     NULL, ":3:3: model: expected at most 2147483647 numbers in a message, got 65536000001"},
     READ("sequence: {layers: []}", ":3:67:", "layers: expected a list of 1 to 4 layers, got 0"),
     {TEXT("kind: real, size: 3, sequence: {longest: 4}", "{cell: gru, size: 4}",
           "loss: squared, size: 2"),
@@ -223,6 +228,20 @@ static const struct {
      NULL,
      "model.output.candidates.layers.0.cell: expected dense or conv, got gru: a candidate has "
      "no past"},
+    {VECTORS(CANDIDATES ", candidates: {kind: real, size: 3, layers: [{cell: dense, size: 3, taps: "
+                        "2}]}"),
+     NULL,
+     "model.output.candidates.layers.0.cell: dense with taps is not supported: a candidate has no "
+     "past"},
+    {VECTORS(CANDIDATES ", candidates: {kind: real, size: 3, shape: [1, 2, 2]}"), NULL,
+     "model.output.candidates.shape: found [1, 2, 2], 4 numbers; model.output.candidates.size is "
+     "3"},
+    {VECTORS(CANDIDATES
+             ", candidates: {kind: real, size: 4, shape: [1, 2, 2], layers: [{cell: conv, "
+             "channels: 2, kernel: 3}]}"),
+     NULL, "model.output.candidates.layers.0.kernel: expected at most 2 for 2 x 2, got 3"},
+    {VECTORS("loss: squared, size: 3, " WRITER "}\nlearning: {rule: rtrl"), NULL,
+     "learning.rule: expected tbptt with model.output.sequence, got rtrl"},
     {VECTORS(CANDIDATES), NULL,
      "model.output.candidates.kind: missing; expected real or symbol (kind of a target)"},
     {VECTORS(CANDIDATES ", target: next, candidates: {kind: real, size: 4}"), NULL,

@@ -83,6 +83,24 @@ def digits(results, chart):
     return shared.table(lines)
 
 
+def convolution(results, _):
+    """The streams are the first 1 to 4 quarters."""
+    kinds = results_of.kinds(results, "norm", "kind", "stream")
+    lines = [("norm", *dict.fromkeys(kind[1] for kind in kinds))]
+    for row in rows_of(kinds):
+        cells = []
+        for kind in dict.fromkeys(kind[1] for kind in kinds):
+            before, quarters = (0, 0), []
+            for stream in "1234":
+                runs = kinds[row, kind, stream]
+                right = statistics.fmean(run["accuracy"] * run["scored"] for run in runs)
+                quarters.append(f"{100 * (right - before[0]) / (runs[0]['scored'] - before[1]):.1f}")
+                before = right, runs[0]["scored"]
+            cells.append(" ".join(quarters))
+        lines.append((row, *cells))
+    return shared.table(lines)
+
+
 def gain(results, chart):
     kinds = results_of.kinds(results, "norm", "stream", "gain")
     columns = sorted(dict.fromkeys(kind[1:] for kind in kinds), key=lambda column: (column[0], -float(column[1])))
