@@ -367,8 +367,8 @@ static inline bool output_is_input(const struct output *output) {
     return output->target != TARGET_GIVEN && output->target != TARGET_LATER;
 }
 
-/* The first output, or head of a list, whose targets are sent (given, later), or are in x; the
-   number of outputs without one. At most one is sent; those in x have the same columns. */
+/* The first output, or head of a list, whose targets are sent (given, later), or are in x; without
+   one the number of outputs. At most one is sent; those in x have the same columns. */
 static inline size_t model_output_with(const struct model *model, bool in_x) {
     size_t k = 0;
     while (k <= model->architecture.other_count && output_is_input(model_output(model, k)) != in_x)

@@ -898,7 +898,7 @@ static bool scales_valid(const double *scales, size_t places, size_t size) {
     return valid;
 }
 
-/* Checks the atoms of a message, or one target. */
+/* Checks the atoms of a message, or a target that is not one. */
 static bool before_of_output_valid(const struct output *output, const union value *before,
                                    size_t size) {
     bool message = output_is_message(output), valid = true;

@@ -430,7 +430,8 @@ static const struct {
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4}]\n  output: "
      "{loss: ranking, size: 3, negatives: 4, candidates: {kind: real, size: 2,\n    layers: "
      "[{cell: dense, size: 4, taps: 2}]}}\n",
-     ":6:13: model.output.candidates.layers.0.taps: expected 1, got 2: a candidate has no past"},
+     ":6:13: model.output.candidates.layers.0.cell: dense with taps is not supported: a candidate "
+     "has no past"},
     {COLUMNS("dense, size: 4, taps: 65"),
      ":4:41: model.layers.0.taps: expected a whole number from 1 to 64 ..."},
     {COLUMNS("dense, size: 4, dilation: 4097"),

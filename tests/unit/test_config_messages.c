@@ -203,8 +203,8 @@ static const struct {
     {BOTH(", {name: c, loss: squared, size: 2, skip: true}"), NULL, "model.outputs.2.skip: ..."},
     {LIST("{name: a, loss: squared, size: 4, readout: rls}"), NULL, "model.outputs.0.readout: ..."},
     {LIST("{name: a, loss: squared, size: 4, target: later}"), NULL,
-     ":5:55: model.outputs.0.target: expected given, next, previous or same in model.outputs, got "
-     "later"},
+     ":5:55: model.outputs.0.target: expected given, next, previous or same with model.outputs, "
+     "got later"},
     {LIST("{name: a, loss: softmax, size: 4, sequence: {layers: [{cell: gru, size: 0}]}}"), NULL,
      "model.outputs.0.sequence.layers.0.size: expected a whole number from 1 to 65536 (units of "
      "the "
@@ -216,9 +216,8 @@ static const struct {
     {VECTORS("name: a, loss: squared, size: 3"), NULL,
      ":5:18: model.output.name: found without model.outputs; it is allowed only there"},
     {VECTORS("loss: squared, size: 3, target: same, relative: true"), NULL,
-     ":5:60: model.output.relative: found with target: same; it is allowed only with given, next "
-     "or "
-     "later"},
+     ":5:60: model.output.relative: found with target: previous or same; it is allowed only with "
+     "other targets"},
     /* Rankings. */
     {VECTORS(CANDIDATES ", target: same, candidates: {kind: real, size: 3}"), NULL,
      "model.output.target: expected given or next with loss: ranking, got same"},
