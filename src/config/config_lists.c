@@ -265,9 +265,8 @@ const struct config_key config_column_keys[COLUMN_KEYS] = {
 
 static int fail_unknown(const struct walk *walk, const yaml_node_t *name, const char *path) {
     char words[CONFIG_TEXT_SIZE] = "", list[CONFIG_TEXT_SIZE], meant[CONFIG_TEXT_SIZE];
-    struct config_text to = {.text = words, .size = sizeof words};
     for (unsigned n = 0; n < COLUMN_KEYS; n++)
-        config_add(&to, "%s%s", n ? "|" : "", config_column_keys[n].path);
+        config_words_add(words, config_column_keys[n].path);
     config_words_list(words, list, sizeof list);
     return walk_fail(walk, name, path, "unknown key \"%.*s\"%s; expected %s", CONFIG_SHOWN_MAX,
                      walk_text(name), config_word_meant(words, walk_text(name), meant), list);
