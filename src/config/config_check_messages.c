@@ -133,8 +133,6 @@ int config_check_messages(struct reading *reading) {
 /* ---- Several outputs ---- */
 
 int config_begin_outputs(struct reading *reading) {
-    static const char *const paths[OUTPUTS_MAX] = {"model.outputs.0", "model.outputs.1",
-                                                   "model.outputs.2", "model.outputs.3"};
     if (!config_given(reading, list_path))
         return 0;
     if (config_section_given(reading, output_path) || config_given_below(reading, output_path))
@@ -145,7 +143,7 @@ int config_begin_outputs(struct reading *reading) {
             reading->places[k][0] = reading->draft.outputs[reading->output].places[k];
     config_note_section(reading, output_path, &reading->draft.outputs[reading->output].place);
     reading->origin.from = output_path;
-    reading->origin.to = paths[reading->output];
+    reading->origin.to = config_path_format(reading->to, "%s.%zu", list_path, reading->output);
     return config_given(reading, name_path)
                ? 0
                : config_fail(reading, name_path, "missing; expected a name of the output");

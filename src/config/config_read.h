@@ -16,9 +16,10 @@ struct reading {
         struct place place;
     } sections[CONFIG_SECTIONS_MAX]; /* given mappings and lists */
     size_t section_count;
-    bool preset_layer; /* the preset provides the single layer */
-    size_t output;     /* number of the output of model.outputs that this is about */
-    bool earlier;      /* fill in the defaults of earlier versions */
+    char to[CONFIG_TEXT_SIZE]; /* origin.to */
+    bool preset_layer;         /* the preset provides the single layer */
+    size_t output;             /* number of the output of model.outputs that this is about */
+    bool earlier;              /* fill in the defaults of earlier versions */
 };
 
 /* Read the file's text, then overrides one by one, into `reading`; each value is checked alone.
