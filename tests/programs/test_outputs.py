@@ -69,11 +69,10 @@ def test_predicted(directory):
 def test_schema(directory):
     with start(directory, "router") as daemon:
         socket = daemon.socket(running.zmq.DEALER, "examples")
-        socket.send_multipart([b"", json.dumps({"schema": {"dtype": "float32", "columns": 2}}).encode()])
-        assert socket.poll(running.LIMIT * 1000)
-        answer = b"".join(socket.recv_multipart())
-        assert b'"outputs":["next","class","before"]' in answer, answer
-        assert b'"target":"given"' in answer and b'"targets":1' in answer, answer
+        socket.send(json.dumps({"schema": {"dtype": "float32", "columns": 2}}).encode())
+        schema = json.loads(daemon.next_message(socket)[-1])
+        assert schema["outputs"] == ["next", "class", "before"], schema
+        assert (schema["target"], schema["targets"], schema["target_dtype"]) == ("given", 1, "uint32"), schema
 
 
 def test_continued(directory):
