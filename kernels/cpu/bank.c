@@ -6,9 +6,8 @@
 #include "engine/engine.h"
 
 bool bank_open(struct bank *bank, const struct model *model, size_t output) {
-    const struct ranking *ranking = &model_output(model, output)->ranking;
-    bank->most = ranking->negatives;
-    bank->size = ranking->kind == INPUT_SYMBOL ? 1 : ranking->size;
+    bank->most = model_output(model, output)->ranking.negatives;
+    bank->size = output_candidate_size(model_output(model, output));
     bank->targets = calloc(bank->most, bank->size * sizeof *bank->targets);
     bank->repeated = calloc(bank->most, sizeof *bank->repeated);
     bank->others = calloc(bank->most, sizeof *bank->others);

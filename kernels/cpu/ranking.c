@@ -37,7 +37,7 @@ static struct ranked ranked_of(const struct network *n, const struct model_head 
 }
 
 static bool is_symbol(const struct ranked *r) {
-    return r->ranking->kind == INPUT_SYMBOL;
+    return output_has_classes(r->output);
 }
 
 static struct network_steps run_of(const struct ranked *r) {

@@ -35,7 +35,7 @@ static struct written written_of(const struct network *n, const struct model_hea
 
 /* The row of an atom's embedding in a block; NULL: it has none. */
 static float *row_of(const struct written *w, float *block, uint32_t id) {
-    bool given = w->output->target == TARGET_GIVEN;
+    bool given = !output_is_input(w->output);
     const struct network *writer = w->writer;
     bool embedded =
         given ? w->output->sequence.embedding > 0 : writer->model->architecture.input.embedding > 0;

@@ -104,11 +104,10 @@ static int check_taps(struct reading *reading, const struct layer *layer, size_t
         return config_fail(reading, layer_path(n, "dilation", path),
                            "expected at most %d steps for (taps - 1) dilation, got %zu", DELAY_MAX,
                            layer_delay(layer));
-    return inputs == layer->size
-               ? 0
-               : config_fail(reading, layer_path(n, "residual", path),
-                             "found with %zu units of %zu inputs; allowed where both are equal",
-                             layer->size, inputs);
+    return inputs == layer->size ? 0
+                                 : config_fail(reading, layer_path(n, "residual", path),
+                                               "expected as many inputs as units, got %zu and %zu",
+                                               inputs, layer->size);
 }
 
 static int check_layer(struct reading *reading, struct layer *layer, size_t n) {

@@ -6,23 +6,8 @@
 static const char reader[] = "model.input.sequence", writer[] = "model.output.sequence";
 static const char output_path[] = "model.output", name_path[] = "model.output.name";
 static const char target_path[] = "model.output.target";
-static const char one_vector[] = "where a target is one vector";
 
 /* ---- What cannot be combined ---- */
-
-struct refusal {
-    const char *path;
-    bool found;
-};
-
-static int refuse(const struct reading *reading, const struct refusal *rows, size_t count,
-                  const char *with, const char *only) {
-    for (size_t n = 0; n < count; n++)
-        if (rows[n].found)
-            return config_fail(reading, rows[n].path, "found with %s; it is allowed only %s", with,
-                               only);
-    return 0;
-}
 
 /* Whether a key below the section is given. */
 static bool has_given(const struct reading *reading, const char *section) {
@@ -43,31 +28,65 @@ static int check_section(const struct reading *reading, const char *section) {
                : 0;
 }
 
-static int check_reader(const struct reading *reading) {
+static bool is_later(const struct ahead *ahead) {
+    return ahead->count > 1 || (ahead->count && ahead->steps[0] > 1);
+}
+
+/* Keys that are refused with others; the first pair is reported. */
+static int check_refused(const struct reading *reading) {
+    enum {
+        READS = 1,
+        WRITES = 2,
+        RANKS = 4,
+        RANKS_NEXT = 8,
+        LISTED = 16,
+        OWN = 32,
+        OUTPUT = WRITES | RANKS | LISTED
+    };
     const struct config *config = &reading->draft.config;
     const struct input *input = &config->architecture.input;
     const struct output *output = &config->architecture.output;
-    if (!input_is_message(input))
-        return check_section(reading, reader);
-    const struct refusal rows[] = {
-        {"preset", config->preset != PRESET_NONE},
-        {"model.input.columns", input->column_count},
-        {"model.input.hash", input->hash},
-        {"model.input.scale", input->scale != SCALE_NONE},
-        {"model.input.missing", input->hold},
-        {"model.input.time", input->time},
-        {"model.output.skip", output->skip},
-        {"model.output.readout", output->solved},
-        {"anomaly.shape", config->anomaly.shape > 0},
-        {"anomaly.share", config->anomaly.share.count},
+    const bool ranks = output_ranks(output), next = output->target == TARGET_NEXT;
+    const struct {
+        unsigned bit;
+        bool used;
+        const char *with, *only;
+    } features[] = {
+        {READS, input_is_message(input), reader, "where an x is one vector"},
+        {LISTED, *output->name, "model.outputs", "for a lone output"},
+        {WRITES, output_is_message(output), writer, "where a target is one vector"},
+        {RANKS, ranks, "loss: ranking", "with other losses"},
+        {RANKS_NEXT, ranks && next, "loss: ranking", "with target: given"},
+        {OWN, output_is_input(output) && !next, "target: previous or same", "with other targets"},
     };
-    if (refuse(reading, rows, sizeof rows / sizeof *rows, reader, "where an x is one vector") != 0)
-        return -1;
+    const struct {
+        const char *path;
+        bool found;
+        unsigned bits; /* of features that refuse it */
+    } keys[] = {
+        {"preset", config->preset != PRESET_NONE, READS | WRITES | LISTED},
+        {"model.input.columns", input->column_count, READS | RANKS_NEXT},
+        {"model.input.hash", input->hash, READS},
+        {"model.input.scale", input->scale != SCALE_NONE, READS | RANKS_NEXT},
+        {"model.input.scale", input_has_experts(input), LISTED | WRITES},
+        {"model.input.missing", input->hold, READS},
+        {"model.input.time", input->time, READS},
+        {"model.output.columns", output->column_count, OUTPUT},
+        {"model.output.vocabulary.capacity", output->vocabulary.capacity, OUTPUT},
+        {"model.output.relative", output->relative != RELATIVE_FALSE, OUTPUT | OWN},
+        {"model.output.ahead", is_later(&output->ahead), OUTPUT},
+        {"model.output.scale", output->scale != SCALE_NONE, OUTPUT},
+        {"model.output.skip", output->skip, OUTPUT | READS},
+        {"model.output.readout", output->solved, OUTPUT | READS},
+        {"anomaly.shape", config->anomaly.shape > 0, READS},
+        {"anomaly.share", config->anomaly.share.count, READS},
+    };
+    for (size_t f = 0; f < sizeof features / sizeof *features; f++)
+        for (size_t k = 0; k < sizeof keys / sizeof *keys && features[f].used; k++)
+            if (keys[k].found && keys[k].bits & features[f].bit)
+                return config_fail(reading, keys[k].path, "found with %s; it is allowed only %s",
+                                   features[f].with, features[f].only);
     return 0;
-}
-
-static bool is_later(const struct ahead *ahead) {
-    return ahead->count > 1 || (ahead->count && ahead->steps[0] > 1);
 }
 
 static bool can_be_written(const struct loss_kind *kind) {
@@ -75,49 +94,34 @@ static bool can_be_written(const struct loss_kind *kind) {
 }
 
 static int check_writer(const struct reading *reading) {
-    const struct config *config = &reading->draft.config;
-    const struct input *input = &config->architecture.input;
-    const struct output *output = &config->architecture.output;
+    const struct input *input = &reading->draft.config.architecture.input;
+    const struct output *output = &reading->draft.config.architecture.output;
     const struct loss_kind *loss = loss_kind(output->loss);
-    const char *target = target_name(output->target);
+    bool written = output_is_message(output);
     char text[CONFIG_TEXT_SIZE];
-    bool takes_inputs = output_is_input(output);
-    if (input_is_message(input) && takes_inputs && !output_is_message(output))
+    if ((!input_is_message(input) && check_section(reading, reader) != 0) ||
+        (!written && check_section(reading, writer) != 0))
+        return -1;
+    if (output_is_input(output) && input_is_message(input) != written)
+        return config_fail(reading, target_path, "found %s with %s; it is allowed only with %s%s",
+                           target_name(output->target), written ? writer : reader,
+                           written ? reader : writer, written ? "" : ": an x is a message");
+    if (output->target == TARGET_LATER && (written || *output->name))
         return config_fail(reading, target_path,
-                           "found %s with %s; it is allowed only with %s: an x is a message",
-                           target, reader, writer);
-    if (!output_is_message(output))
-        return check_section(reading, writer);
-    if (!can_be_written(loss))
+                           "expected given, next, previous or same with %s, got later",
+                           written ? writer : "model.outputs");
+    if (written && !can_be_written(loss))
         return config_fail(reading, "model.output.loss", "expected %s with sequence, got %s",
                            config_losses(can_be_written, " or ", text), loss->name);
-    if (takes_inputs && !input_is_message(input))
-        return config_fail(reading, target_path, "found %s with %s; it is allowed only with %s",
-                           target, writer, reader);
-    if (output->target == TARGET_LATER)
-        return config_fail(reading, target_path,
-                           "expected given, next, previous or same with %s, got later", writer);
-    const struct refusal rows[] = {
-        {"preset", config->preset != PRESET_NONE},
-        {"model.input.scale", input_has_experts(input)},
-        {"model.output.columns", output->column_count},
-        {"model.output.vocabulary.capacity", output->vocabulary.capacity},
-        {"model.output.relative", output->relative != RELATIVE_FALSE},
-        {"model.output.ahead", is_later(&output->ahead)},
-        {"model.output.scale", output->scale != SCALE_NONE},
-        {"model.output.skip", output->skip},
-        {"model.output.readout", output->solved},
-    };
     if (output->sequence.embedding && !loss->class_id)
         return config_fail(reading, "model.output.sequence.embedding",
                            "found with loss: %s; it is allowed only with classes", loss->name);
-    return refuse(reading, rows, sizeof rows / sizeof *rows, writer, one_vector);
+    return 0;
 }
 
 static int check_ranking(const struct reading *reading) {
-    const struct architecture *architecture = &reading->draft.config.architecture;
-    const struct input *input = &architecture->input;
-    const struct output *output = &architecture->output;
+    const struct input *input = &reading->draft.config.architecture.input;
+    const struct output *output = &reading->draft.config.architecture.output;
     const struct ranking *ranking = &output->ranking;
     bool next = output->target == TARGET_NEXT, symbols = ranking->kind == INPUT_SYMBOL;
     if (!output_ranks(output))
@@ -130,60 +134,27 @@ static int check_ranking(const struct reading *reading) {
         return config_fail(reading, "model.output.score",
                            "expected dot with candidates of symbols, got %s",
                            ranking->score == RANKING_ORDER ? "order" : "cosine");
+    if (symbols && ranking->layer_count)
+        return config_fail(reading, "model.output.candidates.layers",
+                           "found with candidates of symbols; it is allowed only with kind: real");
     if (next && (ranking->kind != input->kind || ranking->size != input->size))
         return config_fail(reading, "model.output.candidates",
                            "expected the input's %s %zu with target: next, got %s %zu",
                            input_kind_name(input->kind), input->size,
                            input_kind_name(ranking->kind), ranking->size);
-    const struct refusal rows[] = {
-        {"model.input.columns", next && input->column_count},
-        {"model.input.scale", next && input->scale != SCALE_NONE},
-        {"model.output.columns", output->column_count},
-        {"model.output.candidates.layers", symbols && ranking->layer_count},
-        {"model.output.ahead", is_later(&output->ahead)},
-        {"model.output.relative", output->relative != RELATIVE_FALSE},
-        {"model.output.skip", output->skip},
-    };
-    return refuse(reading, rows, sizeof rows / sizeof *rows, "loss: ranking", "with other losses");
+    return 0;
 }
 
-/* Keys of a list of outputs, and those that only a lone output has. */
+/* Names and weights are those of a list. */
 static int check_listed(const struct reading *reading) {
-    static const char *const alone[] = {"columns", "ahead",    "patience", "vocabulary.capacity",
-                                        "scale",   "relative", "skip",     "readout"};
-    const struct config *config = &reading->draft.config;
-    const struct input *input = &config->architecture.input;
-    const struct output *output = &config->architecture.output;
-    const char *target = target_name(output->target);
-    char path[CONFIG_KEY_SIZE];
-    bool own = output->target == TARGET_PREVIOUS || output->target == TARGET_SAME;
-    if ((own || *output->name) && input_has_experts(input))
-        return config_fail(reading, target_path,
-                           "expected a lone output of next with scale: forecast, got %s", target);
-    if (own && output->relative != RELATIVE_FALSE)
-        return config_fail(reading, "model.output.relative",
-                           "found with target: %s; it is allowed only with given, next or later",
-                           target);
-    if (!config_given(reading, "model.outputs")) {
-        bool named = config_given(reading, name_path);
-        return named || config_given(reading, "model.output.weight")
-                   ? config_fail(reading, named ? name_path : "model.output.weight",
-                                 "found without model.outputs; it is allowed only there")
-                   : 0;
-    }
-    if (!*output->name)
-        return config_fail(reading, name_path, "missing; expected a name of the output");
-    for (size_t n = 0; n < sizeof alone / sizeof *alone; n++) {
-        snprintf(path, sizeof path, "model.output.%s", alone[n]);
-        if (config_given(reading, path))
-            return config_fail(reading, path,
-                               "found in model.outputs; it is allowed only for a lone output");
-    }
-    if (output->target == TARGET_LATER)
-        return config_fail(reading, target_path,
-                           "expected given, next, previous or same in model.outputs, got later");
-    return config->preset != PRESET_NONE
-               ? config_fail(reading, "preset", "not supported with model.outputs")
+    static const char *const own[] = {name_path, "model.output.weight"};
+    bool listed = config_given(reading, "model.outputs");
+    for (size_t n = 0; n < sizeof own / sizeof *own && !listed; n++)
+        if (config_given(reading, own[n]))
+            return config_fail(reading, own[n],
+                               "found without model.outputs; it is allowed only there");
+    return listed && !*reading->draft.config.architecture.output.name
+               ? config_fail(reading, name_path, "missing; expected a name of the output")
                : 0;
 }
 
@@ -203,7 +174,7 @@ static int check_rule(const struct reading *reading) {
 }
 
 int config_check_messages(struct reading *reading) {
-    return check_reader(reading) || check_rule(reading) || check_listed(reading) ||
+    return check_listed(reading) || check_refused(reading) || check_rule(reading) ||
                    check_writer(reading) || check_ranking(reading)
                ? -1
                : 0;
@@ -322,10 +293,6 @@ static int check_tower(struct reading *reading) {
         snprintf(at, sizeof at, "%s.%zu.cell", path, n);
         if (kind->states)
             return config_fail(reading, at, "expected %s, got %s: a candidate has no past", text,
-                               kind->kind.name);
-        if (layer_delay(&ranking->layers[n]))
-            return config_fail(reading, at,
-                               "%s with taps is not supported: a candidate has no past",
                                kind->kind.name);
         if (kind->spatial && !ranking->shape.channels)
             return config_fail(reading, at, "found %s without %s.shape", kind->kind.name,

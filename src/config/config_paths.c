@@ -194,7 +194,8 @@ static void find(struct meant *meant, const char *name, bool sections, bool laye
         for (size_t size = strlen(key->path); size > 0; size--) {
             bool part = !key->path[size] || (sections && key->path[size] == '.');
             if (!part || (layered && !config_key_layered(key)) ||
-                (short_name && key->type == &value_layers) || !ends_with(key->path, size, pattern))
+                (short_name && (key->type == &value_layers || key->flags & KEY_LONG)) ||
+                !ends_with(key->path, size, pattern))
                 continue;
             const char *star = memchr(key->path, '*', size);
             int before = (int)(star ? (size_t)(star - key->path) : size);

@@ -60,6 +60,7 @@ enum {
     /* Part of the digest, but a restart can change it: windows are then empty. */
     KEY_WINDOW = 512,
     KEY_MOMENT = 1024, /* also resets the optimizer's moments */
+    KEY_LONG = 2048,   /* its last word alone is another key's short name */
     /* Of a key that was added later: it keeps the digests of configurations without it. */
     KEY_ADDED = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
 };

@@ -187,9 +187,9 @@ enum bank_number { BANK_NEXT, BANK_COUNT = 2, BANK_HEAD };
 
 /* Numbers in an output's bank; 0: it ranks nothing. */
 static inline size_t engine_bank_size(const struct model *model, size_t output) {
-    const struct ranking *ranking = &model_output(model, output)->ranking;
-    size_t size = ranking->kind == INPUT_SYMBOL ? 1 : ranking->size;
-    return ranking->negatives ? BANK_HEAD + ranking->negatives * size : 0;
+    const struct output *ranks = model_output(model, output);
+    size_t targets = ranks->ranking.negatives;
+    return targets ? BANK_HEAD + targets * output_candidate_size(ranks) : 0;
 }
 
 static inline size_t engine_banks_size(const struct model *model) {

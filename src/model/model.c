@@ -286,16 +286,14 @@ static void describe_heads(struct model *model) {
         struct model_head *head = &model->heads[h];
         head->output = h < horizons ? 0 : h - horizons + 1;
         const struct output *output = model_output(model, head->output);
-        const struct ranking *ranking = &output->ranking;
         size_t numbers = target_size(output);
         head->at = model->outputs;
         head->weight = architecture->other_count ? (float)output->weight : 1.0F;
         head->late = output_is_message(output) || output_ranks(output);
         head->scored = output_is_message(output) ? 0 : outputs(output);
         head->target_size = output_is_message(output) ? 1 + output->sequence.longest * numbers
-                            : output_ranks(output)
-                                ? (ranking->kind == INPUT_SYMBOL ? 1 : ranking->size)
-                                : numbers;
+                            : output_ranks(output)    ? output_candidate_size(output)
+                                                      : numbers;
         if (h == 0 || !output_is_input(output)) {
             model->sent = head->output;
             model->y_size = output_ranks(output) ? head->target_size : numbers;

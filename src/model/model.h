@@ -354,6 +354,10 @@ static inline bool output_has_classes(const struct output *output) {
     return output_ranks(output) ? output->ranking.kind == INPUT_SYMBOL
                                 : loss_kind(output->loss)->class_id;
 }
+/* Numbers of a ranking's candidate. */
+static inline size_t output_candidate_size(const struct output *output) {
+    return output_has_classes(output) ? 1 : output->ranking.size;
+}
 static inline size_t output_classes(const struct output *output) {
     return output_ranks(output) ? output->ranking.size : output->size;
 }
@@ -381,8 +385,8 @@ static inline bool output_is_input(const struct output *output) {
     return output->target != TARGET_GIVEN && output->target != TARGET_LATER;
 }
 
-/* The first output, or head of a list, whose targets are sent (given, later), or are in x; the
-   number of outputs without one. At most one is sent; those in x have the same columns. */
+/* The first output, or head of a list, whose targets are sent (given, later), or are in x; without
+   one the number of outputs. At most one is sent; those in x have the same columns. */
 static inline size_t model_output_with(const struct model *model, bool in_x) {
     size_t k = 0;
     while (k <= model->architecture.other_count && output_is_input(model_output(model, k)) != in_x)
@@ -391,6 +395,20 @@ static inline size_t model_output_with(const struct model *model, bool in_x) {
 }
 static inline bool model_has_output(const struct model *model, bool in_x) {
     return model_output_with(model, in_x) <= model->architecture.other_count;
+}
+
+/* Whether the targets of some output come from that source. */
+static inline bool model_has_target(const struct model *model, enum target target) {
+    for (size_t k = 0; k <= model->architecture.other_count; k++)
+        if (model_output(model, k)->target == target)
+            return true;
+    return false;
+}
+static inline bool model_waits_for_x(const struct model *model) {
+    return model_has_target(model, TARGET_NEXT);
+}
+static inline bool model_waits_for_labels(const struct model *model) {
+    return model_has_target(model, TARGET_LATER);
 }
 
 /* Whether the scale of an only output, or of x, is that of the head's targets. */

@@ -85,13 +85,6 @@ static const struct output *output_of(const struct targets *t, size_t head) {
     return model_output(t->model, t->model->heads[head].output);
 }
 
-static bool has_target(const struct model *model, enum target target) {
-    bool has = false;
-    for (size_t k = 0; k <= model->architecture.other_count; k++)
-        has |= model_output(model, k)->target == target;
-    return has;
-}
-
 static bool is_scaled(const struct targets *t, size_t head) {
     return t->scaler && model_scales(t->model, head);
 }
@@ -125,8 +118,8 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     t->output = &model->architecture.output;
     t->loss = loss_kind(t->output->loss);
     t->in_x = model_has_output(model, true);
-    t->next = has_target(model, TARGET_NEXT);
-    t->labels = has_target(model, TARGET_LATER);
+    t->next = model_waits_for_x(model);
+    t->labels = model_waits_for_labels(model);
     t->sent = model_output_with(model, false);
     t->ranks = t->loss->class_id && host->config->preset != PRESET_SYMBOLS;
     t->scaler = !t->in_x                                       ? scaling_target_scaler(host)
@@ -139,7 +132,7 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     t->sent_size = model->y_size;
     t->places = model_places(model, host->window);
     size_t rows = host->slots * t->places;
-    bool lasts = t->relative && !t->in_x, before = has_target(model, TARGET_PREVIOUS);
+    bool lasts = t->relative && !t->in_x, before = model_has_target(model, TARGET_PREVIOUS);
     bool bases =
         t->relative || (targets_are_inputs(model) && !t->loss->class_id && model->open > 1);
     t->opens = calloc(rows, sizeof *t->opens);
@@ -449,7 +442,7 @@ static void targets_score(void *self, struct step *step) {
     }
     for (size_t h = 0; h < t->model->horizons; h++) {
         size_t age = output_ahead(output_of(t, h), h);
-        if (output_of(t, h)->target != TARGET_NEXT)
+        if (!output_is_next(output_of(t, h)))
             continue;
         if (age > window->open)
             break;
@@ -918,7 +911,7 @@ static bool scales_valid(const double *scales, size_t places, size_t size) {
     return valid;
 }
 
-/* Checks the atoms of a message, or one target. */
+/* Checks the atoms of a message, or a target that is not one. */
 static bool before_of_output_valid(const struct output *output, const union value *before,
                                    size_t size) {
     bool message = output_is_message(output), valid = true;
@@ -953,8 +946,8 @@ static const char *targets_valid(void *self, uint32_t slot) {
 
 bool targets_window_valid(const struct model *model, const struct member *member,
                           const struct learner_window *window) {
-    size_t least = has_target(model, TARGET_NEXT),
-           most = least || has_target(model, TARGET_LATER) ? member->model->open : 0;
+    size_t least = model_waits_for_x(model),
+           most = least || model_waits_for_labels(model) ? member->model->open : 0;
     bool begun = !window->next && !window->length && !window->closed && !window->terms;
     /* no step since a member's reset, or since windows started from scratch */
     if (begun && !window->open)

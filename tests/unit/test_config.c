@@ -493,6 +493,10 @@ static void test_short_names(void **state) {
     check_meant("name", "name");
     check_meant("memory", "memory");
     check_meant("norm", "model.layers.N.norm");
+    check_meant("stride", "learning.stride");
+    check_meant("shape", "anomaly.shape");
+    check_meant("embedding", "model.input.embedding");
+    check_meant("0.stride", "model.layers.0.stride");
     check_meant("size", "model.layers.N.size");
     check_meant("output.size", "model.output.size");
     check_meant("0.norm", "model.layers.0.norm");

@@ -124,8 +124,8 @@ static const struct {
          ":3:67:", "layers.0.norm: expected layer or none with mingru, got rms"),
     READ("sequence: {layers: [{cell: gru, size: 4, radius: [0.5, 0.6]}]}",
          ":3:97:", "layers.0.radius: requires cell: rtu, got cell: gru"),
-    READ("sequence: {layers: [{cell: dense, size: 4, residual: true}]}", ":3:67:",
-         "layers.0.residual: found with 4 units of 5 inputs; allowed where both are equal"),
+    READ("sequence: {layers: [{cell: dense, size: 4, residual: true}]}",
+         ":3:67:", "layers.0.residual: expected as many inputs as units, got 5 and 4"),
     {TEXT("kind: real, size: 1000000, sequence: {layers: [{cell: gru, size: 7}], longest: 65536}",
           "", "loss: softmax, size: 4"),
      NULL, ":3:3: model: expected at most 2147483647 numbers in a message, got 65536000001"},
@@ -203,8 +203,8 @@ static const struct {
     {BOTH(", {name: c, loss: squared, size: 2, skip: true}"), NULL, "model.outputs.2.skip: ..."},
     {LIST("{name: a, loss: squared, size: 4, readout: rls}"), NULL, "model.outputs.0.readout: ..."},
     {LIST("{name: a, loss: squared, size: 4, target: later}"), NULL,
-     ":5:55: model.outputs.0.target: expected given, next, previous or same in model.outputs, got "
-     "later"},
+     ":5:55: model.outputs.0.target: expected given, next, previous or same with model.outputs, "
+     "got later"},
     {LIST("{name: a, loss: softmax, size: 4, sequence: {layers: [{cell: gru, size: 0}]}}"), NULL,
      "model.outputs.0.sequence.layers.0.size: expected a whole number from 1 to 65536 (units of "
      "the "
@@ -216,9 +216,8 @@ static const struct {
     {VECTORS("name: a, loss: squared, size: 3"), NULL,
      ":5:18: model.output.name: found without model.outputs; it is allowed only there"},
     {VECTORS("loss: squared, size: 3, target: same, relative: true"), NULL,
-     ":5:60: model.output.relative: found with target: same; it is allowed only with given, next "
-     "or "
-     "later"},
+     ":5:60: model.output.relative: found with target: previous or same; it is allowed only with "
+     "other targets"},
     /* Rankings. */
     {VECTORS(CANDIDATES ", target: same, candidates: {kind: real, size: 3}"), NULL,
      "model.output.target: expected given or next with loss: ranking, got same"},
@@ -230,9 +229,7 @@ static const struct {
      "no past"},
     {VECTORS(CANDIDATES ", candidates: {kind: real, size: 3, layers: [{cell: dense, size: 3, taps: "
                         "2}]}"),
-     NULL,
-     "model.output.candidates.layers.0.cell: dense with taps is not supported: a candidate has no "
-     "past"},
+     NULL, "model.output.candidates.layers.0.taps: expected 1, got 2: a candidate has no past"},
     {VECTORS(CANDIDATES ", candidates: {kind: real, size: 3, shape: [1, 2, 2]}"), NULL,
      "model.output.candidates.shape: found [1, 2, 2], 4 numbers; model.output.candidates.size is "
      "3"},

@@ -124,7 +124,9 @@ void bench_data_close(struct bench_data *data) {
 struct example bench_data_example(const struct bench_data *data,
                                   const struct architecture *architecture, const char *key,
                                   uint64_t index) {
-    size_t row = (size_t)(index % data->count), longest = architecture->input.sequence.longest;
+    const struct input *input = &architecture->input;
+    size_t row = (size_t)(index % data->count),
+           longest = input_is_message(input) ? input->sequence.longest : 0;
     bool given = !output_is_input(&architecture->output);
     return (struct example){
         .key = key,

@@ -118,7 +118,8 @@ static int open_course(struct course *course, struct error *error) {
     const struct skill_options options = {
         .loss = loss,
         .columns = loss_kind(loss)->metrics & METRIC_RMSE ? course->model->heads[0].target_size : 0,
-        .experts = learner_host(course->learner)->forecasts};
+        .experts = learner_host(course->learner)->forecasts,
+        .architecture = &course->model->architecture};
     struct learner_counters counters = learner_counters(course->learner);
     if (skill_open(&course->skill, &options, error))
         return -1;
