@@ -261,7 +261,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_ERROR] = "`squared`, `gaussian`",
         [NEED_CLASSES] = "`softmax`, `bernoulli`",
         [NEED_BITS] = "`softmax`, `bernoulli`, `mixture`",
-        [NEED_BASELINE] = "losses but `mixture` and hinge",
+        [NEED_BASELINE] = "`squared`, `gaussian`, `softmax`, `bernoulli`, `ranking`",
         [NEED_EXPERTS] = "`scale: forecast`, `preset: symbols`",
         [NEED_ANOMALY] = "`anomaly.enabled`",
         [NEED_RECURRENT] = "`gru`, `lstm`",
