@@ -57,5 +57,6 @@ void activity_add(const struct network *n, size_t position) {
     double age = ++n->activity[0];
     add_layers(n, position, age);
     for (size_t k = 1; k < n->model->chain_count; k++)
-        add_layers(n->chains[k], network_newest(n->chains[k]), age);
+        if (n->chains[k]->ran) /* else its arrays are those of an earlier target */
+            add_layers(n->chains[k], network_newest(n->chains[k]), age);
 }

@@ -63,6 +63,7 @@ void bank_write(struct bank *bank, const uint32_t *block) {
     memcpy(&bank->next, block + BANK_NEXT, sizeof bank->next);
     bank->count = block[BANK_COUNT] < bank->most ? block[BANK_COUNT] : bank->most;
     memcpy(bank->targets, block + BANK_HEAD, bank->most * bank->size * sizeof *block);
+    memset(bank->repeated, 0, bank->most * sizeof *bank->repeated);
     for (size_t n = 0; n < bank->count; n++)
         for (size_t later = n + 1; later < bank->count; later++)
             bank->repeated[place_of(bank, n)] |=

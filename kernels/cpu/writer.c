@@ -23,6 +23,7 @@ static struct written written_of(const struct network *n, const struct model_hea
     bool classes = loss_kind(output->loss)->class_id;
     size_t longest = output->sequence.longest, count = y->id < longest ? y->id : longest;
     writer->count = count + classes;
+    writer->ran = true;
     return (struct written){writer,
                             output,
                             y + 1,
