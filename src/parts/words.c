@@ -96,8 +96,8 @@ static size_t by_classes(const struct words *words, const struct model *model,
     case TENSOR_CANDIDATE_ROWS:
     case TENSOR_CANDIDATE_BIAS:
         return !is_of(of_classes(words), model_output(model, tensor->layer)) ? 0
-               : model->architecture.output.ahead.count                      ? model->horizons
-                                                                             : 1;
+               : tensor->layer                                               ? 1
+                                                                             : model_ahead(model);
     default:
         return 0;
     }
