@@ -253,13 +253,17 @@ static struct bank *bank_of(const struct engine *e, const struct model_head *hea
 /* Keeps a target to learn from. One without others to rank it among only comes into the bank. */
 static void keep_target(struct engine *e, const struct operation *o, const union value *y,
                         double loss) {
-    float *s = slot(e, o->slot);
-    struct bank *bank = bank_of(e, &e->model->heads[o->horizon]);
+    float *s = slot(e, o->slot), *kept = slot_target(&e->layout, s, o->position, o->horizon);
+    const struct model_head *head = &e->model->heads[o->horizon];
+    struct bank *bank = bank_of(e, head);
     *slot_learned(&e->layout, s, o->position, o->horizon) = !bank || loss == loss;
-    memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
-           e->layout.target_size * sizeof *y);
-    if (bank)
-        bank_put(bank, y);
+    memcpy(kept, y, head->target_size * sizeof *y);
+    if (!bank)
+        return;
+    bool numbers = !output_has_classes(model_output(e->model, head->output));
+    for (size_t k = 0; numbers && k < head->target_size; k++)
+        kept[k] = formula_finite(kept[k]); /* others are ranked among it for long */
+    bank_put(bank, (const union value *)kept);
 }
 
 static double play_score(struct engine *e, const struct operation *o, const union value *y,

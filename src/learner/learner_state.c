@@ -554,7 +554,8 @@ static bool input_fits(const struct model *model, const float *x) {
     bool fits = !input_is_message(input) || atoms_of(x) <= input->sequence.longest;
     if (!input_is_message(input))
         return atom_fits(model, x);
-    for (size_t n = 0; fits && n < atoms_of(x); n++)
+    size_t atoms = fits && atoms_of(x) ? atoms_of(x) : 1; /* the engine reads at least one */
+    for (size_t n = 0; fits && n < atoms; n++)
         fits = atom_fits(model, x + 1 + n * model->features_atom);
     return fits;
 }

@@ -68,7 +68,7 @@ struct targets {
        not scaled. */
     double *score_scales;
     float *step_bases; /* (plan_steps, size) of each step with relative targets; or NULL */
-    double *errors;    /* (size,) of the newest score, if targets are numbers */
+    double *errors;    /* (row,) of the newest score, if targets are numbers */
     bool ranks;        /* counts correct classes; with preset: symbols that part does it */
     struct gathered gathered;
 };
@@ -136,7 +136,7 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     bool bases =
         t->relative || (targets_are_inputs(model) && !t->loss->class_id && model->open > 1);
     t->opens = calloc(rows, sizeof *t->opens);
-    t->errors = calloc(t->size, sizeof *t->errors);
+    t->errors = calloc(t->row, sizeof *t->errors);
     if (t->scaler)
         t->scales = calloc(rows, 2 * t->size * sizeof *t->scales);
     if (bases)
