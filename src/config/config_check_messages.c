@@ -22,7 +22,7 @@ static bool has_given(const struct reading *reading, const char *section) {
 static int check_section(const struct reading *reading, const char *section) {
     char path[CONFIG_KEY_SIZE];
     snprintf(path, sizeof path, "%s.layers", section);
-    return has_given(reading, section)
+    return config_section_given(reading, section) || has_given(reading, section)
                ? config_fail(reading, path, "missing; expected a list of 1 to %d layers",
                              SEQUENCE_LAYERS_MAX)
                : 0;

@@ -209,10 +209,12 @@ def test_messages(directory):
         with client(one) as c:
             c.learn(["a", "b"], [3, 0, 1])
             c.learn(["b"], [2], wait=True)
+            written = c.predict(["a", "b"], [3, 0])  # a loss without numbers
+            assert written.loss > 0 and len(written.values) == 0
             refused = raises(runnel.Refused, lambda: c.learn(["b"] * 5, [2], wait=True))
             assert refused.reason == "x_size" and "x has 5 atoms; model.input.sequence.longest is 4" in str(refused)
         status = one.ask("status")
-        assert (status["steps"], status["words"]) == (2, 2), status
+        assert (status["steps"], status["words"]) == (3, 2), status
 
 
 def test_labels(directory):

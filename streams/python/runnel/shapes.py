@@ -255,12 +255,13 @@ class Shapes:
         if width is None:
             width = found.shape[-1] if found.ndim else 1
         one_each = width == 1 and found.ndim <= 1
-        if found.ndim > 2 or (not one_each and (found.shape[-1] if found.ndim else 1) != width):
-            form = f"(n, {width}), one row per example" if many else f"({width},), or (steps, {width})"
-            raise ValueError(f"{name} has the shape {array.shape}, but a step of this model has {width} "
-                             f"number{'s' if width != 1 else ''}: pass {form}")
-        found = found.reshape(-1, width)
         longest = self.longest if name == "x" else self.y_longest
+        if found.ndim > 2 or (not one_each and (found.shape[-1] if found.ndim else 1) != width):
+            row = "atom" if longest else "step"
+            form = f"(n, {width}), one row per example" if many else f"({width},), or ({row}s, {width})"
+            raise ValueError(f"{name} has the shape {array.shape}, but {'an' if longest else 'a'} {row} of this model "
+                             f"has {width} number{'s' if width != 1 else ''}: pass {form}")
+        found = found.reshape(-1, width)
         if longest and not 1 <= len(found) <= longest:
             raise ValueError(f"{name} must have 1 to {longest} atoms, got {len(found)}")
         if not longest and not 1 <= len(found) <= wire.STEPS_MAX:
