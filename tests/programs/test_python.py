@@ -217,6 +217,16 @@ def test_messages(directory):
         assert (status["steps"], status["words"]) == (3, 2), status
 
 
+def test_outputs(directory):
+    """The values are those of all outputs, one after the other."""
+    outputs = ("{name: a, loss: squared, size: 2, target: next}", "{name: b, loss: softmax, size: 3, target: given}")
+    text = CONFIG.replace("output: {output}", f"outputs: [{', '.join(outputs)}]".replace("{", "{{").replace("}", "}}"))
+    with running.Daemon(directory, text.format(d=directory, input=REAL, socket="router")) as one, client(one) as c:
+        found = c.predict([1, 2], 2)
+        assert found.values.shape == (5,) and math.isclose(sum(found.values[2:]), 1, rel_tol=1e-6)
+        assert found.label is None and found.probabilities is None and found.names is None
+
+
 def test_labels(directory):
     with daemon(directory, y=ONE_LATER) as one:
         with client(one, stream="s") as c:
