@@ -315,6 +315,11 @@ static inline bool layer_normalizes_output(const struct layer *layer) {
     return norm_kind(layer->norm)->source != SOURCE_NOTHING && layer_is_columns(layer);
 }
 
+/* The number of the chain that has layer n of all; and of the one that writes or ranks an output; 0
+   without one. */
+size_t model_chain_of_layer(const struct model *model, size_t n);
+size_t model_chain_of_output(const struct model *model, size_t output);
+
 /* Layer n of all chains; and an output. */
 const struct layer *model_layer(const struct model *model, size_t n);
 static inline const struct output *architecture_output(const struct architecture *a, size_t k) {

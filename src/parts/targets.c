@@ -193,6 +193,10 @@ static float *base_of(const struct targets *t, uint32_t slot, size_t place) {
     return t->bases ? t->bases + (slot * t->places + place) * t->size : NULL;
 }
 
+static union value *before_of(const struct targets *t, uint32_t slot) {
+    return t->before ? t->before + slot * t->row : NULL;
+}
+
 static struct open_step *open_of(const struct targets *t, uint32_t slot, size_t place) {
     return t->opens + slot * t->places + place;
 }
@@ -208,7 +212,7 @@ static void targets_begin(void *self, uint32_t slot, enum part_begin when) {
     int none = input_is_message(&t->model->architecture.input) ? 0 : UINT8_MAX;
     (void)when;
     if (t->before)
-        memset(t->before + slot * t->row, none, t->row * sizeof *t->before);
+        memset(before_of(t, slot), none, t->row * sizeof *t->before);
     for (size_t k = 0; last && k < t->size; k++)
         last[k] = NAN;
 }
@@ -398,7 +402,7 @@ static const void *seen_of(const struct targets *t, const struct step *step) {
 
 /* The stream's x before, scaled as this step's predictions. */
 static void score_previous(struct targets *t, size_t head, const struct step *step) {
-    const union value *before = t->before + step->slot * t->row;
+    const union value *before = before_of(t, step->slot);
     const struct output *output = model_output(t->model, model_output_with(t->model, true));
     const double *means = scale_row(t, t->host->row, false);
     const double *deviations = scale_row(t, t->host->row, true);
@@ -426,7 +430,7 @@ static void targets_stepped(void *self, const struct step *step) {
     if (!t->before)
         return;
     bool message = input_is_message(&t->model->architecture.input);
-    memcpy(t->before + step->slot * t->row, message ? (const void *)step->input : step->original,
+    memcpy(before_of(t, step->slot), message ? (const void *)step->input : step->original,
            kept_of_x(t) * sizeof *t->before);
 }
 
@@ -621,23 +625,6 @@ static bool find_error(const struct targets *t, const struct scored *score, size
     return offsets ? !isnan(offsets[k]) : !isnan(score->target[k].real);
 }
 
-/* Adds over observed numbers the squares of errors. */
-static void add_errors(struct targets *t, struct planned *example, struct scored *score) {
-    struct column_error *columns = t->host->errors.columns;
-    double sum = example->squared_error, difference;
-    for (size_t k = 0; k < t->model->heads[0].target_size; k++) {
-        t->errors[k] = NAN;
-        if (!find_error(t, score, k, &difference))
-            continue;
-        sum += difference * difference;
-        example->observed++;
-        column_error_add(&columns[k], difference, score->of_baseline[k]);
-        t->errors[k] = difference;
-    }
-    example->squared_error = sum;
-    score->errors = t->errors;
-}
-
 /* Counts numbers on the target's side of 1/2: s(a) >= 1/2 if a >= 0. */
 static void count_sides(const struct scored *score, size_t size, size_t *correct,
                         size_t *observed) {
@@ -659,37 +646,50 @@ static void count_class(const struct scored *score, size_t classes, size_t *corr
     ++*observed;
 }
 
-/* Late heads have no activations here. */
-static void targets_scored(void *self, struct planned *example, struct scored *score) {
-    struct targets *t = self;
+/* Adds errors or correct classes to the sums; errors of the first output also to those of columns.
+   Late heads have no activations here. */
+static void add_score(const struct targets *t, const struct scored *score,
+                      struct column_error *columns, struct output_sums *sums) {
     const struct model_head *head = &t->model->heads[score->horizon];
-    if (head->late)
+    const struct loss_kind *loss = loss_kind(output_of(t, score->horizon)->loss);
+    bool errors = loss->metrics & METRIC_RMSE;
+    for (size_t k = 0; errors && k < head->target_size; k++) {
+        double difference;
+        bool observed = find_error(t, score, k, &difference);
+        if (columns)
+            t->errors[k] = observed ? difference : NAN;
+        if (!observed)
+            continue;
+        sums->squared_error += difference * difference;
+        sums->observed++;
+        if (columns)
+            column_error_add(&columns[k], difference, score->of_baseline[k]);
+    }
+    if (loss->class_id && (t->ranks || !columns))
+        count_class(score, head->scored, &sums->correct, &sums->observed);
+    else if (!loss->class_id && loss->metrics & METRIC_ACCURACY)
+        count_sides(score, head->target_size, &sums->correct, &sums->observed);
+}
+
+static void targets_scored(void *self, struct planned *example, struct scored *score) {
+    const struct targets *t = self;
+    struct output_sums sums = {.squared_error = example->squared_error,
+                               .observed = example->observed,
+                               .correct = example->correct};
+    if (t->model->heads[score->horizon].late)
         return;
-    if (t->loss->metrics & METRIC_RMSE)
-        add_errors(t, example, score);
-    if (t->ranks)
-        count_class(score, head->scored, &example->correct, &example->observed);
-    else if (!t->loss->class_id && t->loss->metrics & METRIC_ACCURACY)
-        count_sides(score, head->target_size, &example->correct, &example->observed);
+    add_score(t, score, t->host->errors.columns, &sums);
+    score->errors = t->loss->metrics & METRIC_RMSE ? t->errors : NULL;
+    example->squared_error = sums.squared_error;
+    example->observed = sums.observed;
+    example->correct = sums.correct;
 }
 
 void targets_add(const struct part_host *host, struct output_sums *sums,
                  const struct scored *score) {
     const struct targets *t = part_find(host, &targets_part);
-    const struct model_head *head = &t->model->heads[score->horizon];
-    const struct loss_kind *loss = loss_kind(output_of(t, score->horizon)->loss);
-    double difference;
-    if (head->late)
-        return;
-    if (loss->class_id)
-        count_class(score, head->scored, &sums->correct, &sums->observed);
-    else if (loss->metrics & METRIC_ACCURACY)
-        count_sides(score, head->target_size, &sums->correct, &sums->observed);
-    for (size_t k = 0; loss->metrics & METRIC_RMSE && k < head->target_size; k++)
-        if (find_error(t, score, k, &difference)) {
-            sums->squared_error += difference * difference;
-            sums->observed++;
-        }
+    if (!t->model->heads[score->horizon].late)
+        add_score(t, score, NULL, sums);
 }
 
 /* ---- Outputs ---- */
@@ -739,41 +739,35 @@ static size_t if_waits(const struct state_place *p, size_t size) {
     return t->next || t->labels ? size : 0;
 }
 
-static size_t scales_size(const struct state_place *p) {
+/* Rows that are one array of the slot. */
+enum { SCALES, BASES, LASTS, BEFORE };
+
+static void *array_of(const struct state_place *p, size_t *count) {
     const struct targets *t = p->self;
-    return t->scales ? if_waits(p, t->places * 2 * t->size) : 0;
+    switch (p->row->which) {
+    case SCALES:
+        *count = if_waits(p, t->places * 2 * t->size);
+        return scale_of(t, p->slot, 0);
+    case BASES:
+        *count = if_waits(p, t->places * t->size);
+        return base_of(t, p->slot, 0);
+    case LASTS:
+        *count = t->size;
+        return last_of(t, p->slot);
+    default:
+        *count = kept_of_x(t);
+        return before_of(t, p->slot);
+    }
 }
 
-static void *scales_at(const struct state_place *p, size_t n) {
-    return (void)n, scale_of(p->self, p->slot, 0);
+static size_t array_size(const struct state_place *p) {
+    size_t count;
+    return array_of(p, &count) ? count : 0;
 }
 
-static size_t bases_size(const struct state_place *p) {
-    const struct targets *t = p->self;
-    return t->bases ? if_waits(p, t->places * t->size) : 0;
-}
-
-static void *bases_at(const struct state_place *p, size_t n) {
-    return (void)n, base_of(p->self, p->slot, 0);
-}
-
-static size_t lasts_size(const struct state_place *p) {
-    const struct targets *t = p->self;
-    return t->lasts ? t->size : 0;
-}
-
-static void *lasts_at(const struct state_place *p, size_t n) {
-    return (void)n, last_of(p->self, p->slot);
-}
-
-static size_t before_size(const struct state_place *p) {
-    const struct targets *t = p->self;
-    return t->before ? kept_of_x(t) : 0;
-}
-
-static void *before_at(const struct state_place *p, size_t n) {
-    const struct targets *t = p->self;
-    return (void)n, t->before + p->slot * t->row;
+static void *array_at(const struct state_place *p, size_t n) {
+    size_t count;
+    return (void)n, array_of(p, &count);
 }
 
 enum { OPEN = 6 };
@@ -867,11 +861,12 @@ static void classes_lacked(const struct state_place *p) {
         open_of(t, p->slot, place)->classes = t->host->appeared;
 }
 
+#define ARRAY .size = array_size, .at = array_at
 static const struct state_row rows[] = {
-    STATE_ROW("streams.scales", F64, STATE_WINDOW, .size = scales_size, .at = scales_at),
-    STATE_ROW("streams.bases", F32, STATE_WINDOW, .size = bases_size, .at = bases_at),
-    STATE_ROW("streams.lasts", F32, 0, .size = lasts_size, .at = lasts_at),
-    STATE_ROW("streams.before", F32, 0, .size = before_size, .at = before_at),
+    STATE_ROW("streams.scales", F64, STATE_WINDOW, SCALES, ARRAY),
+    STATE_ROW("streams.bases", F32, STATE_WINDOW, BASES, ARRAY),
+    STATE_ROW("streams.lasts", F32, 0, LASTS, ARRAY),
+    STATE_ROW("streams.before", F32, 0, BEFORE, ARRAY),
     STATE_ROW("streams.open", I64, STATE_WINDOW, .size = open_size, STATE_COPIED(open)),
     STATE_ROW("streams.open_times", F64, STATE_LATER | STATE_WINDOW, .size = times_size,
               STATE_COPIED(times)),
@@ -917,8 +912,7 @@ static bool before_valid(const struct targets *t, uint32_t slot) {
     bool valid = true;
     for (size_t h = 0; t->before && h < t->model->horizons; h++)
         if (output_of(t, h)->target == TARGET_PREVIOUS)
-            valid &= before_of_output_valid(output_of(t, h), t->before + slot * t->row,
-                                            numbers_of(t, h));
+            valid &= before_of_output_valid(output_of(t, h), before_of(t, slot), numbers_of(t, h));
     return valid;
 }
 
