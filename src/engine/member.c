@@ -148,12 +148,13 @@ static int write_tensors(struct member *member, enum engine_block block, const f
     return 0;
 }
 
-int member_write_values(struct member *member, const float *values, struct error *error) {
+int member_write_values(struct member *member, const float *values, bool begins,
+                        struct error *error) {
     enum engine_block start = ENGINE_MOMENTS + (unsigned)member->start;
-    if (member_begin_solution(member, error) ||
-        write_tensors(member, ENGINE_PARAMETERS, values, error))
+    if (write_tensors(member, ENGINE_PARAMETERS, values, error))
         return -1;
-    return member->start == SIZE_MAX ? 0 : write_tensors(member, start, values, error);
+    begins &= member->start != SIZE_MAX;
+    return begins ? write_tensors(member, start, values, error) : 0;
 }
 
 static int write_zeros(struct member *member, enum engine_block block, size_t size,

@@ -80,11 +80,13 @@ int member_write(struct member *member, enum engine_block block, size_t index, c
 int member_begin_solution(struct member *member, struct error *error);
 
 /* Returns the starting values of all parameters, from the file `initial` if it is not empty, to be
-   freed; NULL on error. member_write_values writes them, with the solution; member_clear clears the
-   optimizer, except for starting values, and the rest: it overwrites `values` (parameters,). */
+   freed; NULL on error. member_write_values writes parameters, and with `begins` those starting
+   values that an optimizer keeps; member_clear clears the rest of the optimizer, banks and
+   statistics, and overwrites `values` (parameters,). */
 float *member_starting_values(const struct member *member, const char *initial,
                               struct error *error);
-int member_write_values(struct member *member, const float *values, struct error *error);
+int member_write_values(struct member *member, const float *values, bool begins,
+                        struct error *error);
 int member_clear(struct member *member, float *values, struct error *error);
 
 /* The next play begins the statistics over updates, with the current weights. */

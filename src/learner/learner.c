@@ -11,7 +11,6 @@
 #include "common/threads.h"
 #include "engine/engine_threads.h"
 #include "forecast/forecast.h"
-#include "learner_input.h"
 #include "learner_state.h"
 #include "model/parameters.h"
 #include "parts/part.h"
@@ -39,7 +38,6 @@ struct learner {
     size_t plan_measures, measures; /* room for measures, and used ones */
     size_t *step_scores;            /* (plan_steps,) scores by the x of each step */
     union value *values; /* (x_size,) x as parts rewrite it; NULL: parts write to the network's x */
-    union value *target; /* (target_size,) y of an example, if it is a message */
     double *nothing;     /* (target_size,) zeros */
     struct layer_statistics *long_measure; /* (layers,) of an example that spans plans */
     bool measure;    /* measure the next example with steps, in place of a label */
@@ -100,14 +98,13 @@ static bool open_plan(struct learner *learner, size_t most_steps) {
     learner->examples = calloc(steps, sizeof *learner->examples);
     learner->step_scores = calloc(steps, sizeof *learner->step_scores);
     learner->nothing = calloc(model->target_size, sizeof *learner->nothing);
-    learner->target = calloc(model->target_size, sizeof *learner->target);
     learner->long_measure = calloc(model->layer_count, sizeof *learner->long_measure);
     if (apart)
         learner->values = calloc(model->x_size, sizeof *learner->values);
     EACH(learner, part, plan_open)
     good &= part->kind->plan_open(part->self);
     return good && learner->examples && learner->step_scores && learner->nothing &&
-           learner->target && learner->long_measure && (!apart || learner->values);
+           learner->long_measure && (!apart || learner->values);
 }
 
 /* ---- Playing a plan, and delivering the results to examples ---- */
@@ -127,17 +124,8 @@ static void score(struct part_host *host, struct planned *example, struct scored
     example->baseline_sum += scored->baseline;
 }
 
-/* Adds a score of an output of a list: of those after the first only means are published. */
-static void add_to_output(struct part_host *host, size_t output, const struct scored *scored) {
-    struct output_sums *sums = &host->errors.outputs[output];
-    if (isfinite(scored->loss)) {
-        sums->scored++;
-        sums->loss += scored->loss;
-    }
-    targets_add(host, sums, scored);
-}
-
-/* Delivers scores of one x: of its horizons, nearest first, or of a label's targets. A head that is
+/* Delivers scores of one x: of its horizons, nearest first, or of a label's targets. Of a list's
+   outputs after the first only means are published. A head that is
    late has no loss while it has nothing to score against. */
 static void deliver_scores(struct learner *learner, struct planned *example, size_t count,
                            struct cursor *cursor) {
@@ -158,7 +146,7 @@ static void deliver_scores(struct learner *learner, struct planned *example, siz
         if (head->late && isnan(scored.loss))
             continue;
         if (model->architecture.other_count)
-            add_to_output(&learner->host, head->output, &scored);
+            targets_add(&learner->host, &scored);
         if (head->output == 0)
             score(&learner->host, example, &scored);
     }
@@ -428,7 +416,7 @@ static int take_step(struct learner *learner, const struct example *example, siz
         .values = learner->values ? learner->values : input,
         .input = input,
     };
-    learner_fill_input(host, &step);
+    parts_fill_input(host, &step);
     size_t scores = host->planned->planned_scores;
     EACH(learner, part, score)
     part->kind->score(part->self, &step);
@@ -563,7 +551,6 @@ int learner_take(struct learner *learner, const struct example *example, struct 
     EACH(learner, part, take)
     if (part->kind->take(part->self, &taken, error))
         return -1;
-    learner_fill_target(host->model, &taken, learner->target);
     bool full = !has_room(learner) || learner->example_count == host->plan_steps;
     if (full && learner_flush(learner, error))
         return -1;
@@ -643,7 +630,6 @@ static void release(struct learner *learner) {
     free(learner->step_scores);
     free(learner->values);
     free(learner->nothing);
-    free(learner->target);
     free(learner->long_measure);
     threads_close(&learner->threads);
     free(learner);
@@ -805,6 +791,10 @@ void learner_close(struct learner **learner) {
 
 /* ---- Starting, and starting again ---- */
 
+static int start_member(struct member *member, const float *values, struct error *error) {
+    return member_begin_solution(member, error) || member_write_values(member, values, true, error);
+}
+
 static int fill(const struct learner *learner, size_t m, float *values, struct error *error) {
     EACH(learner, part, fill)
     if (part->kind->fill(part->self, m, values, error))
@@ -832,7 +822,7 @@ int learner_start(struct learner *learner, struct error *error) {
         float *values =
             member_starting_values(&learner->host.members[m], learner->host.initial, error);
         status = values && fill(learner, m, values, error) == 0
-                     ? member_write_values(&learner->host.members[m], values, error)
+                     ? start_member(&learner->host.members[m], values, error)
                      : -1;
         free(values);
     }
@@ -851,7 +841,7 @@ static int begin_again(struct learner *learner, float *const *values, struct err
     reset_parts(learner);
     for (size_t m = 0; m < host->member_count; m++)
         if (fill(learner, m, values[m], error) ||
-            member_write_values(&host->members[m], values[m], error) ||
+            start_member(&host->members[m], values[m], error) ||
             member_clear(&host->members[m], values[m], error))
             return -1;
     for (size_t m = 0; m < host->member_count || m == 0; m++)
@@ -880,7 +870,7 @@ static int begin_member(struct learner *learner, size_t m, float *values, struct
     struct member *member = &learner->host.members[m];
     if (fill(learner, m, values, error) || learner_flush(learner, error) ||
         forget_member(learner, m, error) ||
-        member_write_values(&learner->host.members[m], values, error) ||
+        start_member(&learner->host.members[m], values, error) ||
         member_clear(member, values, error))
         return -1;
     reset_rates(member);

@@ -328,17 +328,18 @@ static size_t forecast_features(struct model *model) {
     return (OF_COLUMN + horizons * (1 + base)) * output->size + known + model->known;
 }
 
+static void add_embedding(struct model *model, const char *column, size_t size, size_t width) {
+    struct tensor *tensor = add(model, TENSOR_EMBEDDING, size, width);
+    snprintf(tensor->name, sizeof tensor->name, "embedding.%s%sweight", column, *column ? "." : "");
+}
+
 /* One symbol. These functions return the width of the encoded input. */
 static size_t add_symbol(struct model *model, const struct input *input) {
     model->features = 1;
     if (!input->embedding)
         return input->size;
-    struct tensor *embedding = add(model, TENSOR_EMBEDDING, input->size, input->embedding);
-    if (input->column_count)
-        snprintf(embedding->name, sizeof embedding->name, "embedding.%s.weight",
-                 input->columns[0].name);
-    else
-        strcpy(embedding->name, "embedding.weight");
+    add_embedding(model, input->column_count ? input->columns[0].name : "", input->size,
+                  input->embedding);
     return input->embedding;
 }
 
@@ -360,9 +361,7 @@ static void add_part(struct model *model, const struct column *column, size_t at
     }
     if (column->embedding) {
         part.tensor = model->tensor_count;
-        struct tensor *embedding = add(model, TENSOR_EMBEDDING, column->size, column->embedding);
-        snprintf(embedding->name, sizeof embedding->name, "embedding.%s%sweight", column->name,
-                 *column->name ? "." : "");
+        add_embedding(model, column->name, column->size, column->embedding);
         model->embeddings++;
     }
     model->parts[model->part_count++] = part;

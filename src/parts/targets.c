@@ -43,6 +43,8 @@ struct targets {
     const struct loss_kind *loss;
     struct scaler *scaler; /* the targets' scaler; NULL: not scaled */
     bool relative;
+    bool scaled[AHEAD_MAX]; /* (heads,) */
+    bool at_once;           /* targets of some output are known with the step's x */
     /* Whether targets of some output are in x, and the stream's later x is waited for; whether
        labels are; and the head whose target is sent, if one is. */
     bool in_x, next, labels;
@@ -85,10 +87,6 @@ static const struct output *output_of(const struct targets *t, size_t head) {
     return model_output(t->model, t->model->heads[head].output);
 }
 
-static bool is_scaled(const struct targets *t, size_t head) {
-    return t->scaler && model_scales(t->model, head);
-}
-
 static size_t numbers_of(const struct targets *t, size_t head) {
     return t->model->heads[head].target_size;
 }
@@ -118,8 +116,8 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     t->output = &model->architecture.output;
     t->loss = loss_kind(t->output->loss);
     t->in_x = model_has_output(model, true);
-    t->next = model_waits_for_x(model);
-    t->labels = model_waits_for_labels(model);
+    t->next = model_has_target(model, TARGET_NEXT);
+    t->labels = model_has_target(model, TARGET_LATER);
     t->sent = model_output_with(model, false);
     t->ranks = t->loss->class_id && host->config->preset != PRESET_SYMBOLS;
     t->scaler = !t->in_x                                       ? scaling_target_scaler(host)
@@ -128,11 +126,14 @@ static int targets_open(void **self, struct part_host *host, struct error *error
     t->relative = t->output->relative == RELATIVE_TRUE;
     size_t scaled = t->in_x ? model_output_with(model, true) : 0;
     t->size = model->heads[scaled].target_size;
+    for (size_t h = 0; h < model->horizons; h++)
+        t->scaled[h] = t->scaler && model_scales(model, h);
     t->row = model->target_size;
     t->sent_size = model->y_size;
     t->places = model_places(model, host->window);
     size_t rows = host->slots * t->places;
     bool lasts = t->relative && !t->in_x, before = model_has_target(model, TARGET_PREVIOUS);
+    t->at_once = before || model_has_target(model, TARGET_SAME);
     bool bases =
         t->relative || (targets_are_inputs(model) && !t->loss->class_id && model->open > 1);
     t->opens = calloc(rows, sizeof *t->opens);
@@ -302,13 +303,12 @@ static int close_known(const struct targets *t, uint32_t slot, struct error *err
    of its numbers. */
 static bool is_observed(const struct targets *t, size_t head, const union value *target) {
     const struct output *output = output_of(t, head);
-    size_t size = numbers_of(t, head), together = loss_kind(output->loss)->together;
+    size_t size = numbers_of(t, head);
     if (output_is_message(output))
         return target->id > 0;
-    if (output_ranks(output))
-        together = size;
     if (output_has_classes(output))
         return target->id != WIRE_NO_CLASS;
+    size_t together = output_ranks(output) ? size : loss_kind(output->loss)->together;
     for (size_t k = together; k < size; k++)
         if (!isnan(target[k].real))
             return true;
@@ -344,7 +344,7 @@ static void score(struct targets *t, uint32_t slot, size_t age, size_t horizon, 
                   bool learn) {
     struct open_step *open = step_of_age(t, slot, age);
     size_t place = place_of(t, slot, age);
-    bool first = t->model->heads[horizon].output == 0, scaled = is_scaled(t, horizon);
+    bool first = t->model->heads[horizon].output == 0, scaled = t->scaled[horizon];
     const struct target_arrival come = {
         .slot = slot,
         .age = age,
@@ -388,12 +388,11 @@ static void fill(const struct targets *t, size_t head, const void *seen, const v
                  union value *target) {
     const struct output *output = output_of(t, head);
     size_t size = numbers_of(t, head);
+    bool held = seen != original && !output_is_message(output) && !output_has_classes(output);
     memcpy(target, seen, size * sizeof *target);
-    for (size_t k = 0; !output_is_message(output) && !output_has_classes(output) && k < size; k++) {
-        float value = unaligned_float(original, k);
-        if (isnan(value))
-            target[k].real = value;
-    }
+    for (size_t k = 0; held && k < size; k++)
+        if (isnan(unaligned_float(original, k)))
+            target[k].real = unaligned_float(original, k);
 }
 
 static const void *seen_of(const struct targets *t, const struct step *step) {
@@ -407,8 +406,8 @@ static void score_previous(struct targets *t, size_t head, const struct step *st
     const double *means = scale_row(t, t->host->row, false);
     const double *deviations = scale_row(t, t->host->row, true);
     union value *target = next_target(t);
-    fill(t, head, before, before, target);
-    for (size_t k = 0; is_scaled(t, head) && k < t->size; k++)
+    memcpy(target, before, numbers_of(t, head) * sizeof *target);
+    for (size_t k = 0; t->scaled[head] && k < t->size; k++)
         if (!isnan(target[k].real))
             target[k].real = scaler_scale_with(t->scaler, output_column(output, k), means[k],
                                                deviations[k], target[k].real);
@@ -419,7 +418,7 @@ static void score_previous(struct targets *t, size_t head, const struct step *st
 static void targets_stepped(void *self, const struct step *step) {
     struct targets *t = self;
     keep_step(t, step);
-    for (size_t h = 0; h < t->model->horizons; h++) {
+    for (size_t h = 0; t->at_once && h < t->model->horizons; h++) {
         if (output_of(t, h)->target == TARGET_PREVIOUS)
             score_previous(t, h, step);
         if (output_of(t, h)->target != TARGET_SAME)
@@ -459,16 +458,29 @@ static void targets_score(void *self, struct step *step) {
 
 /* ---- Given and later targets ---- */
 
-/* Scores a step with a sent y, and keeps the observed numbers. A message y is to be filled in
-   here. */
-static void score_sent(struct targets *t, uint32_t slot, size_t age, const void *y, bool learn) {
+/* A sent message as a row of targets (model.h). */
+static void fill_message(const struct targets *t, const struct example *example,
+                         union value *target) {
+    size_t numbers = example->target_atoms * t->sent_size;
+    target->id = (uint32_t)example->target_atoms;
+    memcpy(target + 1, example->y, numbers * sizeof *target);
+    memset(target + 1 + numbers, 0, (t->row - 1 - numbers) * sizeof *target);
+}
+
+/* Scores a step with number n of the example's y, and keeps the observed numbers. */
+static void score_sent(struct targets *t, uint32_t slot, size_t age, const struct example *example,
+                       size_t n) {
     union value *target = next_target(t);
+    const void *y = unaligned_at(example->y, n * t->sent_size);
     float *last = last_of(t, slot);
-    fill(t, t->sent, y, y, target);
-    for (size_t k = 0; is_scaled(t, t->sent) && k < t->size; k++)
+    if (example->target_atoms)
+        fill_message(t, example, target);
+    else
+        memcpy(target, y, numbers_of(t, t->sent) * sizeof *target);
+    for (size_t k = 0; t->scaled[t->sent] && k < t->size; k++)
         if (!isnan(target[k].real))
             target[k].real = scaler_scale(t->scaler, k, target[k].real);
-    score(t, slot, age, t->sent, y, learn);
+    score(t, slot, age, t->sent, example->target_atoms ? target : y, example->learn);
     for (size_t k = 0; last && k < t->size; k++) {
         float value = unaligned_float(y, k);
         if (!isnan(value))
@@ -483,8 +495,7 @@ static int targets_settled(void *self, const struct step *step, struct error *er
     const struct example *example = step->example;
     const struct learner_window *window = window_of(t, step->slot);
     if (!t->labels && has_sent(t) && example->y)
-        score_sent(t, step->slot, 1, unaligned_at(example->y, step->t * t->sent_size),
-                   example->learn);
+        score_sent(t, step->slot, 1, example, step->t);
     if (!t->labels && !t->next)
         close_oldest(t, step->slot);
     if (!t->labels || window->open <= output_of(t, t->sent)->patience)
@@ -575,12 +586,12 @@ static size_t find_labelled(const struct targets *t, uint32_t slot, const struct
 
 static int take_targets(struct targets *t, uint32_t slot, size_t age, const struct example *label,
                         struct error *error) {
-    for (size_t n = 0; is_scaled(t, t->sent) && n < label->steps; n++)
+    for (size_t n = 0; t->scaled[t->sent] && n < label->steps; n++)
         scaler_add(t->scaler, unaligned_at(label->y, n * t->sent_size));
     for (size_t n = 0; n < label->steps; n++) {
         if (t->host->make_room(t->host, error))
             return -1;
-        score_sent(t, slot, age - n, unaligned_at(label->y, n * t->sent_size), label->learn);
+        score_sent(t, slot, age - n, label, n);
         step_of_age(t, slot, age - n)->known = 1;
     }
     return close_known(t, slot, error);
@@ -614,17 +625,6 @@ static int targets_end(void *self, uint32_t slot, struct error *error) {
 
 /* ---- Errors of scores ---- */
 
-/* Returns whether number k was observed, and prediction - y in original units; if scaled, with the
-   scale of the prediction. */
-static bool find_error(const struct targets *t, const struct scored *score, size_t k,
-                       double *error) {
-    const double *offsets =
-        is_scaled(t, score->horizon) ? t->score_scales + score->number * 2 * t->size : NULL;
-    *error = offsets ? offsets[k] + offsets[t->size + k] * score->output[k]
-                     : (double)score->output[k] - score->target[k].real;
-    return offsets ? !isnan(offsets[k]) : !isnan(score->target[k].real);
-}
-
 /* Counts numbers on the target's side of 1/2: s(a) >= 1/2 if a >= 0. */
 static void count_sides(const struct scored *score, size_t size, size_t *correct,
                         size_t *observed) {
@@ -646,19 +646,22 @@ static void count_class(const struct scored *score, size_t classes, size_t *corr
     ++*observed;
 }
 
-/* Adds errors or correct classes to the sums; errors of the first output also to those of columns.
-   Late heads have no activations here. */
+/* Adds errors or correct classes to the sums: prediction - y in original units, if scaled with the
+   scale of the prediction. Those of the first output are also added to those of columns. Late heads
+   have no activations here. */
 static void add_score(const struct targets *t, const struct scored *score,
                       struct column_error *columns, struct output_sums *sums) {
     const struct model_head *head = &t->model->heads[score->horizon];
     const struct loss_kind *loss = loss_kind(output_of(t, score->horizon)->loss);
+    const double *offsets =
+        t->scaled[score->horizon] ? t->score_scales + score->number * 2 * t->size : NULL;
     bool errors = loss->metrics & METRIC_RMSE;
     for (size_t k = 0; errors && k < head->target_size; k++) {
-        double difference;
-        bool observed = find_error(t, score, k, &difference);
+        double a = score->output[k], known = offsets ? offsets[k] : -(double)score->target[k].real;
+        double difference = offsets ? known + offsets[t->size + k] * a : known + a;
         if (columns)
-            t->errors[k] = observed ? difference : NAN;
-        if (!observed)
+            t->errors[k] = isnan(known) ? NAN : difference;
+        if (isnan(known))
             continue;
         sums->squared_error += difference * difference;
         sums->observed++;
@@ -685,10 +688,15 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
     example->correct = sums.correct;
 }
 
-void targets_add(const struct part_host *host, struct output_sums *sums,
-                 const struct scored *score) {
+void targets_add(struct part_host *host, const struct scored *score) {
     const struct targets *t = part_find(host, &targets_part);
-    if (!t->model->heads[score->horizon].late)
+    const struct model_head *head = &t->model->heads[score->horizon];
+    struct output_sums *sums = &host->errors.outputs[head->output];
+    if (isfinite(score->loss)) {
+        sums->scored++;
+        sums->loss += score->loss;
+    }
+    if (!head->late)
         add_score(t, score, NULL, sums);
 }
 
@@ -927,8 +935,8 @@ static const char *targets_valid(void *self, uint32_t slot) {
 
 bool targets_window_valid(const struct model *model, const struct member *member,
                           const struct learner_window *window) {
-    size_t least = model_waits_for_x(model),
-           most = least || model_waits_for_labels(model) ? member->model->open : 0;
+    size_t least = model_has_target(model, TARGET_NEXT),
+           most = least || model_has_target(model, TARGET_LATER) ? member->model->open : 0;
     bool begun = !window->next && !window->length && !window->closed && !window->terms;
     /* no step since a member's reset, or since windows started from scratch */
     if (begun && !window->open)
