@@ -273,6 +273,7 @@ enum metric {
        side of 1/2 */
     METRIC_ACCURACY = 2,
     METRIC_BITS = 4, /* the loss in bits, since losses are in nats */
+    METRIC_RANK = 8, /* rank of the target among candidates */
 };
 
 /* The simplest forecast from a stream's own targets, as a reference for networks. */
@@ -282,6 +283,8 @@ enum loss_baseline {
     BASELINE_NORMAL,  /* a normal around that */
     BASELINE_CLASSES, /* frequency of each class */
     BASELINE_RATES,   /* the mean of each number, a probability */
+    BASELINE_MESSAGE, /* of a message: frequency of each class, and of the end */
+    BASELINE_CHANCE,  /* all candidates are equally likely */
 };
 
 enum {

@@ -145,7 +145,9 @@ static void deliver_scores(struct learner *learner, struct planned *example, siz
         const struct model_head *head = &model->heads[scored.horizon];
         if (head->late && isnan(scored.loss))
             continue;
-        if (model->architecture.other_count)
+        if (head->late && !head->scored)
+            example->atoms_written += scored.target->id;
+        if (model->architecture.other_count || head->late)
             targets_add(&learner->host, &scored);
         if (head->output == 0)
             score(&learner->host, example, &scored);
@@ -234,6 +236,8 @@ static void observe(struct learner *learner, const struct planned *example,
     learned->squared_error = example->squared_error;
     learned->observed = example->observed;
     learned->correct = example->correct;
+    learned->atoms_read = example->atoms_read;
+    learned->atoms_written = example->atoms_written;
     learned->updates = example->updates;
     learned->skipped = example->skipped;
     learned->gradient_norm = example->gradient_norm;
@@ -417,6 +421,7 @@ static int take_step(struct learner *learner, const struct example *example, siz
         .input = input,
     };
     parts_fill_input(host, &step);
+    host->planned->atoms_read += example->atoms;
     size_t scores = host->planned->planned_scores;
     EACH(learner, part, score)
     part->kind->score(part->self, &step);

@@ -648,7 +648,7 @@ static void count_class(const struct scored *score, size_t classes, size_t *corr
 
 /* Adds errors or correct classes to the sums: prediction - y in original units, if scaled with the
    scale of the prediction. Those of the first output are also added to those of columns. Late heads
-   have no activations here. */
+   have no activations here: those of a ranking are rank and number of candidates. */
 static void add_score(const struct targets *t, const struct scored *score,
                       struct column_error *columns, struct output_sums *sums) {
     const struct model_head *head = &t->model->heads[score->horizon];
@@ -679,6 +679,8 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
     struct output_sums sums = {.squared_error = example->squared_error,
                                .observed = example->observed,
                                .correct = example->correct};
+    if (output_baseline(t->output) == BASELINE_CHANCE)
+        score->baseline = log((double)score->output[1]);
     if (t->model->heads[score->horizon].late)
         return;
     add_score(t, score, t->host->errors.columns, &sums);
@@ -688,6 +690,15 @@ static void targets_scored(void *self, struct planned *example, struct scored *s
     example->correct = sums.correct;
 }
 
+enum { RECALL_RANKS = 10 };
+
+static void add_rank(struct output_sums *sums, float rank, float among) {
+    sums->rank += (double)rank;
+    sums->among += (double)among;
+    sums->recall_1 += rank <= 1;
+    sums->recall_10 += rank <= RECALL_RANKS;
+}
+
 void targets_add(struct part_host *host, const struct scored *score) {
     const struct targets *t = part_find(host, &targets_part);
     const struct model_head *head = &t->model->heads[score->horizon];
@@ -695,6 +706,8 @@ void targets_add(struct part_host *host, const struct scored *score) {
     if (isfinite(score->loss)) {
         sums->scored++;
         sums->loss += score->loss;
+        if (loss_kind(output_of(t, score->horizon)->loss)->metrics & METRIC_RANK)
+            add_rank(sums, score->output[0], score->output[1]);
     }
     if (!head->late)
         add_score(t, score, NULL, sums);

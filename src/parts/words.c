@@ -95,9 +95,8 @@ static size_t by_classes(const struct words *words, const struct model *model,
     case TENSOR_ATOM_EMBEDDING:
     case TENSOR_CANDIDATE_ROWS:
     case TENSOR_CANDIDATE_BIAS:
-        return !is_of(of_classes(words), model_output(model, tensor->layer)) ? 0
-               : model->architecture.output.ahead.count                      ? model->horizons
-                                                                             : 1;
+        return is_of(of_classes(words), model_output(model, tensor->layer)) ? model_ahead(model)
+                                                                            : 0;
     default:
         return 0;
     }
